@@ -1,0 +1,145 @@
+//! What does a running tool hold in its hands?
+
+use std::{future::Future, sync::Arc, time::{Duration, SystemTime}};
+
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    Fault, Files, Kind,
+    seen::Views,
+    services::{Services, Undo},
+};
+
+/// How long work may take to notice that it is to stop. The whole answer is promised within 200 ms.
+const GRACE: Duration = Duration::from_millis(100);
+
+/// The handle a running tool holds: everything it may reach, and nothing else.
+/// Cheap to clone.
+#[derive(Clone)]
+pub struct Cx {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    files: Files,
+    views: Arc<Views>,
+    services: Services,
+    cancel: CancellationToken,
+}
+
+impl Cx {
+    /// A handle for one call.
+    pub fn new(files: Files, views: Arc<Views>, services: Services, cancel: CancellationToken) -> Self {
+        Self { inner: Arc::new(Inner { files, views, services, cancel }) }
+    }
+
+    /// The files that this call was granted.
+    pub fn files(&self) -> &Files {
+        &self.inner.files
+    }
+
+    /// What this session has shown the model, file by file.
+    pub fn views(&self) -> &Views {
+        &self.inner.views
+    }
+
+    /// What puts changes back.
+    pub fn undo(&self) -> &dyn Undo {
+        &*self.inner.services.undo
+    }
+
+    /// The other services of the session.
+    pub fn services(&self) -> &Services {
+        &self.inner.services
+    }
+
+    /// Tells the host how far the call has come.
+    pub fn progress(&self, done: f64, total: Option<f64>, message: &str) {
+        self.inner.services.progress.report(done, total, message);
+    }
+
+    /// Resolves when the call is to stop.
+    pub async fn cancelled(&self) {
+        self.inner.cancel.cancelled().await;
+    }
+
+    /// The token that says when the call is to stop.
+    pub fn cancel_token(&self) -> &CancellationToken {
+        &self.inner.cancel
+    }
+
+    /// A checkpoint for loops.
+    ///
+    /// # Errors
+    /// [`Kind::Cancelled`] once the call is to stop.
+    pub fn check(&self) -> Result<(), Fault> {
+        if self.inner.cancel.is_cancelled() { Err(cancelled()) } else { Ok(()) }
+    }
+
+    /// The time of day.
+    pub fn now(&self) -> SystemTime {
+        SystemTime::now()
+    }
+
+    /// Runs work that may block (file input and output, a long computation) on a
+    /// thread of its own. The work should call [`check`](Self::check) in its loops.
+    ///
+    /// Once the call is to stop, work that is about to change a file no longer may,
+    /// and work that is in the middle of it is waited for: an answer of "cancelled"
+    /// is never followed by a change.
+    ///
+    /// # Errors
+    /// Those of the work, and [`Kind::Cancelled`] when it does not stop soon by itself.
+    pub async fn blocking<T, F>(&self, work: F) -> Result<T, Fault>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Self) -> Result<T, Fault> + Send + 'static,
+    {
+        let cx = self.clone();
+        let mut task = tokio::task::spawn_blocking(move || work(&cx));
+        tokio::select! {
+            biased;
+            done = &mut task => return done.unwrap_or_else(|error| Err(panicked(error))),
+            () = self.cancelled() => {}
+        }
+        // What has stopped by itself can say what it had.
+        if let Ok(done) = tokio::time::timeout(GRACE, &mut task).await {
+            return done.unwrap_or_else(|error| Err(panicked(error)));
+        }
+        if self.files().close_gate() {
+            return Err(cancelled());
+        }
+        task.await.unwrap_or_else(|error| Err(panicked(error)))
+    }
+
+    /// Waits for `work`, unless the call is stopped first.
+    ///
+    /// # Errors
+    /// Those of the work, and [`Kind::Cancelled`].
+    pub async fn unless_cancelled<T>(
+        &self,
+        work: impl Future<Output = Result<T, Fault>>,
+    ) -> Result<T, Fault> {
+        tokio::select! {
+            biased;
+            done = work => done,
+            () = self.cancelled() => Err(cancelled()),
+        }
+    }
+}
+
+fn cancelled() -> Fault {
+    Fault::new(Kind::Cancelled, "the call was stopped before it was done")
+}
+
+fn panicked(error: tokio::task::JoinError) -> Fault {
+    let what = match error.try_into_panic() {
+        Ok(panic) => panic
+            .downcast_ref::<String>()
+            .cloned()
+            .or_else(|| panic.downcast_ref::<&str>().map(|it| (*it).to_owned()))
+            .unwrap_or_else(|| "no message".to_owned()),
+        Err(error) => error.to_string(),
+    };
+    Fault::bug(format!("the tool panicked: {what}"))
+}

@@ -1,0 +1,179 @@
+//! How are tools of different types kept in one list?
+
+use std::{future::Future, marker::PhantomData, pin::Pin, sync::Arc};
+
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value};
+
+use crate::{Cx, Fault, Kinds, Mode, Output, Tool, Touches};
+
+/// What a model and a client are told about a tool.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Spec {
+    /// The name the model calls.
+    pub name: String,
+    /// What it does, as the model reads it.
+    pub description: String,
+    /// The JSON schema of its arguments: always an object.
+    pub schema: Value,
+    /// How the result comes back.
+    pub mode: Mode,
+    /// The most that any call of it touches.
+    pub at_most: Kinds,
+}
+
+/// A tool of any type. Tools known only at run time implement it directly.
+pub trait AnyTool: Send + Sync {
+    /// What a model and a client are told about it.
+    fn spec(&self) -> &Spec;
+
+    /// Makes a call of these arguments, or says which field is wrong.
+    ///
+    /// # Errors
+    /// [`Kind::BadArgs`](crate::Kind::BadArgs), naming the field.
+    fn prepare(&self, arguments: Value) -> Result<Box<dyn Prepared>, Fault>;
+}
+
+/// A call whose arguments were understood, and which has not run yet.
+pub trait Prepared: Send {
+    /// What the call would touch.
+    fn touches(&self) -> Touches;
+
+    /// Runs it, once.
+    fn run(self: Box<Self>, cx: Cx) -> Running;
+}
+
+/// A call under way.
+pub type Running = Pin<Box<dyn Future<Output = Result<Output, Fault>> + Send>>;
+
+/// Makes a tool that can stand in a list with others.
+pub fn erase<T: Tool>() -> Arc<dyn AnyTool> {
+    Arc::new(Erased::<T> { spec: Spec::of::<T>(), tool: PhantomData })
+}
+
+struct Erased<T> {
+    spec: Spec,
+    // `fn() -> T`, so that the tool need not be `Sync` for its erasure to be.
+    tool: PhantomData<fn() -> T>,
+}
+
+impl<T: Tool> AnyTool for Erased<T> {
+    fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    fn prepare(&self, arguments: Value) -> Result<Box<dyn Prepared>, Fault> {
+        let tool: T = serde_path_to_error::deserialize(arguments).map_err(|error| {
+            let path = error.path().to_string();
+            let inner = error.into_inner();
+            let at = if path == "." { String::new() } else { format!("`{path}`: ") };
+            Fault::bad_args(format!("{at}{inner}")).caused_by(inner)
+        })?;
+        Ok(Box::new(Ready(tool)))
+    }
+}
+
+struct Ready<T>(T);
+
+impl<T: Tool> Prepared for Ready<T> {
+    fn touches(&self) -> Touches {
+        self.0.touches()
+    }
+
+    fn run(self: Box<Self>, cx: Cx) -> Running {
+        Box::pin(async move { self.0.run(&cx).await })
+    }
+}
+
+impl Spec {
+    /// The spec of a tool, read from its type.
+    pub fn of<T: Tool>() -> Self {
+        let schema = SchemaSettings::draft2020_12()
+            .with(|settings| {
+                settings.meta_schema = None;
+                // Models cope badly with `$ref`, and a client may not resolve it at all.
+                settings.inline_subschemas = true;
+            })
+            .into_generator()
+            .into_root_schema_for::<T>();
+        let mut schema = schema.to_value();
+        let description = schema
+            .as_object_mut()
+            .and_then(|object| object.remove("description"))
+            .and_then(|text| text.as_str().map(unwrap_lines))
+            .unwrap_or_default();
+        diet(&mut schema);
+        // `{"type": "object"}` alone is refused by some clients.
+        if let Some(object) = schema.as_object_mut() {
+            object.entry("properties").or_insert_with(|| Value::Object(Map::new()));
+        }
+        Self { name: T::NAME.to_owned(), description, schema, mode: T::MODE, at_most: T::AT_MOST }
+    }
+
+    /// What it costs to show this tool to a model, in bytes of JSON.
+    pub fn bytes(&self) -> usize {
+        self.name.len() + self.description.len() + self.schema.to_string().len()
+    }
+}
+
+/// Drops what a validator can use and a model can't: about a quarter of the bytes.
+fn diet(schema: &mut Value) {
+    match schema {
+        Value::Object(object) => {
+            for key in ["$schema", "title", "format", "minimum", "default"] {
+                object.remove(key);
+            }
+            if let Some(Value::String(text)) = object.get_mut("description") {
+                *text = unwrap_lines(text);
+            }
+            // `["string", "null"]` says "may be absent" twice; `required` says it once.
+            if let Some(Value::Array(kinds)) = object.get("type")
+                && let [only, Value::String(null)] = kinds.as_slice()
+                && null == "null"
+            {
+                let only = only.clone();
+                object.insert("type".to_owned(), only);
+            }
+            collapse_nullable(object);
+            for (key, value) in object {
+                match value {
+                    // The keys in here are the tool's own words: an argument may be called `title`.
+                    Value::Object(properties) if key == "properties" => properties.values_mut().for_each(diet),
+                    value => diet(value),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(diet),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// `anyOf: [X, null]` becomes X, for the same reason.
+fn collapse_nullable(object: &mut Map<String, Value>) {
+    let Some(Value::Array(choices)) = object.get("anyOf") else { return };
+    let [Value::Object(only), Value::Object(null)] = choices.as_slice() else { return };
+    if null.get("type").and_then(Value::as_str) != Some("null") {
+        return;
+    }
+    let only = only.clone();
+    object.remove("anyOf");
+    for (key, value) in only {
+        object.entry(key).or_insert(value);
+    }
+}
+
+/// Source lines are wrapped for people; a model needs only the paragraphs.
+fn unwrap_lines(text: impl AsRef<str>) -> String {
+    let paragraphs: Vec<String> = text
+        .as_ref()
+        .split("\n\n")
+        .map(|paragraph| {
+            if paragraph.lines().any(|line| line.trim_start().starts_with("- ")) {
+                paragraph.trim().to_owned()
+            } else {
+                paragraph.split_whitespace().collect::<Vec<_>>().join(" ")
+            }
+        })
+        .collect();
+    paragraphs.join("\n")
+}

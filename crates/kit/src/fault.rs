@@ -1,0 +1,154 @@
+//! Why did a call not work?
+
+use std::{error::Error, fmt};
+
+use serde::Serialize;
+
+use crate::Output;
+
+/// Why a call did not work, in words the model can act on.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}")]
+pub struct Fault {
+    /// The kind; stable. Policy, retries and metrics read this, never the text.
+    pub kind: Kind,
+    /// What happened: one sentence, with the offending value.
+    pub what: String,
+    /// What to try now: a concrete call, path or value.
+    pub next: Option<String>,
+    /// What was produced before it failed.
+    pub seen: Option<Box<Output>>,
+    /// For people and logs; the model never sees it.
+    #[source]
+    pub source: Option<Box<dyn Error + Send + Sync>>,
+}
+
+/// The kinds of fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// The arguments are wrong.
+    BadArgs,
+    /// The thing that was named is not there.
+    NotFound,
+    /// The thing changed since it was shown.
+    Stale,
+    /// More than one thing answers to what was said.
+    Ambiguous,
+    /// A rule forbids it.
+    Denied,
+    /// It took too long.
+    Timeout,
+    /// Somebody stopped it.
+    Cancelled,
+    /// It is over a limit.
+    TooBig,
+    /// What it needs is not to be had on this machine just now.
+    Unavailable,
+    /// A defect of haft or of the tool.
+    Bug,
+}
+
+impl Kind {
+    /// The name used in the journal and on the wire.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::BadArgs => "bad_args",
+            Self::NotFound => "not_found",
+            Self::Stale => "stale",
+            Self::Ambiguous => "ambiguous",
+            Self::Denied => "denied",
+            Self::Timeout => "timeout",
+            Self::Cancelled => "cancelled",
+            Self::TooBig => "too_big",
+            Self::Unavailable => "unavailable",
+            Self::Bug => "bug",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Fault {
+    /// A fault of this kind.
+    pub fn new(kind: Kind, what: impl Into<String>) -> Self {
+        Self { kind, what: what.into(), next: None, seen: None, source: None }
+    }
+
+    /// The arguments are wrong.
+    pub fn bad_args(what: impl Into<String>) -> Self {
+        Self::new(Kind::BadArgs, what)
+    }
+
+    /// The thing that was named is not there.
+    pub fn not_found(what: impl Into<String>) -> Self {
+        Self::new(Kind::NotFound, what)
+    }
+
+    /// A rule forbids it.
+    pub fn denied(what: impl Into<String>) -> Self {
+        Self::new(Kind::Denied, what)
+    }
+
+    /// A defect of haft or of the tool.
+    pub fn bug(what: impl Into<String>) -> Self {
+        Self::new(Kind::Bug, what)
+    }
+
+    /// Says what to try now.
+    #[must_use]
+    pub fn next(mut self, next: impl Into<String>) -> Self {
+        self.next = Some(next.into());
+        self
+    }
+
+    /// Carries what was produced before it failed.
+    #[must_use]
+    pub fn seen(mut self, seen: Output) -> Self {
+        self.seen = Some(Box::new(seen));
+        self
+    }
+
+    /// Carries the cause, for logs.
+    #[must_use]
+    pub fn caused_by(mut self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        self.source = Some(source.into());
+        self
+    }
+
+    /// What the model reads: what happened, what to try, what was seen.
+    pub fn as_text(&self) -> String {
+        let mut text = self.what.clone();
+        if let Some(next) = &self.next {
+            text.push('\n');
+            text.push_str(next);
+        }
+        if let Some(seen) = &self.seen {
+            let seen = seen.as_text();
+            if !seen.is_empty() {
+                text.push('\n');
+                text.push_str(&seen);
+            }
+        }
+        text
+    }
+}
+
+/// Turns any error into a fault, with the sentence the model should read.
+pub trait OrFault<T> {
+    /// The value, or a fault that says `what`, followed by the error's own words.
+    ///
+    /// # Errors
+    /// When there was an error.
+    fn or_fault(self, kind: Kind, what: &str) -> Result<T, Fault>;
+}
+
+impl<T, E: Error + Send + Sync + 'static> OrFault<T> for Result<T, E> {
+    fn or_fault(self, kind: Kind, what: &str) -> Result<T, Fault> {
+        self.map_err(|error| Fault::new(kind, format!("{what}: {error}")).caused_by(error))
+    }
+}

@@ -1,0 +1,40 @@
+//! What a tool author sees: the contract, and the hands.
+//!
+//! The contract is [`Tool`], [`Touches`], [`Output`], [`Fault`] and [`Cx`]; a tool
+//! author needs `use kit::prelude::*` and nothing else. The hands are what a tool
+//! reaches through [`Cx`]: [`Files`] opens nothing outside the roots it was given,
+//! [`text::Text`] remembers how a file was written, [`edit`] lands a change where
+//! it was meant or not at all.
+#![warn(missing_docs)]
+
+mod cx;
+mod erased;
+mod fault;
+mod output;
+mod tool;
+mod touches;
+
+pub mod anchor;
+pub mod edit;
+pub mod files;
+pub mod seen;
+pub mod services;
+#[cfg(feature = "testing")]
+pub mod testing;
+pub mod text;
+
+pub use cx::Cx;
+pub use erased::{AnyTool, Prepared, Running, Spec, erase};
+pub use fault::{Fault, Kind, OrFault};
+pub use files::Files;
+pub use output::{Output, Part};
+pub use tool::{Mode, Tool};
+pub use touches::{Kinds, Touch, Touches};
+
+/// Everything the file of a tool needs.
+pub mod prelude {
+    pub use schemars::JsonSchema;
+    pub use serde::Deserialize;
+
+    pub use crate::{Cx, Fault, Kind, Kinds, Mode, OrFault, Output, Tool, Touch, Touches};
+}

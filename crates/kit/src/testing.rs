@@ -1,0 +1,1 @@
+//! A workspace made from one string, for tests.

@@ -1,0 +1,49 @@
+//! What must a tool be?
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+
+use crate::{Cx, Fault, Kinds, Output, Touches};
+
+/// A tool is a struct the model fills in.
+///
+/// The struct's doc comment is the description the model reads, its fields are
+/// the arguments, and their doc comments are the argument descriptions.
+///
+/// Deadlines, cancellation, bounds on output, panics and the journal are not
+/// here: the runtime owns them for every tool alike.
+pub trait Tool: DeserializeOwned + JsonSchema + Send + 'static {
+    /// The name the model calls: `snake_case`, a verb where one exists.
+    const NAME: &'static str;
+
+    /// How the result comes back.
+    const MODE: Mode = Mode::Direct;
+
+    /// The most that any call of this tool touches. Annotations for clients are
+    /// derived from it, and a call whose [`touches`](Self::touches) go beyond it
+    /// is refused as a bug of the tool.
+    const AT_MOST: Kinds = Kinds::ALL;
+
+    /// What this call would touch. Approval, locks, sandbox and journal are all
+    /// derived from the answer, so err on the side of more. Paths are given as
+    /// the model wrote them; the runtime resolves them.
+    fn touches(&self) -> Touches;
+
+    /// Does the work. The model reads both `Ok` and `Err`.
+    ///
+    /// # Errors
+    /// A [`Fault`] in words the model can act on. A command that ran and failed is
+    /// an [`Output`] with its exit code.
+    fn run(self, cx: &Cx) -> impl Future<Output = Result<Output, Fault>> + Send;
+}
+
+/// How the result of a call comes back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Awaited within the turn.
+    Direct,
+    /// The call gives a job at once; the result arrives in a later turn.
+    Background,
+    /// The tool yields and is continued with more input.
+    Stateful,
+}

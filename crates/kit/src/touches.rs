@@ -1,0 +1,131 @@
+//! What does a call want to touch?
+
+use std::ops::BitOr;
+
+use serde::Serialize;
+
+/// One thing that a call wants to touch.
+///
+/// It is a claim, used for planning. What enforces it is the kit's hands, which
+/// refuse whatever was not granted, so a tool that claims too little fails closed.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Touch {
+    /// Reads this file, or anything below this folder.
+    Read(String),
+    /// Creates, changes or removes exactly this file, and may read it.
+    Write(String),
+    /// Starts this command.
+    Run(String),
+    /// Speaks to this host.
+    Net(String),
+    /// Uses a thing of the session that has this key, such as its todo list.
+    Session(String),
+    /// Must not run beside another exclusive call, or beside one that writes.
+    Exclusive,
+}
+
+/// Everything that a call wants to touch.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Touches(Vec<Touch>);
+
+impl Touches {
+    /// Touches nothing.
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// Reads `path`; the empty path is the workspace.
+    pub fn read(path: impl Into<String>) -> Self {
+        Self::none().and(Touch::Read(path.into()))
+    }
+
+    /// Writes `path`.
+    pub fn write(path: impl Into<String>) -> Self {
+        Self::none().and(Touch::Write(path.into()))
+    }
+
+    /// Uses the session's `key`.
+    pub fn session(key: impl Into<String>) -> Self {
+        Self::none().and(Touch::Session(key.into()))
+    }
+
+    /// Runs alone.
+    pub fn exclusive() -> Self {
+        Self::none().and(Touch::Exclusive)
+    }
+
+    /// These touches and one more.
+    #[must_use]
+    pub fn and(mut self, touch: Touch) -> Self {
+        self.0.push(touch);
+        self
+    }
+
+    /// The touches, in the order they were declared.
+    pub fn iter(&self) -> impl Iterator<Item = &Touch> {
+        self.0.iter()
+    }
+
+    /// The kinds that occur.
+    pub fn kinds(&self) -> Kinds {
+        self.iter().fold(Kinds::NONE, |kinds, touch| {
+            kinds
+                | match touch {
+                    Touch::Read(_) => Kinds::READ,
+                    Touch::Write(_) => Kinds::READ | Kinds::WRITE,
+                    Touch::Run(_) => Kinds::RUN,
+                    Touch::Net(_) => Kinds::NET,
+                    Touch::Session(_) => Kinds::SESSION,
+                    Touch::Exclusive => Kinds::EXCLUSIVE,
+                }
+        })
+    }
+}
+
+/// A set of kinds of touch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kinds(u8);
+
+impl Kinds {
+    /// Nothing at all.
+    pub const NONE: Self = Self(0);
+    /// [`Touch::Read`].
+    pub const READ: Self = Self(1);
+    /// [`Touch::Write`], which includes reading.
+    pub const WRITE: Self = Self(3);
+    /// [`Touch::Run`].
+    pub const RUN: Self = Self(4);
+    /// [`Touch::Net`].
+    pub const NET: Self = Self(8);
+    /// [`Touch::Session`].
+    pub const SESSION: Self = Self(16);
+    /// [`Touch::Exclusive`].
+    pub const EXCLUSIVE: Self = Self(32);
+    /// Anything: what is assumed of a tool that declares nothing.
+    pub const ALL: Self = Self(63);
+
+    /// Both sets together, where `|` can't be written (in a constant).
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Is every kind of `other` here?
+    pub const fn covers(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Does a call that touches these kinds leave the world outside the session as it was?
+    pub const fn is_read_only(self) -> bool {
+        self.0 & (2 | 4 | 8 | 32) == 0
+    }
+}
+
+impl BitOr for Kinds {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        self.with(other)
+    }
+}
