@@ -124,7 +124,8 @@ fn diet(schema: &mut Value) {
                 object.remove(key);
             }
             if let Some(Value::String(text)) = object.get_mut("description") {
-                *text = unwrap_lines(text);
+                let unwrapped = unwrap_lines(&*text);
+                *text = unwrapped;
             }
             // `["string", "null"]` says "may be absent" twice; `required` says it once.
             if let Some(Value::Array(kinds)) = object.get("type")
