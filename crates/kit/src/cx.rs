@@ -1,6 +1,10 @@
 //! What does a running tool hold in its hands?
 
-use std::{future::Future, sync::Arc, time::{Duration, SystemTime}};
+use std::{
+    future::Future,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use tokio_util::sync::CancellationToken;
 

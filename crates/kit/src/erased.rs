@@ -139,7 +139,9 @@ fn diet(schema: &mut Value) {
             for (key, value) in object {
                 match value {
                     // The keys in here are the tool's own words: an argument may be called `title`.
-                    Value::Object(properties) if key == "properties" => properties.values_mut().for_each(diet),
+                    Value::Object(properties) if key == "properties" => {
+                        properties.values_mut().for_each(diet)
+                    }
                     value => diet(value),
                 }
             }

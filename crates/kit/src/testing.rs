@@ -1,1 +1,157 @@
-//! A workspace made from one string, for tests.
+//! How does a test get a workspace? From one string.
+
+use std::{
+    fs,
+    ops::Range,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    AnyTool, Cx, Fault, Files, Kind, Output, Tool, Touch, Touches, erase,
+    files::{Access, Grant, OtherNames, RootSpec, Roots},
+    seen::Views,
+    services::{History, Mask, Progress, Services, Undo, Which},
+};
+
+/// A workspace of its own, which is gone when this is dropped.
+pub struct Room {
+    _dir: tempfile::TempDir,
+    path: PathBuf,
+    roots: Roots,
+    views: Arc<Views>,
+    /// Stops whatever runs here.
+    pub cancel: CancellationToken,
+}
+
+impl Room {
+    /// A workspace with these files: each begins with a line `//- path`.
+    ///
+    /// # Panics
+    /// When the disk says no.
+    #[expect(clippy::expect_used, reason = "a test that has no workspace has failed")]
+    pub fn new(fixture: &str) -> Self {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let path = dir.path().canonicalize().expect("its path");
+        for file in fixture.split("//- ").skip(1) {
+            let (name, content) = file.split_once('\n').unwrap_or((file, ""));
+            let at = path.join(name.trim());
+            fs::create_dir_all(at.parent().unwrap_or(&path)).expect("a folder");
+            fs::write(at, content).expect("a file");
+        }
+        let spec = RootSpec { path: path.clone(), read_only: false };
+        let roots = Roots::open(&[spec], OtherNames::Refuse).expect("roots");
+        let views = Arc::new(Views::default());
+        Self { _dir: dir, path, roots, views, cancel: CancellationToken::new() }
+    }
+
+    /// A workspace with nothing in it.
+    pub fn empty() -> Self {
+        Self::new("")
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The content of a file here.
+    ///
+    /// # Panics
+    /// When there is none.
+    #[expect(clippy::expect_used, reason = "a test that misses its file has failed")]
+    pub fn bytes(&self, path: &str) -> Vec<u8> {
+        fs::read(self.path.join(path)).expect("the file")
+    }
+
+    /// A handle that may do anything in here.
+    pub fn cx(&self) -> Cx {
+        self.cx_for(&Touches::read(""))
+    }
+
+    /// A handle that may do what these touches say. A touch outside is granted nothing.
+    pub fn cx_for(&self, touches: &Touches) -> Cx {
+        let grants = touches
+            .iter()
+            .filter_map(|touch| {
+                let (path, access) = match touch {
+                    Touch::Read(path) => (path, Access::Read),
+                    Touch::Write(path) => (path, Access::Write),
+                    Touch::Run(_) | Touch::Net(_) | Touch::Session(_) | Touch::Exclusive => return None,
+                };
+                Some(Grant { location: self.roots.locate(path).ok()?, access })
+            })
+            .collect();
+        let files = Files::new(self.roots.clone(), grants, Arc::new(Nothing));
+        let services = Services {
+            history: Arc::new(Nothing),
+            undo: Arc::new(Nothing),
+            progress: Arc::new(Nothing),
+            mask: Arc::new(Nothing),
+        };
+        Cx::new(files, self.views.clone(), services, self.cancel.clone())
+    }
+
+    /// Calls a tool with these arguments; gives what the model would read.
+    pub fn call<T: Tool>(&self, arguments: &Value) -> Result<Output, Fault> {
+        self.call_any(&*erase::<T>(), arguments)
+    }
+
+    /// The same for a tool of any type.
+    ///
+    /// # Errors
+    /// Those of the tool.
+    ///
+    /// # Panics
+    /// When there is no runtime to be had.
+    #[expect(clippy::expect_used, reason = "a test that can't run has failed")]
+    pub fn call_any(&self, tool: &dyn AnyTool, arguments: &Value) -> Result<Output, Fault> {
+        let call = tool.prepare(arguments.clone())?;
+        let cx = self.cx_for(&call.touches());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let result = runtime.block_on(call.run(cx));
+        // A tool that was given up may still hold a thread; the test need not wait for it.
+        runtime.shutdown_background();
+        result
+    }
+
+    /// What the model would read: the output's text, or the fault's with its kind before it.
+    pub fn says<T: Tool>(&self, arguments: &Value) -> String {
+        match self.call::<T>(arguments) {
+            Ok(output) => output.as_text(),
+            Err(fault) => format!("{}: {}", fault.kind, fault.as_text()),
+        }
+    }
+}
+
+/// Services that keep nothing and tell nobody.
+struct Nothing;
+
+impl History for Nothing {
+    fn keep(&self, _: &Path, _: Option<&[u8]>, _: Option<&[u8]>) -> Result<(), Fault> {
+        Ok(())
+    }
+}
+
+impl Undo for Nothing {
+    fn undo(&self, _: Which) -> Result<Output, Fault> {
+        Err(Fault::new(Kind::NotFound, "there is nothing to undo"))
+    }
+
+    fn list(&self, _: usize) -> Result<Output, Fault> {
+        Ok(Output::text("no changes"))
+    }
+}
+
+impl Progress for Nothing {
+    fn report(&self, _: f64, _: Option<f64>, _: &str) {}
+}
+
+impl Mask for Nothing {
+    fn find(&self, _: &str) -> Vec<Range<usize>> {
+        Vec::new()
+    }
+}

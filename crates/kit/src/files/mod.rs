@@ -1,12 +1,118 @@
 //! How does a tool reach files, and nothing outside its roots?
+//!
+//! [`Roots`] holds the folders that may be reached, each by an open handle.
+//! [`Files`] is what one call holds of them: it opens only what the call was granted,
+//! and what was opened is what is read or replaced, whatever is renamed meanwhile.
 
-/// The files that one call was granted.
+mod beneath;
+mod gate;
+mod links;
+mod list;
+mod open;
+mod pages;
+mod roots;
+mod save;
+mod walk;
+
+use std::sync::Arc;
+
+use gate::Gate;
+pub use list::{Entry, EntryKind};
+pub use open::{Identity, Loaded, Open};
+pub use pages::{Clipped, Limits, Page, Start, Total};
+pub use roots::{Location, OtherNames, RootSpec, Roots};
+pub use save::{Before, Saved, is_leftover};
+pub use walk::{Go, Ignored, Met, Walk, Walked};
+
+use crate::{Fault, services::History};
+
+/// The files that one call was granted. Cheap to clone.
 #[derive(Clone)]
-pub struct Files {}
+pub struct Files {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    roots: Roots,
+    grants: Vec<Grant>,
+    history: Arc<dyn History>,
+    gate: Gate,
+}
+
+/// What a call may do at a place.
+#[derive(Debug, Clone)]
+pub struct Grant {
+    /// The place.
+    pub location: Location,
+    /// What may be done there.
+    pub access: Access,
+}
+
+/// What may be done at a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Read it, and all below it.
+    Read,
+    /// Read, create, change or remove exactly it.
+    Write,
+}
 
 impl Files {
-    /// Forbids any further change; false when one is under way.
-    pub fn close_gate(&self) -> bool {
-        true
+    /// The files of a call with these grants.
+    pub fn new(roots: Roots, grants: Vec<Grant>, history: Arc<dyn History>) -> Self {
+        Self { inner: Arc::new(Inner { roots, grants, history, gate: Gate::default() }) }
     }
+
+    /// The folders that may be reached.
+    pub fn roots(&self) -> &Roots {
+        &self.inner.roots
+    }
+
+    /// Where `path`, as a model wrote it, leads. It need not exist.
+    ///
+    /// # Errors
+    /// [`Kind::Denied`](crate::Kind::Denied) when it leads out of the roots.
+    pub fn locate(&self, path: &str) -> Result<Location, Fault> {
+        self.inner.roots.locate(path)
+    }
+
+    /// Forbids any further change; false when one is under way, which then has to be waited for.
+    pub fn close_gate(&self) -> bool {
+        self.inner.gate.close()
+    }
+
+    fn resolve(&self, path: &str) -> Result<roots::Opened, Fault> {
+        self.inner.roots.resolve(path)
+    }
+
+    fn may_read(&self, path: &str, location: &Location) -> Result<(), Fault> {
+        let granted = self.inner.grants.iter().any(|grant| match grant.access {
+            Access::Read => location.is_within(&grant.location),
+            Access::Write => location.is(&grant.location),
+        });
+        if granted { Ok(()) } else { Err(not_granted(path, location, "read")) }
+    }
+
+    fn may_write(&self, path: &str, location: &Location) -> Result<(), Fault> {
+        if location.is_read_only() {
+            return Err(Fault::denied(format!(
+                "`{path}` lies in a root that is read-only (rule `read_only_root`)"
+            )));
+        }
+        let granted = self
+            .inner
+            .grants
+            .iter()
+            .any(|grant| grant.access == Access::Write && location.is(&grant.location));
+        if granted { Ok(()) } else { Err(not_granted(path, location, "change")) }
+    }
+}
+
+/// The call asked for something that it had not declared, or a link was turned
+/// elsewhere after the decision was made.
+fn not_granted(path: &str, location: &Location, verb: &str) -> Fault {
+    Fault::denied(format!(
+        "this call was not granted to {verb} `{location}`, where `{path}` leads now (rule `grants`)"
+    ))
+    .next("If a link was changed just now, make the call again.")
 }

@@ -1,0 +1,39 @@
+//! May a call still change something, or has it been given up?
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+const OPEN: u8 = 0;
+const CHANGING: u8 = 1;
+const CLOSED: u8 = 2;
+
+/// Keeps the order between "the call was stopped" and "the file was replaced": whoever
+/// comes first wins, and the other knows.
+#[derive(Default)]
+pub(super) struct Gate(AtomicU8);
+
+impl Gate {
+    /// Forbids any further change; false when one is under way.
+    pub(super) fn close(&self) -> bool {
+        match self.0.compare_exchange(OPEN, CLOSED, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => true,
+            Err(state) => state == CLOSED,
+        }
+    }
+
+    /// Begins a change, unless the gate is closed.
+    pub(super) fn enter(&self) -> Option<Inside<'_>> {
+        self.0
+            .compare_exchange(OPEN, CHANGING, Ordering::AcqRel, Ordering::Acquire)
+            .ok()
+            .map(|_| Inside(self))
+    }
+}
+
+/// A change under way; it ends when this is dropped.
+pub(super) struct Inside<'a>(&'a Gate);
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        self.0.0.store(OPEN, Ordering::Release);
+    }
+}

@@ -1,0 +1,107 @@
+//! Do all names of a file lie below the roots?
+//!
+//! A hard link is a file's other name, and no path check can see where the first
+//! one lies. So the names are counted: a file with more names than were found below
+//! the roots has one outside, and is refused.
+
+use std::{
+    collections::HashMap,
+    os::fd::OwnedFd,
+    time::{Duration, Instant},
+};
+
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, openat, statat};
+
+use super::{Files, OtherNames};
+use crate::Fault;
+
+/// A count older than this is made again before a file is refused.
+const FRESH: Duration = Duration::from_secs(2);
+
+/// A count that takes longer is given up: what can't be shown to be inside is refused.
+const MOST_TIME: Duration = Duration::from_secs(5);
+
+/// How often each file with several names was found below the roots.
+#[derive(Default)]
+pub(super) struct HardLinks {
+    names: HashMap<(u64, u64), u64>,
+    counted: Option<Instant>,
+}
+
+impl Files {
+    /// Refuses a file that has a name outside the roots.
+    pub(super) fn check_other_names(&self, path: &str, stat: &Stat) -> Result<(), Fault> {
+        let all = u64::from(stat.st_nlink as u32);
+        if all <= 1 || self.roots().kept.other_names == OtherNames::Allow {
+            return Ok(());
+        }
+        #[expect(clippy::unnecessary_cast, reason = "narrower on some systems")]
+        let key = (stat.st_dev as u64, stat.st_ino as u64);
+        let mut links = self.roots().kept.links.lock();
+        let known = |links: &HardLinks| links.names.get(&key).copied().unwrap_or(0);
+        if known(&links) < all && links.counted.is_none_or(|at| at.elapsed() > FRESH) {
+            links.names = self.count_names();
+            links.counted = Some(Instant::now());
+        }
+        let inside = known(&links);
+        if inside >= all {
+            return Ok(());
+        }
+        Err(Fault::denied(format!(
+            "`{path}` is a hard link: of the {all} names of this file only {inside} were found in the workspace, so it may be a file from outside (rule `hard_links`)"
+        ))
+        .next("A person can add the folder that has the other names (`--root PATH`), or set `hard_links = \"allow\"` in haft.toml."))
+    }
+
+    fn count_names(&self) -> HashMap<(u64, u64), u64> {
+        let until = Instant::now() + MOST_TIME;
+        let mut names = HashMap::new();
+        // A root inside another would have its names counted twice.
+        let roots: Vec<_> = self.roots().list().map(|(path, _)| path.to_owned()).collect();
+        for (index, root) in self.roots().handles().enumerate() {
+            let Some(path) = roots.get(index) else { continue };
+            let nested = roots
+                .iter()
+                .enumerate()
+                .any(|(other, it)| other != index && path.starts_with(it) && (path != it || other < index));
+            if !nested && let Ok(dir) = openat(root, ".", FOLDER, Mode::empty()) {
+                count_below(dir, until, &mut names);
+            }
+        }
+        names
+    }
+}
+
+const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// Depth first with the handles on a stack of our own, so that depth costs no call stack.
+fn count_below(top: OwnedFd, until: Instant, names: &mut HashMap<(u64, u64), u64>) {
+    let Ok(top) = Dir::new(top) else { return };
+    let mut stack = vec![top];
+    while let Some(dir) = stack.last_mut() {
+        if Instant::now() > until {
+            return;
+        }
+        let Some(Ok(entry)) = dir.read() else {
+            stack.pop();
+            continue;
+        };
+        let name = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        let Ok(here) = dir.fd() else { continue };
+        if entry.file_type() == FileType::Directory {
+            if let Ok(below) = openat(here, name, FOLDER, Mode::empty()).and_then(Dir::new) {
+                stack.push(below);
+            }
+        } else if let Ok(stat) = statat(here, name, AtFlags::SYMLINK_NOFOLLOW)
+            && stat.st_nlink > 1
+            && FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+        {
+            #[expect(clippy::unnecessary_cast, reason = "narrower on some systems")]
+            let key = (stat.st_dev as u64, stat.st_ino as u64);
+            *names.entry(key).or_default() += 1;
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! How is a file opened so that reading it neither hangs nor leads elsewhere?
+
+use std::{
+    ffi::OsStr,
+    fs::File,
+    io::{self, Read},
+    os::{fd::OwnedFd, unix::fs::FileExt},
+};
+
+use rustix::{
+    fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, openat, statat},
+    io::Errno,
+};
+use serde::{Deserialize, Serialize};
+
+use super::{Files, Location, roots::refused};
+use crate::{Fault, Kind};
+
+/// A regular file, open for reading.
+pub struct Open {
+    /// Where it is.
+    pub location: Location,
+    /// Which file it is, and in which state.
+    pub identity: Identity,
+    pub(super) file: File,
+    pub(super) mode: Mode,
+    pub(super) owner: (u32, u32),
+}
+
+/// Which file it is, and in which state: two that are equal hold the same bytes, as
+/// far as the file system can tell without reading them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Identity {
+    /// The device it is on.
+    pub device: u64,
+    /// Its number there.
+    pub inode: u64,
+    /// Its length in bytes.
+    pub size: u64,
+    /// When its bytes changed last, in nanoseconds since 1970.
+    pub modified_ns: i128,
+    /// When anything about it changed last.
+    pub changed_ns: i128,
+}
+
+/// The whole of a file, as it was at one moment.
+pub struct Loaded {
+    /// Where it is.
+    pub location: Location,
+    /// Which file it was, and in which state.
+    pub identity: Identity,
+    /// What it held.
+    pub bytes: Vec<u8>,
+    pub(super) mode: Mode,
+    pub(super) owner: (u32, u32),
+}
+
+impl Identity {
+    pub(super) fn of(stat: &Stat) -> Self {
+        Self {
+            #[expect(clippy::unnecessary_cast, reason = "i32 on some systems")]
+            device: stat.st_dev as u64,
+            #[expect(clippy::unnecessary_cast, reason = "u32 on some systems")]
+            inode: stat.st_ino as u64,
+            size: u64::try_from(stat.st_size).unwrap_or(0),
+            modified_ns: nanoseconds(stat.st_mtime.into(), stat.st_mtime_nsec.into()),
+            changed_ns: nanoseconds(stat.st_ctime.into(), stat.st_ctime_nsec.into()),
+        }
+    }
+}
+
+fn nanoseconds(seconds: i128, nanoseconds: i128) -> i128 {
+    seconds * 1_000_000_000 + nanoseconds
+}
+
+impl Files {
+    /// Opens a regular file that this call was granted to read.
+    ///
+    /// # Errors
+    /// [`Kind::NotFound`] with the nearest names, [`Kind::BadArgs`] for a folder and for
+    /// what is no file at all (a pipe, a device), [`Kind::Denied`] outside the grants.
+    pub fn open(&self, path: &str) -> Result<Open, Fault> {
+        let opened = self.resolve(path)?;
+        let location = opened.location.clone();
+        self.may_read(path, &location)?;
+        if !opened.found.rest.is_empty() {
+            return Err(self.not_there(path, &opened));
+        }
+        let name = opened.name();
+        let (file, stat) = match open_regular(&opened.found.dir, &name) {
+            Ok(open) => open,
+            Err(Unopened::Folder) => {
+                return Err(Fault::bad_args(format!("`{path}` is a folder")).next(format!(
+                    "List it with `tree` {{\"dir\": \"{location}\"}} or `glob`, then name a file."
+                )));
+            }
+            Err(Unopened::Special(what)) => {
+                return Err(Fault::bad_args(format!(
+                    "`{path}` is {what}, not a regular file; it is not read"
+                )));
+            }
+            Err(Unopened::Link) => {
+                return Err(Fault::new(
+                    Kind::Stale,
+                    format!("`{path}` was replaced by a link while it was opened"),
+                ));
+            }
+            Err(Unopened::Errno(Errno::NOENT)) => return Err(self.not_there(path, &opened)),
+            Err(Unopened::Errno(errno)) => return Err(refused(path, "read", errno.into())),
+        };
+        self.check_other_names(path, &stat)?;
+        Ok(Open {
+            location,
+            identity: Identity::of(&stat),
+            file,
+            mode: Mode::from_raw_mode(stat.st_mode),
+            owner: (stat.st_uid, stat.st_gid),
+        })
+    }
+
+    /// Reads the whole of a file, at most `limit` bytes.
+    ///
+    /// # Errors
+    /// Those of [`open`](Self::open), and [`Kind::TooBig`].
+    pub fn load(&self, path: &str, limit: u64) -> Result<Loaded, Fault> {
+        self.open(path)?.load(path, limit)
+    }
+
+    /// Is there anything of this name?
+    ///
+    /// # Errors
+    /// [`Kind::Denied`] outside the grants.
+    pub fn exists(&self, path: &str) -> Result<bool, Fault> {
+        let opened = self.resolve(path)?;
+        self.may_read(path, &opened.location)?;
+        Ok(opened.exists())
+    }
+
+    fn not_there(&self, path: &str, opened: &super::roots::Opened) -> Fault {
+        let fault = Fault::not_found(format!("`{path}` does not exist"));
+        let near = super::list::nearest_names(opened);
+        if near.is_empty() {
+            return fault.next("Find it with `glob`, for example {\"pattern\": \"**/name*\"}.".to_owned());
+        }
+        let near: Vec<String> = near.iter().map(|it| format!("`{it}`")).collect();
+        fault.next(format!("Did you mean {}?", near.join(" or ")))
+    }
+}
+
+impl Open {
+    /// Reads the whole of it, at most `limit` bytes.
+    ///
+    /// # Errors
+    /// [`Kind::TooBig`] over the limit, [`Kind::Stale`] when it is being written to.
+    pub fn load(self, path: &str, limit: u64) -> Result<Loaded, Fault> {
+        let size = self.identity.size;
+        let too_big = |size: u64| {
+            Fault::new(
+                Kind::TooBig,
+                format!("`{path}` has {size} bytes; at most {limit} are handled in one piece"),
+            )
+            .next(
+                "`read` shows any part of it by `offset` and `limit`; `filegrep` finds lines in it."
+                    .to_owned(),
+            )
+        };
+        if size > limit {
+            return Err(too_big(size));
+        }
+        let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0) + 1);
+        // A file may grow while it is read: the limit holds all the same.
+        let mut file = (&self.file).take(limit + 1);
+        file.read_to_end(&mut bytes).map_err(|error| refused(path, "read", error))?;
+        if bytes.len() as u64 > limit {
+            return Err(too_big(bytes.len() as u64));
+        }
+        let now = fstat(&self.file).map_err(|errno| refused(path, "read", errno.into()))?;
+        let Self { location, identity, mode, owner, .. } = self;
+        if Identity::of(&now) != identity && !same_but_for_links(&Identity::of(&now), &identity) {
+            return Err(Fault::new(
+                Kind::Stale,
+                format!("`{path}` is being written to by another program just now"),
+            )
+            .next("Try again in a moment.".to_owned()));
+        }
+        Ok(Loaded { location, identity, bytes, mode, owner })
+    }
+
+    /// The bytes from `offset`, as many as fit, or fewer at the end.
+    pub(super) fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.file.read_at(buffer, offset)
+    }
+
+    /// The first bytes, at most `most`.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn head(&self, most: usize) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; most.min(usize::try_from(self.identity.size).unwrap_or(most))];
+        let mut filled = 0;
+        while let Some(rest) = bytes.get_mut(filled..).filter(|it| !it.is_empty()) {
+            match self.read_at(rest, filled as u64)? {
+                0 => break,
+                read => filled += read,
+            }
+        }
+        bytes.truncate(filled);
+        Ok(bytes)
+    }
+
+    /// The open file, for crates that search in one.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+}
+
+/// A rename or a new hard link changes `ctime` and nothing that was read.
+fn same_but_for_links(now: &Identity, then: &Identity) -> bool {
+    Identity { changed_ns: then.changed_ns, ..*now } == *then
+}
+
+/// Why a name was not opened.
+pub(super) enum Unopened {
+    Folder,
+    Special(&'static str),
+    Link,
+    Errno(Errno),
+}
+
+/// Opens a name if it is a regular file. The look comes first, because opening a pipe
+/// wakes whoever waits at its other end, and opening a device may do anything.
+pub(super) fn open_regular(dir: &OwnedFd, name: &OsStr) -> Result<(File, Stat), Unopened> {
+    let look = statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).map_err(Unopened::Errno)?;
+    only_regular(&look)?;
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = match openat(dir, name, flags, Mode::empty()) {
+        Ok(file) => file,
+        Err(Errno::LOOP | Errno::MLINK) => return Err(Unopened::Link),
+        Err(errno) => return Err(Unopened::Errno(errno)),
+    };
+    // What was opened counts, not what was looked at.
+    let stat = fstat(&file).map_err(Unopened::Errno)?;
+    only_regular(&stat)?;
+    if is_kernel_file(&file) {
+        return Err(Unopened::Special("a file of the kernel's (proc or sys)"));
+    }
+    Ok((File::from(file), stat))
+}
+
+fn only_regular(stat: &Stat) -> Result<(), Unopened> {
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => Ok(()),
+        FileType::Directory => Err(Unopened::Folder),
+        FileType::Symlink => Err(Unopened::Link),
+        FileType::Fifo => Err(Unopened::Special("a named pipe")),
+        FileType::Socket => Err(Unopened::Special("a socket")),
+        FileType::CharacterDevice | FileType::BlockDevice => Err(Unopened::Special("a device")),
+        FileType::Unknown => Err(Unopened::Special("of an unknown type")),
+    }
+}
+
+/// `/proc/self/environ` is a regular file by its type, and holds what no tool may see.
+#[cfg(target_os = "linux")]
+fn is_kernel_file(file: &OwnedFd) -> bool {
+    const PROC: i64 = 0x9fa0;
+    const SYS: i64 = 0x6265_6572;
+    #[expect(clippy::unnecessary_cast, reason = "the type differs between machines")]
+    rustix::fs::fstatfs(file).is_ok_and(|stat| matches!(stat.f_type as i64, PROC | SYS))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_kernel_file(_file: &OwnedFd) -> bool {
+    false
+}

@@ -1,0 +1,394 @@
+//! How are ten lines in the middle of a huge file found without loading it?
+//!
+//! One pass counts the line breaks block by block and the counts are kept as long as
+//! the file stays as it is: after that, any line is one look into the table and one
+//! block away.
+
+use std::collections::HashMap;
+
+use memchr::memchr_iter;
+
+use super::{Files, Identity, Open, roots::refused};
+use crate::Fault;
+
+/// How much lies between two counts.
+const BLOCK: usize = 64 * 1024;
+
+/// How many blocks are read at once.
+const STRIDE: usize = 16;
+
+/// How far past the page lines are counted, to say how many there are. Beyond it the
+/// answer is "more than": nobody waits a minute for a total.
+const COUNT_AHEAD: u64 = 2 << 30;
+
+/// For how many files the counts are kept.
+const KEPT: usize = 64;
+
+/// Some consecutive lines of a file.
+#[derive(Debug)]
+pub struct Page {
+    /// The first line's number, from 0.
+    pub first: usize,
+    /// The lines.
+    pub lines: Vec<Clipped>,
+    /// How many lines the file has.
+    pub total: Total,
+}
+
+/// How many lines a file has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Total {
+    /// Just so many.
+    Exactly(usize),
+    /// So many were counted, and the file goes on.
+    MoreThan(usize),
+}
+
+/// A line, or the beginning of a very long one.
+#[derive(Debug)]
+pub struct Clipped {
+    /// Its bytes without the line break, as many as were asked for at most.
+    pub bytes: Vec<u8>,
+    /// How many bytes it has in all, without the line break.
+    pub length: u64,
+    /// Where in the file it begins.
+    pub offset: u64,
+}
+
+/// Where a page begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// At this line, counted from 0.
+    Line(usize),
+    /// So many lines before the end.
+    End(usize),
+}
+
+/// How much fits on a page.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// How many lines.
+    pub lines: usize,
+    /// How many bytes of one line.
+    pub line_bytes: usize,
+    /// How many bytes in all.
+    pub bytes: usize,
+}
+
+/// The counts of the files that were looked at, by device and number.
+#[derive(Default)]
+pub(super) struct LineIndexes(HashMap<(u64, u64), Kept>);
+
+struct Kept {
+    identity: Identity,
+    index: LineIndex,
+    used: u64,
+}
+
+/// How many line breaks lie before each block, as far as was read.
+#[derive(Default, Clone)]
+struct LineIndex {
+    /// `before[b]` line breaks lie before block `b`.
+    before: Vec<usize>,
+    breaks: usize,
+    scanned: u64,
+    ends_in_break: bool,
+}
+
+impl Files {
+    /// Some lines of a file of any size; `check` is asked now and then whether to go on.
+    ///
+    /// # Errors
+    /// Those of the system and of `check`.
+    pub fn page(
+        &self,
+        open: &Open,
+        from: Start,
+        limits: Limits,
+        check: &dyn Fn() -> Result<(), Fault>,
+    ) -> Result<Page, Fault> {
+        let key = (open.identity.device, open.identity.inode);
+        let mut index = self.roots().kept.indexes.lock().get(key, &open.identity);
+        let page = Reader { open, index: &mut index, check }.page(from, limits);
+        self.roots().kept.indexes.lock().put(key, open.identity, index);
+        page
+    }
+
+    /// Some bytes of a file, from `offset`; fewer at its end.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn bytes(&self, open: &Open, offset: u64, most: usize) -> Result<Vec<u8>, Fault> {
+        let mut buffer = vec![0; most];
+        let mut filled = 0;
+        while let Some(rest) = buffer.get_mut(filled..).filter(|it| !it.is_empty()) {
+            match open.read_at(rest, offset + filled as u64) {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(error) => return Err(refused(&open.location.to_string(), "read", error)),
+            }
+        }
+        buffer.truncate(filled);
+        Ok(buffer)
+    }
+}
+
+impl LineIndexes {
+    fn get(&self, key: (u64, u64), identity: &Identity) -> LineIndex {
+        match self.0.get(&key) {
+            Some(kept) if kept.identity == *identity => kept.index.clone(),
+            Some(_) | None => LineIndex::default(),
+        }
+    }
+
+    fn put(&mut self, key: (u64, u64), identity: Identity, index: LineIndex) {
+        let used = self.0.values().map(|kept| kept.used).max().unwrap_or(0) + 1;
+        if self.0.len() >= KEPT
+            && !self.0.contains_key(&key)
+            && let Some(oldest) = self.0.iter().min_by_key(|(_, kept)| kept.used).map(|(key, _)| *key)
+        {
+            self.0.remove(&oldest);
+        }
+        self.0.insert(key, Kept { identity, index, used });
+    }
+}
+
+/// One file being read.
+struct Reader<'a> {
+    open: &'a Open,
+    index: &'a mut LineIndex,
+    check: &'a dyn Fn() -> Result<(), Fault>,
+}
+
+impl Reader<'_> {
+    fn page(&mut self, from: Start, limits: Limits) -> Result<Page, Fault> {
+        let first = match from {
+            Start::Line(line) => line,
+            Start::End(back) => {
+                self.scan(usize::MAX, u64::MAX)?;
+                self.index.lines().saturating_sub(back)
+            }
+        };
+        self.scan(first.saturating_add(limits.lines), COUNT_AHEAD)?;
+        let mut page = Page { first, lines: Vec::new(), total: self.total() };
+        let Some(mut offset) = self.start_of(first)? else { return Ok(page) };
+        let mut bytes = 0;
+        while page.lines.len() < limits.lines && offset < self.size() {
+            let line = self.line_at(offset, limits.line_bytes)?;
+            bytes += line.bytes.len() + 1;
+            if bytes > limits.bytes && !page.lines.is_empty() {
+                break;
+            }
+            let end = line.offset + line.length;
+            // A carriage return before the break was left out of the length.
+            offset = if self.byte(end)? == Some(b'\r') { end + 2 } else { end + 1 };
+            page.lines.push(line);
+        }
+        Ok(page)
+    }
+
+    fn size(&self) -> u64 {
+        self.open.identity.size
+    }
+
+    fn total(&self) -> Total {
+        let lines = self.index.lines();
+        if self.index.scanned >= self.size() { Total::Exactly(lines) } else { Total::MoreThan(lines) }
+    }
+
+    /// Counts on until `line` is passed, and at most `ahead` bytes further.
+    fn scan(&mut self, line: usize, ahead: u64) -> Result<(), Fault> {
+        let mut buffer = Vec::new();
+        let mut further = 0;
+        while self.index.scanned < self.size() {
+            if self.index.breaks > line {
+                if further >= ahead {
+                    return Ok(());
+                }
+                further += (BLOCK * STRIDE) as u64;
+            }
+            (self.check)()?;
+            buffer.resize(BLOCK * STRIDE, 0);
+            let read = self.fill(&mut buffer, self.index.scanned)?;
+            let Some(read) = buffer.get(..read).filter(|it| !it.is_empty()) else { return Ok(()) };
+            for block in read.chunks(BLOCK) {
+                self.index.before.push(self.index.breaks);
+                self.index.breaks += memchr_iter(b'\n', block).count();
+            }
+            self.index.ends_in_break = read.last() == Some(&b'\n');
+            self.index.scanned += read.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Reads until the buffer is full or the file ends, so that blocks stay aligned.
+    fn fill(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Fault> {
+        let mut filled = 0;
+        while let Some(rest) = buffer.get_mut(filled..).filter(|it| !it.is_empty()) {
+            match self.open.read_at(rest, offset + filled as u64) {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(error) => return Err(refused(&self.open.location.to_string(), "read", error)),
+            }
+        }
+        Ok(filled)
+    }
+
+    /// Where a line begins, if the file has so many.
+    fn start_of(&self, line: usize) -> Result<Option<u64>, Fault> {
+        if line == 0 {
+            return Ok((self.size() > 0).then_some(0));
+        }
+        // The line begins after the `line`-th break; find the block that has it.
+        let block = self.index.before.partition_point(|before| *before < line).saturating_sub(1);
+        let Some(before) = self.index.before.get(block) else { return Ok(None) };
+        if line > self.index.breaks {
+            return Ok(None);
+        }
+        let mut buffer = vec![0; BLOCK];
+        let start = (block * BLOCK) as u64;
+        let read = self.fill(&mut buffer, start)?;
+        let found = memchr_iter(b'\n', buffer.get(..read).unwrap_or_default()).nth(line - before - 1);
+        Ok(found.map(|at| start + at as u64 + 1).filter(|at| *at < self.size()))
+    }
+
+    /// The line that begins at `offset`, without its break.
+    fn line_at(&self, offset: u64, most: usize) -> Result<Clipped, Fault> {
+        let mut bytes = Vec::new();
+        let mut buffer = vec![0; 8 * 1024];
+        let mut at = offset;
+        let end = loop {
+            let read = self.fill(&mut buffer, at)?;
+            let read = buffer.get(..read).unwrap_or_default();
+            let found = memchr::memchr(b'\n', read);
+            let part = read.get(..found.unwrap_or(read.len())).unwrap_or_default();
+            let room = most.saturating_sub(bytes.len());
+            bytes.extend_from_slice(part.get(..part.len().min(room)).unwrap_or_default());
+            if let Some(found) = found {
+                break at + found as u64;
+            }
+            if read.is_empty() {
+                break at;
+            }
+            at += read.len() as u64;
+            if at - offset > BLOCK as u64 {
+                (self.check)()?;
+                at = self.skip_unbroken(at);
+                buffer.resize(BLOCK * STRIDE, 0);
+            }
+        };
+        let mut length = end - offset;
+        if length > 0 && self.byte(end - 1)? == Some(b'\r') && end < self.size() {
+            length -= 1;
+            bytes.truncate(usize::try_from(length).unwrap_or(usize::MAX));
+        }
+        Ok(Clipped { bytes, length, offset })
+    }
+
+    /// The first place from `at` on that may hold a break, by the counts.
+    fn skip_unbroken(&self, at: u64) -> u64 {
+        let Ok(mut block) = usize::try_from(at.div_ceil(BLOCK as u64)) else { return at };
+        while let (Some(before), Some(after)) =
+            (self.index.before.get(block), self.index.before.get(block + 1))
+            && before == after
+        {
+            block += 1;
+        }
+        // Whatever lies in the block where we stand has been counted too.
+        let here = usize::try_from(at / BLOCK as u64).unwrap_or(0);
+        match (self.index.before.get(here), self.index.before.get(here + 1)) {
+            (Some(before), Some(after)) if before == after => (block * BLOCK) as u64,
+            _ => at,
+        }
+    }
+
+    fn byte(&self, at: u64) -> Result<Option<u8>, Fault> {
+        let mut byte = [0];
+        Ok((self.fill(&mut byte, at)? == 1).then_some(byte[0]))
+    }
+}
+
+impl LineIndex {
+    fn lines(&self) -> usize {
+        self.breaks + usize::from(self.scanned > 0 && !self.ends_in_break)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::testing::Room;
+
+    const LIMITS: Limits = Limits { lines: 3, line_bytes: 10, bytes: 1000 };
+
+    fn page(bytes: &[u8], from: Start, limits: Limits) -> (usize, Vec<String>, Total) {
+        let room = Room::empty();
+        std::fs::write(room.path().join("f"), bytes).unwrap();
+        let cx = room.cx();
+        let open = cx.files().open("f").unwrap();
+        let page = cx.files().page(&open, from, limits, &|| Ok(())).unwrap();
+        let lines =
+            page.lines.iter().map(|it| format!("{}/{}", String::from_utf8_lossy(&it.bytes), it.length));
+        (page.first, lines.collect(), page.total)
+    }
+
+    #[test]
+    fn gives_the_lines_asked_for_and_the_total() {
+        let text = b"one\r\ntwo\n\nfour is long indeed\nfive";
+        assert_eq!(
+            page(text, Start::Line(1), LIMITS),
+            (1, vec!["two/3".to_owned(), "/0".to_owned(), "four is lo/19".to_owned()], Total::Exactly(5))
+        );
+        assert_eq!(page(text, Start::Line(0), LIMITS).1.first().unwrap(), "one/3");
+        assert_eq!(page(text, Start::End(1), LIMITS), (4, vec!["five/4".to_owned()], Total::Exactly(5)));
+        assert_eq!(page(text, Start::Line(5), LIMITS).1, Vec::<String>::new());
+        assert_eq!(page(b"", Start::Line(0), LIMITS), (0, vec![], Total::Exactly(0)));
+    }
+
+    #[test]
+    fn a_second_look_uses_the_counts_of_the_first_and_notices_a_change() {
+        let room = Room::empty();
+        let file = room.path().join("f");
+        std::fs::write(&file, "x\n".repeat(100_000)).unwrap();
+        let cx = room.cx();
+        let look = || {
+            let open = cx.files().open("f").unwrap();
+            let checked = std::cell::Cell::new(0);
+            let check = || {
+                checked.set(checked.get() + 1);
+                Ok(())
+            };
+            let page = cx.files().page(&open, Start::Line(99_999), LIMITS, &check).unwrap();
+            (page.lines.len(), page.total, checked.get())
+        };
+        assert_eq!(look(), (1, Total::Exactly(100_000), 1));
+        assert_eq!(look(), (1, Total::Exactly(100_000), 0));
+        std::fs::write(&file, "yy\n".repeat(100_001)).unwrap();
+        assert_eq!(look(), (2, Total::Exactly(100_001), 1));
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_splitting_the_whole(
+            lines in proptest::collection::vec((0_usize..200_000, any::<bool>()), 0..6),
+            last in any::<bool>(),
+            first in 0_usize..7,
+        ) {
+            let mut text = String::new();
+            for (index, (length, carriage)) in lines.iter().enumerate() {
+                text.push_str(&char::from(b'a' + u8::try_from(index).unwrap()).to_string().repeat(*length));
+                if index + 1 < lines.len() || last {
+                    text.push_str(if *carriage { "\r\n" } else { "\n" });
+                }
+            }
+            let whole: Vec<String> = text.lines().skip(first).take(3).map(|line| {
+                format!("{}/{}", line.chars().take(10).collect::<String>(), line.len())
+            }).collect();
+            prop_assert_eq!(page(text.as_bytes(), Start::Line(first), LIMITS).1, whole);
+        }
+    }
+}

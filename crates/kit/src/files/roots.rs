@@ -1,0 +1,348 @@
+//! Which folders may be reached at all, and where in them does a path lead?
+
+use std::{
+    ffi::OsString,
+    fmt, io,
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use parking_lot::Mutex;
+use rustix::fs::{Mode, OFlags, open};
+
+use super::{
+    beneath::{self, Astray, Found},
+    links::HardLinks,
+    pages::LineIndexes,
+};
+use crate::{Fault, Kind};
+
+/// Longer paths are refused by the system anyway, in words of its own.
+const MAX_PATH: usize = 4096;
+
+/// A folder to open as a root.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RootSpec {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Nothing below it may be changed.
+    pub read_only: bool,
+}
+
+/// What to do with a file that has other names, which may lie outside the roots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OtherNames {
+    /// Refuse to read it, unless all its names are below the roots.
+    #[default]
+    Refuse,
+    /// Read it like any other.
+    Allow,
+}
+
+/// The folders that may be reached; the first is the workspace. Cheap to clone.
+#[derive(Clone)]
+pub struct Roots {
+    roots: Vec<Arc<Root>>,
+    /// Where spilled outputs lie, which are read by their handle: `out_12`.
+    shelf: Option<Arc<Root>>,
+    pub(super) kept: Arc<Kept>,
+}
+
+/// What is remembered about files between calls.
+pub(super) struct Kept {
+    pub(super) indexes: Mutex<LineIndexes>,
+    pub(super) links: Mutex<HardLinks>,
+    pub(super) other_names: OtherNames,
+}
+
+/// One folder, held open: its handle is what everything below is opened from.
+pub(super) struct Root {
+    pub(super) dir: OwnedFd,
+    /// Without links.
+    path: PathBuf,
+    /// As it was given, made absolute: the model may use this spelling.
+    given: PathBuf,
+    read_only: bool,
+}
+
+/// A place below a root: where a path leads once every link is followed.
+#[derive(Clone)]
+pub struct Location {
+    pub(super) root: Arc<Root>,
+    pub(super) rel: PathBuf,
+    workspace: bool,
+}
+
+/// A location together with the handle it is reached by.
+pub(super) struct Opened {
+    pub(super) location: Location,
+    pub(super) found: Found,
+}
+
+impl Roots {
+    /// Opens the folders; the first is the workspace.
+    ///
+    /// # Errors
+    /// [`Kind::NotFound`] when one is not there, [`Kind::BadArgs`] when it is no folder.
+    pub fn open(specs: &[RootSpec], other_names: OtherNames) -> Result<Self, Fault> {
+        let roots = specs.iter().map(|spec| Root::open(spec).map(Arc::new)).collect::<Result<Vec<_>, _>>()?;
+        if roots.is_empty() {
+            return Err(Fault::bug("no root was given"));
+        }
+        let kept = Kept {
+            indexes: Mutex::new(LineIndexes::default()),
+            links: Mutex::new(HardLinks::default()),
+            other_names,
+        };
+        Ok(Self { roots, shelf: None, kept: Arc::new(kept) })
+    }
+
+    /// The same roots, with this folder's files readable by their bare names `out_1`, `out_2`, ….
+    ///
+    /// # Errors
+    /// When the folder can't be opened.
+    pub fn with_shelf(&self, dir: &Path) -> Result<Self, Fault> {
+        let shelf = Root::open(&RootSpec { path: dir.to_owned(), read_only: true })?;
+        Ok(Self { shelf: Some(Arc::new(shelf)), ..self.clone() })
+    }
+
+    /// The workspace's canonical path.
+    pub fn workspace(&self) -> &Path {
+        self.roots.first().map_or(Path::new("/"), |root| &root.path)
+    }
+
+    /// The roots' canonical paths, and whether they are read-only.
+    pub fn list(&self) -> impl Iterator<Item = (&Path, bool)> {
+        self.roots.iter().map(|root| (root.path.as_path(), root.read_only))
+    }
+
+    /// Where `path`, as a model wrote it, leads. It need not exist.
+    ///
+    /// # Errors
+    /// [`Kind::Denied`] when it leads out of the roots.
+    pub fn locate(&self, path: &str) -> Result<Location, Fault> {
+        Ok(self.resolve(path)?.location)
+    }
+
+    pub(super) fn handles(&self) -> impl Iterator<Item = &OwnedFd> {
+        self.roots.iter().map(|root| &root.dir)
+    }
+
+    pub(super) fn resolve(&self, path: &str) -> Result<Opened, Fault> {
+        let (root, rel) = self.choose(path)?;
+        let opened = self.enter(&root, &rel).map_err(|astray| self.explain(path, &root, astray))?;
+        if let Some(shelf) = &self.shelf
+            && is_handle(path)
+            && !opened.exists()
+            && let Ok(spilled) = self.enter(shelf, &rel)
+            && spilled.exists()
+        {
+            return Ok(spilled);
+        }
+        Ok(opened)
+    }
+
+    fn enter(&self, root: &Arc<Root>, rel: &Path) -> Result<Opened, Astray> {
+        let found = beneath::resolve(&root.dir, &root.path, rel)?;
+        let workspace = self.roots.first().is_some_and(|first| Arc::ptr_eq(first, root));
+        Ok(Opened { location: Location { root: root.clone(), rel: found.rel.clone(), workspace }, found })
+    }
+
+    /// Takes a path apart: which root, and what below it.
+    fn choose(&self, path: &str) -> Result<(Arc<Root>, PathBuf), Fault> {
+        if let Some(at) = path.find('\0') {
+            return Err(Fault::bad_args(format!("the path has a NUL character at byte {at}")));
+        }
+        if path.len() > MAX_PATH {
+            return Err(Fault::bad_args(format!(
+                "the path is {} bytes long; at most {MAX_PATH} are allowed",
+                path.len()
+            )));
+        }
+        let as_path = Path::new(path);
+        if as_path.is_relative() {
+            let Some(first) = self.roots.first() else { return Err(Fault::bug("no root was given")) };
+            return Ok((first.clone(), as_path.to_owned()));
+        }
+        // The longest root wins: an added root may lie inside another, with other rights.
+        let inside = |root: &&Arc<Root>| {
+            [&root.path, &root.given]
+                .into_iter()
+                .find_map(|prefix| as_path.strip_prefix(prefix).ok())
+                .map(|rel| (Arc::clone(root), rel.to_owned()))
+        };
+        let mut roots: Vec<&Arc<Root>> = self.roots.iter().collect();
+        roots.sort_by_key(|root| std::cmp::Reverse(root.path.as_os_str().len()));
+        if let Some(found) = roots.iter().find_map(inside) {
+            return Ok(found);
+        }
+        // Another spelling of a root, such as `/tmp` for `/private/tmp`. What it gives is
+        // only a guess at the spelling: the way below the root is walked by handles as ever.
+        if let Some(found) = canonical_ancestor(as_path)
+            && let Some(found) = roots.iter().find_map(|root| {
+                found.strip_prefix(&root.path).ok().map(|rel| (Arc::clone(root), rel.to_owned()))
+            })
+        {
+            return Ok(found);
+        }
+        Err(self.outside(path, None))
+    }
+
+    fn outside(&self, path: &str, target: Option<&Path>) -> Fault {
+        let leads = match target {
+            Some(target) => {
+                format!("`{path}` leads to `{}`, which is outside the workspace", target.display())
+            }
+            None => format!("`{path}` is outside the workspace"),
+        };
+        let roots: Vec<String> = self.list().map(|(root, _)| format!("`{}`", root.display())).collect();
+        Fault::denied(format!("{leads} (rule `roots`)")).next(format!(
+            "Files can be reached below {}. A person can add a folder with `--root PATH` or `roots` in haft.toml.",
+            roots.join(" and ")
+        ))
+    }
+
+    fn explain(&self, path: &str, root: &Root, astray: Astray) -> Fault {
+        match astray {
+            Astray::Outside(target) => self.outside(path, target.as_deref()),
+            Astray::NotADirectory(rel) => Fault::not_found(format!(
+                "`{path}` is not there: `{}` is a file, not a folder",
+                root.path.join(rel).display()
+            )),
+            Astray::TooManyLinks => Fault::new(
+                Kind::NotFound,
+                format!("`{path}` is a loop of symbolic links, or too long a chain of them"),
+            ),
+            Astray::MissingParent(rel) => Fault::not_found(format!(
+                "`{path}` goes up from `{}`, which does not exist",
+                root.path.join(rel).display()
+            )),
+            Astray::Io(error) => refused(path, "reach", error),
+        }
+    }
+}
+
+impl Root {
+    fn open(spec: &RootSpec) -> Result<Self, Fault> {
+        let shown = spec.path.display();
+        let given =
+            std::path::absolute(&spec.path).map_err(|error| refused(&shown.to_string(), "open", error))?;
+        let path = spec.path.canonicalize().map_err(|error| refused(&shown.to_string(), "open", error))?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let dir = open(&path, flags, Mode::empty())
+            .map_err(|errno| refused(&shown.to_string(), "open", errno.into()))?;
+        Ok(Self { dir, path, given, read_only: spec.read_only })
+    }
+}
+
+impl Location {
+    /// The canonical path.
+    pub fn absolute(&self) -> PathBuf {
+        if self.rel.as_os_str().is_empty() { self.root.path.clone() } else { self.root.path.join(&self.rel) }
+    }
+
+    pub(super) fn root_path(&self) -> PathBuf {
+        self.root.path.clone()
+    }
+
+    /// The canonical path below its root.
+    pub fn relative(&self) -> &Path {
+        &self.rel
+    }
+
+    /// May nothing be changed here?
+    pub fn is_read_only(&self) -> bool {
+        self.root.read_only
+    }
+
+    /// The place so many steps up, not above its root.
+    pub(super) fn above(&self, steps: usize) -> Self {
+        let rel = self.rel.ancestors().nth(steps).unwrap_or(Path::new("")).to_owned();
+        Self { rel, ..self.clone() }
+    }
+
+    /// The place of this name below.
+    #[must_use]
+    pub fn join(&self, name: impl AsRef<Path>) -> Self {
+        Self { rel: self.rel.join(name), ..self.clone() }
+    }
+
+    /// Is this `other`, or below it?
+    pub fn is_within(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.root, &other.root) && self.rel.starts_with(&other.rel)
+    }
+
+    /// Are these one place?
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.root, &other.root) && self.rel == other.rel
+    }
+}
+
+/// As the model should write it: below the workspace relative, elsewhere absolute.
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.workspace {
+            return self.absolute().display().fmt(f);
+        }
+        if self.rel.as_os_str().is_empty() { f.write_str(".") } else { self.rel.display().fmt(f) }
+    }
+}
+
+impl fmt::Debug for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.absolute().fmt(f)
+    }
+}
+
+impl Opened {
+    /// Was there something of this name a moment ago?
+    pub(super) fn exists(&self) -> bool {
+        let Some(name) = &self.found.name else { return true };
+        self.found.rest.is_empty()
+            && rustix::fs::statat(&self.found.dir, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW).is_ok()
+    }
+
+    /// The name to open in the folder; `.` for the folder itself.
+    pub(super) fn name(&self) -> OsString {
+        self.found.name.clone().unwrap_or_else(|| ".".into())
+    }
+}
+
+/// Turns an error of the system into a fault about `path`.
+pub(super) fn refused(path: &str, verb: &str, error: io::Error) -> Fault {
+    let kind = match error.kind() {
+        io::ErrorKind::NotFound => Kind::NotFound,
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Kind::Denied,
+        io::ErrorKind::InvalidFilename | io::ErrorKind::NotADirectory | io::ErrorKind::IsADirectory => {
+            Kind::BadArgs
+        }
+        io::ErrorKind::FileTooLarge => Kind::TooBig,
+        _ => Kind::Unavailable,
+    };
+    let what = match error.kind() {
+        io::ErrorKind::NotFound => format!("`{path}` does not exist"),
+        io::ErrorKind::PermissionDenied => {
+            format!(
+                "can't {verb} `{path}`: the user haft runs as has no permission (the file's mode, not a rule of haft)"
+            )
+        }
+        io::ErrorKind::StorageFull => format!("can't {verb} `{path}`: the disk is full"),
+        _ => format!("can't {verb} `{path}`: {error}"),
+    };
+    Fault::new(kind, what).caused_by(error)
+}
+
+/// Is it the name of a spilled output?
+fn is_handle(path: &str) -> bool {
+    path.strip_prefix("out_")
+        .is_some_and(|number| !number.is_empty() && number.bytes().all(|it| it.is_ascii_digit()))
+}
+
+/// The path with its deepest existing folder in canonical form; nothing of it is opened.
+fn canonical_ancestor(path: &Path) -> Option<PathBuf> {
+    path.ancestors().skip(1).find_map(|ancestor| {
+        let canonical = ancestor.canonicalize().ok()?;
+        Some(canonical.join(path.strip_prefix(ancestor).ok()?))
+    })
+}

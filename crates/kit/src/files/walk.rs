@@ -1,0 +1,403 @@
+//! What lies below a folder, without what git ignores?
+//!
+//! Folders are entered by the handle of the one above and never through a link, so a
+//! walk can't be led outside by whatever is renamed while it goes on. The rules for
+//! what to leave out are those of ripgrep's `ignore` crate.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs::File,
+    io::Read,
+    os::{fd::OwnedFd, unix::ffi::OsStrExt},
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+};
+
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use parking_lot::{Condvar, Mutex};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
+
+use super::{
+    EntryKind, Files, Identity,
+    open::{Unopened, open_regular},
+};
+use crate::Fault;
+
+/// How to walk.
+#[derive(Debug, Clone, Copy)]
+pub struct Walk {
+    /// What to do with what git ignores.
+    pub ignored: Ignored,
+    /// How many levels to go down; 1 is the folder's own entries.
+    pub depth: usize,
+}
+
+/// What to do with what git ignores, and with vendored and cache folders.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ignored {
+    /// Leave it out.
+    Skip,
+    /// Show it like anything else (but never the inside of `.git`).
+    Show,
+}
+
+/// Whether to go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Go {
+    /// Walk on.
+    On,
+    /// It is enough.
+    Stop,
+}
+
+/// Something met on the way. The folder walked itself is not.
+pub struct Met<'a> {
+    /// Its path below the folder walked.
+    pub path: &'a Path,
+    /// What it is.
+    pub kind: EntryKind,
+    dir: &'a OwnedFd,
+    name: &'a OsStr,
+    files: &'a Files,
+}
+
+/// How a walk ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Walked {
+    /// Folders that could not be read.
+    pub unreadable: usize,
+}
+
+impl Met<'_> {
+    /// Opens it for reading; none when it is no regular file, or not to be read.
+    pub fn open(&self) -> Option<(File, Identity)> {
+        let (file, stat) = open_regular(self.dir, self.name).ok()?;
+        self.files.check_other_names(&self.path.to_string_lossy(), &stat).ok()?;
+        Some((file, Identity::of(&stat)))
+    }
+
+    /// Its size and times; none when it has gone.
+    pub fn identity(&self) -> Option<Identity> {
+        statat(self.dir, self.name, AtFlags::SYMLINK_NOFOLLOW).ok().map(|stat| Identity::of(&stat))
+    }
+}
+
+impl Files {
+    /// Walks a folder that this call was granted to read, on all cores, in no order.
+    /// `meet` is called for everything met, from several threads, and says whether to go
+    /// on; `check` is asked for every folder.
+    ///
+    /// # Errors
+    /// Those of [`list`](Self::list) for the folder itself, and of `check`.
+    pub fn walk(
+        &self,
+        dir: &str,
+        walk: Walk,
+        check: &(dyn Fn() -> Result<(), Fault> + Sync),
+        meet: &(dyn Fn(&Met<'_>) -> Go + Sync),
+    ) -> Result<Walked, Fault> {
+        let (handle, location) = self.open_folder(dir)?;
+        let above = self.rules_above(dir, &location)?;
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(8);
+        let crew = Crew {
+            files: self,
+            walk,
+            check,
+            meet,
+            queue: Mutex::new(Queue { waiting: Vec::new(), working: 0, fault: None }),
+            changed: Condvar::new(),
+            stopped: AtomicBool::new(false),
+            unreadable: AtomicUsize::new(0),
+        };
+        let top = Folder { entered: Entered::Already(handle), path: PathBuf::new(), depth: 0, rules: above };
+        crew.queue.lock().waiting.push(top);
+        std::thread::scope(|scope| {
+            for _ in 1..threads {
+                scope.spawn(|| crew.work());
+            }
+            crew.work();
+        });
+        let unreadable = crew.unreadable.load(Ordering::Relaxed);
+        match crew.queue.into_inner().fault {
+            Some(fault) => Err(fault),
+            None => Ok(Walked { unreadable }),
+        }
+    }
+
+    /// The rules of the folders from the root down to, and without, the one walked.
+    fn rules_above(&self, dir: &str, location: &super::Location) -> Result<Option<Arc<Rules>>, Fault> {
+        let mut rules = None;
+        let depth = location.rel.components().count();
+        for up in (1..=depth).rev() {
+            let above = location.above(up);
+            // Reading the rules above is part of walking here; nothing of them is shown.
+            let Ok(found) =
+                super::beneath::resolve(&location.root.dir, &above.root_path(), &above.rel.join(".x"))
+            else {
+                continue;
+            };
+            let names = [OsString::from(".gitignore"), ".ignore".into(), ".git".into()];
+            let below = location.rel.strip_prefix(&above.rel).unwrap_or(Path::new(dir));
+            rules = Rules::read(&found.dir, &names, Prefix::Above(below), rules);
+        }
+        Ok(rules)
+    }
+}
+
+/// Those who walk together.
+struct Crew<'a> {
+    files: &'a Files,
+    walk: Walk,
+    check: &'a (dyn Fn() -> Result<(), Fault> + Sync),
+    meet: &'a (dyn Fn(&Met<'_>) -> Go + Sync),
+    queue: Mutex<Queue>,
+    changed: Condvar,
+    stopped: AtomicBool,
+    unreadable: AtomicUsize,
+}
+
+struct Queue {
+    waiting: Vec<Folder>,
+    working: usize,
+    fault: Option<Fault>,
+}
+
+/// A folder to walk.
+struct Folder {
+    entered: Entered,
+    path: PathBuf,
+    depth: usize,
+    rules: Option<Arc<Rules>>,
+}
+
+enum Entered {
+    Already(OwnedFd),
+    By(Arc<OwnedFd>, OsString),
+}
+
+impl Crew<'_> {
+    fn work(&self) {
+        let mut queue = self.queue.lock();
+        loop {
+            if self.stopped.load(Ordering::Relaxed) {
+                return;
+            }
+            // The newest first: deep before wide keeps the queue, and the open handles, few.
+            let Some(folder) = queue.waiting.pop() else {
+                if queue.working == 0 {
+                    self.changed.notify_all();
+                    return;
+                }
+                self.changed.wait(&mut queue);
+                continue;
+            };
+            queue.working += 1;
+            drop(queue);
+            let result = (self.check)().map(|()| self.enter(folder));
+            queue = self.queue.lock();
+            queue.working -= 1;
+            match result {
+                Ok(below) => queue.waiting.extend(below),
+                Err(fault) => {
+                    queue.fault = Some(fault);
+                    self.stopped.store(true, Ordering::Relaxed);
+                }
+            }
+            self.changed.notify_all();
+        }
+    }
+
+    /// Meets everything in a folder; gives the folders below it.
+    fn enter(&self, folder: Folder) -> Vec<Folder> {
+        let Folder { entered, path, depth, rules } = folder;
+        let handle = match entered {
+            Entered::Already(handle) => Ok(handle),
+            Entered::By(above, name) => {
+                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                openat(&*above, name, flags, Mode::empty())
+            }
+        };
+        let Ok(handle) = handle.map(Arc::new) else { return self.unreadable() };
+        let Ok(entries) = Dir::read_from(&*handle) else { return self.unreadable() };
+        let mut names: Vec<(OsString, FileType)> = entries
+            .flatten()
+            .map(|entry| (OsStr::from_bytes(entry.file_name().to_bytes()).to_owned(), entry.file_type()))
+            .filter(|(name, _)| name != "." && name != "..")
+            .collect();
+        // In order, so that what is met first does not depend on the file system.
+        names.sort_unstable_by(|one, other| one.0.cmp(&other.0));
+        let skip = self.walk.ignored == Ignored::Skip;
+        if skip && depth > 0 && is_cache(&handle, &names) {
+            return Vec::new();
+        }
+        let rules = if skip {
+            Rules::read(&handle, names.iter().map(|(name, _)| name), Prefix::Below(&path), rules)
+        } else {
+            None
+        };
+        let mut below = Vec::new();
+        for (name, kind) in names {
+            if self.stopped.load(Ordering::Relaxed) {
+                return Vec::new();
+            }
+            let kind = match kind {
+                FileType::Unknown => statat(&*handle, &name, AtFlags::SYMLINK_NOFOLLOW)
+                    .map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode)),
+                kind => kind,
+            };
+            let kind = EntryKind::from(kind);
+            let is_folder = kind == EntryKind::Folder;
+            let at = path.join(&name);
+            if (is_folder && is_never_walked(&name, skip))
+                || Rules::leave_out(rules.as_deref(), &at, is_folder)
+            {
+                continue;
+            }
+            let met = Met { path: &at, kind, dir: &handle, name: &name, files: self.files };
+            if (self.meet)(&met) == Go::Stop {
+                self.stopped.store(true, Ordering::Relaxed);
+                return Vec::new();
+            }
+            if is_folder && depth + 1 < self.walk.depth {
+                below.push(Folder {
+                    entered: Entered::By(handle.clone(), name),
+                    path: at,
+                    depth: depth + 1,
+                    rules: rules.clone(),
+                });
+            }
+        }
+        // The queue is a stack: the first name should be walked first.
+        below.reverse();
+        below
+    }
+
+    fn unreadable(&self) -> Vec<Folder> {
+        self.unreadable.fetch_add(1, Ordering::Relaxed);
+        Vec::new()
+    }
+}
+
+/// Folders that hold a version control system's own data are of no use to anybody here;
+/// installed packages are not the user's work, whether git knows or not.
+fn is_never_walked(name: &OsStr, skip_vendored: bool) -> bool {
+    const CONTROL: [&str; 4] = [".git", ".hg", ".svn", ".jj"];
+    const VENDORED: [&str; 6] =
+        ["node_modules", "bower_components", "__pycache__", ".venv", ".tox", ".direnv"];
+    CONTROL.iter().any(|it| name == *it) || (skip_vendored && VENDORED.iter().any(|it| name == *it))
+}
+
+/// A folder that says of itself that it is a cache: <https://bford.info/cachedir/>.
+fn is_cache(dir: &OwnedFd, names: &[(OsString, FileType)]) -> bool {
+    const TAG: &str = "CACHEDIR.TAG";
+    const SIGNATURE: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55";
+    names.binary_search_by(|(name, _)| name.as_os_str().cmp(OsStr::new(TAG))).is_ok()
+        && read_small(dir, OsStr::new(TAG)).is_some_and(|tag| tag.starts_with(SIGNATURE))
+}
+
+/// What one folder's rule files say, and those above it.
+struct Rules {
+    /// `.ignore`, which outranks git's.
+    ours: Option<Gitignore>,
+    /// `.gitignore` and `.git/info/exclude`.
+    git: Option<Gitignore>,
+    /// A repository begins here, so git's rules above don't hold.
+    repository: bool,
+    above: Option<Arc<Self>>,
+    /// For rules above the folder walked: the way from there to it.
+    way: PathBuf,
+}
+
+/// Where rules stand, seen from the folder walked.
+#[derive(Clone, Copy)]
+enum Prefix<'a> {
+    /// In a folder above, and this is the way down.
+    Above(&'a Path),
+    /// In it, or this far below.
+    Below(&'a Path),
+}
+
+impl Rules {
+    fn read<'n>(
+        dir: &OwnedFd,
+        names: impl IntoIterator<Item = &'n OsString>,
+        at: Prefix<'_>,
+        above: Option<Arc<Self>>,
+    ) -> Option<Arc<Self>> {
+        let (mut has_ours, mut has_git, mut repository) = (false, false, false);
+        for name in names {
+            has_ours |= name == ".ignore";
+            has_git |= name == ".gitignore";
+            repository |= name == ".git";
+        }
+        if !has_ours && !has_git && !repository {
+            return above;
+        }
+        let (root, way) = match at {
+            Prefix::Above(way) => (Path::new(""), way.to_owned()),
+            Prefix::Below(path) => (path, PathBuf::new()),
+        };
+        repository = repository && statat(dir, ".git", AtFlags::SYMLINK_NOFOLLOW).is_ok();
+        let mut git = Vec::new();
+        if repository && let Some(exclude) = read_exclude(dir) {
+            git.push(exclude);
+        }
+        git.extend(has_git.then(|| read_small(dir, OsStr::new(".gitignore"))).flatten());
+        let ours = has_ours.then(|| read_small(dir, OsStr::new(".ignore"))).flatten();
+        Some(Arc::new(Self { ours: compile(root, ours), git: compile(root, git), repository, above, way }))
+    }
+
+    fn leave_out(rules: Option<&Self>, path: &Path, is_folder: bool) -> bool {
+        let decide = |pick: fn(&Self) -> Option<&Gitignore>, stop_at_repository: bool| {
+            let mut level = rules;
+            while let Some(rules) = level {
+                if let Some(matcher) = pick(rules) {
+                    let path =
+                        if rules.way.as_os_str().is_empty() { path.to_owned() } else { rules.way.join(path) };
+                    let verdict = matcher.matched(&path, is_folder);
+                    if !verdict.is_none() {
+                        return Some(verdict.is_ignore());
+                    }
+                }
+                if stop_at_repository && rules.repository {
+                    return None;
+                }
+                level = rules.above.as_deref();
+            }
+            None
+        };
+        decide(|rules| rules.ours.as_ref(), false)
+            .or_else(|| decide(|rules| rules.git.as_ref(), true))
+            .unwrap_or(false)
+    }
+}
+
+fn compile(root: &Path, texts: impl IntoIterator<Item = Vec<u8>>) -> Option<Gitignore> {
+    let mut builder = GitignoreBuilder::new(root);
+    for text in texts {
+        for line in String::from_utf8_lossy(&text).lines() {
+            // A rule that git would not understand either is as good as none.
+            let _ = builder.add_line(None, line);
+        }
+    }
+    builder.build().ok().filter(|matcher| !matcher.is_empty())
+}
+
+fn read_exclude(dir: &OwnedFd) -> Option<Vec<u8>> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let git = openat(dir, ".git", flags, Mode::empty()).ok()?;
+    let info = openat(&git, "info", flags, Mode::empty()).ok()?;
+    read_small(&info, OsStr::new("exclude"))
+}
+
+/// Rule files are small; what is not is no rule file.
+fn read_small(dir: &OwnedFd, name: &OsStr) -> Option<Vec<u8>> {
+    const MOST: u64 = 1 << 20;
+    let (file, _) = open_regular(dir, name).map_err(|_: Unopened| ()).ok()?;
+    let mut bytes = Vec::new();
+    file.take(MOST).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}

@@ -1,0 +1,299 @@
+//! Do the hands stay inside, whatever is swapped under them, and do they always come back?
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use std::{
+    ffi::CString,
+    fs,
+    os::unix::{
+        ffi::OsStrExt,
+        fs::{PermissionsExt, symlink},
+    },
+    path::Path,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+};
+
+use kit::{
+    Kind, Touch, Touches,
+    files::{Before, Go, Ignored, Walk},
+    testing::Room,
+};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+const ALL: Walk = Walk { ignored: Ignored::Show, depth: usize::MAX };
+
+/// A room, and beside it a folder with a secret that nothing may reach.
+fn room_beside_a_secret() -> (Room, tempfile::TempDir) {
+    let room = Room::new("//- real/file\ninside\n//- plain\ninside\n");
+    let outside = tempfile::tempdir().unwrap();
+    fs::write(outside.path().join("file"), "SECRET\n").unwrap();
+    (room, outside)
+}
+
+/// Exchanges `one` and `other` as fast as it goes, while `work` runs.
+fn while_swapping(one: &Path, other: &Path, work: impl FnOnce()) {
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE).unwrap();
+            }
+        });
+        work();
+        done.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn a_folder_swapped_for_a_link_is_never_read_through() {
+    let (room, outside) = room_beside_a_secret();
+    symlink(outside.path(), room.path().join("link")).unwrap();
+    let cx = room.cx();
+    let mut read = 0;
+    while_swapping(&room.path().join("real"), &room.path().join("link"), || {
+        for _ in 0..5_000 {
+            if let Ok(loaded) = cx.files().load("real/file", 1000) {
+                assert_eq!(loaded.bytes, b"inside\n");
+                read += 1;
+            }
+            if let Ok(entries) = cx.files().list("real") {
+                assert!(entries.iter().all(|entry| entry.name == "file"));
+            }
+        }
+    });
+    assert!(read > 0, "the test saw nothing but refusals, so it proved nothing");
+}
+
+#[test]
+fn a_file_swapped_for_a_link_is_never_read_or_written_through() {
+    let (room, outside) = room_beside_a_secret();
+    symlink(outside.path().join("file"), room.path().join("link")).unwrap();
+    let mut landed = 0;
+    while_swapping(&room.path().join("plain"), &room.path().join("link"), || {
+        for _ in 0..1_000 {
+            let cx = room.cx_for(&Touches::write("plain"));
+            let Ok(loaded) = cx.files().load("plain", 1000) else { continue };
+            assert_ne!(loaded.bytes, b"SECRET\n");
+            landed += usize::from(cx.files().save("plain", Before::Was(&loaded), b"ours\n").is_ok());
+        }
+    });
+    assert!(landed > 0, "nothing landed, so nothing was proved");
+    assert_eq!(fs::read(outside.path().join("file")).unwrap(), b"SECRET\n");
+}
+
+#[test]
+fn a_new_file_is_never_made_outside() {
+    let (room, outside) = room_beside_a_secret();
+    symlink(outside.path(), room.path().join("link")).unwrap();
+    let mut made = 0;
+    while_swapping(&room.path().join("real"), &room.path().join("link"), || {
+        for number in 0..1_000 {
+            let path = format!("real/new/{number}");
+            let cx = room.cx_for(&Touches::write(&path));
+            made += usize::from(cx.files().save(&path, Before::Absent, b"x").is_ok());
+        }
+    });
+    assert!(made > 0, "nothing was made, so nothing was proved");
+    assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_walk_is_never_led_outside() {
+    let (room, outside) = room_beside_a_secret();
+    symlink(outside.path(), room.path().join("link")).unwrap();
+    fs::create_dir(outside.path().join("deep")).unwrap();
+    let cx = room.cx();
+    while_swapping(&room.path().join("real"), &room.path().join("link"), || {
+        for _ in 0..500 {
+            cx.files()
+                .walk("", ALL, &|| Ok(()), &|met| {
+                    assert!(!met.path.ends_with("deep"), "walked outside: {}", met.path.display());
+                    if let Some((file, _)) = met.open() {
+                        assert_ne!(std::io::read_to_string(file).unwrap(), "SECRET\n");
+                    }
+                    Go::On
+                })
+                .unwrap();
+        }
+    });
+}
+
+#[test]
+fn links_that_stay_inside_work_and_those_that_lead_out_name_their_target() {
+    let (room, outside) = room_beside_a_secret();
+    symlink("real", room.path().join("good")).unwrap();
+    symlink(outside.path(), room.path().join("bad")).unwrap();
+    let cx = room.cx();
+    assert_eq!(cx.files().load("good/file", 100).unwrap().bytes, b"inside\n");
+    for path in ["bad/file", "bad", "bad/new"] {
+        let fault = cx.files().load(path, 100).err().unwrap();
+        assert_eq!(fault.kind, Kind::Denied, "{path}");
+        assert!(fault.what.contains(&outside.path().display().to_string()), "{}", fault.what);
+    }
+}
+
+#[test]
+fn writing_through_a_link_changes_the_target_and_keeps_the_link() {
+    let (room, _outside) = room_beside_a_secret();
+    symlink("real/file", room.path().join("link")).unwrap();
+    let cx = room.cx_for(&Touches::write("link"));
+    let loaded = cx.files().load("link", 100).unwrap();
+    cx.files().save("link", Before::Was(&loaded), b"new\n").unwrap();
+    assert!(fs::symlink_metadata(room.path().join("link")).unwrap().is_symlink());
+    assert_eq!(room.bytes("real/file"), b"new\n");
+}
+
+#[test]
+fn a_call_reaches_only_what_it_was_granted() {
+    let (room, _outside) = room_beside_a_secret();
+    let cx = room.cx_for(&Touches::read("real").and(Touch::Write("other".to_owned())));
+    assert!(cx.files().load("real/file", 100).is_ok());
+    let fault = cx.files().load("plain", 100).err().unwrap();
+    assert_eq!(fault.kind, Kind::Denied);
+    assert!(fault.what.contains("rule `grants`"));
+    let loaded = cx.files().load("real/file", 100).unwrap();
+    assert_eq!(cx.files().save("real/file", Before::Was(&loaded), b"x").unwrap_err().kind, Kind::Denied);
+    assert!(cx.files().save("other", Before::Absent, b"x").is_ok());
+}
+
+#[test]
+fn a_hard_link_to_a_file_outside_is_refused_and_one_within_is_read() {
+    let (room, _outside) = room_beside_a_secret();
+    // In the same file system, or there could be no hard link.
+    let secret = room.path().with_extension("secret");
+    fs::write(&secret, "SECRET\n").unwrap();
+    fs::hard_link(&secret, room.path().join("alias")).unwrap();
+    fs::hard_link(room.path().join("plain"), room.path().join("real/twin")).unwrap();
+    let cx = room.cx();
+    let fault = cx.files().load("alias", 100).err().unwrap();
+    assert_eq!(fault.kind, Kind::Denied);
+    assert!(fault.what.contains("of the 2 names"), "{}", fault.what);
+    assert_eq!(cx.files().load("plain", 100).unwrap().bytes, b"inside\n");
+    fs::remove_file(secret).unwrap();
+}
+
+#[test]
+fn what_is_no_regular_file_is_refused_at_once() {
+    let room = Room::empty();
+    let fifo = CString::new(room.path().join("fifo").as_os_str().as_bytes()).unwrap();
+    rustix::fs::mknodat(CWD, &fifo, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(room.path().join("socket")).unwrap();
+    let cx = room.cx();
+    for (path, what) in [("fifo", "a named pipe"), ("socket", "a socket"), ("", "is a folder")] {
+        let fault = cx.files().load(path, 100).err().unwrap();
+        assert_eq!(fault.kind, Kind::BadArgs);
+        assert!(fault.what.contains(what), "{}", fault.what);
+    }
+    // A pipe that is walked past, too.
+    let walked = cx.files().walk("", ALL, &|| Ok(()), &|met| {
+        assert!(met.open().is_none());
+        Go::On
+    });
+    assert!(walked.is_ok());
+}
+
+#[test]
+fn files_of_the_kernel_are_refused_even_below_a_root() {
+    let spec = kit::files::RootSpec { path: "/proc/self".into(), read_only: true };
+    let roots = kit::files::Roots::open(&[spec], kit::files::OtherNames::Allow).unwrap();
+    let location = roots.locate("").unwrap();
+    let grant = kit::files::Grant { location, access: kit::files::Access::Read };
+    let room = Room::empty();
+    let files = kit::Files::new(roots, vec![grant], room.cx().services().history.clone());
+    for path in ["environ", "cwd/x", "root/etc/passwd", "fd/0"] {
+        assert!(files.load(path, 1000).is_err(), "{path}");
+    }
+}
+
+#[test]
+fn a_change_keeps_mode_and_refuses_a_file_that_moved_on() {
+    let room = Room::new("//- run.sh\nold\n");
+    let path = room.path().join("run.sh");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o751)).unwrap();
+    let cx = room.cx_for(&Touches::write("run.sh"));
+    let loaded = cx.files().load("run.sh", 100).unwrap();
+    cx.files().save("run.sh", Before::Was(&loaded), b"new\n").unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o751);
+    let again = cx.files().save("run.sh", Before::Was(&loaded), b"newer\n");
+    assert_eq!(again.unwrap_err().kind, Kind::Stale);
+    assert_eq!(cx.files().save("run.sh", Before::Absent, b"x").unwrap_err().kind, Kind::Stale);
+    assert_eq!(room.bytes("run.sh"), b"new\n");
+    let left: Vec<_> = fs::read_dir(room.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
+    assert_eq!(left, ["run.sh"]);
+}
+
+#[test]
+fn after_the_gate_is_closed_nothing_lands() {
+    let room = Room::empty();
+    let cx = room.cx_for(&Touches::write("new"));
+    assert!(cx.files().close_gate());
+    assert_eq!(cx.files().save("new", Before::Absent, b"x").unwrap_err().kind, Kind::Cancelled);
+    assert!(!room.path().join("new").exists());
+}
+
+#[test]
+fn a_missing_file_is_answered_with_the_nearest_names() {
+    let room = Room::new("//- src/parser.rs\n\n//- src/lexer.rs\n\n");
+    let fault = room.cx().files().load("src/parsers.rs", 100).err().unwrap();
+    assert_eq!(fault.kind, Kind::NotFound);
+    assert_eq!(fault.next.unwrap(), "Did you mean `src/parser.rs`?");
+}
+
+#[test]
+fn a_walk_leaves_out_what_git_and_convention_ignore() {
+    let room = Room::new(
+        "//- .gitignore\n*.log\n/build\n!keep.log\n//- a.log\n\n//- keep.log\n\n//- build/x\n\n//- src/build/y\n\n\
+         //- src/.gitignore\nsecret/\n//- src/secret/z\n\n//- node_modules/m/i.js\n\n//- .git/config\n\n\
+         //- cache/CACHEDIR.TAG\nSignature: 8a477f597d28d172789f06886806bc55\n//- cache/c\n\n//- .ignore\nnotes\n//- notes/n\n\n\
+         //- sub/.git/x\n\n//- sub/b.log\n\n",
+    );
+    let cx = room.cx();
+    let walk = |dir: &str, ignored| {
+        let met = parking_lot::Mutex::new(Vec::new());
+        let walk = Walk { ignored, depth: usize::MAX };
+        cx.files()
+            .walk(dir, walk, &|| Ok(()), &|it| {
+                if it.kind == kit::files::EntryKind::File {
+                    met.lock().push(it.path.display().to_string());
+                }
+                Go::On
+            })
+            .unwrap();
+        let mut met = met.into_inner();
+        met.sort();
+        met
+    };
+    // A repository of its own does not take the rules of the one around it.
+    assert_eq!(
+        walk("", Ignored::Skip),
+        [".gitignore", ".ignore", "keep.log", "src/.gitignore", "src/build/y", "sub/b.log"]
+    );
+    assert_eq!(walk("src", Ignored::Skip), [".gitignore", "build/y"]);
+    assert!(walk("", Ignored::Show).contains(&"node_modules/m/i.js".to_owned()));
+    assert!(!walk("", Ignored::Show).iter().any(|it| it.starts_with(".git/")));
+}
+
+#[test]
+fn a_deep_and_a_wide_tree_are_walked_whole() {
+    let room = Room::empty();
+    let mut deep = room.path().to_owned();
+    for _ in 0..700 {
+        deep.push("d");
+    }
+    fs::create_dir_all(&deep).unwrap_or_else(|error| panic!("{error}"));
+    let wide = room.path().join("wide");
+    fs::create_dir(&wide).unwrap();
+    for number in 0..5_000 {
+        fs::write(wide.join(number.to_string()), "").unwrap();
+    }
+    let met = std::sync::atomic::AtomicUsize::new(0);
+    let cx = room.cx();
+    cx.files()
+        .walk("", ALL, &|| Ok(()), &|_| {
+            met.fetch_add(1, Ordering::Relaxed);
+            Go::On
+        })
+        .unwrap();
+    assert_eq!(met.into_inner(), 700 + 1 + 5_000);
+    assert_eq!(cx.files().list("wide").unwrap().len(), 5_000);
+}
