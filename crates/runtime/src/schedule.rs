@@ -1,0 +1,225 @@
+//! What may run at the same time?
+//!
+//! A call asks for all its locks at once and waits in one queue, so there is no order
+//! of asking that could deadlock, and what came first goes first: two edits of one file
+//! land in the model's order, edits of different files run together, reads share.
+
+use std::{
+    collections::VecDeque,
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+/// What a lock is about.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Key {
+    /// A file or folder, by its canonical path.
+    Path(PathBuf),
+    /// A thing of the session.
+    Session(String),
+    /// The one lock that exclusive calls hold alone, and calls that write share.
+    World,
+}
+
+/// How a lock is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hold {
+    /// Together with others that share it.
+    Shared,
+    /// By one call only.
+    Alone,
+}
+
+/// The locks of one server.
+#[derive(Clone, Default)]
+pub struct Schedule {
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    next: u64,
+    held: Vec<(u64, Vec<(Key, Hold)>)>,
+    waiting: VecDeque<Waiting>,
+}
+
+struct Waiting {
+    ticket: u64,
+    wants: Vec<(Key, Hold)>,
+    ready: oneshot::Sender<()>,
+}
+
+/// Locks that are held until this is dropped.
+pub struct Locks {
+    schedule: Schedule,
+    ticket: u64,
+    /// How long it took to get them.
+    pub waited: Duration,
+}
+
+impl Schedule {
+    /// Waits for all of these locks. Whoever gives up waiting, by dropping this, leaves the queue.
+    pub async fn lock(&self, wants: Vec<(Key, Hold)>) -> Locks {
+        let asked = Instant::now();
+        let (ready, granted) = oneshot::channel();
+        let ticket = {
+            let mut state = self.state.lock();
+            state.next += 1;
+            let ticket = state.next;
+            state.waiting.push_back(Waiting { ticket, wants, ready });
+            state.pump();
+            ticket
+        };
+        let mut locks = Locks { schedule: self.clone(), ticket, waited: Duration::ZERO };
+        // The sender is dropped only after it sent, or by our own drop.
+        let _ = granted.await;
+        locks.waited = asked.elapsed();
+        locks
+    }
+}
+
+impl State {
+    /// Gives locks to all who can have them, in order, without overtaking where it matters.
+    fn pump(&mut self) {
+        let mut index = 0;
+        while let Some(waiting) = self.waiting.get(index) {
+            let blocked = self.held.iter().any(|(_, held)| conflict(held, &waiting.wants))
+                || self.waiting.iter().take(index).any(|before| conflict(&before.wants, &waiting.wants));
+            if blocked {
+                index += 1;
+                continue;
+            }
+            let Some(Waiting { ticket, wants, ready }) = self.waiting.remove(index) else { return };
+            self.held.push((ticket, wants));
+            // Who no longer listens gives the locks back when its `Locks` are dropped.
+            let _ = ready.send(());
+        }
+    }
+}
+
+fn conflict(one: &[(Key, Hold)], other: &[(Key, Hold)]) -> bool {
+    one.iter().any(|(key, hold)| {
+        other.iter().any(|(its, held)| key == its && (*hold == Hold::Alone || *held == Hold::Alone))
+    })
+}
+
+impl Drop for Locks {
+    fn drop(&mut self) {
+        let mut state = self.schedule.state.lock();
+        state.held.retain(|(ticket, _)| *ticket != self.ticket);
+        state.waiting.retain(|waiting| waiting.ticket != self.ticket);
+        state.pump();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn path(name: &str) -> Key {
+        Key::Path(name.into())
+    }
+
+    fn now<T>(future: impl Future<Output = T>) -> Option<T> {
+        use futures_util::FutureExt;
+        future.now_or_never()
+    }
+
+    #[test]
+    fn reads_share_and_writers_wait_for_their_own_file_only() {
+        let schedule = Schedule::default();
+        let read = now(schedule.lock(vec![(path("a"), Hold::Shared)])).unwrap();
+        let _also = now(schedule.lock(vec![(path("a"), Hold::Shared)])).unwrap();
+        assert!(now(schedule.lock(vec![(path("a"), Hold::Alone)])).is_none());
+        assert!(now(schedule.lock(vec![(path("b"), Hold::Alone)])).is_some());
+        drop((read, _also));
+        assert!(now(schedule.lock(vec![(path("a"), Hold::Alone)])).is_some());
+    }
+
+    #[tokio::test]
+    async fn calls_on_one_file_go_in_the_order_in_which_they_came() {
+        let schedule = Schedule::default();
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let first = schedule.lock(vec![(path("a"), Hold::Alone)]).await;
+        let tasks: Vec<_> = (0..20)
+            .map(|number| {
+                let (schedule, order) = (schedule.clone(), order.clone());
+                let hold = if number % 3 == 0 { Hold::Shared } else { Hold::Alone };
+                tokio::spawn(async move {
+                    let _locks = schedule.lock(vec![(path("a"), hold)]).await;
+                    order.lock().push(number);
+                })
+            })
+            .collect();
+        tokio::task::yield_now().await;
+        drop(first);
+        for task in tasks {
+            task.await.unwrap();
+        }
+        assert_eq!(*order.lock(), (0..20).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn who_gives_up_waiting_stands_in_nobodys_way() {
+        let schedule = Schedule::default();
+        let held = now(schedule.lock(vec![(path("a"), Hold::Shared)])).unwrap();
+        let mut writer = Box::pin(schedule.lock(vec![(path("a"), Hold::Alone)]));
+        assert!(now(&mut writer).is_none());
+        // A reader may not overtake the writer that waits …
+        assert!(now(schedule.lock(vec![(path("a"), Hold::Shared)])).is_none());
+        drop(writer);
+        // … but may once it has gone.
+        assert!(now(schedule.lock(vec![(path("a"), Hold::Shared)])).is_some());
+        drop(held);
+        assert!(schedule.state.lock().held.is_empty() && schedule.state.lock().waiting.is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn no_two_that_conflict_run_together_and_all_run(
+            calls in proptest::collection::vec(proptest::collection::vec((0_usize..4, any::<bool>()), 1..4), 1..30)
+        ) {
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            runtime.block_on(async {
+                let schedule = Schedule::default();
+                let inside: Arc<Vec<(AtomicUsize, AtomicUsize)>> = Arc::new((0..4).map(|_| Default::default()).collect());
+                let tasks: Vec<_> = calls.into_iter().map(|wants| {
+                    let (schedule, inside) = (schedule.clone(), inside.clone());
+                    tokio::spawn(async move {
+                        let mut wants = wants;
+                        wants.sort_unstable();
+                        wants.dedup_by_key(|want| want.0);
+                        let keys = wants.iter().map(|(key, alone)| {
+                            (path(&key.to_string()), if *alone { Hold::Alone } else { Hold::Shared })
+                        });
+                        let _locks = schedule.lock(keys.collect()).await;
+                        for (key, alone) in &wants {
+                            let (readers, writers) = inside.get(*key).unwrap();
+                            if *alone { writers } else { readers }.fetch_add(1, Ordering::SeqCst);
+                            let (readers, writers) = (readers.load(Ordering::SeqCst), writers.load(Ordering::SeqCst));
+                            assert!(writers == 0 || (writers == 1 && readers == 0));
+                        }
+                        tokio::task::yield_now().await;
+                        for (key, alone) in &wants {
+                            let (readers, writers) = inside.get(*key).unwrap();
+                            if *alone { writers } else { readers }.fetch_sub(1, Ordering::SeqCst);
+                        }
+                    })
+                }).collect();
+                for task in tasks {
+                    task.await.unwrap();
+                }
+            });
+        }
+    }
+}
