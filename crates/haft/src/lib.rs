@@ -1,1 +1,38 @@
+//! haft, the hands of an agent: one tool runtime for LLM agents.
+//!
+//! The program is `haft`; this is what it is made of, for who builds an agent in Rust.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use haft::{Options, Place, runtime::{Call, Unattended}};
+//!
+//! # fn main() -> Result<(), haft::kit::Fault> {
+//! # let dir = std::env::temp_dir().join(format!("haft-doc-{}", std::process::id()));
+//! # std::fs::create_dir_all(&dir).unwrap();
+//! # std::fs::write(dir.join("hello.txt"), "hello\n").unwrap();
+//! # let place = Place { state: dir.join("state"), config: dir.join("config"), variables: Vec::new() };
+//! let options = Options { dir: Some(dir.clone()), ..Options::default() };
+//! let runtime = options.open(&place)?.runtime;
+//! let session = runtime.session(None, "library", Arc::new(Unattended));
+//! # let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+//! # tokio.block_on(async {
+//! let call = Call::new("read", serde_json::json!({"path": "hello.txt"}));
+//! let answer = session.call(call).await;
+//! assert!(answer.as_text().contains("|hello"));
+//! # });
+//! # std::fs::remove_dir_all(&dir).unwrap();
+//! # Ok(())
+//! # }
+//! ```
 
+mod options;
+mod place;
+pub mod print;
+pub mod verbs;
+
+pub use kit;
+pub use options::{ApproveArg, Opened, Options, SandboxArg};
+pub use place::Place;
+pub use runtime;
+pub use serve;
+pub use tools;

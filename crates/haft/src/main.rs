@@ -1,1 +1,79 @@
-fn main() {}
+//! `haft`: wires everything, and answers one verb.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use haft::{Options, Place, print, verbs};
+
+/// The hands of an agent: one tool runtime for LLM agents.
+#[derive(Parser)]
+#[command(version, arg_required_else_help = true, max_term_width = 100)]
+struct Haft {
+    #[command(flatten)]
+    options: Options,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Call a tool and print what a model would read.
+    Call(verbs::call::Call),
+    /// Show the tools, as a model is shown them.
+    Tools(verbs::tools::Tools),
+    /// Print the manual of a tool.
+    Manual(verbs::manual::Manual),
+    /// Serve the tools to an MCP client on standard input and output.
+    Mcp(verbs::mcp::Mcp),
+    /// Show what calls were made, and what came of them.
+    Log(verbs::log::Log),
+    /// Put back what calls changed.
+    Undo(verbs::undo::Undo),
+    /// Show which guarantees hold on this machine, by trying them.
+    Doctor(verbs::doctor::Doctor),
+    /// Believe this workspace's haft.toml as it is now.
+    Trust(verbs::trust::Trust),
+}
+
+fn main() -> ExitCode {
+    let Haft { options, verb } = Haft::parse();
+    start_log();
+    let place = Place::from_env();
+    // One thread: calls are served in the order in which they come, and start-up costs
+    // less. What may block has threads of its own.
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            print::err(&format!("haft: can't start: {error}"));
+            return ExitCode::FAILURE;
+        }
+    };
+    let done = runtime.block_on(async {
+        match verb {
+            Verb::Call(verb) => verb.run(&options, &place).await,
+            Verb::Tools(verb) => verb.run(&options, &place),
+            Verb::Manual(verb) => verb.run(&options, &place),
+            Verb::Mcp(verb) => verb.run(&options, &place).await,
+            Verb::Log(verb) => verb.run(&options, &place),
+            Verb::Undo(verb) => verb.run(&options, &place).await,
+            Verb::Doctor(verb) => verb.run(&options, &place).await,
+            Verb::Trust(verb) => verb.run(&options, &place),
+        }
+    });
+    // A thread that a stopped call left behind is not waited for.
+    runtime.shutdown_background();
+    match done {
+        Ok(code) => code,
+        Err(fault) => {
+            print::err(&format!("haft: {}", fault.as_text()));
+            ExitCode::from(if fault.kind == haft::kit::Kind::BadArgs { verbs::USAGE } else { verbs::FAULT })
+        }
+    }
+}
+
+/// Logs go to standard error, and there are none unless they are asked for: `HAFT_LOG=info`.
+fn start_log() {
+    use tracing_subscriber::EnvFilter;
+    let filter = EnvFilter::try_from_env("HAFT_LOG").unwrap_or_else(|_| EnvFilter::new("error"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
+}

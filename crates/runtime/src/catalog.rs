@@ -1,21 +1,127 @@
 //! Which tools is a model shown?
 
-use kit::Spec;
+use std::sync::Arc;
 
-/// The tools that one session shows, in a stable order.
+use kit::{AnyTool, Spec};
+
+use crate::registry::{Failure, Snapshot};
+
+/// The tools that one session shows and runs, in a stable order: the order is part of
+/// the prompt, and a prompt that changes is not cached.
 #[derive(Clone, Default)]
 pub struct Catalog {
-    specs: Vec<Spec>,
+    tools: Vec<Arc<dyn AnyTool>>,
+    failed: Vec<Failure>,
 }
 
 impl Catalog {
+    /// What is shown of these tools. With an allowlist, a tool that is not on it is
+    /// absent everywhere; a name on it that no tool has is reported.
+    pub fn of(snapshot: &Snapshot, allowed: Option<&[String]>) -> Self {
+        let mut failed = snapshot.failed().to_vec();
+        let tools = match allowed {
+            None => snapshot.tools().cloned().collect(),
+            Some(allowed) => {
+                let unknown = allowed.iter().filter(|name| snapshot.get(name).is_none());
+                failed.extend(unknown.map(|name| {
+                    let why = "`tools` in haft.toml names it, and there is no such tool".to_owned();
+                    Failure { tool: name.clone(), why }
+                }));
+                snapshot.tools().filter(|tool| allowed.contains(&tool.spec().name)).cloned().collect()
+            }
+        };
+        Self { tools, failed }
+    }
+
     /// The tools' specs, in the order in which they are shown.
     pub fn specs(&self) -> impl Iterator<Item = &Spec> {
-        self.specs.iter()
+        self.tools.iter().map(|tool| tool.spec())
+    }
+
+    /// The tool of this name, if it is shown.
+    pub fn get(&self, name: &str) -> Option<&Arc<dyn AnyTool>> {
+        self.tools.iter().find(|tool| tool.spec().name == name)
     }
 
     /// Is there a tool of this name?
     pub fn has(&self, name: &str) -> bool {
-        self.specs.iter().any(|spec| spec.name == name)
+        self.get(name).is_some()
+    }
+
+    /// What should be here and isn't: tools that did not load, names that no tool has.
+    pub fn failed(&self) -> &[Failure] {
+        &self.failed
+    }
+
+    /// At most three names that are much like this one.
+    pub(crate) fn nearest(&self, name: &str) -> Vec<&str> {
+        let mut near: Vec<(f32, &str)> = self
+            .specs()
+            .map(|spec| (similar::TextDiff::from_chars(name, &spec.name).ratio(), spec.name.as_str()))
+            .filter(|(ratio, _)| *ratio >= 0.6)
+            .collect();
+        near.sort_by(|one, other| other.0.total_cmp(&one.0));
+        near.into_iter().take(3).map(|(_, name)| name).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use kit::{AnyTool, Fault, Kinds, Mode, Prepared, Spec};
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::registry::Registry;
+
+    struct Named(Spec);
+
+    impl AnyTool for Named {
+        fn spec(&self) -> &Spec {
+            &self.0
+        }
+
+        fn prepare(&self, _: Value) -> Result<Box<dyn Prepared>, Fault> {
+            Err(Fault::bug("not called here"))
+        }
+    }
+
+    fn tool(name: &str) -> Arc<dyn AnyTool> {
+        let schema = json!({"type": "object"});
+        let (name, description) = (name.to_owned(), String::new());
+        Arc::new(Named(Spec { name, description, schema, mode: Mode::Direct, at_most: Kinds::NONE }))
+    }
+
+    fn names(catalog: &Catalog) -> Vec<&str> {
+        catalog.specs().map(|spec| spec.name.as_str()).collect()
+    }
+
+    #[test]
+    fn a_tool_off_the_list_is_absent_and_an_unknown_name_is_reported() {
+        let registry = Registry::new(vec![tool("read"), tool("edit"), tool("grep")]);
+        let allowed = ["grep".to_owned(), "raed".to_owned(), "read".to_owned()];
+        let catalog = Catalog::of(&registry.snapshot(), Some(&allowed));
+        assert_eq!(names(&catalog), ["read", "grep"]);
+        assert!(!catalog.has("edit"));
+        assert_eq!(catalog.failed().iter().map(|it| it.tool.as_str()).collect::<Vec<_>>(), ["raed"]);
+        assert_eq!(names(&Catalog::of(&registry.snapshot(), Some(&[]))), Vec::<&str>::new());
+    }
+
+    #[test]
+    fn a_second_tool_of_a_name_and_a_malformed_name_are_reported() {
+        let registry = Registry::new(vec![tool("read"), tool("read"), tool("a b"), tool("")]);
+        let catalog = Catalog::of(&registry.snapshot(), None);
+        assert_eq!(names(&catalog), ["read"]);
+        assert_eq!(catalog.failed().len(), 3);
+    }
+
+    #[test]
+    fn who_holds_a_snapshot_keeps_it() {
+        let registry = Registry::new(vec![tool("old")]);
+        let held = registry.snapshot();
+        registry.swap(vec![tool("new")]);
+        assert!(held.get("old").is_some() && held.get("new").is_none());
+        assert!(registry.snapshot().get("new").is_some());
     }
 }

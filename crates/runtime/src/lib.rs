@@ -1,9 +1,178 @@
 //! Whether, when and where a call happens.
 
+mod approve;
+mod beside;
 mod call;
 mod catalog;
+mod put_back;
+mod registry;
+mod repair;
 mod session;
 
+pub mod bound;
+pub mod config;
+pub mod history;
+pub mod journal;
+pub mod mask;
+pub mod policy;
+pub mod schedule;
+pub mod spill;
+pub mod store;
+pub mod undo;
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use kit::{
+    AnyTool, Fault,
+    files::{OtherNames, RootSpec, Roots},
+    services::Undo,
+};
+
+pub use approve::{Approver, Request, Unattended, Verdict};
 pub use call::{Answer, Arguments, Call};
 pub use catalog::Catalog;
+pub use registry::{Failure, Registry, Snapshot};
 pub use session::Session;
+
+use mask::Secrets;
+use policy::Policy;
+use schedule::Schedule;
+use store::Store;
+use undo::Restore;
+
+/// What a runtime is made with.
+pub struct Settings {
+    /// The workspace's folder.
+    pub workspace: PathBuf,
+    /// More folders that may be reached.
+    pub roots: Vec<RootSpec>,
+    /// Where state is kept, outside the workspace.
+    pub state: PathBuf,
+    /// What may run.
+    pub policy: Policy,
+    /// Whether files are read that have names outside the roots.
+    pub other_names: OtherNames,
+    /// The only tools that are shown; all, if this is not given.
+    pub allowed: Option<Vec<String>>,
+    /// After how long a call is stopped.
+    pub deadline: Duration,
+    /// Values that are shown to nobody.
+    pub secrets: Secrets,
+}
+
+/// After how long a call is stopped, where nothing else is said.
+pub const DEADLINE: Duration = Duration::from_secs(120);
+
+/// One tool runtime on one workspace. Cheap to clone.
+#[derive(Clone)]
+pub struct Runtime {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    roots: Roots,
+    store: Store,
+    registry: Registry,
+    schedule: Schedule,
+    policy: Policy,
+    allowed: Option<Vec<String>>,
+    deadline: Duration,
+    secrets: Arc<Secrets>,
+}
+
+impl Runtime {
+    /// A runtime with these tools. Returns at once: the store is opened when it is first used.
+    ///
+    /// # Errors
+    /// When the workspace or another root can't be opened.
+    pub fn open(settings: Settings, tools: Vec<Arc<dyn AnyTool>>) -> Result<Self, Fault> {
+        let mut specs = vec![RootSpec { path: settings.workspace, read_only: false }];
+        specs.extend(settings.roots);
+        let roots = Roots::open(&specs, settings.other_names)?;
+        let secrets = Arc::new(settings.secrets);
+        let store = Store::open(&settings.state, roots.workspace(), secrets.clone());
+        let runtime = Self {
+            inner: Arc::new(Inner {
+                roots,
+                store,
+                registry: Registry::new(tools),
+                schedule: Schedule::default(),
+                policy: settings.policy,
+                allowed: settings.allowed,
+                deadline: settings.deadline,
+                secrets,
+            }),
+        };
+        runtime.recover();
+        Ok(runtime)
+    }
+
+    /// A session. With a name it goes on where that session was left; `door` is how the
+    /// person came in.
+    pub fn session(&self, name: Option<&str>, door: &str, approver: Arc<dyn Approver>) -> Session {
+        Session::open(self.clone(), name, door, approver)
+    }
+
+    /// Gives every call that a dead process left open its result, and removes the
+    /// temporary files it left. Beside everything else: nothing waits for it.
+    fn recover(&self) {
+        let runtime = self.clone();
+        let swept = std::thread::Builder::new().name("haft-recover".to_owned()).spawn(move || {
+            let hands = put_back::Hands { runtime };
+            match hands.runtime.store().journal().recover(&|path| hands.read(path)) {
+                Ok(interrupted) => {
+                    for call in interrupted {
+                        for path in call.paths() {
+                            hands.runtime.roots().sweep(&path.to_string_lossy());
+                        }
+                    }
+                }
+                Err(fault) => tracing::warn!("calls of dead processes could not be looked up: {fault}"),
+            }
+        });
+        if let Err(error) = swept {
+            tracing::warn!("no thread could be started to recover: {error}");
+        }
+    }
+
+    /// The folders that may be reached.
+    pub fn roots(&self) -> &Roots {
+        &self.inner.roots
+    }
+
+    /// What is kept of this workspace.
+    pub fn store(&self) -> &Store {
+        &self.inner.store
+    }
+
+    /// Which tools exist.
+    pub fn registry(&self) -> &Registry {
+        &self.inner.registry
+    }
+
+    /// What may run.
+    pub fn policy(&self) -> Policy {
+        self.inner.policy
+    }
+
+    /// What puts back the changes of `scope`, on behalf of a call of `session`.
+    pub fn undo(&self, session: &str, call: &str, scope: undo::Scope) -> Arc<dyn Undo> {
+        put_back::undo(self, session, call, scope)
+    }
+
+    pub(crate) fn schedule(&self) -> &Schedule {
+        &self.inner.schedule
+    }
+
+    pub(crate) fn allowed(&self) -> Option<&[String]> {
+        self.inner.allowed.as_deref()
+    }
+
+    pub(crate) fn secrets(&self) -> &Arc<Secrets> {
+        &self.inner.secrets
+    }
+
+    pub(crate) fn deadline(&self) -> Duration {
+        self.inner.deadline
+    }
+}

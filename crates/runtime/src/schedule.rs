@@ -62,8 +62,9 @@ pub struct Locks {
 }
 
 impl Schedule {
-    /// Waits for all of these locks. Whoever gives up waiting, by dropping this, leaves the queue.
-    pub async fn lock(&self, wants: Vec<(Key, Hold)>) -> Locks {
+    /// Queues for all of these locks, here and now; the future resolves when they are
+    /// held. Whoever gives up waiting, by dropping it, leaves the queue.
+    pub fn lock(&self, wants: Vec<(Key, Hold)>) -> impl Future<Output = Locks> + Send + use<> {
         let asked = Instant::now();
         let (ready, granted) = oneshot::channel();
         let ticket = {
@@ -75,10 +76,12 @@ impl Schedule {
             ticket
         };
         let mut locks = Locks { schedule: self.clone(), ticket, waited: Duration::ZERO };
-        // The sender is dropped only after it sent, or by our own drop.
-        let _ = granted.await;
-        locks.waited = asked.elapsed();
-        locks
+        async move {
+            // The sender is dropped only after it sent, or by our own drop.
+            let _ = granted.await;
+            locks.waited = asked.elapsed();
+            locks
+        }
     }
 }
 

@@ -1,21 +1,172 @@
 //! What does one conversation remember?
 
-use crate::{Answer, Call, Catalog};
+use std::{
+    collections::hash_map::DefaultHasher,
+    hash::{Hash, Hasher},
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use kit::{Fault, Spec, files::Roots, seen::Views, services::Undo};
+use parking_lot::Mutex;
+
+use crate::{
+    Answer, Call, Catalog, Runtime, approve::Approver, call, mask::Secrets, policy::Policy, schedule::Schedule,
+    store::Store, undo::Scope,
+};
+
+/// Under this key a named session's views lie in the store.
+const VIEWS: &str = "views";
 
 /// One conversation's memory. Cheap to clone.
 #[derive(Clone)]
-pub struct Session {}
+pub struct Session {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    runtime: Runtime,
+    name: String,
+    /// A named session goes on where it was left.
+    named: bool,
+    catalog: Catalog,
+    views: Arc<Views>,
+    approver: Arc<dyn Approver>,
+    /// The roots with this session's spilled outputs, once there are any.
+    with_shelf: OnceLock<Roots>,
+    /// The last call that was refused for its arguments.
+    last_refused: Mutex<Option<u64>>,
+}
 
 impl Session {
+    pub(crate) fn open(runtime: Runtime, name: Option<&str>, door: &str, approver: Arc<dyn Approver>) -> Self {
+        let named = name.is_some();
+        let name = name.map_or_else(|| runtime.store().call_id().replacen("c_", "s_", 1), str::to_owned);
+        let sessions = runtime.store().sessions();
+        // That the session was used is told to whoever lists sessions; a call does not depend on it.
+        let _ = sessions.used(&*name, door);
+        let views = Views::default();
+        if named
+            && let Ok(Some(kept)) = sessions.get(&name, VIEWS)
+            && let Err(error) = views.restore(&kept)
+        {
+            tracing::warn!(session = name, "what this session had seen is lost: {error}");
+        }
+        let catalog = Catalog::of(&runtime.registry().snapshot(), runtime.allowed());
+        let session = Self {
+            inner: Arc::new(Inner {
+                runtime,
+                name,
+                named,
+                catalog,
+                views: Arc::new(views),
+                approver,
+                with_shelf: OnceLock::new(),
+                last_refused: Mutex::new(None),
+            }),
+        };
+        session.open_shelf();
+        session
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
     /// The tools this session shows.
     pub fn catalog(&self) -> &Catalog {
-        unreachable!()
+        &self.inner.catalog
+    }
+
+    /// The runtime it belongs to.
+    pub fn runtime(&self) -> &Runtime {
+        &self.inner.runtime
     }
 
     /// Runs one call, start to finish. Calls may run at the same time: they wait
     /// for each other where they touch the same things, in the order in which this
-    /// was first polled.
-    pub async fn call(&self, _call: Call) -> Answer {
-        unreachable!()
+    /// was first polled. Dropping the future stops the call.
+    pub async fn call(&self, call: Call) -> Answer {
+        call::run(self, call).await
+    }
+
+    /// Keeps what a named session has seen, so that it can go on in another process.
+    ///
+    /// # Errors
+    /// When the store can't be written.
+    pub fn keep(&self) -> Result<(), Fault> {
+        if !self.inner.named {
+            return Ok(());
+        }
+        self.store().sessions().put(self.name(), VIEWS, self.inner.views.dump())
+    }
+
+    /// Undoes changes of this session, on behalf of the call of this id.
+    pub fn undo(&self, call: &str) -> Arc<dyn Undo> {
+        self.inner.runtime.undo(self.name(), call, Scope::Session(self.name().to_owned()))
+    }
+
+    /// Keeps a text that is too long to show; gives the handle it can be read by.
+    pub(crate) fn spill(&self, bytes: &[u8]) -> Result<String, Fault> {
+        let handle = self.store().spills().keep(self.name(), bytes)?;
+        self.open_shelf();
+        Ok(handle)
+    }
+
+    fn open_shelf(&self) {
+        if self.inner.with_shelf.get().is_none()
+            && let Some(shelf) = self.store().spills().folder(self.name())
+            && let Ok(roots) = self.inner.runtime.roots().with_shelf(&shelf)
+        {
+            // Another call may have been quicker; its roots are as good.
+            let _ = self.inner.with_shelf.set(roots);
+        }
+    }
+
+    pub(crate) fn roots(&self) -> Roots {
+        self.inner.with_shelf.get().unwrap_or_else(|| self.inner.runtime.roots()).clone()
+    }
+
+    /// A model that makes the same mistake twice has not understood: it is given the schema.
+    pub(crate) fn with_schema_at_second_time(&self, fault: Fault, spec: &Spec, arguments: &str) -> Fault {
+        let mut hasher = DefaultHasher::new();
+        (&spec.name, arguments).hash(&mut hasher);
+        let this = hasher.finish();
+        let last = self.inner.last_refused.lock().replace(this);
+        if last != Some(this) {
+            return fault;
+        }
+        let next = fault.next.as_deref().map(|next| format!("{next}\n")).unwrap_or_default();
+        let schema = format!("{next}The same arguments were refused before. The schema of `{}`: {}", spec.name, spec.schema);
+        fault.next(schema)
+    }
+
+    pub(crate) fn views(&self) -> &Arc<Views> {
+        &self.inner.views
+    }
+
+    pub(crate) fn approver(&self) -> &dyn Approver {
+        &*self.inner.approver
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        self.inner.runtime.store()
+    }
+
+    pub(crate) fn schedule(&self) -> &Schedule {
+        self.inner.runtime.schedule()
+    }
+
+    pub(crate) fn policy(&self) -> Policy {
+        self.inner.runtime.policy()
+    }
+
+    pub(crate) fn secrets(&self) -> &Arc<Secrets> {
+        self.inner.runtime.secrets()
+    }
+
+    pub(crate) fn deadline(&self) -> Duration {
+        self.inner.runtime.deadline()
     }
 }

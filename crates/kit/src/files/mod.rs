@@ -21,7 +21,7 @@ pub use list::{Entry, EntryKind};
 pub use open::{Identity, Loaded, Open};
 pub use pages::{Clipped, Limits, Page, Start, Total};
 pub use roots::{Location, OtherNames, RootSpec, Roots};
-pub use save::{Before, Saved, is_leftover};
+pub use save::{Before, Saved};
 pub use walk::{Go, Ignored, Met, Walk, Walked};
 
 use crate::{Fault, services::History};

@@ -17,6 +17,7 @@ use rustix::{
         mkdirat, openat, renameat, statat, unlinkat,
     },
     io::Errno,
+    process::{Pid, test_kill_process},
 };
 
 use super::{
@@ -283,23 +284,25 @@ fn temporary_name() -> OsString {
     format!("{TEMPORARY}{}-{:x}{count:x}", std::process::id(), now.as_nanos()).into()
 }
 
-/// Is this the name of a temporary file that the process of this number may have left?
-pub fn is_leftover(name: &OsStr, process: u32) -> bool {
-    name.to_str()
-        .and_then(|name| name.strip_prefix(TEMPORARY))
-        .and_then(|rest| rest.split_once('-'))
-        .is_some_and(|(number, _)| number == process.to_string())
+/// Is this the name of a temporary file whose process is dead?
+fn is_leftover(name: &OsStr) -> bool {
+    let process =
+        name.to_str().and_then(|name| name.strip_prefix(TEMPORARY)).and_then(|rest| rest.split_once('-'));
+    let Some(process) = process.and_then(|(number, _)| number.parse().ok()).and_then(Pid::from_raw) else {
+        return false;
+    };
+    test_kill_process(process) == Err(Errno::SRCH)
 }
 
 impl Roots {
-    /// Removes what a process that died left beside `path`, whose change it was about to make.
-    pub fn sweep(&self, path: &str, process: u32) {
+    /// Removes what a process that died may have left beside `path`, which it was about to change.
+    pub fn sweep(&self, path: &str) {
         let Ok(opened) = self.resolve(path) else { return };
         let Ok(dir) = folder(&opened.found.dir, path) else { return };
         let Ok(entries) = Dir::read_from(&dir) else { return };
         for entry in entries.flatten() {
             let name = OsString::from(entry.file_name().to_string_lossy().into_owned());
-            if is_leftover(&name, process) {
+            if is_leftover(&name) {
                 let _ = unlinkat(&dir, &name, AtFlags::empty());
             }
         }

@@ -1,0 +1,142 @@
+//! What did the person ask for, and what runtime does that make?
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::{Args, ValueEnum};
+use kit::{Fault, Kind};
+use runtime::{
+    DEADLINE, Runtime, Settings,
+    config::{Config, FILE, Trust, parse_root},
+    mask::Secrets,
+    policy::{Approve, Policy, Sandbox},
+};
+
+use crate::place::Place;
+
+/// Options that every verb takes.
+#[derive(Debug, Clone, Default, Args)]
+pub struct Options {
+    /// The workspace: the folder that tools work in. [default: the current folder]
+    #[arg(long, global = true, value_name = "PATH")]
+    pub dir: Option<PathBuf>,
+    /// Another folder that may be reached; `PATH:ro` for reading only. May be repeated.
+    #[arg(long = "root", global = true, value_name = "PATH[:ro]")]
+    pub roots: Vec<String>,
+    /// What may be changed.
+    #[arg(long, global = true, value_enum)]
+    pub sandbox: Option<SandboxArg>,
+    /// What to do where a person has to be asked.
+    #[arg(long, global = true, value_enum)]
+    pub approve: Option<ApproveArg>,
+    /// The session to go on with: what it has seen and changed is remembered.
+    #[arg(long, global = true, value_name = "NAME")]
+    pub session: Option<String>,
+    /// Believe this workspace's haft.toml for this run.
+    #[arg(long, global = true)]
+    pub trust: bool,
+    /// Show these tools: nav, hyperagents, or haft's own.
+    #[arg(long, global = true, value_name = "NAME")]
+    pub toolset: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum SandboxArg {
+    /// Nothing.
+    ReadOnly,
+    /// What lies in the workspace.
+    Workspace,
+    /// The same for files; commands run unconfined.
+    Full,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum ApproveArg {
+    /// Ask where there is somebody to ask; otherwise deny.
+    Ask,
+    /// Allow without asking.
+    Auto,
+    /// Deny without asking.
+    Never,
+}
+
+/// A runtime, and what the person should know about how it came to be.
+pub struct Opened {
+    /// The runtime.
+    pub runtime: Runtime,
+    /// Settings that were left aside, one line each.
+    pub aside: Vec<String>,
+    /// The toolset that is shown.
+    pub toolset: String,
+}
+
+impl Options {
+    /// Makes the runtime.
+    ///
+    /// # Errors
+    /// When the workspace, a root, a configuration or the toolset is not what it should be.
+    pub fn open(&self, place: &Place) -> Result<Opened, Fault> {
+        let workspace = self.workspace()?;
+        let trusted = self.trust || Trust::in_state(&place.state).holds(&workspace);
+        let own = Config::read(&place.config.join(FILE))?;
+        let (config, aside) = own.with_workspace(Config::read(&workspace.join(FILE))?, trusted);
+        let toolset = self.toolset.clone().or(config.toolset).unwrap_or_else(|| tools::HAFT.to_owned());
+        let Some(tools) = tools::toolset(&toolset) else {
+            let all: Vec<&str> = tools::toolsets().collect();
+            return Err(Fault::bad_args(format!("there is no toolset `{toolset}`"))
+                .next(format!("The toolsets are: {}.", all.join(", "))));
+        };
+        let mut roots: Vec<_> = config.roots.iter().map(|root| parse_root(root, &workspace)).collect();
+        let here = std::env::current_dir().unwrap_or_default();
+        roots.extend(self.roots.iter().map(|root| parse_root(root, &here)));
+        let settings = Settings {
+            workspace,
+            roots,
+            state: place.state.clone(),
+            policy: Policy {
+                sandbox: self.sandbox.map(Sandbox::from).or(config.sandbox).unwrap_or_default(),
+                approve: self.approve.map(Approve::from).or(config.approve).unwrap_or_default(),
+            },
+            other_names: config.hard_links.map(Into::into).unwrap_or_default(),
+            allowed: config.tools,
+            deadline: config.deadline_seconds.map_or(DEADLINE, Duration::from_secs),
+            secrets: Secrets::collect(place.variables.iter().map(|(name, value)| (name, value)), []),
+        };
+        Ok(Opened { runtime: Runtime::open(settings, tools)?, aside, toolset })
+    }
+
+    /// The workspace's canonical path.
+    ///
+    /// # Errors
+    /// When it is not there, or is no folder.
+    pub fn workspace(&self) -> Result<PathBuf, Fault> {
+        let dir = self.dir.clone().unwrap_or_else(|| PathBuf::from("."));
+        let canonical = dir.canonicalize().map_err(|error| {
+            Fault::new(Kind::NotFound, format!("the workspace `{}` can't be opened: {error}", dir.display()))
+                .next("Name a folder that exists with `--dir PATH`.".to_owned())
+        })?;
+        if !canonical.is_dir() {
+            return Err(Fault::bad_args(format!("the workspace `{}` is not a folder", dir.display())));
+        }
+        Ok(canonical)
+    }
+}
+
+impl From<SandboxArg> for Sandbox {
+    fn from(arg: SandboxArg) -> Self {
+        match arg {
+            SandboxArg::ReadOnly => Self::ReadOnly,
+            SandboxArg::Workspace => Self::Workspace,
+            SandboxArg::Full => Self::Full,
+        }
+    }
+}
+
+impl From<ApproveArg> for Approve {
+    fn from(arg: ApproveArg) -> Self {
+        match arg {
+            ApproveArg::Ask => Self::Ask,
+            ApproveArg::Auto => Self::Auto,
+            ApproveArg::Never => Self::Never,
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! `haft call`: what would a model read?
+
+use std::{
+    io::{BufRead, IsTerminal, Read},
+    process::ExitCode,
+    sync::Arc,
+};
+
+use clap::Args;
+use kit::{Fault, Kind};
+use runtime::{Answer, Approver, Arguments, Session, Unattended};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{FAULT, SHELL_SESSION, finish};
+use crate::{Options, Place, print};
+
+#[derive(Args)]
+pub struct Call {
+    /// The tool's name.
+    #[arg(required_unless_present = "batch")]
+    tool: Option<String>,
+    /// Its arguments as JSON; `-` reads them from standard input. [default: {}]
+    arguments: Option<String>,
+    /// Run many calls in one session: lines of {"tool": …, "arguments": …} from this
+    /// file, or `-` for standard input.
+    #[arg(long, value_name = "FILE", conflicts_with = "tool")]
+    batch: Option<String>,
+    /// Print the whole result as JSON, one line per call.
+    #[arg(long)]
+    json: bool,
+}
+
+/// One line of a batch.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line {
+    tool: String,
+    #[serde(default)]
+    arguments: Option<Value>,
+}
+
+impl Call {
+    /// # Errors
+    /// When there is no runtime to be had; a call's own fault is printed.
+    pub async fn run(self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
+        let opened = options.open(place)?;
+        for line in &opened.aside {
+            print::err(&format!("haft: {line}"));
+        }
+        let name = options.session.as_deref().unwrap_or(SHELL_SESSION);
+        let session = opened.runtime.session(Some(name), "cli", approver());
+        let worst = match &self.batch {
+            Some(file) => self.batch(&session, file).await,
+            None => self.single(&session).await,
+        };
+        finish(&session);
+        worst.map(|good| if good { ExitCode::SUCCESS } else { ExitCode::from(FAULT) })
+    }
+
+    async fn single(&self, session: &Session) -> Result<bool, Fault> {
+        let tool = self.tool.clone().unwrap_or_default();
+        let arguments = match self.arguments.as_deref() {
+            Some("-") => read_all()?,
+            Some(text) => text.to_owned(),
+            None => String::new(),
+        };
+        let answer = session.call(a_call(&tool, Arguments::Raw(arguments))).await;
+        print::out(&if self.json { whole(&tool, &answer).to_string() } else { answer.as_text() });
+        Ok(answer.result.is_ok())
+    }
+
+    async fn batch(&self, session: &Session, file: &str) -> Result<bool, Fault> {
+        let mut good = true;
+        for (index, line) in lines(file)?.enumerate() {
+            let line = line?;
+            if line.trim().is_empty() {
+                continue;
+            }
+            let number = index + 1;
+            let (tool, answer) = match serde_json::from_str::<Line>(&line) {
+                Ok(Line { tool, arguments }) => {
+                    let arguments = Arguments::Json(arguments.unwrap_or_else(|| json!({})));
+                    let answer = session.call(a_call(&tool, arguments)).await;
+                    (tool, answer)
+                }
+                Err(error) => (String::new(), misread(number, &error)),
+            };
+            good &= answer.result.is_ok();
+            if self.json {
+                print::out(&whole(&tool, &answer).to_string());
+            } else {
+                let how = answer.result.as_ref().map_or_else(|fault| fault.kind.name(), |_| "ok");
+                print::out(&format!("## {number} {tool}: {how}\n{}", answer.as_text()));
+            }
+        }
+        Ok(good)
+    }
+}
+
+fn a_call(tool: &str, arguments: Arguments) -> runtime::Call {
+    runtime::Call { arguments, ..runtime::Call::new(tool, Value::Null) }
+}
+
+/// A line that is no call gives an answer like any other; the lines after it still run.
+fn misread(number: usize, error: &serde_json::Error) -> Answer {
+    let fault = Fault::bad_args(format!("line {number} is not a call: {error}; it was not run"))
+        .next("A line is {\"tool\": \"read\", \"arguments\": {\"path\": \"…\"}}.".to_owned());
+    Answer { id: String::new(), result: Err(fault), notes: Vec::new(), took: std::time::Duration::ZERO }
+}
+
+/// Everything that came of a call.
+fn whole(tool: &str, answer: &Answer) -> Value {
+    let mut whole = json!({
+        "id": answer.id,
+        "tool": tool,
+        "ok": answer.result.is_ok(),
+        "ms": answer.took.as_secs_f64() * 1000.0,
+    });
+    match &answer.result {
+        Ok(output) => {
+            whole["content"] = json!(output.parts);
+            if let Some(structured) = &output.structured {
+                whole["structured"] = structured.clone();
+            }
+            if let Some(exit) = output.exit {
+                whole["exit"] = json!(exit);
+            }
+        }
+        Err(fault) => {
+            whole["fault"] = json!({
+                "kind": fault.kind,
+                "what": fault.what,
+                "next": fault.next,
+                "seen": fault.seen.as_ref().map(|seen| &seen.parts),
+            });
+        }
+    }
+    if !answer.notes.is_empty() {
+        whole["notes"] = json!(answer.notes);
+    }
+    whole
+}
+
+fn read_all() -> Result<String, Fault> {
+    let mut text = String::new();
+    std::io::stdin().read_to_string(&mut text).map_err(|error| unreadable("standard input", &error))?;
+    Ok(text)
+}
+
+type Lines = Box<dyn Iterator<Item = Result<String, Fault>>>;
+
+fn lines(file: &str) -> Result<Lines, Fault> {
+    let name = if file == "-" { "standard input".to_owned() } else { format!("`{file}`") };
+    let reader: Box<dyn BufRead> = if file == "-" {
+        Box::new(std::io::stdin().lock())
+    } else {
+        let opened = std::fs::File::open(file).map_err(|error| unreadable(&name, &error))?;
+        Box::new(std::io::BufReader::new(opened))
+    };
+    Ok(Box::new(reader.lines().map(move |line| line.map_err(|error| unreadable(&name, &error)))))
+}
+
+fn unreadable(what: &str, error: &std::io::Error) -> Fault {
+    Fault::new(Kind::Unavailable, format!("can't read {what}: {error}"))
+}
+
+/// Somebody at a terminal is asked there; a script is not.
+fn approver() -> Arc<dyn Approver> {
+    if std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
+        Arc::new(AtTerminal)
+    } else {
+        Arc::new(Unattended)
+    }
+}
+
+struct AtTerminal;
+
+impl Approver for AtTerminal {
+    fn approve(
+        &self,
+        request: runtime::Request,
+    ) -> std::pin::Pin<Box<dyn Future<Output = runtime::Verdict> + Send + '_>> {
+        Box::pin(async move {
+            print::err(&format!(
+                "{} wants to: {}\nits arguments: {}\nAllow this call? [y/N]",
+                request.tool, request.rule, request.arguments
+            ));
+            let answer = tokio::task::spawn_blocking(|| {
+                let mut line = String::new();
+                std::io::stdin().read_line(&mut line).map(|_| line)
+            });
+            match answer.await {
+                Ok(Ok(line)) if matches!(line.trim(), "y" | "Y" | "yes") => runtime::Verdict::Yes,
+                _ => runtime::Verdict::No,
+            }
+        })
+    }
+}

@@ -1,0 +1,55 @@
+//! `haft manual`: how is a tool used?
+
+use std::{process::ExitCode, sync::Arc};
+
+use clap::Args;
+use kit::{Fault, Spec};
+use runtime::Unattended;
+use serde_json::Value;
+
+use super::close;
+use crate::{Options, Place, print};
+
+#[derive(Args)]
+pub struct Manual {
+    /// The tool's name.
+    tool: String,
+}
+
+impl Manual {
+    /// # Errors
+    /// When there is no such tool.
+    pub fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
+        let opened = options.open(place)?;
+        let session = opened.runtime.session(None, "cli", Arc::new(Unattended));
+        close(&opened.runtime);
+        let Some(tool) = session.catalog().get(&self.tool) else {
+            let all: Vec<&str> = session.catalog().specs().map(|spec| spec.name.as_str()).collect();
+            return Err(Fault::not_found(format!("there is no tool `{}`", self.tool))
+                .next(format!("The tools are: {}.", all.join(", "))));
+        };
+        let written = (opened.toolset == tools::HAFT).then(|| tools::manual(&self.tool)).flatten();
+        let mut text = from_schema(tool.spec());
+        if let Some(written) = written {
+            text.push('\n');
+            text.push_str(written);
+        }
+        print::out(&text);
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// What the schema says, as a person reads it.
+fn from_schema(spec: &Spec) -> String {
+    let mut text = format!("# {}\n\n{}\n\n## Arguments\n\n", spec.name, spec.description);
+    let required: Vec<&str> =
+        spec.schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
+    let properties = spec.schema.get("properties").and_then(Value::as_object);
+    for (name, schema) in properties.into_iter().flatten() {
+        let kind = schema.get("type").and_then(Value::as_str).unwrap_or("value");
+        let must = if required.contains(&name.as_str()) { ", required" } else { "" };
+        let says = schema.get("description").and_then(Value::as_str).unwrap_or_default();
+        text.push_str(&format!("- `{name}` ({kind}{must}): {says}\n"));
+    }
+    text
+}

@@ -1,0 +1,30 @@
+//! `haft mcp`: the tools, for an MCP client.
+
+use std::{process::ExitCode, sync::Arc};
+
+use clap::Args;
+use kit::{Fault, Kind};
+use runtime::Unattended;
+
+use super::finish;
+use crate::{Options, Place};
+
+#[derive(Args)]
+pub struct Mcp {}
+
+impl Mcp {
+    /// # Errors
+    /// When there is no runtime to be had, or standard input and output break.
+    pub async fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
+        let opened = options.open(place)?;
+        for line in &opened.aside {
+            tracing::warn!("{line}");
+        }
+        let session = opened.runtime.session(options.session.as_deref(), "mcp", Arc::new(Unattended));
+        let served = serve::mcp_stdio(session.clone(), tools::INSTRUCTIONS).await;
+        finish(&session);
+        served.map(|()| ExitCode::SUCCESS).map_err(|error| {
+            Fault::new(Kind::Unavailable, format!("the connection to the MCP client broke: {error}"))
+        })
+    }
+}

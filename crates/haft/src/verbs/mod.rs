@@ -1,0 +1,43 @@
+//! What can be asked of `haft`? One file, one verb.
+
+pub mod call;
+pub mod doctor;
+pub mod log;
+pub mod manual;
+pub mod mcp;
+pub mod tools;
+pub mod trust;
+pub mod undo;
+
+use std::time::Duration;
+
+use runtime::{Runtime, Session};
+
+use crate::print;
+
+/// The exit code where a call ended in a fault.
+pub const FAULT: u8 = 1;
+
+/// The exit code where haft was asked for something that makes no sense.
+pub const USAGE: u8 = 2;
+
+/// The session of who calls from a shell and names none: one after the other, they
+/// belong together.
+const SHELL_SESSION: &str = "cli";
+
+/// How long the last rows may take to reach the disk.
+const LAST_WRITE: Duration = Duration::from_secs(5);
+
+/// Keeps what a session has seen, and writes out what is queued.
+fn finish(session: &Session) {
+    if let Err(fault) = session.keep() {
+        print::err(&format!("haft: what this session has seen is not kept: {}", fault.as_text()));
+    }
+    close(session.runtime());
+}
+
+fn close(runtime: &Runtime) {
+    if !runtime.store().close(LAST_WRITE) {
+        print::err("haft: the store did not finish writing in time; the last calls may be missing from the log");
+    }
+}

@@ -1,0 +1,83 @@
+//! `haft tools`: what is a model shown, and what does it cost?
+
+use std::{process::ExitCode, sync::Arc};
+
+use clap::Args;
+use kit::{Fault, Kind, Spec};
+use runtime::{Session, Unattended};
+use serde_json::json;
+
+use super::close;
+use crate::{Options, Place, print};
+
+#[derive(Args)]
+pub struct Tools {
+    /// Print names, descriptions and schemas as JSON.
+    #[arg(long)]
+    json: bool,
+    /// Print what each tool costs a model's context, in bytes and tokens (bytes / 4).
+    #[arg(long)]
+    cost: bool,
+    /// Refuse to give a partial set: fail if any tool can't be loaded, or a name in
+    /// `tools` of haft.toml is unknown.
+    #[arg(long)]
+    strict: bool,
+}
+
+impl Tools {
+    /// # Errors
+    /// When there is no runtime to be had, or with `--strict` when a tool is missing.
+    pub fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
+        let opened = options.open(place)?;
+        let session = opened.runtime.session(None, "cli", Arc::new(Unattended));
+        let shown = self.show(&session);
+        close(&opened.runtime);
+        let missing: Vec<String> =
+            session.catalog().failed().iter().map(|it| format!("`{}`: {}", it.tool, it.why)).collect();
+        if self.strict && !missing.is_empty() {
+            let count = missing.len();
+            return Err(Fault::new(
+                Kind::Unavailable,
+                format!("{count} of the tools can't be had, and `--strict` wants all:\n{}", missing.join("\n")),
+            ));
+        }
+        print::out(&shown);
+        for line in missing.iter().chain(&opened.aside) {
+            print::err(&format!("haft: {line}"));
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn show(&self, session: &Session) -> String {
+        let specs: Vec<&Spec> = session.catalog().specs().collect();
+        if self.json {
+            let specs: Vec<_> = specs
+                .iter()
+                .map(|it| json!({"name": it.name, "description": it.description, "inputSchema": it.schema}))
+                .collect();
+            return serde_json::to_string_pretty(&specs).unwrap_or_default();
+        }
+        if self.cost {
+            return bill(&specs);
+        }
+        let width = specs.iter().map(|spec| spec.name.len()).max().unwrap_or(0);
+        let line = |spec: &&Spec| format!("{:width$}  {}\n", spec.name, first_sentence(&spec.description));
+        specs.iter().map(line).collect()
+    }
+}
+
+fn bill(specs: &[&Spec]) -> String {
+    let mut costs: Vec<(usize, &str)> = specs.iter().map(|spec| (spec.bytes(), spec.name.as_str())).collect();
+    costs.sort_by(|one, other| other.0.cmp(&one.0).then(one.1.cmp(other.1)));
+    let total: usize = costs.iter().map(|(bytes, _)| bytes).sum();
+    let mut bill = String::from(" bytes  tokens  tool\n");
+    for (bytes, name) in costs.iter().chain([&(total, "all of them")]) {
+        bill.push_str(&format!("{bytes:>6}  {:>6}  {name}\n", bytes.div_ceil(4)));
+    }
+    bill
+}
+
+fn first_sentence(description: &str) -> &str {
+    let line = description.lines().next().unwrap_or_default();
+    line.split_once(". ").map_or(line, |(sentence, _)| sentence).trim_end_matches('.')
+}

@@ -1,0 +1,76 @@
+//! `haft undo`: put back what calls changed.
+
+use std::{path::PathBuf, process::ExitCode, time::Instant};
+
+use clap::Args;
+use kit::{Fault, services::Which};
+use runtime::{
+    journal::{Begun, Durability, Ended, Outcome},
+    undo::Scope,
+};
+
+use super::close;
+use crate::{Options, Place, print};
+
+#[derive(Args)]
+pub struct Undo {
+    /// Only the newest change of this file.
+    #[arg(long, value_name = "PATH")]
+    path: Option<PathBuf>,
+    /// The changes of this call, as `haft log` names it. [default: the newest that changed something]
+    #[arg(long, value_name = "ID", conflicts_with = "path")]
+    call: Option<String>,
+    /// Show what can be undone, and change nothing.
+    #[arg(long)]
+    list: bool,
+}
+
+impl Undo {
+    /// # Errors
+    /// When there is nothing to undo, or it can't be undone.
+    pub async fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
+        let runtime = options.open(place)?.runtime;
+        // A person may put back whatever was done here, by whichever session.
+        let scope = options.session.clone().map_or(Scope::Workspace, Scope::Session);
+        let store = runtime.store();
+        let call = store.call_id();
+        let undo = runtime.undo("cli", &call, scope);
+        if self.list {
+            const SHOWN: usize = 50;
+            let listed = undo.list(SHOWN);
+            close(&runtime);
+            print::out(&listed?.as_text());
+            return Ok(ExitCode::SUCCESS);
+        }
+        let which = match (&self.path, &self.call) {
+            (Some(path), _) => Which::File(runtime.roots().locate(&path.to_string_lossy())?.absolute()),
+            (None, Some(call)) => Which::Call(call.clone()),
+            (None, None) => Which::Last,
+        };
+        let began = Instant::now();
+        let begun = Begun {
+            call: call.clone(),
+            session: "cli".to_owned(),
+            tool: "haft undo".to_owned(),
+            arguments: format!("{which:?}"),
+            touches: kit::Touches::exclusive(),
+            decision: "allowed".to_owned(),
+        };
+        let journal = store.journal();
+        journal.begin(begun, Durability::Later).await?;
+        let result = undo.undo(which);
+        let ended = Ended {
+            call,
+            session: "cli".to_owned(),
+            outcome: result.as_ref().map_or_else(|fault| Outcome::Fault(fault.kind), |_| Outcome::Ok),
+            said: result.as_ref().err().map(|fault| fault.what.clone()),
+            notes: Vec::new(),
+            took: began.elapsed(),
+            bytes_out: 0,
+        };
+        journal.end_later(ended)?;
+        close(&runtime);
+        print::out(&result?.as_text());
+        Ok(ExitCode::SUCCESS)
+    }
+}

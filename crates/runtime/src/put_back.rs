@@ -1,0 +1,83 @@
+//! With which hands is a change put back? The same as any other: inside the roots, and
+//! only where the policy lets a call write.
+
+use std::{path::Path, sync::Arc};
+
+use kit::{
+    Fault, Files, Kind,
+    files::{Access, Before, Grant, Loaded},
+    services::{History, Undo},
+};
+
+use crate::{
+    Runtime,
+    policy::{Decision, Want},
+    undo::{Restore, Scope},
+};
+
+/// Larger files are not changed in one piece either, so none was.
+const MOST: u64 = 1 << 30;
+
+/// What puts back the changes of `scope`, on behalf of a call.
+pub(crate) fn undo(runtime: &Runtime, session: &str, call: &str, scope: Scope) -> Arc<dyn Undo> {
+    let history = runtime.store().history(session, call);
+    Arc::new(runtime.store().undo(scope, history, Arc::new(Hands { runtime: runtime.clone() })))
+}
+
+/// Reads and writes on behalf of an undo.
+pub(crate) struct Hands {
+    pub(crate) runtime: Runtime,
+}
+
+impl Hands {
+    /// The files that may be touched: this one.
+    fn files(&self, path: &str, access: Access) -> Result<Files, Fault> {
+        let location = self.runtime.roots().locate(path)?;
+        match self.runtime.policy().decide(&[Want::Place(location.clone(), access)]) {
+            Decision::Allow => {}
+            Decision::Ask(rule) | Decision::Deny(rule) => {
+                return Err(Fault::denied(format!("{rule}; a person can put it back with `haft undo --approve auto`")));
+            }
+        }
+        Ok(Files::new(self.runtime.roots().clone(), vec![Grant { location, access }], Arc::new(RecordedAlready)))
+    }
+}
+
+impl Restore for Hands {
+    fn read(&self, path: &Path) -> Result<Option<Vec<u8>>, Fault> {
+        let path = path.to_string_lossy();
+        Ok(load(&self.files(&path, Access::Read)?, &path)?.map(|loaded| loaded.bytes))
+    }
+
+    fn write(&self, path: &Path, bytes: Option<&[u8]>, expect: Option<&[u8]>) -> Result<(), Fault> {
+        let path = path.to_string_lossy();
+        let files = self.files(&path, Access::Write)?;
+        let now = load(&files, &path)?;
+        if now.as_ref().map(|loaded| loaded.bytes.as_slice()) != expect {
+            return Err(Fault::new(Kind::Stale, format!("`{path}` was changed just now; it is left as it is")));
+        }
+        match (bytes, &now) {
+            (Some(bytes), Some(now)) => files.save(&path, Before::Was(now), bytes).map(drop),
+            (Some(bytes), None) => files.save(&path, Before::Absent, bytes).map(drop),
+            (None, Some(now)) => files.remove(&path, now),
+            (None, None) => Ok(()),
+        }
+    }
+}
+
+fn load(files: &Files, path: &str) -> Result<Option<Loaded>, Fault> {
+    match files.load(path, MOST) {
+        Ok(loaded) => Ok(Some(loaded)),
+        Err(fault) if fault.kind == Kind::NotFound => Ok(None),
+        Err(fault) => Err(fault),
+    }
+}
+
+/// An undo records what it does itself, with what it reverts.
+struct RecordedAlready;
+
+impl History for RecordedAlready {
+    fn keep(&self, _: &Path, _: Option<&[u8]>, _: Option<&[u8]>) -> Result<(), Fault> {
+        Ok(())
+    }
+}

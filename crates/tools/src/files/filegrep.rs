@@ -1,0 +1,149 @@
+//! `filegrep`: where in this file does something stand?
+
+use grep_matcher::Matcher;
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use kit::{prelude::*, seen::Rows};
+
+use super::open;
+
+/// Matches that are shown, if no other number is asked for.
+const MATCHES: usize = 100;
+
+/// Find lines in one file, shown as `LINE:HASH|text` with the lines around them, ready for `edit`.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Filegrep {
+    /// File, relative to the workspace or absolute.
+    path: String,
+    /// Text to find, as it stands, unless `regex` is set.
+    pattern: String,
+    /// The pattern is a regular expression (Rust syntax).
+    #[serde(default)]
+    regex: bool,
+    /// Upper and lower case differ.
+    #[serde(default)]
+    case_sensitive: bool,
+    /// Lines to show before each match. Default 2.
+    #[serde(default)]
+    before: Option<usize>,
+    /// Lines to show after each match. Default 2.
+    #[serde(default)]
+    after: Option<usize>,
+    /// Matches to skip; a longer result names the value to pass.
+    #[serde(default)]
+    offset: usize,
+    /// Matches to show. Default 100.
+    #[serde(default)]
+    limit: Option<usize>,
+}
+
+impl Tool for Filegrep {
+    const NAME: &str = "filegrep";
+    const AT_MOST: Kinds = Kinds::READ;
+
+    fn touches(&self) -> Touches {
+        Touches::read(&self.path)
+    }
+
+    async fn run(self, cx: &Cx) -> Result<Output, Fault> {
+        cx.blocking(move |cx| self.search(cx)).await
+    }
+}
+
+impl Filegrep {
+    fn search(&self, cx: &Cx) -> Result<Output, Fault> {
+        let matcher = self.matcher()?;
+        let opened = open::text(cx, &self.path)?;
+        let total = opened.text.line_count();
+        let mut matched = Vec::new();
+        for row in 0..total {
+            if row % 4096 == 0 {
+                cx.check()?;
+            }
+            let line = opened.text.line(row).unwrap_or_default();
+            if matcher.is_match(line.as_bytes()).or_fault(Kind::Bug, "the search failed")? {
+                matched.push(row);
+            }
+        }
+        let Self { path, pattern, .. } = self;
+        if matched.is_empty() {
+            return Ok(Output::text(format!("No matches for `{pattern}` in {path} ({total} lines)")));
+        }
+        let limit = self.limit.unwrap_or(MATCHES);
+        let page = matched.iter().skip(self.offset).take(limit);
+        let mut rows = Rows::new();
+        for row in page {
+            let first = row.saturating_sub(self.before.unwrap_or(2));
+            rows.add(first..(row + 1 + self.after.unwrap_or(2)).min(total));
+        }
+        if rows.is_empty() {
+            let count = matched.len();
+            return Err(Fault::bad_args(format!("`offset` is {}, and there are {count} matches", self.offset)));
+        }
+        let shown = cx.show(opened.location(), &opened.text, &rows).text;
+        let left = matched.len().saturating_sub(self.offset + limit);
+        let more = match left {
+            0 => String::new(),
+            left => format!("\n[{left} more; next: offset {}]", self.offset + limit),
+        };
+        let plural = if matched.len() == 1 { "match" } else { "matches" };
+        Ok(Output::page(format!("[{} {plural} in {total} lines]\n{shown}{more}", matched.len())))
+    }
+
+    fn matcher(&self) -> Result<RegexMatcher, Fault> {
+        if self.pattern.is_empty() {
+            return Err(Fault::bad_args("`pattern` is empty, so every line would match")
+                .next("`read` shows the whole file.".to_owned()));
+        }
+        RegexMatcherBuilder::new()
+            .fixed_strings(!self.regex)
+            .case_insensitive(!self.case_sensitive)
+            .build(&self.pattern)
+            .map_err(|error| {
+                Fault::bad_args(format!("`{}` is not a regular expression: {error}", self.pattern))
+                    .next("Leave `regex` out to find the text as it stands.".to_owned())
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use kit::testing::Room;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn finds_text_as_it_stands_in_any_case_with_lines_around_it() {
+        let room = Room::new("//- a\none\ntwo\nthree (3)\nfour\nfive\nsix\nseven\nTHREE (3)\n");
+        expect![[r#"
+            [2 matches in 8 lines]
+            2:c3|two
+            3:d9|three (3)
+            4:fc|four
+            ...
+            7:6a|seven
+            8:9c|THREE (3)"#]]
+        .assert_eq(&room.says::<Filegrep>(
+            &json!({"path": "a", "pattern": "three (3)", "before": 1, "after": 1}),
+        ));
+    }
+
+    #[test]
+    fn finds_by_regular_expression_and_pages() {
+        let room = Room::new("//- a\na1\nb\na2\na3\n");
+        let arguments = json!({"path": "a", "pattern": "^a\\d$", "regex": true, "before": 0, "after": 0, "limit": 2});
+        expect![[r#"
+            [3 matches in 4 lines]
+            1:05|a1
+            ...
+            3:4d|a2
+            [1 more; next: offset 2]"#]]
+        .assert_eq(&room.says::<Filegrep>(&arguments));
+        expect!["No matches for `zzz` in a (4 lines)"]
+            .assert_eq(&room.says::<Filegrep>(&json!({"path": "a", "pattern": "zzz"})));
+        let broken = room.says::<Filegrep>(&json!({"path": "a", "pattern": "a(", "regex": true}));
+        assert!(broken.starts_with("bad_args: `a(` is not a regular expression"), "{broken}");
+    }
+}

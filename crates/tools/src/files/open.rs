@@ -1,0 +1,70 @@
+//! What does a tool do with a file before it can show or change text?
+
+use kit::{
+    Cx, Fault, Kind,
+    files::{Before, Loaded, Location},
+    seen::Whole,
+    text::{NotText, Text},
+};
+
+/// The largest file that is changed in one piece.
+pub(crate) const MOST: u64 = 256 << 20;
+
+/// A text file as it is now.
+pub(crate) struct Opened {
+    /// Its bytes, and which file it is.
+    pub(crate) loaded: Loaded,
+    /// The same as text.
+    pub(crate) text: Text,
+}
+
+impl Opened {
+    pub(crate) fn location(&self) -> &Location {
+        &self.loaded.location
+    }
+
+    /// What a change of it is based on.
+    pub(crate) fn before(&self) -> Before<'_> {
+        Before::Was(&self.loaded)
+    }
+}
+
+/// Loads a text file.
+///
+/// # Errors
+/// Those of [`Files::load`](kit::Files::load), and [`Kind::BadArgs`] when it is not text.
+pub(crate) fn text(cx: &Cx, path: &str) -> Result<Opened, Fault> {
+    let loaded = cx.files().load(path, MOST)?;
+    let text = Text::parse(loaded.bytes.clone()).map_err(|error| not_text(path, &loaded.bytes, error))?;
+    Ok(Opened { loaded, text })
+}
+
+/// The fault for a file that is not text: what it is, and what to use.
+pub(crate) fn not_text(path: &str, head: &[u8], error: NotText) -> Fault {
+    if error == NotText::TooBig {
+        return Fault::new(Kind::TooBig, format!("`{path}` is over 4 GiB"));
+    }
+    let what = infer::get(head).map_or_else(
+        || "binary, of no known type".to_owned(),
+        |kind| format!("binary, by its content {} (.{})", kind.mime_type(), kind.extension()),
+    );
+    Fault::bad_args(format!("`{path}` is not text: it is {what}"))
+        .next("It can't be read or changed as text; `glob` and `tree` show what lies beside it.".to_owned())
+}
+
+/// Refuses to replace a file of which the session has not seen the whole, as it is now.
+///
+/// # Errors
+/// [`Kind::Stale`], saying what is missing and how to go on.
+pub(crate) fn must_have_seen_whole(cx: &Cx, path: &str, opened: &Opened) -> Result<(), Fault> {
+    let stale = |why: String| {
+        Err(Fault::new(Kind::Stale, format!("`{path}` exists and {why}; it was not replaced"))
+            .next(format!("`read` {{\"path\": \"{path}\"}} to its end first, or change parts of it with `edit`.")))
+    };
+    match cx.views().whole(&opened.location().absolute(), &opened.text) {
+        Whole::Yes => Ok(()),
+        Whole::Never => stale("this session has not read it".to_owned()),
+        Whole::Partly { seen, total } => stale(format!("this session has seen {seen} of its {total} lines in full")),
+        Whole::Changed => stale("has changed since this session read it".to_owned()),
+    }
+}

@@ -1,0 +1,352 @@
+//! `read`: what is in a file?
+
+use kit::{
+    files::{EntryKind, Limits, Open, Start, Total},
+    prelude::*,
+    seen::{LARGE, Rows},
+    text::{Encoding, Ending, Text},
+};
+
+use super::open::not_text;
+
+/// Lines on a page, if no other number is asked for.
+const LINES: usize = 2_000;
+
+/// Bytes on a page. Whoever wants more asks for the next one.
+const BYTES: usize = 192 * 1024;
+
+/// Bytes of one line; the rest is reached by `column`.
+const LINE_BYTES: usize = 2_000;
+
+/// Entries of a folder that are listed.
+const ENTRIES: usize = 200;
+
+/// Read a file. Every line is shown as `LINE:HASH|text`; `edit` takes `LINE:HASH` as an anchor.
+/// Pages of 2,000 lines: the last line of an answer says how to go on. Lists a folder.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Read {
+    /// File, relative to the workspace or absolute; or the handle of a long output, such as `out_12`.
+    path: String,
+    /// First line, from 1; negative counts from the end (-50: the last 50 lines).
+    #[serde(default)]
+    offset: Option<i64>,
+    /// Lines to show. Default 2000.
+    #[serde(default)]
+    limit: Option<usize>,
+    /// Only for a line too long to show: the byte of line `offset` to begin at, from 1.
+    #[serde(default)]
+    column: Option<u64>,
+}
+
+impl Tool for Read {
+    const NAME: &str = "read";
+    const AT_MOST: Kinds = Kinds::READ;
+
+    fn touches(&self) -> Touches {
+        Touches::read(&self.path)
+    }
+
+    async fn run(self, cx: &Cx) -> Result<Output, Fault> {
+        cx.blocking(move |cx| self.read(cx)).await
+    }
+}
+
+impl Read {
+    fn read(&self, cx: &Cx) -> Result<Output, Fault> {
+        if self.offset == Some(0) {
+            return Err(Fault::bad_args("`offset` is 0, and lines are counted from 1"));
+        }
+        if self.limit == Some(0) {
+            return Err(Fault::bad_args("`limit` is 0, so there is nothing to show"));
+        }
+        let open = match cx.files().open(&self.path) {
+            Ok(open) => open,
+            Err(fault) => return self.list(cx).ok_or(fault),
+        };
+        if let Some(column) = self.column {
+            return self.piece(cx, &open, column);
+        }
+        if open.identity.size > LARGE as u64 {
+            return self.page_of_large(cx, &open);
+        }
+        let location = open.location.clone();
+        let bytes = open.load(&self.path, LARGE as u64)?.bytes;
+        let text = Text::parse(bytes.as_slice()).map_err(|error| not_text(&self.path, &bytes, error))?;
+        let total = text.line_count();
+        if total == 0 {
+            cx.show(&location, &text, &Rows::new());
+            return Ok(Output::text(format!("`{}` is empty", self.path)));
+        }
+        let first = self.first(total)?;
+        let mut rows = Rows::new();
+        let mut bytes = 0;
+        let mut last = first;
+        while last < total && last - first < self.limit.unwrap_or(LINES) {
+            bytes += text.raw(last).map_or(0, <[u8]>::len).min(LINE_BYTES) + 8;
+            if bytes > BYTES && last > first {
+                break;
+            }
+            last += 1;
+        }
+        rows.add(first..last);
+        let rendered = cx.show(&location, &text, &rows);
+        let mut shown = rendered.text;
+        let clipped = rows.iter().find(|row| text.line(*row).is_some_and(|line| line.chars().count() > kit::anchor::CLIP));
+        if let Some(row) = clipped {
+            let line = text.line(row).unwrap_or_default();
+            let column = line.char_indices().nth(kit::anchor::CLIP).map_or(0, |(at, _)| at) + 1;
+            shown.push_str(&goes_on(row, column as u64));
+        }
+        shown.push_str(&footer(first, last, Total::Exactly(total), &manner(&text)));
+        Ok(Output::page(shown))
+    }
+
+    /// The first row to show.
+    fn first(&self, total: usize) -> Result<usize, Fault> {
+        match self.offset {
+            None => Ok(0),
+            Some(offset) if offset < 0 => {
+                Ok(total.saturating_sub(usize::try_from(offset.unsigned_abs()).unwrap_or(usize::MAX)))
+            }
+            Some(offset) => {
+                let first = usize::try_from(offset).unwrap_or(usize::MAX) - 1;
+                if first < total {
+                    return Ok(first);
+                }
+                Err(Fault::bad_args(format!("`offset` is {offset}, and `{}` has {total} lines", self.path))
+                    .next("-50 shows the last 50 lines.".to_owned()))
+            }
+        }
+    }
+
+    /// A page of a file that is too large to load.
+    fn page_of_large(&self, cx: &Cx, open: &Open) -> Result<Output, Fault> {
+        let head = open.head(8 * 1024).or_fault(Kind::Unavailable, "can't read the file")?;
+        let utf16 = head.starts_with(b"\xff\xfe") || head.starts_with(b"\xfe\xff");
+        if utf16 || Text::parse(head.as_slice()).is_err() {
+            let fault = not_text(&self.path, &head, kit::text::NotText::Binary(0));
+            let what = format!("{}, {} bytes", fault.what, open.identity.size);
+            return Err(if utf16 {
+                Fault::new(Kind::TooBig, format!("`{}` is UTF-16 and has {} bytes; at most {LARGE} of that are read", self.path, open.identity.size))
+            } else {
+                Fault { what, ..fault }
+            });
+        }
+        let start = match self.offset {
+            Some(offset) if offset < 0 => Start::End(usize::try_from(offset.unsigned_abs()).unwrap_or(usize::MAX)),
+            Some(offset) => Start::Line(usize::try_from(offset).unwrap_or(usize::MAX) - 1),
+            None => Start::Line(0),
+        };
+        let limits = Limits { lines: self.limit.unwrap_or(LINES), line_bytes: LINE_BYTES, bytes: BYTES };
+        let page = cx.files().page(open, start, limits, &|| cx.check())?;
+        if page.lines.is_empty()
+            && let Total::Exactly(total) = page.total
+        {
+            self.first(total)?;
+        }
+        let mut shown = String::new();
+        let mut seen = Vec::with_capacity(page.lines.len());
+        let mut clipped = None;
+        for (index, line) in page.lines.iter().enumerate() {
+            let row = page.first + index;
+            let whole = line.length <= line.bytes.len() as u64;
+            let text = String::from_utf8_lossy(&line.bytes);
+            let text = text.trim_end_matches('\u{fffd}');
+            shown.push_str(&format!("{}:{:02x}|{text}", row + 1, kit::anchor::hash(text)));
+            if !whole {
+                shown.push_str(&format!(" [{} more bytes]", line.length - text.len() as u64));
+                clipped = clipped.or(Some((row, text.len() as u64 + 1)));
+            }
+            shown.push('\n');
+            seen.push((whole && text.len() == line.bytes.len()).then(|| text.to_owned()));
+        }
+        let total = match page.total {
+            Total::Exactly(total) => Some(total),
+            Total::MoreThan(_) => None,
+        };
+        cx.showed_of_large(&open.location, &open.identity, total, page.first, &seen);
+        if let Some((row, column)) = clipped {
+            shown.push_str(goes_on(row, column).trim_start());
+            shown.push('\n');
+        }
+        let end = page.first + page.lines.len();
+        let shown = format!("{}{}", shown.trim_end_matches('\n'), footer(page.first, end, page.total, ""));
+        Ok(Output::page(shown))
+    }
+
+    /// A piece of one very long line.
+    fn piece(&self, cx: &Cx, open: &Open, column: u64) -> Result<Output, Fault> {
+        const PIECE: usize = 32 * 1024;
+        let row = match self.offset {
+            Some(offset) if offset > 0 => usize::try_from(offset).unwrap_or(usize::MAX) - 1,
+            _ => return Err(Fault::bad_args("`column` needs `offset`, the number of the line, from 1")),
+        };
+        let limits = Limits { lines: 1, line_bytes: 0, bytes: BYTES };
+        let page = cx.files().page(open, Start::Line(row), limits, &|| cx.check())?;
+        let Some(line) = page.lines.first() else {
+            return Err(Fault::bad_args(format!("`{}` has no line {}", self.path, row + 1)));
+        };
+        let from = column.saturating_sub(1);
+        if from >= line.length {
+            return Err(Fault::bad_args(format!("line {} has {} bytes; `column` is {column}", row + 1, line.length)));
+        }
+        let most = PIECE.min(usize::try_from(line.length - from).unwrap_or(PIECE));
+        let bytes = cx.files().bytes(open, line.offset + from, most)?;
+        let text = String::from_utf8_lossy(&bytes);
+        let text = text.trim_matches('\u{fffd}');
+        let after = from + bytes.len() as u64;
+        let next = if after < line.length { format!("; next: column {}", after + 1) } else { String::new() };
+        Ok(Output::page(format!("{text}\n[line {}, bytes {column}-{after} of {}{next}]", row + 1, line.length)))
+    }
+
+    /// What is in the folder, if it is one: that is what was wanted.
+    fn list(&self, cx: &Cx) -> Option<Output> {
+        let mut entries = cx.files().list(&self.path).ok()?;
+        entries.sort();
+        let shown: Vec<String> = entries
+            .iter()
+            .take(ENTRIES)
+            .map(|entry| {
+                let mark = match entry.kind {
+                    EntryKind::Folder => "/",
+                    EntryKind::Link => "@",
+                    EntryKind::File | EntryKind::Special => "",
+                };
+                format!("{}{mark}", entry.name.to_string_lossy())
+            })
+            .collect();
+        let more = match entries.len().saturating_sub(ENTRIES) {
+            0 => String::new(),
+            more => format!("\n[{more} more; `glob` finds among them]"),
+        };
+        let count = entries.len();
+        Some(Output::page(format!("`{}` is a folder with {count} entries:\n{}{more}", self.path, shown.join("\n"))))
+    }
+}
+
+fn goes_on(row: usize, column: u64) -> String {
+    format!("\n[line {line} goes on: offset {line}, column {column}]", line = row + 1)
+}
+
+/// What was shown and how to go on; nothing when all was shown and it is plain text.
+fn footer(first: usize, end: usize, total: Total, manner: &str) -> String {
+    let (of, more) = match total {
+        Total::Exactly(total) => (format!("{total}"), end < total),
+        Total::MoreThan(total) => (format!("more than {total}"), true),
+    };
+    let mut parts = Vec::new();
+    if first > 0 || more {
+        parts.push(format!("lines {}-{end} of {of}", first + 1));
+    }
+    if !manner.is_empty() {
+        parts.push(manner.to_owned());
+    }
+    if more {
+        parts.push(format!("next: offset {}", end + 1));
+    }
+    if parts.is_empty() { String::new() } else { format!("\n[{}]", parts.join("; ")) }
+}
+
+/// How the file was written, where that is not UTF-8 with line feeds.
+fn manner(text: &Text) -> String {
+    let mut manner = Vec::new();
+    if text.encoding() != Encoding::Utf8 {
+        manner.push(text.encoding().name());
+    } else if text.has_bom() {
+        manner.push("BOM");
+    }
+    if text.ending(0) == Ending::CrLf {
+        manner.push("CRLF");
+    }
+    manner.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use expect_test::{Expect, expect};
+    use kit::testing::Room;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn check(room: &Room, arguments: &Value, expected: Expect) {
+        expected.assert_eq(&room.says::<Read>(arguments));
+    }
+
+    #[test]
+    fn shows_lines_with_anchors() {
+        let room = Room::new("//- a.js\nconst foo = \"bar\";\nconst baz = 42;\n");
+        check(&room, &json!({"path": "a.js"}), expect![[r#"
+            1:09|const foo = "bar";
+            2:8b|const baz = 42;"#]]);
+    }
+
+    #[test]
+    fn a_page_says_the_total_and_the_next_call() {
+        let room = Room::new(&format!("//- a\n{}", "x\n".repeat(4312)));
+        let text = room.says::<Read>(&json!({"path": "a"}));
+        assert_eq!(text.lines().count(), 2001);
+        assert!(text.ends_with("[lines 1-2000 of 4312; next: offset 2001]"), "{text}");
+        check(&room, &json!({"path": "a", "offset": 4311}), expect![[r#"
+            4311:ce|x
+            4312:ce|x
+            [lines 4311-4312 of 4312]"#]]);
+        check(&room, &json!({"path": "a", "offset": -1}), expect![[r#"
+            4312:ce|x
+            [lines 4312-4312 of 4312]"#]]);
+        check(&room, &json!({"path": "a", "offset": 5000}), expect![[r#"
+            bad_args: `offset` is 5000, and `a` has 4312 lines
+            -50 shows the last 50 lines."#]]);
+        check(&room, &json!({"path": "a", "offset": 0}), expect!["bad_args: `offset` is 0, and lines are counted from 1"]);
+    }
+
+    #[test]
+    fn an_empty_file_a_folder_a_binary_and_a_missing_path_are_answered() {
+        let room = Room::new("//- empty\n//- src/a.rs\n\n//- src/sub/b.rs\n\n");
+        std::fs::write(room.path().join("x.png"), b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR").unwrap();
+        check(&room, &json!({"path": "empty"}), expect!["`empty` is empty"]);
+        check(&room, &json!({"path": "src"}), expect![[r#"
+            `src` is a folder with 2 entries:
+            a.rs
+            sub/"#]]);
+        check(&room, &json!({"path": "x.png"}), expect![[r#"
+            bad_args: `x.png` is not text: it is binary, by its content image/png (.png)
+            It can't be read or changed as text; `glob` and `tree` show what lies beside it."#]]);
+        check(&room, &json!({"path": "src/b.rs"}), expect![[r#"
+            not_found: `src/b.rs` does not exist
+            Did you mean `src/a.rs`?"#]]);
+    }
+
+    #[test]
+    fn a_very_long_line_is_cut_and_can_be_gone_on_with() {
+        let room = Room::new(&format!("//- a\nshort\n{}end\n", "é".repeat(3_000)));
+        let text = room.says::<Read>(&json!({"path": "a"}));
+        assert!(text.contains("é [1003 more characters]\n[line 2 goes on: offset 2, column 4001]"), "{text}");
+        let rest = room.says::<Read>(&json!({"path": "a", "offset": 2, "column": 4001}));
+        assert!(rest.ends_with("éend\n[line 2, bytes 4001-6003 of 6003]"), "{rest}");
+    }
+
+    #[test]
+    fn a_large_file_is_paged_without_loading_it() {
+        let room = Room::empty();
+        let line = "0123456789 the quick brown fox\n";
+        let lines = LARGE / line.len() + 1000;
+        std::fs::write(room.path().join("big"), line.repeat(lines)).unwrap();
+        let text = room.says::<Read>(&json!({"path": "big", "offset": lines - 1}));
+        let first = text.lines().next().unwrap();
+        assert!(first.starts_with(&format!("{}:", lines - 1)) && first.ends_with("|0123456789 the quick brown fox"));
+        assert!(text.ends_with(&format!("[lines {}-{lines} of {lines}]", lines - 1)), "{text}");
+    }
+
+    #[test]
+    fn says_how_the_file_was_written_when_that_is_unusual() {
+        let room = Room::empty();
+        std::fs::write(room.path().join("a"), b"\xff\xfea\0\r\0\n\0").unwrap();
+        check(&room, &json!({"path": "a"}), expect![[r#"
+            1:3c|a
+            [UTF-16 LE, CRLF]"#]]);
+    }
+}

@@ -1,0 +1,85 @@
+//! `skim`: which lines stand here?
+
+use kit::{prelude::*, seen::Rows};
+
+use super::open;
+
+/// Lines that are shown at most.
+const MOST: usize = 500;
+
+/// Show some lines of a file, as `LINE:HASH|text`: for a quick look where you know the line numbers.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Skim {
+    /// File, relative to the workspace or absolute.
+    path: String,
+    /// First line, from 1.
+    start: usize,
+    /// Last line; at most 500 lines are shown. Default: start + 499.
+    #[serde(default)]
+    end: Option<usize>,
+}
+
+impl Tool for Skim {
+    const NAME: &str = "skim";
+    const AT_MOST: Kinds = Kinds::READ;
+
+    fn touches(&self) -> Touches {
+        Touches::read(&self.path)
+    }
+
+    async fn run(self, cx: &Cx) -> Result<Output, Fault> {
+        cx.blocking(move |cx| self.skim(cx)).await
+    }
+}
+
+impl Skim {
+    fn skim(&self, cx: &Cx) -> Result<Output, Fault> {
+        let Self { path, start, end } = self;
+        let end = end.unwrap_or_else(|| start.saturating_add(MOST - 1));
+        if *start == 0 || end < *start {
+            return Err(Fault::bad_args(format!("lines {start} to {end} are no range; lines are counted from 1")));
+        }
+        let opened = open::text(cx, path)?;
+        let total = opened.text.line_count();
+        if *start > total {
+            return Err(Fault::bad_args(format!("`start` is {start}, and `{path}` has {total} lines")));
+        }
+        let last = end.min(total).min(start - 1 + MOST);
+        let mut rows = Rows::new();
+        rows.add(start - 1..last);
+        let shown = cx.show(opened.location(), &opened.text, &rows).text;
+        Ok(Output::page(format!("[lines {start}-{last} of {total} total]\n{shown}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use kit::testing::Room;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn shows_the_range_and_the_total() {
+        let room = Room::new("//- a\none\ntwo\nthree\n");
+        expect![[r#"
+            [lines 2-3 of 3 total]
+            2:c3|two
+            3:aa|three"#]]
+        .assert_eq(&room.says::<Skim>(&json!({"path": "a", "start": 2, "end": 9})));
+        expect!["bad_args: `start` is 4, and `a` has 3 lines"]
+            .assert_eq(&room.says::<Skim>(&json!({"path": "a", "start": 4})));
+        expect!["bad_args: lines 3 to 2 are no range; lines are counted from 1"]
+            .assert_eq(&room.says::<Skim>(&json!({"path": "a", "start": 3, "end": 2})));
+    }
+
+    #[test]
+    fn shows_at_most_five_hundred_lines() {
+        let room = Room::new(&format!("//- a\n{}", "x\n".repeat(900)));
+        let text = room.says::<Skim>(&json!({"path": "a", "start": 11, "end": 900}));
+        assert!(text.starts_with("[lines 11-510 of 900 total]\n11:"), "{text}");
+        assert_eq!(text.lines().count(), 501);
+    }
+}
