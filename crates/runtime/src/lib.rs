@@ -37,6 +37,7 @@ pub use session::Session;
 use mask::Secrets;
 use policy::Policy;
 use schedule::Schedule;
+use spill::Spills;
 use store::Store;
 use undo::Restore;
 
@@ -78,6 +79,7 @@ struct Inner {
     allowed: Option<Vec<String>>,
     deadline: Duration,
     secrets: Arc<Secrets>,
+    spills: Spills,
 }
 
 impl Runtime {
@@ -91,6 +93,7 @@ impl Runtime {
         let roots = Roots::open(&specs, settings.other_names)?;
         let secrets = Arc::new(settings.secrets);
         let store = Store::open(&settings.state, roots.workspace(), secrets.clone());
+        let spills = store.spills();
         let runtime = Self {
             inner: Arc::new(Inner {
                 roots,
@@ -101,6 +104,7 @@ impl Runtime {
                 allowed: settings.allowed,
                 deadline: settings.deadline,
                 secrets,
+                spills,
             }),
         };
         runtime.recover();
@@ -170,6 +174,10 @@ impl Runtime {
 
     pub(crate) fn secrets(&self) -> &Arc<Secrets> {
         &self.inner.secrets
+    }
+
+    pub(crate) fn spills(&self) -> &Spills {
+        &self.inner.spills
     }
 
     pub(crate) fn deadline(&self) -> Duration {

@@ -45,13 +45,20 @@ impl Session {
         let sessions = runtime.store().sessions();
         // That the session was used is told to whoever lists sessions; a call does not depend on it.
         let _ = sessions.used(&*name, door);
-        let views = Views::default();
-        if named
-            && let Ok(Some(kept)) = sessions.get(&name, VIEWS)
-            && let Err(error) = views.restore(&kept)
-        {
-            tracing::warn!(session = name, "what this session had seen is lost: {error}");
-        }
+        let kept = if named { sessions.get(&name, VIEWS) } else { Ok(None) };
+        let views = match kept.map(|kept| kept.map(|kept| serde_json::from_slice(&kept))) {
+            Ok(Some(Ok(kept))) => Views::restore(kept),
+            Ok(None) => Views::default(),
+            // A session that has forgotten what it saw reads again; nothing worse.
+            Ok(Some(Err(error))) => {
+                tracing::warn!(session = name, "what this session had seen can't be read: {error}");
+                Views::default()
+            }
+            Err(fault) => {
+                tracing::warn!(session = name, "what this session had seen can't be read: {fault}");
+                Views::default()
+            }
+        };
         let catalog = Catalog::of(&runtime.registry().snapshot(), runtime.allowed());
         let session = Self {
             inner: Arc::new(Inner {
@@ -99,7 +106,9 @@ impl Session {
         if !self.inner.named {
             return Ok(());
         }
-        self.store().sessions().put(self.name(), VIEWS, self.inner.views.dump())
+        let views = serde_json::to_vec(&self.inner.views.keep())
+            .map_err(|error| Fault::bug(format!("the views can't be written: {error}")))?;
+        self.store().sessions().put(self.name(), VIEWS, views)
     }
 
     /// Undoes changes of this session, on behalf of the call of this id.
@@ -109,14 +118,14 @@ impl Session {
 
     /// Keeps a text that is too long to show; gives the handle it can be read by.
     pub(crate) fn spill(&self, bytes: &[u8]) -> Result<String, Fault> {
-        let handle = self.store().spills().keep(self.name(), bytes)?;
+        let handle = self.inner.runtime.spills().keep(self.name(), bytes)?;
         self.open_shelf();
         Ok(handle)
     }
 
     fn open_shelf(&self) {
         if self.inner.with_shelf.get().is_none()
-            && let Some(shelf) = self.store().spills().folder(self.name())
+            && let Some(shelf) = self.inner.runtime.spills().folder(self.name())
             && let Ok(roots) = self.inner.runtime.roots().with_shelf(&shelf)
         {
             // Another call may have been quicker; its roots are as good.

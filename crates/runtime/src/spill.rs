@@ -1,0 +1,206 @@
+//! Where is the whole of an output that was too long to show?
+
+use std::{
+    collections::HashMap,
+    fs::{self, OpenOptions},
+    io::{self, Read, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::PathBuf,
+    sync::Arc,
+};
+
+use kit::{Fault, Kind};
+use parking_lot::Mutex;
+
+use crate::store::{Store, create_folder};
+
+/// What every handle begins with.
+const PREFIX: &str = "out_";
+
+/// The spills of one workspace: `spill/<session>/out_<n>`. Cheap to clone.
+#[derive(Clone)]
+pub struct Spills {
+    folder: PathBuf,
+    /// The number after the last one given, by session.
+    next: Arc<Mutex<HashMap<String, u64>>>,
+}
+
+impl Store {
+    /// The spills of this workspace. Keep one and clone it: it remembers the numbers.
+    pub fn spills(&self) -> Spills {
+        Spills { folder: self.spill_folder(), next: Arc::default() }
+    }
+}
+
+impl Spills {
+    /// Keeps `bytes` and gives the handle to find them by. Handles count up within a
+    /// session, also when two processes work in one session. Blocks for the writing.
+    ///
+    /// # Errors
+    /// When the file can't be written.
+    pub fn keep(&self, session: &str, bytes: &[u8]) -> Result<String, Fault> {
+        self.write(session, bytes).map_err(|error| {
+            let folder = self.folder.display();
+            Fault::new(Kind::Unavailable, format!("the output can't be kept in {folder}: {error}"))
+                .caused_by(error)
+        })
+    }
+
+    /// The file of a handle, which exists.
+    ///
+    /// # Errors
+    /// [`Kind::BadArgs`] for what is no handle, [`Kind::NotFound`] for one that this session does not have.
+    pub fn path(&self, session: &str, handle: &str) -> Result<PathBuf, Fault> {
+        let Some(number) = number(handle) else {
+            return Err(Fault::bad_args(format!(
+                "`{handle}` is no handle of an output; they look like out_12"
+            )));
+        };
+        let path = self.folder_of(session).join(format!("{PREFIX}{number}"));
+        match fs::symlink_metadata(&path) {
+            Ok(it) if it.is_file() && it.len() > 0 => Ok(path),
+            Ok(it) if it.is_file() => Err(Fault::not_found(format!("{handle} was too old to be kept"))),
+            _ => Err(Fault::not_found(format!("this session has no output {handle}"))),
+        }
+    }
+
+    /// The bytes of a handle.
+    ///
+    /// # Errors
+    /// Those of [`path`](Self::path), and when the file can't be read.
+    pub fn read(&self, session: &str, handle: &str) -> Result<Vec<u8>, Fault> {
+        let path = self.path(session, handle)?;
+        let mut bytes = Vec::new();
+        let read = OpenOptions::new().read(true).open(&path).and_then(|mut it| it.read_to_end(&mut bytes));
+        read.map_err(|error| {
+            Fault::new(Kind::Unavailable, format!("{handle} can't be read: {error}")).caused_by(error)
+        })?;
+        Ok(bytes)
+    }
+
+    fn write(&self, session: &str, bytes: &[u8]) -> io::Result<String> {
+        let folder = self.folder_of(session);
+        create_folder(&folder)?;
+        loop {
+            let number = self.take_number(session, &folder)?;
+            let handle = format!("{PREFIX}{number}");
+            let path = folder.join(&handle);
+            let mut file = match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+                Ok(file) => file,
+                // Another process works in this session: look again where it is.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    self.next.lock().remove(session);
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            if let Err(error) = file.write_all(bytes) {
+                drop(fs::remove_file(&path));
+                return Err(error);
+            }
+            return Ok(handle);
+        }
+    }
+
+    fn take_number(&self, session: &str, folder: &std::path::Path) -> io::Result<u64> {
+        let mut next = self.next.lock();
+        let number = match next.get(session) {
+            Some(number) => *number,
+            None => {
+                let mut last = 0;
+                for entry in fs::read_dir(folder)? {
+                    last = last.max(entry?.file_name().to_str().and_then(number).unwrap_or(0));
+                }
+                last + 1
+            }
+        };
+        next.insert(session.to_owned(), number + 1);
+        Ok(number)
+    }
+
+    /// The folder that a session's outputs are in, once it has any.
+    pub fn folder(&self, session: &str) -> Option<PathBuf> {
+        Some(self.folder_of(session)).filter(|folder| folder.is_dir())
+    }
+
+    /// The folder of a session, whatever its name has in it.
+    fn folder_of(&self, session: &str) -> PathBuf {
+        let plain = session.len() <= 64
+            && session.starts_with(|it: char| it.is_ascii_alphanumeric())
+            && session.chars().all(|it| it.is_ascii_alphanumeric() || "-_.".contains(it));
+        if plain {
+            return self.folder.join(session);
+        }
+        let hash = blake3::hash(session.as_bytes()).to_hex();
+        self.folder.join(format!("={hash}"))
+    }
+}
+
+/// The number of a handle, which is written in one way only.
+pub(crate) fn number(handle: &str) -> Option<u64> {
+    let digits = handle.strip_prefix(PREFIX)?;
+    let number: u64 = digits.parse().ok()?;
+    (number > 0 && number.to_string() == digits).then_some(number)
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::{os::unix::fs::PermissionsExt, time::Duration};
+
+    use super::*;
+    use crate::{mask::Secrets, store::Bound};
+
+    fn store(state: &tempfile::TempDir) -> Store {
+        Store::open(state.path(), state.path(), Arc::new(Secrets::none()))
+    }
+
+    #[test]
+    fn counts_up_within_a_session_and_over_restarts() {
+        let state = tempfile::tempdir().unwrap();
+        let first = store(&state).spills();
+        assert_eq!(first.keep("s", b"one").unwrap(), "out_1");
+        // Two that don't know of each other.
+        let second = store(&state).spills();
+        assert_eq!(second.keep("s", b"two").unwrap(), "out_2");
+        assert_eq!(first.keep("s", b"three").unwrap(), "out_3");
+        assert_eq!(first.keep("other", b"x").unwrap(), "out_1");
+        assert_eq!(second.read("s", "out_3").unwrap(), b"three");
+    }
+
+    #[test]
+    fn stays_in_its_folder_and_its_session() {
+        let state = tempfile::tempdir().unwrap();
+        let spills = store(&state).spills();
+        for session in ["../../x", "..", ".", "", "a/b", "a\0b", &"long".repeat(99)] {
+            assert_eq!(spills.keep(session, b"x").unwrap(), "out_1", "{session}");
+            let path = spills.path(session, "out_1").unwrap();
+            assert!(path.starts_with(&spills.folder), "{}", path.display());
+            assert!(!path.to_string_lossy().contains(".."), "{}", path.display());
+            let mode = fs::metadata(&path).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
+        for handle in ["out_", "out_01", "out_+1", "out_0", "../haft.db", "out_1/../out_1", "out_1\0"] {
+            assert_eq!(spills.read("", handle).unwrap_err().kind, Kind::BadArgs, "{handle}");
+        }
+        assert_eq!(spills.read("nobody", "out_1").unwrap_err().kind, Kind::NotFound);
+    }
+
+    #[test]
+    fn a_handle_never_comes_to_mean_something_else() {
+        let state = tempfile::tempdir().unwrap();
+        let store = store(&state);
+        let spills = store.spills();
+        let old = std::time::SystemTime::now() - Duration::from_secs(100 * 24 * 3600);
+        for text in ["one", "two"] {
+            let handle = spills.keep("s", text.as_bytes()).unwrap();
+            let path = spills.path("s", &handle).unwrap();
+            fs::File::options().write(true).open(path).unwrap().set_modified(old).unwrap();
+        }
+        assert_eq!(store.prune(Bound::default()).unwrap().files, 2);
+        assert_eq!(spills.read("s", "out_1").unwrap_err().kind, Kind::NotFound);
+        assert_eq!(spills.read("s", "out_2").unwrap_err().what, "out_2 was too old to be kept");
+        assert_eq!(store.spills().keep("s", b"three").unwrap(), "out_3");
+        assert_eq!(store.prune(Bound::default()).unwrap().files, 0);
+    }
+}

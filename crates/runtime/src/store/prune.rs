@@ -1,0 +1,158 @@
+//! Which before-images and spills are too old or too many to keep?
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    time::{Duration, Instant, SystemTime},
+};
+
+use kit::Fault;
+
+use super::{
+    place::{Place, private_file},
+    trouble::Trouble,
+};
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// What is younger is never removed: the row that names it may not be written yet.
+const IN_USE: Duration = Duration::from_secs(10 * 60);
+
+/// How much is kept: of before-images and of spills, each.
+#[derive(Debug, Clone, Copy)]
+pub struct Bound {
+    /// For how long.
+    pub age: Duration,
+    /// How many bytes; of more than that, the oldest go first.
+    pub bytes: u64,
+}
+
+impl Default for Bound {
+    fn default() -> Self {
+        Self { age: 30 * DAY, bytes: 2 << 30 }
+    }
+}
+
+/// What was removed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Pruned {
+    /// Files.
+    pub files: usize,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// Prunes, unless it was done within the last day. Stops after `within`.
+pub(super) fn prune_daily(place: &Place, within: Option<Duration>) {
+    let marker = place.locks().join("pruned");
+    let last = fs::metadata(&marker).and_then(|it| it.modified()).ok();
+    if last.and_then(|it| it.elapsed().ok()).is_some_and(|it| it < DAY) {
+        return;
+    }
+    let deadline = within.map(|it| Instant::now() + it);
+    match prune(place, Bound::default(), deadline) {
+        Ok(pruned) => {
+            tracing::debug!(pruned.files, pruned.bytes, "pruned");
+            let now = private_file(&marker).and_then(|it| it.set_modified(SystemTime::now()));
+            if let Err(error) = now {
+                tracing::warn!(%error, "when it was pruned could not be noted");
+            }
+        }
+        Err(fault) => tracing::warn!(%fault, "could not prune"),
+    }
+}
+
+/// Removes what is over `bound`, the oldest first.
+pub(super) fn prune(place: &Place, bound: Bound, deadline: Option<Instant>) -> Result<Pruned, Fault> {
+    let mut pruned = Pruned::default();
+    for (folder, last) in [(place.blobs(), Last::Remove), (place.spill(), Last::Empty)] {
+        let trouble = |error: io::Error| Trouble::of_file(&folder, &error);
+        prune_folder(&folder, last, bound, deadline, &mut pruned).map_err(trouble)?;
+    }
+    Ok(pruned)
+}
+
+/// What to do with the newest file of each folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Last {
+    Remove,
+    /// It stays, without its content: the numbers of handles go on from it, so that a
+    /// handle never comes to mean something else.
+    Empty,
+}
+
+struct Kept {
+    path: PathBuf,
+    changed: SystemTime,
+    bytes: u64,
+}
+
+fn prune_folder(
+    folder: &Path,
+    last: Last,
+    bound: Bound,
+    deadline: Option<Instant>,
+    pruned: &mut Pruned,
+) -> io::Result<()> {
+    let late = || deadline.is_some_and(|it| Instant::now() >= it);
+    let mut files = Vec::new();
+    for entry in read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() && !late() {
+            files_in(&path, &mut files)?;
+        }
+    }
+    files.sort_by_key(|it: &Kept| it.changed);
+    let mut bytes: u64 = files.iter().map(|it| it.bytes).sum();
+    for file in files {
+        // A time in the future says nothing; such a file counts as new.
+        let age = file.changed.elapsed().unwrap_or_default();
+        if (age <= bound.age && bytes <= bound.bytes) || late() {
+            break;
+        }
+        if age < IN_USE {
+            continue;
+        }
+        match last {
+            Last::Empty if is_last(&file.path) => fs::write(&file.path, b"")?,
+            Last::Empty | Last::Remove => match fs::remove_file(&file.path) {
+                // Another process prunes at the same time.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                done => done?,
+            },
+        }
+        bytes = bytes.saturating_sub(file.bytes);
+        pruned.files += 1;
+        pruned.bytes += file.bytes;
+    }
+    Ok(())
+}
+
+fn files_in(folder: &Path, files: &mut Vec<Kept>) -> io::Result<()> {
+    for entry in read_dir(folder)? {
+        let entry = entry?;
+        let Ok(metadata) = entry.metadata() else { continue };
+        if !metadata.is_file() || (metadata.len() == 0 && number(&entry.path()).is_some()) {
+            continue;
+        }
+        files.push(Kept { path: entry.path(), changed: metadata.modified()?, bytes: metadata.len() });
+    }
+    Ok(())
+}
+
+fn read_dir(folder: &Path) -> io::Result<impl Iterator<Item = io::Result<fs::DirEntry>>> {
+    match fs::read_dir(folder) {
+        Ok(entries) => Ok(Some(entries).into_iter().flatten()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None.into_iter().flatten()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Has no handle of this folder a higher number?
+fn is_last(path: &Path) -> bool {
+    let Some(entries) = path.parent().and_then(|it| read_dir(it).ok()) else { return false };
+    entries.filter_map(|it| number(&it.ok()?.path())).max() == number(path)
+}
+
+fn number(path: &Path) -> Option<u64> {
+    path.file_name()?.to_str().and_then(crate::spill::number)
+}

@@ -1,0 +1,206 @@
+//! How does work reach the one thread that writes, and how does its result come back?
+
+use std::{
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use parking_lot::{Condvar, Mutex};
+use rusqlite::Connection;
+
+use super::trouble::Trouble;
+
+/// How long work that nobody waits for may lie, so that more can join it in one transaction.
+/// It also spares the callers: waking the writer costs more than queueing.
+const LINGER: Duration = Duration::from_millis(5);
+
+/// Does somebody wait for it?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Urgency {
+    Now,
+    Later,
+}
+
+/// Who waits for the result.
+pub(super) enum Reply<T> {
+    Task(tokio::sync::oneshot::Sender<Result<T, Trouble>>),
+    Thread(std::sync::mpsc::SyncSender<Result<T, Trouble>>),
+}
+
+/// What the writer finds when it looks.
+pub(super) enum Taken {
+    Batch(Vec<Box<dyn Job>>),
+    /// Nothing has come for as long as was asked.
+    Idle,
+    /// Nothing is left and nothing will come.
+    Closed,
+}
+
+/// A piece of work, in two steps: it runs within a transaction, and it answers after the commit.
+pub(super) trait Job: Send {
+    fn run(&mut self, database: &Connection);
+    fn finish(self: Box<Self>, path: &Path, committed: Result<(), &Trouble>);
+}
+
+/// The work that waits for the writer.
+pub(super) struct Queue {
+    path: PathBuf,
+    state: Mutex<State>,
+    came: Condvar,
+    ended: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    jobs: Vec<Box<dyn Job>>,
+    urgent: bool,
+    asleep: bool,
+    closed: bool,
+    finished: bool,
+    trouble: Option<Trouble>,
+}
+
+impl Queue {
+    /// An empty queue for the database at `path`.
+    pub(super) fn new(path: PathBuf) -> Self {
+        Self { path, state: Mutex::default(), came: Condvar::new(), ended: Condvar::new() }
+    }
+
+    /// Adds work. Fails when nobody will ever do it; work that nobody waits for also
+    /// fails while the database is known to be out of order.
+    pub(super) fn push<T, F>(&self, work: F, reply: Option<Reply<T>>, urgency: Urgency) -> Result<(), Trouble>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    {
+        let unheard = reply.is_none();
+        let job = Box::new(Task { work: Some(work), done: None, reply });
+        let mut state = self.state.lock();
+        if state.closed || state.finished {
+            return Err(state.trouble.clone().unwrap_or_else(gone));
+        }
+        let known = if unheard { state.trouble.clone() } else { None };
+        state.jobs.push(job);
+        let wake = state.asleep || (urgency == Urgency::Now && !state.urgent);
+        state.asleep = false;
+        state.urgent |= urgency == Urgency::Now;
+        drop(state);
+        if wake {
+            self.came.notify_one();
+        }
+        known.map_or(Ok(()), Err)
+    }
+
+    /// Waits for work: all that is queued, as soon as somebody waits for some of it.
+    pub(super) fn take(&self, idle_after: Option<Duration>) -> Taken {
+        let mut state = self.state.lock();
+        let idle_at = idle_after.map(|it| Instant::now() + it);
+        while state.jobs.is_empty() {
+            if state.closed {
+                return Taken::Closed;
+            }
+            state.asleep = true;
+            match idle_at {
+                Some(at) => {
+                    if self.came.wait_until(&mut state, at).timed_out() && state.jobs.is_empty() {
+                        return Taken::Idle;
+                    }
+                }
+                None => self.came.wait(&mut state),
+            }
+        }
+        state.asleep = false;
+        let deadline = Instant::now() + LINGER;
+        while !state.urgent && !state.closed && !self.came.wait_until(&mut state, deadline).timed_out() {}
+        state.urgent = false;
+        Taken::Batch(std::mem::take(&mut state.jobs))
+    }
+
+    /// Says how the last batch went.
+    pub(super) fn set_trouble(&self, trouble: Option<Trouble>) {
+        self.state.lock().trouble = trouble;
+    }
+
+    /// What was wrong with the last batch.
+    pub(super) fn trouble(&self) -> Option<Trouble> {
+        self.state.lock().trouble.clone()
+    }
+
+    /// No more work comes; what is queued is still done.
+    pub(super) fn close(&self) {
+        self.state.lock().closed = true;
+        self.came.notify_one();
+    }
+
+    /// There is no writer, for this reason.
+    pub(super) fn abandon(&self, why: &str) {
+        let what = format!("haft's record of this workspace, {}: {why}", self.path.display());
+        self.set_trouble(Some(Trouble::new(what, "See `haft doctor`.")));
+        self.finish();
+    }
+
+    /// The writer is gone. Whoever still waits is told so.
+    pub(super) fn finish(&self) {
+        let left = {
+            let mut state = self.state.lock();
+            state.finished = true;
+            std::mem::take(&mut state.jobs)
+        };
+        drop(left);
+        self.ended.notify_all();
+    }
+
+    /// Waits for the writer to end; false when it has not within this time.
+    pub(super) fn wait_finished(&self, within: Duration) -> bool {
+        let deadline = Instant::now() + within;
+        let mut state = self.state.lock();
+        while !state.finished {
+            if self.ended.wait_until(&mut state, deadline).timed_out() {
+                return state.finished;
+            }
+        }
+        true
+    }
+}
+
+/// The writer ended before it came to this.
+pub(super) fn gone() -> Trouble {
+    Trouble::new("haft's record of this workspace is closed", "Start haft again.")
+}
+
+struct Task<T, F> {
+    work: Option<F>,
+    done: Option<rusqlite::Result<T>>,
+    reply: Option<Reply<T>>,
+}
+
+impl<T, F> Job for Task<T, F>
+where
+    T: Send,
+    F: FnOnce(&Connection) -> rusqlite::Result<T> + Send,
+{
+    fn run(&mut self, database: &Connection) {
+        if let Some(work) = self.work.take() {
+            self.done = Some(work(database));
+        }
+    }
+
+    fn finish(self: Box<Self>, path: &Path, committed: Result<(), &Trouble>) {
+        let result = match (committed, self.done) {
+            (Err(trouble), _) => Err(trouble.clone()),
+            (Ok(()), Some(Ok(value))) => Ok(value),
+            (Ok(()), Some(Err(error))) => Err(Trouble::of_sqlite(path, &error)),
+            (Ok(()), None) => Err(gone()),
+        };
+        // Who no longer waits does not mind.
+        match self.reply {
+            Some(Reply::Task(reply)) => drop(reply.send(result)),
+            Some(Reply::Thread(reply)) => drop(reply.send(result)),
+            None => {
+                if let Err(trouble) = result {
+                    tracing::error!(%trouble, "a record was lost");
+                }
+            }
+        }
+    }
+}

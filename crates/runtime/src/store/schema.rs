@@ -1,0 +1,88 @@
+//! Which tables does the database have, and how does an older one become a newer one?
+
+use rusqlite::Connection;
+
+/// What is done to a database of version n to make it one of version n + 1. A step that
+/// was released is never changed; a new one is added below it.
+const STEPS: &[&str] = &[ONE];
+
+/// Invariant: what happened is only ever added to. The triggers hold our own code to it.
+const ONE: &str = "
+CREATE TABLE processes (
+  instance TEXT PRIMARY KEY, pid INTEGER NOT NULL, at_ms INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE processes_ended (
+  instance TEXT PRIMARY KEY, at_ms INTEGER NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE journal (
+  seq INTEGER PRIMARY KEY AUTOINCREMENT,
+  event TEXT NOT NULL CHECK (event IN ('begun', 'ended')),
+  call TEXT NOT NULL, session TEXT NOT NULL, instance TEXT NOT NULL,
+  at_ms INTEGER NOT NULL, up_us INTEGER NOT NULL,
+  tool TEXT, arguments_hash BLOB, arguments TEXT, touches TEXT, decision TEXT, bytes_in INTEGER,
+  outcome TEXT, said TEXT, notes TEXT, took_us INTEGER, bytes_out INTEGER
+);
+CREATE UNIQUE INDEX journal_once ON journal (call, event);
+CREATE INDEX journal_instance ON journal (instance) WHERE event = 'begun';
+CREATE INDEX journal_session ON journal (session, seq) WHERE event = 'begun';
+
+CREATE TABLE changes (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  call TEXT NOT NULL, session TEXT NOT NULL, path BLOB NOT NULL, at_ms INTEGER NOT NULL,
+  before BLOB, after BLOB,
+  reverts INTEGER REFERENCES changes (id),
+  depth INTEGER NOT NULL DEFAULT 0
+);
+CREATE INDEX changes_call ON changes (call);
+CREATE INDEX changes_session ON changes (session);
+CREATE INDEX changes_path ON changes (path);
+CREATE TABLE undone (
+  change INTEGER PRIMARY KEY REFERENCES changes (id), call TEXT NOT NULL, at_ms INTEGER NOT NULL
+);
+
+CREATE TRIGGER journal_kept BEFORE DELETE ON journal BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END;
+CREATE TRIGGER journal_fixed BEFORE UPDATE ON journal BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END;
+CREATE TRIGGER changes_kept BEFORE DELETE ON changes BEGIN SELECT RAISE(ABORT, 'changes are append-only'); END;
+CREATE TRIGGER changes_fixed BEFORE UPDATE ON changes BEGIN SELECT RAISE(ABORT, 'changes are append-only'); END;
+CREATE TRIGGER undone_kept BEFORE DELETE ON undone BEGIN SELECT RAISE(ABORT, 'undone changes are append-only'); END;
+CREATE TRIGGER undone_fixed BEFORE UPDATE ON undone BEGIN SELECT RAISE(ABORT, 'undone changes are append-only'); END;
+
+CREATE TABLE sessions (
+  id TEXT PRIMARY KEY, door TEXT NOT NULL, created_ms INTEGER NOT NULL, used_ms INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE session_values (
+  session TEXT NOT NULL, key TEXT NOT NULL, bytes BLOB NOT NULL, PRIMARY KEY (session, key)
+);
+";
+
+/// The database is of a version that this haft does not know.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SchemaError {
+    #[error("it was made by a newer haft (version {found}; this one knows {known})")]
+    Newer { found: usize, known: usize },
+    #[error(transparent)]
+    Sqlite(#[from] rusqlite::Error),
+}
+
+/// Brings the database to the newest version. The caller holds the lock for opening.
+pub(super) fn migrate(database: &Connection) -> Result<(), SchemaError> {
+    let found: usize = database
+        .query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0))
+        .map(|it| usize::try_from(it).unwrap_or(usize::MAX))?;
+    let known = STEPS.len();
+    if found > known {
+        return Err(SchemaError::Newer { found, known });
+    }
+    for (version, step) in STEPS.iter().enumerate().skip(found) {
+        // One transaction for each step: killed in the middle, it has not begun.
+        let script = format!("BEGIN IMMEDIATE;{step}PRAGMA user_version = {};COMMIT;", version + 1);
+        if let Err(error) = database.execute_batch(&script) {
+            if !database.is_autocommit() {
+                database.execute_batch("ROLLBACK")?;
+            }
+            return Err(error.into());
+        }
+    }
+    Ok(())
+}

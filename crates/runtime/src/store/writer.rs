@@ -1,0 +1,183 @@
+//! What does the one thread do that owns the database?
+
+use std::{
+    fs::TryLockError,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use rusqlite::{Connection, OpenFlags, params};
+
+use super::{
+    live::Life,
+    now_ms,
+    place::{Place, private_file},
+    prune,
+    queue::{Job, Queue, Taken},
+    schema::{SchemaError, migrate},
+    trouble::Trouble,
+};
+
+/// How long another process may keep the database to itself.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long after a failed opening it is tried again, when there is work.
+const RETRY: Duration = Duration::from_secs(1);
+/// With nothing to do for this long, the writer tidies up.
+const QUIET: Duration = Duration::from_secs(60);
+/// How much of an exit tidying up may take.
+const TIDY_AT_EXIT: Duration = Duration::from_millis(100);
+
+/// Does the work of the queue until it is closed.
+pub(super) fn run(place: &Place, queue: &Queue, instance: &str) {
+    let _finish = Finish(queue);
+    let mut open: Option<Open> = None;
+    let mut failed: Option<(Instant, Trouble)> = None;
+    let mut tidy = Some(QUIET);
+    loop {
+        let batch = match queue.take(tidy.filter(|_| open.is_some())) {
+            Taken::Batch(batch) => batch,
+            Taken::Idle => {
+                prune::prune_daily(place, None);
+                tidy = None;
+                continue;
+            }
+            Taken::Closed => break,
+        };
+        if open.is_none() {
+            let recent = failed.take().filter(|(at, _)| at.elapsed() < RETRY);
+            failed = match recent {
+                Some(recent) => Some(recent),
+                None => match Open::new(place, instance) {
+                    Ok(it) => {
+                        open = Some(it);
+                        None
+                    }
+                    Err(trouble) => Some((Instant::now(), trouble)),
+                },
+            };
+        }
+        let path = place.database();
+        match (&open, &failed) {
+            (Some(open), _) => transact(&open.database, batch, &path, queue),
+            (None, Some((_, trouble))) => answer(batch, &path, Err(trouble), queue),
+            (None, None) => {}
+        }
+        tidy = Some(QUIET);
+    }
+    if let Some(open) = open {
+        open.close(instance);
+        prune::prune_daily(place, Some(TIDY_AT_EXIT));
+    }
+}
+
+/// Tells who waits that the writer is gone, also when it panics.
+struct Finish<'a>(&'a Queue);
+
+impl Drop for Finish<'_> {
+    fn drop(&mut self) {
+        self.0.finish();
+    }
+}
+
+struct Open {
+    database: Connection,
+    life: Life,
+}
+
+impl Open {
+    fn new(place: &Place, instance: &str) -> Result<Self, Trouble> {
+        let path = place.database();
+        let file = |error: std::io::Error| Trouble::of_file(&place.folder, &error);
+        let sqlite = |error: rusqlite::Error| Trouble::of_sqlite(&path, &error);
+        place.create().map_err(file)?;
+        let life = Life::begin(&place.live(), instance).map_err(file)?;
+        // Going over to WAL and migrating are not for two at once.
+        let lock = private_file(&place.locks().join("open")).map_err(file)?;
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match lock.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::Error(error)) => return Err(file(error)),
+                Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+                Err(TryLockError::WouldBlock) => {
+                    return Err(Trouble::new(
+                        format!(
+                            "haft's record of this workspace, {}: another process has been opening it for {} s",
+                            path.display(),
+                            PATIENCE.as_secs()
+                        ),
+                        "Look for a haft process that is stopped or stuck, then try again.",
+                    ));
+                }
+            }
+        }
+        // Made here, so that it and the files SQLite puts beside it are the owner's alone.
+        drop(private_file(&path).map_err(file)?);
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let database = Connection::open_with_flags(&path, flags).map_err(sqlite)?;
+        database.busy_timeout(PATIENCE).map_err(sqlite)?;
+        // A file system without shared memory answers with another mode, which works too.
+        database.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(())).map_err(sqlite)?;
+        database.execute_batch("PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON;").map_err(sqlite)?;
+        migrate(&database).map_err(|error| match error {
+            SchemaError::Newer { .. } => Trouble::new(
+                format!("haft's record of this workspace, {}: {error}", path.display()),
+                "Use the newer haft, or choose another state folder; this one is left as it is.",
+            ),
+            SchemaError::Sqlite(error) => sqlite(error),
+        })?;
+        database.set_prepared_statement_cache_capacity(32);
+        database
+            .execute(
+                "INSERT OR IGNORE INTO processes (instance, pid, at_ms) VALUES (?1, ?2, ?3)",
+                params![instance, std::process::id(), now_ms().cast_signed()],
+            )
+            .map_err(sqlite)?;
+        Ok(Self { database, life })
+    }
+
+    fn close(self, instance: &str) {
+        // A call that never ended is left to whoever opens the workspace next.
+        let ended = self.database.execute(
+            "INSERT OR IGNORE INTO processes_ended (instance, at_ms) SELECT ?1, ?2 WHERE NOT EXISTS (
+               SELECT 1 FROM journal b WHERE b.instance = ?1 AND b.event = 'begun'
+               AND NOT EXISTS (SELECT 1 FROM journal e WHERE e.call = b.call AND e.event = 'ended'))",
+            params![instance, now_ms().cast_signed()],
+        );
+        if let Err(error) = ended {
+            tracing::warn!(%error, "the end of this process was not recorded");
+        }
+        if let Err((_, error)) = self.database.close() {
+            tracing::warn!(%error, "the database was not closed cleanly");
+        }
+        self.life.end();
+    }
+}
+
+/// Does all of a batch in one transaction, and then answers.
+fn transact(database: &Connection, mut batch: Vec<Box<dyn Job>>, path: &Path, queue: &Queue) {
+    let committed = (|| {
+        database.execute_batch("BEGIN IMMEDIATE")?;
+        for job in &mut batch {
+            job.run(database);
+        }
+        database.execute_batch("COMMIT")
+    })();
+    let committed = committed.map_err(|error| {
+        if !database.is_autocommit() && database.execute_batch("ROLLBACK").is_err() {
+            tracing::error!("a failed transaction could not be rolled back");
+        }
+        Trouble::of_sqlite(path, &error)
+    });
+    answer(batch, path, committed.as_ref().copied(), queue);
+}
+
+fn answer(batch: Vec<Box<dyn Job>>, path: &Path, committed: Result<(), &Trouble>, queue: &Queue) {
+    // First the state, then the answers: who has an answer finds the state that goes with it.
+    queue.set_trouble(committed.err().cloned());
+    for job in batch {
+        job.finish(path, committed);
+    }
+}

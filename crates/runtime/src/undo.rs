@@ -1,0 +1,378 @@
+//! How is a change put back, without harm to what came after it?
+//!
+//! Only what a call of ours changed is put back, and only while the file still holds what
+//! that call left. Putting back is itself a change: undoing it does the first one again.
+
+mod difference;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use kit::{
+    Fault, Kind, Output,
+    services::{Undo, Which},
+};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::{
+    history::{COLUMNS, CallHistory, Change, change},
+    store::{Found, Hash, Store, now_ms},
+};
+use difference::{changed, difference};
+
+/// How files are read and written when something is put back.
+pub trait Restore: Send + Sync {
+    /// What the file holds now; none when there is no such file.
+    ///
+    /// # Errors
+    /// When it can't be read.
+    fn read(&self, path: &Path) -> Result<Option<Vec<u8>>, Fault>;
+
+    /// Writes the file, or removes it when `bytes` is none. `expect` is what it must still
+    /// hold for that; none when there must be no such file.
+    ///
+    /// # Errors
+    /// When it holds something else, and when it can't be written.
+    fn write(&self, path: &Path, bytes: Option<&[u8]>, expect: Option<&[u8]>) -> Result<(), Fault>;
+}
+
+/// Whose changes can be undone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Scope {
+    /// Those of this session.
+    Session(String),
+    /// All of the workspace: for a person, not for a model.
+    Workspace,
+}
+
+/// Puts back changes, as one call.
+pub struct CallUndo {
+    store: Store,
+    scope: Scope,
+    history: CallHistory,
+    restore: Arc<dyn Restore>,
+}
+
+impl Store {
+    /// What puts changes back on behalf of a call: `history` is that call's own, for what
+    /// it does is recorded too.
+    pub fn undo(&self, scope: Scope, history: CallHistory, restore: Arc<dyn Restore>) -> CallUndo {
+        CallUndo { store: self.clone(), scope, history, restore }
+    }
+}
+
+impl Undo for CallUndo {
+    fn undo(&self, which: Which) -> Result<Output, Fault> {
+        let session = self.session();
+        let wanted = which.clone();
+        let changes = self.store.wait(move |database| pending(database, &wanted, session.as_deref()))?;
+        if changes.is_empty() {
+            return Err(self.nothing(which)?);
+        }
+        let mut report = Report::default();
+        for file in by_file(changes) {
+            self.put_back(&file, &mut report)?;
+        }
+        report.finish(self.history.call())
+    }
+
+    fn list(&self, limit: usize) -> Result<Output, Fault> {
+        let session = self.session();
+        let changes = self.store.wait(move |database| open_changes(database, session.as_deref(), limit))?;
+        if changes.is_empty() {
+            return Ok(Output::text("nothing to undo"));
+        }
+        let lines = changes.iter().map(|it| {
+            let did = match (it.before, it.after) {
+                (None, _) => "created",
+                (_, None) => "removed",
+                _ => "changed",
+            };
+            let undone = if it.depth % 2 == 1 { " (an undo: undoing it does the change again)" } else { "" };
+            let at = jiff::Timestamp::from_millisecond(it.at_ms.cast_signed())
+                .map_or_else(|_| String::new(), |at| format!("{at:.0}"));
+            format!("{} {at} {did} {}{undone}", it.call, self.name(&it.path))
+        });
+        Ok(Output::text(lines.collect::<Vec<_>>().join("\n")))
+    }
+}
+
+impl CallUndo {
+    fn session(&self) -> Option<String> {
+        match &self.scope {
+            Scope::Session(session) => Some(session.clone()),
+            Scope::Workspace => None,
+        }
+    }
+
+    /// The path as the model knows it.
+    fn name(&self, path: &Path) -> String {
+        path.strip_prefix(self.store.workspace()).unwrap_or(path).display().to_string()
+    }
+
+    fn nothing(&self, which: Which) -> Result<Fault, Fault> {
+        Ok(match which {
+            Which::Last => Fault::not_found("nothing to undo: no call of this session has changes left"),
+            Which::File(path) => {
+                let what = format!("nothing to undo in {}: haft has no change of it left", self.name(&path));
+                Fault::not_found(what).next("Only changes that haft's own file tools made can be undone.")
+            }
+            Which::Call(call) => {
+                let (wanted, session) = (call.clone(), self.session());
+                let known = self.store.wait(move |database| {
+                    database
+                        .prepare_cached(
+                            "SELECT 1 FROM changes WHERE call = ?1 AND (?2 IS NULL OR session = ?2)",
+                        )?
+                        .exists(params![wanted, session])
+                })?;
+                if known {
+                    Fault::not_found(format!("all changes of {call} are undone already"))
+                } else {
+                    Fault::not_found(format!("no call {call} changed a file in this session"))
+                }
+            }
+        })
+    }
+
+    /// Puts one file back, run by run, newest first. A run is a row of changes of which
+    /// each began where the one before it ended.
+    fn put_back(&self, file: &[Change], report: &mut Report) -> Result<(), Fault> {
+        for run in file.chunk_by(|one, next| one.after == next.before).rev() {
+            let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
+            let name = self.name(&first.path);
+            let now = match self.restore.read(&first.path) {
+                Ok(now) => now,
+                Err(fault) => {
+                    report.refused(&name, fault);
+                    return Ok(());
+                }
+            };
+            let holds = now.as_deref().map(blake3::hash);
+            let Some(landed) = run.iter().rfind(|it| it.after == holds) else {
+                if holds != first.before {
+                    let line = self.moved_on(&name, now.as_deref(), first, last)?;
+                    report.left(line);
+                    return Ok(());
+                }
+                if let Some(later) = self.later_call(last)? {
+                    report.left(format!(
+                        "left {name} alone: {later} changed it after {}; undo {later} first",
+                        last.call
+                    ));
+                    return Ok(());
+                }
+                self.mark(run)?;
+                report.same(format!(
+                    "{name} is as it was before {}: the change never landed, or was undone already",
+                    first.call
+                ));
+                continue;
+            };
+            if landed.after == first.before {
+                self.mark(run)?;
+                report.same(format!("{name} is as it was before {}", first.call));
+                continue;
+            }
+            let before = match first.before.as_ref().map(|it| self.store.blobs().get(it)).transpose()? {
+                None => None,
+                Some(Found::Bytes(bytes)) => Some(bytes),
+                Some(Found::Expired) => {
+                    report.left(format!(
+                        "left {name} alone: what it held before {} has expired (kept for 30 days, up to 2 GiB)",
+                        first.call
+                    ));
+                    return Ok(());
+                }
+                Some(Found::Damaged) => {
+                    report.left(format!(
+                        "left {name} alone: the copy of what it held before {} is damaged",
+                        first.call
+                    ));
+                    return Ok(());
+                }
+            };
+            let (now, before) = (now.as_deref(), before.as_deref());
+            self.history.record(&first.path, now, before, Some(landed))?;
+            if let Err(fault) = self.restore.write(&first.path, before, now) {
+                report.refused(&name, fault);
+                return Ok(());
+            }
+            self.mark(run)?;
+            report.restored(match (now, before) {
+                (_, None) => format!("removed {name} (created by {})", first.call),
+                (None, Some(_)) => format!("restored {name} (removed by {})", landed.call),
+                (Some(now), Some(before)) => format!("restored {name} ({})", changed(now, before)),
+            });
+        }
+        Ok(())
+    }
+
+    /// The call that made the next change of this file, if that still stands. It may have
+    /// brought back the old content; then this change did land, and is not done with.
+    fn later_call(&self, change: &Change) -> Result<Option<String>, Fault> {
+        let (path, id) = (change.path.clone(), change.id);
+        self.store.wait(move |database| {
+            database
+                .prepare_cached(&format!(
+                    "SELECT c.call FROM changes c WHERE c.path = ?1 AND c.id > ?2 AND c.depth % 2 = 0 AND {OPEN}
+                     ORDER BY c.id DESC LIMIT 1"
+                ))?
+                .query_row(params![path.as_os_str().as_bytes(), id], |row| row.get(0))
+                .optional()
+        })
+    }
+
+    /// What to say of a file that holds neither what the call left nor what it found.
+    fn moved_on(
+        &self,
+        name: &str,
+        now: Option<&[u8]>,
+        first: &Change,
+        last: &Change,
+    ) -> Result<String, Fault> {
+        let Some(now) = now else {
+            return Ok(format!("left {name} alone: it is gone since {}", last.call));
+        };
+        let mut line = format!("left {name} alone: it changed since {}", last.call);
+        // What was left is at hand when a later call of ours changed it again.
+        let (title, old, new) = match (self.content(last.after)?, self.content(first.before)?) {
+            (Some(left), _) => ("since then", left, now.to_vec()),
+            (None, Some(before)) => ("undoing would have changed it so", now.to_vec(), before),
+            (None, None) => return Ok(line),
+        };
+        if let Some(difference) = difference(&old, &new) {
+            line.push_str(&format!(" ({title}):\n{difference}"));
+        }
+        Ok(line)
+    }
+
+    fn content(&self, hash: Option<Hash>) -> Result<Option<Vec<u8>>, Fault> {
+        Ok(match hash.map(|it| self.store.blobs().get(&it)).transpose()? {
+            Some(Found::Bytes(bytes)) => Some(bytes),
+            Some(Found::Expired | Found::Damaged) | None => None,
+        })
+    }
+
+    /// Says that these changes are not to be undone again.
+    fn mark(&self, changes: &[Change]) -> Result<(), Fault> {
+        let ids: Vec<i64> = changes.iter().map(|it| it.id).collect();
+        let call = self.history.call().to_owned();
+        self.store.wait(move |database| {
+            let mut insert = database
+                .prepare_cached("INSERT OR IGNORE INTO undone (change, call, at_ms) VALUES (?1, ?2, ?3)")?;
+            for id in ids {
+                insert.execute(params![id, call, now_ms().cast_signed()])?;
+            }
+            Ok(())
+        })
+    }
+}
+
+const OPEN: &str = "NOT EXISTS (SELECT 1 FROM undone u WHERE u.change = c.id)";
+
+/// The changes that `which` means and that are not undone yet, in the order they were made.
+///
+/// The last call, and the last change of a file, are looked for among changes and redone
+/// changes: otherwise to undo twice would be to redo, and never to get further back.
+fn pending(database: &Connection, which: &Which, session: Option<&str>) -> rusqlite::Result<Vec<Change>> {
+    let of_session = "(?1 IS NULL OR c.session = ?1)";
+    let all_of = |call: &str, also: &str| -> rusqlite::Result<Vec<Change>> {
+        database
+            .prepare_cached(&format!(
+                "SELECT {COLUMNS} FROM changes c WHERE {of_session} AND c.call = ?2 AND {OPEN} {also} ORDER BY c.id"
+            ))?
+            .query_map(params![session, call], change)?
+            .collect()
+    };
+    match which {
+        Which::Call(call) => all_of(call, ""),
+        Which::Last => {
+            let last: Option<String> = database
+                .prepare_cached(&format!(
+                    "SELECT c.call FROM changes c WHERE {of_session} AND c.depth % 2 = 0 AND {OPEN}
+                     ORDER BY c.id DESC LIMIT 1"
+                ))?
+                .query_row(params![session], |row| row.get(0))
+                .optional()?;
+            last.map_or(Ok(Vec::new()), |call| all_of(&call, "AND c.depth % 2 = 0"))
+        }
+        Which::File(path) => database
+            .prepare_cached(&format!(
+                "SELECT {COLUMNS} FROM changes c WHERE {of_session} AND c.path = ?2 AND c.depth % 2 = 0 AND {OPEN}
+                 ORDER BY c.id DESC LIMIT 1"
+            ))?
+            .query_map(params![session, path.as_os_str().as_bytes()], change)?
+            .collect(),
+    }
+}
+
+fn open_changes(database: &Connection, session: Option<&str>, limit: usize) -> rusqlite::Result<Vec<Change>> {
+    database
+        .prepare_cached(&format!(
+            "SELECT {COLUMNS} FROM changes c WHERE (?1 IS NULL OR c.session = ?1) AND {OPEN}
+             ORDER BY c.id DESC LIMIT ?2"
+        ))?
+        .query_map(params![session, i64::try_from(limit).unwrap_or(i64::MAX)], change)?
+        .collect()
+}
+
+/// The changes file by file, files in the order in which they were first changed.
+fn by_file(changes: Vec<Change>) -> Vec<Vec<Change>> {
+    let mut files: Vec<(PathBuf, Vec<Change>)> = Vec::new();
+    for change in changes {
+        match files.iter_mut().find(|(path, _)| *path == change.path) {
+            Some((_, changes)) => changes.push(change),
+            None => files.push((change.path.clone(), vec![change])),
+        }
+    }
+    files.into_iter().map(|(_, changes)| changes).collect()
+}
+
+/// What an undo did, file by file.
+#[derive(Default)]
+struct Report {
+    lines: Vec<String>,
+    restored: bool,
+    settled: bool,
+    fault: Option<Fault>,
+}
+
+impl Report {
+    fn restored(&mut self, line: String) {
+        self.restored = true;
+        self.lines.push(line);
+    }
+
+    fn same(&mut self, line: String) {
+        self.settled = true;
+        self.lines.push(line);
+    }
+
+    fn left(&mut self, line: String) {
+        self.settled = true;
+        self.lines.push(line);
+    }
+
+    fn refused(&mut self, name: &str, fault: Fault) {
+        self.lines.push(format!("left {name} alone: {}", fault.what));
+        self.fault.get_or_insert(fault);
+    }
+
+    /// Nothing but refusals is a fault, so that its kind is told.
+    fn finish(mut self, call: &str) -> Result<Output, Fault> {
+        if let Some(fault) = self.fault.filter(|_| !self.restored && !self.settled) {
+            let seen = self.lines.len() > 1 && fault.kind != Kind::Cancelled;
+            return Err(if seen { fault.seen(Output::text(self.lines.join("\n"))) } else { fault });
+        }
+        if self.restored {
+            self.lines.push(format!("To have the change again, undo {call}."));
+        }
+        Ok(Output::text(self.lines.join("\n")))
+    }
+}
