@@ -11,6 +11,7 @@ mod cx;
 mod erased;
 mod fault;
 mod output;
+mod show;
 mod tool;
 mod touches;
 

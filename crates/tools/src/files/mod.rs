@@ -10,4 +10,5 @@ pub mod skim;
 pub mod undo;
 pub mod write;
 
+pub(crate) mod json;
 pub(crate) mod open;

@@ -1,0 +1,242 @@
+//! `editor`: the five commands that many models were trained on.
+
+use kit::{
+    edit::{At, Edit as Change, Which as Places},
+    files::{Before, EntryKind, Go, Ignored, Walk},
+    prelude::*,
+    seen::Rows,
+    services::Which,
+    text::Text,
+};
+
+use super::{edit::land, open};
+
+/// Lines shown around a change.
+const AROUND: usize = 4;
+
+/// Entries of a folder that are shown.
+const ENTRIES: usize = 500;
+
+/// View and change files by command: `view` (a file with line numbers, or a folder two levels deep),
+/// `create` (a new file), `str_replace` (`old_str` must occur exactly once), `insert` (after line
+/// `insert_line`), `undo_edit` (the newest change of the file; repeat to go further back).
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Editor {
+    /// What to do.
+    command: Command,
+    /// File or folder, absolute or relative to the workspace.
+    path: String,
+    /// For `create`: the content.
+    #[serde(default)]
+    file_text: Option<String>,
+    /// For `view`: first and last line, from 1; -1 is the end.
+    #[serde(default)]
+    view_range: Option<Vec<i64>>,
+    /// For `str_replace`: the text to replace.
+    #[serde(default)]
+    old_str: Option<String>,
+    /// For `str_replace` and `insert`: the new text.
+    #[serde(default)]
+    new_str: Option<String>,
+    /// For `insert`: the line to insert after; 0 is before the first.
+    #[serde(default)]
+    insert_line: Option<usize>,
+}
+
+/// The commands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Command {
+    View,
+    Create,
+    StrReplace,
+    Insert,
+    UndoEdit,
+}
+
+impl Tool for Editor {
+    const NAME: &str = "editor";
+    const AT_MOST: Kinds = Kinds::WRITE;
+
+    fn touches(&self) -> Touches {
+        match self.command {
+            Command::View => Touches::read(&self.path),
+            Command::Create | Command::StrReplace | Command::Insert | Command::UndoEdit => Touches::write(&self.path),
+        }
+    }
+
+    async fn run(self, cx: &Cx) -> Result<Output, Fault> {
+        cx.blocking(move |cx| match self.command {
+            Command::View => self.view(cx),
+            Command::Create => self.create(cx),
+            Command::StrReplace => self.str_replace(cx),
+            Command::Insert => self.insert(cx),
+            Command::UndoEdit => {
+                let file = cx.files().locate(&self.path)?.absolute();
+                cx.undo().undo(Which::File(file)).map_err(|fault| match fault.kind {
+                    Kind::NotFound => Fault { what: format!("No edit history found for {}.", self.path), ..fault },
+                    _ => fault,
+                })
+            }
+        })
+        .await
+    }
+}
+
+impl Editor {
+    fn view(&self, cx: &Cx) -> Result<Output, Fault> {
+        let path = &self.path;
+        if let Ok(entries) = cx.files().list(path) {
+            if self.view_range.is_some() {
+                return Err(Fault::bad_args("The `view_range` parameter is not allowed when `path` points to a directory."));
+            }
+            drop(entries);
+            return self.view_folder(cx);
+        }
+        let opened = open::text(cx, path)?;
+        let total = opened.text.line_count();
+        let (first, last) = self.range(total)?;
+        let numbered = self.numbered(cx, &opened, first..last);
+        Ok(Output::text(format!("Here's the result of running `cat -n` on {path}:\n{numbered}")))
+    }
+
+    /// The range to view, as rows.
+    fn range(&self, total: usize) -> Result<(usize, usize), Fault> {
+        let Some(range) = &self.view_range else { return Ok((0, total)) };
+        let invalid = |why: String| Err(Fault::bad_args(format!("Invalid `view_range`: {range:?}. {why}")));
+        let [first, last] = range.as_slice() else { return invalid("It should be a list of two integers.".to_owned()) };
+        let Some(from) = usize::try_from(*first).ok().filter(|from| (1..=total.max(1)).contains(from)) else {
+            return invalid(format!("Its first element `{first}` should be within the range of lines of the file: [1, {total}]."));
+        };
+        if *last == -1 {
+            return Ok((from - 1, total));
+        }
+        let Some(to) = usize::try_from(*last).ok().filter(|to| *to >= from) else {
+            return invalid(format!("Its second element `{last}` should be larger or equal than its first `{first}`, or -1."));
+        };
+        if to > total {
+            return invalid(format!("Its second element `{last}` should be smaller than the number of lines in the file: `{total}`."));
+        }
+        Ok((from - 1, to))
+    }
+
+    /// Lines with their numbers, as they are: tabs stay tabs. The model has then seen them.
+    fn numbered(&self, cx: &Cx, opened: &open::Opened, range: std::ops::Range<usize>) -> String {
+        let mut rows = Rows::new();
+        rows.add(range);
+        // Rendered for the sake of what is remembered; the model of this tool knows no anchors.
+        cx.show(opened.location(), &opened.text, &rows);
+        numbered(&opened.text, &rows)
+    }
+
+    fn view_folder(&self, cx: &Cx) -> Result<Output, Fault> {
+        let found = std::sync::Mutex::new(Vec::new());
+        let walk = Walk { ignored: Ignored::Show, depth: 2 };
+        cx.files().walk(&self.path, walk, &|| cx.check(), &|met| {
+            let hidden = met.path.iter().any(|part| part.to_string_lossy().starts_with('.'));
+            if !hidden && let Ok(mut found) = found.lock() {
+                let mark = if met.kind == EntryKind::Folder { "/" } else { "" };
+                found.push(format!("{}{mark}", met.path.display()));
+            }
+            Go::On
+        })?;
+        let mut found = found.into_inner().unwrap_or_default();
+        found.sort();
+        let more = match found.len().saturating_sub(ENTRIES) {
+            0 => String::new(),
+            more => format!("\n[{more} more]"),
+        };
+        found.truncate(ENTRIES);
+        let path = &self.path;
+        Ok(Output::page(format!(
+            "Here's the files and directories up to 2 levels deep in {path}, excluding hidden items:\n{}{more}",
+            found.join("\n")
+        )))
+    }
+
+    fn create(&self, cx: &Cx) -> Result<Output, Fault> {
+        let path = &self.path;
+        let Some(content) = &self.file_text else { return Err(missing("file_text", "create")) };
+        if cx.files().exists(path)? {
+            return Err(Fault::bad_args(format!(
+                "File already exists at: {path}. Cannot overwrite files using command `create`."
+            ))
+            .next("Change it with `str_replace` or `insert`.".to_owned()));
+        }
+        let saved = cx.files().save(path, Before::Absent, content.as_bytes())?;
+        if let Ok(text) = Text::parse(content.as_bytes()) {
+            cx.views().wrote(&saved.location.absolute(), &text);
+        }
+        Ok(Output::text(format!("File created successfully at: {path}")))
+    }
+
+    fn str_replace(&self, cx: &Cx) -> Result<Output, Fault> {
+        let Some(old) = &self.old_str else { return Err(missing("old_str", "str_replace")) };
+        let new = self.new_str.clone().unwrap_or_default();
+        let change = Change::Text { old: old.clone(), new, which: Places::Only };
+        let (plan, _) = land(cx, &self.path, &[change]).map_err(|fault| match fault.kind {
+            Kind::NotFound if fault.seen.is_some() || fault.what.contains("old") => Fault {
+                what: format!("No replacement was performed, old_str `{old}` did not appear verbatim in {}. {}", self.path, fault.what),
+                ..fault
+            },
+            Kind::Ambiguous => Fault { what: format!("No replacement was performed. {}", fault.what), ..fault },
+            _ => fault,
+        })?;
+        Ok(self.edited(cx, &plan, "a snippet of", "Review the changes and make sure they are as expected. Edit the file again if necessary."))
+    }
+
+    fn insert(&self, cx: &Cx) -> Result<Output, Fault> {
+        let Some(line) = self.insert_line else { return Err(missing("insert_line", "insert")) };
+        let Some(new) = self.new_str.clone() else { return Err(missing("new_str", "insert")) };
+        let opened = open::text(cx, &self.path)?;
+        let total = opened.text.line_count();
+        if line > total + usize::from(opened.text.has_final_newline()) {
+            return Err(Fault::bad_args(format!(
+                "Invalid `insert_line` parameter: {line}. It should be within the range of lines of the file: [0, {total}]"
+            )));
+        }
+        let at = match line {
+            0 => At::Start,
+            line if line >= total => At::End,
+            line => {
+                // The number means the file as the model saw it; the anchor is of what it saw.
+                let row = line - 1;
+                let Some(anchor) = kit::anchor::Anchor::of(&opened.text, row) else {
+                    return Err(Fault::bug("a line that was counted is not there"));
+                };
+                At::After(anchor)
+            }
+        };
+        let (plan, _) = land(cx, &self.path, &[Change::Insert { at, new }])?;
+        Ok(self.edited(cx, &plan, "a snippet of the edited file", "Review the changes and make sure they are as expected (correct indentation, no duplicate lines, etc). Edit the file again if necessary."))
+    }
+
+    fn edited(&self, cx: &Cx, plan: &kit::edit::Plan, title: &str, review: &str) -> Output {
+        let path = &self.path;
+        let title = if title.ends_with("of") { format!("{title} {path}") } else { title.to_owned() };
+        let mut rows = Rows::new();
+        for range in plan.changed() {
+            let end = (range.end + AROUND).min(plan.text.line_count());
+            rows.add(range.start.saturating_sub(AROUND)..end);
+        }
+        if let Ok(location) = cx.files().locate(path) {
+            cx.show(&location, &plan.text, &rows);
+        }
+        let notes: String = plan.notes.iter().map(|note| format!("{note}\n")).collect();
+        Output::text(format!(
+            "The file {path} has been edited. Here's the result of running `cat -n` on {title}:\n{}\n{notes}{review}",
+            numbered(&plan.text, &rows)
+        ))
+    }
+}
+
+fn numbered(text: &Text, rows: &Rows) -> String {
+    let lines: Vec<String> =
+        rows.iter().map(|row| format!("{:6}\t{}", row + 1, text.line(row).unwrap_or_default())).collect();
+    lines.join("\n")
+}
+
+fn missing(parameter: &str, command: &str) -> Fault {
+    Fault::bad_args(format!("Parameter `{parameter}` is required for command: {command}"))
+}

@@ -1,0 +1,63 @@
+//! How is JSON read and changed without touching what is not meant?
+
+use jsonc_parser::{ParseOptions, cst::CstRootNode};
+use kit::{Fault, Kind};
+use serde_json::Value;
+
+/// As deep as `serde_json` goes. The parser recurses, so this bounds its stack.
+const DEEPEST: usize = 128;
+
+/// A JSON document with all its white space and comments.
+pub(crate) struct Document {
+    pub(crate) root: CstRootNode,
+}
+
+impl Document {
+    /// Parses JSON, with comments and trailing commas where there are any.
+    ///
+    /// # Errors
+    /// [`Kind::BadArgs`] with line and column, [`Kind::TooBig`] when it is nested too deep.
+    pub(crate) fn parse(path: &str, text: &str) -> Result<Self, Fault> {
+        if depth(text) > DEEPEST {
+            return Err(Fault::new(Kind::TooBig, format!("`{path}` is nested more than {DEEPEST} levels deep")));
+        }
+        let root = CstRootNode::parse(text, &ParseOptions::default())
+            .map_err(|error| Fault::bad_args(format!("`{path}` is not JSON: {error}")))?;
+        Ok(Self { root })
+    }
+
+    /// The document's value.
+    ///
+    /// # Errors
+    /// [`Kind::BadArgs`] when there is none.
+    pub(crate) fn value(&self) -> Result<Value, Fault> {
+        self.root.to_serde_value().ok_or_else(|| Fault::bad_args("the file has no JSON value in it"))
+    }
+}
+
+/// The most brackets that are open at once, outside strings and comments.
+fn depth(text: &str) -> usize {
+    let (mut now, mut most) = (0_usize, 0);
+    let mut bytes = text.bytes().peekable();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'[' | b'{' => {
+                now += 1;
+                most = most.max(now);
+            }
+            b']' | b'}' => now = now.saturating_sub(1),
+            b'"' => {
+                while let Some(inside) = bytes.next() {
+                    match inside {
+                        b'\\' => drop(bytes.next()),
+                        b'"' | b'\n' => break,
+                        _ => {}
+                    }
+                }
+            }
+            b'/' if bytes.peek() == Some(&b'/') => while bytes.next_if(|it| *it != b'\n').is_some() {},
+            _ => {}
+        }
+    }
+    most
+}
