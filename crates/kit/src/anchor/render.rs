@@ -1,0 +1,75 @@
+//! How are lines shown to the model, each with its anchor?
+
+use std::fmt::Write;
+
+use super::hash;
+use crate::{seen::Rows, text::Text};
+
+/// A line of more characters than this is shown in part.
+pub const CLIP: usize = 2000;
+
+/// Lines with their anchors.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rendered {
+    /// One line for each row: `LINE:HASH|text`, and `...` for a gap.
+    pub text: String,
+    /// The rows shown in full. A clipped one was not seen.
+    pub shown: Rows,
+}
+
+/// Shows rows, each with its anchor.
+pub fn render(text: &Text, rows: &Rows) -> Rendered {
+    render_clipped(text, rows, CLIP)
+}
+
+/// Shows rows, each with its anchor and at most `clip` characters of it.
+pub fn render_clipped(text: &Text, rows: &Rows, clip: usize) -> Rendered {
+    let mut rendered = Rendered { text: String::new(), shown: Rows::new() };
+    for (at, range) in rows.ranges().iter().enumerate() {
+        if at > 0 {
+            rendered.text.push_str("...\n");
+        }
+        for row in range.clone() {
+            let Some(line) = text.line(row) else { break };
+            let cut = line.char_indices().nth(clip).map(|(at, _)| at);
+            let head = cut.and_then(|cut| line.get(..cut)).unwrap_or(&line);
+            // Writing to a string can't fail.
+            let _ = write!(rendered.text, "{}:{:02x}|{head}", row + 1, hash(&line));
+            match cut.and_then(|cut| line.get(cut..)) {
+                Some(rest) => {
+                    let _ = write!(rendered.text, " [{} more characters]", rest.chars().count());
+                }
+                None => rendered.shown.add(row..row + 1),
+            }
+            rendered.text.push('\n');
+        }
+    }
+    if rendered.text.ends_with('\n') {
+        rendered.text.pop();
+    }
+    rendered
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shows_rows_with_anchors_and_gaps() {
+        let text = Text::parse("def f():\r\n\treturn 1\n}\n\nend").unwrap();
+        let rows: Rows = [0..2, 4..5].into_iter().collect();
+        let rendered = render(&text, &rows);
+        assert_eq!(rendered.text, "1:6c|def f():\n2:c4|\treturn 1\n...\n5:1a|end");
+        assert_eq!(rendered.shown, rows);
+    }
+
+    #[test]
+    fn a_clipped_line_was_not_seen() {
+        let text = Text::parse(format!("a\n{}\nb", "é".repeat(30))).unwrap();
+        let rendered = render_clipped(&text, &Rows::from(0..3), 10);
+        let second = rendered.text.lines().nth(1).unwrap();
+        assert!(second.ends_with("|éééééééééé [20 more characters]"), "{second}");
+        assert_eq!(rendered.shown.ranges(), [0..1, 2..3]);
+    }
+}

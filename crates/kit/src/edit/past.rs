@@ -1,0 +1,236 @@
+//! Is a place in the file the one the model meant, going by what it was shown?
+
+use std::{cell::OnceCell, ops::Range};
+
+use super::{map::Map, refusal::Refusal};
+use crate::{
+    Kind,
+    anchor::{self, Anchor},
+    seen::{Identity, Rows, Version, Window},
+    text::Text,
+};
+
+/// The file as it is, and all that the session was shown of it.
+pub(super) struct Past<'a> {
+    pub(super) current: &'a Text,
+    identity: Option<&'a Identity>,
+    versions: Vec<Then>,
+    windows: Vec<Window>,
+}
+
+/// The file as it was shown at one time.
+struct Then {
+    text: Text,
+    shown: Rows,
+    /// It has not changed since.
+    same: bool,
+    map: OnceCell<Option<Map>>,
+}
+
+/// Where one view of the file says that the meant lines are.
+struct Claim {
+    place: Option<usize>,
+    near: Vec<usize>,
+}
+
+impl<'a> Past<'a> {
+    pub(super) fn new(
+        current: &'a Text,
+        identity: Option<&'a Identity>,
+        (versions, windows): (Vec<Version>, Vec<Window>),
+    ) -> Self {
+        let versions = versions
+            .into_iter()
+            .map(|version| Then {
+                same: version.text.digest() == current.digest(),
+                text: version.text,
+                shown: version.shown,
+                map: OnceCell::new(),
+            })
+            .collect();
+        Self { current, identity, versions, windows }
+    }
+
+    /// Whether a line was shown under this name.
+    pub(super) fn showed(&self, anchor: Anchor) -> bool {
+        self.versions.iter().any(|then| then.claims(anchor))
+            || self.windows.iter().any(|window| window.claims(anchor.row(), anchor.hash))
+    }
+
+    /// Where the lines from one anchor to another are now.
+    pub(super) fn anchored(&self, from: Anchor, to: Anchor) -> Result<usize, Box<Refusal>> {
+        let rows = from.row()..to.row() + 1;
+        let mut unseen = None;
+        let mut claims = Vec::new();
+        for then in self.versions.iter().filter(|then| then.claims(from) && then.claims(to)) {
+            if then.shown.covers(rows.clone()) {
+                claims.push(then.claim(self.current, &rows));
+            } else {
+                let mut missing = Rows::from(rows.clone());
+                missing.remove_all(&then.shown);
+                unseen = unseen.or(Some(missing));
+            }
+        }
+        let by_window =
+            |window: &&Window| window.claims(from.row(), from.hash) && window.claims(to.row(), to.hash);
+        for window in self.windows.iter().filter(by_window) {
+            let as_shown = Some(&window.identity) == self.identity
+                && rows
+                    .clone()
+                    .all(|row| self.current.line(row).is_some_and(|line| window.showed(row, &line)));
+            claims.push(Claim { place: as_shown.then_some(rows.start), near: vec![rows.start] });
+        }
+        match (claims.split_first(), unseen) {
+            (None, Some(unseen)) => Err(self.not_all_shown(&rows, &unseen).into()),
+            (None, None) => Err(self.never_shown(from, to).into()),
+            (Some((first, others)), _) => match first.place {
+                Some(place) if others.iter().all(|other| other.place == Some(place)) => Ok(place),
+                _ => Err(self.moved(&rows, &claims).into()),
+            },
+        }
+    }
+
+    /// Checks that what was found at `now` is what was found in the lines shown before.
+    /// Where it occurred at several places then, `picked` is the row that was meant.
+    pub(super) fn settled(
+        &self,
+        now: &Range<usize>,
+        picked: Option<usize>,
+        found: impl Fn(&Text, &Rows) -> Vec<Range<usize>>,
+    ) -> Result<(), Box<Refusal>> {
+        for then in self.versions.iter().filter(|then| !then.same) {
+            let places = found(&then.text, &then.shown);
+            let meant = match places.as_slice() {
+                [] => continue,
+                [only] => Some(only),
+                several => several.iter().find(|rows| Some(rows.start) == picked),
+            };
+            let place = meant.and_then(|rows| then.claim(self.current, rows).place);
+            if place == Some(now.start) {
+                continue;
+            }
+            let what = match meant {
+                None => format!(
+                    "it occurred {} times when it was shown, and the file changed: {} may not be the place that was meant",
+                    places.len(),
+                    lines(now)
+                ),
+                Some(rows) => format!(
+                    "it was at {} when it was shown, and the file changed: {} may not be the place that was meant",
+                    lines(rows),
+                    lines(now)
+                ),
+            };
+            let retired = places.into_iter().map(|rows| (then.text.digest(), rows)).collect();
+            return Err(Refusal { retired, ..Refusal::stale(what, self.around(now.start, now.len())) }.into());
+        }
+        let other = self.windows.iter().any(|window| Some(&window.identity) != self.identity);
+        if other && !self.shown_as_is(now) {
+            let what =
+                format!("the file changed since it was shown, and {} were not shown again", lines(now));
+            return Err(Refusal::stale(what, self.around(now.start, now.len())).into());
+        }
+        Ok(())
+    }
+
+    /// Whether these rows of the file as it is were shown.
+    pub(super) fn shown_as_is(&self, rows: &Range<usize>) -> bool {
+        let in_version = |then: &Then| then.same && then.shown.covers(rows.clone());
+        let in_window = |window: &Window| {
+            Some(&window.identity) == self.identity
+                && rows
+                    .clone()
+                    .all(|row| self.current.line(row).is_some_and(|line| window.showed(row, &line)))
+        };
+        self.versions.iter().any(in_version) || self.windows.iter().any(in_window)
+    }
+
+    /// The rows to show for a place: those of the place and a few on either side.
+    pub(super) fn around(&self, row: usize, length: usize) -> Rows {
+        let end = (row + length.max(1) + 2).min(self.current.line_count());
+        Rows::from(row.min(end).saturating_sub(2)..end)
+    }
+
+    fn never_shown(&self, from: Anchor, to: Anchor) -> Refusal {
+        let count = self.current.line_count();
+        let anchor = if self.showed(from) { to } else { from };
+        let shown_as = self
+            .versions
+            .iter()
+            .find(|then| then.shown.contains(anchor.row()))
+            .and_then(|then| Anchor::of(&then.text, anchor.row()));
+        let clipped =
+            self.current.line(anchor.row()).is_some_and(|line| line.chars().nth(anchor::CLIP).is_some());
+        let what = match shown_as {
+            Some(shown) if shown.hash != anchor.hash => {
+                format!("line {} was shown as {shown}, not {anchor}", anchor.line)
+            }
+            _ if anchor.line > count => {
+                format!("line {} does not exist (the file has {count} lines)", anchor.line)
+            }
+            _ if clipped => format!("line {} is too long to be shown in full", anchor.line),
+            _ => format!("line {} was not shown as {anchor} in this session", anchor.line),
+        };
+        let refusal = Refusal::stale(what, self.around(from.row(), to.line - from.row()));
+        if clipped {
+            Refusal { next: Some("Change a part of it with `old` and `new`.".to_owned()), ..refusal }
+        } else {
+            refusal
+        }
+    }
+
+    fn not_all_shown(&self, rows: &Range<usize>, unseen: &Rows) -> Refusal {
+        let unseen: Vec<String> = unseen.ranges().iter().map(lines).collect();
+        let what = format!("{} are meant, but {} were never shown", lines(rows), unseen.join(", "));
+        Refusal::stale(what, self.around(rows.start, rows.len()))
+    }
+
+    fn moved(&self, rows: &Range<usize>, claims: &[Claim]) -> Refusal {
+        let mut shown = Rows::new();
+        for row in claims.iter().flat_map(|claim| claim.place.into_iter().chain(claim.near.iter().copied())) {
+            shown.add_all(&self.around(row, rows.len()));
+        }
+        let places: Vec<String> = claims
+            .iter()
+            .filter_map(|claim| claim.place)
+            .map(|place| lines(&(place..place + rows.len())))
+            .collect();
+        let what = if places.len() == claims.len() {
+            format!("{} were shown more than once; they may be {} now", lines(rows), places.join(" or "))
+        } else {
+            format!("{} changed since shown, or can't be told from others that read the same", lines(rows))
+        };
+        Refusal::stale(what, shown)
+    }
+}
+
+impl Then {
+    fn claims(&self, anchor: Anchor) -> bool {
+        self.shown.contains(anchor.row()) && Anchor::of(&self.text, anchor.row()) == Some(anchor)
+    }
+
+    fn claim(&self, current: &Text, rows: &Range<usize>) -> Claim {
+        if self.same {
+            return Claim { place: Some(rows.start), near: Vec::new() };
+        }
+        match self.map.get_or_init(|| Map::between(&self.text, current)) {
+            Some(map) => Claim { place: map.place(rows.clone()), near: map.near(rows.start) },
+            None => Claim { place: None, near: vec![rows.start] },
+        }
+    }
+}
+
+impl Refusal {
+    fn stale(what: String, rows: Rows) -> Self {
+        Self { kind: Kind::Stale, what, next: None, rows, retired: Vec::new(), more: Vec::new() }
+    }
+}
+
+/// `line 4` or `lines 4-6`.
+pub(super) fn lines(rows: &Range<usize>) -> String {
+    if rows.len() <= 1 {
+        format!("line {}", rows.start + 1)
+    } else {
+        format!("lines {}-{}", rows.start + 1, rows.end)
+    }
+}

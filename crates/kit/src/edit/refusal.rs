@@ -1,0 +1,82 @@
+//! How is the model told that an edit did not land?
+
+use std::{ops::Range, path::Path};
+
+use crate::{
+    Fault, Kind, Output, anchor,
+    seen::{Identity, Retired, Rows, Views},
+    text::{Digest, Text},
+};
+
+/// More lines than this are not shown again.
+const SHOWN: usize = 200;
+
+/// Why one edit can't be made.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    pub(super) kind: Kind,
+    pub(super) what: String,
+    pub(super) next: Option<String>,
+    /// The rows of the file as it is that help the next try.
+    pub(super) rows: Rows,
+    /// Rows of earlier versions that must not stand in the way of the next try.
+    pub(super) retired: Vec<(Digest, Range<usize>)>,
+    /// Lines to say after those.
+    pub(super) more: Vec<String>,
+}
+
+/// The fault for all edits that can't be made, with fresh anchors. The lines in it
+/// are recorded as shown.
+pub(super) fn fault(
+    refusals: Vec<(Option<usize>, Refusal)>,
+    current: &Text,
+    identity: Option<&Identity>,
+    views: &Views,
+    file: &Path,
+) -> Fault {
+    let kind = refusals.first().map_or(Kind::Bug, |(_, refusal)| refusal.kind);
+    let mut what = vec![];
+    let mut next = vec![];
+    let mut rows = Rows::new();
+    let mut retired = Retired::default();
+    let mut more = vec![];
+    for (edit, refusal) in refusals {
+        let which = edit.map(|edit| format!("edit {}: ", edit + 1)).unwrap_or_default();
+        what.push(format!("{which}{}", refusal.what));
+        next.extend(refusal.next.map(|it| format!("{which}{it}")));
+        more.extend(refusal.more);
+        retired.rows.extend(refusal.retired);
+        rows.add_all(&refusal.rows);
+    }
+    what.push("Nothing was written.".to_owned());
+
+    let shown = bounded(&rows);
+    let rendered = anchor::render(current, &shown);
+    views.refused(file, current, identity, &rendered.shown, &retired);
+    if shown != rows {
+        next.push("Not all of these lines fit here; `read` them first.".to_owned());
+    } else if !rendered.text.is_empty() && next.is_empty() {
+        next.push("Send it again by these anchors:".to_owned());
+    }
+    let mut seen = vec![];
+    if !rendered.text.is_empty() {
+        seen.push(rendered.text);
+    }
+    seen.extend(more);
+    let mut fault = Fault::new(kind, what.join("\n"));
+    if !next.is_empty() {
+        fault = fault.next(next.join("\n"));
+    }
+    if seen.is_empty() { fault } else { fault.seen(Output::text(seen.join("\n"))) }
+}
+
+fn bounded(rows: &Rows) -> Rows {
+    let mut left = SHOWN;
+    let mut bounded = Rows::new();
+    for range in rows.ranges() {
+        let end = range.end.min(range.start + left);
+        bounded.add(range.start..end);
+        left -= end - range.start;
+    }
+    bounded
+}

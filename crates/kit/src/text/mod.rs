@@ -1,0 +1,249 @@
+//! What does a file hold, and how was it written?
+
+use std::{
+    borrow::Cow,
+    fmt,
+    ops::Range,
+    sync::{Arc, OnceLock},
+};
+
+mod encoding;
+mod splice;
+
+pub use encoding::{Encoding, NotText, Unwritable};
+pub(crate) use splice::{Change, FinalNewline, compose};
+pub use splice::{Splice, SpliceError};
+
+/// A text file as it is: its bytes, where its lines are, and how it was written.
+/// Immutable, and cheap to clone.
+///
+/// Rows count from 0. A line ends with LF or CRLF; a lone CR is content. A byte
+/// order mark is no part of any line.
+#[derive(Clone)]
+pub struct Text {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    bytes: Vec<u8>,
+    encoding: Encoding,
+    /// Bytes of the byte order mark.
+    bom: usize,
+    /// Where each line starts, and last the length of the file.
+    starts: Vec<u32>,
+    digest: OnceLock<Digest>,
+}
+
+/// The blake3 digest of the bytes of a file.
+pub type Digest = [u8; 32];
+
+/// How a line ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// `\n`
+    Lf,
+    /// `\r\n`
+    CrLf,
+    /// Not at all: the last line of a file without a final newline.
+    None,
+}
+
+impl Text {
+    /// Finds out how `bytes` were written and where their lines are.
+    ///
+    /// # Errors
+    /// [`NotText`] when they are not text.
+    pub fn parse(bytes: impl Into<Vec<u8>>) -> Result<Self, NotText> {
+        let bytes = bytes.into();
+        if u32::try_from(bytes.len()).is_err() {
+            return Err(NotText::TooBig);
+        }
+        let (encoding, bom) = encoding::detect(&bytes)?;
+        let starts = line_starts(&bytes, encoding, bom);
+        Ok(Self { inner: Arc::new(Inner { bytes, encoding, bom, starts, digest: OnceLock::new() }) })
+    }
+
+    /// How many lines there are: two in `"a\nb\n"` and in `"a\nb"`, none in `""`.
+    pub fn line_count(&self) -> usize {
+        self.inner.starts.len().saturating_sub(1)
+    }
+
+    /// A line without its ending, decoded; `None` past the end.
+    pub fn line(&self, row: usize) -> Option<Cow<'_, str>> {
+        self.content(row).map(|content| self.inner.encoding.decode(content))
+    }
+
+    /// The bytes of a line without its ending; `None` past the end.
+    pub fn content(&self, row: usize) -> Option<&[u8]> {
+        let raw = self.raw(row)?;
+        let ending = self.inner.encoding.ending_bytes(self.ending(row));
+        raw.get(..raw.len().saturating_sub(ending.len()))
+    }
+
+    /// The bytes of a line with its ending; `None` past the end.
+    pub fn raw(&self, row: usize) -> Option<&[u8]> {
+        self.inner.bytes.get(self.span(row)?)
+    }
+
+    /// How a line ends.
+    pub fn ending(&self, row: usize) -> Ending {
+        let Some(raw) = self.raw(row) else { return Ending::None };
+        let encoding = self.inner.encoding;
+        if raw.ends_with(encoding.ending_bytes(Ending::CrLf)) {
+            Ending::CrLf
+        } else if raw.ends_with(encoding.ending_bytes(Ending::Lf)) {
+            Ending::Lf
+        } else {
+            Ending::None
+        }
+    }
+
+    /// Whether the last line has an ending; true for an empty file.
+    pub fn has_final_newline(&self) -> bool {
+        let lines = self.line_count();
+        lines == 0 || self.ending(lines - 1) != Ending::None
+    }
+
+    /// How characters are written.
+    pub fn encoding(&self) -> Encoding {
+        self.inner.encoding
+    }
+
+    /// Whether the file begins with a byte order mark.
+    pub fn has_bom(&self) -> bool {
+        self.inner.bom > 0
+    }
+
+    /// The file as it is.
+    pub fn bytes(&self) -> &[u8] {
+        &self.inner.bytes
+    }
+
+    /// The whole text decoded, line endings as they are, without the byte order mark.
+    pub fn decoded(&self) -> Cow<'_, str> {
+        self.inner.encoding.decode(self.inner.bytes.get(self.inner.bom..).unwrap_or_default())
+    }
+
+    /// The digest of the bytes, computed when it is first asked for.
+    pub fn digest(&self) -> Digest {
+        *self.inner.digest.get_or_init(|| blake3::hash(&self.inner.bytes).into())
+    }
+
+    /// Where the bytes of a line are, its ending included.
+    pub(crate) fn span(&self, row: usize) -> Option<Range<usize>> {
+        let start = *self.inner.starts.get(row)?;
+        let end = *self.inner.starts.get(row + 1)?;
+        Some(start as usize..end as usize)
+    }
+
+    /// The row that the byte at `offset` belongs to; the last one past the end.
+    pub(crate) fn row_at(&self, offset: usize) -> usize {
+        let after = self.inner.starts.partition_point(|start| *start as usize <= offset);
+        after.saturating_sub(1).min(self.line_count().saturating_sub(1))
+    }
+}
+
+impl PartialEq for Text {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner) || self.inner.bytes == other.inner.bytes
+    }
+}
+
+impl Eq for Text {}
+
+impl fmt::Debug for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Text")
+            .field("encoding", &self.inner.encoding)
+            .field("bom", &self.has_bom())
+            .field("lines", &self.line_count())
+            .field("bytes", &self.inner.bytes.len())
+            .finish()
+    }
+}
+
+fn line_starts(bytes: &[u8], encoding: Encoding, bom: usize) -> Vec<u32> {
+    // Lines of code are about this long; one reallocation more costs little.
+    let mut starts = Vec::with_capacity(bytes.len() / 32 + 2);
+    let push = |starts: &mut Vec<u32>, at: usize| starts.push(u32::try_from(at).unwrap_or(u32::MAX));
+    push(&mut starts, bom);
+    let body = bytes.get(bom..).unwrap_or_default();
+    for at in memchr::memchr_iter(b'\n', body) {
+        if let Some(end) = encoding.line_feed_end(body, at) {
+            push(&mut starts, bom + end);
+        }
+    }
+    if starts.last().is_some_and(|last| (*last as usize) < bytes.len()) {
+        push(&mut starts, bytes.len());
+    }
+    starts
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn text(bytes: impl Into<Vec<u8>>) -> Text {
+        Text::parse(bytes).unwrap()
+    }
+
+    fn lines(text: &Text) -> Vec<String> {
+        (0..text.line_count()).map(|row| text.line(row).unwrap().into_owned()).collect()
+    }
+
+    #[test]
+    fn counts_lines_as_a_person_would() {
+        assert_eq!(text("").line_count(), 0);
+        assert_eq!(text("a\nb\n").line_count(), 2);
+        assert_eq!(text("a\nb").line_count(), 2);
+        assert_eq!(text("\n").line_count(), 1);
+        assert_eq!(text("\u{feff}").line_count(), 0);
+        assert_eq!(lines(&text("a\n\nb")), ["a", "", "b"]);
+    }
+
+    #[test]
+    fn remembers_the_ending_of_each_line() {
+        let mixed = text("a\r\nb\nc\rd\r\n\r");
+        assert_eq!(lines(&mixed), ["a", "b", "c\rd", "\r"]);
+        let endings: Vec<_> = (0..4).map(|row| mixed.ending(row)).collect();
+        assert_eq!(endings, [Ending::CrLf, Ending::Lf, Ending::CrLf, Ending::None]);
+        assert!(!mixed.has_final_newline());
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_part_of_a_line() {
+        let marked = text("\u{feff}a\nb");
+        assert!(marked.has_bom());
+        assert_eq!(lines(&marked), ["a", "b"]);
+        assert_eq!(marked.decoded(), "a\nb");
+    }
+
+    #[test]
+    fn finds_lines_in_utf_16() {
+        // U+0A0A and U+0D0A hold the bytes of a line feed without being one.
+        let le: Vec<u8> =
+            "\u{feff}a\u{a0a}\r\n\u{d0a}b\nc".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let be: Vec<u8> =
+            "\u{feff}a\u{a0a}\r\n\u{d0a}b\nc".encode_utf16().flat_map(u16::to_be_bytes).collect();
+        for (bytes, encoding) in [(le, Encoding::Utf16Le), (be, Encoding::Utf16Be)] {
+            let wide = text(bytes);
+            assert_eq!(wide.encoding(), encoding);
+            assert_eq!(lines(&wide), ["a\u{a0a}", "\u{d0a}b", "c"]);
+            assert_eq!(
+                [wide.ending(0), wide.ending(1), wide.ending(2)],
+                [Ending::CrLf, Ending::Lf, Ending::None]
+            );
+        }
+    }
+
+    #[test]
+    fn the_lines_are_the_file() {
+        let whole = text("\u{feff}x\r\ny\nz");
+        let joined: Vec<u8> = (0..3).flat_map(|row| whole.raw(row).unwrap().to_vec()).collect();
+        assert_eq!(joined, b"x\r\ny\nz");
+        assert_eq!(whole.row_at(3), 0);
+        assert_eq!(whole.row_at(6), 1);
+        assert_eq!(whole.row_at(99), 2);
+    }
+}
