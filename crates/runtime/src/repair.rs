@@ -26,11 +26,11 @@ const SYNONYMS: [(&str, &[&str]); 10] = [
 
 /// Arguments that can be given to the tool, and what was done to them.
 #[derive(Debug)]
-pub struct Repaired {
+pub(crate) struct Repaired {
     /// The arguments.
-    pub arguments: Value,
+    pub(crate) arguments: Value,
     /// What was done, one line each.
-    pub notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
 }
 
 /// Makes arguments fit the schema where it is clear what was meant.
@@ -38,7 +38,7 @@ pub struct Repaired {
 /// # Errors
 /// [`kit::Kind::BadArgs`] when they are no JSON, or no object: such arguments never
 /// become an empty object.
-pub fn repair(spec: &Spec, arguments: Arguments) -> Result<Repaired, Fault> {
+pub(crate) fn repair(spec: &Spec, arguments: Arguments) -> Result<Repaired, Fault> {
     let mut notes = Vec::new();
     let mut value = match arguments {
         Arguments::Json(value) => value,
@@ -73,7 +73,7 @@ fn parse(spec: &Spec, text: &str) -> Result<Value, Fault> {
 }
 
 /// Arguments with every required field, as they might look.
-pub fn example(spec: &Spec) -> Value {
+fn example(spec: &Spec) -> Value {
     let properties = spec.schema.get("properties").and_then(Value::as_object);
     let required = spec.schema.get("required").and_then(Value::as_array);
     let fields = required.into_iter().flatten().filter_map(Value::as_str).map(|field| {

@@ -103,6 +103,11 @@ impl Plan {
         self.text.bytes()
     }
 
+    /// The rows of the new text that came or changed; an empty range where rows only went.
+    pub fn changed(&self) -> impl Iterator<Item = Range<usize>> {
+        self.regions.iter().map(|(_, new)| new.clone())
+    }
+
     /// Records that the edits were written and the fresh anchors shown. A file over
     /// [`LARGE`](crate::seen::LARGE) needs the identity that it has since.
     pub fn landed(&self, views: &Views, file: &Path, identity: Option<&Identity>) {

@@ -8,7 +8,10 @@ use std::{
 
 use parking_lot::Mutex;
 
-use crate::text::{Digest, Text};
+use crate::{
+    anchor::Anchor,
+    text::{Digest, Text},
+};
 
 mod kept;
 mod rows;
@@ -160,6 +163,15 @@ impl Views {
     /// Forgets a file, as when it was removed.
     pub fn forget(&self, file: &Path) {
         self.state.lock().files.remove(file);
+    }
+
+    /// The anchor of a line as it was shown last: what its bare number means to the model.
+    pub fn anchor(&self, file: &Path, line: usize) -> Option<Anchor> {
+        let row = line.checked_sub(1)?;
+        let state = self.state.lock();
+        let mut versions = state.files.get(file)?.versions.iter();
+        let version = versions.find(|version| version.shown.contains(row))?;
+        Anchor::of(&version.text, row)
     }
 
     /// What was shown of the file, newest first.

@@ -1,6 +1,7 @@
 //! `editor`: the five commands that many models were trained on.
 
 use kit::{
+    anchor::Anchor,
     edit::{At, Edit as Change, Which as Places},
     files::{Before, EntryKind, Go, Ignored, Walk},
     prelude::*,
@@ -199,17 +200,24 @@ impl Editor {
         let at = match line {
             0 => At::Start,
             line if line >= total => At::End,
-            line => {
-                // The number means the file as the model saw it; the anchor is of what it saw.
-                let row = line - 1;
-                let Some(anchor) = kit::anchor::Anchor::of(&opened.text, row) else {
-                    return Err(Fault::bug("a line that was counted is not there"));
-                };
-                At::After(anchor)
-            }
+            line => At::After(self.meant(cx, &opened, line)?),
         };
         let (plan, _) = land(cx, &self.path, &[Change::Insert { at, new }])?;
         Ok(self.edited(cx, &plan, "a snippet of the edited file", "Review the changes and make sure they are as expected (correct indentation, no duplicate lines, etc). Edit the file again if necessary."))
+    }
+
+    /// The line that a bare number means: that of the file as the model saw it. Who never
+    /// looked means the file as it is.
+    fn meant(&self, cx: &Cx, opened: &open::Opened, line: usize) -> Result<Anchor, Fault> {
+        let file = opened.location().absolute();
+        if cx.views().anchor(&file, line).is_none() {
+            let mut rows = Rows::new();
+            rows.add(line - 1..line);
+            cx.show(opened.location(), &opened.text, &rows);
+        }
+        cx.views().anchor(&file, line).or_else(|| Anchor::of(&opened.text, line - 1)).ok_or_else(|| {
+            Fault::bug(format!("line {line} was counted and is not there"))
+        })
     }
 
     fn edited(&self, cx: &Cx, plan: &kit::edit::Plan, title: &str, review: &str) -> Output {

@@ -7,6 +7,21 @@ use serde_json::Value;
 /// As deep as `serde_json` goes. The parser recurses, so this bounds its stack.
 const DEEPEST: usize = 128;
 
+/// JSON as editors' configurations are written: with comments and trailing commas, and
+/// nothing else that JSON doesn't have.
+const OPTIONS: ParseOptions = ParseOptions {
+    allow_comments: true,
+    allow_trailing_commas: true,
+    allow_loose_object_property_names: false,
+    allow_missing_commas: false,
+    allow_single_quoted_strings: false,
+    allow_hexadecimal_numbers: false,
+    allow_unary_plus_numbers: false,
+    allow_bare_decimal_point_numbers: false,
+    allow_non_finite_numbers: false,
+    allow_extended_string_escapes: false,
+};
+
 /// A JSON document with all its white space and comments.
 pub(crate) struct Document {
     pub(crate) root: CstRootNode,
@@ -21,7 +36,7 @@ impl Document {
         if depth(text) > DEEPEST {
             return Err(Fault::new(Kind::TooBig, format!("`{path}` is nested more than {DEEPEST} levels deep")));
         }
-        let root = CstRootNode::parse(text, &ParseOptions::default())
+        let root = CstRootNode::parse(text, &OPTIONS)
             .map_err(|error| Fault::bad_args(format!("`{path}` is not JSON: {error}")))?;
         Ok(Self { root })
     }

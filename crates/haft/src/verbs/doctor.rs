@@ -1,0 +1,238 @@
+//! `haft doctor`: which guarantees hold on this machine? Each is tried, not assumed.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+};
+
+use clap::Args;
+use kit::{Fault, Kind};
+use runtime::{
+    Answer, Call, DEADLINE, Runtime, Session, Settings, Unattended, journal::Filter, mask::Secrets, policy::Policy,
+};
+use serde_json::{Value, json};
+
+use super::FAULT;
+use crate::{Options, Place, print};
+
+#[derive(Args)]
+pub struct Doctor {
+    /// Print the findings as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was found about one guarantee.
+struct Finding {
+    name: &'static str,
+    promise: &'static str,
+    state: State,
+}
+
+enum State {
+    Holds,
+    Broken(String),
+    /// Nothing in this version could break it.
+    NotYet(&'static str),
+}
+
+/// A secret that only this self-test knows.
+const SECRET: &str = "doctor-Sec1et-value-8f3a";
+
+impl Doctor {
+    /// # Errors
+    /// When no room for the self-test can be made.
+    pub async fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
+        let room = Room::make(&place.state)?;
+        let findings = room.findings().await;
+        room.session.runtime().store().close(super::LAST_WRITE);
+        let broken = findings.iter().filter(|it| matches!(it.state, State::Broken(_))).count();
+        let workspace = options.workspace().map(|it| it.display().to_string());
+        if self.json {
+            let findings: Vec<Value> = findings.iter().map(Finding::as_json).collect();
+            let report = json!({"version": env!("CARGO_PKG_VERSION"), "findings": findings});
+            print::out(&report.to_string());
+        } else {
+            let lines: String = findings.iter().map(Finding::as_line).collect();
+            print::out(&format!(
+                "haft {}\nworkspace {}\nstate {}\nconfiguration {}\n{lines}",
+                env!("CARGO_PKG_VERSION"),
+                workspace.unwrap_or_else(|fault| fault.what),
+                place.state.display(),
+                place.config.join(runtime::config::FILE).display(),
+            ));
+        }
+        Ok(if broken == 0 { ExitCode::SUCCESS } else { ExitCode::from(FAULT) })
+    }
+}
+
+impl Finding {
+    fn as_line(&self) -> String {
+        match &self.state {
+            State::Holds => format!("{:<4} holds    {}\n", self.name, self.promise),
+            State::Broken(why) => format!("{:<4} BROKEN   {}: {why}\n", self.name, self.promise),
+            State::NotYet(why) => format!("{:<4} not yet  {}: {why}\n", self.name, self.promise),
+        }
+    }
+
+    fn as_json(&self) -> Value {
+        let (state, why) = match &self.state {
+            State::Holds => ("holds", None),
+            State::Broken(why) => ("broken", Some(why.as_str())),
+            State::NotYet(why) => ("not yet", Some(*why)),
+        };
+        json!({"name": self.name, "promise": self.promise, "state": state, "why": why})
+    }
+}
+
+/// A workspace of the self-test's own, with something outside that must not be reached.
+struct Room {
+    folder: PathBuf,
+    session: Session,
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        // What is left behind lies in the state folder and harms nobody.
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+impl Room {
+    fn make(state: &Path) -> Result<Self, Fault> {
+        let folder = state.join(format!("doctor-{}", std::process::id()));
+        let make = || -> io::Result<()> {
+            let ws = folder.join("ws");
+            fs::create_dir_all(ws.join(".git/hooks"))?;
+            fs::write(folder.join("outside"), "outside\n")?;
+            fs::write(ws.join("a"), "one\r\ntwo\r\n")?;
+            fs::write(ws.join("secret"), format!("x {SECRET} y\n"))?;
+            std::os::unix::fs::symlink("../outside", ws.join("link"))?;
+            fs::hard_link(folder.join("outside"), ws.join("hard"))
+        };
+        make().map_err(|error| {
+            Fault::new(Kind::Unavailable, format!("the self-test needs room in `{}`: {error}", state.display()))
+                .next("Choose another folder with HAFT_STATE_DIR.".to_owned())
+        })?;
+        let settings = Settings {
+            workspace: folder.join("ws"),
+            roots: Vec::new(),
+            state: folder.join("state"),
+            policy: Policy::default(),
+            other_names: kit::files::OtherNames::Refuse,
+            allowed: None,
+            deadline: DEADLINE,
+            secrets: Secrets::collect([("DOCTOR_TOKEN", SECRET)], []),
+        };
+        let runtime = Runtime::open(settings, tools::all())?;
+        let session = runtime.session(None, "doctor", Arc::new(Unattended));
+        Ok(Self { folder, session })
+    }
+
+    async fn findings(&self) -> Vec<Finding> {
+        let tried = |name, promise, result: Result<(), String>| Finding {
+            name,
+            promise,
+            state: result.map_or_else(State::Broken, |()| State::Holds),
+        };
+        let later = |name, promise, why| Finding { name, promise, state: State::NotYet(why) };
+        vec![
+            tried("G1", "file tools reach nothing outside the roots", self.stays_inside().await),
+            later("G2", "processes are confined", "no tool of this version starts a process"),
+            tried("G3", "control files are changed only after approval", self.asks_for_control_files().await),
+            tried("G4", "secrets are shown to nobody", self.masks().await),
+            tried("G5", "a change is durable and whole", self.writes_whole().await),
+            tried("G6", "edits are exact, and refused when unclear", self.edits_exactly().await),
+            tried("G7", "every call ends, with a bounded answer", self.is_bounded().await),
+            tried("G8", "no input crashes it, and faults say what to do", self.survives_bad_input().await),
+            later("G9", "outgoing requests are guarded", "no tool of this version makes one"),
+            later("G10", "tool descriptions from outside are pinned", "no tool of this version comes from outside"),
+            later("G11", "a user's tools run apart", "this version has only its own tools"),
+            later("G12", "the HTTP door is guarded", "this version has no HTTP door"),
+            tried("G13", "every call is in the journal", self.is_journaled()),
+            tried("G14", "this report comes from trying", Ok(())),
+        ]
+    }
+
+    async fn call(&self, tool: &str, arguments: Value) -> Answer {
+        self.session.call(Call::new(tool, arguments)).await
+    }
+
+    async fn expect(&self, tool: &str, arguments: Value, kind: Kind) -> Result<(), String> {
+        match self.call(tool, arguments.clone()).await.result {
+            Err(fault) if fault.kind == kind => Ok(()),
+            Err(fault) => Err(format!("{tool} {arguments} gave {}: {}", fault.kind, fault.what)),
+            Ok(_) => Err(format!("{tool} {arguments} was done")),
+        }
+    }
+
+    async fn stays_inside(&self) -> Result<(), String> {
+        let outside = self.folder.join("outside");
+        for path in ["../outside", "link", "hard", "/etc/passwd", outside.to_str().unwrap_or("/etc/hosts")] {
+            self.expect("read", json!({"path": path}), Kind::Denied).await?;
+        }
+        self.expect("write", json!({"path": "../new", "content": ""}), Kind::Denied).await?;
+        // The positive control: what is inside is read.
+        self.call("read", json!({"path": "a"})).await.result.map(drop).map_err(|fault| fault.what)
+    }
+
+    async fn asks_for_control_files(&self) -> Result<(), String> {
+        for path in [".git/hooks/pre-commit", ".git/config", "haft.toml", ".mcp.json"] {
+            self.expect("write", json!({"path": path, "content": ""}), Kind::Denied).await?;
+        }
+        Ok(())
+    }
+
+    async fn masks(&self) -> Result<(), String> {
+        let said = self.call("read", json!({"path": "secret"})).await.as_text();
+        match (said.contains(SECRET), said.contains("[masked:DOCTOR_TOKEN]")) {
+            (false, true) => Ok(()),
+            _ => Err(format!("the answer was: {}", said.replace(SECRET, "<the secret>"))),
+        }
+    }
+
+    async fn writes_whole(&self) -> Result<(), String> {
+        let answer = self.call("write", json!({"path": "new", "content": "new\n"})).await;
+        answer.result.map_err(|fault| fault.what)?;
+        let names = fs::read_dir(self.folder.join("ws")).map_err(|error| error.to_string())?;
+        let left = names.flatten().find(|entry| entry.file_name().to_string_lossy().starts_with(".haft-"));
+        left.map_or(Ok(()), |left| Err(format!("a temporary file was left: {}", left.path().display())))
+    }
+
+    async fn edits_exactly(&self) -> Result<(), String> {
+        self.call("read", json!({"path": "a"})).await;
+        let edit = json!({"path": "a", "edits": [{"old": "two", "new": "2"}]});
+        self.call("edit", edit).await.result.map_err(|fault| fault.what)?;
+        let now = fs::read(self.folder.join("ws/a")).map_err(|error| error.to_string())?;
+        if now != b"one\r\n2\r\n" {
+            return Err(format!("the file now holds {:?}", String::from_utf8_lossy(&now)));
+        }
+        self.expect("edit", json!({"path": "a", "edits": [{"old": "", "new": "x"}]}), Kind::BadArgs).await
+    }
+
+    async fn is_bounded(&self) -> Result<(), String> {
+        let line = "0123456789abcdef\n".repeat(100_000);
+        fs::write(self.folder.join("ws/long"), line).map_err(|error| error.to_string())?;
+        let answer = self.call("read", json!({"path": "long", "limit": 100_000})).await;
+        let length = answer.as_text().len();
+        if length > 1 << 20 { Err(format!("an answer of {length} bytes")) } else { Ok(()) }
+    }
+
+    async fn survives_bad_input(&self) -> Result<(), String> {
+        self.expect("no_such_tool", json!({}), Kind::NotFound).await?;
+        self.expect("read", json!({"path": 1, "nonsense": true}), Kind::BadArgs).await?;
+        self.expect("read", json!([1]), Kind::BadArgs).await
+    }
+
+    fn is_journaled(&self) -> Result<(), String> {
+        let filter = Filter { limit: 1000, ..Filter::default() };
+        let calls = self.session.runtime().store().journal().log(filter).map_err(|fault| fault.what)?;
+        match calls.iter().find(|call| call.outcome.is_none()) {
+            _ if calls.is_empty() => Err("the journal is empty".to_owned()),
+            Some(open) => Err(format!("the call {} has no end", open.call)),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Under which names are the tools shown?
+//!
+//! A toolset gives the tools the names and arguments that one ecosystem's prompts and
+//! models know, over the same implementations.
+
+mod hyperagents;
+mod nav;
+
+use std::sync::Arc;
+
+use kit::AnyTool;
+
+/// The toolset that is shown if no other is asked for.
+pub const HAFT: &str = "haft";
+
+type Make = fn() -> Vec<Arc<dyn AnyTool>>;
+
+const TOOLSETS: [(&str, Make); 3] = [(HAFT, crate::all), ("hyperagents", hyperagents::tools), ("nav", nav::tools)];
+
+/// The tools of a toolset.
+pub fn toolset(name: &str) -> Option<Vec<Arc<dyn AnyTool>>> {
+    TOOLSETS.iter().find(|(known, _)| *known == name).map(|(_, make)| make())
+}
+
+/// The toolsets' names.
+pub fn toolsets() -> impl Iterator<Item = &'static str> {
+    TOOLSETS.iter().map(|(name, _)| *name)
+}

@@ -1,0 +1,137 @@
+//! The tools of nav, under its names.
+//!
+//! `read`, `write`, `skim` and `filegrep` have nav's names and arguments as they are;
+//! its `edit` says the same things in other words.
+
+use std::sync::Arc;
+
+use kit::{
+    AnyTool,
+    anchor::Anchor,
+    edit::{At, Edit as Change, Which},
+    erase,
+    prelude::*,
+};
+
+use crate::files::{self, edit::apply};
+
+pub(super) fn tools() -> Vec<Arc<dyn AnyTool>> {
+    vec![
+        erase::<files::read::Read>(),
+        erase::<Edit>(),
+        erase::<files::write::Write>(),
+        erase::<files::skim::Skim>(),
+        erase::<files::filegrep::Filegrep>(),
+    ]
+}
+
+/// Edit a file by the LINE:HASH anchors that `read`, `skim` and `filegrep` show, or by exact text.
+/// Give one edit, or several as `edits`: all land, or none, and all anchors mean the file before the call.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Edit {
+    /// File to edit.
+    path: String,
+    /// First line to replace, as LINE:HASH.
+    #[serde(default)]
+    anchor: Option<String>,
+    /// Last line to replace. Default: `anchor`.
+    #[serde(default)]
+    end_anchor: Option<String>,
+    /// New text; empty deletes.
+    #[serde(default)]
+    new_text: Option<String>,
+    /// Insert `new_text` after the line of `anchor` instead of replacing it.
+    #[serde(default)]
+    insert_after: bool,
+    /// Exact text to replace, instead of an anchor.
+    #[serde(default)]
+    old_string: Option<String>,
+    /// What takes the place of `old_string`.
+    #[serde(default)]
+    new_string: Option<String>,
+    /// Replace every occurrence of `old_string`.
+    #[serde(default)]
+    replace_all: bool,
+    /// Several edits at once.
+    #[serde(default)]
+    edits: Vec<One>,
+}
+
+/// One of several edits.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct One {
+    /// First line to replace, as LINE:HASH.
+    #[serde(default)]
+    anchor: Option<String>,
+    /// Last line to replace.
+    #[serde(default)]
+    end_anchor: Option<String>,
+    /// New text; empty deletes.
+    #[serde(default)]
+    new_text: Option<String>,
+    /// Insert after the anchor's line.
+    #[serde(default)]
+    insert_after: bool,
+    /// Exact text to replace, instead of an anchor.
+    #[serde(default)]
+    old_string: Option<String>,
+    /// What takes its place.
+    #[serde(default)]
+    new_string: Option<String>,
+    /// Replace every occurrence.
+    #[serde(default)]
+    replace_all: bool,
+}
+
+impl Tool for Edit {
+    const NAME: &str = "edit";
+    const AT_MOST: Kinds = Kinds::WRITE;
+
+    fn touches(&self) -> Touches {
+        Touches::write(&self.path)
+    }
+
+    async fn run(self, cx: &Cx) -> Result<Output, Fault> {
+        cx.blocking(move |cx| {
+            let Self { path, anchor, end_anchor, new_text, insert_after, old_string, new_string, replace_all, mut edits } =
+                self;
+            let single = One { anchor, end_anchor, new_text, insert_after, old_string, new_string, replace_all };
+            if edits.is_empty() {
+                edits.push(single);
+            } else if single.anchor.is_some() || single.old_string.is_some() {
+                return Err(Fault::bad_args("give one edit, or several as `edits`, not both"));
+            }
+            let changes = edits.into_iter().map(One::change).collect::<Result<Vec<_>, _>>()?;
+            apply(cx, &path, &changes)
+        })
+        .await
+    }
+}
+
+impl One {
+    fn change(self) -> Result<Change, Fault> {
+        if let Some(old) = self.old_string {
+            if self.anchor.is_some() {
+                return Err(Fault::bad_args("an edit has an `anchor` or an `old_string`, not both"));
+            }
+            let which = if self.replace_all { Which::All } else { Which::Only };
+            let new = self.new_string.or(self.new_text);
+            let Some(new) = new else { return Err(Fault::bad_args("missing field `new_string`")) };
+            return Ok(Change::Text { old, new, which });
+        }
+        let from = Anchor::parse(self.anchor.as_deref().unwrap_or_default())?;
+        let Some(new) = self.new_text.or(self.new_string) else {
+            return Err(Fault::bad_args("missing field `new_text`").next("An empty `new_text` deletes."));
+        };
+        if self.insert_after {
+            if new.is_empty() {
+                return Err(Fault::bad_args("insert_after requires non-empty new_text"));
+            }
+            return Ok(Change::Insert { at: At::After(from), new });
+        }
+        let to = self.end_anchor.as_deref().map(Anchor::parse).transpose()?;
+        Ok(Change::Replace { from, to, new })
+    }
+}
