@@ -1,7 +1,7 @@
 //! What does a server look like from outside the process? One with tools that are
 //! only there to be tested, on standard input and output.
 
-#[path = "../tests/fake/mod.rs"]
+#[path = "../tests/mcp/fake.rs"]
 mod fake;
 
 fn main() -> std::io::Result<()> {

@@ -9,7 +9,7 @@ use rmcp::model::RequestId;
 use tokio_util::sync::CancellationToken;
 
 /// At this many requests under way, no more is read until one is answered.
-const REQUESTS: usize = 1024;
+const REQUESTS: usize = 256;
 
 /// At this many bytes that the client has not taken yet, no more is read.
 const UNSENT: usize = 8 * 1024 * 1024;
@@ -201,7 +201,7 @@ mod tests {
     fn a_full_house_waits_for_room() {
         let flights = Arc::new(Flights::default());
         let tickets: Vec<_> =
-            (0..1024).map(|number| flights.admit(&RequestId::Number(number)).unwrap()).collect();
+            (0..256).map(|number| flights.admit(&RequestId::Number(number)).unwrap()).collect();
         let waiting = std::thread::spawn({
             let flights = Arc::clone(&flights);
             move || flights.wait_for_room()

@@ -1,5 +1,4 @@
 //! How does a test speak to a server, byte by byte?
-#![allow(dead_code, reason = "each test file uses a part of it")]
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "tests")]
 
 use std::{
@@ -206,7 +205,7 @@ pub(crate) fn initialize(id: i64, version: &str) -> Value {
         "protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}})
 }
 
-pub(crate) fn call(id: impl Into<Value>, tool: &str, arguments: Value) -> Value {
+pub(crate) fn call(id: impl Into<Value>, tool: &str, arguments: &Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id.into(), "method": "tools/call",
         "params": {"name": tool, "arguments": arguments}})
 }

@@ -3,6 +3,7 @@
 
 use std::{
     fs,
+    io::Read as _,
     sync::{
         Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -34,6 +35,7 @@ const TOOLS: &[(&str, &[&str], Kinds)] = &[
     ("panic", &[], Kinds::NET),
     ("print", &["text"], Kinds::ALL),
     ("read", &["path"], Kinds::READ),
+    ("stdin", &[], Kinds::READ),
     ("steps", &["count", "total"], Kinds::READ),
     ("stubborn", &[], Kinds::READ),
     ("wait", &[], Kinds::READ),
@@ -90,6 +92,11 @@ impl FakeHands {
                 Ok(content) => Ok(Output::text(content)),
                 Err(error) => Err(Fault::not_found(format!("`{}` can't be read: {error}", text("path")))),
             },
+            "stdin" => {
+                let mut found = Vec::new();
+                let count = std::io::stdin().read_to_end(&mut found).unwrap_or(usize::MAX);
+                Ok(Output::text(format!("{count} bytes")))
+            }
             "steps" => {
                 for step in 1..=number("count") {
                     if let Some(progress) = &call.progress {
