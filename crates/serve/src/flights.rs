@@ -8,6 +8,8 @@ use std::{
 use rmcp::model::RequestId;
 use tokio_util::sync::CancellationToken;
 
+use crate::batch::Batch;
+
 /// At this many requests under way, no more is read until one is answered.
 const REQUESTS: usize = 256;
 
@@ -27,12 +29,14 @@ struct State {
     next_number: u64,
     last_call: Option<CancellationToken>,
     unsent: usize,
+    batches: bool,
     closed: bool,
 }
 
 struct Flight {
     number: u64,
     stage: Stage,
+    batch: Option<Arc<Batch>>,
 }
 
 enum Stage {
@@ -64,11 +68,11 @@ impl Flights {
     }
 
     /// Lets a request in, unless its id is taken: two answers of one id can't be told apart.
-    pub(crate) fn admit(self: &Arc<Self>, id: &RequestId) -> Option<Ticket> {
+    pub(crate) fn admit(self: &Arc<Self>, id: &RequestId, batch: Option<&Arc<Batch>>) -> Option<Ticket> {
         let mut state = self.state();
         let number = state.next_number;
         let Entry::Vacant(vacant) = state.under_way.entry(id.clone()) else { return None };
-        vacant.insert(Flight { number, stage: Stage::Running });
+        vacant.insert(Flight { number, stage: Stage::Running, batch: batch.cloned() });
         state.next_number += 1;
         Some(Ticket {
             flights: Arc::clone(self),
@@ -80,23 +84,35 @@ impl Flights {
     }
 
     /// The client takes its request back. Called as rmcp is told, so that both
-    /// agree on whether there will be an answer.
-    pub(crate) fn cancelled(&self, id: &RequestId) {
+    /// agree on whether there will be an answer. Gives the batch that it leaves.
+    pub(crate) fn cancelled(&self, id: &RequestId) -> Option<Arc<Batch>> {
         let mut state = self.state();
-        if let Some(flight) = state.under_way.get_mut(id) {
-            match flight.stage {
-                Stage::Running => flight.stage = Stage::Cancelled,
-                Stage::Done => drop(state.under_way.remove(id)),
-                Stage::Cancelled => {}
-            }
+        let flight = state.under_way.get_mut(id)?;
+        let batch = flight.batch.take();
+        match flight.stage {
+            Stage::Running => flight.stage = Stage::Cancelled,
+            Stage::Done => drop(state.under_way.remove(id)),
+            Stage::Cancelled => {}
         }
         self.room.notify_all();
+        batch
     }
 
-    /// The request is answered: its id is free again.
-    pub(crate) fn answered(&self, id: &RequestId) {
-        self.state().under_way.remove(id);
+    /// The request is answered: its id is free again. Gives the batch that it leaves.
+    pub(crate) fn answered(&self, id: &RequestId) -> Option<Arc<Batch>> {
+        let flight = self.state().under_way.remove(id);
         self.room.notify_all();
+        flight?.batch
+    }
+
+    /// The client speaks a revision that has batches, or one that has none.
+    pub(crate) fn allow_batches(&self, allowed: bool) {
+        self.state().batches = allowed;
+    }
+
+    /// Has the revision that was agreed on batches?
+    pub(crate) fn are_batches_allowed(&self) -> bool {
+        self.state().batches
     }
 
     /// So many bytes more wait for the client to take them.
@@ -175,33 +191,33 @@ mod tests {
     fn an_id_is_free_once_it_is_answered() {
         let flights = Arc::new(Flights::default());
         let id = RequestId::Number(1);
-        let first = flights.admit(&id).unwrap();
-        assert!(flights.admit(&id).is_none());
+        let first = flights.admit(&id, None).unwrap();
+        assert!(flights.admit(&id, None).is_none());
         drop(first);
-        assert!(flights.admit(&id).is_none(), "its answer is not out yet");
+        assert!(flights.admit(&id, None).is_none(), "its answer is not out yet");
         flights.answered(&id);
-        assert!(flights.admit(&id).is_some());
+        assert!(flights.admit(&id, None).is_some());
     }
 
     #[test]
     fn a_cancelled_id_is_free_once_nobody_works_on_it() {
         let flights = Arc::new(Flights::default());
         let id = RequestId::Number(1);
-        let first = flights.admit(&id).unwrap();
+        let first = flights.admit(&id, None).unwrap();
         flights.cancelled(&id);
-        assert!(flights.admit(&id).is_none());
+        assert!(flights.admit(&id, None).is_none());
         drop(first);
-        let second = flights.admit(&id).unwrap();
+        let second = flights.admit(&id, None).unwrap();
         drop(second);
         flights.cancelled(&id);
-        assert!(flights.admit(&id).is_some(), "cancelled between its work and its answer");
+        assert!(flights.admit(&id, None).is_some(), "cancelled between its work and its answer");
     }
 
     #[test]
     fn a_full_house_waits_for_room() {
         let flights = Arc::new(Flights::default());
         let tickets: Vec<_> =
-            (0..256).map(|number| flights.admit(&RequestId::Number(number)).unwrap()).collect();
+            (0..256).map(|number| flights.admit(&RequestId::Number(number), None).unwrap()).collect();
         let waiting = std::thread::spawn({
             let flights = Arc::clone(&flights);
             move || flights.wait_for_room()

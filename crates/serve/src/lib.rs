@@ -4,6 +4,7 @@
 #![warn(missing_docs)]
 
 mod answer;
+mod batch;
 mod flights;
 mod lines;
 mod mcp;

@@ -17,7 +17,7 @@ use rmcp::{
     RoleServer,
     model::{
         ClientJsonRpcMessage, ClientNotification, ErrorCode, GetExtensions as _, JsonRpcMessage,
-        ServerJsonRpcMessage,
+        ProtocolVersion, ServerJsonRpcMessage, ServerResult,
     },
     transport::Transport,
 };
@@ -26,6 +26,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    batch::{self, Batch},
     flights::Flights,
     lines::{Line, Lines},
     message::{self, Message, Refusal, begins, understand},
@@ -113,20 +114,16 @@ impl Transport<RoleServer> for Wire {
         &mut self,
         message: ServerJsonRpcMessage,
     ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
-        let line = line(&message);
-        match &message {
-            JsonRpcMessage::Response(response) => self.flights.answered(&response.id),
-            JsonRpcMessage::Error(error) => error.id.iter().for_each(|id| self.flights.answered(id)),
-            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => {}
-        }
-        if self.outbox.is_some() {
+        let line = self.line(&message);
+        let outbox = self.outbox.clone();
+        if let (Some(line), Some(_)) = (&line, &outbox) {
             self.flights.queued(line.len());
         }
-        let outbox = self.outbox.clone();
         async move {
-            let sent = match outbox {
-                Some(outbox) => outbox.send(line).await.is_ok(),
-                None => false,
+            let sent = match (outbox, line) {
+                (Some(outbox), Some(line)) => outbox.send(line).await.is_ok(),
+                (outbox, None) => outbox.is_some(),
+                (None, Some(_)) => false,
             };
             if sent { Ok(()) } else { Err(ErrorKind::BrokenPipe.into()) }
         }
@@ -161,11 +158,34 @@ impl Transport<RoleServer> for Wire {
 }
 
 impl Wire {
+    /// What is to be written now: nothing for an answer whose batch has to wait for others.
+    fn line(&self, message: &ServerJsonRpcMessage) -> Option<Vec<u8>> {
+        let batch = match message {
+            JsonRpcMessage::Response(response) => {
+                if let ServerResult::InitializeResult(agreed) = &response.result {
+                    self.flights.allow_batches(agreed.protocol_version == ProtocolVersion::V_2025_03_26);
+                }
+                self.flights.answered(&response.id)
+            }
+            JsonRpcMessage::Error(error) => error.id.as_ref().and_then(|id| self.flights.answered(id)),
+            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
+        };
+        let line = line(message);
+        match batch {
+            Some(batch) => batch.leave(Some(line)),
+            None => Some(line),
+        }
+    }
+
     fn note(&self, notification: &ClientNotification) {
-        if let ClientNotification::CancelledNotification(cancelled) = notification
-            && let Some(id) = &cancelled.params.request_id
+        let ClientNotification::CancelledNotification(cancelled) = notification else { return };
+        let batch = cancelled.params.request_id.as_ref().and_then(|id| self.flights.cancelled(id));
+        // It may have been the last that the others of its batch waited for.
+        if let Some(line) = batch.and_then(|batch| batch.leave(None))
+            && let Some(outbox) = self.outbox.clone()
         {
-            self.flights.cancelled(id);
+            self.flights.queued(line.len());
+            tokio::spawn(async move { outbox.send(line).await });
         }
     }
 }
@@ -221,28 +241,52 @@ impl Reader {
             }
             Line::Whole(bytes) => match message::json(bytes) {
                 Ok(None) => return Ok(()),
-                Ok(Some(value)) => return self.message(understand(value)),
+                Ok(Some(Value::Array(members))) => return self.batch(members),
+                Ok(Some(value)) => return self.message(understand(value), None),
                 Err(refusal) => refusal,
             },
         };
-        self.refuse(&refusal)
+        self.refuse(&refusal, None)
     }
 
-    fn message(&self, message: Message) -> Result<(), Over> {
+    fn batch(&self, members: Vec<Value>) -> Result<(), Over> {
+        let what = match members.len() {
+            _ if !self.flights.are_batches_allowed() => {
+                "only revision 2025-03-26 has batches; send one message per line".to_owned()
+            }
+            0 => "the batch is empty".to_owned(),
+            count if count > batch::LONGEST => {
+                format!("the batch has {count} messages; send at most {} at once", batch::LONGEST)
+            }
+            _ => {
+                let batch = Arc::new(Batch::new());
+                for member in members {
+                    self.message(understand(member), Some(&batch))?;
+                }
+                return batch.leave(None).map_or(Ok(()), |line| self.post(line));
+            }
+        };
+        self.refuse(&Refusal::new(Value::Null, ErrorCode::INVALID_REQUEST, what), None)
+    }
+
+    fn message(&self, message: Message, batch: Option<&Arc<Batch>>) -> Result<(), Over> {
         let mut message = match message {
             Message::Good(message) => *message,
-            Message::Bad(refusal) => return self.refuse(&refusal),
+            Message::Bad(refusal) => return self.refuse(&refusal, batch),
             Message::Nothing => return Ok(()),
         };
         if let JsonRpcMessage::Request(request) = &mut message {
             if !self.flights.wait_for_room() {
                 return Err(Over);
             }
-            let Some(mut ticket) = self.flights.admit(&request.id) else {
+            let Some(mut ticket) = self.flights.admit(&request.id, batch) else {
                 let id = request.id.clone().into_json_value();
                 let what = format!("a request with the id {id} is under way");
-                return self.refuse(&Refusal::new(id, ErrorCode::INVALID_REQUEST, what));
+                return self.refuse(&Refusal::new(id, ErrorCode::INVALID_REQUEST, what), batch);
             };
+            if let Some(batch) = batch {
+                batch.join();
+            }
             if request.request.method() == "tools/call" {
                 ticket = ticket.in_order();
             }
@@ -251,13 +295,25 @@ impl Reader {
         self.to_rmcp.blocking_send(message).map_err(|_| Over)
     }
 
-    fn refuse(&self, refusal: &Refusal) -> Result<(), Over> {
-        // Refusals wait for room as well: they too are answers that nobody may be reading.
+    fn refuse(&self, refusal: &Refusal, batch: Option<&Arc<Batch>>) -> Result<(), Over> {
+        let mut line = refusal.to_json().to_string().into_bytes();
+        line.push(b'\n');
+        match batch {
+            Some(batch) => {
+                batch.join();
+                // The reader itself is in the batch still, so this is never the last.
+                batch.leave(Some(line));
+                Ok(())
+            }
+            None => self.post(line),
+        }
+    }
+
+    fn post(&self, line: Vec<u8>) -> Result<(), Over> {
+        // These wait for room as well: they too are answers that nobody may be reading.
         if !self.flights.wait_for_room() {
             return Err(Over);
         }
-        let mut line = refusal.to_json().to_string().into_bytes();
-        line.push(b'\n');
         let Some(outbox) = self.outbox.upgrade() else { return Err(Over) };
         self.flights.queued(line.len());
         outbox.blocking_send(line).map_err(|_| Over)

@@ -83,7 +83,9 @@ impl Client {
         self.reading = Some(thread::spawn(move || {
             for text in BufReader::new(output).split(b'\n') {
                 let message: Value = serde_json::from_slice(&text.unwrap()).expect("a line is a message");
-                assert_eq!(message["jsonrpc"], "2.0", "{message}");
+                let of_batch = |all: &Vec<Value>| all.iter().all(|one| one["jsonrpc"] == "2.0");
+                let is_message = message.as_array().map_or(message["jsonrpc"] == "2.0", of_batch);
+                assert!(is_message, "{message}");
                 if line.send(message).is_err() {
                     return;
                 }
@@ -167,6 +169,14 @@ impl Client {
     pub(crate) fn code(&mut self, request: &Value) -> i64 {
         let answer = self.ask(request);
         answer["error"]["code"].as_i64().unwrap_or_else(|| unreachable!("no error: {answer}"))
+    }
+
+    /// The code of the error that answers this, for no id.
+    pub(crate) fn code_of_none(&mut self, message: &Value) -> i64 {
+        self.send(message);
+        let answer = self.next();
+        assert_eq!(answer["id"], Value::Null, "{answer}");
+        answer["error"]["code"].as_i64().unwrap()
     }
 
     pub(crate) fn close_input(&mut self) {

@@ -186,6 +186,34 @@ fn before_initialize_everything_gets_an_answer() {
 }
 
 #[test]
+fn a_batch_is_answered_where_the_revision_has_them() {
+    let batch = json!([
+        call(2, "echo", &json!({"text": "a"})),
+        {"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": 1, "progress": 1}},
+        {"jsonrpc": "2.0", "id": 3, "method": "tools/none"},
+        5,
+        call(4, "wait", &json!({})),
+        {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 4}},
+        call(5, "echo", &json!({"text": "b"})),
+    ]);
+    let mut client = Client::start();
+    client.initialize("2025-03-26");
+    client.send(&batch);
+    let mut answers = client.next().as_array().unwrap().clone();
+    answers.sort_by_key(|answer| answer["id"].as_i64());
+    let seen: Vec<_> = answers.iter().map(|answer| (&answer["id"], &answer["error"]["code"])).collect();
+    assert_eq!(json!(seen), json!([[null, -32600], [2, null], [3, -32601], [5, null]]));
+    client.send(&json!([{"jsonrpc": "2.0", "method": "notifications/initialized"}]));
+    assert_eq!(client.code_of_none(&json!([])), -32600);
+    assert_eq!(client.code_of_none(&json!(vec![0; 101])), -32600);
+    client.end();
+    let mut client = Client::ready();
+    assert_eq!(client.code_of_none(&batch), -32600);
+    assert_eq!(text(&client.ask(&call(2, "echo", &json!({"text": "x"})))), "x");
+    client.end();
+}
+
+#[test]
 fn an_id_that_is_under_way_is_refused() {
     let mut client = Client::ready();
     client.send(&call(7, "wait", &json!({})));
