@@ -1,0 +1,181 @@
+//! How does MCP word a tool and what came of its call?
+
+use kit::{Kinds, Output, Part, Spec};
+use rmcp::model::{CallToolResult, ContentBlock, Resource, Tool, ToolAnnotations};
+use runtime::Answer;
+
+/// The tool as `tools/list` shows it.
+pub(crate) fn tool(spec: &Spec) -> Tool {
+    let schema = spec.schema.as_object().cloned().unwrap_or_default();
+    Tool::new(spec.name.clone(), spec.description.clone(), schema).with_annotations(hints(spec.at_most))
+}
+
+/// What `tools/call` answers.
+///
+/// Never with `structuredContent`: clients that find it show it to the model in
+/// place of the text.
+pub(crate) fn result(answer: &Answer) -> CallToolResult {
+    match &answer.result {
+        Ok(output) if output.parts.iter().all(is_text) => CallToolResult::success(text(answer.as_text())),
+        Ok(output) => {
+            let mut content: Vec<ContentBlock> = output.parts.iter().map(block).collect();
+            content.extend(answer.notes.iter().map(|note| ContentBlock::text(format!("note: {note}"))));
+            CallToolResult::success(content)
+        }
+        Err(fault) => {
+            let mut content = text(answer.as_text());
+            // The text of what was seen is in the fault's own words already.
+            content.extend(fault.seen.iter().flat_map(|seen| other_than_text(seen)));
+            CallToolResult::error(content)
+        }
+    }
+}
+
+fn hints(at_most: Kinds) -> ToolAnnotations {
+    let read_only = at_most.is_read_only();
+    let hints = ToolAnnotations::new()
+        .read_only(read_only)
+        .destructive(at_most.covers(Kinds::WRITE) || at_most.covers(Kinds::RUN))
+        .open_world(at_most.covers(Kinds::NET) || at_most.covers(Kinds::RUN));
+    if read_only { hints.idempotent(true) } else { hints }
+}
+
+fn is_text(part: &Part) -> bool {
+    matches!(part, Part::Text { .. })
+}
+
+/// One block, or none: some model APIs refuse a block of empty text.
+fn text(text: String) -> Vec<ContentBlock> {
+    if text.is_empty() { Vec::new() } else { vec![ContentBlock::text(text)] }
+}
+
+fn other_than_text(output: &Output) -> impl Iterator<Item = ContentBlock> {
+    output.parts.iter().filter(|part| !is_text(part)).map(block)
+}
+
+fn block(part: &Part) -> ContentBlock {
+    match part {
+        Part::Text { text } => ContentBlock::text(text.clone()),
+        Part::Image { mime, data } => ContentBlock::image(base64(data), mime.clone()),
+        Part::Link { uri, name } => ContentBlock::resource_link(Resource::new(uri.clone(), name.clone())),
+    }
+}
+
+fn base64(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for three in bytes.chunks(3) {
+        let byte = |at: usize| u32::from(three.get(at).copied().unwrap_or(0));
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for at in 0..4 {
+            text.push(if at <= three.len() { letter(bits >> (18 - 6 * at) & 63) } else { '=' });
+        }
+    }
+    text
+}
+
+fn letter(six_bits: u32) -> char {
+    let byte = match u8::try_from(six_bits).unwrap_or(0) {
+        bits @ 0..26 => b'A' + bits,
+        bits @ 26..52 => b'a' + (bits - 26),
+        bits @ 52..62 => b'0' + (bits - 52),
+        62 => b'+',
+        _ => b'/',
+    };
+    char::from(byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use kit::Fault;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn check(result: Result<Output, Fault>, notes: &[&str], expected: &Value) {
+        let notes = notes.iter().map(|&note| note.to_owned()).collect();
+        let answer = Answer { id: "call_1".to_owned(), result, notes, took: Duration::ZERO };
+        let wire = serde_json::to_value(super::result(&answer)).map_err(|error| error.to_string());
+        assert_eq!(wire.as_ref(), Ok(expected));
+    }
+
+    #[test]
+    fn base64_matches_the_vectors_of_its_rfc() {
+        let vectors = [
+            ("", ""),
+            ("f", "Zg=="),
+            ("fo", "Zm8="),
+            ("foo", "Zm9v"),
+            ("foob", "Zm9vYg=="),
+            ("fooba", "Zm9vYmE="),
+            ("foobar", "Zm9vYmFy"),
+        ];
+        for (plain, coded) in vectors {
+            assert_eq!(base64(plain.as_bytes()), coded);
+        }
+        assert_eq!(base64(&[0xfb, 0xff, 0xfe]), "+//+");
+    }
+
+    #[test]
+    fn text_is_one_block_with_the_notes() {
+        let mut output = Output::text("a");
+        output.parts.push(Part::Text { text: "b".to_owned() });
+        output.structured = Some(json!({"for": "programs"}));
+        check(
+            Ok(output),
+            &["read `path` for `file`"],
+            &json!({"resultType": "complete", "isError": false,
+                "content": [{"type": "text", "text": "a\nb\nnote: read `path` for `file`"}]}),
+        );
+        check(
+            Ok(Output::default()),
+            &[],
+            &json!({"resultType": "complete", "isError": false, "content": []}),
+        );
+    }
+
+    #[test]
+    fn pictures_and_links_keep_their_place() {
+        let mut output = Output::text("before");
+        output.parts.push(Part::Image { mime: "image/png".to_owned(), data: vec![1, 2, 3] });
+        output.parts.push(Part::Link { uri: "file:///x".to_owned(), name: "x".to_owned() });
+        check(
+            Ok(output),
+            &["n"],
+            &json!({"resultType": "complete", "isError": false, "content": [
+                {"type": "text", "text": "before"},
+                {"type": "image", "data": "AQID", "mimeType": "image/png"},
+                {"type": "resource_link", "uri": "file:///x", "name": "x"},
+                {"type": "text", "text": "note: n"}]}),
+        );
+    }
+
+    #[test]
+    fn a_fault_is_an_error_that_shows_what_was_seen() {
+        let mut seen = Output::text("so far");
+        seen.parts.push(Part::Image { mime: "image/png".to_owned(), data: vec![0] });
+        let fault = Fault::not_found("no file `x`").next("use `glob`").seen(seen);
+        check(
+            Err(fault),
+            &[],
+            &json!({"resultType": "complete", "isError": true, "content": [
+                {"type": "text", "text": "no file `x`\nuse `glob`\nso far"},
+                {"type": "image", "data": "AA==", "mimeType": "image/png"}]}),
+        );
+    }
+
+    #[test]
+    fn hints_follow_from_what_a_tool_may_touch() {
+        let check = |at_most: Kinds, expected: Value| {
+            assert_eq!(serde_json::to_value(hints(at_most)).map_err(|error| error.to_string()), Ok(expected));
+        };
+        check(
+            Kinds::READ.with(Kinds::SESSION),
+            json!({"readOnlyHint": true, "destructiveHint": false, "idempotentHint": true, "openWorldHint": false}),
+        );
+        check(Kinds::WRITE, json!({"readOnlyHint": false, "destructiveHint": true, "openWorldHint": false}));
+        check(Kinds::NET, json!({"readOnlyHint": false, "destructiveHint": false, "openWorldHint": true}));
+        check(Kinds::ALL, json!({"readOnlyHint": false, "destructiveHint": true, "openWorldHint": true}));
+    }
+}

@@ -1,0 +1,232 @@
+//! Which requests are under way, in which order did they come, and may another come in?
+
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+};
+
+use rmcp::model::RequestId;
+use tokio_util::sync::CancellationToken;
+
+use crate::batch::Batch;
+
+/// At this many requests under way, no more is read until one is answered.
+const REQUESTS: usize = 256;
+
+/// At this many bytes that the client has not taken yet, no more is read.
+const UNSENT: usize = 8 * 1024 * 1024;
+
+/// The requests of one client.
+#[derive(Default)]
+pub(crate) struct Flights {
+    state: Mutex<State>,
+    room: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    under_way: HashMap<RequestId, Flight>,
+    next_number: u64,
+    last_call: Option<CancellationToken>,
+    unsent: usize,
+    batches: bool,
+    closed: bool,
+}
+
+struct Flight {
+    number: u64,
+    stage: Stage,
+    batch: Option<Arc<Batch>>,
+}
+
+enum Stage {
+    /// Somebody works on it.
+    Running,
+    /// Its answer is on the way out.
+    Done,
+    /// Somebody works on it still, and nobody will be answered.
+    Cancelled,
+}
+
+/// Goes with a request for as long as somebody works on it.
+pub(crate) struct Ticket {
+    flights: Arc<Flights>,
+    id: RequestId,
+    number: u64,
+    before: Option<CancellationToken>,
+    entered: CancellationToken,
+}
+
+impl Flights {
+    /// Waits until another request may be read. False: none will be.
+    pub(crate) fn wait_for_room(&self) -> bool {
+        let full = |state: &mut State| {
+            !state.closed && (state.under_way.len() >= REQUESTS || state.unsent >= UNSENT)
+        };
+        let state = self.room.wait_while(self.state(), full).unwrap_or_else(PoisonError::into_inner);
+        !state.closed
+    }
+
+    /// Lets a request in, unless its id is taken: two answers of one id can't be told apart.
+    pub(crate) fn admit(self: &Arc<Self>, id: &RequestId, batch: Option<&Arc<Batch>>) -> Option<Ticket> {
+        let mut state = self.state();
+        let number = state.next_number;
+        let Entry::Vacant(vacant) = state.under_way.entry(id.clone()) else { return None };
+        vacant.insert(Flight { number, stage: Stage::Running, batch: batch.cloned() });
+        state.next_number += 1;
+        Some(Ticket {
+            flights: Arc::clone(self),
+            id: id.clone(),
+            number,
+            before: None,
+            entered: CancellationToken::new(),
+        })
+    }
+
+    /// The client takes its request back. Called as rmcp is told, so that both
+    /// agree on whether there will be an answer. Gives the batch that it leaves.
+    pub(crate) fn cancelled(&self, id: &RequestId) -> Option<Arc<Batch>> {
+        let mut state = self.state();
+        let flight = state.under_way.get_mut(id)?;
+        let batch = flight.batch.take();
+        match flight.stage {
+            Stage::Running => flight.stage = Stage::Cancelled,
+            Stage::Done => drop(state.under_way.remove(id)),
+            Stage::Cancelled => {}
+        }
+        self.room.notify_all();
+        batch
+    }
+
+    /// The request is answered: its id is free again. Gives the batch that it leaves.
+    pub(crate) fn answered(&self, id: &RequestId) -> Option<Arc<Batch>> {
+        let flight = self.state().under_way.remove(id);
+        self.room.notify_all();
+        flight?.batch
+    }
+
+    /// The client speaks a revision that has batches, or one that has none.
+    pub(crate) fn allow_batches(&self, allowed: bool) {
+        self.state().batches = allowed;
+    }
+
+    /// Has the revision that was agreed on batches?
+    pub(crate) fn are_batches_allowed(&self) -> bool {
+        self.state().batches
+    }
+
+    /// So many bytes more wait for the client to take them.
+    pub(crate) fn queued(&self, bytes: usize) {
+        self.state().unsent += bytes;
+    }
+
+    /// The client has taken so many bytes.
+    pub(crate) fn sent(&self, bytes: usize) {
+        let mut state = self.state();
+        state.unsent = state.unsent.saturating_sub(bytes);
+        self.room.notify_all();
+    }
+
+    /// No more requests are wanted.
+    pub(crate) fn close(&self) {
+        self.state().closed = true;
+        self.room.notify_all();
+    }
+
+    fn done(&self, id: &RequestId, number: u64) {
+        let mut state = self.state();
+        let Some(flight) = state.under_way.get_mut(id) else { return };
+        if flight.number != number {
+            return;
+        }
+        match flight.stage {
+            Stage::Running => flight.stage = Stage::Done,
+            Stage::Done => {}
+            Stage::Cancelled => {
+                state.under_way.remove(id);
+                self.room.notify_all();
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Ticket {
+    /// The same ticket, with its place behind the calls that came earlier.
+    pub(crate) fn in_order(mut self) -> Self {
+        self.before = self.flights.state().last_call.replace(self.entered.clone());
+        self
+    }
+
+    /// Waits until every call that came earlier has entered the runtime.
+    pub(crate) async fn turn(&self) {
+        if let Some(before) = &self.before {
+            before.cancelled().await;
+        }
+    }
+
+    /// This call has entered the runtime: the next may.
+    pub(crate) fn enter(&self) {
+        self.entered.cancel();
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.entered.cancel();
+        self.flights.done(&self.id, self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn an_id_is_free_once_it_is_answered() {
+        let flights = Arc::new(Flights::default());
+        let id = RequestId::Number(1);
+        let first = flights.admit(&id, None).unwrap();
+        assert!(flights.admit(&id, None).is_none());
+        drop(first);
+        assert!(flights.admit(&id, None).is_none(), "its answer is not out yet");
+        flights.answered(&id);
+        assert!(flights.admit(&id, None).is_some());
+    }
+
+    #[test]
+    fn a_cancelled_id_is_free_once_nobody_works_on_it() {
+        let flights = Arc::new(Flights::default());
+        let id = RequestId::Number(1);
+        let first = flights.admit(&id, None).unwrap();
+        flights.cancelled(&id);
+        assert!(flights.admit(&id, None).is_none());
+        drop(first);
+        let second = flights.admit(&id, None).unwrap();
+        drop(second);
+        flights.cancelled(&id);
+        assert!(flights.admit(&id, None).is_some(), "cancelled between its work and its answer");
+    }
+
+    #[test]
+    fn a_full_house_waits_for_room() {
+        let flights = Arc::new(Flights::default());
+        let tickets: Vec<_> =
+            (0..256).map(|number| flights.admit(&RequestId::Number(number), None).unwrap()).collect();
+        let waiting = std::thread::spawn({
+            let flights = Arc::clone(&flights);
+            move || flights.wait_for_room()
+        });
+        drop(tickets);
+        assert!(!waiting.is_finished());
+        flights.answered(&RequestId::Number(7));
+        assert!(waiting.join().unwrap());
+        flights.close();
+        assert!(!flights.wait_for_room());
+    }
+}

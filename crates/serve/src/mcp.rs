@@ -1,0 +1,248 @@
+//! What does an MCP client get of haft?
+
+use std::{
+    fs::File,
+    future::{Future, poll_fn},
+    io::{self, Read, Write},
+    panic::AssertUnwindSafe,
+    pin::pin,
+    sync::Arc,
+    task::Poll,
+    time::Duration,
+};
+
+use futures_util::FutureExt as _;
+use kit::{Spec, services::Progress};
+use rmcp::{
+    ErrorData, RoleServer, ServerHandler, ServiceExt as _,
+    model::{
+        CallToolRequestParams, CallToolResponse, Implementation, ListToolsResult, PaginatedRequestParams,
+        ServerCapabilities, ServerConfig,
+    },
+    service::{RequestContext, ServerInitializeError},
+};
+use runtime::{Answer, Arguments, Call, Session};
+use serde_json::Value;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    answer,
+    flights::Ticket,
+    message::echo,
+    progress::{Steps, tell},
+    stdio,
+};
+
+/// After the end of input, calls may finish by themselves for this long: a script
+/// that pipes its requests in has no other way to hear the answers.
+const FINISH: Duration = Duration::from_millis(500);
+
+/// After they were told to stop, they may take this long to do so.
+const STOP: Duration = Duration::from_millis(300);
+
+/// And then their answers may take this long to be taken by the client.
+const FLUSH: Duration = Duration::from_millis(200);
+
+/// What a door reaches for: the tools, and somebody to run them.
+pub trait Hands: Send + Sync + 'static {
+    /// The tools that are shown, in a stable order.
+    fn specs(&self) -> Vec<Spec>;
+
+    /// May a tool of this name be called?
+    fn has(&self, name: &str) -> bool;
+
+    /// Runs one call, start to finish. Calls take their locks in the order in which
+    /// this was first polled.
+    fn call(&self, call: Call) -> impl Future<Output = Answer> + Send;
+}
+
+impl Hands for Session {
+    fn specs(&self) -> Vec<Spec> {
+        self.catalog().specs().cloned().collect()
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.catalog().has(name)
+    }
+
+    fn call(&self, call: Call) -> impl Future<Output = Answer> + Send {
+        Self::call(self, call)
+    }
+}
+
+/// What a client is told of the server.
+#[derive(Debug, Clone)]
+pub struct About {
+    /// Its version.
+    pub version: String,
+    /// Two or three lines on how to use its tools well, which the client may show the model.
+    pub instructions: String,
+}
+
+impl About {
+    /// This version of haft, with these instructions.
+    pub fn new(instructions: impl Into<String>) -> Self {
+        Self { version: env!("CARGO_PKG_VERSION").to_owned(), instructions: instructions.into() }
+    }
+}
+
+/// Serves MCP on this process's standard input and output, until the input ends
+/// or nobody reads the output any more.
+///
+/// From then on file descriptor 1 is standard error and file descriptor 0 is empty,
+/// so that nothing else in the process can speak or listen in between. Needs a tokio
+/// runtime with time.
+///
+/// # Errors
+/// When the process has no standard input or output, or no threads are left.
+pub async fn mcp_stdio(hands: impl Hands, about: About) -> io::Result<()> {
+    let (input, output): (File, File) = stdio::private()?;
+    mcp(hands, about, input, output).await
+}
+
+/// Serves MCP on any pair of byte streams, until the input ends or the output
+/// breaks. Calls still under way are stopped within a second.
+///
+/// # Errors
+/// When no threads are left for the two streams.
+pub async fn mcp(
+    hands: impl Hands,
+    about: About,
+    input: impl Read + Send + 'static,
+    output: impl Write + Send + 'static,
+) -> io::Result<()> {
+    let stop = CancellationToken::new();
+    let door = Door { hands: Arc::new(hands), about, stop: stop.clone() };
+    let (wire, ends) = stdio::open(input, output)?;
+    let serving = async {
+        match door.serve(wire).await {
+            Ok(running) => running.waiting().await.map(drop).map_err(io::Error::other),
+            Err(ServerInitializeError::ConnectionClosed(_)) => Ok(()),
+            Err(error) => Err(io::Error::other(error)),
+        }
+    };
+    let ending = async {
+        tokio::select! {
+            () = ends.broken.cancelled() => {}
+            () = async { ends.input.cancelled().await; sleep(FINISH).await } => {}
+        }
+        stop.cancel();
+        sleep(STOP).await;
+        tracing::warn!("calls did not stop in time; leaving them");
+        Ok(())
+    };
+    let served = tokio::select! {
+        served = serving => served,
+        left = ending => left,
+    };
+    stop.cancel();
+    // An error here is a client that has stopped reading: nobody is left to tell.
+    let _ = timeout(FLUSH, ends.output).await;
+    served
+}
+
+/// The server that rmcp asks.
+struct Door<H> {
+    hands: Arc<H>,
+    about: About,
+    stop: CancellationToken,
+}
+
+impl<H: Hands> ServerHandler for Door<H> {
+    fn get_info(&self) -> ServerConfig {
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+            .with_server_info(Implementation::new("haft", self.about.version.clone()))
+            .with_instructions(self.about.instructions.clone())
+    }
+
+    async fn list_tools(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        if let Some(cursor) = request.and_then(|request| request.cursor) {
+            let what = format!("there is no page `{}`: the list of tools is one page", echo(&cursor));
+            return Err(ErrorData::invalid_params(what, None));
+        }
+        Ok(ListToolsResult::with_all_items(self.hands.specs().iter().map(answer::tool).collect()))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        mut context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        // Held to the end: it says that somebody works on this request.
+        let ticket = context.extensions.remove::<Arc<Ticket>>();
+        if !self.hands.has(&request.name) {
+            let what = format!("there is no tool `{}`; `tools/list` names them all", echo(&request.name));
+            return Err(ErrorData::invalid_params(what, None));
+        }
+        let over = CancellationToken::new();
+        let (progress, telling) = match context.meta.get_progress_token() {
+            Some(token) => {
+                let (steps, heard) = Steps::new();
+                let steps: Arc<dyn Progress> = Arc::new(steps);
+                (Some(steps), Some(tell(heard, &context.peer, token, &over)))
+            }
+            None => (None, None),
+        };
+        let call = Call {
+            tool: request.name.into_owned(),
+            arguments: Arguments::Json(Value::Object(request.arguments.unwrap_or_default())),
+            cancel: self.stop.child_token(),
+            progress,
+        };
+        let calling = async {
+            let answer = self.run(call, ticket.as_deref(), &context.ct).await;
+            over.cancel();
+            answer
+        };
+        // Both to the end: a step that is on its way must not come after the answer.
+        let (answer, ()) = tokio::join!(calling, async {
+            if let Some(telling) = telling {
+                telling.await;
+            }
+        });
+        Ok(answer::result(&answer?).into())
+    }
+}
+
+impl<H: Hands> Door<H> {
+    async fn run(
+        &self,
+        call: Call,
+        ticket: Option<&Ticket>,
+        cancelled: &CancellationToken,
+    ) -> Result<Answer, ErrorData> {
+        let name = call.tool.clone();
+        let cancel = call.cancel.clone();
+        // A panic would leave the client without an answer.
+        let mut running = pin!(AssertUnwindSafe(self.hands.call(call)).catch_unwind());
+        let entered = match ticket {
+            Some(ticket) => {
+                ticket.turn().await;
+                let entered = poll_fn(|cx| Poll::Ready(running.as_mut().poll(cx))).await;
+                ticket.enter();
+                entered
+            }
+            None => Poll::Pending,
+        };
+        let done = match entered {
+            Poll::Ready(done) => done,
+            Poll::Pending => tokio::select! {
+                biased;
+                done = running.as_mut() => done,
+                () = cancelled.cancelled() => {
+                    cancel.cancel();
+                    running.await
+                }
+            },
+        };
+        done.map_err(|_| {
+            tracing::error!(tool = name, "the call panicked");
+            ErrorData::internal_error("haft failed at this call; this is a defect of haft", None)
+        })
+    }
+}

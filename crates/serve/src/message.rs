@@ -1,0 +1,337 @@
+//! What does one line ask for, and if it is no message of MCP, what is wrong with it?
+
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientRequest, ErrorCode, GetExtensions as _, JsonObject, JsonRpcMessage,
+    ListToolsRequest, ProtocolVersion, Request, RequestId, RequestMetaObject,
+};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+/// What a line, or one member of a batch, turned out to be.
+#[derive(Debug)]
+pub(crate) enum Message {
+    /// A message for rmcp.
+    Good(Box<ClientJsonRpcMessage>),
+    /// To be refused.
+    Bad(Refusal),
+    /// Nothing that anybody waits for.
+    Nothing,
+}
+
+/// Why a message was refused.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    /// The id of the request, or null if there is none that can be told.
+    pub(crate) id: Value,
+    pub(crate) code: ErrorCode,
+    pub(crate) what: String,
+}
+
+/// Longer ids than this are not echoed, hence not taken.
+const LONGEST_ID: usize = 1024;
+
+/// How much of the client's own words an error repeats.
+const ECHO: usize = 200;
+
+/// The requests of MCP that rmcp reads. One of these with the wrong parameters
+/// looks to rmcp like a method that it does not know.
+const METHODS: &[&str] = &[
+    "completion/complete",
+    "initialize",
+    "logging/setLevel",
+    "ping",
+    "prompts/get",
+    "prompts/list",
+    "resources/directory/read",
+    "resources/list",
+    "resources/read",
+    "resources/subscribe",
+    "resources/templates/list",
+    "resources/unsubscribe",
+    "server/discover",
+    "skills/get",
+    "skills/list",
+    "subscriptions/listen",
+    "tasks/cancel",
+    "tasks/get",
+    "tasks/update",
+    "tools/call",
+    "tools/list",
+];
+
+/// The JSON on a line, or `None` for an empty line.
+pub(crate) fn json(line: &[u8]) -> Result<Option<Value>, Refusal> {
+    let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line).trim_ascii();
+    if line.is_empty() {
+        return Ok(None);
+    }
+    serde_json::from_slice(line).map(Some).map_err(|error| {
+        Refusal::new(Value::Null, ErrorCode::PARSE_ERROR, format!("the line is not JSON: {error}"))
+    })
+}
+
+/// What a JSON value asks for.
+pub(crate) fn understand(value: Value) -> Message {
+    let Value::Object(mut object) = value else {
+        return Message::bad(Value::Null, ErrorCode::INVALID_REQUEST, "a message is a JSON object");
+    };
+    let id = object.get("id").cloned();
+    let echo = id.clone().filter(is_id).unwrap_or(Value::Null);
+    let refuse = |code, what: String| Message::Bad(Refusal::new(echo.clone(), code, what));
+    let is_answer = object.contains_key("result") || object.contains_key("error");
+
+    let method = match object.remove("method") {
+        None if is_answer => return answer(object),
+        None => return refuse(ErrorCode::INVALID_REQUEST, "the message has no `method`".to_owned()),
+        Some(Value::String(method)) if !is_answer => method,
+        Some(Value::String(_)) => {
+            let what = "the message has a `method` and a `result` or an `error`".to_owned();
+            return refuse(ErrorCode::INVALID_REQUEST, what);
+        }
+        Some(_) => return refuse(ErrorCode::INVALID_REQUEST, "`method` must be a string".to_owned()),
+    };
+    if object.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
+        return refuse(ErrorCode::INVALID_REQUEST, "`jsonrpc` must be \"2.0\"".to_owned());
+    }
+    let params = object.remove("params");
+    let Some(id) = id else { return notification(method, params) };
+    let Some(id) = is_id(&id).then(|| serde_json::from_value::<RequestId>(id).ok()).flatten() else {
+        let what = format!("`id` must be a whole number or a string of up to {LONGEST_ID} bytes");
+        return refuse(ErrorCode::INVALID_REQUEST, what);
+    };
+    match request(&method, params) {
+        Ok(request) => Message::Good(Box::new(JsonRpcMessage::request(request, id))),
+        Err((code, what)) => refuse(code, what),
+    }
+}
+
+/// Does this request begin the conversation? rmcp takes only requests before that,
+/// and ends when it is told anything else.
+pub(crate) fn begins(request: &ClientRequest) -> bool {
+    if matches!(request, ClientRequest::InitializeRequest(_)) {
+        return true;
+    }
+    let meta = request.extensions().get::<RequestMetaObject>();
+    let complete = |meta: &&RequestMetaObject| {
+        meta.missing_required_keys(&ProtocolVersion::V_2026_07_28).is_empty()
+            && meta.protocol_version().is_some_and(|it| ProtocolVersion::KNOWN_VERSIONS.contains(&it))
+    };
+    !matches!(request, ClientRequest::DiscoverRequest(_)) && meta.filter(complete).is_some()
+}
+
+/// Some text of the client's, cut to what an error may repeat.
+pub(crate) fn echo(text: &str) -> String {
+    let end = text.floor_char_boundary(ECHO);
+    match text.get(..end) {
+        Some(head) if end < text.len() => format!("{head}…"),
+        _ => text.to_owned(),
+    }
+}
+
+impl Refusal {
+    pub(crate) fn new(id: Value, code: ErrorCode, what: impl Into<String>) -> Self {
+        Self { id, code, what: what.into() }
+    }
+
+    /// The refusal as JSON-RPC has it. An id that could not be told is null, not absent.
+    pub(crate) fn to_json(&self) -> Value {
+        json!({"jsonrpc": "2.0", "id": self.id, "error": {"code": self.code, "message": self.what}})
+    }
+}
+
+impl Message {
+    fn bad(id: Value, code: ErrorCode, what: &str) -> Self {
+        Self::Bad(Refusal::new(id, code, what))
+    }
+}
+
+fn is_id(id: &Value) -> bool {
+    match id {
+        Value::Number(_) => true,
+        Value::String(text) => text.len() <= LONGEST_ID,
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => false,
+    }
+}
+
+fn request(method: &str, params: Option<Value>) -> Result<ClientRequest, (ErrorCode, String)> {
+    let bad_params = |why: String| {
+        (ErrorCode::INVALID_PARAMS, format!("the params of `{method}` are wrong: {}", echo(&why)))
+    };
+    // These straight to their types: rmcp tries a request as each of its kinds in turn,
+    // which copies large arguments many times over and can't say what was wrong.
+    match method {
+        "tools/call" => return typed(params).map(ClientRequest::CallToolRequest).map_err(bad_params),
+        "initialize" => return typed(params).map(ClientRequest::InitializeRequest).map_err(bad_params),
+        "tools/list" => {
+            let Request { method, params, extensions, .. } = typed(params).map_err(bad_params)?;
+            let request = ListToolsRequest { method, params: Some(params), extensions };
+            return Ok(ClientRequest::ListToolsRequest(request));
+        }
+        _ => {}
+    }
+    if !METHODS.contains(&method) {
+        return Err((ErrorCode::METHOD_NOT_FOUND, format!("there is no method `{}`", echo(method))));
+    }
+    // `method` first, so that each kind but the right one gives up before the params.
+    let mut object = Map::from_iter([("method".to_owned(), Value::from(method))]);
+    object.extend(params.map(|params| ("params".to_owned(), params)));
+    match serde_json::from_value(Value::Object(object)) {
+        Ok(ClientRequest::CustomRequest(_)) => Err(bad_params("they don't fit the method".to_owned())),
+        Ok(request) => Ok(request),
+        Err(error) => Err(bad_params(error.to_string())),
+    }
+}
+
+fn typed<M: Default, P: DeserializeOwned>(params: Option<Value>) -> Result<Request<M, P>, String> {
+    let mut params = match params {
+        None => Map::new(),
+        Some(Value::Object(params)) => params,
+        Some(_) => return Err("they must be an object".to_owned()),
+    };
+    let meta: Option<JsonObject> = match params.remove("_meta") {
+        None | Some(Value::Null) => None,
+        Some(Value::Object(meta)) => Some(meta),
+        Some(_) => return Err("`_meta` must be an object".to_owned()),
+    };
+    let params = serde_json::from_value(Value::Object(params)).map_err(|error| error.to_string())?;
+    let mut request = Request::<M, P>::new(params);
+    if let Some(meta) = meta {
+        request.extensions.insert(RequestMetaObject::from(meta));
+    }
+    Ok(request)
+}
+
+/// Nobody waits for an answer to a notification, so a bad one is nothing.
+fn notification(method: String, params: Option<Value>) -> Message {
+    let mut object = Map::from_iter([("method".to_owned(), Value::from(method))]);
+    object.extend(params.map(|params| ("params".to_owned(), params)));
+    match serde_json::from_value(Value::Object(object)) {
+        Ok(notification) => Message::Good(Box::new(JsonRpcMessage::notification(notification))),
+        Err(error) => {
+            tracing::debug!(%error, "ignoring a notification that does not fit its method");
+            Message::Nothing
+        }
+    }
+}
+
+fn answer(object: Map<String, Value>) -> Message {
+    match serde_json::from_value(Value::Object(object)) {
+        Ok(answer) => Message::Good(Box::new(answer)),
+        Err(error) => {
+            tracing::debug!(%error, "ignoring an answer that is not one of JSON-RPC");
+            Message::Nothing
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::panic, clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    fn read(line: &str) -> Message {
+        match json(line.as_bytes()) {
+            Ok(value) => value.map_or(Message::Nothing, understand),
+            Err(refusal) => Message::Bad(refusal),
+        }
+    }
+
+    /// The line is refused with this code, for this id.
+    fn refused(line: &str, code: i32, id: &Value) {
+        match read(line) {
+            Message::Bad(refusal) => {
+                assert_eq!((refusal.code.0, &refusal.id), (code, id), "{line}: {}", refusal.what);
+            }
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn names_what_is_wrong_with_a_line() {
+        let null = &Value::Null;
+        refused("{", -32700, null);
+        refused("nonsense", -32700, null);
+        refused(r#"{"jsonrpc":"2.0","id":1,"method":"ping"} trailing"#, -32700, null);
+        refused(&"[".repeat(1000), -32700, null);
+        refused(&format!(r#"{{"a":{}{}}}"#, "[".repeat(200), "]".repeat(200)), -32700, null);
+        refused("5", -32600, null);
+        refused("null", -32600, null);
+        refused("{}", -32600, null);
+        refused(r#"{"jsonrpc":"2.0","id":7}"#, -32600, &json!(7));
+        refused(r#"{"jsonrpc":"2.0","id":"seven","params":{}}"#, -32600, &json!("seven"));
+        refused(r#"{"jsonrpc":"2.0","id":7,"method":5}"#, -32600, &json!(7));
+        refused(r#"{"jsonrpc":"1.0","id":7,"method":"ping"}"#, -32600, &json!(7));
+        refused(r#"{"id":7,"method":"ping"}"#, -32600, &json!(7));
+        refused(r#"{"jsonrpc":"2.0","id":7,"method":"ping","result":{}}"#, -32600, &json!(7));
+        refused(r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, -32600, null);
+        refused(r#"{"jsonrpc":"2.0","id":true,"method":"ping"}"#, -32600, null);
+        refused(r#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#, -32600, &json!(1.5));
+        refused(r#"{"jsonrpc":"2.0","id":18446744073709551615,"method":"ping"}"#, -32600, &json!(u64::MAX));
+        refused(&format!(r#"{{"jsonrpc":"2.0","id":"{}","method":"ping"}}"#, "x".repeat(2000)), -32600, null);
+        refused(r#"{"jsonrpc":"2.0","id":7,"method":"tools/explode"}"#, -32601, &json!(7));
+        refused(r#"{"jsonrpc":"2.0","id":7,"method":"tools/call"}"#, -32602, &json!(7));
+        refused(r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":[]}"#, -32602, &json!(7));
+        refused(r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":5}}"#, -32602, &json!(7));
+        refused(
+            r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"x","arguments":"{}"}}"#,
+            -32602,
+            &json!(7),
+        );
+        refused(r#"{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"cursor":5}}"#, -32602, &json!(7));
+        refused(r#"{"jsonrpc":"2.0","id":7,"method":"resources/read","params":{}}"#, -32602, &json!(7));
+    }
+
+    #[test]
+    fn says_which_field_is_wrong() {
+        let line =
+            r#"{"jsonrpc":"2.0","id":7,"method":"initialize","params":{"protocolVersion":"2025-06-18"}}"#;
+        let Message::Bad(refusal) = read(line) else { panic!("taken") };
+        assert_eq!(refusal.what, "the params of `initialize` are wrong: missing field `capabilities`");
+    }
+
+    #[test]
+    fn takes_requests_with_their_meta() {
+        let line = "\u{feff}{\"params\":{\"_meta\":{\"progressToken\":\"t\"},\"name\":\"read\",\
+             \"arguments\":{\"path\":\"x\"}},\"id\":1.0,\"method\":\"tools/call\",\"jsonrpc\":\"2.0\"}\r";
+        let Message::Good(message) = read(line) else { panic!("{:?}", read(line)) };
+        let JsonRpcMessage::Request(message) = *message else { panic!("{message:?}") };
+        assert_eq!(message.id, RequestId::Number(1));
+        let ClientRequest::CallToolRequest(request) = message.request else { panic!("another request") };
+        assert_eq!(request.params.name, "read");
+        assert_eq!(request.params.arguments, json!({"path": "x"}).as_object().cloned());
+        let meta = request.extensions.get::<RequestMetaObject>().unwrap();
+        assert_eq!(meta.get("progressToken"), Some(&json!("t")));
+    }
+
+    #[test]
+    fn every_known_method_is_one_of_rmcp() {
+        for method in METHODS {
+            let object = json!({"method": method, "params": {
+                "name": "x", "uri": "skill://x/SKILL.md", "level": "info", "taskId": "t", "inputResponses": {},
+                "notifications": {}, "ref": {"type": "ref/prompt", "name": "x"},
+                "argument": {"name": "x", "value": "y"}, "protocolVersion": "2025-06-18",
+                "capabilities": {}, "clientInfo": {"name": "x", "version": "1"},
+            }});
+            let request: ClientRequest = serde_json::from_value(object).unwrap();
+            assert!(!matches!(request, ClientRequest::CustomRequest(_)), "{method}");
+            assert_eq!(request.method(), *method);
+        }
+    }
+
+    #[test]
+    fn what_nobody_waits_for_is_never_refused() {
+        assert!(matches!(read(""), Message::Nothing));
+        assert!(matches!(read(" \r"), Message::Nothing));
+        assert!(matches!(
+            read(r#"{"jsonrpc":"2.0","method":"notifications/none","params":5}"#),
+            Message::Nothing
+        ));
+        assert!(matches!(read(r#"{"jsonrpc":"2.0","error":5}"#), Message::Nothing));
+        assert!(matches!(
+            read(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#),
+            Message::Good(_)
+        ));
+        assert!(matches!(read(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#), Message::Good(_)));
+    }
+}

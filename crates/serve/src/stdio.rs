@@ -1,0 +1,350 @@
+//! How do two byte streams become MCP messages, and back?
+//!
+//! A thread reads and understands lines, and refuses what is no message. rmcp gets
+//! the rest, one at a time. Another thread writes. Threads, because standard input
+//! may be a pipe, a socket, a file or a terminal, and only a blocking read works on
+//! all of them without changing a file description that others share.
+
+use std::{
+    fs::File,
+    future::Future,
+    io::{self, ErrorKind, Read, Write},
+    sync::Arc,
+    thread,
+};
+
+use rmcp::{
+    RoleServer,
+    model::{
+        ClientJsonRpcMessage, ClientNotification, ErrorCode, GetExtensions as _, JsonRpcMessage,
+        ProtocolVersion, ServerJsonRpcMessage, ServerResult,
+    },
+    transport::Transport,
+};
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    batch::{self, Batch},
+    flights::Flights,
+    lines::{Line, Lines},
+    message::{self, Message, Refusal, begins, understand},
+};
+
+/// Longer lines than this are refused without being kept.
+const LONGEST_LINE: usize = 64 * 1024 * 1024;
+
+/// How many answers may wait for the writing thread.
+const OUTBOX: usize = 64;
+
+/// How the two streams come to an end.
+pub(crate) struct Ends {
+    /// The input has ended.
+    pub(crate) input: CancellationToken,
+    /// Nobody reads the output any more.
+    pub(crate) broken: CancellationToken,
+    /// Resolves when everything was written, or nothing more can be.
+    pub(crate) output: oneshot::Receiver<()>,
+}
+
+/// The messages of a client, and the way back to it.
+pub(crate) struct Wire {
+    inbox: mpsc::Receiver<ClientJsonRpcMessage>,
+    outbox: Option<mpsc::Sender<Vec<u8>>>,
+    flights: Arc<Flights>,
+    broken: CancellationToken,
+    begun: bool,
+}
+
+/// This process's standard input and output, for nobody else: what is printed goes
+/// to standard error from now on, and who reads standard input finds its end.
+pub(crate) fn private() -> io::Result<(File, File)> {
+    // Not 0, 1 or 2, and closed in every child.
+    let input = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
+    let output = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?;
+    rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
+    rustix::stdio::dup2_stdout(rustix::stdio::stderr())?;
+    Ok((input.into(), output.into()))
+}
+
+/// Starts reading and writing.
+pub(crate) fn open(
+    input: impl Read + Send + 'static,
+    output: impl Write + Send + 'static,
+) -> io::Result<(Wire, Ends)> {
+    // One message at a time: what rmcp has not taken is left in the pipe.
+    let (to_rmcp, inbox) = mpsc::channel(1);
+    let (outbox, to_client) = mpsc::channel(OUTBOX);
+    let (written, output_done) = oneshot::channel();
+    let flights = Arc::new(Flights::default());
+    let ends =
+        Ends { input: CancellationToken::new(), broken: CancellationToken::new(), output: output_done };
+
+    let reader = Reader { flights: Arc::clone(&flights), to_rmcp, outbox: outbox.downgrade() };
+    let input_ended = ends.input.clone().drop_guard();
+    thread::Builder::new().name("mcp-read".to_owned()).spawn(move || {
+        reader.read(input);
+        drop(input_ended);
+    })?;
+    let wire = Wire {
+        inbox,
+        outbox: Some(outbox),
+        flights: Arc::clone(&flights),
+        broken: ends.broken.clone(),
+        begun: false,
+    };
+    let broken = ends.broken.clone();
+    thread::Builder::new().name("mcp-write".to_owned()).spawn(move || {
+        if let Err(error) = write(to_client, output, &flights) {
+            tracing::info!(%error, "the client has stopped reading");
+        }
+        broken.cancel();
+        flights.close();
+        // Nobody waits any more when the server was given up.
+        let _ = written.send(());
+    })?;
+    Ok((wire, ends))
+}
+
+impl Transport<RoleServer> for Wire {
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        message: ServerJsonRpcMessage,
+    ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
+        let line = self.line(&message);
+        let outbox = self.outbox.clone();
+        if let (Some(line), Some(_)) = (&line, &outbox) {
+            self.flights.queued(line.len());
+        }
+        async move {
+            let sent = match (outbox, line) {
+                (Some(outbox), Some(line)) => outbox.send(line).await.is_ok(),
+                (outbox, None) => outbox.is_some(),
+                (None, Some(_)) => false,
+            };
+            if sent { Ok(()) } else { Err(ErrorKind::BrokenPipe.into()) }
+        }
+    }
+
+    async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
+        loop {
+            let message = tokio::select! {
+                biased;
+                () = self.broken.cancelled() => None,
+                message = self.inbox.recv() => message,
+            }?;
+            match &message {
+                JsonRpcMessage::Request(request) => self.begun |= begins(&request.request),
+                _ if !self.begun => {
+                    tracing::debug!("ignoring a message that came before the conversation began");
+                    continue;
+                }
+                JsonRpcMessage::Notification(notification) => self.note(&notification.notification),
+                JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {}
+            }
+            return Some(message);
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), io::Error> {
+        self.outbox = None;
+        self.inbox.close();
+        self.flights.close();
+        Ok(())
+    }
+}
+
+impl Wire {
+    /// What is to be written now: nothing for an answer whose batch has to wait for others.
+    fn line(&self, message: &ServerJsonRpcMessage) -> Option<Vec<u8>> {
+        let batch = match message {
+            JsonRpcMessage::Response(response) => {
+                if let ServerResult::InitializeResult(agreed) = &response.result {
+                    self.flights.allow_batches(agreed.protocol_version == ProtocolVersion::V_2025_03_26);
+                }
+                self.flights.answered(&response.id)
+            }
+            JsonRpcMessage::Error(error) => error.id.as_ref().and_then(|id| self.flights.answered(id)),
+            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
+        };
+        let line = line(message);
+        match batch {
+            Some(batch) => batch.leave(Some(line)),
+            None => Some(line),
+        }
+    }
+
+    fn note(&self, notification: &ClientNotification) {
+        let ClientNotification::CancelledNotification(cancelled) = notification else { return };
+        let batch = cancelled.params.request_id.as_ref().and_then(|id| self.flights.cancelled(id));
+        // It may have been the last that the others of its batch waited for.
+        if let Some(line) = batch.and_then(|batch| batch.leave(None))
+            && let Some(outbox) = self.outbox.clone()
+        {
+            self.flights.queued(line.len());
+            tokio::spawn(async move { outbox.send(line).await });
+        }
+    }
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        self.flights.close();
+    }
+}
+
+/// The thread that reads.
+struct Reader {
+    flights: Arc<Flights>,
+    to_rmcp: mpsc::Sender<ClientJsonRpcMessage>,
+    // Weak, so that the writer ends with the server and not with the input.
+    outbox: mpsc::WeakSender<Vec<u8>>,
+}
+
+/// There is no use in reading on.
+struct Over;
+
+impl Reader {
+    fn read(&self, mut input: impl Read) {
+        let mut lines = Lines::new(LONGEST_LINE);
+        let mut buffer = vec![0; 64 * 1024];
+        let mut outcome = Ok(());
+        while outcome.is_ok() {
+            let bytes = match input.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(count) => buffer.get(..count).unwrap_or_default(),
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => {
+                    tracing::warn!(%error, "the input can't be read any more");
+                    break;
+                }
+            };
+            lines.take(bytes, |line| {
+                if outcome.is_ok() {
+                    outcome = self.line(&line);
+                }
+            });
+        }
+        if outcome.is_ok() {
+            lines.end(|line| drop(self.line(&line)));
+        }
+    }
+
+    fn line(&self, line: &Line<'_>) -> Result<(), Over> {
+        let refusal = match line {
+            Line::TooLong => {
+                let what = format!("the line is longer than {} MiB", LONGEST_LINE >> 20);
+                Refusal::new(Value::Null, ErrorCode::INVALID_REQUEST, what)
+            }
+            Line::Whole(bytes) => match message::json(bytes) {
+                Ok(None) => return Ok(()),
+                Ok(Some(Value::Array(members))) => return self.batch(members),
+                Ok(Some(value)) => return self.message(understand(value), None),
+                Err(refusal) => refusal,
+            },
+        };
+        self.refuse(&refusal, None)
+    }
+
+    fn batch(&self, members: Vec<Value>) -> Result<(), Over> {
+        let what = match members.len() {
+            _ if !self.flights.are_batches_allowed() => {
+                "only revision 2025-03-26 has batches; send one message per line".to_owned()
+            }
+            0 => "the batch is empty".to_owned(),
+            count if count > batch::LONGEST => {
+                format!("the batch has {count} messages; send at most {} at once", batch::LONGEST)
+            }
+            _ => {
+                let batch = Arc::new(Batch::new());
+                for member in members {
+                    self.message(understand(member), Some(&batch))?;
+                }
+                return batch.leave(None).map_or(Ok(()), |line| self.post(line));
+            }
+        };
+        self.refuse(&Refusal::new(Value::Null, ErrorCode::INVALID_REQUEST, what), None)
+    }
+
+    fn message(&self, message: Message, batch: Option<&Arc<Batch>>) -> Result<(), Over> {
+        let mut message = match message {
+            Message::Good(message) => *message,
+            Message::Bad(refusal) => return self.refuse(&refusal, batch),
+            Message::Nothing => return Ok(()),
+        };
+        if let JsonRpcMessage::Request(request) = &mut message {
+            if !self.flights.wait_for_room() {
+                return Err(Over);
+            }
+            let Some(mut ticket) = self.flights.admit(&request.id, batch) else {
+                let id = request.id.clone().into_json_value();
+                let what = format!("a request with the id {id} is under way");
+                return self.refuse(&Refusal::new(id, ErrorCode::INVALID_REQUEST, what), batch);
+            };
+            if let Some(batch) = batch {
+                batch.join();
+            }
+            if request.request.method() == "tools/call" {
+                ticket = ticket.in_order();
+            }
+            request.request.extensions_mut().insert(Arc::new(ticket));
+        }
+        self.to_rmcp.blocking_send(message).map_err(|_| Over)
+    }
+
+    fn refuse(&self, refusal: &Refusal, batch: Option<&Arc<Batch>>) -> Result<(), Over> {
+        let mut line = refusal.to_json().to_string().into_bytes();
+        line.push(b'\n');
+        match batch {
+            Some(batch) => {
+                batch.join();
+                // The reader itself is in the batch still, so this is never the last.
+                batch.leave(Some(line));
+                Ok(())
+            }
+            None => self.post(line),
+        }
+    }
+
+    fn post(&self, line: Vec<u8>) -> Result<(), Over> {
+        // These wait for room as well: they too are answers that nobody may be reading.
+        if !self.flights.wait_for_room() {
+            return Err(Over);
+        }
+        let Some(outbox) = self.outbox.upgrade() else { return Err(Over) };
+        self.flights.queued(line.len());
+        outbox.blocking_send(line).map_err(|_| Over)
+    }
+}
+
+/// The thread that writes: everything that waits in as few writes as it takes.
+fn write(mut lines: mpsc::Receiver<Vec<u8>>, mut output: impl Write, flights: &Flights) -> io::Result<()> {
+    const TOGETHER: usize = 64 * 1024;
+    while let Some(mut bytes) = lines.blocking_recv() {
+        while bytes.len() < TOGETHER
+            && let Ok(more) = lines.try_recv()
+        {
+            bytes.extend_from_slice(&more);
+        }
+        output.write_all(&bytes)?;
+        output.flush()?;
+        flights.sent(bytes.len());
+    }
+    Ok(())
+}
+
+fn line(message: &ServerJsonRpcMessage) -> Vec<u8> {
+    let mut line = serde_json::to_vec(message).unwrap_or_else(|error| {
+        let id = match message {
+            JsonRpcMessage::Response(response) => response.id.clone().into_json_value(),
+            _ => Value::Null,
+        };
+        let what = format!("the answer can't be written as JSON: {error}");
+        Refusal::new(id, ErrorCode::INTERNAL_ERROR, what).to_json().to_string().into_bytes()
+    });
+    line.push(b'\n');
+    line
+}

@@ -1,0 +1,149 @@
+//! Which tools does a server have that is only there to be tested?
+#![expect(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "tests")]
+
+use std::{
+    fs,
+    io::Read as _,
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use kit::{Fault, Kind, Kinds, Mode, Output, Part, Spec};
+use runtime::{Answer, Arguments, Call};
+use serde_json::{Map, Value, json};
+use serve::Hands;
+
+/// Tools that do what their names say.
+#[derive(Default)]
+pub(crate) struct FakeHands {
+    calls: AtomicUsize,
+    order: Mutex<Vec<u64>>,
+}
+
+const TOOLS: &[(&str, &[&str], Kinds)] = &[
+    ("echo", &["text"], Kinds::READ),
+    ("fault", &[], Kinds::READ),
+    ("glob", &["pattern"], Kinds::READ),
+    ("grep", &["pattern"], Kinds::READ),
+    ("huge", &["bytes"], Kinds::READ),
+    ("image", &[], Kinds::READ),
+    ("notes", &[], Kinds::WRITE),
+    ("order", &["number"], Kinds::WRITE),
+    ("panic", &[], Kinds::NET),
+    ("print", &["text"], Kinds::ALL),
+    ("read", &["path"], Kinds::READ),
+    ("stdin", &[], Kinds::READ),
+    ("steps", &["count", "total"], Kinds::READ),
+    ("stubborn", &[], Kinds::READ),
+    ("wait", &[], Kinds::READ),
+];
+
+impl Hands for FakeHands {
+    fn specs(&self) -> Vec<Spec> {
+        TOOLS.iter().map(|&(name, arguments, at_most)| spec(name, arguments, at_most)).collect()
+    }
+
+    fn has(&self, name: &str) -> bool {
+        TOOLS.iter().any(|tool| tool.0 == name)
+    }
+
+    async fn call(&self, call: Call) -> Answer {
+        let number = self.calls.fetch_add(1, Ordering::Relaxed);
+        let notes = if call.tool == "notes" { vec!["repaired".to_owned()] } else { Vec::new() };
+        Answer { id: format!("call_{number}"), result: self.run(&call).await, notes, took: Duration::ZERO }
+    }
+}
+
+impl FakeHands {
+    async fn run(&self, call: &Call) -> Result<Output, Fault> {
+        let Arguments::Json(arguments) = &call.arguments else { return Err(Fault::bug("not JSON")) };
+        let text = |name: &str| arguments.get(name).and_then(Value::as_str).unwrap_or_default();
+        let number = |name: &str| arguments.get(name).and_then(Value::as_u64).unwrap_or_default();
+        match call.tool.as_str() {
+            "echo" => Ok(Output::text(text("text"))),
+            "fault" => Err(Fault::new(Kind::Stale, "it changed").next("read it again")),
+            "glob" => Ok(Output::text(names().join("\n"))),
+            "grep" => Ok(Output::text(found(text("pattern")).join("\n"))),
+            "huge" => Ok(Output::text("x".repeat(usize::try_from(number("bytes")).unwrap_or(0)))),
+            "image" => {
+                let data = vec![0x89, b'P', b'N', b'G'];
+                Ok(Output {
+                    parts: vec![Part::Image { mime: "image/png".to_owned(), data }],
+                    ..Output::default()
+                })
+            }
+            "notes" => Ok(Output::text("done")),
+            "order" => {
+                self.order.lock().expect("not poisoned").push(number("number"));
+                // Other calls get a chance to overtake.
+                tokio::task::yield_now().await;
+                let order = self.order.lock().expect("not poisoned");
+                Ok(Output::text(serde_json::to_string(&*order).unwrap_or_default()))
+            }
+            "panic" => panic!("as asked"),
+            "print" => {
+                println!("{}", text("text"));
+                Ok(Output::text("printed"))
+            }
+            "read" => match fs::read_to_string(text("path")) {
+                Ok(content) => Ok(Output::text(content)),
+                Err(error) => Err(Fault::not_found(format!("`{}` can't be read: {error}", text("path")))),
+            },
+            "stdin" => {
+                let mut found = Vec::new();
+                let count = std::io::stdin().read_to_end(&mut found).unwrap_or(usize::MAX);
+                Ok(Output::text(format!("{count} bytes")))
+            }
+            "steps" => {
+                for step in 1..=number("count") {
+                    if let Some(progress) = &call.progress {
+                        #[expect(clippy::cast_precision_loss, reason = "small numbers")]
+                        progress.report(
+                            step as f64,
+                            arguments.get("total").and_then(Value::as_f64),
+                            "a step",
+                        );
+                    }
+                    tokio::task::yield_now().await;
+                }
+                Ok(Output::text("stepped"))
+            }
+            "stubborn" => std::future::pending().await,
+            "wait" => {
+                if let Some(progress) = &call.progress {
+                    progress.report(1.0, None, "waiting");
+                }
+                call.cancel.cancelled().await;
+                Err(Fault::new(Kind::Cancelled, "stopped"))
+            }
+            other => Err(Fault::bug(format!("no tool `{other}`"))),
+        }
+    }
+}
+
+fn spec(name: &str, arguments: &[&str], at_most: Kinds) -> Spec {
+    let properties: Map<String, Value> = arguments.iter().map(|&name| (name.to_owned(), json!({}))).collect();
+    Spec {
+        name: name.to_owned(),
+        description: format!("Does what `{name}` says."),
+        schema: json!({"type": "object", "properties": properties}),
+        mode: Mode::Direct,
+        at_most,
+    }
+}
+
+fn names() -> Vec<String> {
+    let entries = fs::read_dir(".").into_iter().flatten().flatten();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+fn found(pattern: &str) -> Vec<String> {
+    let matches = |name: &String| fs::read_to_string(name).is_ok_and(|text| text.contains(pattern));
+    names().into_iter().filter(matches).collect()
+}
