@@ -35,7 +35,13 @@ impl Cx {
             if let Some(line) = line
                 && self.services().mask.find(line).is_empty()
             {
-                self.views().showed_window(&file, &identity, total, first + index, std::slice::from_ref(line));
+                self.views().showed_window(
+                    &file,
+                    &identity,
+                    total,
+                    first + index,
+                    std::slice::from_ref(line),
+                );
             }
         }
     }

@@ -37,9 +37,12 @@ pub(crate) async fn lock(folder: &Path, paths: &[PathBuf]) -> Result<Beside, Fau
     let mut files = Vec::with_capacity(stripes.len());
     for stripe in stripes {
         let file = open(folder, stripe).map_err(|error| {
-            Fault::new(Kind::Unavailable, format!("can't make a lock file in `{}`: {error}", folder.display()))
-                .next("Check that the folder is writable, or choose another with HAFT_STATE_DIR.".to_owned())
-                .caused_by(error)
+            Fault::new(
+                Kind::Unavailable,
+                format!("can't make a lock file in `{}`: {error}", folder.display()),
+            )
+            .next("Check that the folder is writable, or choose another with HAFT_STATE_DIR.".to_owned())
+            .caused_by(error)
         })?;
         let mut pause = SOON;
         loop {

@@ -133,7 +133,9 @@ pub(crate) async fn run(session: &Session, call: Call) -> Answer {
             drop(plan);
             Err(denied(&rule, "it was not done"))
         }
-        Ok((plan, Decision::Ask(rule))) => ask(session, &tool, &rule, &mut told, &cancel).await.map(|()| plan),
+        Ok((plan, Decision::Ask(rule))) => {
+            ask(session, &tool, &rule, &mut told, &cancel).await.map(|()| plan)
+        }
         Err(fault) => Err(fault),
     };
     let work = Work { session: session.clone(), id: id.clone(), tool, began, told, cancel, progress };
@@ -167,10 +169,14 @@ fn plan(session: &Session, call: Call, told: &mut Told) -> Result<(Plan, Decisio
         told.notes = notes;
         tool.prepare(arguments)
     });
-    let prepared = prepared.map_err(|fault| session.with_schema_at_second_time(fault, spec, &told.arguments))?;
+    let prepared =
+        prepared.map_err(|fault| session.with_schema_at_second_time(fault, spec, &told.arguments))?;
     let touches = prepared.touches();
     if !spec.at_most.covers(touches.kinds()) {
-        return Err(Fault::bug(format!("`{}` wants to touch more than it declared it ever would", spec.name)));
+        return Err(Fault::bug(format!(
+            "`{}` wants to touch more than it declared it ever would",
+            spec.name
+        )));
     }
     let read_only = touches.kinds().is_read_only();
     if !read_only && let Some(placeholder) = session.secrets().placeholder(&told.arguments) {
@@ -333,11 +339,7 @@ impl Work {
     }
 
     /// Runs the tool once it has its locks; they are given back when this is over.
-    async fn run_locked(
-        &mut self,
-        plan: Plan,
-        locks: impl Future<Output = Locks>,
-    ) -> Result<Output, Fault> {
+    async fn run_locked(&mut self, plan: Plan, locks: impl Future<Output = Locks>) -> Result<Output, Fault> {
         let deadline = Clock::from_std(self.began) + self.session.deadline();
         let waiting = async {
             let locks = locks.await;
@@ -356,12 +358,18 @@ impl Work {
             let _ = self.begin(Durability::Later).await;
             return Err(Fault::new(
                 Kind::Timeout,
-                format!("the call waited {} s for others on the same files; it did nothing", self.session.deadline().as_secs()),
+                format!(
+                    "the call waited {} s for others on the same files; it did nothing",
+                    self.session.deadline().as_secs()
+                ),
             )
             .next("Try again.".to_owned()));
         };
         if locks.waited > Duration::from_secs(1) {
-            self.told.notes.push(format!("waited {:.1} s for other calls on the same files", locks.waited.as_secs_f32()));
+            self.told.notes.push(format!(
+                "waited {:.1} s for other calls on the same files",
+                locks.waited.as_secs_f32()
+            ));
         }
         let begun = self.begin(if plan.read_only { Durability::Later } else { Durability::Wait }).await;
         let _beside = match (plan.read_only, begun, beside) {

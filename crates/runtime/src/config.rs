@@ -67,7 +67,10 @@ impl Config {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
             Err(error) => {
-                return Err(Fault::new(Kind::Unavailable, format!("can't read `{}`: {error}", path.display())));
+                return Err(Fault::new(
+                    Kind::Unavailable,
+                    format!("can't read `{}`: {error}", path.display()),
+                ));
             }
         };
         toml::from_str(&text).map_err(|error| {
@@ -83,7 +86,9 @@ impl Config {
         let mut aside = Vec::new();
         let mut widens = |what: &str| {
             if !trusted {
-                aside.push(format!("{what} in the workspace's haft.toml is left aside until you run `haft trust`"));
+                aside.push(format!(
+                    "{what} in the workspace's haft.toml is left aside until you run `haft trust`"
+                ));
             }
             trusted
         };
@@ -105,7 +110,9 @@ impl Config {
             }
         }
         if let Some(approve) = workspace.approve
-            && (approve != Approve::Auto || self.approve == Some(Approve::Auto) || widens("`approve = \"auto\"`"))
+            && (approve != Approve::Auto
+                || self.approve == Some(Approve::Auto)
+                || widens("`approve = \"auto\"`"))
         {
             // Never asking is narrower than asking.
             let narrows = self.approve != Some(Approve::Never) || trusted;
@@ -174,7 +181,8 @@ impl Trust {
             file.sync_all()
         };
         write().map_err(|error: io::Error| {
-            Fault::new(Kind::Unavailable, format!("can't write `{}`: {error}", self.file.display())).caused_by(error)
+            Fault::new(Kind::Unavailable, format!("can't write `{}`: {error}", self.file.display()))
+                .caused_by(error)
         })
     }
 }
@@ -198,7 +206,8 @@ mod tests {
 
     #[test]
     fn a_workspace_narrows_at_once_and_widens_only_when_trusted() {
-        let widening = parse("roots = [\"/\"]\nsandbox = \"full\"\napprove = \"auto\"\nhard_links = \"allow\"");
+        let widening =
+            parse("roots = [\"/\"]\nsandbox = \"full\"\napprove = \"auto\"\nhard_links = \"allow\"");
         let (config, aside) = Config::default().with_workspace(widening.clone(), false);
         assert_eq!(config, Config::default());
         assert_eq!(aside.len(), 4, "{aside:?}");
@@ -213,7 +222,8 @@ mod tests {
     #[test]
     fn a_workspace_cannot_bring_back_a_tool_that_the_user_left_out() {
         let mine = parse("tools = [\"read\", \"grep\"]\napprove = \"never\"");
-        let (config, _) = mine.with_workspace(parse("tools = [\"read\", \"edit\"]\napprove = \"ask\""), false);
+        let (config, _) =
+            mine.with_workspace(parse("tools = [\"read\", \"edit\"]\napprove = \"ask\""), false);
         assert_eq!(config.tools.unwrap(), ["read"]);
         assert_eq!(config.approve, Some(Approve::Never));
     }

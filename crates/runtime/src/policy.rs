@@ -227,7 +227,10 @@ mod tests {
         let room = Room::empty();
         let with = |sandbox, approve| Policy { sandbox, approve };
         assert_eq!(decide(with(Sandbox::ReadOnly, Approve::Auto), &room, "a"), "deny sandbox");
-        assert_eq!(decide(with(Sandbox::Workspace, Approve::Never), &room, ".mcp.json"), "deny control_files");
+        assert_eq!(
+            decide(with(Sandbox::Workspace, Approve::Never), &room, ".mcp.json"),
+            "deny control_files"
+        );
         assert_eq!(decide(with(Sandbox::Workspace, Approve::Auto), &room, ".mcp.json"), "allow");
     }
 }

@@ -36,10 +36,16 @@ impl Hands {
         match self.runtime.policy().decide(&[Want::Place(location.clone(), access)]) {
             Decision::Allow => {}
             Decision::Ask(rule) | Decision::Deny(rule) => {
-                return Err(Fault::denied(format!("{rule}; a person can put it back with `haft undo --approve auto`")));
+                return Err(Fault::denied(format!(
+                    "{rule}; a person can put it back with `haft undo --approve auto`"
+                )));
             }
         }
-        Ok(Files::new(self.runtime.roots().clone(), vec![Grant { location, access }], Arc::new(RecordedAlready)))
+        Ok(Files::new(
+            self.runtime.roots().clone(),
+            vec![Grant { location, access }],
+            Arc::new(RecordedAlready),
+        ))
     }
 }
 
@@ -54,7 +60,10 @@ impl Restore for Hands {
         let files = self.files(&path, Access::Write)?;
         let now = load(&files, &path)?;
         if now.as_ref().map(|loaded| loaded.bytes.as_slice()) != expect {
-            return Err(Fault::new(Kind::Stale, format!("`{path}` was changed just now; it is left as it is")));
+            return Err(Fault::new(
+                Kind::Stale,
+                format!("`{path}` was changed just now; it is left as it is"),
+            ));
         }
         match (bytes, &now) {
             (Some(bytes), Some(now)) => files.save(&path, Before::Was(now), bytes).map(drop),

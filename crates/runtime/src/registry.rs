@@ -86,5 +86,6 @@ impl Snapshot {
 
 /// What every model provider accepts as a name.
 fn is_name(name: &str) -> bool {
-    (1..=64).contains(&name.len()) && name.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'_' || it == b'-')
+    (1..=64).contains(&name.len())
+        && name.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'_' || it == b'-')
 }

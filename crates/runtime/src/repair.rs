@@ -66,9 +66,12 @@ pub(crate) fn repair(spec: &Spec, arguments: Arguments) -> Result<Repaired, Faul
 
 fn parse(spec: &Spec, text: &str) -> Result<Value, Fault> {
     serde_json::from_str(text).map_err(|error| {
-        Fault::bad_args(format!("the arguments of `{}` are not valid JSON: {error}; the call was not run", spec.name))
-            .next(format!("For example {}.", example(spec)))
-            .caused_by(error)
+        Fault::bad_args(format!(
+            "the arguments of `{}` are not valid JSON: {error}; the call was not run",
+            spec.name
+        ))
+        .next(format!("For example {}.", example(spec)))
+        .caused_by(error)
     })
 }
 
@@ -77,7 +80,8 @@ fn example(spec: &Spec) -> Value {
     let properties = spec.schema.get("properties").and_then(Value::as_object);
     let required = spec.schema.get("required").and_then(Value::as_array);
     let fields = required.into_iter().flatten().filter_map(Value::as_str).map(|field| {
-        let of = properties.and_then(|it| it.get(field)).and_then(|it| it.get("type")).and_then(Value::as_str);
+        let of =
+            properties.and_then(|it| it.get(field)).and_then(|it| it.get("type")).and_then(Value::as_str);
         let value = match of {
             Some("integer" | "number") => Value::from(1),
             Some("boolean") => Value::from(true),
@@ -116,13 +120,16 @@ fn rename_synonyms(
     at: &str,
     notes: &mut Vec<String>,
 ) {
-    let unknown: Vec<String> = object.keys().filter(|name| !properties.contains_key(*name)).cloned().collect();
+    let unknown: Vec<String> =
+        object.keys().filter(|name| !properties.contains_key(*name)).cloned().collect();
     for name in unknown {
         let plain = snake(&name);
         let means = |field: &&String| {
             !object.contains_key(*field)
                 && (snake(field) == plain
-                    || SYNONYMS.iter().any(|(it, others)| *it == field.as_str() && others.contains(&plain.as_str())))
+                    || SYNONYMS
+                        .iter()
+                        .any(|(it, others)| *it == field.as_str() && others.contains(&plain.as_str())))
         };
         let mut meant = properties.keys().filter(means);
         let (Some(field), None) = (meant.next().cloned(), meant.next()) else { continue };
@@ -166,7 +173,8 @@ fn mend(value: &mut Value, schema: &Value, at: &str, notes: &mut Vec<String>) {
     if let Value::Number(number) = value
         && takes(schema, "integer")
         && !takes(schema, "number")
-        && let Some(whole) = number.as_f64().filter(|it| number.is_f64() && it.fract() == 0.0 && it.abs() < 9e15)
+        && let Some(whole) =
+            number.as_f64().filter(|it| number.is_f64() && it.fract() == 0.0 && it.abs() < 9e15)
     {
         #[expect(clippy::cast_possible_truncation, reason = "checked to be whole and small")]
         let whole = whole as i64;
@@ -174,7 +182,8 @@ fn mend(value: &mut Value, schema: &Value, at: &str, notes: &mut Vec<String>) {
     }
     if takes(schema, "array") && !takes(schema, "string") && (value.is_object() || value.is_string()) {
         let items = schema.get("items");
-        let fits = items.is_none_or(|items| takes(items, if value.is_object() { "object" } else { "string" }));
+        let fits =
+            items.is_none_or(|items| takes(items, if value.is_object() { "object" } else { "string" }));
         if fits {
             notes.push(format!("`{at}` is a list and was given one item without the list"));
             *value = Value::Array(vec![value.take()]);

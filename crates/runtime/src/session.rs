@@ -11,8 +11,8 @@ use kit::{Fault, Spec, files::Roots, seen::Views, services::Undo};
 use parking_lot::Mutex;
 
 use crate::{
-    Answer, Call, Catalog, Runtime, approve::Approver, call, mask::Secrets, policy::Policy, schedule::Schedule,
-    store::Store, undo::Scope,
+    Answer, Call, Catalog, Runtime, approve::Approver, call, mask::Secrets, policy::Policy,
+    schedule::Schedule, store::Store, undo::Scope,
 };
 
 /// Under this key a named session's views lie in the store.
@@ -39,7 +39,12 @@ struct Inner {
 }
 
 impl Session {
-    pub(crate) fn open(runtime: Runtime, name: Option<&str>, door: &str, approver: Arc<dyn Approver>) -> Self {
+    pub(crate) fn open(
+        runtime: Runtime,
+        name: Option<&str>,
+        door: &str,
+        approver: Arc<dyn Approver>,
+    ) -> Self {
         let named = name.is_some();
         let name = name.map_or_else(|| runtime.store().call_id().replacen("c_", "s_", 1), str::to_owned);
         let sessions = runtime.store().sessions();
@@ -147,7 +152,10 @@ impl Session {
             return fault;
         }
         let next = fault.next.as_deref().map(|next| format!("{next}\n")).unwrap_or_default();
-        let schema = format!("{next}The same arguments were refused before. The schema of `{}`: {}", spec.name, spec.schema);
+        let schema = format!(
+            "{next}The same arguments were refused before. The schema of `{}`: {}",
+            spec.name, spec.schema
+        );
         fault.next(schema)
     }
 

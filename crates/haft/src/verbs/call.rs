@@ -10,7 +10,7 @@ use clap::Args;
 use kit::{Fault, Kind};
 use runtime::{Answer, Approver, Arguments, Session, Unattended};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{FAULT, SHELL_SESSION, finish};
 use crate::{Options, Place, print};
@@ -111,35 +111,36 @@ fn misread(number: usize, error: &serde_json::Error) -> Answer {
 
 /// Everything that came of a call.
 fn whole(tool: &str, answer: &Answer) -> Value {
-    let mut whole = json!({
-        "id": answer.id,
-        "tool": tool,
-        "ok": answer.result.is_ok(),
-        "ms": answer.took.as_secs_f64() * 1000.0,
-    });
+    let mut whole = Map::new();
+    let mut put = |name: &str, value: Value| drop(whole.insert(name.to_owned(), value));
+    put("id", json!(answer.id));
+    put("tool", json!(tool));
+    put("ok", json!(answer.result.is_ok()));
+    put("ms", json!(answer.took.as_secs_f64() * 1000.0));
     match &answer.result {
         Ok(output) => {
-            whole["content"] = json!(output.parts);
+            put("content", json!(output.parts));
             if let Some(structured) = &output.structured {
-                whole["structured"] = structured.clone();
+                put("structured", structured.clone());
             }
             if let Some(exit) = output.exit {
-                whole["exit"] = json!(exit);
+                put("exit", json!(exit));
             }
         }
-        Err(fault) => {
-            whole["fault"] = json!({
+        Err(fault) => put(
+            "fault",
+            json!({
                 "kind": fault.kind,
                 "what": fault.what,
                 "next": fault.next,
                 "seen": fault.seen.as_ref().map(|seen| &seen.parts),
-            });
-        }
+            }),
+        ),
     }
     if !answer.notes.is_empty() {
-        whole["notes"] = json!(answer.notes);
+        put("notes", json!(answer.notes));
     }
-    whole
+    Value::Object(whole)
 }
 
 fn read_all() -> Result<String, Fault> {

@@ -10,7 +10,8 @@ use std::{
 use clap::Args;
 use kit::{Fault, Kind};
 use runtime::{
-    Answer, Call, DEADLINE, Runtime, Session, Settings, Unattended, journal::Filter, mask::Secrets, policy::Policy,
+    Answer, Call, DEADLINE, Runtime, Session, Settings, Unattended, journal::Filter, mask::Secrets,
+    policy::Policy,
 };
 use serde_json::{Value, json};
 
@@ -113,8 +114,11 @@ impl Room {
             fs::hard_link(folder.join("outside"), ws.join("hard"))
         };
         make().map_err(|error| {
-            Fault::new(Kind::Unavailable, format!("the self-test needs room in `{}`: {error}", state.display()))
-                .next("Choose another folder with HAFT_STATE_DIR.".to_owned())
+            Fault::new(
+                Kind::Unavailable,
+                format!("the self-test needs room in `{}`: {error}", state.display()),
+            )
+            .next("Choose another folder with HAFT_STATE_DIR.".to_owned())
         })?;
         let settings = Settings {
             workspace: folder.join("ws"),
@@ -148,7 +152,11 @@ impl Room {
             tried("G7", "every call ends, with a bounded answer", self.is_bounded().await),
             tried("G8", "no input crashes it, and faults say what to do", self.survives_bad_input().await),
             later("G9", "outgoing requests are guarded", "no tool of this version makes one"),
-            later("G10", "tool descriptions from outside are pinned", "no tool of this version comes from outside"),
+            later(
+                "G10",
+                "tool descriptions from outside are pinned",
+                "no tool of this version comes from outside",
+            ),
             later("G11", "a user's tools run apart", "this version has only its own tools"),
             later("G12", "the HTTP door is guarded", "this version has no HTTP door"),
             tried("G13", "every call is in the journal", self.is_journaled()),

@@ -88,7 +88,8 @@ fn line(record: &CallRecord, workspace: &std::path::Path) -> String {
             }
         })
         .collect();
-    let mut line = format!("{began}  {}  {}  {outcome}{took}  {}", record.call, record.tool, touched.join(", "));
+    let mut line =
+        format!("{began}  {}  {}  {outcome}{took}  {}", record.call, record.tool, touched.join(", "));
     if record.decision != "allowed" {
         line.push_str(&format!("  ({})", record.decision));
     }

@@ -42,8 +42,14 @@ impl Manual {
 /// What the schema says, as a person reads it.
 fn from_schema(spec: &Spec) -> String {
     let mut text = format!("# {}\n\n{}\n\n## Arguments\n\n", spec.name, spec.description);
-    let required: Vec<&str> =
-        spec.schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
+    let required: Vec<&str> = spec
+        .schema
+        .get("required")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
     let properties = spec.schema.get("properties").and_then(Value::as_object);
     for (name, schema) in properties.into_iter().flatten() {
         let kind = schema.get("type").and_then(Value::as_str).unwrap_or("value");

@@ -7,7 +7,7 @@ use kit::{Fault, Kind};
 use runtime::Unattended;
 
 use super::finish;
-use crate::{Options, Place};
+use crate::{Options, Place, print};
 
 #[derive(Args)]
 pub struct Mcp {}
@@ -18,10 +18,10 @@ impl Mcp {
     pub async fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         let opened = options.open(place)?;
         for line in &opened.aside {
-            tracing::warn!("{line}");
+            print::err(&format!("haft: {line}"));
         }
         let session = opened.runtime.session(options.session.as_deref(), "mcp", Arc::new(Unattended));
-        let served = serve::mcp_stdio(session.clone(), tools::INSTRUCTIONS).await;
+        let served = serve::mcp_stdio(session.clone(), serve::About::new(tools::INSTRUCTIONS)).await;
         finish(&session);
         served.map(|()| ExitCode::SUCCESS).map_err(|error| {
             Fault::new(Kind::Unavailable, format!("the connection to the MCP client broke: {error}"))

@@ -38,6 +38,8 @@ fn finish(session: &Session) {
 
 fn close(runtime: &Runtime) {
     if !runtime.store().close(LAST_WRITE) {
-        print::err("haft: the store did not finish writing in time; the last calls may be missing from the log");
+        print::err(
+            "haft: the store did not finish writing in time; the last calls may be missing from the log",
+        );
     }
 }

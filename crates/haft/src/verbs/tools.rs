@@ -38,7 +38,10 @@ impl Tools {
             let count = missing.len();
             return Err(Fault::new(
                 Kind::Unavailable,
-                format!("{count} of the tools can't be had, and `--strict` wants all:\n{}", missing.join("\n")),
+                format!(
+                    "{count} of the tools can't be had, and `--strict` wants all:\n{}",
+                    missing.join("\n")
+                ),
             ));
         }
         print::out(&shown);

@@ -20,7 +20,10 @@ impl Trust {
         let file = workspace.join(FILE);
         print::out(&match std::fs::read_to_string(&file) {
             Ok(text) => format!("trusted, until it changes: {}\n{text}", file.display()),
-            Err(_) => format!("trusted: {} (it has no {FILE}; the trust ends when it gets one)", workspace.display()),
+            Err(_) => format!(
+                "trusted: {} (it has no {FILE}; the trust ends when it gets one)",
+                workspace.display()
+            ),
         });
         Ok(ExitCode::SUCCESS)
     }

@@ -102,10 +102,15 @@ impl Tool for Edit {
 impl Edit {
     fn changes(self) -> Result<Vec<Change>, Fault> {
         let Self { mut edits, diff, anchor, end_anchor, insert, old, new, all, .. } = self;
-        let single = anchor.is_some() || end_anchor.is_some() || insert.is_some() || old.is_some() || new.is_some();
+        let single =
+            anchor.is_some() || end_anchor.is_some() || insert.is_some() || old.is_some() || new.is_some();
         let forms = usize::from(!edits.is_empty()) + usize::from(diff.is_some()) + usize::from(single);
         if forms != 1 {
-            let what = if forms == 0 { "there is nothing to do" } else { "`edits`, `diff` and a single edit can't be mixed" };
+            let what = if forms == 0 {
+                "there is nothing to do"
+            } else {
+                "`edits`, `diff` and a single edit can't be mixed"
+            };
             return Err(Fault::bad_args(what.to_owned())
                 .next("Give `edits`: [{\"anchor\": \"12:a3\", \"new\": \"…\"}] or [{\"old\": \"…\", \"new\": \"…\"}], or `diff`.".to_owned()));
         }
@@ -114,8 +119,7 @@ impl Edit {
         }
         if single {
             let Some(new) = new else {
-                return Err(Fault::bad_args("missing field `new`")
-                    .next("An empty `new` deletes.".to_owned()));
+                return Err(Fault::bad_args("missing field `new`").next("An empty `new` deletes.".to_owned()));
             };
             edits.push(One { anchor, end_anchor, insert, old, new, all });
         }

@@ -63,7 +63,9 @@ impl Tool for Editor {
     fn touches(&self) -> Touches {
         match self.command {
             Command::View => Touches::read(&self.path),
-            Command::Create | Command::StrReplace | Command::Insert | Command::UndoEdit => Touches::write(&self.path),
+            Command::Create | Command::StrReplace | Command::Insert | Command::UndoEdit => {
+                Touches::write(&self.path)
+            }
         }
     }
 
@@ -76,7 +78,9 @@ impl Tool for Editor {
             Command::UndoEdit => {
                 let file = cx.files().locate(&self.path)?.absolute();
                 cx.undo().undo(Which::File(file)).map_err(|fault| match fault.kind {
-                    Kind::NotFound => Fault { what: format!("No edit history found for {}.", self.path), ..fault },
+                    Kind::NotFound => {
+                        Fault { what: format!("No edit history found for {}.", self.path), ..fault }
+                    }
                     _ => fault,
                 })
             }
@@ -90,7 +94,9 @@ impl Editor {
         let path = &self.path;
         if let Ok(entries) = cx.files().list(path) {
             if self.view_range.is_some() {
-                return Err(Fault::bad_args("The `view_range` parameter is not allowed when `path` points to a directory."));
+                return Err(Fault::bad_args(
+                    "The `view_range` parameter is not allowed when `path` points to a directory.",
+                ));
             }
             drop(entries);
             return self.view_folder(cx);
@@ -106,18 +112,26 @@ impl Editor {
     fn range(&self, total: usize) -> Result<(usize, usize), Fault> {
         let Some(range) = &self.view_range else { return Ok((0, total)) };
         let invalid = |why: String| Err(Fault::bad_args(format!("Invalid `view_range`: {range:?}. {why}")));
-        let [first, last] = range.as_slice() else { return invalid("It should be a list of two integers.".to_owned()) };
+        let [first, last] = range.as_slice() else {
+            return invalid("It should be a list of two integers.".to_owned());
+        };
         let Some(from) = usize::try_from(*first).ok().filter(|from| (1..=total.max(1)).contains(from)) else {
-            return invalid(format!("Its first element `{first}` should be within the range of lines of the file: [1, {total}]."));
+            return invalid(format!(
+                "Its first element `{first}` should be within the range of lines of the file: [1, {total}]."
+            ));
         };
         if *last == -1 {
             return Ok((from - 1, total));
         }
         let Some(to) = usize::try_from(*last).ok().filter(|to| *to >= from) else {
-            return invalid(format!("Its second element `{last}` should be larger or equal than its first `{first}`, or -1."));
+            return invalid(format!(
+                "Its second element `{last}` should be larger or equal than its first `{first}`, or -1."
+            ));
         };
         if to > total {
-            return invalid(format!("Its second element `{last}` should be smaller than the number of lines in the file: `{total}`."));
+            return invalid(format!(
+                "Its second element `{last}` should be smaller than the number of lines in the file: `{total}`."
+            ));
         }
         Ok((from - 1, to))
     }
@@ -178,13 +192,23 @@ impl Editor {
         let change = Change::Text { old: old.clone(), new, which: Places::Only };
         let (plan, _) = land(cx, &self.path, &[change]).map_err(|fault| match fault.kind {
             Kind::NotFound if fault.seen.is_some() || fault.what.contains("old") => Fault {
-                what: format!("No replacement was performed, old_str `{old}` did not appear verbatim in {}. {}", self.path, fault.what),
+                what: format!(
+                    "No replacement was performed, old_str `{old}` did not appear verbatim in {}. {}",
+                    self.path, fault.what
+                ),
                 ..fault
             },
-            Kind::Ambiguous => Fault { what: format!("No replacement was performed. {}", fault.what), ..fault },
+            Kind::Ambiguous => {
+                Fault { what: format!("No replacement was performed. {}", fault.what), ..fault }
+            }
             _ => fault,
         })?;
-        Ok(self.edited(cx, &plan, "a snippet of", "Review the changes and make sure they are as expected. Edit the file again if necessary."))
+        Ok(self.edited(
+            cx,
+            &plan,
+            "a snippet of",
+            "Review the changes and make sure they are as expected. Edit the file again if necessary.",
+        ))
     }
 
     fn insert(&self, cx: &Cx) -> Result<Output, Fault> {
@@ -215,9 +239,10 @@ impl Editor {
             rows.add(line - 1..line);
             cx.show(opened.location(), &opened.text, &rows);
         }
-        cx.views().anchor(&file, line).or_else(|| Anchor::of(&opened.text, line - 1)).ok_or_else(|| {
-            Fault::bug(format!("line {line} was counted and is not there"))
-        })
+        cx.views()
+            .anchor(&file, line)
+            .or_else(|| Anchor::of(&opened.text, line - 1))
+            .ok_or_else(|| Fault::bug(format!("line {line} was counted and is not there")))
     }
 
     fn edited(&self, cx: &Cx, plan: &kit::edit::Plan, title: &str, review: &str) -> Output {

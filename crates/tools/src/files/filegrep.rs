@@ -78,7 +78,10 @@ impl Filegrep {
         }
         if rows.is_empty() {
             let count = matched.len();
-            return Err(Fault::bad_args(format!("`offset` is {}, and there are {count} matches", self.offset)));
+            return Err(Fault::bad_args(format!(
+                "`offset` is {}, and there are {count} matches",
+                self.offset
+            )));
         }
         let shown = cx.show(opened.location(), &opened.text, &rows).text;
         let left = matched.len().saturating_sub(self.offset + limit);
@@ -125,15 +128,16 @@ mod tests {
             ...
             7:6a|seven
             8:9c|THREE (3)"#]]
-        .assert_eq(&room.says::<Filegrep>(
-            &json!({"path": "a", "pattern": "three (3)", "before": 1, "after": 1}),
-        ));
+        .assert_eq(
+            &room.says::<Filegrep>(&json!({"path": "a", "pattern": "three (3)", "before": 1, "after": 1})),
+        );
     }
 
     #[test]
     fn finds_by_regular_expression_and_pages() {
         let room = Room::new("//- a\na1\nb\na2\na3\n");
-        let arguments = json!({"path": "a", "pattern": "^a\\d$", "regex": true, "before": 0, "after": 0, "limit": 2});
+        let arguments =
+            json!({"path": "a", "pattern": "^a\\d$", "regex": true, "before": 0, "after": 0, "limit": 2});
         expect![[r#"
             [3 matches in 4 lines]
             1:05|a1

@@ -34,7 +34,10 @@ impl Document {
     /// [`Kind::BadArgs`] with line and column, [`Kind::TooBig`] when it is nested too deep.
     pub(crate) fn parse(path: &str, text: &str) -> Result<Self, Fault> {
         if depth(text) > DEEPEST {
-            return Err(Fault::new(Kind::TooBig, format!("`{path}` is nested more than {DEEPEST} levels deep")));
+            return Err(Fault::new(
+                Kind::TooBig,
+                format!("`{path}` is nested more than {DEEPEST} levels deep"),
+            ));
         }
         let root = CstRootNode::parse(text, &OPTIONS)
             .map_err(|error| Fault::bad_args(format!("`{path}` is not JSON: {error}")))?;

@@ -72,7 +72,10 @@ impl JsonRead {
             return Ok(Output::text(format!("No matches for `{query}` in {}", self.path)));
         }
         if self.offset >= count {
-            return Err(Fault::bad_args(format!("`offset` is {}, and there are {count} matches", self.offset)));
+            return Err(Fault::bad_args(format!(
+                "`offset` is {}, and there are {count} matches",
+                self.offset
+            )));
         }
         let limit = self.limit.unwrap_or(MATCHES);
         let mut lines: Vec<String> = found
@@ -82,7 +85,11 @@ impl JsonRead {
             .map(|node| format!("{}: {}", node.location().to_json_pointer(), node.node()))
             .collect();
         if count > self.offset + limit {
-            lines.push(format!("[{} more of {count}; next: offset {}]", count - self.offset - limit, self.offset + limit));
+            lines.push(format!(
+                "[{} more of {count}; next: offset {}]",
+                count - self.offset - limit,
+                self.offset + limit
+            ));
         }
         Ok(Output::text(lines.join("\n")))
     }
@@ -94,7 +101,9 @@ impl JsonRead {
 /// [`Kind::NotFound`], with how far it leads and what is there.
 fn find<'a>(whole: &'a Value, pointer: &str, path: &str) -> Result<&'a Value, Fault> {
     if !pointer.is_empty() && !pointer.starts_with('/') {
-        return Err(Fault::bad_args(format!("`{pointer}` is not a JSON Pointer: it begins with `/`, or is empty for the whole")));
+        return Err(Fault::bad_args(format!(
+            "`{pointer}` is not a JSON Pointer: it begins with `/`, or is empty for the whole"
+        )));
     }
     if let Some(value) = whole.pointer(pointer) {
         return Ok(value);
@@ -127,11 +136,17 @@ fn show(value: &Value, pointer: &str) -> Output {
     let (what, lines, count): (_, Vec<String>, _) = match value {
         Value::Object(members) => {
             let escape = |name: &String| name.replace('~', "~0").replace('/', "~1");
-            let lines = members.iter().take(OUTLINED).map(|(name, value)| line(escape(name), value)).collect();
+            let lines =
+                members.iter().take(OUTLINED).map(|(name, value)| line(escape(name), value)).collect();
             ("an object", lines, members.len())
         }
         Value::Array(items) => {
-            let lines = items.iter().take(OUTLINED).enumerate().map(|(index, it)| line(index.to_string(), it)).collect();
+            let lines = items
+                .iter()
+                .take(OUTLINED)
+                .enumerate()
+                .map(|(index, it)| line(index.to_string(), it))
+                .collect();
             ("a list", lines, items.len())
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return Output::text(text),
@@ -168,7 +183,9 @@ mod tests {
     use super::*;
 
     fn room() -> Room {
-        Room::new("//- a.json\n{\n  // a comment\n  \"name\": \"x\",\n  \"items\": [{\"id\": 1}, {\"id\": 2}],\n}\n")
+        Room::new(
+            "//- a.json\n{\n  // a comment\n  \"name\": \"x\",\n  \"items\": [{\"id\": 1}, {\"id\": 2}],\n}\n",
+        )
     }
 
     #[test]

@@ -47,12 +47,16 @@ impl JsonWrite {
             return Err(Fault::bad_args("give either `value`, or `remove`: true"));
         }
         if !pointer.is_empty() && !pointer.starts_with('/') {
-            return Err(Fault::bad_args(format!("`{pointer}` is not a JSON Pointer: it begins with `/`, or is empty for the whole")));
+            return Err(Fault::bad_args(format!(
+                "`{pointer}` is not a JSON Pointer: it begins with `/`, or is empty for the whole"
+            )));
         }
         if let (true, Some(value)) = (pointer.is_empty(), value)
             && !cx.files().exists(path)?
         {
-            let text = serde_json::to_string_pretty(value).or_fault(Kind::BadArgs, "the value can't be written")? + "\n";
+            let text = serde_json::to_string_pretty(value)
+                .or_fault(Kind::BadArgs, "the value can't be written")?
+                + "\n";
             let saved = cx.files().save(path, Before::Absent, text.as_bytes())?;
             if let Ok(text) = Text::parse(text) {
                 cx.views().wrote(&saved.location.absolute(), &text);
@@ -70,9 +74,13 @@ impl JsonWrite {
             bytes.extend_from_slice(&opened.text.encoding().encode("\u{feff}").unwrap_or_default());
         }
         let text = document.root.to_string();
-        bytes.extend_from_slice(&opened.text.encoding().encode(&text).or_fault(Kind::BadArgs, "nothing was written")?);
+        bytes.extend_from_slice(
+            &opened.text.encoding().encode(&text).or_fault(Kind::BadArgs, "nothing was written")?,
+        );
         if bytes == opened.loaded.bytes {
-            return Ok(Output::text(format!("{path} has this value at `{pointer}` already; nothing was written")));
+            return Ok(Output::text(format!(
+                "{path} has this value at `{pointer}` already; nothing was written"
+            )));
         }
         cx.files().save(path, opened.before(), &bytes)?;
         Ok(Output::text(format!("{did} `{pointer}` in {path}")))
@@ -150,12 +158,18 @@ impl JsonWrite {
     }
 
     fn no_item(&self, above: &str, items: usize) -> Fault {
-        Fault::not_found(format!("the list at `{above}` has {items} items, and `{}` names none", self.pointer))
-            .next(format!("`{above}/-` adds one."))
+        Fault::not_found(format!(
+            "the list at `{above}` has {items} items, and `{}` names none",
+            self.pointer
+        ))
+        .next(format!("`{above}/-` adds one."))
     }
 
     fn no_holder(&self, above: &str) -> Fault {
-        Fault::bad_args(format!("`{above}` is neither an object nor a list, so there is no `{}`", self.pointer))
+        Fault::bad_args(format!(
+            "`{above}` is neither an object nor a list, so there is no `{}`",
+            self.pointer
+        ))
     }
 }
 
@@ -192,9 +206,9 @@ fn input_of(value: &Value) -> CstInputValue {
         Value::Number(it) => CstInputValue::Number(it.to_string()),
         Value::String(it) => CstInputValue::String(it.clone()),
         Value::Array(items) => CstInputValue::Array(items.iter().map(input_of).collect()),
-        Value::Object(members) => {
-            CstInputValue::Object(members.iter().map(|(name, value)| (name.clone(), input_of(value))).collect())
-        }
+        Value::Object(members) => CstInputValue::Object(
+            members.iter().map(|(name, value)| (name.clone(), input_of(value))).collect(),
+        ),
     }
 }
 
@@ -245,11 +259,23 @@ mod tests {
     #[test]
     fn what_leads_nowhere_changes_nothing() {
         for (arguments, says) in [
-            (json!({"path": "a.json", "pointer": "/no/such", "value": 1}), "not_found: `a.json` has nothing at `/no`"),
-            (json!({"path": "a.json", "pointer": "/items/7", "value": 1}), "not_found: the list at `/items` has 2 items"),
-            (json!({"path": "a.json", "pointer": "/items/01", "value": 1}), "not_found: the list at `/items`"),
+            (
+                json!({"path": "a.json", "pointer": "/no/such", "value": 1}),
+                "not_found: `a.json` has nothing at `/no`",
+            ),
+            (
+                json!({"path": "a.json", "pointer": "/items/7", "value": 1}),
+                "not_found: the list at `/items` has 2 items",
+            ),
+            (
+                json!({"path": "a.json", "pointer": "/items/01", "value": 1}),
+                "not_found: the list at `/items`",
+            ),
             (json!({"path": "a.json", "pointer": "/name/x", "value": 1}), "bad_args: `/name` is neither"),
-            (json!({"path": "a.json", "pointer": "name", "value": 1}), "bad_args: `name` is not a JSON Pointer"),
+            (
+                json!({"path": "a.json", "pointer": "name", "value": 1}),
+                "bad_args: `name` is not a JSON Pointer",
+            ),
             (json!({"path": "a.json", "pointer": "/name"}), "bad_args: give either"),
             (json!({"path": "a.json", "pointer": "", "remove": true}), "bad_args: the whole"),
         ] {
@@ -262,8 +288,9 @@ mod tests {
     #[test]
     fn makes_a_file_and_keeps_line_endings() {
         let room = Room::empty();
-        expect!["Created new.json"]
-            .assert_eq(&room.says::<JsonWrite>(&json!({"path": "new.json", "pointer": "", "value": {"a": 1}})));
+        expect!["Created new.json"].assert_eq(
+            &room.says::<JsonWrite>(&json!({"path": "new.json", "pointer": "", "value": {"a": 1}})),
+        );
         assert_eq!(room.bytes("new.json"), b"{\n  \"a\": 1\n}\n");
         std::fs::write(room.path().join("crlf.json"), "\u{feff}{\r\n  \"a\": 1\r\n}\r\n").unwrap();
         room.says::<JsonWrite>(&json!({"path": "crlf.json", "pointer": "/b", "value": 2}));

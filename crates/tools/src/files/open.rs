@@ -58,13 +58,16 @@ pub(crate) fn not_text(path: &str, head: &[u8], error: NotText) -> Fault {
 /// [`Kind::Stale`], saying what is missing and how to go on.
 pub(crate) fn must_have_seen_whole(cx: &Cx, path: &str, opened: &Opened) -> Result<(), Fault> {
     let stale = |why: String| {
-        Err(Fault::new(Kind::Stale, format!("`{path}` exists and {why}; it was not replaced"))
-            .next(format!("`read` {{\"path\": \"{path}\"}} to its end first, or change parts of it with `edit`.")))
+        Err(Fault::new(Kind::Stale, format!("`{path}` exists and {why}; it was not replaced")).next(format!(
+            "`read` {{\"path\": \"{path}\"}} to its end first, or change parts of it with `edit`."
+        )))
     };
     match cx.views().whole(&opened.location().absolute(), &opened.text) {
         Whole::Yes => Ok(()),
         Whole::Never => stale("this session has not read it".to_owned()),
-        Whole::Partly { seen, total } => stale(format!("this session has seen {seen} of its {total} lines in full")),
+        Whole::Partly { seen, total } => {
+            stale(format!("this session has seen {seen} of its {total} lines in full"))
+        }
         Whole::Changed => stale("has changed since this session read it".to_owned()),
     }
 }

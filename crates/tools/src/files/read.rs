@@ -92,7 +92,9 @@ impl Read {
         rows.add(first..last);
         let rendered = cx.show(&location, &text, &rows);
         let mut shown = rendered.text;
-        let clipped = rows.iter().find(|row| text.line(*row).is_some_and(|line| line.chars().count() > kit::anchor::CLIP));
+        let clipped = rows
+            .iter()
+            .find(|row| text.line(*row).is_some_and(|line| line.chars().count() > kit::anchor::CLIP));
         if let Some(row) = clipped {
             let line = text.line(row).unwrap_or_default();
             let column = line.char_indices().nth(kit::anchor::CLIP).map_or(0, |(at, _)| at) + 1;
@@ -128,13 +130,21 @@ impl Read {
             let fault = not_text(&self.path, &head, kit::text::NotText::Binary(0));
             let what = format!("{}, {} bytes", fault.what, open.identity.size);
             return Err(if utf16 {
-                Fault::new(Kind::TooBig, format!("`{}` is UTF-16 and has {} bytes; at most {LARGE} of that are read", self.path, open.identity.size))
+                Fault::new(
+                    Kind::TooBig,
+                    format!(
+                        "`{}` is UTF-16 and has {} bytes; at most {LARGE} of that are read",
+                        self.path, open.identity.size
+                    ),
+                )
             } else {
                 Fault { what, ..fault }
             });
         }
         let start = match self.offset {
-            Some(offset) if offset < 0 => Start::End(usize::try_from(offset.unsigned_abs()).unwrap_or(usize::MAX)),
+            Some(offset) if offset < 0 => {
+                Start::End(usize::try_from(offset.unsigned_abs()).unwrap_or(usize::MAX))
+            }
             Some(offset) => Start::Line(usize::try_from(offset).unwrap_or(usize::MAX) - 1),
             None => Start::Line(0),
         };
@@ -189,7 +199,11 @@ impl Read {
         };
         let from = column.saturating_sub(1);
         if from >= line.length {
-            return Err(Fault::bad_args(format!("line {} has {} bytes; `column` is {column}", row + 1, line.length)));
+            return Err(Fault::bad_args(format!(
+                "line {} has {} bytes; `column` is {column}",
+                row + 1,
+                line.length
+            )));
         }
         let most = PIECE.min(usize::try_from(line.length - from).unwrap_or(PIECE));
         let bytes = cx.files().bytes(open, line.offset + from, most)?;
@@ -197,7 +211,11 @@ impl Read {
         let text = text.trim_matches('\u{fffd}');
         let after = from + bytes.len() as u64;
         let next = if after < line.length { format!("; next: column {}", after + 1) } else { String::new() };
-        Ok(Output::page(format!("{text}\n[line {}, bytes {column}-{after} of {}{next}]", row + 1, line.length)))
+        Ok(Output::page(format!(
+            "{text}\n[line {}, bytes {column}-{after} of {}{next}]",
+            row + 1,
+            line.length
+        )))
     }
 
     /// What is in the folder, if it is one: that is what was wanted.
@@ -221,7 +239,11 @@ impl Read {
             more => format!("\n[{more} more; `glob` finds among them]"),
         };
         let count = entries.len();
-        Some(Output::page(format!("`{}` is a folder with {count} entries:\n{}{more}", self.path, shown.join("\n"))))
+        Some(Output::page(format!(
+            "`{}` is a folder with {count} entries:\n{}{more}",
+            self.path,
+            shown.join("\n")
+        )))
     }
 }
 
@@ -279,9 +301,13 @@ mod tests {
     #[test]
     fn shows_lines_with_anchors() {
         let room = Room::new("//- a.js\nconst foo = \"bar\";\nconst baz = 42;\n");
-        check(&room, &json!({"path": "a.js"}), expect![[r#"
+        check(
+            &room,
+            &json!({"path": "a.js"}),
+            expect![[r#"
             1:09|const foo = "bar";
-            2:8b|const baz = 42;"#]]);
+            2:8b|const baz = 42;"#]],
+        );
     }
 
     #[test]
@@ -290,17 +316,33 @@ mod tests {
         let text = room.says::<Read>(&json!({"path": "a"}));
         assert_eq!(text.lines().count(), 2001);
         assert!(text.ends_with("[lines 1-2000 of 4312; next: offset 2001]"), "{text}");
-        check(&room, &json!({"path": "a", "offset": 4311}), expect![[r#"
+        check(
+            &room,
+            &json!({"path": "a", "offset": 4311}),
+            expect![[r#"
             4311:ce|x
             4312:ce|x
-            [lines 4311-4312 of 4312]"#]]);
-        check(&room, &json!({"path": "a", "offset": -1}), expect![[r#"
+            [lines 4311-4312 of 4312]"#]],
+        );
+        check(
+            &room,
+            &json!({"path": "a", "offset": -1}),
+            expect![[r#"
             4312:ce|x
-            [lines 4312-4312 of 4312]"#]]);
-        check(&room, &json!({"path": "a", "offset": 5000}), expect![[r#"
+            [lines 4312-4312 of 4312]"#]],
+        );
+        check(
+            &room,
+            &json!({"path": "a", "offset": 5000}),
+            expect![[r#"
             bad_args: `offset` is 5000, and `a` has 4312 lines
-            -50 shows the last 50 lines."#]]);
-        check(&room, &json!({"path": "a", "offset": 0}), expect!["bad_args: `offset` is 0, and lines are counted from 1"]);
+            -50 shows the last 50 lines."#]],
+        );
+        check(
+            &room,
+            &json!({"path": "a", "offset": 0}),
+            expect!["bad_args: `offset` is 0, and lines are counted from 1"],
+        );
     }
 
     #[test]
@@ -308,16 +350,28 @@ mod tests {
         let room = Room::new("//- empty\n//- src/a.rs\n\n//- src/sub/b.rs\n\n");
         std::fs::write(room.path().join("x.png"), b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR").unwrap();
         check(&room, &json!({"path": "empty"}), expect!["`empty` is empty"]);
-        check(&room, &json!({"path": "src"}), expect![[r#"
+        check(
+            &room,
+            &json!({"path": "src"}),
+            expect![[r#"
             `src` is a folder with 2 entries:
             a.rs
-            sub/"#]]);
-        check(&room, &json!({"path": "x.png"}), expect![[r#"
+            sub/"#]],
+        );
+        check(
+            &room,
+            &json!({"path": "x.png"}),
+            expect![[r#"
             bad_args: `x.png` is not text: it is binary, by its content image/png (.png)
-            It can't be read or changed as text; `glob` and `tree` show what lies beside it."#]]);
-        check(&room, &json!({"path": "src/b.rs"}), expect![[r#"
+            It can't be read or changed as text; `glob` and `tree` show what lies beside it."#]],
+        );
+        check(
+            &room,
+            &json!({"path": "src/b.rs"}),
+            expect![[r#"
             not_found: `src/b.rs` does not exist
-            Did you mean `src/a.rs`?"#]]);
+            Did you mean `src/a.rs`?"#]],
+        );
     }
 
     #[test]
@@ -337,7 +391,10 @@ mod tests {
         std::fs::write(room.path().join("big"), line.repeat(lines)).unwrap();
         let text = room.says::<Read>(&json!({"path": "big", "offset": lines - 1}));
         let first = text.lines().next().unwrap();
-        assert!(first.starts_with(&format!("{}:", lines - 1)) && first.ends_with("|0123456789 the quick brown fox"));
+        assert!(
+            first.starts_with(&format!("{}:", lines - 1))
+                && first.ends_with("|0123456789 the quick brown fox")
+        );
         assert!(text.ends_with(&format!("[lines {}-{lines} of {lines}]", lines - 1)), "{text}");
     }
 
@@ -345,8 +402,12 @@ mod tests {
     fn says_how_the_file_was_written_when_that_is_unusual() {
         let room = Room::empty();
         std::fs::write(room.path().join("a"), b"\xff\xfea\0\r\0\n\0").unwrap();
-        check(&room, &json!({"path": "a"}), expect![[r#"
+        check(
+            &room,
+            &json!({"path": "a"}),
+            expect![[r#"
             1:3c|a
-            [UTF-16 LE, CRLF]"#]]);
+            [UTF-16 LE, CRLF]"#]],
+        );
     }
 }

@@ -38,7 +38,9 @@ impl Skim {
         let Self { path, start, end } = self;
         let end = end.unwrap_or_else(|| start.saturating_add(MOST - 1));
         if *start == 0 || end < *start {
-            return Err(Fault::bad_args(format!("lines {start} to {end} are no range; lines are counted from 1")));
+            return Err(Fault::bad_args(format!(
+                "lines {start} to {end} are no range; lines are counted from 1"
+            )));
         }
         let opened = open::text(cx, path)?;
         let total = opened.text.line_count();

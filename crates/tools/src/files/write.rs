@@ -46,7 +46,10 @@ impl Write {
         if !overwrite {
             let lines = opened.text.line_count();
             return Err(Fault::bad_args(format!("`{path}` exists ({lines} lines); it was not replaced"))
-                .next("Change parts of it with `edit`, or pass `overwrite`: true after reading the whole of it.".to_owned()));
+                .next(
+                "Change parts of it with `edit`, or pass `overwrite`: true after reading the whole of it."
+                    .to_owned(),
+            ));
         }
         open::must_have_seen_whole(cx, path, &opened)?;
         let (bytes, kept) = in_the_manner_of(&opened, content)?;
@@ -70,7 +73,8 @@ fn remember(cx: &Cx, location: &kit::files::Location, bytes: &[u8]) -> String {
 fn in_the_manner_of(opened: &Opened, content: &str) -> Result<(Vec<u8>, String), Fault> {
     let old = &opened.text;
     let rows = old.line_count();
-    let all_crlf = rows > 0 && (0..rows).all(|row| old.ending(row) != Ending::Lf) && old.ending(0) == Ending::CrLf;
+    let all_crlf =
+        rows > 0 && (0..rows).all(|row| old.ending(row) != Ending::Lf) && old.ending(0) == Ending::CrLf;
     let mut kept = Vec::new();
     let content = if all_crlf && !content.contains('\r') {
         kept.push("CRLF");
@@ -138,7 +142,8 @@ mod tests {
         .assert_eq(&room.says::<Write>(&write));
         room.says::<Read>(&json!({"path": "a"}));
         expect!["Replaced a (1 lines, 4 bytes)"].assert_eq(&room.says::<Write>(&write));
-        expect!["a has just this content already; nothing was written"].assert_eq(&room.says::<Write>(&write));
+        expect!["a has just this content already; nothing was written"]
+            .assert_eq(&room.says::<Write>(&write));
         assert_eq!(room.bytes("a"), b"new\n");
     }
 

@@ -15,7 +15,8 @@ pub const HAFT: &str = "haft";
 
 type Make = fn() -> Vec<Arc<dyn AnyTool>>;
 
-const TOOLSETS: [(&str, Make); 3] = [(HAFT, crate::all), ("hyperagents", hyperagents::tools), ("nav", nav::tools)];
+const TOOLSETS: [(&str, Make); 3] =
+    [(HAFT, crate::all), ("hyperagents", hyperagents::tools), ("nav", nav::tools)];
 
 /// The tools of a toolset.
 pub fn toolset(name: &str) -> Option<Vec<Arc<dyn AnyTool>>> {

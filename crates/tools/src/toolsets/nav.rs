@@ -95,9 +95,19 @@ impl Tool for Edit {
 
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {
         cx.blocking(move |cx| {
-            let Self { path, anchor, end_anchor, new_text, insert_after, old_string, new_string, replace_all, mut edits } =
-                self;
-            let single = One { anchor, end_anchor, new_text, insert_after, old_string, new_string, replace_all };
+            let Self {
+                path,
+                anchor,
+                end_anchor,
+                new_text,
+                insert_after,
+                old_string,
+                new_string,
+                replace_all,
+                mut edits,
+            } = self;
+            let single =
+                One { anchor, end_anchor, new_text, insert_after, old_string, new_string, replace_all };
             if edits.is_empty() {
                 edits.push(single);
             } else if single.anchor.is_some() || single.old_string.is_some() {
