@@ -30,6 +30,10 @@ pub(crate) struct Refusal {
 /// Longer ids than this are not echoed, hence not taken.
 const LONGEST_ID: usize = 1024;
 
+/// A message of more values than this is refused: each takes seventy bytes of memory,
+/// however short it is on the line.
+const MOST_VALUES: usize = 1_000_000;
+
 /// How much of the client's own words an error repeats.
 const ECHO: usize = 200;
 
@@ -64,6 +68,11 @@ pub(crate) fn json(line: &[u8]) -> Result<Option<Value>, Refusal> {
     let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line).trim_ascii();
     if line.is_empty() {
         return Ok(None);
+    }
+    // A line that is short enough can't hold too many.
+    if line.len() > MOST_VALUES && values(line) > MOST_VALUES {
+        let what = format!("the message has more than {MOST_VALUES} values");
+        return Err(Refusal::new(Value::Null, ErrorCode::INVALID_REQUEST, what));
     }
     serde_json::from_slice(line).map(Some).map_err(|error| {
         Refusal::new(Value::Null, ErrorCode::PARSE_ERROR, format!("the line is not JSON: {error}"))
@@ -143,6 +152,21 @@ impl Message {
     fn bad(id: Value, code: ErrorCode, what: &str) -> Self {
         Self::Bad(Refusal::new(id, code, what))
     }
+}
+
+/// About how many values the JSON on a line has.
+fn values(line: &[u8]) -> usize {
+    let (mut count, mut in_string, mut escaped) = (1, false, false);
+    for &byte in line {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = in_string,
+            b'"' => in_string = !in_string,
+            b',' | b'[' | b'{' if !in_string => count += 1,
+            _ => {}
+        }
+    }
+    count
 }
 
 fn is_id(id: &Value) -> bool {
@@ -280,6 +304,16 @@ mod tests {
         );
         refused(r#"{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"cursor":5}}"#, -32602, &json!(7));
         refused(r#"{"jsonrpc":"2.0","id":7,"method":"resources/read","params":{}}"#, -32602, &json!(7));
+    }
+
+    #[test]
+    fn counts_values_and_not_what_stands_in_strings() {
+        assert_eq!(values(br#"{"a":[1,2,{"b":"x,[{\\\",["}],"c\\":5}"#), 7);
+        refused(&format!("[{}0]", "0,".repeat(MOST_VALUES)), -32600, &Value::Null);
+        let commas = ",".repeat(2 * MOST_VALUES);
+        let line =
+            format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"{commas}"}}}}"#);
+        assert!(matches!(read(&line), Message::Good(_)));
     }
 
     #[test]
