@@ -88,13 +88,13 @@ fn insert(database: &Connection, row: &Change, reverts: Option<i64>) -> rusqlite
     let path = row.path.as_os_str().as_bytes();
     let last = database
         .prepare_cached(&format!(
-            "SELECT {COLUMNS} FROM changes c WHERE c.call = ?1 AND c.path = ?2 ORDER BY c.id DESC LIMIT 1"
+            "SELECT {COLUMNS} FROM changes c WHERE c.path = ?1 ORDER BY c.id DESC LIMIT 1"
         ))?
-        .query_row(params![row.call, path], change)
+        .query_row(params![path], change)
         .optional()?;
     // Undoing says what it reverts, and then kit's hands say the same change without that;
     // and a change that is tried again is still one change.
-    if last.is_some_and(|it| (it.before, it.after) == (row.before, row.after)) {
+    if last.is_some_and(|it| it.call == row.call && (it.before, it.after) == (row.before, row.after)) {
         return Ok(());
     }
     database

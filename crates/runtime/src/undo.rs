@@ -141,9 +141,13 @@ impl CallUndo {
     }
 
     /// Puts one file back, run by run, newest first. A run is a row of changes of which
-    /// each began where the one before it ended.
+    /// each began where the one before it ended, with nobody else's between them.
     fn put_back(&self, file: &[Change], report: &mut Report) -> Result<(), Fault> {
-        for run in file.chunk_by(|one, next| one.after == next.before).rev() {
+        let others = self.changes_between(file)?;
+        let goes_on = |one: &Change, next: &Change| {
+            one.after == next.before && !others.iter().any(|it| (one.id..next.id).contains(it))
+        };
+        for run in file.chunk_by(goes_on).rev() {
             let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
             let name = self.name(&first.path);
             let now = match self.restore.read(&first.path) {
@@ -154,19 +158,23 @@ impl CallUndo {
                 }
             };
             let holds = now.as_deref().map(blake3::hash);
-            let Some(landed) = run.iter().rfind(|it| it.after == holds) else {
-                if holds != first.before {
-                    let line = self.moved_on(&name, now.as_deref(), first, last)?;
-                    report.left(line);
-                    return Ok(());
-                }
-                if let Some(later) = self.later_call(last)? {
-                    report.left(format!(
-                        "left {name} alone: {later} changed it after {}; undo {later} first",
-                        last.call
-                    ));
-                    return Ok(());
-                }
+            let landed = run.iter().rfind(|it| it.after == holds);
+            if landed.is_none() && holds != first.before {
+                let line = self.moved_on(&name, now.as_deref(), first, last)?;
+                report.left(line);
+                return Ok(());
+            }
+            // Part of the run, or all of it, seems not to have landed. Unless a later call made it seem so.
+            if last.after != holds
+                && let Some(later) = self.later_call(first, last)?
+            {
+                report.left(format!(
+                    "left {name} alone: {later} changed it after {}; undo {later} first",
+                    last.call
+                ));
+                return Ok(());
+            }
+            let Some(landed) = landed else {
                 self.mark(run)?;
                 report.same(format!(
                     "{name} is as it was before {}: the change never landed, or was undone already",
@@ -213,17 +221,34 @@ impl CallUndo {
         Ok(())
     }
 
-    /// The call that made the next change of this file, if that still stands. It may have
-    /// brought back the old content; then this change did land, and is not done with.
-    fn later_call(&self, change: &Change) -> Result<Option<String>, Fault> {
-        let (path, id) = (change.path.clone(), change.id);
+    /// The changes that other calls made of a file between those of this one.
+    fn changes_between(&self, file: &[Change]) -> Result<Vec<i64>, Fault> {
+        let (Some(first), Some(last)) = (file.first(), file.last()) else { return Ok(Vec::new()) };
+        let (path, call, from, to) = (first.path.clone(), first.call.clone(), first.id, last.id);
+        if from == to {
+            return Ok(Vec::new());
+        }
+        self.store.wait(move |database| {
+            database
+                .prepare_cached(
+                    "SELECT id FROM changes WHERE path = ?1 AND call <> ?2 AND id BETWEEN ?3 AND ?4",
+                )?
+                .query_map(params![path.as_os_str().as_bytes(), call, from, to], |row| row.get(0))?
+                .collect()
+        })
+    }
+
+    /// The call that last changed the file after this run, if its change still stands. An
+    /// undo stands too, unless what it undid came after the run: those two cancel out.
+    fn later_call(&self, first: &Change, last: &Change) -> Result<Option<String>, Fault> {
+        let (path, first, last) = (first.path.clone(), first.id, last.id);
         self.store.wait(move |database| {
             database
                 .prepare_cached(&format!(
-                    "SELECT c.call FROM changes c WHERE c.path = ?1 AND c.id > ?2 AND c.depth % 2 = 0 AND {OPEN}
-                     ORDER BY c.id DESC LIMIT 1"
+                    "SELECT c.call FROM changes c WHERE c.path = ?1 AND c.id > ?3 AND {OPEN}
+                       AND (c.depth % 2 = 0 OR c.reverts < ?2) ORDER BY c.id DESC LIMIT 1"
                 ))?
-                .query_row(params![path.as_os_str().as_bytes(), id], |row| row.get(0))
+                .query_row(params![path.as_os_str().as_bytes(), first, last], |row| row.get(0))
                 .optional()
         })
     }

@@ -140,8 +140,51 @@ async fn a_killed_process_leaves_no_call_without_a_result() {
         assert!(said.iter().all(|it| known.contains(it)), "a call that was begun for good is known");
         assert_eq!(log.iter().filter(|it| it.outcome.as_deref() == Some("interrupted")).count(), interrupted);
     }
+    // What a change was recorded to replace is there, whole.
+    let store = open(state.path());
+    let mut images = 0;
+    for hash in store
+        .journal()
+        .log(all())
+        .unwrap()
+        .iter()
+        .flat_map(|it| &it.changes)
+        .filter_map(|it| it.before.as_ref())
+    {
+        let image = fs::read(store.folder().join("blobs").join(&hash[..2]).join(hash)).unwrap();
+        assert_eq!(blake3::hash(&image).to_hex().as_str(), hash);
+        images += 1;
+    }
+    assert!(images > 0);
     // The control: kills did hit calls.
     assert!(interrupted > 0);
+}
+
+#[tokio::test]
+async fn a_torn_tail_costs_no_more_than_the_tail() {
+    const CALLS: usize = 20;
+    if let Some(state) = as_child() {
+        let store = open(&state);
+        for round in 0..CALLS {
+            let call = begun(&format!("c_{round}"), Touches::none());
+            store.journal().begin(call, Durability::Wait).await.unwrap();
+        }
+        say("c_done");
+        std::future::pending::<()>().await;
+    }
+    let state = tempfile::tempdir().unwrap();
+    let mut child = child("a_torn_tail_costs_no_more_than_the_tail", state.path());
+    assert_eq!(heard(&mut child).next().as_deref(), Some("c_done"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let wal = open(state.path()).folder().join("haft.db-wal");
+    let whole = fs::metadata(&wal).unwrap().len();
+    fs::File::options().write(true).open(&wal).unwrap().set_len(whole - 10).unwrap();
+    let store = open(state.path());
+    let left = store.journal().log(all()).unwrap().len();
+    assert!((CALLS - 2..CALLS).contains(&left), "{left}");
+    assert_eq!(store.journal().recover(&read_real).unwrap().len(), left);
+    store.journal().begin(begun("c_new", Touches::none()), Durability::Wait).await.unwrap();
 }
 
 #[tokio::test]
@@ -485,9 +528,9 @@ async fn opening_does_not_wait_for_the_database() {
     assert_eq!(store.journal().log(all()).unwrap().len(), 1);
 }
 
-/// Prints what the calling side pays: `cargo test -p runtime --release --test kept costs -- --nocapture`.
+/// Also prints what the calling side pays: `cargo test -p runtime --release --test kept thousands -- --nocapture`.
 #[tokio::test]
-async fn costs_are_those_of_a_queue_and_not_of_a_disk() {
+async fn thousands_of_records_in_a_row_all_arrive() {
     const ROUNDS: u32 = 2000;
     let state = tempfile::tempdir().unwrap();
     let opening = Instant::now();

@@ -42,14 +42,13 @@ pub struct Pruned {
 }
 
 /// Prunes, unless it was done within the last day. Stops after `within`.
-pub(super) fn prune_daily(place: &Place, within: Option<Duration>) {
+pub(super) fn prune_daily(place: &Place, within: Duration) {
     let marker = place.locks().join("pruned");
     let last = fs::metadata(&marker).and_then(|it| it.modified()).ok();
     if last.and_then(|it| it.elapsed().ok()).is_some_and(|it| it < DAY) {
         return;
     }
-    let deadline = within.map(|it| Instant::now() + it);
-    match prune(place, Bound::default(), deadline) {
+    match prune(place, Bound::default(), Some(Instant::now() + within)) {
         Ok(pruned) => {
             tracing::debug!(pruned.files, pruned.bytes, "pruned");
             let now = private_file(&marker).and_then(|it| it.set_modified(SystemTime::now()));
@@ -155,4 +154,61 @@ fn is_last(path: &Path) -> bool {
 
 fn number(path: &Path) -> Option<u64> {
     path.file_name()?.to_str().and_then(crate::spill::number)
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    /// Before-images of a hundred bytes each, by their age in hours.
+    fn place(ages: &[u64]) -> (tempfile::TempDir, Place) {
+        let state = tempfile::tempdir().unwrap();
+        let place = Place::of(state.path(), Path::new("/nowhere"));
+        place.create().unwrap();
+        let folder = place.blobs().join("ab");
+        fs::create_dir(&folder).unwrap();
+        for age in ages {
+            let file = private_file(&folder.join(age.to_string())).unwrap();
+            file.set_len(100).unwrap();
+            file.set_modified(SystemTime::now() - Duration::from_secs(age * 3600)).unwrap();
+        }
+        (state, place)
+    }
+
+    fn left(place: &Place) -> Vec<u64> {
+        let entries = fs::read_dir(place.blobs().join("ab")).unwrap();
+        let mut left: Vec<u64> =
+            entries.map(|it| it.unwrap().file_name().to_str().unwrap().parse().unwrap()).collect();
+        left.sort_unstable();
+        left
+    }
+
+    #[test]
+    fn removes_what_is_too_old_and_then_the_oldest_of_what_is_too_much() {
+        let (_state, place) = place(&[0, 1, 2, 3, 4, 5]);
+        let bound = Bound { age: Duration::from_secs(4 * 3600 + 1800), bytes: 300 };
+        let pruned = super::prune(&place, bound, None).unwrap();
+        assert_eq!(pruned, Pruned { files: 3, bytes: 300 });
+        assert_eq!(left(&place), [0, 1, 2]);
+    }
+
+    #[test]
+    fn what_is_in_use_stays_whatever_the_bound() {
+        let (_state, place) = place(&[0, 9]);
+        super::prune(&place, Bound { age: Duration::ZERO, bytes: 0 }, None).unwrap();
+        assert_eq!(left(&place), [0]);
+    }
+
+    #[test]
+    fn happens_once_a_day_and_not_beyond_its_time() {
+        let (_state, place) = place(&[24 * 40, 24 * 50]);
+        prune_daily(&place, Duration::ZERO);
+        assert_eq!(left(&place).len(), 2, "no time was given");
+        prune_daily(&place, DAY);
+        assert_eq!(left(&place).len(), 2, "it was this day's turn");
+        fs::remove_file(place.locks().join("pruned")).unwrap();
+        prune_daily(&place, DAY);
+        assert_eq!(left(&place), [0_u64; 0]);
+    }
 }

@@ -24,6 +24,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const RETRY: Duration = Duration::from_secs(1);
 /// With nothing to do for this long, the writer tidies up.
 const QUIET: Duration = Duration::from_secs(60);
+/// A call that comes meanwhile may have to wait for this long.
+const TIDY_AT_REST: Duration = Duration::from_secs(1);
 /// How much of an exit tidying up may take.
 const TIDY_AT_EXIT: Duration = Duration::from_millis(100);
 
@@ -37,7 +39,7 @@ pub(super) fn run(place: &Place, queue: &Queue, instance: &str) {
         let batch = match queue.take(tidy.filter(|_| open.is_some())) {
             Taken::Batch(batch) => batch,
             Taken::Idle => {
-                prune::prune_daily(place, None);
+                prune::prune_daily(place, TIDY_AT_REST);
                 tidy = None;
                 continue;
             }
@@ -66,7 +68,7 @@ pub(super) fn run(place: &Place, queue: &Queue, instance: &str) {
     }
     if let Some(open) = open {
         open.close(instance);
-        prune::prune_daily(place, Some(TIDY_AT_EXIT));
+        prune::prune_daily(place, TIDY_AT_EXIT);
     }
 }
 

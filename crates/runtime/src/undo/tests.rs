@@ -209,6 +209,19 @@ fn a_change_that_a_later_call_took_back_waits_for_that_call() {
 }
 
 #[test]
+fn a_change_that_never_landed_is_settled_also_when_later_ones_came_and_went() {
+    let world = World::new();
+    world.meddle("a", "A");
+    world.store.history(SESSION, "c_0").keep(&World::path("a"), Some(b"A"), Some(b"B")).unwrap();
+    world.edit("c_1", "a", Some("C"));
+    world.undo("u_0", Which::Last).unwrap();
+    let said = world.undo("u_1", Which::Last).unwrap();
+    assert!(said.starts_with("a is as it was before c_0"), "{said}");
+    assert_eq!(world.undo("u_2", Which::Last).unwrap_err().kind, Kind::NotFound);
+    assert_eq!(world.text("a").as_deref(), Some("A"));
+}
+
+#[test]
 fn many_changes_of_one_call_go_back_in_one_step() {
     let world = World::new();
     world.edit("c_0", "a", Some("0\n"));
@@ -280,7 +293,7 @@ fn lists_what_can_be_undone() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
     fn undoing_everything_gives_back_the_beginning_and_redoing_the_end(
