@@ -140,7 +140,7 @@ fn diet(schema: &mut Value) {
                 match value {
                     // The keys in here are the tool's own words: an argument may be called `title`.
                     Value::Object(properties) if key == "properties" => {
-                        properties.values_mut().for_each(diet)
+                        properties.values_mut().for_each(diet);
                     }
                     value => diet(value),
                 }

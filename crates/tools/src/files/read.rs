@@ -294,7 +294,7 @@ mod tests {
 
     use super::*;
 
-    fn check(room: &Room, arguments: &Value, expected: Expect) {
+    fn check(room: &Room, arguments: &Value, expected: &Expect) {
         expected.assert_eq(&room.says::<Read>(arguments));
     }
 
