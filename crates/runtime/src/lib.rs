@@ -176,7 +176,8 @@ impl Runtime {
         &self.inner.secrets
     }
 
-    pub(crate) fn spills(&self) -> &Spills {
+    /// The outputs that were too long to show.
+    pub fn spills(&self) -> &Spills {
         &self.inner.spills
     }
 

@@ -1,0 +1,339 @@
+//! Does every call end in one answer, whatever its tool does?
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use std::{
+    future::{Future, pending},
+    path::Path,
+    pin::Pin,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use kit::{AnyTool, Fault, Kind, erase, files::RootSpec, prelude::*};
+use runtime::{
+    Answer, Approver, Arguments, Call, Request, Runtime, Session, Settings, Unattended, Verdict,
+    journal::{CallRecord, Filter},
+    mask::Secrets,
+    policy::{Approve, Policy, Sandbox},
+};
+use serde_json::{Value, json};
+
+const SECRET: &str = "s3cret-Value-91c4";
+
+/// A workspace, a state folder, and a session in it.
+struct House {
+    dir: tempfile::TempDir,
+    session: Session,
+}
+
+impl House {
+    fn new(tools: Vec<Arc<dyn AnyTool>>) -> Self {
+        Self::with(tools, Policy::default(), Arc::new(Unattended))
+    }
+
+    fn with(tools: Vec<Arc<dyn AnyTool>>, policy: Policy, approver: Arc<dyn Approver>) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("ws")).unwrap();
+        std::fs::create_dir(dir.path().join("more")).unwrap();
+        let settings = Settings {
+            workspace: dir.path().join("ws"),
+            roots: vec![RootSpec { path: dir.path().join("more"), read_only: true }],
+            state: dir.path().join("state"),
+            policy,
+            other_names: kit::files::OtherNames::Refuse,
+            allowed: None,
+            deadline: Duration::from_secs(60),
+            secrets: Secrets::collect([("SOME_TOKEN", SECRET)], []),
+        };
+        let session = Runtime::open(settings, tools).unwrap().session(None, "test", approver);
+        Self { dir, session }
+    }
+
+    fn file(&self, name: &str) -> std::path::PathBuf {
+        self.dir.path().join("ws").join(name)
+    }
+
+    async fn call(&self, tool: &str, arguments: Value) -> Answer {
+        self.session.call(Call::new(tool, arguments)).await
+    }
+
+    /// What the journal has, once all of it is written.
+    async fn journal(&self) -> Vec<CallRecord> {
+        let store = self.session.runtime().store().clone();
+        store.flush().await.unwrap();
+        tokio::task::spawn_blocking(move || store.journal().log(Filter::default()).unwrap()).await.unwrap()
+    }
+}
+
+fn kind(answer: &Answer) -> Kind {
+    answer.result.as_ref().err().unwrap_or_else(|| panic!("it was done: {}", answer.as_text())).kind
+}
+
+/// A tool that does as it is told.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Puppet {
+    /// What to do.
+    act: String,
+    /// Which file.
+    #[serde(default)]
+    path: String,
+}
+
+impl Tool for Puppet {
+    const NAME: &str = "puppet";
+
+    fn touches(&self) -> Touches {
+        match self.act.as_str() {
+            "write" | "late write" => Touches::write(&self.path),
+            "net" => Touches::none().and(Touch::Net("example.org".to_owned())),
+            _ => Touches::none(),
+        }
+    }
+
+    async fn run(self, cx: &Cx) -> Result<Output, Fault> {
+        match self.act.as_str() {
+            "panic" => panic!("the puppet fell over"),
+            "hang" => pending().await,
+            "wait" => {
+                cx.cancelled().await;
+                Err(Fault::new(Kind::Cancelled, "stopped").seen(Output::text("this far")))
+            }
+            "lie" => cx.files().load(&self.path, 100).map(|_| Output::text("read it")),
+            "secret" => Ok(Output::text(format!("the value is {SECRET}"))),
+            "much" => Ok(Output::text("a line of output\n".repeat(100_000))),
+            "write" => {
+                cx.files().save(&self.path, kit::files::Before::Absent, b"new\n")?;
+                Ok(Output::text("written"))
+            }
+            "late write" => {
+                cx.blocking(|cx| {
+                    // Deaf to being stopped, until it would write.
+                    while !cx.files().close_gate() {
+                        std::thread::yield_now();
+                    }
+                    cx.files().save("late", kit::files::Before::Absent, b"late\n")?;
+                    Ok(Output::text("written"))
+                })
+                .await
+            }
+            "net" => Ok(Output::text("called home")),
+            other => Ok(Output::text(format!("did {other}"))),
+        }
+    }
+}
+
+/// A tool that touches more than it said it ever would.
+#[derive(Deserialize, JsonSchema)]
+struct Modest {}
+
+impl Tool for Modest {
+    const NAME: &str = "modest";
+    const AT_MOST: Kinds = Kinds::READ;
+
+    fn touches(&self) -> Touches {
+        Touches::write("a")
+    }
+
+    async fn run(self, _: &Cx) -> Result<Output, Fault> {
+        Ok(Output::text("wrote"))
+    }
+}
+
+fn puppet() -> House {
+    House::new(vec![erase::<Puppet>(), erase::<Modest>()])
+}
+
+#[tokio::test]
+async fn a_panic_is_a_fault_and_the_next_call_works() {
+    let house = puppet();
+    let answer = house.call("puppet", json!({"act": "panic"})).await;
+    assert_eq!(kind(&answer), Kind::Bug);
+    assert_eq!(answer.as_text(), "the tool panicked: the puppet fell over");
+    assert_eq!(house.call("puppet", json!({"act": "nod"})).await.as_text(), "did nod");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_never_ends_is_stopped_at_its_deadline() {
+    let house = puppet();
+    let answer = house.call("puppet", json!({"act": "hang"})).await;
+    assert_eq!(kind(&answer), Kind::Timeout);
+    assert!(answer.result.unwrap_err().next.unwrap().contains("Ask for less"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stopped_call_answers_within_two_hundred_milliseconds_even_if_its_tool_is_deaf() {
+    let house = puppet();
+    for act in ["hang", "wait"] {
+        let call = Call::new("puppet", json!({"act": act}));
+        let cancel = call.cancel.clone();
+        let session = house.session.clone();
+        let task = tokio::spawn(async move { session.call(call).await });
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let stopped = tokio::time::Instant::now();
+        cancel.cancel();
+        let answer = task.await.unwrap();
+        assert!(stopped.elapsed() <= Duration::from_millis(200), "{act} took {:?}", stopped.elapsed());
+        assert_eq!(kind(&answer), Kind::Cancelled);
+        // What it had is not lost.
+        assert_eq!(answer.as_text().contains("this far"), act == "wait");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_of_cancelled_is_never_followed_by_a_change() {
+    let house = puppet();
+    let call = Call::new("puppet", json!({"act": "late write", "path": "late"}));
+    call.cancel.cancel();
+    let answer = house.session.call(call).await;
+    assert!(matches!(kind(&answer), Kind::Cancelled), "{}", answer.as_text());
+    assert!(!house.file("late").exists());
+}
+
+#[tokio::test]
+async fn who_drops_a_call_stops_it_and_it_still_ends_in_the_journal() {
+    let house = puppet();
+    let mut call = Box::pin(house.call("puppet", json!({"act": "wait"})));
+    tokio::select! {
+        biased;
+        _ = &mut call => panic!("it waits to be stopped"),
+        () = tokio::task::yield_now() => {}
+    }
+    drop(call);
+    let ended = loop {
+        let records = house.journal().await;
+        if let Some(outcome) = records.first().and_then(|record| record.outcome.clone()) {
+            break outcome;
+        }
+        tokio::task::yield_now().await;
+    };
+    assert_eq!(ended, "cancelled");
+}
+
+#[tokio::test]
+async fn a_tool_that_claims_too_little_fails_closed() {
+    let house = puppet();
+    std::fs::write(house.file("a"), "x").unwrap();
+    assert_eq!(kind(&house.call("puppet", json!({"act": "lie", "path": "a"})).await), Kind::Denied);
+    assert_eq!(kind(&house.call("modest", json!({})).await), Kind::Bug);
+}
+
+#[tokio::test]
+async fn secrets_are_masked_and_a_write_of_the_mask_is_refused() {
+    let house = puppet();
+    let answer = house.call("puppet", json!({"act": "secret"})).await;
+    assert_eq!(answer.as_text(), "the value is [masked:SOME_TOKEN]");
+    let arguments = json!({"act": "write", "path": "x[masked:SOME_TOKEN]"});
+    let answer = house.call("puppet", arguments).await;
+    assert_eq!(kind(&answer), Kind::BadArgs);
+    assert!(answer.as_text().contains("stands for a secret"), "{}", answer.as_text());
+    house.call("puppet", json!({"act": format!("say {SECRET}")})).await;
+    let journal = format!("{:?}", house.journal().await);
+    assert!(!journal.contains(SECRET), "{journal}");
+}
+
+#[tokio::test]
+async fn a_long_output_is_cut_and_the_whole_is_kept() {
+    let house = puppet();
+    let text = house.call("puppet", json!({"act": "much"})).await.as_text();
+    assert!(text.len() <= 64 * 1024 + 200, "{}", text.len());
+    assert!(text.contains("all of it: out_1"), "{text}");
+    let kept = house.session.runtime().spills().read(house.session.name(), "out_1").unwrap();
+    assert_eq!(kept.len(), 17 * 100_000);
+}
+
+#[tokio::test]
+async fn broken_arguments_never_run_a_tool_and_the_second_time_the_schema_is_given() {
+    let house = puppet();
+    let call = || Call { arguments: Arguments::Raw("{\"act\": \"write\"".to_owned()), ..Call::new("puppet", Value::Null) };
+    let first = house.session.call(call()).await;
+    assert_eq!(kind(&first), Kind::BadArgs);
+    assert!(first.as_text().contains("not valid JSON") && !first.as_text().contains("The schema"));
+    let second = house.session.call(call()).await;
+    assert!(second.as_text().contains("The schema of `puppet`"), "{}", second.as_text());
+    let answer = house.call("puppet", json!({"act": "nod", "nonsense": 1})).await;
+    assert!(answer.as_text().contains("`nonsense`"), "{}", answer.as_text());
+    assert!(answer.as_text().contains("`act`, `path`") || answer.as_text().contains("`act` or `path`"), "{}", answer.as_text());
+}
+
+#[tokio::test]
+async fn an_unknown_tool_is_answered_with_the_nearest_name() {
+    let answer = puppet().call("pupet", json!({})).await;
+    assert_eq!(answer.as_text(), "there is no tool `pupet` in this session\nDid you mean `puppet`?");
+}
+
+/// A person who always says the same, and remembers what was asked.
+struct Person(Verdict, Mutex<Vec<Request>>);
+
+impl Approver for Person {
+    fn approve(&self, request: Request) -> Pin<Box<dyn Future<Output = Verdict> + Send + '_>> {
+        self.1.lock().unwrap().push(request);
+        Box::pin(std::future::ready(self.0))
+    }
+}
+
+#[tokio::test]
+async fn what_must_be_approved_runs_only_after_a_yes() {
+    for (approve, verdict, asked, done) in [
+        (Approve::Ask, Verdict::Yes, 1, true),
+        (Approve::Ask, Verdict::No, 1, false),
+        (Approve::Ask, Verdict::NobodyThere, 1, false),
+        (Approve::Auto, Verdict::No, 0, true),
+        (Approve::Never, Verdict::Yes, 0, false),
+    ] {
+        let person = Arc::new(Person(verdict, Mutex::default()));
+        let policy = Policy { sandbox: Sandbox::Workspace, approve };
+        let house = House::with(vec![erase::<Puppet>()], policy, person.clone());
+        let answer = house.call("puppet", json!({"act": "write", "path": ".mcp.json"})).await;
+        assert_eq!(answer.result.is_ok(), done, "{approve:?} {verdict:?}: {}", answer.as_text());
+        assert_eq!(house.file(".mcp.json").exists(), done);
+        let requests = person.1.lock().unwrap();
+        assert_eq!(requests.len(), asked);
+        assert!(requests.iter().all(|it| it.rule.name == "control_files" && it.arguments.contains(".mcp.json")));
+        if !done {
+            assert_eq!(kind(&answer), Kind::Denied);
+            assert!(answer.as_text().contains("rule `control_files`"), "{}", answer.as_text());
+        }
+        let net = house.call("puppet", json!({"act": "net"})).await;
+        assert_eq!(net.result.is_ok(), done);
+    }
+}
+
+#[tokio::test]
+async fn a_read_only_root_and_a_read_only_sandbox_are_not_written_to() {
+    let house = puppet();
+    let inside = house.dir.path().join("more/new").display().to_string();
+    let answer = house.call("puppet", json!({"act": "write", "path": inside})).await;
+    assert!(answer.as_text().contains("rule `read_only_root`"), "{}", answer.as_text());
+    let policy = Policy { sandbox: Sandbox::ReadOnly, approve: Approve::Auto };
+    let house = House::with(vec![erase::<Puppet>()], policy, Arc::new(Unattended));
+    let answer = house.call("puppet", json!({"act": "write", "path": "new"})).await;
+    assert!(answer.as_text().contains("rule `sandbox`"), "{}", answer.as_text());
+    assert!(!house.file("new").exists());
+}
+
+#[tokio::test]
+async fn every_call_is_in_the_journal_with_its_decision_and_outcome() {
+    let house = puppet();
+    house.call("puppet", json!({"act": "write", "path": "a"})).await;
+    house.call("puppet", json!({"act": "panic"})).await;
+    house.call("puppet", json!({"act": "write", "path": ".git/config"})).await;
+    house.call("nobody", json!({})).await;
+    let records = house.journal().await;
+    let told: Vec<(&str, &str, &str)> = records
+        .iter()
+        .map(|it| (it.tool.as_str(), it.decision.as_str(), it.outcome.as_deref().unwrap_or("open")))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("puppet", "allowed", "ok"),
+            ("puppet", "allowed", "bug"),
+            ("puppet", "denied, nobody to ask: control_files", "denied"),
+            ("nobody", "not reached", "not_found"),
+        ]
+    );
+    let first = records.first().unwrap();
+    assert_eq!(first.changes.len(), 1);
+    assert!(Path::new(&first.changes.first().unwrap().path).ends_with("ws/a"));
+}
