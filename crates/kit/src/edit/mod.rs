@@ -332,7 +332,8 @@ impl Made {
         let regions = regions::regions(current, &text, spans);
         let plus = regions.iter().map(|(_, new)| new.len()).sum();
         let minus = regions.iter().map(|(old, _)| old.len()).sum();
-        let fresh = anchor::render(&text, &regions::around(&regions, text.line_count()));
+        let around = regions::around(&regions, text.line_count());
+        let fresh = anchor::render(&text, &anchor::in_passing(&text, &around));
         Ok(Plan { text, fresh, plus, minus, notes: self.notes, before: current.clone(), regions })
     }
 }

@@ -21,7 +21,10 @@ pub(super) struct Past<'a> {
 /// The file as it was shown at one time.
 struct Then {
     text: Text,
+    /// Rows that can be named by anchors.
     shown: Rows,
+    /// Rows that can be quoted.
+    quotable: Rows,
     /// It has not changed since.
     same: bool,
     map: OnceCell<Option<Map>>,
@@ -45,6 +48,7 @@ impl<'a> Past<'a> {
                 same: version.text.digest() == current.digest(),
                 text: version.text,
                 shown: version.shown,
+                quotable: if version.followed { Rows::new() } else { version.known },
                 map: OnceCell::new(),
             })
             .collect();
@@ -99,7 +103,7 @@ impl<'a> Past<'a> {
         found: impl Fn(&Text, &Rows) -> Vec<Range<usize>>,
     ) -> Result<(), Box<Refusal>> {
         for then in self.versions.iter().filter(|then| !then.same) {
-            let places = found(&then.text, &then.shown);
+            let places = found(&then.text, &then.quotable);
             let meant = match places.as_slice() {
                 [] => continue,
                 [only] => Some(only),

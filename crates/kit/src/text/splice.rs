@@ -165,7 +165,12 @@ pub(crate) fn compose(
         last = Some(at);
     }
     bytes.extend_from_slice(base.get(done..).unwrap_or_default());
-    finish(text, &mut bytes, missing, final_newline);
+    // The newline that was only thought of is the last one still, or has become another's.
+    if done <= text.bytes().len() && !missing.is_empty() && final_newline != FinalNewline::Add {
+        bytes.truncate(bytes.len() - missing.len());
+    } else {
+        finish(text, &mut bytes, missing, final_newline);
+    }
     Ok(Composed { bytes, spans })
 }
 
