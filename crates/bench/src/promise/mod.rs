@@ -243,6 +243,7 @@ impl Case {
         let Some(place) = oracle::by_identity(&showing.sheet, &self.now, &self.meant.rows) else {
             return Ok(());
         };
+        tally.there += 1;
         if !(place..place + self.meant.rows.len()).all(|row| fresh.contains_key(&(row + 1))) {
             return Ok(());
         }

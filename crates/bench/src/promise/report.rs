@@ -16,6 +16,8 @@ pub struct Tally {
     pub refused: u64,
     /// Landed where it was not meant, or broke something else.
     pub wrong: u64,
+    /// Refusals while the meant lines were still there.
+    pub there: u64,
     /// Refusals that showed the meant lines, so that a retry was possible.
     pub retries: u64,
     pub retries_landed: u64,
@@ -27,22 +29,16 @@ pub struct Tally {
 /// The table.
 #[derive(Debug, Default)]
 pub struct Report {
-    rows: Vec<(&'static str, Tally)>,
+    forms: Vec<(&'static str, Tally)>,
+    kinds: Vec<(&'static str, Tally)>,
     all: Tally,
     complaints: Vec<String>,
 }
 
 impl Report {
     pub(super) fn add(&mut self, form: &'static str, kind: &'static str, tally: &Tally) {
-        for name in [form, kind] {
-            let at = self.rows.iter().position(|(row, _)| *row == name).unwrap_or(self.rows.len());
-            if at == self.rows.len() {
-                self.rows.push((name, Tally::default()));
-            }
-            if let Some((_, row)) = self.rows.get_mut(at) {
-                row.add(tally);
-            }
-        }
+        add_to(&mut self.forms, form, tally);
+        add_to(&mut self.kinds, kind, tally);
         self.all.add(tally);
     }
 
@@ -63,6 +59,14 @@ impl Report {
     }
 }
 
+fn add_to(rows: &mut Vec<(&'static str, Tally)>, name: &'static str, tally: &Tally) {
+    if let Some((_, row)) = rows.iter_mut().find(|(row, _)| *row == name) {
+        row.add(tally);
+    } else {
+        rows.push((name, tally.clone()));
+    }
+}
+
 impl Tally {
     fn add(&mut self, other: &Self) {
         self.cases += other.cases;
@@ -71,6 +75,7 @@ impl Tally {
         self.landed_unambiguous += other.landed_unambiguous;
         self.refused += other.refused;
         self.wrong += other.wrong;
+        self.there += other.there;
         self.retries += other.retries;
         self.retries_landed += other.retries_landed;
         self.next += other.next;
@@ -80,13 +85,15 @@ impl Tally {
     fn line(&self, f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {
         writeln!(
             f,
-            "{name:<10}{:>9}{:>13}{:>9}{:>9}{:>14}{:>24}{:>17}{:>15}",
+            "{name:<10}{:>9}{:>13}{:>9}{:>9}{:>14}{:>20}{:>13}{:>9}{:>16}{:>13}",
             self.cases,
             self.unambiguous,
             self.landed,
             self.refused,
             self.wrong,
             share(self.landed_unambiguous, self.unambiguous),
+            self.there,
+            share(self.retries, self.there),
             share(self.retries_landed, self.retries),
             share(self.next_landed, self.next),
         )
@@ -97,7 +104,7 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{:<10}{:>9}{:>13}{:>9}{:>9}{:>14}{:>24}{:>17}{:>15}",
+            "{:<10}{:>9}{:>13}{:>9}{:>9}{:>14}{:>20}{:>13}{:>9}{:>16}{:>13}",
             "",
             "cases",
             "unambiguous",
@@ -105,10 +112,12 @@ impl fmt::Display for Report {
             "refused",
             "landed wrong",
             "unambiguous landed",
+            "still there",
+            "shown",
             "retries landed",
             "next landed"
         )?;
-        for (name, tally) in &self.rows {
+        for (name, tally) in self.forms.iter().chain(&self.kinds) {
             tally.line(f, name)?;
         }
         self.all.line(f, "all")?;

@@ -217,10 +217,27 @@ impl Then {
         if self.same {
             return Claim { place: Some(rows.start), near: Vec::new() };
         }
-        match self.map.get_or_init(|| Map::between(&self.text, current)) {
-            Some(map) => Claim { place: map.place(rows.clone()), near: map.near(rows.start) },
-            None => Claim { place: None, near: vec![rows.start] },
+        let map = self.map.get_or_init(|| Map::between(&self.text, current)).as_ref();
+        let place = map.and_then(|map| map.place(rows.clone()));
+        let mut near = map.map_or_else(|| vec![rows.start], |map| map.near(rows.start));
+        if place.is_none() {
+            let around = near.first().copied().unwrap_or(rows.start);
+            near.extend(self.alike(current, rows.start, around));
         }
+        Claim { place, near }
+    }
+
+    /// Rows that read like this one did, the nearest few: it may have been moved there.
+    fn alike(&self, current: &Text, row: usize, around: usize) -> Vec<usize> {
+        const FEW: usize = 3;
+        let Some(line) = self.text.line(row).filter(|line| !line.trim().is_empty()) else {
+            return Vec::new();
+        };
+        let mut alike: Vec<usize> =
+            (0..current.line_count()).filter(|row| current.line(*row).as_ref() == Some(&line)).collect();
+        alike.sort_by_key(|row| row.abs_diff(around));
+        alike.truncate(FEW);
+        alike
     }
 }
 

@@ -112,6 +112,14 @@ fn a_refusal_carries_fresh_anchors_and_the_retry_lands() {
 }
 
 #[test]
+fn a_refusal_shows_where_a_moved_line_may_be() {
+    let mut desk = Desk::read("m\na\nb\nc\nd\ne\nf\n").changed("a\nb\nc\nd\ne\nf\nm\n");
+    let said = desk.refuses(&[replace(1, "m", "x")], Kind::Stale);
+    assert!(said.contains("|f\n7:"), "{said}");
+    desk.lands(&[replace(7, "m", "x")], "a\nb\nc\nd\ne\nf\nx\n");
+}
+
+#[test]
 fn an_anchor_that_was_never_shown_is_refused_even_if_it_fits() {
     let mut desk = Desk::new("a\nb\nc\n");
     desk.show(0..1);
