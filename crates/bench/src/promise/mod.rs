@@ -2,7 +2,7 @@
 //!
 //! Each case is a random file, a random read of it, a random change behind the
 //! session's back, and a random edit that knows nothing of the change. Two truths that
-//! share nothing with the code under test judge what comes of it ([`oracle`]).
+//! share nothing with the code under test judge what comes of it (`oracle.rs`).
 
 #![expect(missing_docs, reason = "a harness, not an interface")]
 
