@@ -1,1 +1,3 @@
+//! How fast is haft, and does it keep its promises over many cases?
 
+pub mod promise;

@@ -8,6 +8,7 @@ mod pasted;
 mod render;
 
 pub(crate) use pasted::{split, unpaste};
+pub(crate) use render::in_passing;
 pub use render::{CLIP, Rendered, render, render_clipped};
 
 /// The name of a line: its number, and the hash of its text.

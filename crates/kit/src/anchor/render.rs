@@ -8,6 +8,10 @@ use crate::{seen::Rows, text::Text};
 /// A line of more characters than this is shown in part.
 pub const CLIP: usize = 2000;
 
+/// More lines, or more bytes of them, are not shown in passing.
+const PASSING_LINES: usize = 200;
+const PASSING_BYTES: usize = 24 * 1024;
+
 /// Lines with their anchors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rendered {
@@ -48,6 +52,16 @@ pub fn render_clipped(text: &Text, rows: &Rows, clip: usize) -> Rendered {
         rendered.text.pop();
     }
     rendered
+}
+
+/// As many of the rows as can be shown in passing, beside an answer to something else.
+pub(crate) fn in_passing(text: &Text, rows: &Rows) -> Rows {
+    let mut bytes = PASSING_BYTES;
+    let fitting = rows.iter().take(PASSING_LINES).map_while(|row| {
+        bytes = bytes.checked_sub(text.content(row)?.len().min(CLIP) + 1)?;
+        Some(row..row + 1)
+    });
+    fitting.collect()
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use std::{borrow::Cow, collections::HashMap, ops::Range};
 use crate::text::Text;
 
 /// Cells of the band that are looked at; each costs about four nanoseconds.
-const CELLS: usize = 64_000_000;
+const CELLS: usize = 128_000_000;
 /// More lines than this that came or went are not followed.
 const DISTANCE: usize = 20_000;
 /// Far more than any distance; two of them, and a step for each row, can still be added.
@@ -241,7 +241,7 @@ fn greedy(a: &[u32], b: &[u32], most: usize) -> Option<usize> {
             }
             work += 1 + row - begun;
         }
-        if work > 4 * CELLS {
+        if work > CELLS {
             return None;
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! An edit lands where the model meant, or it does not land. What the model meant
 //! is what the session showed it ([`Views`]); what it means now follows from every
-//! shortest difference between the file as shown and the file as it is ([`map`]).
+//! shortest difference between the file as shown and the file as it is (`map.rs`).
 
 use std::{borrow::Cow, ops::Range, path::Path};
 
@@ -337,7 +337,8 @@ impl Made {
         let regions = regions::regions(current, &text, spans);
         let plus = regions.iter().map(|(_, new)| new.len()).sum();
         let minus = regions.iter().map(|(old, _)| old.len()).sum();
-        let fresh = anchor::render(&text, &regions::around(&regions, text.line_count()));
+        let around = regions::around(&regions, text.line_count());
+        let fresh = anchor::render(&text, &anchor::in_passing(&text, &around));
         Ok(Plan { text, fresh, plus, minus, notes: self.notes, before: current.clone(), regions })
     }
 }

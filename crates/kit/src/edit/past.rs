@@ -21,7 +21,10 @@ pub(super) struct Past<'a> {
 /// The file as it was shown at one time.
 struct Then {
     text: Text,
+    /// Rows that can be named by anchors.
     shown: Rows,
+    /// Rows that can be quoted.
+    quotable: Rows,
     /// It has not changed since.
     same: bool,
     map: OnceCell<Option<Map>>,
@@ -45,6 +48,7 @@ impl<'a> Past<'a> {
                 same: version.text.digest() == current.digest(),
                 text: version.text,
                 shown: version.shown,
+                quotable: if version.followed { Rows::new() } else { version.known },
                 map: OnceCell::new(),
             })
             .collect();
@@ -99,7 +103,7 @@ impl<'a> Past<'a> {
         found: impl Fn(&Text, &Rows) -> Vec<Range<usize>>,
     ) -> Result<(), Box<Refusal>> {
         for then in self.versions.iter().filter(|then| !then.same) {
-            let places = found(&then.text, &then.shown);
+            let places = found(&then.text, &then.quotable);
             let meant = match places.as_slice() {
                 [] => continue,
                 [only] => Some(only),
@@ -213,10 +217,27 @@ impl Then {
         if self.same {
             return Claim { place: Some(rows.start), near: Vec::new() };
         }
-        match self.map.get_or_init(|| Map::between(&self.text, current)) {
-            Some(map) => Claim { place: map.place(rows.clone()), near: map.near(rows.start) },
-            None => Claim { place: None, near: vec![rows.start] },
+        let map = self.map.get_or_init(|| Map::between(&self.text, current)).as_ref();
+        let place = map.and_then(|map| map.place(rows.clone()));
+        let mut near = map.map_or_else(|| vec![rows.start], |map| map.near(rows.start));
+        if place.is_none() {
+            let around = near.first().copied().unwrap_or(rows.start);
+            near.extend(self.alike(current, rows.start, around));
         }
+        Claim { place, near }
+    }
+
+    /// Rows that read like this one did, the nearest few: it may have been moved there.
+    fn alike(&self, current: &Text, row: usize, around: usize) -> Vec<usize> {
+        const FEW: usize = 3;
+        let Some(line) = self.text.line(row).filter(|line| !line.trim().is_empty()) else {
+            return Vec::new();
+        };
+        let mut alike: Vec<usize> =
+            (0..current.line_count()).filter(|row| current.line(*row).as_ref() == Some(&line)).collect();
+        alike.sort_by_key(|row| row.abs_diff(around));
+        alike.truncate(FEW);
+        alike
     }
 }
 

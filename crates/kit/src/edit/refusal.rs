@@ -8,9 +8,6 @@ use crate::{
     text::{Digest, Text},
 };
 
-/// More lines than this are not shown again.
-const SHOWN: usize = 200;
-
 /// Why one edit can't be made.
 #[derive(Debug)]
 pub(super) struct Refusal {
@@ -50,7 +47,7 @@ pub(super) fn fault(
     }
     what.push("Nothing was written.".to_owned());
 
-    let shown = bounded(&rows);
+    let shown = anchor::in_passing(current, &rows);
     let rendered = anchor::render(current, &shown);
     views.refused(file, current, identity, &rendered.shown, &retired);
     if shown != rows {
@@ -67,16 +64,5 @@ pub(super) fn fault(
     if !next.is_empty() {
         fault = fault.next(next.join("\n"));
     }
-    if seen.is_empty() { fault } else { fault.seen(Output::text(seen.join("\n"))) }
-}
-
-fn bounded(rows: &Rows) -> Rows {
-    let mut left = SHOWN;
-    let mut bounded = Rows::new();
-    for range in rows.ranges() {
-        let end = range.end.min(range.start + left);
-        bounded.add(range.start..end);
-        left -= end - range.start;
-    }
-    bounded
+    if seen.is_empty() { fault } else { fault.seen(Output::page(seen.join("\n"))) }
 }

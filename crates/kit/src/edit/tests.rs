@@ -1,6 +1,8 @@
 //! The edit promise, rule by rule.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+use proptest::prelude::*;
+
 use super::*;
 
 /// A file, the session that reads it, and what the file holds by now.
@@ -107,6 +109,14 @@ fn a_refusal_carries_fresh_anchors_and_the_retry_lands() {
     let said = desk.refuses(&[replace(2, "}", "x")], Kind::Stale);
     assert!(said.contains("\n1:18|}\n2:18|}\n3:18|}\n"), "{said}");
     desk.lands(&[replace(2, "}", "x")], "}\nx\n}\n}\n");
+}
+
+#[test]
+fn a_refusal_shows_where_a_moved_line_may_be() {
+    let mut desk = Desk::read("m\na\nb\nc\nd\ne\nf\n").changed("a\nb\nc\nd\ne\nf\nm\n");
+    let said = desk.refuses(&[replace(1, "m", "x")], Kind::Stale);
+    assert!(said.contains("|f\n7:"), "{said}");
+    desk.lands(&[replace(7, "m", "x")], "a\nb\nc\nd\ne\nf\nx\n");
 }
 
 #[test]
@@ -234,6 +244,95 @@ fn text_whose_place_is_not_sure_any_more_is_refused_once() {
 
     let mut desk = Desk::read("a\nx\n").changed("new\na\nx\n");
     desk.lands(&[swap("x", "y")], "new\na\ny\n");
+}
+
+#[test]
+fn what_the_session_replaced_itself_is_no_other_place() {
+    let mut desk = Desk::read("a\nx = 1\nb\nx = 1\nc\nx = 1\n");
+    desk.lands(&[swap("a\nx = 1", "a\nx = 2")], "a\nx = 2\nb\nx = 1\nc\nx = 1\n");
+    desk.lands(&[swap("b\nx = 1", "b\nx = 2")], "a\nx = 2\nb\nx = 2\nc\nx = 1\n");
+    desk.lands(&[swap("x = 1", "x = 2")], "a\nx = 2\nb\nx = 2\nc\nx = 2\n");
+}
+
+#[test]
+fn anchors_that_a_refusal_retired_do_not_make_text_less_sure() {
+    let desk = Desk::read("q\nlet x = 1;\nb\n").changed("}\nb\n1\n2\n3\n4\nlet x = 1;\n");
+    desk.refuses(&[replace(1, "q", "Q")], Kind::Stale);
+    desk.refuses(&[swap("x = 1", "x = 2")], Kind::Stale);
+}
+
+#[test]
+fn a_refusal_stays_short() {
+    let lines: String = (0..5000).map(|row| format!("{row}\n")).collect();
+    let desk = Desk::new(lines);
+    let range = Edit::Replace { from: anchor(1, "0"), to: Some(anchor(5000, "4999")), new: String::new() };
+    let said = desk.refuses(&[range], Kind::Stale);
+    assert!(said.lines().count() < 210 && said.contains("`read` them first"), "{said}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1500))]
+    #[test]
+    fn many_edits_in_one_call_are_all_made_or_none(
+        file in proptest::collection::vec("[ab}]{0,2}", 1..12),
+        acts in proptest::collection::vec((0..12_usize, 0..3_usize, 0..4_u8), 1..5),
+        ended in any::<bool>(),
+    ) {
+        let mut whole = file.join("\n");
+        if ended || file.last().unwrap().is_empty() {
+            whole.push('\n');
+        }
+        let desk = Desk::read(whole);
+        let name = |row: usize| anchor(row + 1, file.get(row).unwrap());
+        // For each row: whether it goes, and what comes before it.
+        let mut gone = vec![0; file.len() + 1];
+        let mut before = vec![Vec::new(); file.len() + 1];
+        let mut gaps = Vec::new();
+        let mut edits = Vec::new();
+        for (at, (row, length, act)) in acts.into_iter().enumerate() {
+            let row = row.min(file.len() - 1);
+            let last = (row + length).min(file.len() - 1);
+            let new = format!("new {at}");
+            let gap = match act {
+                0 => row,
+                1 => row + 1,
+                _ => {
+                    (row..=last).for_each(|row| *gone.get_mut(row).unwrap() += 1);
+                    edits.push(Edit::Replace { from: name(row), to: Some(name(last)), new: String::new() });
+                    gaps.extend((row + 1..=last).map(|row| (row, true)));
+                    continue;
+                }
+            };
+            let at = if act == 0 { At::Before(name(row)) } else { At::After(name(row)) };
+            before.get_mut(gap).unwrap().push(new.clone());
+            gaps.push((gap, false));
+            edits.push(insert(at, &new));
+        }
+        let torn = gaps.iter().any(|(gap, inside)| *inside && gaps.contains(&(*gap, false)));
+        let overlap = gone.iter().any(|times| *times > 1) || torn;
+        let mut expected: Vec<String> = Vec::new();
+        for (row, new) in before.into_iter().enumerate() {
+            expected.extend(new);
+            if gone.get(row) == Some(&0) {
+                expected.extend(file.get(row).cloned());
+            }
+        }
+        match desk.try_all(&edits) {
+            Ok(plan) => {
+                prop_assert!(!overlap);
+                let lines: Vec<String> =
+                    (0..plan.text.line_count()).map(|row| plan.text.line(row).unwrap().into_owned()).collect();
+                prop_assert_eq!(&lines, &expected);
+                let before = i64::try_from(file.len()).unwrap();
+                let counted = i64::try_from(plan.plus).unwrap() - i64::try_from(plan.minus).unwrap();
+                prop_assert_eq!(counted, i64::try_from(lines.len()).unwrap() - before);
+            }
+            Err(fault) => {
+                prop_assert!(overlap, "{}", fault.as_text());
+                prop_assert!(fault.what.contains("overlap"), "{}", fault.what);
+            }
+        }
+    }
 }
 
 #[test]

@@ -26,6 +26,7 @@ struct KeptVersion {
     bytes: Bytes,
     shown: Rows,
     known: Rows,
+    followed: bool,
 }
 
 /// Bytes, readable where they can be.
@@ -70,6 +71,7 @@ impl KeptFile {
                 bytes: Bytes::of(version.text.bytes()),
                 shown: version.shown.clone(),
                 known: version.known.clone(),
+                followed: version.followed,
             })
             .collect();
         Some(Self { path: path.to_owned(), versions, windows: file.windows.clone() })
@@ -79,7 +81,12 @@ impl KeptFile {
 impl KeptVersion {
     fn restore(self) -> Option<Version> {
         let text = Text::parse(self.bytes.back()?).ok()?;
-        (text.digest() == self.digest).then_some(Version { text, shown: self.shown, known: self.known })
+        (text.digest() == self.digest).then_some(Version {
+            text,
+            shown: self.shown,
+            known: self.known,
+            followed: self.followed,
+        })
     }
 }
 

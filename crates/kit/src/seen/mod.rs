@@ -62,7 +62,10 @@ pub(crate) struct Version {
     /// Rows that the model can name by number and hash.
     pub(crate) shown: Rows,
     /// Rows whose text the model knows, shown or written by itself.
-    known: Rows,
+    pub(crate) known: Rows,
+    /// An edit of the session itself followed: all that is known of this version is
+    /// known of the next, so text that the model quotes is to be looked for there.
+    pub(crate) followed: bool,
 }
 
 /// What a refusal does to older views, so that the next try is taken at its word.
@@ -197,6 +200,7 @@ impl Views {
                 for (of, rows) in &retired.rows {
                     if *of == version.text.digest() {
                         version.shown.remove(rows.clone());
+                        version.known.remove(rows.clone());
                     }
                 }
             }
@@ -224,6 +228,7 @@ impl Views {
                 for (old, _) in regions {
                     version.shown.remove(old.clone());
                 }
+                version.followed = true;
                 known = carried(&version.known, regions, before.line_count());
             }
             file.show(after, identity, shown);
@@ -253,8 +258,8 @@ impl File {
         let digest = text.digest();
         let known = self.versions.iter().position(|version| version.text.digest() == digest);
         let version = known.map_or_else(
-            || Version { text: text.clone(), shown: Rows::new(), known: Rows::new() },
-            |at| self.versions.remove(at),
+            || Version { text: text.clone(), shown: Rows::new(), known: Rows::new(), followed: false },
+            |at| Version { followed: false, ..self.versions.remove(at) },
         );
         self.versions.truncate(VERSIONS - 1);
         self.versions.insert_mut(0, version)

@@ -165,7 +165,12 @@ pub(crate) fn compose(
         last = Some(at);
     }
     bytes.extend_from_slice(base.get(done..).unwrap_or_default());
-    finish(text, &mut bytes, missing, final_newline);
+    // The newline that was only thought of is the last one still, or has become another's.
+    if done <= text.bytes().len() && !missing.is_empty() && final_newline != FinalNewline::Add {
+        bytes.truncate(bytes.len() - missing.len());
+    } else {
+        finish(text, &mut bytes, missing, final_newline);
+    }
     Ok(Composed { bytes, spans })
 }
 
@@ -187,7 +192,11 @@ fn finish(text: &Text, bytes: &mut Vec<u8>, missing: &[u8], final_newline: Final
     } else {
         0
     };
-    bytes.truncate(bytes.len() - cut);
+    let without = bytes.len() - cut;
+    // A blank last line is its ending; without it, it would not be there.
+    if bytes.get(..without).is_some_and(|rest| !at_line_start(text, rest)) {
+        bytes.truncate(without);
+    }
 }
 
 fn at_line_start(text: &Text, bytes: &[u8]) -> bool {
@@ -221,6 +230,7 @@ mod tests {
         assert_eq!(splice("a\r\nb", 2..2, &["x"]), "a\r\nb\r\nx");
         assert_eq!(splice("a\nb", 1..2, &[]), "a");
         assert_eq!(splice("a\nb", 0..2, &[]), "");
+        assert_eq!(splice("a\n\nb", 2..3, &[]), "a\n\n");
         assert_eq!(splice("a\nb\n", 1..2, &[]), "a\n");
         assert_eq!(splice("a", 0..1, &["x", "y"]), "x\ny");
         assert_eq!(splice("", 0..0, &["x"]), "x\n");
