@@ -5,6 +5,7 @@
 //! what to leave out are those of ripgrep's `ignore` crate.
 
 use std::{
+    cell::OnceCell,
     ffi::{OsStr, OsString},
     fs::File,
     io::Read,
@@ -22,7 +23,7 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
 
 use super::{
     EntryKind, Files, Identity,
-    open::{Unopened, open_regular},
+    open::{Unopened, open_listed, open_regular, plain_device},
 };
 use crate::Fault;
 
@@ -60,6 +61,8 @@ pub struct Met<'a> {
     /// What it is.
     pub kind: EntryKind,
     dir: &'a OwnedFd,
+    /// The folder's [`plain_device`], asked for when the first file in it is opened.
+    device: &'a OnceCell<Option<u64>>,
     name: &'a OsStr,
     files: &'a Files,
 }
@@ -74,7 +77,11 @@ pub struct Walked {
 impl Met<'_> {
     /// Opens it for reading; none when it is no regular file, or not to be read.
     pub fn open(&self) -> Option<(File, Identity)> {
-        let (file, stat) = open_regular(self.dir, self.name).ok()?;
+        if self.kind != EntryKind::File {
+            return None;
+        }
+        let device = *self.device.get_or_init(|| plain_device(self.dir));
+        let (file, stat) = open_listed(self.dir, self.name, device).ok()?;
         self.files.check_other_names(&self.path.to_string_lossy(), &stat).ok()?;
         Some((file, Identity::of(&stat)))
     }
@@ -238,6 +245,7 @@ impl Crew<'_> {
         } else {
             None
         };
+        let device = OnceCell::new();
         let mut below = Vec::new();
         for (name, kind) in names {
             if self.stopped.load(Ordering::Relaxed) {
@@ -256,7 +264,7 @@ impl Crew<'_> {
             {
                 continue;
             }
-            let met = Met { path: &at, kind, dir: &handle, name: &name, files: self.files };
+            let met = Met { path: &at, kind, dir: &handle, device: &device, name: &name, files: self.files };
             if (self.meet)(&met) == Go::Stop {
                 self.stopped.store(true, Ordering::Relaxed);
                 return Vec::new();
