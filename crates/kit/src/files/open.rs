@@ -136,7 +136,7 @@ impl Files {
         Ok(opened.exists())
     }
 
-    fn not_there(&self, path: &str, opened: &super::roots::Opened) -> Fault {
+    pub(super) fn not_there(&self, path: &str, opened: &super::roots::Opened) -> Fault {
         let fault = Fault::not_found(format!("`{path}` does not exist"));
         let near = super::list::nearest_names(opened);
         if near.is_empty() {

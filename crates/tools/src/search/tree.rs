@@ -312,6 +312,12 @@ mod tests {
                 bad_args: `depth` is 0
                 1 shows the folder's own entries."#]],
         );
+        check(
+            &json!({"dir": "srcs"}),
+            &expect![[r#"
+                not_found: `srcs` does not exist
+                Did you mean `src`?"#]],
+        );
         let denied = Room::empty().says::<Tree>(&json!({"dir": ".."}));
         assert!(denied.starts_with("denied: `..` is outside the workspace"), "{denied}");
     }
