@@ -19,7 +19,7 @@ use crate::{
 
 /// A workspace of its own, which is gone when this is dropped.
 pub struct Room {
-    _dir: tempfile::TempDir,
+    _dir: Option<tempfile::TempDir>,
     path: PathBuf,
     roots: Roots,
     views: Arc<Views>,
@@ -42,10 +42,20 @@ impl Room {
             fs::create_dir_all(at.parent().unwrap_or(&path)).expect("a folder");
             fs::write(at, content).expect("a file");
         }
+        Self { _dir: Some(dir), ..Self::at(&path) }
+    }
+
+    /// A folder that is there already, and stays.
+    ///
+    /// # Panics
+    /// When it can't be opened.
+    #[expect(clippy::expect_used, reason = "a test that has no workspace has failed")]
+    pub fn at(path: &Path) -> Self {
+        let path = path.canonicalize().expect("its path");
         let spec = RootSpec { path: path.clone(), read_only: false };
         let roots = Roots::open(&[spec], OtherNames::Refuse).expect("roots");
         let views = Arc::new(Views::default());
-        Self { _dir: dir, path, roots, views, cancel: CancellationToken::new() }
+        Self { _dir: None, path, roots, views, cancel: CancellationToken::new() }
     }
 
     /// A workspace with nothing in it.

@@ -297,3 +297,19 @@ fn a_deep_and_a_wide_tree_are_walked_whole() {
     assert_eq!(met.into_inner(), 700 + 1 + 5_000);
     assert_eq!(cx.files().list("wide").unwrap().len(), 5_000);
 }
+
+#[test]
+fn a_walk_whose_visitor_panics_ends_with_that_panic() {
+    let room = Room::empty();
+    for number in 0..1_000 {
+        fs::create_dir(room.path().join(number.to_string())).unwrap();
+    }
+    let cx = room.cx();
+    let walked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        cx.files().walk("", ALL, &|| Ok(()), &|met| {
+            assert!(!met.path.ends_with("500"), "meant to happen");
+            Go::On
+        })
+    }));
+    assert!(walked.is_err());
+}

@@ -245,7 +245,10 @@ async fn a_long_output_is_cut_and_the_whole_is_kept() {
 #[tokio::test]
 async fn broken_arguments_never_run_a_tool_and_the_second_time_the_schema_is_given() {
     let house = puppet();
-    let call = || Call { arguments: Arguments::Raw("{\"act\": \"write\"".to_owned()), ..Call::new("puppet", Value::Null) };
+    let call = || Call {
+        arguments: Arguments::Raw("{\"act\": \"write\"".to_owned()),
+        ..Call::new("puppet", Value::Null)
+    };
     let first = house.session.call(call()).await;
     assert_eq!(kind(&first), Kind::BadArgs);
     assert!(first.as_text().contains("not valid JSON") && !first.as_text().contains("The schema"));
@@ -253,7 +256,11 @@ async fn broken_arguments_never_run_a_tool_and_the_second_time_the_schema_is_giv
     assert!(second.as_text().contains("The schema of `puppet`"), "{}", second.as_text());
     let answer = house.call("puppet", json!({"act": "nod", "nonsense": 1})).await;
     assert!(answer.as_text().contains("`nonsense`"), "{}", answer.as_text());
-    assert!(answer.as_text().contains("`act`, `path`") || answer.as_text().contains("`act` or `path`"), "{}", answer.as_text());
+    assert!(
+        answer.as_text().contains("`act`, `path`") || answer.as_text().contains("`act` or `path`"),
+        "{}",
+        answer.as_text()
+    );
 }
 
 #[tokio::test]
@@ -287,9 +294,11 @@ async fn what_must_be_approved_runs_only_after_a_yes() {
         let answer = house.call("puppet", json!({"act": "write", "path": ".mcp.json"})).await;
         assert_eq!(answer.result.is_ok(), done, "{approve:?} {verdict:?}: {}", answer.as_text());
         assert_eq!(house.file(".mcp.json").exists(), done);
-        let requests = person.1.lock().unwrap();
+        let requests = person.1.lock().unwrap().clone();
         assert_eq!(requests.len(), asked);
-        assert!(requests.iter().all(|it| it.rule.name == "control_files" && it.arguments.contains(".mcp.json")));
+        assert!(
+            requests.iter().all(|it| it.rule.name == "control_files" && it.arguments.contains(".mcp.json"))
+        );
         if !done {
             assert_eq!(kind(&answer), Kind::Denied);
             assert!(answer.as_text().contains("rule `control_files`"), "{}", answer.as_text());

@@ -1,11 +1,12 @@
 //! What the model can do: one file is one tool.
 
-pub mod files;
-pub mod toolsets;
+mod files;
+mod search;
+mod toolsets;
 
 use std::sync::Arc;
 
-use kit::{AnyTool, erase};
+use kit::AnyTool;
 
 pub use toolsets::{HAFT, toolset, toolsets};
 
@@ -17,17 +18,7 @@ Calls on different files may be made together.";
 
 /// Every tool, family by family.
 pub fn all() -> Vec<Arc<dyn AnyTool>> {
-    vec![
-        erase::<files::edit::Edit>(),
-        erase::<files::editor::Editor>(),
-        erase::<files::filegrep::Filegrep>(),
-        erase::<files::json_read::JsonRead>(),
-        erase::<files::json_write::JsonWrite>(),
-        erase::<files::read::Read>(),
-        erase::<files::skim::Skim>(),
-        erase::<files::undo::Undo>(),
-        erase::<files::write::Write>(),
-    ]
+    [files::all(), search::all()].concat()
 }
 
 /// The manual of a tool, where there is more to say than its description.
@@ -35,5 +26,10 @@ pub fn manual(tool: &str) -> Option<&'static str> {
     MANUALS.iter().find(|(name, _)| *name == tool).map(|(_, manual)| *manual)
 }
 
-/// Every file of `manuals/`.
-const MANUALS: &[(&str, &str)] = &[("edit", include_str!("../manuals/edit.md"))];
+/// Every file of `manuals/`, by the name of its tool.
+pub const MANUALS: &[(&str, &str)] = &[
+    ("edit", include_str!("../manuals/edit.md")),
+    ("glob", include_str!("../manuals/glob.md")),
+    ("grep", include_str!("../manuals/grep.md")),
+    ("tree", include_str!("../manuals/tree.md")),
+];

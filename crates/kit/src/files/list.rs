@@ -5,7 +5,10 @@ use std::{
     os::{fd::OwnedFd, unix::ffi::OsStrExt},
 };
 
-use rustix::fs::{Dir, FileType, Mode, OFlags, openat};
+use rustix::{
+    fs::{Dir, FileType, Mode, OFlags, openat},
+    io::Errno,
+};
 
 use super::{
     Files, Location,
@@ -75,15 +78,15 @@ impl Files {
         let opened = self.resolve(dir)?;
         self.may_read(dir, &opened.location)?;
         if !opened.found.rest.is_empty() {
-            return Err(Fault::not_found(format!("the folder `{dir}` does not exist")));
+            return Err(self.not_there(dir, &opened));
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let handle = openat(&opened.found.dir, opened.name(), flags, Mode::empty()).map_err(|errno| {
-            if errno == rustix::io::Errno::NOTDIR {
-                return Fault::bad_args(format!("`{dir}` is a file, not a folder"));
-            }
-            refused(dir, "list", errno.into())
-        })?;
+        let handle =
+            openat(&opened.found.dir, opened.name(), flags, Mode::empty()).map_err(|errno| match errno {
+                Errno::NOTDIR => Fault::bad_args(format!("`{dir}` is a file, not a folder")),
+                Errno::NOENT => self.not_there(dir, &opened),
+                errno => refused(dir, "list", errno.into()),
+            })?;
         Ok((handle, opened.location))
     }
 }

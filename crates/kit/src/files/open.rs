@@ -136,7 +136,7 @@ impl Files {
         Ok(opened.exists())
     }
 
-    fn not_there(&self, path: &str, opened: &super::roots::Opened) -> Fault {
+    pub(super) fn not_there(&self, path: &str, opened: &super::roots::Opened) -> Fault {
         let fault = Fault::not_found(format!("`{path}` does not exist"));
         let near = super::list::nearest_names(opened);
         if near.is_empty() {
@@ -232,6 +232,13 @@ pub(super) enum Unopened {
 pub(super) fn open_regular(dir: &OwnedFd, name: &OsStr) -> Result<(File, Stat), Unopened> {
     let look = statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).map_err(Unopened::Errno)?;
     only_regular(&look)?;
+    open_listed(dir, name, None)
+}
+
+/// Opens a name that the folder has just listed as a regular file, which is as good as
+/// a look: neither tells what the name stands for a moment later. `plain` is the
+/// [`plain_device`] of the folder, if that is known.
+pub(super) fn open_listed(dir: &OwnedFd, name: &OsStr, plain: Option<u64>) -> Result<(File, Stat), Unopened> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = match openat(dir, name, flags, Mode::empty()) {
         Ok(file) => file,
@@ -241,10 +248,18 @@ pub(super) fn open_regular(dir: &OwnedFd, name: &OsStr) -> Result<(File, Stat), 
     // What was opened counts, not what was looked at.
     let stat = fstat(&file).map_err(Unopened::Errno)?;
     only_regular(&stat)?;
-    if is_kernel_file(&file) {
+    if plain != Some(Identity::of(&stat).device) && is_kernel_file(&file) {
         return Err(Unopened::Special("a file of the kernel's (proc or sys)"));
     }
     Ok((File::from(file), stat))
+}
+
+/// The device of a folder that is not the kernel's: a file on it is not, either.
+pub(super) fn plain_device(dir: &OwnedFd) -> Option<u64> {
+    if is_kernel_file(dir) {
+        return None;
+    }
+    fstat(dir).ok().map(|stat| Identity::of(&stat).device)
 }
 
 fn only_regular(stat: &Stat) -> Result<(), Unopened> {

@@ -5,6 +5,7 @@
 //! what to leave out are those of ripgrep's `ignore` crate.
 
 use std::{
+    cell::OnceCell,
     ffi::{OsStr, OsString},
     fs::File,
     io::Read,
@@ -22,7 +23,7 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
 
 use super::{
     EntryKind, Files, Identity,
-    open::{Unopened, open_regular},
+    open::{Unopened, open_listed, open_regular, plain_device},
 };
 use crate::Fault;
 
@@ -60,6 +61,8 @@ pub struct Met<'a> {
     /// What it is.
     pub kind: EntryKind,
     dir: &'a OwnedFd,
+    /// The folder's [`plain_device`], asked for when the first file in it is opened.
+    device: &'a OnceCell<Option<u64>>,
     name: &'a OsStr,
     files: &'a Files,
 }
@@ -74,7 +77,11 @@ pub struct Walked {
 impl Met<'_> {
     /// Opens it for reading; none when it is no regular file, or not to be read.
     pub fn open(&self) -> Option<(File, Identity)> {
-        let (file, stat) = open_regular(self.dir, self.name).ok()?;
+        if self.kind != EntryKind::File {
+            return None;
+        }
+        let device = *self.device.get_or_init(|| plain_device(self.dir));
+        let (file, stat) = open_listed(self.dir, self.name, device).ok()?;
         self.files.check_other_names(&self.path.to_string_lossy(), &stat).ok()?;
         Some((file, Identity::of(&stat)))
     }
@@ -88,7 +95,7 @@ impl Met<'_> {
 impl Files {
     /// Walks a folder that this call was granted to read, on all cores, in no order.
     /// `meet` is called for everything met, from several threads, and says whether to go
-    /// on; `check` is asked for every folder.
+    /// on; `check` is asked for every folder, and for every part of a large one.
     ///
     /// # Errors
     /// Those of [`list`](Self::list) for the folder itself, and of `check`.
@@ -113,7 +120,7 @@ impl Files {
             unreadable: AtomicUsize::new(0),
         };
         let top = Folder { entered: Entered::Already(handle), path: PathBuf::new(), depth: 0, rules: above };
-        crew.queue.lock().waiting.push(top);
+        crew.queue.lock().waiting.push(Work::Enter(top));
         std::thread::scope(|scope| {
             for _ in 1..threads {
                 scope.spawn(|| crew.work());
@@ -160,9 +167,16 @@ struct Crew<'a> {
 }
 
 struct Queue {
-    waiting: Vec<Folder>,
+    waiting: Vec<Work>,
     working: usize,
     fault: Option<Fault>,
+}
+
+enum Work {
+    /// A folder to enter.
+    Enter(Folder),
+    /// Names of a folder that was entered.
+    Meet(Arc<Standing>, Names),
 }
 
 /// A folder to walk.
@@ -173,20 +187,49 @@ struct Folder {
     rules: Option<Arc<Rules>>,
 }
 
+/// A folder that was entered.
+struct Standing {
+    handle: Arc<OwnedFd>,
+    path: PathBuf,
+    depth: usize,
+    rules: Option<Arc<Rules>>,
+}
+
+type Names = Vec<(OsString, FileType)>;
+
+/// Of more names in one folder than this, others who are idle get a part.
+const PART: usize = 128;
+
 enum Entered {
     Already(OwnedFd),
     By(Arc<OwnedFd>, OsString),
 }
 
+/// Sends the others home when one of the crew panics: they would wait for it for ever.
+struct Alarm<'a, 'c>(&'a Crew<'c>);
+
+impl Drop for Alarm<'_, '_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            // Under the lock, or one who is about to wait would miss it.
+            let _queue = self.0.queue.lock();
+            self.0.stopped.store(true, Ordering::Relaxed);
+            self.0.changed.notify_all();
+        }
+    }
+}
+
 impl Crew<'_> {
     fn work(&self) {
+        // Before the lock, so that it is dropped after it.
+        let _alarm = Alarm(self);
         let mut queue = self.queue.lock();
         loop {
             if self.stopped.load(Ordering::Relaxed) {
                 return;
             }
             // The newest first: deep before wide keeps the queue, and the open handles, few.
-            let Some(folder) = queue.waiting.pop() else {
+            let Some(work) = queue.waiting.pop() else {
                 if queue.working == 0 {
                     self.changed.notify_all();
                     return;
@@ -196,7 +239,10 @@ impl Crew<'_> {
             };
             queue.working += 1;
             drop(queue);
-            let result = (self.check)().map(|()| self.enter(folder));
+            let result = (self.check)().map(|()| match work {
+                Work::Enter(folder) => self.enter(folder),
+                Work::Meet(folder, names) => self.meet_all(&folder, names),
+            });
             queue = self.queue.lock();
             queue.working -= 1;
             match result {
@@ -210,8 +256,8 @@ impl Crew<'_> {
         }
     }
 
-    /// Meets everything in a folder; gives the folders below it.
-    fn enter(&self, folder: Folder) -> Vec<Folder> {
+    /// Reads what is in a folder; gives its names, in parts, as the next work.
+    fn enter(&self, folder: Folder) -> Vec<Work> {
         let Folder { entered, path, depth, rules } = folder;
         let handle = match entered {
             Entered::Already(handle) => Ok(handle),
@@ -222,7 +268,7 @@ impl Crew<'_> {
         };
         let Ok(handle) = handle.map(Arc::new) else { return self.unreadable() };
         let Ok(entries) = Dir::read_from(&*handle) else { return self.unreadable() };
-        let mut names: Vec<(OsString, FileType)> = entries
+        let mut names: Names = entries
             .flatten()
             .map(|entry| (OsStr::from_bytes(entry.file_name().to_bytes()).to_owned(), entry.file_type()))
             .filter(|(name, _)| name != "." && name != "..")
@@ -238,13 +284,27 @@ impl Crew<'_> {
         } else {
             None
         };
+        let folder = Arc::new(Standing { handle, path, depth, rules });
+        if names.len() <= PART {
+            return self.meet_all(&folder, names);
+        }
+        // The queue is a stack: the first part should be met first.
+        let parts = names.chunks(PART).rev();
+        parts.map(|part| Work::Meet(folder.clone(), part.to_vec())).collect()
+    }
+
+    /// Meets what has these names; gives the folders among them.
+    fn meet_all(&self, folder: &Arc<Standing>, names: Names) -> Vec<Work> {
+        let Standing { handle, path, depth, rules } = &**folder;
+        let skip = self.walk.ignored == Ignored::Skip;
+        let device = OnceCell::new();
         let mut below = Vec::new();
         for (name, kind) in names {
             if self.stopped.load(Ordering::Relaxed) {
                 return Vec::new();
             }
             let kind = match kind {
-                FileType::Unknown => statat(&*handle, &name, AtFlags::SYMLINK_NOFOLLOW)
+                FileType::Unknown => statat(&**handle, &name, AtFlags::SYMLINK_NOFOLLOW)
                     .map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode)),
                 kind => kind,
             };
@@ -256,26 +316,25 @@ impl Crew<'_> {
             {
                 continue;
             }
-            let met = Met { path: &at, kind, dir: &handle, name: &name, files: self.files };
+            let met = Met { path: &at, kind, dir: handle, device: &device, name: &name, files: self.files };
             if (self.meet)(&met) == Go::Stop {
                 self.stopped.store(true, Ordering::Relaxed);
                 return Vec::new();
             }
             if is_folder && depth + 1 < self.walk.depth {
-                below.push(Folder {
+                below.push(Work::Enter(Folder {
                     entered: Entered::By(handle.clone(), name),
                     path: at,
                     depth: depth + 1,
                     rules: rules.clone(),
-                });
+                }));
             }
         }
-        // The queue is a stack: the first name should be walked first.
         below.reverse();
         below
     }
 
-    fn unreadable(&self) -> Vec<Folder> {
+    fn unreadable(&self) -> Vec<Work> {
         self.unreadable.fetch_add(1, Ordering::Relaxed);
         Vec::new()
     }

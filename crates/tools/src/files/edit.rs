@@ -17,7 +17,7 @@ const TRIES: usize = 5;
 /// lands where its lines are now, or the answer has fresh anchors to use. Gives fresh anchors of what changed.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Edit {
+pub(crate) struct Edit {
     /// File, relative to the workspace or absolute.
     path: String,
     /// The edits. All anchors mean the file as it is before this call.
@@ -50,7 +50,7 @@ pub struct Edit {
 /// One edit.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct One {
+pub(crate) struct One {
     /// First line to replace, as `LINE:HASH`.
     #[serde(default)]
     anchor: Option<String>,
@@ -74,7 +74,7 @@ pub struct One {
 /// Where to insert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Insert {
+pub(crate) enum Insert {
     Before,
     After,
     Start,

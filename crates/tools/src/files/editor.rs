@@ -23,7 +23,7 @@ const ENTRIES: usize = 500;
 /// `insert_line`), `undo_edit` (the newest change of the file; repeat to go further back).
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Editor {
+pub(crate) struct Editor {
     /// What to do.
     command: Command,
     /// File or folder, absolute or relative to the workspace.
@@ -48,7 +48,7 @@ pub struct Editor {
 /// The commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Command {
+pub(crate) enum Command {
     View,
     Create,
     StrReplace,

@@ -12,7 +12,7 @@ const MATCHES: usize = 100;
 /// Find lines in one file, shown as `LINE:HASH|text` with the lines around them, ready for `edit`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Filegrep {
+pub(crate) struct Filegrep {
     /// File, relative to the workspace or absolute.
     path: String,
     /// Text to find, as it stands, unless `regex` is set.

@@ -18,7 +18,7 @@ const OUTLINED: usize = 200;
 /// Read a part of a JSON file (comments allowed), by pointer or by query. A large value is outlined.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct JsonRead {
+pub(crate) struct JsonRead {
     /// File, relative to the workspace or absolute.
     path: String,
     /// JSON Pointer, such as `/scripts/test` or `/items/0`. Default: the whole.

@@ -9,7 +9,7 @@ use super::{json::Document, open};
 /// Set, add or remove one value of a JSON file; all other text, comments too, stays as it is.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct JsonWrite {
+pub(crate) struct JsonWrite {
     /// File, relative to the workspace or absolute. It is created if `pointer` is empty and it does not exist.
     path: String,
     /// JSON Pointer to the value, such as `/scripts/test`; `/items/-` adds to a list; empty is the whole.

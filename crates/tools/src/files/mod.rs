@@ -1,14 +1,32 @@
 //! Tools that read and change files.
 
-pub mod edit;
-pub mod editor;
-pub mod filegrep;
-pub mod json_read;
-pub mod json_write;
-pub mod read;
-pub mod skim;
-pub mod undo;
-pub mod write;
+pub(crate) mod edit;
+pub(crate) mod editor;
+pub(crate) mod filegrep;
+mod json;
+mod json_read;
+mod json_write;
+mod open;
+pub(crate) mod read;
+pub(crate) mod skim;
+mod undo;
+pub(crate) mod write;
 
-pub(crate) mod json;
-pub(crate) mod open;
+use std::sync::Arc;
+
+use kit::{AnyTool, erase};
+
+/// The tools of this family.
+pub(crate) fn all() -> Vec<Arc<dyn AnyTool>> {
+    vec![
+        erase::<read::Read>(),
+        erase::<edit::Edit>(),
+        erase::<write::Write>(),
+        erase::<skim::Skim>(),
+        erase::<filegrep::Filegrep>(),
+        erase::<editor::Editor>(),
+        erase::<json_read::JsonRead>(),
+        erase::<json_write::JsonWrite>(),
+        erase::<undo::Undo>(),
+    ]
+}

@@ -25,7 +25,7 @@ const ENTRIES: usize = 200;
 /// Pages of 2,000 lines: the last line of an answer says how to go on. Lists a folder.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Read {
+pub(crate) struct Read {
     /// File, relative to the workspace or absolute; or the handle of a long output, such as `out_12`.
     path: String,
     /// First line, from 1; negative counts from the end (-50: the last 50 lines).

@@ -10,7 +10,7 @@ const MOST: usize = 500;
 /// Show some lines of a file, as `LINE:HASH|text`: for a quick look where you know the line numbers.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Skim {
+pub(crate) struct Skim {
     /// File, relative to the workspace or absolute.
     path: String,
     /// First line, from 1.

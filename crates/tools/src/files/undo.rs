@@ -9,7 +9,7 @@ const LISTED: usize = 20;
 /// that changed something. A file that was changed since is left alone. An undo can be undone.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Undo {
+pub(crate) struct Undo {
     /// Only the newest change of this file.
     #[serde(default)]
     path: Option<String>,

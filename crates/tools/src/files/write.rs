@@ -11,7 +11,7 @@ use super::open::{self, Opened};
 /// Create a file with this content; folders on the way are made. To change an existing file use `edit`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Write {
+pub(crate) struct Write {
     /// File, relative to the workspace or absolute.
     path: String,
     /// The whole content.

@@ -1,0 +1,704 @@
+//! `grep`: which lines match?
+
+use std::{
+    fmt::Write,
+    path::Path,
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+use kit::{
+    files::{EntryKind, Go, Ignored, Location, Met, Open, Walk},
+    prelude::*,
+};
+use parking_lot::Mutex;
+
+use super::{
+    lines::{Around, End, Find, Hits, Pattern, Scanner},
+    matches,
+    names::Filter,
+    page::{Ask, First, Patience, count, shown},
+};
+
+const LIMIT: usize = 100;
+const MOST_AROUND: usize = 50;
+
+/// After how many files the host hears of progress.
+const REPORT_EVERY: usize = 4096;
+
+/// Searches the lines of a file or of all files below a folder with a regex. Leaves out binary files and what git ignores.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Grep {
+    /// Regex in Rust's syntax (no look-around), such as `fn \w+_test\(`.
+    pattern: String,
+    /// File or folder to search; default is the workspace.
+    #[serde(default)]
+    path: String,
+    /// Only files like this, such as `*.rs` or `src/**/*.{ts,tsx}`; `!` before it: all but these.
+    glob: Option<String>,
+    /// Only files of this type, by ripgrep's names: `rust`, `py`, `ts`, `md` and so on.
+    r#type: Option<String>,
+    /// `content` shows lines (the default), `files` only paths, `count` the matches of each file.
+    #[serde(default)]
+    mode: Show,
+    /// Lines to show before each match.
+    before: Option<usize>,
+    /// Lines to show after each match.
+    after: Option<usize>,
+    /// Lines to show before and after; at most 50.
+    context: Option<usize>,
+    /// Match upper and lower case alike.
+    #[serde(default)]
+    ignore_case: bool,
+    /// Take the pattern as plain text.
+    #[serde(default)]
+    literal: bool,
+    /// Let matches span lines; `(?s)` lets `.` match a line break.
+    #[serde(default)]
+    multiline: bool,
+    /// Most matches (with `files` and `count`: files) to show; default 100.
+    limit: Option<usize>,
+    /// Matches or files to skip: a cut result says where to go on.
+    #[serde(default)]
+    offset: usize,
+    /// Search also in what git ignores and in vendored folders.
+    #[serde(default)]
+    ignored: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Show {
+    #[default]
+    Content,
+    Files,
+    Count,
+}
+
+impl Tool for Grep {
+    const NAME: &'static str = "grep";
+    const AT_MOST: Kinds = Kinds::READ;
+
+    fn touches(&self) -> Touches {
+        Touches::read(&self.path)
+    }
+
+    async fn run(self, cx: &Cx) -> Result<Output, Fault> {
+        let search = Search::new(self, Patience::new())?;
+        cx.blocking(move |cx| search.run(cx)).await
+    }
+}
+
+/// A search under way.
+struct Search {
+    args: Grep,
+    ask: Ask,
+    filter: Filter,
+    patience: Patience,
+    /// To be copied for each thread, which then finds its own among the idle ones.
+    scanner: Mutex<Scanner>,
+    idle: Mutex<Vec<Scanner>>,
+    found: Mutex<First<Hits>>,
+    matches: AtomicUsize,
+    met: AtomicUsize,
+    searched: AtomicUsize,
+    binary: AtomicUsize,
+    too_long: AtomicUsize,
+    unreadable: AtomicUsize,
+}
+
+impl Search {
+    fn new(args: Grep, patience: Patience) -> Result<Self, Fault> {
+        if args.pattern.is_empty() {
+            return Err(Fault::bad_args("`pattern` is empty").next("`^` matches every line."));
+        }
+        let ask = Ask::new(args.offset, args.limit, LIMIT)?;
+        let around = |lines: Option<usize>| lines.or(args.context).unwrap_or(0).min(MOST_AROUND);
+        let is_content = args.mode == Show::Content;
+        let around = match is_content {
+            true => Around { before: around(args.before), after: around(args.after) },
+            false => Around::default(),
+        };
+        let pattern = Pattern {
+            text: &args.pattern,
+            literal: args.literal,
+            ignore_case: args.ignore_case,
+            multiline: args.multiline,
+        };
+        let scanner = Scanner::new(pattern, around, is_content)?;
+        let filter = Filter::new(args.glob.as_deref(), args.r#type.as_deref())?;
+        Ok(Self {
+            ask,
+            filter,
+            patience,
+            scanner: Mutex::new(scanner),
+            idle: Mutex::default(),
+            found: Mutex::new(First::new(ask.need())),
+            matches: AtomicUsize::new(0),
+            met: AtomicUsize::new(0),
+            searched: AtomicUsize::new(0),
+            binary: AtomicUsize::new(0),
+            too_long: AtomicUsize::new(0),
+            unreadable: AtomicUsize::new(0),
+            args,
+        })
+    }
+
+    fn run(self, cx: &Cx) -> Result<Output, Fault> {
+        if self.args.path.is_empty() {
+            return self.tree(cx);
+        }
+        match cx.files().open(&self.args.path) {
+            Ok(open) => self.file(cx, &open),
+            Err(fault) if fault.kind == Kind::BadArgs => match self.tree(cx) {
+                // No folder either; the first fault knows better what it is.
+                Err(again) if again.kind == Kind::BadArgs => Err(fault),
+                done => done,
+            },
+            Err(fault) => Err(fault),
+        }
+    }
+
+    fn file(self, cx: &Cx, open: &Open) -> Result<Output, Fault> {
+        let mut scanner = self.scanner.lock().clone();
+        let hits =
+            scanner.file(open.file(), open.identity.size, self.find(Path::new("")), &|| self.go_on(cx));
+        cx.check()?;
+        let end = hits.end;
+        self.keep(Path::new(""), hits);
+        let at = shown(&open.location);
+        let trouble = match end {
+            End::Whole | End::Stopped => None,
+            End::Binary => Some(format!("`{at}` is binary (it has a NUL), so it has no lines to search")),
+            End::TooLong => {
+                Some(format!("[`{at}` was searched only up to a line too long to hold (32 MiB)]"))
+            }
+            End::Unreadable => Some(format!("[`{at}` could not be read to its end]")),
+        };
+        if end == End::Binary {
+            return Ok(Output::page(trouble.unwrap_or_default()));
+        }
+        Ok(Output::page(self.report(&open.location, &format!("`{at}`"), trouble)))
+    }
+
+    fn tree(self, cx: &Cx) -> Result<Output, Fault> {
+        let base = cx.files().locate(&self.args.path)?;
+        let ignored = if self.args.ignored { Ignored::Show } else { Ignored::Skip };
+        let walk = Walk { ignored, depth: usize::MAX };
+        let walked =
+            cx.files().walk(&self.args.path, walk, &|| cx.check(), &|met| self.meet(cx, met, &base))?;
+        cx.check()?;
+        let searched = self.searched.load(Ordering::Relaxed);
+        let met = self.met.load(Ordering::Relaxed);
+        let at = shown(&base);
+        if searched == 0 && met > 0 && !self.filter.is_empty() {
+            return Ok(Output::page(format!(
+                "no file to search: none of the {} in `{at}` fits {}",
+                count(met, "file", "files"),
+                self.filter
+            )));
+        }
+        let trouble = self.trouble(walked.unreadable);
+        Ok(Output::page(self.report(
+            &base,
+            &format!("{} in `{at}`", count(searched, "file", "files")),
+            trouble,
+        )))
+    }
+
+    fn go_on(&self, cx: &Cx) -> bool {
+        self.patience.lasts() && cx.check().is_ok()
+    }
+
+    fn meet(&self, cx: &Cx, met: &Met<'_>, base: &Location) -> Go {
+        if met.kind != EntryKind::File {
+            return Go::On;
+        }
+        if !self.go_on(cx) {
+            return Go::Stop;
+        }
+        let number = self.met.fetch_add(1, Ordering::Relaxed) + 1;
+        if number.is_multiple_of(REPORT_EVERY) {
+            let matches = self.matches.load(Ordering::Relaxed);
+            cx.progress(number as f64, None, &format!("{number} files, {matches} matches"));
+        }
+        if !self.filter.fits(met.path, base) {
+            return Go::On;
+        }
+        let Some((file, identity)) = met.open() else {
+            self.unreadable.fetch_add(1, Ordering::Relaxed);
+            return Go::On;
+        };
+        let find = self.find(met.path);
+        let scanner = self.idle.lock().pop();
+        let mut scanner = scanner.unwrap_or_else(|| self.scanner.lock().clone());
+        let hits = scanner.file(&file, identity.size, find, &|| self.go_on(cx));
+        self.idle.lock().push(scanner);
+        let tally = match hits.end {
+            End::Whole => &self.searched,
+            End::Binary => &self.binary,
+            End::TooLong => &self.too_long,
+            End::Unreadable => &self.unreadable,
+            End::Stopped => return Go::Stop,
+        };
+        tally.fetch_add(1, Ordering::Relaxed);
+        self.keep(met.path, hits);
+        Go::On
+    }
+
+    fn find(&self, path: &Path) -> Find {
+        match self.args.mode {
+            Show::Files => Find::Any,
+            Show::Count => Find::Count,
+            Show::Content if self.found.lock().wants(path) => Find::Lines(self.ask.need()),
+            Show::Content => Find::Count,
+        }
+    }
+
+    fn keep(&self, path: &Path, hits: Hits) {
+        if hits.matches == 0 {
+            return;
+        }
+        self.matches.fetch_add(hits.matches, Ordering::Relaxed);
+        let results = if self.args.mode == Show::Content { hits.matches } else { 1 };
+        self.found.lock().add(path, results, hits);
+    }
+
+    /// What could not be searched, on one line.
+    fn trouble(&self, folders: usize) -> Option<String> {
+        let mut parts = Vec::new();
+        let mut say = |number: usize, one: &str, many: &str| {
+            if number > 0 {
+                parts.push(count(number, one, many));
+            }
+        };
+        let nothing_found = self.matches.load(Ordering::Relaxed) == 0;
+        say(
+            if nothing_found { self.binary.load(Ordering::Relaxed) } else { 0 },
+            "binary file",
+            "binary files",
+        );
+        say(
+            self.too_long.load(Ordering::Relaxed),
+            "file from a line on that is over 32 MiB long",
+            "files from a line on that is over 32 MiB long",
+        );
+        say(
+            self.unreadable.load(Ordering::Relaxed),
+            "file that may not be read",
+            "files that may not be read",
+        );
+        say(folders, "folder that may not be read", "folders that may not be read");
+        (!parts.is_empty()).then(|| format!("[not searched: {}]", parts.join(", ")))
+    }
+
+    /// What the model reads: `at` is where the results are from, `place` the same in words.
+    fn report(self, at: &Location, place: &str, trouble: Option<String>) -> String {
+        let found = self.found.into_inner();
+        let all = count(self.matches.into_inner(), "match", "matches");
+        let files = count(found.paths, "file", "files");
+        let (total, paths) = (found.total, found.paths);
+        let mut text = String::new();
+        if total == 0 {
+            let _ = write!(text, "no match for `{}` in {place}", self.args.pattern);
+            if let Some(hint) = hint(&self.args) {
+                let _ = write!(text, "\n{hint}");
+            }
+        } else {
+            let on_page = match self.args.mode {
+                Show::Content => matches::lines(&mut text, self.ask, at, found),
+                Show::Files => matches::paths(&mut text, self.ask, at, found),
+                Show::Count => matches::counts(&mut text, self.ask, at, found),
+            };
+            let what = match self.args.mode {
+                Show::Content if paths == 1 => all,
+                Show::Content => format!("{all} in {files}"),
+                Show::Files => files,
+                Show::Count => format!("{files} with {all}"),
+            };
+            text.push_str(&self.ask.footer(on_page, total, &what));
+        }
+        let searched = count(self.searched.into_inner(), "file", "files");
+        for line in [self.patience.report(&searched), trouble].into_iter().flatten() {
+            let _ = write!(text, "\n{line}");
+        }
+        text
+    }
+}
+
+/// What may be wrong with a pattern that matched nothing.
+fn hint(args: &Grep) -> Option<&'static str> {
+    let pattern = &args.pattern;
+    if args.literal {
+        return None;
+    }
+    if [r"\|", r"\(", r"\{", r"\+"].iter().any(|it| pattern.contains(it)) && !pattern.contains(r"\s") {
+        return Some(
+            r"A regex here is as in Rust: `a|b`, `(a)`, `a+`; with a `\` before it, such a character is itself.",
+        );
+    }
+    let looks_plain =
+        !pattern.contains(['\\', '|', '^']) && !pattern.contains(".*") && !pattern.contains(".+");
+    (looks_plain && pattern.contains(['(', ')', '[', ']', '{', '}', '$', '*', '+', '?']))
+        .then_some("It was read as a regex; `literal: true` takes it as plain text.")
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use std::{
+        fs,
+        time::{Duration, Instant},
+    };
+
+    use expect_test::{Expect, expect};
+    use kit::testing::Room;
+    use serde_json::{Value, json};
+
+    use super::{super::page::MOST_BYTES, *};
+
+    const TREE: &str = "//- .gitignore\n/out\n//- a.rs\nfn main() {\n    go();\n}\n//- b.py\ndef go():\n    pass\n\
+        //- src/c.rs\nfn go() {}\n// 1\n// 2\n// 3\n// 4\nfn stop() {}\n//- out/d.rs\nfn go() {}\n//- .git/go\nfn go\n";
+
+    fn check(arguments: &Value, says: &Expect) {
+        says.assert_eq(&Room::new(TREE).says::<Grep>(arguments));
+    }
+
+    #[test]
+    fn shows_lines_below_the_path_of_their_file() {
+        check(
+            &json!({"pattern": r"\bgo\("}),
+            &expect![[r#"
+                a.rs
+                2:    go();
+
+                b.py
+                1:def go():
+
+                src/c.rs
+                1:fn go() {}
+                [3 matches in 3 files]"#]],
+        );
+    }
+
+    #[test]
+    fn shows_context_and_where_lines_are_left_out() {
+        check(
+            &json!({"pattern": "^fn", "path": "src", "context": 1}),
+            &expect![[r#"
+                src/c.rs
+                1:fn go() {}
+                2-// 1
+                --
+                5-// 4
+                6:fn stop() {}
+                [2 matches]"#]],
+        );
+        check(
+            &json!({"pattern": "go|stop", "path": "src/c.rs", "before": 1, "after": 4}),
+            &expect![[r#"
+                src/c.rs
+                1:fn go() {}
+                2-// 1
+                3-// 2
+                4-// 3
+                5-// 4
+                6:fn stop() {}
+                [2 matches]"#]],
+        );
+    }
+
+    #[test]
+    fn counts_and_paths_alone_when_asked_for() {
+        check(
+            &json!({"pattern": "fn", "mode": "count"}),
+            &expect![[r#"
+                a.rs:1
+                src/c.rs:2
+                [2 files with 3 matches]"#]],
+        );
+        check(
+            &json!({"pattern": "go", "mode": "files", "limit": 2}),
+            &expect![[r#"
+                a.rs
+                b.py
+                [showing 2 of 3 files; next: offset 2]"#]],
+        );
+        check(
+            &json!({"pattern": "go", "mode": "files", "limit": 2, "offset": 2}),
+            &expect![[r#"
+                src/c.rs
+                [showing 3 to 3 of 3 files; that is all]"#]],
+        );
+    }
+
+    #[test]
+    fn filters_by_glob_and_type() {
+        check(
+            &json!({"pattern": "go", "mode": "files", "glob": "*.{py,js}"}),
+            &expect![[r#"
+                b.py
+                [1 file]"#]],
+        );
+        check(
+            &json!({"pattern": "go", "mode": "files", "glob": "!src/**"}),
+            &expect![[r#"
+                a.rs
+                b.py
+                [2 files]"#]],
+        );
+        // From the workspace as well as from the folder searched.
+        check(
+            &json!({"pattern": "go", "mode": "files", "path": "src", "glob": "src/*.rs", "type": "rust"}),
+            &expect![[r#"
+                src/c.rs
+                [1 file]"#]],
+        );
+        check(
+            &json!({"pattern": "go", "type": "js", "glob": "*.js"}),
+            &expect!["no file to search: none of the 4 files in `.` fits `glob: *.js` and `type: js`"],
+        );
+        check(
+            &json!({"pattern": "go", "type": "typescrpt"}),
+            &expect![[r#"
+                bad_args: `typescrpt` is no file type that is known
+                There is `typescript`, `typoscript`, `typst`; or use `glob`, such as `*.ext`."#]],
+        );
+    }
+
+    #[test]
+    fn a_page_names_the_next_and_pages_join_without_a_gap() {
+        check(
+            &json!({"pattern": "go|fn", "limit": 2}),
+            &expect![[r#"
+                a.rs
+                1:fn main() {
+                2:    go();
+                [showing 2 of 5 matches in 3 files; next: offset 2]"#]],
+        );
+        check(
+            &json!({"pattern": "go|fn", "limit": 2, "offset": 2}),
+            &expect![[r#"
+                b.py
+                1:def go():
+
+                src/c.rs
+                1:fn go() {}
+                [showing 3 to 4 of 5 matches in 3 files; next: offset 4]"#]],
+        );
+        check(
+            &json!({"pattern": "go|fn", "limit": 2, "offset": 4}),
+            &expect![[r#"
+                src/c.rs
+                6:fn stop() {}
+                [showing 5 to 5 of 5 matches in 3 files; that is all]"#]],
+        );
+        check(
+            &json!({"pattern": "go|fn", "offset": 7}),
+            &expect!["[offset 7 is past the last of 5 matches in 3 files]"],
+        );
+    }
+
+    #[test]
+    fn a_page_ends_before_it_has_too_many_bytes() {
+        let room = Room::empty();
+        fs::write(room.path().join("f"), format!("{}\n", "x".repeat(400)).repeat(1_000)).unwrap();
+        let says = room.says::<Grep>(&json!({"pattern": "x", "limit": 1_000}));
+        assert!(says.len() <= MOST_BYTES + 100, "{}", says.len());
+        let footer = says.lines().last().unwrap();
+        assert_eq!(footer, "[showing 121 of 1,000 matches; next: offset 121]");
+        let next = room.says::<Grep>(&json!({"pattern": "x", "offset": 121, "limit": 1}));
+        assert!(next.starts_with("f\n122:xxx"), "{next}");
+    }
+
+    #[test]
+    fn no_match_says_how_much_was_searched_and_what_may_be_wrong() {
+        check(&json!({"pattern": "nowhere"}), &expect!["no match for `nowhere` in 4 files in `.`"]);
+        check(
+            &json!({"pattern": "stop(x)", "path": "src/c.rs"}),
+            &expect![[r#"
+                no match for `stop(x)` in `src/c.rs`
+                It was read as a regex; `literal: true` takes it as plain text."#]],
+        );
+        check(
+            &json!({"pattern": r"halt\|stay"}),
+            &expect![[r#"
+                no match for `halt\|stay` in 4 files in `.`
+                A regex here is as in Rust: `a|b`, `(a)`, `a+`; with a `\` before it, such a character is itself."#]],
+        );
+    }
+
+    #[test]
+    fn a_pattern_that_is_none_is_answered_in_the_words_of_the_engine() {
+        check(
+            &json!({"pattern": "go("}),
+            &expect![[r#"
+                bad_args: `pattern` is not a regex that can be searched for: regex parse error:
+                    (?:go()
+                    ^
+                error: unclosed group
+                If you mean this very text, set `literal: true`."#]],
+        );
+        check(
+            &json!({"pattern": "(?=go)"}),
+            &expect![[r#"
+                bad_args: `pattern` is not a regex that can be searched for: regex parse error:
+                    (?:(?=go))
+                       ^^^
+                error: look-around, including look-ahead and look-behind, is not supported
+                Search for a simpler regex and pick among its matches."#]],
+        );
+        check(
+            &json!({"pattern": "a\\nb"}),
+            &expect![[r#"
+                bad_args: `pattern` is not a regex that can be searched for: the literal "\n" is not allowed in a regex
+                To match over several lines, set `multiline: true`."#]],
+        );
+        check(
+            &json!({"pattern": r"\w{1000}{1000}"}),
+            &expect![[r#"
+                bad_args: `pattern` is not a regex that can be searched for: compiled regex exceeds size limit of 10485760
+                Use smaller repetitions."#]],
+        );
+        check(
+            &json!({"pattern": ""}),
+            &expect![[r#"
+                bad_args: `pattern` is empty
+                `^` matches every line."#]],
+        );
+    }
+
+    #[test]
+    fn plain_text_case_and_several_lines_can_be_asked_for() {
+        check(
+            &json!({"pattern": "MAIN() {", "literal": true, "ignore_case": true}),
+            &expect![[r#"
+                a.rs
+                1:fn main() {
+                [1 match]"#]],
+        );
+        check(
+            &json!({"pattern": r"\(\):?\s+(\w+|\{)\n\s+\w", "multiline": true, "path": "a.rs"}),
+            &expect![[r#"
+                a.rs
+                1:fn main() {
+                2:    go();
+                [1 match]"#]],
+        );
+    }
+
+    #[test]
+    fn ignored_files_are_searched_when_asked_for_but_never_those_in_git() {
+        check(
+            &json!({"pattern": "fn go", "mode": "files", "ignored": true}),
+            &expect![[r#"
+                out/d.rs
+                src/c.rs
+                [2 files]"#]],
+        );
+    }
+
+    #[test]
+    fn crlf_utf_16_and_long_lines_are_shown_as_text() {
+        let room = Room::empty();
+        fs::write(room.path().join("crlf"), "one\r\ntwo one\r\n").unwrap();
+        let utf_16: Vec<u8> = "\u{feff}ein one\n".encode_utf16().flat_map(u16::to_be_bytes).collect();
+        fs::write(room.path().join("utf16"), utf_16).unwrap();
+        fs::write(room.path().join("long"), format!("{}one\n", "ä".repeat(10_000))).unwrap();
+        let says = room.says::<Grep>(&json!({"pattern": "one$"}));
+        let (short, rest) = says.split_once("\n\nlong\n").unwrap();
+        expect![[r#"
+            crlf
+            1:one
+            2:two one"#]]
+        .assert_eq(short);
+        let (long, last) = rest.split_once("\n\n").unwrap();
+        assert!(long.starts_with("1:…ää") && long.ends_with("äone [line of 20,003 bytes]"), "{long}");
+        expect![[r#"
+            utf16
+            1:ein one
+            [4 matches in 3 files]"#]]
+        .assert_eq(last);
+    }
+
+    #[test]
+    fn a_binary_file_is_passed_over_and_said_when_it_matters() {
+        let room = Room::new("//- text\nother\n");
+        fs::write(room.path().join("bin"), b"needle\n\0").unwrap();
+        expect![[r#"
+            no match for `needle` in 1 file in `.`
+            [not searched: 1 binary file]"#]]
+        .assert_eq(&room.says::<Grep>(&json!({"pattern": "needle"})));
+        expect!["`bin` is binary (it has a NUL), so it has no lines to search"]
+            .assert_eq(&room.says::<Grep>(&json!({"pattern": "needle", "path": "bin"})));
+        expect![[r#"
+            text
+            1:other
+            [1 match]"#]]
+        .assert_eq(&room.says::<Grep>(&json!({"pattern": "other"})));
+    }
+
+    #[test]
+    fn links_are_not_followed_and_what_lies_outside_is_denied() {
+        let room = Room::new("//- real/a\nneedle\n");
+        std::os::unix::fs::symlink("real", room.path().join("link")).unwrap();
+        std::os::unix::fs::symlink("/etc", room.path().join("out")).unwrap();
+        expect![[r#"
+            real/a
+            1:needle
+            [1 match]"#]]
+        .assert_eq(&room.says::<Grep>(&json!({"pattern": "needle"})));
+        for path in ["out", "out/passwd", "/etc", "..", "out/new/file"] {
+            let fault = room.call::<Grep>(&json!({"pattern": "root", "path": path})).unwrap_err();
+            assert_eq!(fault.kind, Kind::Denied, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_path_that_is_no_file_and_no_folder_says_what_it_is() {
+        let room = Room::new(TREE);
+        let _socket = std::os::unix::net::UnixListener::bind(room.path().join("socket")).unwrap();
+        expect!["bad_args: `socket` is a socket, not a regular file; it is not read"]
+            .assert_eq(&room.says::<Grep>(&json!({"pattern": "x", "path": "socket"})));
+        expect![[r#"
+            not_found: `scr` does not exist
+            Did you mean `src`?"#]]
+        .assert_eq(&room.says::<Grep>(&json!({"pattern": "x", "path": "scr"})));
+    }
+
+    #[test]
+    fn out_of_time_gives_what_was_found_and_says_so() {
+        let room = Room::new(TREE);
+        let args = serde_json::from_value(json!({"pattern": "go"})).unwrap();
+        let search = Search::new(args, Patience::of(Duration::ZERO)).unwrap();
+        expect![[r#"
+            no match for `go` in 0 files in `.`
+            [stopped after 20 s and 0 files: there may be more; search a smaller part]"#]]
+        .assert_eq(&search.run(&room.cx()).unwrap().as_text());
+    }
+
+    #[test]
+    fn stops_when_told_to_also_in_the_middle_of_a_large_file() {
+        let room = Room::empty();
+        let file = fs::File::create(room.path().join("large")).unwrap();
+        for _ in 0..64 {
+            std::io::Write::write_all(&mut &file, "some line of text\n".repeat(1 << 16).as_bytes()).unwrap();
+        }
+        for path in ["", "large"] {
+            let args = serde_json::from_value(json!({"pattern": "[q-z]+ly$", "path": path})).unwrap();
+            let search = Search::new(args, Patience::new()).unwrap();
+            let cx = room.cx();
+            let (begun, ended) = std::sync::mpsc::channel();
+            let took = std::thread::scope(|scope| {
+                scope.spawn(move || begun.send((search.run(&cx).unwrap_err().kind, Instant::now())));
+                room.cancel.cancel();
+                let now = Instant::now();
+                let (kind, at) = ended.recv().unwrap();
+                assert_eq!(kind, Kind::Cancelled);
+                at.saturating_duration_since(now)
+            });
+            assert!(took < Duration::from_millis(200), "{took:?}");
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! What is where in the workspace?
+
+mod glob;
+mod grep;
+mod lines;
+mod matches;
+mod names;
+mod page;
+mod tree;
+
+use std::sync::Arc;
+
+use kit::{AnyTool, erase};
+
+/// The tools of this family.
+pub(crate) fn all() -> Vec<Arc<dyn AnyTool>> {
+    vec![erase::<glob::Glob>(), erase::<grep::Grep>(), erase::<tree::Tree>()]
+}

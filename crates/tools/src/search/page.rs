@@ -1,0 +1,198 @@
+//! Which part of what was found is shown, and what is said of the rest?
+
+use std::{
+    collections::BTreeMap,
+    ops::Range,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, Instant},
+};
+
+use kit::{files::Location, prelude::*};
+
+/// How much text one answer has at most.
+pub(super) const MOST_BYTES: usize = 48 * 1024;
+
+/// How many results one answer has at most, whatever is asked for.
+const MOST_LIMIT: usize = 1_000;
+
+/// How far pages go: all before a page has to be kept, for it is found in no order.
+const MOST_OFFSET: usize = 10_000;
+
+/// How long a search goes on before it gives what it has.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Which results the model asked for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ask {
+    pub(super) offset: usize,
+    pub(super) limit: usize,
+}
+
+impl Ask {
+    pub(super) fn new(offset: usize, limit: Option<usize>, default: usize) -> Result<Self, Fault> {
+        let limit = limit.unwrap_or(default);
+        if limit == 0 {
+            return Err(Fault::bad_args("`limit` is 0").next("Give 1 or more, or leave it out."));
+        }
+        if offset > MOST_OFFSET {
+            return Err(Fault::bad_args(format!(
+                "`offset` is {}; pages go up to {}",
+                thousands(offset),
+                thousands(MOST_OFFSET)
+            ))
+            .next("Narrow the search instead."));
+        }
+        Ok(Self { offset, limit: limit.min(MOST_LIMIT) })
+    }
+
+    /// How many results have to be known, counted from the first.
+    pub(super) fn need(self) -> usize {
+        self.offset + self.limit
+    }
+
+    pub(super) fn range(self) -> Range<usize> {
+        self.offset..self.need()
+    }
+
+    /// What is said of a page that shows `shown` of `total`, such as `3 files`.
+    pub(super) fn footer(self, shown: usize, total: usize, what: &str) -> String {
+        let (first, after) = (self.offset + 1, self.offset + shown);
+        if shown == 0 {
+            return format!("[offset {} is past the last of {what}]", self.offset);
+        }
+        match (self.offset, after < total) {
+            (0, false) => format!("[{what}]"),
+            (0, true) => format!("[showing {shown} of {what}; next: offset {after}]"),
+            (_, false) => format!("[showing {first} to {after} of {what}; that is all]"),
+            (_, true) => format!("[showing {first} to {after} of {what}; next: offset {after}]"),
+        }
+    }
+}
+
+/// The first in the order of their paths of what is met in no order. By path and not
+/// by time of change, so that the next page goes on where this one ended even when
+/// files were edited in between.
+pub(super) struct First<T> {
+    need: usize,
+    kept: usize,
+    items: BTreeMap<PathBuf, (usize, T)>,
+    /// How many results there are in all, kept or not.
+    pub(super) total: usize,
+    /// How many paths they are in.
+    pub(super) paths: usize,
+}
+
+impl<T> First<T> {
+    pub(super) fn new(need: usize) -> Self {
+        Self { need, kept: 0, items: BTreeMap::new(), total: 0, paths: 0 }
+    }
+
+    /// Could results at this path still be among the first?
+    pub(super) fn wants(&self, path: &Path) -> bool {
+        self.kept < self.need || self.items.last_key_value().is_some_and(|(last, _)| path < last.as_path())
+    }
+
+    /// Adds what was found at a path: `results` of them.
+    pub(super) fn add(&mut self, path: &Path, results: usize, item: T) {
+        self.total += results;
+        self.paths += 1;
+        if !self.wants(path) {
+            return;
+        }
+        self.kept += results;
+        self.items.insert(path.to_owned(), (results, item));
+        while let Some(last) = self.items.last_entry()
+            && self.kept - last.get().0 >= self.need
+        {
+            self.kept -= last.get().0;
+            last.remove();
+        }
+    }
+
+    /// What was kept, in the order of the paths.
+    pub(super) fn into_items(self) -> impl Iterator<Item = (PathBuf, usize, T)> {
+        self.items.into_iter().map(|(path, (results, item))| (path, results, item))
+    }
+}
+
+/// How long a search may still go on.
+pub(super) struct Patience {
+    until: Instant,
+    lost: AtomicBool,
+}
+
+impl Patience {
+    pub(super) fn new() -> Self {
+        Self::of(PATIENCE)
+    }
+
+    pub(super) fn of(time: Duration) -> Self {
+        Self { until: Instant::now() + time, lost: AtomicBool::new(false) }
+    }
+
+    /// Is there time left?
+    pub(super) fn lasts(&self) -> bool {
+        if Instant::now() < self.until {
+            return true;
+        }
+        self.lost.store(true, Ordering::Relaxed);
+        false
+    }
+
+    /// The line to say when the search was given up after `seen`, such as `12 files`.
+    pub(super) fn report(&self, seen: &str) -> Option<String> {
+        self.lost.load(Ordering::Relaxed).then(|| {
+            format!(
+                "[stopped after {} s and {seen}: there may be more; search a smaller part]",
+                PATIENCE.as_secs()
+            )
+        })
+    }
+}
+
+/// A path as the model should write it, on one line whatever characters it has.
+pub(super) fn shown(location: &Location) -> String {
+    let path = location.to_string();
+    if path.contains(char::is_control) { format!("{path:?}") } else { path }
+}
+
+/// `1,234 files`, `1 file`.
+pub(super) fn count(number: usize, one: &str, many: &str) -> String {
+    format!("{} {}", thousands(number), if number == 1 { one } else { many })
+}
+
+pub(super) fn thousands(number: usize) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeps_the_first_by_path_and_counts_all() {
+        let mut first = First::new(3);
+        for (path, results) in [("d", 2), ("b", 1), ("e", 1), ("a", 1), ("c", 5)] {
+            first.add(Path::new(path), results, ());
+        }
+        assert!(!first.wants(Path::new("d")) && first.wants(Path::new("bb")));
+        assert_eq!((first.total, first.paths), (10, 5));
+        let kept: Vec<_> = first.into_items().map(|(path, results, ())| (path, results)).collect();
+        assert_eq!(kept, [("a".into(), 1), ("b".into(), 1), ("c".into(), 5)]);
+    }
+
+    #[test]
+    fn numbers_are_easy_to_read() {
+        let numbers = [0, 12, 999, 1_000, 20_345, 1_234_567];
+        assert_eq!(numbers.map(thousands), ["0", "12", "999", "1,000", "20,345", "1,234,567"]);
+    }
+}
