@@ -122,12 +122,12 @@ mod tests {
         let room = Room::new("//- a\none\ntwo\nthree (3)\nfour\nfive\nsix\nseven\nTHREE (3)\n");
         expect![[r#"
             [2 matches in 8 lines]
-            2:c3|two
-            3:d9|three (3)
-            4:fc|four
+            2:f4|two
+            3:db|three (3)
+            4:dd|four
             ...
-            7:6a|seven
-            8:9c|THREE (3)"#]]
+            7:77|seven
+            8:1c|THREE (3)"#]]
         .assert_eq(
             &room.says::<Filegrep>(&json!({"path": "a", "pattern": "three (3)", "before": 1, "after": 1})),
         );
@@ -140,9 +140,9 @@ mod tests {
             json!({"path": "a", "pattern": "^a\\d$", "regex": true, "before": 0, "after": 0, "limit": 2});
         expect![[r#"
             [3 matches in 4 lines]
-            1:05|a1
+            1:28|a1
             ...
-            3:4d|a2
+            3:3a|a2
             [1 more; next: offset 2]"#]]
         .assert_eq(&room.says::<Filegrep>(&arguments));
         expect!["No matches for `zzz` in a (4 lines)"]

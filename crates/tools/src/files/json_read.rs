@@ -222,7 +222,7 @@ mod tests {
         let long = "x".repeat(30_000);
         let room = Room::new(&format!("//- a.json\n{{\"a/b\": \"{long}\", \"c\": [1, 2]}}"));
         expect![[r#"
-            an object with 2 members, 30043 bytes; pass a pointer to see one:
+            an object with 2 members, 30042 bytes; pass a pointer to see one:
             /a~1b: a string of 30000 characters
             /c: a list of 2 items"#]]
         .assert_eq(&room.says::<JsonRead>(&json!({"path": "a.json"})));

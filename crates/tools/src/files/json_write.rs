@@ -253,7 +253,7 @@ mod tests {
         let text = after(&json!({"path": "a.json", "pointer": "/new~1key", "value": true}));
         assert!(text.contains("\"items\": [1, 2],\n    \"new/key\": true\n}"), "{text}");
         let text = after(&json!({"path": "a.json", "pointer": "/items/0", "remove": true}));
-        assert!(text.contains("\"items\": [2]"), "{text}");
+        assert!(text.contains("\"items\": [ 2]"), "{text}");
     }
 
     #[test]

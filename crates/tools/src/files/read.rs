@@ -304,7 +304,7 @@ mod tests {
         check(
             &room,
             &json!({"path": "a.js"}),
-            expect![[r#"
+            &expect![[r#"
             1:09|const foo = "bar";
             2:8b|const baz = 42;"#]],
         );
@@ -319,29 +319,29 @@ mod tests {
         check(
             &room,
             &json!({"path": "a", "offset": 4311}),
-            expect![[r#"
-            4311:ce|x
-            4312:ce|x
-            [lines 4311-4312 of 4312]"#]],
+            &expect![[r#"
+                4311:ea|x
+                4312:ea|x
+                [lines 4311-4312 of 4312]"#]],
         );
         check(
             &room,
             &json!({"path": "a", "offset": -1}),
-            expect![[r#"
-            4312:ce|x
-            [lines 4312-4312 of 4312]"#]],
+            &expect![[r#"
+                4312:ea|x
+                [lines 4312-4312 of 4312]"#]],
         );
         check(
             &room,
             &json!({"path": "a", "offset": 5000}),
-            expect![[r#"
+            &expect![[r#"
             bad_args: `offset` is 5000, and `a` has 4312 lines
             -50 shows the last 50 lines."#]],
         );
         check(
             &room,
             &json!({"path": "a", "offset": 0}),
-            expect!["bad_args: `offset` is 0, and lines are counted from 1"],
+            &expect!["bad_args: `offset` is 0, and lines are counted from 1"],
         );
     }
 
@@ -349,11 +349,11 @@ mod tests {
     fn an_empty_file_a_folder_a_binary_and_a_missing_path_are_answered() {
         let room = Room::new("//- empty\n//- src/a.rs\n\n//- src/sub/b.rs\n\n");
         std::fs::write(room.path().join("x.png"), b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR").unwrap();
-        check(&room, &json!({"path": "empty"}), expect!["`empty` is empty"]);
+        check(&room, &json!({"path": "empty"}), &expect!["`empty` is empty"]);
         check(
             &room,
             &json!({"path": "src"}),
-            expect![[r#"
+            &expect![[r#"
             `src` is a folder with 2 entries:
             a.rs
             sub/"#]],
@@ -361,14 +361,14 @@ mod tests {
         check(
             &room,
             &json!({"path": "x.png"}),
-            expect![[r#"
+            &expect![[r#"
             bad_args: `x.png` is not text: it is binary, by its content image/png (.png)
             It can't be read or changed as text; `glob` and `tree` show what lies beside it."#]],
         );
         check(
             &room,
             &json!({"path": "src/b.rs"}),
-            expect![[r#"
+            &expect![[r#"
             not_found: `src/b.rs` does not exist
             Did you mean `src/a.rs`?"#]],
         );
@@ -405,9 +405,9 @@ mod tests {
         check(
             &room,
             &json!({"path": "a"}),
-            expect![[r#"
-            1:3c|a
-            [UTF-16 LE, CRLF]"#]],
+            &expect![[r#"
+                1:56|a
+                [UTF-16 LE, CRLF]"#]],
         );
     }
 }

@@ -68,8 +68,8 @@ mod tests {
         let room = Room::new("//- a\none\ntwo\nthree\n");
         expect![[r#"
             [lines 2-3 of 3 total]
-            2:c3|two
-            3:aa|three"#]]
+            2:f4|two
+            3:f8|three"#]]
         .assert_eq(&room.says::<Skim>(&json!({"path": "a", "start": 2, "end": 9})));
         expect!["bad_args: `start` is 4, and `a` has 3 lines"]
             .assert_eq(&room.says::<Skim>(&json!({"path": "a", "start": 4})));
