@@ -99,6 +99,7 @@ impl Cx {
         T: Send + 'static,
         F: FnOnce(&Self) -> Result<T, Fault> + Send + 'static,
     {
+        self.check()?;
         let cx = self.clone();
         let mut task = tokio::task::spawn_blocking(move || work(&cx));
         tokio::select! {

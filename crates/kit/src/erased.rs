@@ -135,6 +135,9 @@ fn diet(schema: &mut Value) {
                 let only = only.clone();
                 object.insert("type".to_owned(), only);
             }
+            if let Some(Value::Array(values)) = object.get_mut("enum") {
+                values.retain(|value| !value.is_null());
+            }
             collapse_nullable(object);
             for (key, value) in object {
                 match value {

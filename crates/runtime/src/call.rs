@@ -5,6 +5,7 @@
 //! that comes in gives exactly one answer, whatever the tool does.
 
 use std::{
+    borrow::Cow,
     panic::AssertUnwindSafe,
     path::PathBuf,
     sync::Arc,
@@ -30,6 +31,7 @@ use crate::{
     policy::{Decision, Rule, Want},
     repair::{self, Repaired},
     schedule::{Hold, Key, Locks},
+    visible::visible,
 };
 
 /// How long a tool that was told to stop may take to say what it had.
@@ -307,7 +309,9 @@ impl Work {
             Ok(output) => size(output),
             Err(fault) => fault.what.len() + fault.seen.as_deref().map_or(0, size),
         };
-        let result = self.bounded(self.masked(result));
+        // Masked before it is cut: a secret that is cut in two is found no more.
+        let result = self.shown(result);
+        let result = self.bounded(result);
         let notes = std::mem::take(&mut self.told.notes);
         let ended = Ended {
             call: self.id.clone(),
@@ -348,11 +352,11 @@ impl Work {
         };
         let got = tokio::select! {
             biased;
-            got = timeout_at(deadline, waiting) => got,
             () = self.cancel.cancelled() => {
                 let _ = self.begin(Durability::Later).await;
-                return Err(Fault::new(Kind::Cancelled, "the call was stopped while it waited for others; it did nothing"));
+                return Err(Fault::new(Kind::Cancelled, "the call was stopped before it began; it did nothing"));
             }
+            got = timeout_at(deadline, waiting) => got,
         };
         let Ok((locks, beside)) = got else {
             let _ = self.begin(Durability::Later).await;
@@ -442,39 +446,43 @@ impl Work {
         }
     }
 
-    fn masked(&self, result: Result<Output, Fault>) -> Result<Output, Fault> {
-        let mask = |text: &mut String| {
-            if let std::borrow::Cow::Owned(masked) = self.session.secrets().mask(text) {
+    /// What the model may see of a result: no secret, and nothing that hides or acts.
+    fn shown(&mut self, mut result: Result<Output, Fault>) -> Result<Output, Fault> {
+        let secrets = self.session.secrets().clone();
+        let mut spelled = 0;
+        let mut show = |text: &mut String| {
+            if let Cow::Owned(masked) = secrets.mask(text) {
                 *text = masked;
             }
-        };
-        let mask_output = |output: &mut Output| {
-            for part in &mut output.parts {
-                match part {
-                    Part::Text { text } => mask(text),
-                    Part::Link { uri, name } => {
-                        mask(uri);
-                        mask(name);
-                    }
-                    Part::Image { .. } => {}
-                }
+            let (visible, count) = visible(text);
+            spelled += count;
+            if let Cow::Owned(visible) = visible {
+                *text = visible;
             }
         };
-        match result {
-            Ok(mut output) => {
-                mask_output(&mut output);
-                Ok(output)
-            }
-            Err(mut fault) => {
-                mask(&mut fault.what);
-                fault.next.as_mut().map(mask);
-                if let Some(seen) = &mut fault.seen {
-                    mask_output(seen);
-                }
-                Err(fault)
+        match &mut result {
+            Ok(output) => texts(output).for_each(&mut show),
+            Err(fault) => {
+                show(&mut fault.what);
+                fault.next.as_mut().map(&mut show);
+                fault.seen.as_deref_mut().into_iter().flat_map(texts).for_each(&mut show);
             }
         }
+        if spelled > 0 {
+            let what = if spelled == 1 { "1 character".to_owned() } else { format!("{spelled} characters") };
+            self.told.notes.push(format!("{what} that can't be seen: spelled out as \\u{{…}} above"));
+        }
+        result
     }
+}
+
+/// The texts of an output.
+fn texts(output: &mut Output) -> impl Iterator<Item = &mut String> {
+    output.parts.iter_mut().flat_map(|part| match part {
+        Part::Text { text } => vec![text],
+        Part::Link { uri, name } => vec![uri, name],
+        Part::Image { .. } => Vec::new(),
+    })
 }
 
 /// A panic becomes a fault of the tool's, and everything else goes on.

@@ -8,6 +8,7 @@ mod put_back;
 mod registry;
 mod repair;
 mod session;
+mod visible;
 
 pub mod bound;
 pub mod config;

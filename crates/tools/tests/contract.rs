@@ -1,0 +1,268 @@
+//! Does every tool, present and future, keep the same promises?
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+
+use std::{collections::HashSet, fs, os::unix::fs::symlink, sync::Arc, time::Duration};
+
+use expect_test::expect_file;
+use kit::{AnyTool, Fault, Kind, Output, Spec, testing::Room};
+use serde_json::{Value, json};
+
+/// Bytes that one tool may cost a model, and all of them together (under 3,000 tokens).
+const TOOL_BYTES: usize = 1_800;
+const ALL_BYTES: usize = 12_000;
+
+/// Every tool of every toolset, with the toolset it is in.
+fn every_tool() -> Vec<(&'static str, Arc<dyn AnyTool>)> {
+    let of = |name| tools::toolset(name).unwrap().into_iter().map(move |tool| (name, tool));
+    tools::toolsets().flat_map(of).collect()
+}
+
+/// Arguments with which each tool works on the file `path`; a tool without a line here fails the tests.
+fn arguments(toolset: &str, tool: &str, path: &str) -> Value {
+    match (toolset, tool) {
+        (_, "read") => json!({"path": path}),
+        ("nav", "edit") => json!({"path": path, "old_string": "inside", "new_string": "x"}),
+        (_, "edit") => json!({"path": path, "edits": [{"old": "inside", "new": "x"}]}),
+        (_, "write") => json!({"path": path, "content": "x", "overwrite": true}),
+        (_, "skim") => json!({"path": path, "start": 1}),
+        (_, "filegrep") => json!({"path": path, "pattern": "inside"}),
+        (_, "editor") => json!({"path": path, "command": "view"}),
+        (_, "json_read") => json!({"path": path}),
+        (_, "json_write") => json!({"path": path, "pointer": "/a", "value": 1}),
+        (_, "undo") => json!({"path": path}),
+        (_, "grep") => json!({"path": path, "pattern": "inside"}),
+        (_, "glob") => json!({"dir": path, "pattern": "*"}),
+        (_, "tree") => json!({"dir": path}),
+        _ => panic!("`{tool}` of `{toolset}` needs a line in this test"),
+    }
+}
+
+fn properties(spec: &Spec) -> Vec<(&String, &Value)> {
+    spec.schema.get("properties").and_then(Value::as_object).expect("an object's schema").iter().collect()
+}
+
+fn call(room: &Room, tool: &Arc<dyn AnyTool>, arguments: &Value) -> Result<Output, Fault> {
+    room.call_any(&**tool, arguments)
+}
+
+#[test]
+fn names_are_well_formed_and_unique() {
+    for toolset in tools::toolsets() {
+        let mut seen = HashSet::new();
+        for tool in tools::toolset(toolset).unwrap() {
+            let name = tool.spec().name.clone();
+            assert!(name.bytes().all(|it| it.is_ascii_lowercase() || it == b'_'), "{name}");
+            assert!(seen.insert(name.clone()), "{name} twice in {toolset}");
+        }
+    }
+}
+
+#[test]
+fn every_tool_and_every_field_is_described_within_the_budget() {
+    for (toolset, tool) in every_tool() {
+        let spec = tool.spec();
+        assert!(spec.description.ends_with(['.', ')']), "{}: {}", spec.name, spec.description);
+        assert!(spec.bytes() <= TOOL_BYTES, "{toolset} {} costs {} bytes", spec.name, spec.bytes());
+        check_described(&spec.name, &spec.schema);
+        assert_eq!(spec.schema.get("additionalProperties"), Some(&Value::Bool(false)), "{}", spec.name);
+    }
+    let all: usize = tools::all().iter().map(|tool| tool.spec().bytes()).sum();
+    assert!(all <= ALL_BYTES, "all tools cost {all} bytes");
+}
+
+fn check_described(at: &str, schema: &Value) {
+    for (name, field) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+        let described = field.get("description").and_then(Value::as_str).is_some_and(|it| it.len() > 5);
+        assert!(described, "{at}.{name} has no description");
+        check_described(&format!("{at}.{name}"), field);
+        if let Some(items) = field.get("items") {
+            check_described(&format!("{at}.{name}[]"), items);
+        }
+    }
+    assert!(!schema.to_string().contains("$ref"), "{at}: models cope badly with references");
+}
+
+#[test]
+fn what_the_model_sees_changes_only_on_purpose() {
+    let mut shown = String::new();
+    for tool in tools::all() {
+        let spec = tool.spec();
+        let schema = serde_json::to_string_pretty(&spec.schema).unwrap();
+        shown.push_str(&format!("# {}\n{}\n{schema}\n\n", spec.name, spec.description));
+    }
+    expect_file!["catalog.snap"].assert_eq(&shown);
+}
+
+#[test]
+fn every_manual_belongs_to_a_tool_and_every_file_is_listed() {
+    let tools: HashSet<String> = tools::all().iter().map(|tool| tool.spec().name.clone()).collect();
+    let files = fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/manuals")).unwrap();
+    for file in files {
+        let name = file.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned();
+        assert!(tools.contains(&name), "manuals/{name}.md belongs to no tool");
+        assert!(
+            tools::manual(&name).is_some_and(|it| it.len() > 100),
+            "manuals/{name}.md is not listed, or empty"
+        );
+    }
+}
+
+#[test]
+fn bad_arguments_name_the_field() {
+    let room = Room::new("//- a\ninside\n");
+    for (toolset, tool) in every_tool() {
+        let spec = tool.spec();
+        let good = arguments(toolset, &spec.name, "a");
+        let mut unknown = good.clone();
+        unknown.as_object_mut().unwrap().insert("no_such_field".to_owned(), json!(1));
+        let fault = call(&room, &tool, &unknown).expect_err("an unknown field");
+        assert_eq!(fault.kind, Kind::BadArgs);
+        assert!(fault.what.contains("`no_such_field`"), "{}: {}", spec.name, fault.what);
+        for (field, schema) in properties(spec) {
+            // A field that takes any JSON has no wrong type.
+            if schema.get("type").is_none() && schema.get("enum").is_none() && schema.get("oneOf").is_none() {
+                continue;
+            }
+            let mut wrong = good.clone();
+            wrong.as_object_mut().unwrap().insert(field.clone(), json!({"not": ["this"]}));
+            let fault = call(&room, &tool, &wrong).expect_err("a wrong type");
+            assert_eq!(fault.kind, Kind::BadArgs, "{}.{field}", spec.name);
+            assert!(fault.what.contains(&format!("`{field}")), "{}.{field}: {}", spec.name, fault.what);
+        }
+        for field in spec.schema.get("required").and_then(Value::as_array).into_iter().flatten() {
+            let field = field.as_str().unwrap();
+            let mut missing = good.clone();
+            missing.as_object_mut().unwrap().remove(field);
+            let fault = call(&room, &tool, &missing).expect_err("a missing field");
+            assert!(fault.what.contains(&format!("`{field}`")), "{}.{field}: {}", spec.name, fault.what);
+        }
+    }
+}
+
+#[test]
+fn a_path_outside_the_workspace_is_denied_in_every_spelling() {
+    let outside = tempfile::tempdir().unwrap();
+    fs::write(outside.path().join("file"), "inside? no: outside\n").unwrap();
+    let plain = outside.path().join("file").display().to_string();
+    let room = Room::new("//- sub/a\ninside\n//- a.json\n{\"inside\": 1}\n");
+    symlink(outside.path(), room.path().join("link")).unwrap();
+    symlink(outside.path().join("file"), room.path().join("direct")).unwrap();
+    let sibling = format!("{}-evil/file", room.path().display());
+    let up = format!("sub/../..{plain}");
+    let spellings = [
+        plain.as_str(),
+        "../file",
+        "/etc/passwd",
+        up.as_str(),
+        "link/file",
+        "direct",
+        "link/not/yet",
+        "link",
+        &sibling,
+    ];
+    for (toolset, tool) in every_tool() {
+        let name = &tool.spec().name;
+        for path in spellings {
+            let fault = call(&room, &tool, &arguments(toolset, name, path)).expect_err("a path outside");
+            assert_eq!(fault.kind, Kind::Denied, "{toolset} {name} {path}: {}", fault.what);
+            assert!(fault.what.contains("rule `roots`"), "{name} {path}: {}", fault.what);
+            assert!(fault.next.is_some(), "{name} {path} does not say how to get permission");
+        }
+        // The positive control: what lies inside is reached.
+        let inside = match name.as_str() {
+            "glob" | "tree" => "sub",
+            "json_read" | "json_write" => "a.json",
+            _ => "sub/a",
+        };
+        match call(&room, &tool, &arguments(toolset, name, inside)) {
+            Ok(_) => {}
+            Err(fault) => {
+                assert!(matches!(fault.kind, Kind::NotFound | Kind::Stale), "{name}: {}", fault.as_text())
+            }
+        }
+        fs::write(room.path().join("sub/a"), "inside\n").unwrap();
+    }
+    let names: Vec<_> = fs::read_dir(outside.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
+    assert_eq!(names, ["file"]);
+    assert_eq!(fs::read(outside.path().join("file")).unwrap(), b"inside? no: outside\n");
+}
+
+#[test]
+fn a_call_touches_no_more_than_its_tool_declares() {
+    for (toolset, tool) in every_tool() {
+        let spec = tool.spec();
+        let call = tool.prepare(arguments(toolset, &spec.name, "a")).unwrap();
+        assert!(spec.at_most.covers(call.touches().kinds()), "{}", spec.name);
+    }
+}
+
+#[test]
+fn a_stopped_call_comes_back_and_changes_nothing() {
+    let room = Room::new("//- a\ninside\n//- a.json\n{\"a\": 0, \"inside\": 1}\n");
+    for folder in 0..20 {
+        let folder = room.path().join(format!("f{folder}"));
+        fs::create_dir(&folder).unwrap();
+        for file in 0..50 {
+            fs::write(folder.join(file.to_string()), "some text\n".repeat(100)).unwrap();
+        }
+    }
+    room.cancel.cancel();
+    for (toolset, tool) in every_tool() {
+        let name = &tool.spec().name;
+        let path = match name.as_str() {
+            "glob" | "tree" | "grep" => "",
+            "json_read" | "json_write" => "a.json",
+            _ => "a",
+        };
+        let arguments = arguments(toolset, name, path);
+        let (tell, told) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            let (room, tool) = (&room, &tool);
+            scope.spawn(move || tell.send(call(room, tool, &arguments)));
+            let answer = told
+                .recv_timeout(Duration::from_secs(10))
+                .unwrap_or_else(|_| panic!("{name} did not come back"));
+            // A tool that was quick enough to be done may say so; one that changes something may not.
+            if let Ok(output) = answer {
+                assert!(tool.spec().at_most.is_read_only(), "{name}: {}", output.as_text());
+            }
+        });
+    }
+    assert_eq!(room.bytes("a"), b"inside\n");
+    assert_eq!(room.bytes("a.json"), b"{\"a\": 0, \"inside\": 1}\n");
+}
+
+#[test]
+fn a_tool_that_cuts_its_output_to_pages_stays_bounded_and_says_how_to_go_on() {
+    let room = Room::new(&format!(
+        "//- big\n{}//- big.json\n{{\"a\": [{}]}}\n",
+        "a line of text with inside in it\n".repeat(40_000),
+        "12345678, ".repeat(40_000) + "1",
+    ));
+    let wide = room.path().join("wide");
+    fs::create_dir(&wide).unwrap();
+    for number in 0..3_000 {
+        fs::write(wide.join(format!("file-with-a-name-{number}")), "").unwrap();
+    }
+    for (toolset, tool) in every_tool() {
+        let name = &tool.spec().name;
+        let path = match name.as_str() {
+            "glob" | "tree" => "wide",
+            "json_read" => "big.json",
+            "write" | "edit" | "undo" | "json_write" => continue,
+            _ => "big",
+        };
+        let output =
+            call(&room, &tool, &arguments(toolset, name, path)).unwrap_or_else(|it| panic!("{name}: {it}"));
+        let text = output.as_text();
+        if output.paged {
+            assert!(text.len() <= 256 * 1024, "{name} gives {} bytes", text.len());
+            let says = ["next:", "more", "pointer", "of 40000"];
+            assert!(
+                says.iter().any(|it| text.contains(it)),
+                "{name} does not say how to go on: {}",
+                &text[text.len() - 200..]
+            );
+        }
+    }
+}
