@@ -205,6 +205,7 @@ impl Plan {
             Touch::Read(path) => {
                 let location = place(path)?;
                 let absolute = location.absolute();
+                session.recall(&absolute);
                 self.locks.push((Key::Path(absolute.clone()), Hold::Shared));
                 wants.push(Want::Place(location.clone(), Access::Read));
                 self.grants.push(Grant { location, access: Access::Read });
@@ -213,6 +214,7 @@ impl Plan {
             Touch::Write(path) => {
                 let location = place(path)?;
                 let absolute = location.absolute();
+                session.recall(&absolute);
                 self.locks.push((Key::Path(absolute.clone()), Hold::Alone));
                 self.locks.push((Key::World, Hold::Shared));
                 self.writes.push(absolute.clone());

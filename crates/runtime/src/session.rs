@@ -1,8 +1,9 @@
 //! What does one conversation remember?
 
 use std::{
-    collections::hash_map::DefaultHasher,
+    collections::{HashSet, hash_map::DefaultHasher},
     hash::{Hash, Hasher},
+    path::{Path, PathBuf},
     sync::{Arc, OnceLock},
     time::Duration,
 };
@@ -15,8 +16,13 @@ use crate::{
     schedule::Schedule, store::Store, undo::Scope,
 };
 
-/// Under this key a named session's views lie in the store.
-const VIEWS: &str = "views";
+/// The largest view of one file that is kept for another process, in bytes.
+const MOST_KEPT: usize = 4 << 20;
+
+/// Under which key the view of a file is kept.
+fn view_key(file: &Path) -> String {
+    format!("view {}", file.display())
+}
 
 /// One conversation's memory. Cheap to clone.
 #[derive(Clone)]
@@ -31,6 +37,8 @@ struct Inner {
     named: bool,
     catalog: Catalog,
     views: Arc<Views>,
+    /// The files whose kept views were looked up.
+    recalled: Mutex<HashSet<PathBuf>>,
     approver: Arc<dyn Approver>,
     /// The roots with this session's spilled outputs, once there are any.
     with_shelf: OnceLock<Roots>,
@@ -50,20 +58,6 @@ impl Session {
         let sessions = runtime.store().sessions();
         // That the session was used is told to whoever lists sessions; a call does not depend on it.
         let _ = sessions.used(&*name, door);
-        let kept = if named { sessions.get(&name, VIEWS) } else { Ok(None) };
-        let views = match kept.map(|kept| kept.map(|kept| serde_json::from_slice(&kept))) {
-            Ok(Some(Ok(kept))) => Views::restore(kept),
-            Ok(None) => Views::default(),
-            // A session that has forgotten what it saw reads again; nothing worse.
-            Ok(Some(Err(error))) => {
-                tracing::warn!(session = name, "what this session had seen can't be read: {error}");
-                Views::default()
-            }
-            Err(fault) => {
-                tracing::warn!(session = name, "what this session had seen can't be read: {fault}");
-                Views::default()
-            }
-        };
         let catalog = Catalog::of(&runtime.registry().snapshot(), runtime.allowed());
         let session = Self {
             inner: Arc::new(Inner {
@@ -71,7 +65,8 @@ impl Session {
                 name,
                 named,
                 catalog,
-                views: Arc::new(views),
+                views: Arc::default(),
+                recalled: Mutex::default(),
                 approver,
                 with_shelf: OnceLock::new(),
                 last_refused: Mutex::new(None),
@@ -111,9 +106,38 @@ impl Session {
         if !self.inner.named {
             return Ok(());
         }
-        let views = serde_json::to_vec(&self.inner.views.keep())
-            .map_err(|error| Fault::bug(format!("the views can't be written: {error}")))?;
-        self.store().sessions().put(self.name(), VIEWS, views)
+        let sessions = self.store().sessions();
+        for (file, kept) in self.inner.views.keep() {
+            let kept = serde_json::to_vec(&kept)
+                .map_err(|error| Fault::bug(format!("a view can't be written: {error}")))?;
+            // What is not kept has to be read again; nothing worse.
+            if kept.len() <= MOST_KEPT {
+                sessions.put(self.name(), view_key(&file), kept)?;
+            } else {
+                sessions.remove(self.name(), view_key(&file))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes up what a named session saw of a file in another process, before the first
+    /// call on it. Only that file's view is read: a session may have seen a great many.
+    pub(crate) fn recall(&self, file: &Path) {
+        if !self.inner.named
+            || !self.inner.recalled.lock().insert(file.to_owned())
+            || self.inner.views.knows(file)
+        {
+            return;
+        }
+        let kept = self.store().sessions().get(self.name(), &view_key(file));
+        match kept.map(|kept| kept.map(|kept| serde_json::from_slice(&kept))) {
+            Ok(Some(Ok(kept))) => self.inner.views.restore(file, kept),
+            Ok(None) => {}
+            Ok(Some(Err(error))) => {
+                tracing::warn!("what was seen of {} can't be read: {error}", file.display());
+            }
+            Err(fault) => tracing::warn!("what was seen of {} can't be read: {fault}", file.display()),
+        }
     }
 
     /// Undoes changes of this session, on behalf of the call of this id.

@@ -1,21 +1,15 @@
 //! How does a session remember across processes what it has shown?
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{File, Rows, State, Version, Views, Window};
+use super::{File, Rows, Version, Views, Window};
 use crate::text::{Digest, Text};
 
-/// All that a session has shown, for storing. A file whose path is not UTF-8 is left out.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Kept {
-    files: Vec<KeptFile>,
-}
-
+/// What a session was shown of one file, for storing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct KeptFile {
-    path: String,
+pub struct Kept {
     versions: Vec<KeptVersion>,
     windows: Vec<Window>,
 }
@@ -38,43 +32,40 @@ enum Bytes {
 }
 
 impl Views {
-    /// All that has been shown, oldest file first.
-    pub fn keep(&self) -> Kept {
+    /// All that has been shown, file by file, the one used longest ago first.
+    pub fn keep(&self) -> Vec<(PathBuf, Kept)> {
         let state = self.state.lock();
         let mut files: Vec<(&PathBuf, &File)> = state.files.iter().collect();
         files.sort_by_key(|(_, file)| file.used);
-        let files = files.into_iter().filter_map(|(path, file)| KeptFile::of(path.to_str()?, file)).collect();
-        Kept { files }
+        files.into_iter().map(|(path, file)| (path.clone(), Kept::of(file))).collect()
     }
 
-    /// The views that were kept. A text that does not fit its digest is left out.
-    pub fn restore(kept: Kept) -> Self {
-        let mut state = State::default();
-        for kept in kept.files {
-            state.clock += 1;
-            let versions = kept.versions.into_iter().filter_map(KeptVersion::restore).collect();
-            let file = File { used: state.clock, versions, windows: kept.windows };
-            state.files.insert(PathBuf::from(kept.path), file);
-        }
+    /// Has anything of the file been shown?
+    pub fn knows(&self, file: &Path) -> bool {
+        self.state.lock().files.contains_key(file)
+    }
+
+    /// Takes up what was kept of a file. A text that does not fit its digest is left out.
+    pub fn restore(&self, file: &Path, kept: Kept) {
+        let versions = kept.versions.into_iter().filter_map(KeptVersion::restore).collect();
+        let mut state = self.state.lock();
+        state.clock += 1;
+        let used = state.clock;
+        state.files.insert(file.to_owned(), File { used, versions, windows: kept.windows });
         state.bound();
-        Self { state: state.into() }
     }
 }
 
-impl KeptFile {
-    fn of(path: &str, file: &File) -> Option<Self> {
-        let versions = file
-            .versions
-            .iter()
-            .map(|version| KeptVersion {
-                digest: version.text.digest(),
-                bytes: Bytes::of(version.text.bytes()),
-                shown: version.shown.clone(),
-                known: version.known.clone(),
-                followed: version.followed,
-            })
-            .collect();
-        Some(Self { path: path.to_owned(), versions, windows: file.windows.clone() })
+impl Kept {
+    fn of(file: &File) -> Self {
+        let versions = file.versions.iter().map(|version| KeptVersion {
+            digest: version.text.digest(),
+            bytes: Bytes::of(version.text.bytes()),
+            shown: version.shown.clone(),
+            known: version.known.clone(),
+            followed: version.followed,
+        });
+        Self { versions: versions.collect(), windows: file.windows.clone() }
     }
 }
 

@@ -424,14 +424,24 @@ mod tests {
         views.showed(Path::new("/w/a"), &text("a\nb\n"), &Rows::from(0..1));
         views.showed(Path::new("/w/b"), &latin, &Rows::from(0..2));
         views.showed_window(Path::new("/w/c"), &Identity([9, 8, 7, 6]), None, 3, &["x"]);
-        let stored = serde_json::to_string(&views.keep()).unwrap();
-        let restored = Views::restore(serde_json::from_str(&stored).unwrap());
-        assert_eq!(restored.keep(), views.keep());
-        assert_eq!(restored.whole(Path::new("/w/b"), &latin), Whole::Yes);
+        let stored: Vec<(PathBuf, String)> = views
+            .keep()
+            .into_iter()
+            .map(|(file, kept)| (file, serde_json::to_string(&kept).unwrap()))
+            .collect();
+        let restored = |stored: &[(PathBuf, String)]| {
+            let views = Views::default();
+            for (file, kept) in stored {
+                views.restore(file, serde_json::from_str(kept).unwrap());
+            }
+            views
+        };
+        assert_eq!(restored(&stored).keep(), views.keep());
+        assert_eq!(restored(&stored).whole(Path::new("/w/b"), &latin), Whole::Yes);
 
-        let forged = stored.replace("a\\nb\\n", "a\\nc\\n");
+        let forged: Vec<_> =
+            stored.iter().map(|(file, kept)| (file.clone(), kept.replace("a\\nb\\n", "a\\nc\\n"))).collect();
         assert_ne!(forged, stored);
-        let restored = Views::restore(serde_json::from_str(&forged).unwrap());
-        assert!(restored.of(Path::new("/w/a")).0.is_empty());
+        assert!(restored(&forged).of(Path::new("/w/a")).0.is_empty());
     }
 }
