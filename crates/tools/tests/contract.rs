@@ -177,7 +177,7 @@ fn a_path_outside_the_workspace_is_denied_in_every_spelling() {
         match call(&room, &tool, &arguments(toolset, name, inside)) {
             Ok(_) => {}
             Err(fault) => {
-                assert!(matches!(fault.kind, Kind::NotFound | Kind::Stale), "{name}: {}", fault.as_text())
+                assert!(matches!(fault.kind, Kind::NotFound | Kind::Stale), "{name}: {}", fault.as_text());
             }
         }
         fs::write(room.path().join("sub/a"), "inside\n").unwrap();
