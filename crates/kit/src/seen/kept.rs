@@ -1,13 +1,20 @@
 //! How does a session remember across processes what it has shown?
 
-use std::path::PathBuf;
+use std::{borrow::Cow, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::{File, Rows, State, Version, Views, Window};
-use crate::text::{Digest, Text};
+use crate::{
+    services::Mask,
+    text::{Digest, Text},
+};
 
-/// All that a session has shown, for storing. A file whose path is not UTF-8 is left out.
+/// How many bytes of files are stored: each process of the session reads and writes all of them.
+const ROOM: usize = 8 * 1024 * 1024;
+
+/// What a session has shown, for storing: what was shown last, as far as there is room. A
+/// file whose path is not UTF-8 is left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kept {
     files: Vec<KeptFile>,
@@ -37,12 +44,15 @@ enum Bytes {
 }
 
 impl Views {
-    /// All that has been shown, oldest file first.
+    /// What has been shown, oldest file first.
     pub fn keep(&self) -> Kept {
         let state = self.state.lock();
         let mut files: Vec<(&PathBuf, &File)> = state.files.iter().collect();
-        files.sort_by_key(|(_, file)| file.used);
-        let files = files.into_iter().filter_map(|(path, file)| KeptFile::of(path.to_str()?, file)).collect();
+        files.sort_by_key(|(_, file)| std::cmp::Reverse(file.used));
+        let mut room = ROOM;
+        let kept = files.into_iter().filter_map(|(path, file)| KeptFile::of(path.to_str()?, file, &mut room));
+        let mut files: Vec<KeptFile> = kept.collect();
+        files.reverse();
         Kept { files }
     }
 
@@ -60,11 +70,30 @@ impl Views {
     }
 }
 
+impl Kept {
+    /// The same without any text in which there is something to hide: stored files are
+    /// for other programs to read, too.
+    #[must_use]
+    pub fn without(mut self, mask: &dyn Mask) -> Self {
+        for file in &mut self.files {
+            file.versions
+                .retain(|version| version.bytes.decoded().is_some_and(|text| mask.find(&text).is_empty()));
+        }
+        self.files.retain(KeptFile::says_something);
+        self
+    }
+}
+
 impl KeptFile {
-    fn of(path: &str, file: &File) -> Option<Self> {
-        let versions = file
+    fn of(path: &str, file: &File, room: &mut usize) -> Option<Self> {
+        let versions: Vec<_> = file
             .versions
             .iter()
+            .filter(|version| {
+                let left = room.checked_sub(version.text.bytes().len());
+                *room = left.unwrap_or(*room);
+                left.is_some()
+            })
             .map(|version| KeptVersion {
                 digest: version.text.digest(),
                 bytes: Bytes::of(version.text.bytes()),
@@ -72,7 +101,12 @@ impl KeptFile {
                 known: version.known.clone(),
             })
             .collect();
-        Some(Self { path: path.to_owned(), versions, windows: file.windows.clone() })
+        let kept = Self { path: path.to_owned(), versions, windows: file.windows.clone() };
+        kept.says_something().then_some(kept)
+    }
+
+    fn says_something(&self) -> bool {
+        !self.versions.is_empty() || !self.windows.is_empty()
     }
 }
 
@@ -89,6 +123,16 @@ impl Bytes {
             |_| Self::Hex(bytes.iter().map(|byte| format!("{byte:02x}")).collect()),
             |text| Self::Text(text.to_owned()),
         )
+    }
+
+    fn decoded(&self) -> Option<Cow<'_, str>> {
+        match self {
+            Self::Text(text) => Some(Cow::Borrowed(text)),
+            Self::Hex(_) => {
+                let text = Text::parse(self.clone().back()?).ok()?;
+                Some(Cow::Owned(text.decoded().into_owned()))
+            }
+        }
     }
 
     fn back(self) -> Option<Vec<u8>> {
