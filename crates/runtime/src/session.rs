@@ -111,7 +111,7 @@ impl Session {
         if !self.inner.named {
             return Ok(());
         }
-        let views = serde_json::to_vec(&self.inner.views.keep())
+        let views = serde_json::to_vec(&self.inner.views.keep().without(&**self.secrets()))
             .map_err(|error| Fault::bug(format!("the views can't be written: {error}")))?;
         self.store().sessions().put(self.name(), VIEWS, views)
     }
