@@ -6,7 +6,8 @@ use serde_json::json;
 
 use crate::support::{PATIENCE, Room, Server, anchor};
 
-const ROUNDS: usize = 8;
+/// Enough for two processes to meet in the moment between a look and a rename.
+const ROUNDS: usize = 40;
 
 /// A file in which each writer has a line of its own, far from the others'.
 fn shared(writers: usize) -> String {
