@@ -75,5 +75,10 @@ fn main() -> ExitCode {
 fn start_log() {
     use tracing_subscriber::EnvFilter;
     let filter = EnvFilter::try_from_env("HAFT_LOG").unwrap_or_else(|_| EnvFilter::new("error"));
+    // What rmcp traces are the messages themselves, with whatever secret is in them.
+    let filter = match "rmcp=error".parse() {
+        Ok(directive) => filter.add_directive(directive),
+        Err(_) => EnvFilter::new("error"),
+    };
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
 }

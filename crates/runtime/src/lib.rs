@@ -21,7 +21,11 @@ pub mod spill;
 pub mod store;
 pub mod undo;
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use kit::{
     AnyTool, Fault,
@@ -36,6 +40,7 @@ pub use registry::{Failure, Registry, Snapshot};
 pub use session::Session;
 
 use mask::Secrets;
+use parking_lot::{Condvar, Mutex};
 use policy::Policy;
 use schedule::Schedule;
 use spill::Spills;
@@ -81,6 +86,14 @@ struct Inner {
     deadline: Duration,
     secrets: Arc<Secrets>,
     spills: Spills,
+    recovery: Recovery,
+}
+
+/// Whether what dead processes left has been seen to.
+#[derive(Default)]
+struct Recovery {
+    over: Mutex<bool>,
+    changed: Condvar,
 }
 
 impl Runtime {
@@ -106,6 +119,7 @@ impl Runtime {
                 deadline: settings.deadline,
                 secrets,
                 spills,
+                recovery: Recovery::default(),
             }),
         };
         runtime.recover();
@@ -134,10 +148,25 @@ impl Runtime {
                 }
                 Err(fault) => tracing::warn!("calls of dead processes could not be looked up: {fault}"),
             }
+            hands.runtime.inner.recovery.end();
         });
         if let Err(error) = swept {
             tracing::warn!("no thread could be started to recover: {error}");
+            self.inner.recovery.end();
         }
+    }
+
+    /// Waits until what dead processes left has been seen to: their open calls have their
+    /// results, their temporary files are gone. False when that was not so `within` this time.
+    pub fn wait_recovered(&self, within: Duration) -> bool {
+        let until = Instant::now() + within;
+        let mut over = self.inner.recovery.over.lock();
+        while !*over {
+            if self.inner.recovery.changed.wait_until(&mut over, until).timed_out() {
+                return *over;
+            }
+        }
+        true
     }
 
     /// The folders that may be reached.
@@ -184,5 +213,12 @@ impl Runtime {
 
     pub(crate) fn deadline(&self) -> Duration {
         self.inner.deadline
+    }
+}
+
+impl Recovery {
+    fn end(&self) {
+        *self.over.lock() = true;
+        self.changed.notify_all();
     }
 }

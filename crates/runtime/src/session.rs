@@ -16,9 +16,6 @@ use crate::{
     schedule::Schedule, store::Store, undo::Scope,
 };
 
-/// The largest view of one file that is kept for another process, in bytes.
-const MOST_KEPT: usize = 4 << 20;
-
 /// Under which key the view of a file is kept.
 fn view_key(file: &Path) -> String {
     format!("view {}", file.display())
@@ -108,14 +105,15 @@ impl Session {
         }
         let sessions = self.store().sessions();
         for (file, kept) in self.inner.views.keep() {
+            let kept = kept.without(&**self.secrets());
+            // What is not kept has to be read again; nothing worse.
+            if kept.is_empty() {
+                sessions.remove(self.name(), view_key(&file))?;
+                continue;
+            }
             let kept = serde_json::to_vec(&kept)
                 .map_err(|error| Fault::bug(format!("a view can't be written: {error}")))?;
-            // What is not kept has to be read again; nothing worse.
-            if kept.len() <= MOST_KEPT {
-                sessions.put(self.name(), view_key(&file), kept)?;
-            } else {
-                sessions.remove(self.name(), view_key(&file))?;
-            }
+            sessions.put(self.name(), view_key(&file), kept)?;
         }
         Ok(())
     }

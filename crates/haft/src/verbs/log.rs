@@ -7,7 +7,7 @@ use jiff::{Timestamp, tz::TimeZone};
 use kit::{Fault, Touch};
 use runtime::journal::{CallRecord, Filter};
 
-use super::close;
+use super::{LAST_WRITE, close};
 use crate::{Options, Place, print};
 
 #[derive(Args)]
@@ -42,6 +42,8 @@ impl Log {
             limit: self.limit,
             ..Filter::default()
         };
+        // A call whose process is dead is shown with its result.
+        opened.runtime.wait_recovered(LAST_WRITE);
         let records = opened.runtime.store().journal().log(filter);
         close(&opened.runtime);
         let text: String = records?

@@ -37,6 +37,8 @@ fn finish(session: &Session) {
 }
 
 fn close(runtime: &Runtime) {
+    // Whoever only looks in for a moment tidies up after the dead all the same.
+    runtime.wait_recovered(LAST_WRITE);
     if !runtime.store().close(LAST_WRITE) {
         print::err(
             "haft: the store did not finish writing in time; the last calls may be missing from the log",

@@ -1,11 +1,20 @@
 //! How does a session remember across processes what it has shown?
 
-use std::path::{Path, PathBuf};
+use std::{
+    borrow::Cow,
+    path::{Path, PathBuf},
+};
 
 use serde::{Deserialize, Serialize};
 
 use super::{File, Rows, Version, Views, Window};
-use crate::text::{Digest, Text};
+use crate::{
+    services::Mask,
+    text::{Digest, Text},
+};
+
+/// How many bytes of the versions of one file are stored, the newest first.
+const ROOM: usize = 4 * 1024 * 1024;
 
 /// What a session was shown of one file, for storing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,7 +67,13 @@ impl Views {
 
 impl Kept {
     fn of(file: &File) -> Self {
-        let versions = file.versions.iter().map(|version| KeptVersion {
+        let mut room = ROOM;
+        let fits = |version: &&Version| {
+            let left = room.checked_sub(version.text.bytes().len());
+            room = left.unwrap_or(0);
+            left.is_some()
+        };
+        let versions = file.versions.iter().filter(fits).map(|version| KeptVersion {
             digest: version.text.digest(),
             bytes: Bytes::of(version.text.bytes()),
             shown: version.shown.clone(),
@@ -66,6 +81,20 @@ impl Kept {
             followed: version.followed,
         });
         Self { versions: versions.collect(), windows: file.windows.clone() }
+    }
+
+    /// The same without any text in which there is something to hide: stored files are
+    /// for other programs to read, too.
+    #[must_use]
+    pub fn without(mut self, mask: &dyn Mask) -> Self {
+        self.versions
+            .retain(|version| version.bytes.decoded().is_some_and(|text| mask.find(&text).is_empty()));
+        self
+    }
+
+    /// Is there nothing in it?
+    pub fn is_empty(&self) -> bool {
+        self.versions.is_empty() && self.windows.is_empty()
     }
 }
 
@@ -87,6 +116,16 @@ impl Bytes {
             |_| Self::Hex(bytes.iter().map(|byte| format!("{byte:02x}")).collect()),
             |text| Self::Text(text.to_owned()),
         )
+    }
+
+    fn decoded(&self) -> Option<Cow<'_, str>> {
+        match self {
+            Self::Text(text) => Some(Cow::Borrowed(text)),
+            Self::Hex(_) => {
+                let text = Text::parse(self.clone().back()?).ok()?;
+                Some(Cow::Owned(text.decoded().into_owned()))
+            }
+        }
     }
 
     fn back(self) -> Option<Vec<u8>> {

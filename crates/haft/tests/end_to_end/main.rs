@@ -1,0 +1,18 @@
+//! Does the shipped program keep what haft promises?
+//!
+//! Everything here speaks to the binary itself, through its doors. One file, one area.
+#![expect(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used, reason = "tests")]
+
+mod arguments;
+mod concurrency;
+mod encodings;
+mod kill;
+mod log_and_undo;
+mod mcp;
+mod policy;
+mod races;
+mod secrets;
+mod special_files;
+mod stale_edits;
+mod support;
+mod traversal;

@@ -1,0 +1,288 @@
+//! What is allowed, what is asked about, and who decides?
+
+use std::{fs, os::unix::fs::symlink};
+
+use serde_json::{Value, json};
+
+use crate::support::Room;
+
+const CONTROL: [&str; 12] = [
+    ".git/config",
+    ".git/hooks/pre-commit",
+    ".GIT/Config",
+    "sub/.git/hooks/x",
+    "haft.toml",
+    "HAFT.TOML",
+    ".mcp.json",
+    "sub/.mcp.json",
+    ".haft/x",
+    ".Haft/tools/x.py",
+    "link_to_git/config",
+    "link_to_config",
+];
+
+fn room_with_links() -> Room {
+    let room = Room::new();
+    room.put(".git/config", "[core]\n");
+    room.put(".git/HEAD", "ref: refs/heads/main\n");
+    symlink(".git", room.at("link_to_git")).unwrap();
+    symlink(".git/config", room.at("link_to_config")).unwrap();
+    room
+}
+
+/// Every way to write there.
+fn writes(path: &str) -> Vec<(&'static str, Value)> {
+    vec![
+        ("write", json!({"path": path, "content": "x"})),
+        ("edit", json!({"path": path, "edits": [{"insert": "end", "new": "x"}]})),
+        ("editor", json!({"command": "create", "path": path, "file_text": "x"})),
+        ("editor", json!({"command": "insert", "path": path, "insert_line": 0, "new_str": "x"})),
+        ("json_write", json!({"path": path, "pointer": "", "value": 1})),
+    ]
+}
+
+#[test]
+fn control_files_are_changed_only_after_approval() {
+    let room = room_with_links();
+    for options in [&[][..], &["--approve", "never"], &["--approve", "ask"]] {
+        for path in CONTROL {
+            for called in room.batch(options, &writes(path)) {
+                assert_eq!(called.kind(), "denied", "{path}: {}", called.text());
+                assert!(called.text().contains("rule `control_files`"), "{}", called.text());
+            }
+        }
+    }
+    assert_eq!(room.text(".git/config"), "[core]\n");
+    assert!(!room.at("haft.toml").exists() && !room.at(".mcp.json").exists() && !room.at(".haft").exists());
+    // They are read like any other, and their neighbours are written like any other.
+    room.call("read", &json!({"path": "link_to_config"})).must("ok");
+    room.call("write", &json!({"path": ".gitignore", "content": "target\n"})).must("ok");
+    for path in CONTROL
+        .into_iter()
+        .filter(|path| !path.contains("link_to") && *path != ".git/config" && *path != "haft.toml")
+    {
+        room.call_with(&["--approve", "auto"], "write", &json!({"path": path, "content": "x\n"})).must("ok");
+        assert_eq!(room.text(path), "x\n");
+    }
+    let edit = json!({"path": "link_to_config", "edits": [{"old": "[core]", "new": "[user]"}]});
+    room.call_with(&["--approve", "auto"], "edit", &edit).must("ok");
+    assert_eq!(room.text(".git/config"), "[user]\n");
+    assert!(fs::symlink_metadata(room.at("link_to_config")).unwrap().is_symlink());
+}
+
+#[test]
+fn a_server_has_nobody_to_ask_and_says_so() {
+    let room = room_with_links();
+    let server = room.serve();
+    let said = server.call("write", &json!({"path": ".mcp.json", "content": "{}"}));
+    assert!(server.finish().0.success());
+    assert!(
+        said.is_error && said.text.contains("nobody to ask") && said.text.contains("--approve auto"),
+        "{}",
+        said.text
+    );
+    room.serve_with(&["--approve", "auto"]).does("write", &json!({"path": ".mcp.json", "content": "{}"}));
+    let log = room.log();
+    assert_eq!(log[0]["decision"], "denied, nobody to ask: control_files");
+    assert_eq!(log[1]["decision"], "allowed");
+}
+
+#[test]
+fn undo_does_not_get_around_approval() {
+    let room = room_with_links();
+    let edit = json!({"path": ".git/config", "edits": [{"old": "[core]", "new": "[user]"}]});
+    room.call_with(&["--approve", "auto"], "edit", &edit).must("ok");
+    for undo in [json!({}), json!({"path": ".git/config"})] {
+        assert!(!room.call("undo", &undo).text().contains("restored .git/config"), "{undo}");
+        assert_eq!(room.text(".git/config"), "[user]\n", "{undo}");
+    }
+}
+
+#[test]
+fn read_only_changes_nothing_and_reads_everything() {
+    let room = Room::new();
+    room.put("file", "one\n");
+    for approve in ["auto", "ask"] {
+        let options = ["--sandbox", "read-only", "--approve", approve];
+        for path in ["file", "new", "folder/new"] {
+            for called in room.batch(&options, &writes(path)) {
+                assert!(
+                    called.kind() == "denied" && called.text().contains("rule `sandbox`"),
+                    "{}",
+                    called.text()
+                );
+            }
+        }
+        room.call_with(&options, "read", &json!({"path": "file"})).must("ok");
+        room.call_with(&options, "editor", &json!({"command": "view", "path": "file"})).must("ok");
+    }
+    assert_eq!(crate::support::names(&room.at("")), ["file"]);
+    assert_eq!(room.text("file"), "one\n");
+}
+
+#[test]
+fn read_only_also_holds_for_undo() {
+    let room = Room::new();
+    room.put("file", "one\n");
+    room.call("edit", &json!({"path": "file", "edits": [{"old": "one", "new": "two"}]})).must("ok");
+    for undo in [json!({}), json!({"path": "file"})] {
+        let called = room.call_with(&["--sandbox", "read-only"], "undo", &undo);
+        assert_eq!(room.text("file"), "two\n", "{undo}: {}", called.text());
+    }
+}
+
+#[test]
+fn another_root_can_be_reached_and_a_read_only_one_only_read() {
+    let room = Room::new();
+    fs::write(room.outside().join("file"), "one\n").unwrap();
+    let file = room.outside().join("file").to_str().unwrap().to_owned();
+    let edit = json!({"path": file, "edits": [{"old": "one", "new": "two"}]});
+    room.call("read", &json!({"path": file})).must("denied");
+
+    let read_only = format!("{}:ro", room.outside().display());
+    let before = room.outside_now();
+    room.call_with(&["--root", &read_only], "read", &json!({"path": file})).must("ok");
+    room.call_with(&["--root", &read_only], "read", &json!({"path": "../outside/file"})).must("denied");
+    for called in room.batch(&["--root", &read_only, "--approve", "auto"], &writes(&file)) {
+        assert!(
+            called.kind() == "denied" && called.text().contains("rule `read_only_root`"),
+            "{}",
+            called.text()
+        );
+    }
+    assert_eq!(room.outside_now(), before);
+
+    let root = room.outside().to_str().unwrap().to_owned();
+    room.call_with(&["--root", &root], "edit", &edit).must("ok");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "two\n");
+    let hook = json!({"path": format!("{root}/.git/hooks/x"), "content": ""});
+    room.call_with(&["--root", &root], "write", &hook).must("denied");
+    room.call_with(&["--root", &root], "undo", &json!({"path": file})).must("ok");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "one\n");
+}
+
+/// The names of the tools, as each way to ask for them gives them.
+fn tools(room: &Room, options: &[&str]) -> Vec<String> {
+    let with = |more: &[&'static str]| room.run(&[options, more].concat()).out;
+    let plain: Vec<String> =
+        with(&["tools"]).lines().map(|line| line.split_whitespace().next().unwrap().to_owned()).collect();
+    let named = |specs: Value| -> Vec<String> {
+        specs.as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let json = named(serde_json::from_str(&with(&["tools", "--json"])).unwrap());
+    let server = room.serve_with(options);
+    let served = named(server.ask("tools/list", &json!({})).wait().unwrap()["result"]["tools"].clone());
+    assert_eq!((&plain, &plain), (&json, &served), "one list, wherever it is asked for");
+    plain
+}
+
+#[test]
+fn a_tool_that_is_not_on_the_list_is_nowhere() {
+    let room = Room::new();
+    room.put("file", "one\n");
+    let all = tools(&room, &[]);
+    for tool in ["read", "edit", "write", "skim", "filegrep", "editor", "json_read", "json_write", "undo"] {
+        assert!(all.iter().any(|it| it == tool), "{tool} is not in {all:?}");
+    }
+    room.put("haft.toml", "tools = [\"read\", \"edit\"]\n");
+    let mut listed = tools(&room, &[]);
+    listed.sort();
+    assert_eq!(listed, ["edit", "read"]);
+    assert!(!room.run(&["tools", "--json"]).out.contains("\"write\""));
+    room.call("write", &json!({"path": "new", "content": "x"})).must("not_found");
+    let server = room.serve();
+    let answer =
+        server.ask("tools/call", &json!({"name": "write", "arguments": {"path": "new", "content": "x"}}));
+    assert_eq!(answer.wait().unwrap()["error"]["code"], -32602);
+    assert!(!room.at("new").exists());
+    assert_eq!(room.run(&["manual", "write"]).code, 1);
+    room.call("read", &json!({"path": "file"})).must("ok");
+}
+
+#[test]
+fn an_unknown_tool_on_the_list_is_reported_and_strict_refuses() {
+    let room = Room::new();
+    room.put("haft.toml", "tools = [\"read\", \"raed\"]\n");
+    let ran = room.run(&["tools"]);
+    assert!(ran.code == 0 && ran.err.contains("`raed`"), "{ran:?}");
+    let ran = room.run(&["tools", "--strict"]);
+    assert!(ran.code != 0 && ran.out.is_empty() && ran.err.contains("`raed`"), "{ran:?}");
+    room.put("haft.toml", "tools = [\"read\"]\n");
+    assert_eq!(room.run(&["tools", "--strict"]).code, 0);
+    room.put("haft.toml", "toolz = [\"read\"]\n");
+    let ran = room.run(&["tools"]);
+    assert!(ran.code == 2 && ran.err.contains("toolz"), "a typo is no default: {ran:?}");
+}
+
+#[test]
+fn a_workspace_widens_what_is_allowed_only_when_it_is_trusted() {
+    let room = Room::new();
+    fs::write(room.outside().join("file"), "one\n").unwrap();
+    let outside = json!({"path": room.outside().join("file")});
+    let hook = json!({"path": ".git/hooks/x", "content": "x"});
+    room.put("haft.toml", format!("roots = [{:?}]\napprove = \"auto\"\n", room.outside()));
+    room.call("read", &outside).must("denied");
+    room.call("write", &hook).must("denied");
+    let ran = room.run(&["call", "read", &outside.to_string()]);
+    assert!(ran.err.contains("`roots`") && ran.err.contains("haft trust"), "{ran:?}");
+    // For this run only.
+    room.call_with(&["--trust"], "read", &outside).must("ok");
+    room.call("read", &outside).must("denied");
+    assert_eq!(room.run(&["trust"]).code, 0);
+    room.call("read", &outside).must("ok");
+    room.call("write", &hook).must("ok");
+    // Another text is not what was trusted.
+    room.put(
+        "haft.toml",
+        format!("roots = [{:?}]\napprove = \"auto\"\nsandbox = \"full\"\n", room.outside()),
+    );
+    room.call("read", &outside).must("denied");
+    // What narrows counts at once.
+    room.put("haft.toml", "sandbox = \"read-only\"\n");
+    room.call("write", &json!({"path": "new", "content": "x"})).must("denied");
+}
+
+#[test]
+fn the_users_own_configuration_is_believed_and_the_workspace_cannot_undo_it() {
+    let room = Room::new();
+    fs::create_dir(room.config()).unwrap();
+    fs::write(room.config().join("haft.toml"), "tools = [\"read\", \"write\"]\napprove = \"auto\"\n")
+        .unwrap();
+    room.call("write", &json!({"path": ".mcp.json", "content": "{}"})).must("ok");
+    room.put("haft.toml", "tools = [\"read\", \"edit\"]\n");
+    assert_eq!(tools(&room, &[]), ["read"]);
+}
+
+#[test]
+fn a_toolset_is_exactly_its_tools_and_they_work() {
+    let room = Room::new();
+    room.put("file", "one\ntwo\nthree\n");
+    assert_eq!(tools(&room, &["--toolset", "nav"]), ["read", "edit", "write", "skim", "filegrep"]);
+    assert_eq!(tools(&room, &["--toolset", "hyperagents"]), ["editor"]);
+
+    let server = room.serve_with(&["--toolset", "nav"]);
+    let shown = server.does("read", &json!({"path": "file"}));
+    let (one, two) = (crate::support::anchor(&shown, "one"), crate::support::anchor(&shown, "two"));
+    server.does("edit", &json!({"path": "file", "anchor": two, "new_text": "TWO"}));
+    server.does("edit", &json!({"path": "file", "anchor": one, "insert_after": true, "new_text": "1.5"}));
+    server.does("edit", &json!({"path": "file", "old_string": "three", "new_string": "THREE"}));
+    let edits = json!([{"old_string": "TWO", "new_string": "2"}, {"old_string": "THREE", "new_string": "3"}]);
+    server.does("edit", &json!({"path": "file", "edits": edits}));
+    assert_eq!(room.text("file"), "one\n1.5\n2\n3\n");
+    assert!(server.does("skim", &json!({"path": "file", "start": 2, "end": 3})).contains("|1.5"));
+    assert!(server.does("filegrep", &json!({"path": "file", "pattern": "one"})).contains("|one"));
+    server.does("write", &json!({"path": "new", "content": "x\n"}));
+
+    let server = room.serve_with(&["--toolset", "hyperagents"]);
+    server.does("editor", &json!({"command": "create", "path": "made", "file_text": "a\tb\n"}));
+    server.does("editor", &json!({"command": "str_replace", "path": "made", "old_str": "a", "new_str": "c"}));
+    server.does("editor", &json!({"command": "insert", "path": "made", "insert_line": 1, "new_str": "d"}));
+    assert!(server.does("editor", &json!({"command": "view", "path": "made"})).contains("c\tb"));
+    assert_eq!(room.text("made"), "c\tb\nd\n");
+    for expected in ["c\tb\n", "a\tb\n"] {
+        server.does("editor", &json!({"command": "undo_edit", "path": "made"}));
+        assert_eq!(room.text("made"), expected);
+    }
+    server.does("editor", &json!({"command": "undo_edit", "path": "made"}));
+    assert!(!room.at("made").exists());
+}

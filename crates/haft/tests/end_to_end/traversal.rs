@@ -1,0 +1,190 @@
+//! Does any spelling of a path lead out of the workspace?
+
+use std::{fs, os::unix::fs::symlink};
+
+use serde_json::{Value, json};
+
+use crate::support::Room;
+
+const SECRET: &str = "what-is-outside-stays-outside";
+
+/// Every file tool, reading and writing, on this path.
+fn calls(path: &str) -> Vec<(&'static str, Value)> {
+    vec![
+        ("read", json!({"path": path})),
+        ("skim", json!({"path": path, "start": 1})),
+        ("filegrep", json!({"path": path, "pattern": "what"})),
+        ("json_read", json!({"path": path})),
+        ("editor", json!({"command": "view", "path": path})),
+        ("write", json!({"path": path, "content": "taken"})),
+        ("write", json!({"path": path, "content": "taken", "overwrite": true})),
+        ("edit", json!({"path": path, "edits": [{"old": "outside-stays", "new": "taken"}]})),
+        ("edit", json!({"path": path, "edits": [{"insert": "end", "new": "taken"}]})),
+        ("json_write", json!({"path": path, "pointer": "", "value": "taken"})),
+        ("editor", json!({"command": "create", "path": path, "file_text": "taken"})),
+        (
+            "editor",
+            json!({"command": "str_replace", "path": path, "old_str": "outside-stays", "new_str": "taken"}),
+        ),
+        ("editor", json!({"command": "insert", "path": path, "insert_line": 0, "new_str": "taken"})),
+        ("editor", json!({"command": "undo_edit", "path": path})),
+        ("undo", json!({"path": path})),
+    ]
+}
+
+fn room() -> Room {
+    let room = Room::new();
+    fs::write(room.outside().join("secret"), format!("\"{SECRET}\"\n")).unwrap();
+    // Begins like the workspace, and is another folder.
+    fs::create_dir(room.base().join("ws-evil")).unwrap();
+    fs::write(room.base().join("ws-evil/secret"), format!("\"{SECRET}\"\n")).unwrap();
+    fs::write(room.base().join("home/secret"), format!("\"{SECRET}\"\n")).unwrap();
+    symlink("../outside/secret", room.at("file_link")).unwrap();
+    symlink("../outside", room.at("folder_link")).unwrap();
+    symlink(room.outside(), room.at("absolute_link")).unwrap();
+    symlink("../outside/nothing", room.at("dangling")).unwrap();
+    symlink("chain_2", room.at("chain")).unwrap();
+    symlink("chain_3", room.at("chain_2")).unwrap();
+    symlink("../outside/secret", room.at("chain_3")).unwrap();
+    symlink("loop_2", room.at("loop")).unwrap();
+    symlink("loop", room.at("loop_2")).unwrap();
+    symlink("/proc/self/root", room.at("proc_root")).unwrap();
+    symlink("/proc/self/cwd", room.at("proc_cwd")).unwrap();
+    room.put("sub/file", "inside\n");
+    symlink("sub", room.at("inside_link")).unwrap();
+    room
+}
+
+#[track_caller]
+fn check(room: &Room, path: &str, kinds: &[&str]) {
+    let all = || {
+        let evil = fs::read(room.base().join("ws-evil/secret")).unwrap();
+        let beside: Vec<String> = ["", "ws-evil", "home"]
+            .iter()
+            .flat_map(|dir| {
+                let mut names = crate::support::names(&room.base().join(dir));
+                // The state folder comes to be at the first call.
+                names.retain(|it| it != "state");
+                names.sort();
+                names
+            })
+            .collect();
+        (room.outside_now(), evil, beside)
+    };
+    let before = all();
+    let calls = calls(path);
+    for (called, (tool, arguments)) in room.batch(&[], &calls).iter().zip(&calls) {
+        assert!(kinds.contains(&called.kind()), "{tool} {arguments}: {} {}", called.kind(), called.text());
+        let told = called.text().replace(&path.replace('"', "\\\""), "");
+        assert!(!told.contains(SECRET), "{tool} {arguments}: {told}");
+    }
+    assert_eq!(all(), before, "something outside was touched by {path:?}");
+}
+
+#[test]
+fn whatever_leads_outside_is_denied() {
+    let room = room();
+    let absolute = room.outside().join("secret");
+    let evil = room.base().join("ws-evil/secret");
+    let through = room.at("sub").join("../../outside/secret");
+    let dots = format!("{}outside/secret", "../".repeat(60));
+    for path in [
+        "../outside/secret",
+        "..//outside///secret",
+        "./../outside/./secret",
+        "sub/../../outside/secret",
+        "sub/../../outside/new",
+        "sub/../../outside/new/folder/file",
+        dots.as_str(),
+        "..",
+        "/",
+        "/etc/passwd",
+        "//etc/passwd",
+        absolute.to_str().unwrap(),
+        evil.to_str().unwrap(),
+        through.to_str().unwrap(),
+        "../ws-evil/secret",
+        "../ws-evil/new",
+        "file_link",
+        "folder_link",
+        "folder_link/secret",
+        "folder_link/new",
+        "folder_link/new/folder/file",
+        "folder_link/../outside/secret",
+        "absolute_link/secret",
+        "absolute_link/new",
+        "inside_link/../../outside/secret",
+        "dangling",
+        "dangling/new",
+        "chain",
+        "proc_root/etc/passwd",
+        "proc_cwd/secret",
+    ] {
+        check(&room, path, &["denied"]);
+    }
+}
+
+#[test]
+fn what_can_be_no_path_is_a_clear_fault() {
+    let room = room();
+    for path in ["a\0b", "../outside/secret\0.txt"] {
+        check(&room, path, &["bad_args"]);
+    }
+    let (long_name, long_path) = ("n".repeat(300), "p/".repeat(3_000));
+    for path in [long_name.as_str(), long_path.as_str()] {
+        check(&room, path, &["bad_args", "not_found"]);
+    }
+    for path in ["loop", "loop/file"] {
+        check(&room, path, &["not_found"]);
+    }
+    check(&room, "", &["bad_args", "not_found", "ok"]);
+    assert!(crate::support::names(&room.at("")).iter().all(|name| {
+        !name.starts_with(['a', 'n', 'p'].as_slice()) || name == "absolute_link" || name.starts_with("proc_")
+    }));
+}
+
+#[test]
+fn what_only_looks_like_a_way_out_is_a_name_like_any_other() {
+    let room = room();
+    for path in [
+        "%2e%2e/outside/secret",
+        "..%2foutside%2fsecret",
+        "%2e%2e%2foutside%2fsecret",
+        "~/secret",
+        "~root/secret",
+        "$HOME/secret",
+        "file:///etc/passwd",
+        "\\\\..\\outside\\secret",
+        "..\\outside\\secret",
+        "．．/outside/secret",
+        "‥/outside/secret",
+        ".../outside/secret",
+    ] {
+        // Where it was written to, that is a file of this very name in the workspace.
+        check(&room, path, &["not_found", "bad_args", "ok"]);
+        assert!(room.at("").join(path.trim_start_matches('/')).exists(), "{path}");
+    }
+}
+
+#[test]
+fn what_stays_inside_is_reached_by_every_spelling() {
+    let room = room();
+    let (absolute, odd) = (room.at("sub/file"), room.at("sub/../sub//./file"));
+    for path in [
+        "sub/file",
+        "./sub//file",
+        "sub/../sub/file",
+        "inside_link/file",
+        "inside_link/../sub/file",
+        absolute.to_str().unwrap(),
+        odd.to_str().unwrap(),
+    ] {
+        assert!(room.call("read", &json!({"path": path})).must("ok").text().contains("|inside"), "{path}");
+        room.call("edit", &json!({"path": path, "edits": [{"old": "inside", "new": "changed"}]})).must("ok");
+        assert_eq!(room.text("sub/file"), "changed\n");
+        room.call("editor", &json!({"command": "undo_edit", "path": path})).must("ok");
+        assert_eq!(room.text("sub/file"), "inside\n");
+    }
+    room.call("write", &json!({"path": "inside_link/new", "content": "made\n"})).must("ok");
+    assert_eq!(room.text("sub/new"), "made\n");
+}
