@@ -313,3 +313,48 @@ fn a_walk_whose_visitor_panics_ends_with_that_panic() {
     }));
     assert!(walked.is_err());
 }
+
+#[test]
+fn a_link_may_lead_from_one_root_into_another_with_the_rights_of_that() {
+    use kit::files::{Access, Grant, OtherNames, RootSpec, Roots};
+    let (room, other) = room_beside_a_secret();
+    fs::create_dir(other.path().join("sub")).unwrap();
+    symlink(other.path(), room.path().join("there")).unwrap();
+    symlink(room.path().join("real"), other.path().join("back")).unwrap();
+    let spec = |path: &Path, read_only| RootSpec { path: path.to_owned(), read_only };
+    let roots =
+        Roots::open(&[spec(room.path(), false), spec(other.path(), true)], OtherNames::Refuse).unwrap();
+    let location = roots.locate("there/sub/../file").unwrap();
+    assert_eq!(location.absolute(), other.path().canonicalize().unwrap().join("file"));
+    assert!(location.is_read_only());
+    assert!(!roots.locate("there/back/file").unwrap().is_read_only());
+    assert_eq!(roots.locate("there/../../x").unwrap_err().kind, Kind::Denied);
+    let grants = vec![Grant { location, access: Access::Write }];
+    let files = kit::Files::new(roots, grants, room.cx().services().history.clone());
+    assert!(files.load("there/file", 100).is_ok());
+    assert_eq!(files.save("there/file", Before::Absent, b"x").unwrap_err().kind, Kind::Denied);
+}
+
+#[test]
+fn a_file_put_in_the_place_of_ours_at_the_last_moment_is_not_lost() {
+    let room = Room::new("//- plain\ninside\n//- twin\nthe other\n");
+    let mut landed = 0;
+    while_swapping(&room.path().join("plain"), &room.path().join("twin"), || {
+        for number in 0..2_000 {
+            let cx = room.cx_for(&Touches::write("plain"));
+            let Ok(loaded) = cx.files().load("plain", 1000) else { continue };
+            let marked = if loaded.bytes.starts_with(b"the other") { "the other" } else { "inside" };
+            let bytes = format!("{marked} {number}\n");
+            landed += usize::from(cx.files().save("plain", Before::Was(&loaded), bytes.as_bytes()).is_ok());
+        }
+    });
+    assert!(landed > 0, "nothing landed, so nothing was proved");
+    // Both files are somewhere; one whose name changed hands twice in a moment is kept aside.
+    let all: Vec<String> = fs::read_dir(room.path())
+        .unwrap()
+        .map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap())
+        .collect();
+    for file in ["inside", "the other"] {
+        assert!(all.iter().any(|content| content.starts_with(file)), "{file} was lost: {all:?}");
+    }
+}

@@ -302,9 +302,10 @@ impl Work {
                 (self.run_locked(plan, locks).await, read_only)
             }
             Err(fault) => {
-                // What was refused is in the journal too.
-                let _ = self.begin(Durability::Later).await;
-                (Err(fault), true)
+                // What was refused is in the journal too; what a rule forbade, for sure.
+                let forbidden = fault.kind == Kind::Denied;
+                let _ = self.begin(if forbidden { Durability::Wait } else { Durability::Later }).await;
+                (Err(fault), !forbidden)
             }
         };
         let bytes_out = match &result {

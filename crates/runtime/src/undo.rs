@@ -395,6 +395,11 @@ impl Report {
             let seen = self.lines.len() > 1 && fault.kind != Kind::Cancelled;
             return Err(if seen { fault.seen(Output::text(self.lines.join("\n"))) } else { fault });
         }
+        if !self.restored && !self.settled {
+            let fault =
+                Fault::new(Kind::Stale, "nothing was put back: what is there now is not what haft left");
+            return Err(fault.seen(Output::text(self.lines.join("\n"))));
+        }
         if self.restored {
             self.lines.push(format!("To have the change again, undo {call}."));
         }

@@ -48,7 +48,7 @@ pub(super) struct Found {
 /// Why a path leads nowhere.
 #[derive(Debug)]
 pub(super) enum Astray {
-    /// It leads out of the root; where to, if a link says so.
+    /// It leads out of the root; where to, if an absolute link says so.
     Outside(Option<PathBuf>),
     /// This component is a file, and something is sought below it.
     NotADirectory(PathBuf),
@@ -123,7 +123,7 @@ fn walk(root: &OwnedFd, root_path: &Path, rel: &Path) -> Result<Found, Astray> {
         }
         let inside = if target.is_absolute() {
             let Ok(inside) = target.strip_prefix(root_path) else {
-                return Err(Astray::Outside(Some(target)));
+                return Err(Astray::Outside(Some(and_then(target, ahead))));
             };
             here.below.clear();
             inside
@@ -136,6 +136,17 @@ fn walk(root: &OwnedFd, root_path: &Path, rel: &Path) -> Result<Found, Astray> {
     }
     let rel = here.path();
     Ok(Found { dir: here.dir().try_clone_to_owned().map_err(Astray::Io)?, name: None, rest: Vec::new(), rel })
+}
+
+/// The path with what was still ahead.
+fn and_then(mut path: PathBuf, ahead: VecDeque<Step>) -> PathBuf {
+    for step in ahead {
+        match step {
+            Step::Into(name) => path.push(name),
+            Step::Up => path.push(".."),
+        }
+    }
+    path
 }
 
 /// The folders we came through, each by its handle.

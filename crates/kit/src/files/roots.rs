@@ -21,6 +21,9 @@ use crate::{Fault, Kind};
 /// Longer paths are refused by the system anyway, in words of its own.
 const MAX_PATH: usize = 4096;
 
+/// How often a link may lead from one root into another.
+const MAX_HOPS: usize = 8;
+
 /// A folder to open as a root.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RootSpec {
@@ -130,8 +133,19 @@ impl Roots {
     }
 
     pub(super) fn resolve(&self, path: &str) -> Result<Opened, Fault> {
-        let (root, rel) = self.choose(path)?;
-        let opened = self.enter(&root, &rel).map_err(|astray| self.explain(path, &root, astray))?;
+        let (mut root, mut rel) = self.choose(path)?;
+        let mut hops = MAX_HOPS;
+        let opened = loop {
+            match self.enter(&root, &rel) {
+                Ok(opened) => break opened,
+                // A link may lead from one root into another.
+                Err(Astray::Outside(Some(target))) if hops > 0 => {
+                    hops -= 1;
+                    (root, rel) = self.within(&target).ok_or_else(|| self.outside(path, Some(&target)))?;
+                }
+                Err(astray) => return Err(self.explain(path, &root, astray)),
+            }
+        };
         if let Some(shelf) = &self.shelf
             && is_handle(path)
             && !opened.exists()
@@ -165,28 +179,27 @@ impl Roots {
             let Some(first) = self.roots.first() else { return Err(Fault::bug("no root was given")) };
             return Ok((first.clone(), as_path.to_owned()));
         }
+        self.within(as_path).ok_or_else(|| self.outside(path, None))
+    }
+
+    /// The root that an absolute path lies below, and what is left of it.
+    fn within(&self, path: &Path) -> Option<(Arc<Root>, PathBuf)> {
         // The longest root wins: an added root may lie inside another, with other rights.
-        let inside = |root: &&Arc<Root>| {
-            [&root.path, &root.given]
-                .into_iter()
-                .find_map(|prefix| as_path.strip_prefix(prefix).ok())
-                .map(|rel| (Arc::clone(root), rel.to_owned()))
-        };
         let mut roots: Vec<&Arc<Root>> = self.roots.iter().collect();
         roots.sort_by_key(|root| std::cmp::Reverse(root.path.as_os_str().len()));
-        if let Some(found) = roots.iter().find_map(inside) {
-            return Ok(found);
-        }
+        let named = roots.iter().find_map(|root| {
+            let rel =
+                [&root.path, &root.given].into_iter().find_map(|prefix| path.strip_prefix(prefix).ok())?;
+            Some((Arc::clone(root), rel.to_owned()))
+        });
         // Another spelling of a root, such as `/tmp` for `/private/tmp`. What it gives is
         // only a guess at the spelling: the way below the root is walked by handles as ever.
-        if let Some(found) = canonical_ancestor(as_path)
-            && let Some(found) = roots.iter().find_map(|root| {
-                found.strip_prefix(&root.path).ok().map(|rel| (Arc::clone(root), rel.to_owned()))
-            })
-        {
-            return Ok(found);
-        }
-        Err(self.outside(path, None))
+        named.or_else(|| {
+            let path = canonical_ancestor(path)?;
+            roots
+                .iter()
+                .find_map(|root| Some((Arc::clone(root), path.strip_prefix(&root.path).ok()?.to_owned())))
+        })
     }
 
     fn outside(&self, path: &str, target: Option<&Path>) -> Fault {

@@ -116,10 +116,7 @@ fn check_before(
         (Before::Absent, Err(Errno::NOENT)) => Ok(()),
         (Before::Absent, Ok(_)) => Err(came_to_be(path)),
         (Before::Was(loaded), Ok(now)) => {
-            // The number of links may change without a byte of it changing, and so may the mode.
-            let unchanged = Identity { changed_ns: loaded.identity.changed_ns, ..Identity::of(&now) }
-                == loaded.identity
-                && loaded.location.is(location);
+            let unchanged = same_bytes(&Identity::of(&now), &loaded.identity) && loaded.location.is(location);
             if !unchanged {
                 return Err(moved_on(path));
             }
@@ -129,6 +126,11 @@ fn check_before(
         (Before::Was(_), Err(Errno::NOENT)) => Err(moved_on(path)),
         (_, Err(errno)) => Err(refused(path, "change", errno.into())),
     }
+}
+
+/// The number of links may change without a byte of it changing, and so may the mode.
+fn same_bytes(now: &Identity, then: &Identity) -> bool {
+    Identity { changed_ns: then.changed_ns, ..*now } == *then
 }
 
 fn moved_on(path: &str) -> Fault {
@@ -196,15 +198,67 @@ fn replace(dir: &OwnedFd, name: &OsStr, path: &str, old: &Loaded, bytes: &[u8]) 
     .map_err(|errno| failed(path, errno))?;
     let temporary = temporary_name();
     new.link(dir, &temporary).map_err(|errno| failed(path, errno))?;
-    let renamed = check_before(dir, name, path, &old.location, Before::Was(old))
-        .and_then(|()| renameat(dir, &temporary, dir, name).map_err(|errno| failed(path, errno)));
-    if let Err(fault) = renamed {
+    if let Err(fault) = check_before(dir, name, path, &old.location, Before::Was(old))
+        .and_then(|()| swap_in(dir, &new, &temporary, path, name, old))
+    {
         let _ = unlinkat(dir, &temporary, AtFlags::empty());
         return Err(fault);
     }
     fsync(dir).map_err(|errno| refused(path, "make durable the change of", errno.into()))?;
     let stat = fstat(&new.file).map_err(|errno| refused(path, "read", errno.into()))?;
     Ok(Identity::of(&stat))
+}
+
+/// Gives the new file its name. Where the system can exchange two names, what the name
+/// held until then is looked at once more, now that nobody can put another in its place:
+/// if it is not the file that the change was planned on, the names are exchanged back.
+fn swap_in(
+    dir: &OwnedFd,
+    new: &Nameless,
+    temporary: &OsStr,
+    path: &str,
+    name: &OsStr,
+    old: &Loaded,
+) -> Result<(), Fault> {
+    #[cfg(target_os = "linux")]
+    {
+        let exchange =
+            || rustix::fs::renameat_with(dir, temporary, dir, name, rustix::fs::RenameFlags::EXCHANGE);
+        let holds = |stat: Result<rustix::fs::Stat, Errno>, wanted: &Identity| {
+            stat.is_ok_and(|stat| same_bytes(&Identity::of(&stat), wanted))
+        };
+        let put_aside = || statat(dir, temporary, AtFlags::SYMLINK_NOFOLLOW);
+        match exchange() {
+            Ok(()) if holds(put_aside(), &old.identity) => {
+                return unlinkat(dir, temporary, AtFlags::empty()).map_err(|errno| failed(path, errno));
+            }
+            Ok(()) => {
+                exchange().map_err(|errno| failed(path, errno))?;
+                let ours = fstat(&new.file).map_err(|errno| failed(path, errno))?;
+                if holds(put_aside(), &Identity::of(&ours)) {
+                    return Err(moved_on(path));
+                }
+                // The name changed hands between the two exchanges. What we hold now is
+                // somebody's file, so it is kept where it can be found.
+                let kept = format!("{}.kept-{}", name.to_string_lossy(), std::process::id());
+                renameat(dir, temporary, dir, &*kept).map_err(|errno| failed(path, errno))?;
+                return Err(Fault::new(
+                    Kind::Stale,
+                    format!(
+                        "`{path}` changes hands too fast to be changed safely; a file that had this name is kept beside it as `{kept}`"
+                    ),
+                ));
+            }
+            // The name has gone.
+            Err(Errno::NOENT) => return Err(moved_on(path)),
+            // The file system can't exchange.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
+            Err(errno) => return Err(failed(path, errno)),
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (new, old);
+    renameat(dir, temporary, dir, name).map_err(|errno| failed(path, errno))
 }
 
 /// A file that has content but, where the system allows it, no name yet: should we

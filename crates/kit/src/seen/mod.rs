@@ -27,7 +27,7 @@ pub const LARGE: usize = 8 * 1024 * 1024;
 
 const FILES: usize = 256;
 /// An edit makes a version, and anchors of the read before it should outlive a few.
-const VERSIONS: usize = 8;
+const VERSIONS: usize = 24;
 const WINDOWS: usize = 4;
 const BYTES: usize = 64 * 1024 * 1024;
 
@@ -397,7 +397,7 @@ mod tests {
             assert_eq!(views.whole(Path::new("/w/big"), &big), Whole::Yes);
         }
         assert_eq!(views.of(Path::new("/w/big")).0.len(), 3);
-        for at in 0..20 {
+        for at in 0..2 * VERSIONS {
             views.showed(Path::new("/w/small"), &text(&format!("{at}")), &Rows::from(0..1));
         }
         assert_eq!(views.of(Path::new("/w/small")).0.len(), VERSIONS);

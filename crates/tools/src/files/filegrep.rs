@@ -2,9 +2,16 @@
 
 use grep_matcher::Matcher;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
-use kit::{prelude::*, seen::Rows};
+use kit::{
+    anchor,
+    files::Open,
+    prelude::*,
+    seen::{LARGE, Rows},
+    text::NotText,
+};
 
 use super::open;
+use crate::search::lines::{Around, CLIP, End, Find, Pattern, Scanner};
 
 /// Matches that are shown, if no other number is asked for.
 const MATCHES: usize = 100;
@@ -53,6 +60,10 @@ impl Tool for Filegrep {
 impl Filegrep {
     fn search(&self, cx: &Cx) -> Result<Output, Fault> {
         let matcher = self.matcher()?;
+        let file = cx.files().open(&self.path)?;
+        if file.identity.size > LARGE as u64 {
+            return self.search_large(cx, &file);
+        }
         let opened = open::text(cx, &self.path)?;
         let total = opened.text.line_count();
         let mut matched = Vec::new();
@@ -93,6 +104,63 @@ impl Filegrep {
         Ok(Output::page(format!("[{} {plural} in {total} lines]\n{shown}{more}", matched.len())))
     }
 
+    /// A file too large to load is read as a stream; long lines of it are cut around the match.
+    fn search_large(&self, cx: &Cx, file: &Open) -> Result<Output, Fault> {
+        let Self { path, pattern, .. } = self;
+        let limit = self.limit.unwrap_or(MATCHES).min(MATCHES * 10);
+        let wanted = Pattern {
+            text: pattern,
+            literal: !self.regex,
+            ignore_case: !self.case_sensitive,
+            multiline: false,
+        };
+        let around = Around { before: self.before.unwrap_or(2), after: self.after.unwrap_or(2) };
+        let hits = Scanner::new(wanted, around, true)?.file(
+            file.file(),
+            file.identity.size,
+            Find::Lines(self.offset.saturating_add(limit)),
+            &|| cx.check().is_ok(),
+        );
+        cx.check()?;
+        if matches!(hits.end, End::Binary) {
+            let head = file.head(8 * 1024).or_fault(Kind::Unavailable, "can't read the file")?;
+            return Err(open::not_text(path, &head, NotText::Binary(0)));
+        }
+        if hits.matches == 0 {
+            return Ok(Output::text(format!(
+                "No matches for `{pattern}` in {path} ({} bytes)",
+                file.identity.size
+            )));
+        }
+        let mut shown = String::new();
+        let mut last = None;
+        for line in hits.lines.iter().filter(|line| line.of >= self.offset) {
+            let number = usize::try_from(line.number).unwrap_or(usize::MAX);
+            if last.is_some_and(|last| number > last + 1) {
+                shown.push_str("...\n");
+            }
+            last = Some(number);
+            // A line that may have been cut has no anchor: its hash would be another's.
+            if line.text.len() < CLIP {
+                shown.push_str(&format!("{number}:{:02x}|{}\n", anchor::hash(&line.text), line.text));
+                cx.showed_of_large(
+                    &file.location,
+                    &file.identity,
+                    None,
+                    number - 1,
+                    &[Some(line.text.clone())],
+                );
+            } else {
+                shown.push_str(&format!("{number}|{}\n", line.text));
+            }
+        }
+        let more = match hits.matches.saturating_sub(self.offset + limit) {
+            0 => String::new(),
+            left => format!("[{left} more; next: offset {}]", self.offset + limit),
+        };
+        Ok(Output::page(format!("[{} matches]\n{shown}{more}", hits.matches).trim_end().to_owned()))
+    }
+
     fn matcher(&self) -> Result<RegexMatcher, Fault> {
         if self.pattern.is_empty() {
             return Err(Fault::bad_args("`pattern` is empty, so every line would match")
@@ -111,6 +179,8 @@ impl Filegrep {
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
     use expect_test::expect;
     use kit::testing::Room;
     use serde_json::json;
@@ -131,6 +201,23 @@ mod tests {
         .assert_eq(
             &room.says::<Filegrep>(&json!({"path": "a", "pattern": "three (3)", "before": 1, "after": 1})),
         );
+    }
+
+    #[test]
+    fn a_large_file_is_searched_without_loading_it() {
+        let room = Room::empty();
+        let line = "0123456789 the quick brown fox\n";
+        let many = line.repeat(LARGE / line.len() + 1);
+        let text = format!("{many}the needle is here\n{line}");
+        std::fs::write(room.path().join("big"), &text).unwrap();
+        let row = text.lines().count() - 1;
+        let found =
+            room.says::<Filegrep>(&json!({"path": "big", "pattern": "NEEDLE", "before": 0, "after": 1}));
+        assert!(found.starts_with(&format!("[1 matches]\n{row}:")), "{found}");
+        assert!(found.contains("|the needle is here\n"), "{found}");
+        std::fs::write(room.path().join("bin"), [text.as_bytes(), b"\0"].concat()).unwrap();
+        let found = room.says::<Filegrep>(&json!({"path": "bin", "pattern": "NEEDLE"}));
+        assert!(found.starts_with("bad_args: `bin` is not text"), "{found}");
     }
 
     #[test]

@@ -24,7 +24,7 @@ const MOST_MEMORY: usize = 32 << 20;
 const MOST_REGEX: usize = 10 << 20;
 
 /// How much of a long line is shown, in bytes, and how much of that before the match.
-const CLIP: usize = 500;
+pub(crate) const CLIP: usize = 500;
 const CLIP_BEFORE: usize = 150;
 
 /// How many lines of one match are shown.

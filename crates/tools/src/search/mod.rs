@@ -2,7 +2,7 @@
 
 mod glob;
 mod grep;
-mod lines;
+pub(crate) mod lines;
 mod matches;
 mod names;
 mod page;
