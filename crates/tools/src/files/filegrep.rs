@@ -124,7 +124,8 @@ impl Filegrep {
         cx.check()?;
         if matches!(hits.end, End::Binary) {
             let head = file.head(8 * 1024).or_fault(Kind::Unavailable, "can't read the file")?;
-            return Err(open::not_text(path, &head, NotText::Binary(0)));
+            let fault = open::not_text(path, &head, NotText::Binary(0));
+            return Err(Fault { what: format!("{}, {} bytes", fault.what, file.identity.size), ..fault });
         }
         if hits.matches == 0 {
             return Ok(Output::text(format!(
