@@ -52,7 +52,7 @@ impl Hands {
 impl Restore for Hands {
     fn read(&self, path: &Path) -> Result<Option<Vec<u8>>, Fault> {
         let path = path.to_string_lossy();
-        Ok(load(&self.files(&path, Access::Read)?, &path)?.map(|loaded| loaded.bytes))
+        Ok(load(&self.files(&path, Access::Read)?, &path)?.map(|loaded| Arc::unwrap_or_clone(loaded.bytes)))
     }
 
     fn write(&self, path: &Path, bytes: Option<&[u8]>, expect: Option<&[u8]>) -> Result<(), Fault> {

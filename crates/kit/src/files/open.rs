@@ -5,6 +5,7 @@ use std::{
     fs::File,
     io::{self, Read},
     os::{fd::OwnedFd, unix::fs::FileExt},
+    sync::Arc,
 };
 
 use rustix::{
@@ -49,8 +50,8 @@ pub struct Loaded {
     pub location: Location,
     /// Which file it was, and in which state.
     pub identity: Identity,
-    /// What it held.
-    pub bytes: Vec<u8>,
+    /// What it held; shared with the [`Text`](crate::text::Text) that is made of it.
+    pub bytes: Arc<Vec<u8>>,
     pub(super) mode: Mode,
     pub(super) owner: (u32, u32),
 }
@@ -183,7 +184,7 @@ impl Open {
             )
             .next("Try again in a moment.".to_owned()));
         }
-        Ok(Loaded { location, identity, bytes, mode, owner })
+        Ok(Loaded { location, identity, bytes: Arc::new(bytes), mode, owner })
     }
 
     /// The bytes from `offset`, as many as fit, or fewer at the end.

@@ -25,7 +25,7 @@ pub struct Text {
 }
 
 struct Inner {
-    bytes: Vec<u8>,
+    bytes: Arc<Vec<u8>>,
     encoding: Encoding,
     /// Bytes of the byte order mark.
     bom: usize,
@@ -54,7 +54,14 @@ impl Text {
     /// # Errors
     /// [`NotText`] when they are not text.
     pub fn parse(bytes: impl Into<Vec<u8>>) -> Result<Self, NotText> {
-        let bytes = bytes.into();
+        Self::share(Arc::new(bytes.into()))
+    }
+
+    /// The same for bytes that somebody else holds on to: they are not copied.
+    ///
+    /// # Errors
+    /// Those of [`parse`](Self::parse).
+    pub fn share(bytes: Arc<Vec<u8>>) -> Result<Self, NotText> {
         if u32::try_from(bytes.len()).is_err() {
             return Err(NotText::TooBig);
         }

@@ -77,7 +77,7 @@ impl JsonWrite {
         bytes.extend_from_slice(
             &opened.text.encoding().encode(&text).or_fault(Kind::BadArgs, "nothing was written")?,
         );
-        if bytes == opened.loaded.bytes {
+        if bytes == *opened.loaded.bytes {
             return Ok(Output::text(format!(
                 "{path} has this value at `{pointer}` already; nothing was written"
             )));

@@ -53,7 +53,7 @@ impl Write {
         }
         open::must_have_seen_whole(cx, path, &opened)?;
         let (bytes, kept) = in_the_manner_of(&opened, content)?;
-        if bytes == opened.loaded.bytes {
+        if bytes == *opened.loaded.bytes {
             return Ok(Output::text(format!("{path} has just this content already; nothing was written")));
         }
         let saved = cx.files().save(path, opened.before(), &bytes)?;
