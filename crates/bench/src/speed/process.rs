@@ -59,7 +59,7 @@ pub(super) fn stdio(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
     let mut server = Peer::start(place.command(&["mcp"]))?;
     server.greet()?;
     let mut echo = Peer::start(Command::new("cat"))?;
-    let call = call("read", json!({"path": "small.rs"}));
+    let call = call("read", &json!({"path": "small.rs"}));
     let [ours, cat] =
         in_turn(CALLS, [&mut || timed(|| server.call(&call)), &mut || timed(|| echo.ask(&call))])?;
     Ok(vec![ours.row("`read` of 40 lines, through pipes", cat.beside("cat, which echoes the request"), None)])
@@ -74,10 +74,10 @@ pub(super) fn memory(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
     server.ask(&json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}}))?;
     for turn in 0..5 {
         let (old, new) = (format!("// {turn}"), format!("// {}", turn + 1));
-        server.call(&call("read", json!({"path": "small.rs"})))?;
-        server.call(&call("grep", json!({"pattern": "value"})))?;
-        server.call(&call("glob", json!({"pattern": "**/*.rs"})))?;
-        server.call(&call("edit", json!({"path": "turns.rs", "old": old, "new": new})))?;
+        server.call(&call("read", &json!({"path": "small.rs"})))?;
+        server.call(&call("grep", &json!({"pattern": "value"})))?;
+        server.call(&call("glob", &json!({"pattern": "**/*.rs"})))?;
+        server.call(&call("edit", &json!({"path": "turns.rs", "old": old, "new": new})))?;
     }
     let after = server.resident()?;
     let aim = Some(Aim::Under(Amount::Bytes(15_000_000)));
@@ -91,7 +91,7 @@ pub(super) fn memory(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
     }])
 }
 
-fn call(tool: &str, arguments: Value) -> Value {
+fn call(tool: &str, arguments: &Value) -> Value {
     let params = json!({"name": tool, "arguments": arguments});
     json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": params})
 }

@@ -5,7 +5,6 @@ use std::{
     fs::File,
     io::{self, Read},
     os::{fd::OwnedFd, unix::fs::FileExt},
-    sync::Arc,
 };
 
 use rustix::{
@@ -15,7 +14,7 @@ use rustix::{
 use serde::{Deserialize, Serialize};
 
 use super::{Files, Location, roots::refused};
-use crate::{Fault, Kind};
+use crate::{Fault, Kind, text::Content};
 
 /// A regular file, open for reading.
 pub struct Open {
@@ -50,8 +49,8 @@ pub struct Loaded {
     pub location: Location,
     /// Which file it was, and in which state.
     pub identity: Identity,
-    /// What it held; shared with the [`Text`](crate::text::Text) that is made of it.
-    pub bytes: Arc<Vec<u8>>,
+    /// What it held.
+    pub bytes: Content,
     pub(super) mode: Mode,
     pub(super) owner: (u32, u32),
 }
@@ -184,7 +183,7 @@ impl Open {
             )
             .next("Try again in a moment.".to_owned()));
         }
-        Ok(Loaded { location, identity, bytes: Arc::new(bytes), mode, owner })
+        Ok(Loaded { location, identity, bytes: bytes.into(), mode, owner })
     }
 
     /// The bytes from `offset`, as many as fit, or fewer at the end.

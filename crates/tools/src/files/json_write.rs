@@ -82,7 +82,7 @@ impl JsonWrite {
                 "{path} has this value at `{pointer}` already; nothing was written"
             )));
         }
-        cx.files().save(path, opened.before(), &bytes)?;
+        cx.files().save(path, opened.before(), bytes)?;
         Ok(Output::text(format!("{did} `{pointer}` in {path}")))
     }
 
