@@ -1,3 +1,5 @@
 //! How fast is haft, and does it keep its promises over many cases?
 
+pub mod haystack;
 pub mod promise;
+pub mod speed;

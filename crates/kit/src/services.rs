@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use crate::{Fault, Output};
+use crate::{Fault, Output, text::Content};
 
 /// Keeps what a file held before it was changed, so that it can be put back.
 pub trait History: Send + Sync {
@@ -11,7 +11,7 @@ pub trait History: Send + Sync {
     ///
     /// # Errors
     /// When the before-image can't be kept.
-    fn keep(&self, path: &Path, before: Option<&[u8]>, after: Option<&[u8]>) -> Result<(), Fault>;
+    fn keep(&self, path: &Path, before: Option<&Content>, after: Option<&Content>) -> Result<(), Fault>;
 }
 
 /// Puts back what calls of this session changed.

@@ -15,7 +15,10 @@ impl Cx {
     /// Shows rows of a file, each with its anchor, and remembers that the model saw them.
     pub fn show(&self, location: &Location, text: &Text, rows: &Rows) -> Rendered {
         let mut rendered = render(text, rows);
-        self.hide_secrets(&mut rendered.shown, |row| text.line(row).map(std::borrow::Cow::into_owned));
+        // Mostly there is no secret anywhere in it, and the lines need not be looked at one by one.
+        if !self.services().mask.find(&rendered.text).is_empty() {
+            self.hide_secrets(&mut rendered.shown, text);
+        }
         self.views().showed(&location.absolute(), text, &rendered.shown);
         rendered
     }
@@ -31,26 +34,22 @@ impl Cx {
         lines: &[Option<String>],
     ) {
         let (file, identity) = (location.absolute(), seen::Identity::from(identity));
-        for (index, line) in lines.iter().enumerate() {
-            if let Some(line) = line
-                && self.services().mask.find(line).is_empty()
-            {
-                self.views().showed_window(
-                    &file,
-                    &identity,
-                    total,
-                    first + index,
-                    std::slice::from_ref(line),
-                );
+        let in_full = |line: &&str| self.services().mask.find(line).is_empty();
+        let lines: Vec<Option<&str>> = lines.iter().map(|line| line.as_deref().filter(in_full)).collect();
+        let mut first = first;
+        for run in lines.chunk_by(|one, next| one.is_some() == next.is_some()) {
+            let seen: Vec<&str> = run.iter().copied().flatten().collect();
+            if !seen.is_empty() {
+                self.views().showed_window(&file, &identity, total, first, &seen);
             }
+            first += run.len();
         }
     }
 
-    fn hide_secrets(&self, shown: &mut Rows, line: impl Fn(usize) -> Option<String>) {
-        let hidden: Vec<usize> = shown
-            .iter()
-            .filter(|row| line(*row).is_some_and(|line| !self.services().mask.find(&line).is_empty()))
-            .collect();
+    fn hide_secrets(&self, shown: &mut Rows, text: &Text) {
+        let holds_secret =
+            |row: &usize| text.line(*row).is_some_and(|line| !self.services().mask.find(&line).is_empty());
+        let hidden: Vec<usize> = shown.iter().filter(holds_secret).collect();
         for row in hidden {
             shown.remove(row..row + 1);
         }

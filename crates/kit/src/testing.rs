@@ -15,6 +15,7 @@ use crate::{
     files::{Access, Grant, OtherNames, RootSpec, Roots},
     seen::Views,
     services::{History, Mask, Progress, Services, Undo, Which},
+    text::Content,
 };
 
 /// A workspace of its own, which is gone when this is dropped.
@@ -141,7 +142,7 @@ impl Room {
 struct Nothing;
 
 impl History for Nothing {
-    fn keep(&self, _: &Path, _: Option<&[u8]>, _: Option<&[u8]>) -> Result<(), Fault> {
+    fn keep(&self, _: &Path, _: Option<&Content>, _: Option<&Content>) -> Result<(), Fault> {
         Ok(())
     }
 }

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use kit::{Fault, services::History};
+use kit::{Fault, services::History, text::Content};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::store::{Hash, Store, now_ms};
@@ -45,7 +45,7 @@ impl Store {
 }
 
 impl History for CallHistory {
-    fn keep(&self, path: &Path, before: Option<&[u8]>, after: Option<&[u8]>) -> Result<(), Fault> {
+    fn keep(&self, path: &Path, before: Option<&Content>, after: Option<&Content>) -> Result<(), Fault> {
         self.record(path, before, after, None)
     }
 }
@@ -61,8 +61,8 @@ impl CallHistory {
     pub(crate) fn record(
         &self,
         path: &Path,
-        before: Option<&[u8]>,
-        after: Option<&[u8]>,
+        before: Option<&Content>,
+        after: Option<&Content>,
         reverts: Option<&Change>,
     ) -> Result<(), Fault> {
         if before == after {
@@ -76,7 +76,7 @@ impl CallHistory {
             path: path.to_owned(),
             at_ms: now_ms(),
             before,
-            after: after.map(blake3::hash),
+            after: after.map(|it| it.digest().into()),
             depth: reverts.map_or(0, |it| it.depth + 1),
         };
         let reverts = reverts.map(|it| it.id);

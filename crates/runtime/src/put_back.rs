@@ -7,6 +7,7 @@ use kit::{
     Fault, Files, Kind,
     files::{Access, Before, Grant, Loaded},
     services::{History, Undo},
+    text::Content,
 };
 
 use crate::{
@@ -52,14 +53,14 @@ impl Hands {
 impl Restore for Hands {
     fn read(&self, path: &Path) -> Result<Option<Vec<u8>>, Fault> {
         let path = path.to_string_lossy();
-        Ok(load(&self.files(&path, Access::Read)?, &path)?.map(|loaded| loaded.bytes))
+        Ok(load(&self.files(&path, Access::Read)?, &path)?.map(|loaded| loaded.bytes.to_vec()))
     }
 
     fn write(&self, path: &Path, bytes: Option<&[u8]>, expect: Option<&[u8]>) -> Result<(), Fault> {
         let path = path.to_string_lossy();
         let files = self.files(&path, Access::Write)?;
         let now = load(&files, &path)?;
-        if now.as_ref().map(|loaded| loaded.bytes.as_slice()) != expect {
+        if now.as_ref().map(|loaded| &*loaded.bytes) != expect {
             return Err(Fault::new(
                 Kind::Stale,
                 format!("`{path}` was changed just now; it is left as it is"),
@@ -86,7 +87,7 @@ fn load(files: &Files, path: &str) -> Result<Option<Loaded>, Fault> {
 struct RecordedAlready;
 
 impl History for RecordedAlready {
-    fn keep(&self, _: &Path, _: Option<&[u8]>, _: Option<&[u8]>) -> Result<(), Fault> {
+    fn keep(&self, _: &Path, _: Option<&Content>, _: Option<&Content>) -> Result<(), Fault> {
         Ok(())
     }
 }

@@ -16,6 +16,7 @@ use std::{
 use kit::{
     Fault, Kind, Output,
     services::{Undo, Which},
+    text::Content,
 };
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -206,7 +207,8 @@ impl CallUndo {
                 }
             };
             let (now, before) = (now.as_deref(), before.as_deref());
-            self.history.record(&first.path, now, before, Some(landed))?;
+            let (held, holds) = (now.map(Content::from), before.map(Content::from));
+            self.history.record(&first.path, held.as_ref(), holds.as_ref(), Some(landed))?;
             if let Err(fault) = self.restore.write(&first.path, before, now) {
                 report.refused(&name, fault);
                 return Ok(());

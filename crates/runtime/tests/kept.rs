@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use kit::{Fault, Kind, Touch, Touches, services::History};
+use kit::{Fault, Kind, Touch, Touches, services::History, text::Content};
 use runtime::{
     journal::{Begun, Durability, Ended, Filter, Outcome},
     mask::Secrets,
@@ -94,10 +94,10 @@ async fn journal_forever(state: &Path) {
         let touches = Touches::write(file.to_str().unwrap());
         store.journal().begin(begun(&call, touches), Durability::Wait).await.unwrap();
         say(&call);
-        let before = fs::read(&file).ok();
-        let after = round.to_string().into_bytes();
-        store.history("s", call.clone()).keep(&file, before.as_deref(), Some(&after)).unwrap();
-        fs::write(&file, &after).unwrap();
+        let before = fs::read(&file).ok().map(Content::from);
+        let after = Content::from(round.to_string().into_bytes());
+        store.history("s", call.clone()).keep(&file, before.as_ref(), Some(&after)).unwrap();
+        fs::write(&file, &*after).unwrap();
         store.journal().end(ended(&call), Durability::Later).await.unwrap();
         let look = store.call_id();
         store.journal().begin(begun(&look, Touches::read("/")), Durability::Later).await.unwrap();
@@ -278,7 +278,7 @@ async fn an_interrupted_call_tells_what_the_files_hold_now() {
             .unwrap();
         let history = store.history("s", "c_1");
         for name in ["new", "old", "other"] {
-            history.keep(&state.join(name), Some(b"before"), Some(b"after")).unwrap();
+            history.keep(&state.join(name), Some(&b"before".into()), Some(&b"after".into())).unwrap();
         }
         journal.begin(begun("c_2", Touches::read("/")), Durability::Wait).await.unwrap();
         let run = Touches::none().and(Touch::Run("make".to_owned()));
@@ -325,7 +325,7 @@ async fn a_record_is_read_as_it_was_written_without_secrets() {
     let arguments = format!(r#"{{"key":"s3cret-s3cret","long":"{}"}}"#, "x".repeat(9000));
     let record = Begun { arguments: arguments.clone(), ..begun("c_1", touches.clone()) };
     journal.begin(record, Durability::Later).await.unwrap();
-    store.history("s", "c_1").keep(Path::new("/b"), None, Some(b"b")).unwrap();
+    store.history("s", "c_1").keep(Path::new("/b"), None, Some(&b"b".into())).unwrap();
     let end = Ended {
         outcome: Outcome::Fault(Kind::Stale),
         said: Some("no s3cret-s3cret here".into()),
@@ -379,7 +379,7 @@ async fn a_call_ends_once() {
 fn history_can_only_be_added_to() {
     let state = tempfile::tempdir().unwrap();
     let store = open(state.path());
-    store.history("s", "c_1").keep(Path::new("/a"), None, Some(b"x")).unwrap();
+    store.history("s", "c_1").keep(Path::new("/a"), None, Some(&b"x".into())).unwrap();
     let database = rusqlite::Connection::open(store.folder().join("haft.db")).unwrap();
     database.execute("INSERT INTO undone (change, call, at_ms) VALUES (1, 'c', 0)", []).unwrap();
     database
@@ -411,7 +411,7 @@ async fn a_damaged_database_is_a_fault_and_is_left_as_it_is() {
     assert!(store.trouble().is_some());
     // Now it is known; and nothing hangs.
     assert!(store.journal().begin(begun("c_2", Touches::none()), Durability::Later).await.is_err());
-    assert!(store.history("s", "c_1").keep(Path::new("/a"), None, Some(b"x")).is_err());
+    assert!(store.history("s", "c_1").keep(Path::new("/a"), None, Some(&b"x".into())).is_err());
     assert!(store.close(Duration::from_secs(10)));
     assert_eq!(fs::read(&path).unwrap(), damaged);
 }
@@ -450,7 +450,7 @@ async fn state_is_the_owners_alone() {
     let below = state.path().join("state");
     let store = open(&below);
     store.journal().begin(begun("c_1", Touches::none()), Durability::Wait).await.unwrap();
-    store.history("s", "c_1").keep(Path::new("/a"), Some(b"x"), None).unwrap();
+    store.history("s", "c_1").keep(Path::new("/a"), Some(&b"x".into()), None).unwrap();
     store.spills().keep("s", b"x").unwrap();
     let mut folders = vec![below];
     let mut files = 0;

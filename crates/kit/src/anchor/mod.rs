@@ -31,7 +31,8 @@ pub(crate) fn squashed(line: &str) -> u32 {
     if !line.contains(char::is_whitespace) {
         return xxhash_rust::xxh32::xxh32(line.as_bytes(), 0);
     }
-    let bare: String = line.split_whitespace().collect();
+    let mut bare = String::with_capacity(line.len());
+    bare.extend(line.split_whitespace());
     xxhash_rust::xxh32::xxh32(bare.as_bytes(), 0)
 }
 

@@ -35,7 +35,9 @@ pub fn render_clipped(text: &Text, rows: &Rows, clip: usize) -> Rendered {
         }
         for row in range.clone() {
             let Some(line) = text.line(row) else { break };
-            let cut = line.char_indices().nth(clip).map(|(at, _)| at);
+            // A line has no more characters than bytes, so most need not be counted.
+            let long = line.len() > clip;
+            let cut = if long { line.char_indices().nth(clip).map(|(at, _)| at) } else { None };
             let head = cut.and_then(|cut| line.get(..cut)).unwrap_or(&line);
             // Writing to a string can't fail.
             let _ = write!(rendered.text, "{}:{:02x}|{head}", row + 1, hash(&line));

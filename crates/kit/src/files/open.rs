@@ -14,7 +14,7 @@ use rustix::{
 use serde::{Deserialize, Serialize};
 
 use super::{Files, Location, roots::refused};
-use crate::{Fault, Kind};
+use crate::{Fault, Kind, text::Content};
 
 /// A regular file, open for reading.
 pub struct Open {
@@ -50,7 +50,7 @@ pub struct Loaded {
     /// Which file it was, and in which state.
     pub identity: Identity,
     /// What it held.
-    pub bytes: Vec<u8>,
+    pub bytes: Content,
     pub(super) mode: Mode,
     pub(super) owner: (u32, u32),
 }
@@ -183,7 +183,7 @@ impl Open {
             )
             .next("Try again in a moment.".to_owned()));
         }
-        Ok(Loaded { location, identity, bytes, mode, owner })
+        Ok(Loaded { location, identity, bytes: bytes.into(), mode, owner })
     }
 
     /// The bytes from `offset`, as many as fit, or fewer at the end.

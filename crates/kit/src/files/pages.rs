@@ -4,7 +4,7 @@
 //! the file stays as it is: after that, any line is one look into the table and one
 //! block away.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use memchr::memchr_iter;
 
@@ -81,7 +81,7 @@ pub(super) struct LineIndexes(HashMap<(u64, u64), Kept>);
 
 struct Kept {
     identity: Identity,
-    index: LineIndex,
+    index: Arc<LineIndex>,
     used: u64,
 }
 
@@ -109,7 +109,7 @@ impl Files {
     ) -> Result<Page, Fault> {
         let key = (open.identity.device, open.identity.inode);
         let mut index = self.roots().kept.indexes.lock().get(key, &open.identity);
-        let page = Reader { open, index: &mut index, check }.page(from, limits);
+        let page = Reader { open, index: &mut index, check, near: Near::default() }.page(from, limits);
         self.roots().kept.indexes.lock().put(key, open.identity, index);
         page
     }
@@ -134,14 +134,14 @@ impl Files {
 }
 
 impl LineIndexes {
-    fn get(&self, key: (u64, u64), identity: &Identity) -> LineIndex {
+    fn get(&self, key: (u64, u64), identity: &Identity) -> Arc<LineIndex> {
         match self.0.get(&key) {
             Some(kept) if kept.identity == *identity => kept.index.clone(),
-            Some(_) | None => LineIndex::default(),
+            Some(_) | None => Arc::default(),
         }
     }
 
-    fn put(&mut self, key: (u64, u64), identity: Identity, index: LineIndex) {
+    fn put(&mut self, key: (u64, u64), identity: Identity, index: Arc<LineIndex>) {
         let used = self.0.values().map(|kept| kept.used).max().unwrap_or(0) + 1;
         if self.0.len() >= KEPT
             && !self.0.contains_key(&key)
@@ -156,8 +156,16 @@ impl LineIndexes {
 /// One file being read.
 struct Reader<'a> {
     open: &'a Open,
-    index: &'a mut LineIndex,
+    index: &'a mut Arc<LineIndex>,
     check: &'a dyn Fn() -> Result<(), Fault>,
+    near: Near,
+}
+
+/// What was read last: lines that follow each other are mostly in one piece.
+#[derive(Default)]
+struct Near {
+    at: u64,
+    bytes: Vec<u8>,
 }
 
 impl Reader<'_> {
@@ -211,12 +219,14 @@ impl Reader<'_> {
             buffer.resize(BLOCK * STRIDE, 0);
             let read = self.fill(&mut buffer, self.index.scanned)?;
             let Some(read) = buffer.get(..read).filter(|it| !it.is_empty()) else { return Ok(()) };
+            // Others may be reading by what was counted so far.
+            let index = Arc::make_mut(self.index);
             for block in read.chunks(BLOCK) {
-                self.index.before.push(self.index.breaks);
-                self.index.breaks += memchr_iter(b'\n', block).count();
+                index.before.push(index.breaks);
+                index.breaks += memchr_iter(b'\n', block).count();
             }
-            self.index.ends_in_break = read.last() == Some(&b'\n');
-            self.index.scanned += read.len() as u64;
+            index.ends_in_break = read.last() == Some(&b'\n');
+            index.scanned += read.len() as u64;
         }
         Ok(())
     }
@@ -235,7 +245,7 @@ impl Reader<'_> {
     }
 
     /// Where a line begins, if the file has so many.
-    fn start_of(&self, line: usize) -> Result<Option<u64>, Fault> {
+    fn start_of(&mut self, line: usize) -> Result<Option<u64>, Fault> {
         if line == 0 {
             return Ok((self.size() > 0).then_some(0));
         }
@@ -245,21 +255,21 @@ impl Reader<'_> {
         if line > self.index.breaks {
             return Ok(None);
         }
-        let mut buffer = vec![0; BLOCK];
+        let further = line - before - 1;
         let start = (block * BLOCK) as u64;
-        let read = self.fill(&mut buffer, start)?;
-        let found = memchr_iter(b'\n', buffer.get(..read).unwrap_or_default()).nth(line - before - 1);
+        // All of the block is wanted, not only what may be at hand of it.
+        self.near = Near::default();
+        let found = memchr_iter(b'\n', self.ahead(start, BLOCK)?).nth(further);
         Ok(found.map(|at| start + at as u64 + 1).filter(|at| *at < self.size()))
     }
 
     /// The line that begins at `offset`, without its break.
-    fn line_at(&self, offset: u64, most: usize) -> Result<Clipped, Fault> {
+    fn line_at(&mut self, offset: u64, most: usize) -> Result<Clipped, Fault> {
         let mut bytes = Vec::new();
-        let mut buffer = vec![0; 8 * 1024];
         let mut at = offset;
+        let mut piece = BLOCK;
         let end = loop {
-            let read = self.fill(&mut buffer, at)?;
-            let read = buffer.get(..read).unwrap_or_default();
+            let read = self.ahead(at, piece)?;
             let found = memchr::memchr(b'\n', read);
             let part = read.get(..found.unwrap_or(read.len())).unwrap_or_default();
             let room = most.saturating_sub(bytes.len());
@@ -274,7 +284,7 @@ impl Reader<'_> {
             if at - offset > BLOCK as u64 {
                 (self.check)()?;
                 at = self.skip_unbroken(at);
-                buffer.resize(BLOCK * STRIDE, 0);
+                piece = BLOCK * STRIDE;
             }
         };
         let mut length = end - offset;
@@ -302,9 +312,23 @@ impl Reader<'_> {
         }
     }
 
-    fn byte(&self, at: u64) -> Result<Option<u8>, Fault> {
-        let mut byte = [0];
-        Ok((self.fill(&mut byte, at)? == 1).then_some(byte[0]))
+    fn byte(&mut self, at: u64) -> Result<Option<u8>, Fault> {
+        Ok(self.ahead(at, BLOCK)?.first().copied())
+    }
+
+    /// The bytes from `at` on, as far as they are at hand, or else `piece` of them; none
+    /// only at the end.
+    fn ahead(&mut self, at: u64, piece: usize) -> Result<&[u8], Fault> {
+        let end = self.near.at + self.near.bytes.len() as u64;
+        if !(self.near.at..end).contains(&at) {
+            let mut bytes = std::mem::take(&mut self.near.bytes);
+            bytes.resize(piece, 0);
+            let read = self.fill(&mut bytes, at)?;
+            bytes.truncate(read);
+            self.near = Near { at, bytes };
+        }
+        let from = usize::try_from(at - self.near.at).unwrap_or(usize::MAX);
+        Ok(self.near.bytes.get(from..).unwrap_or_default())
     }
 }
 

@@ -24,7 +24,7 @@ use super::{
     Files, Identity, Loaded, Location, Roots,
     roots::{Opened, refused},
 };
-use crate::{Fault, Kind};
+use crate::{Fault, Kind, text::Content};
 
 /// What the file held when the change was planned. The change lands only on that.
 #[derive(Clone, Copy)]
@@ -52,7 +52,8 @@ impl Files {
     /// [`Kind::Stale`] when the file is no longer as `before` says, [`Kind::Denied`]
     /// outside the grants, [`Kind::Cancelled`] when the call was stopped; the file is
     /// then as it was. Those of the disk likewise.
-    pub fn save(&self, path: &str, before: Before<'_>, bytes: &[u8]) -> Result<Saved, Fault> {
+    pub fn save(&self, path: &str, before: Before<'_>, content: impl Into<Content>) -> Result<Saved, Fault> {
+        let content = content.into();
         let _inside = self.begin_change()?;
         let opened = self.resolve(path)?;
         let location = opened.location.clone();
@@ -67,12 +68,12 @@ impl Files {
         check_before(&dir, &name, path, &location, before)?;
         let old = match before {
             Before::Absent => None,
-            Before::Was(loaded) => Some(loaded.bytes.as_slice()),
+            Before::Was(loaded) => Some(&loaded.bytes),
         };
-        self.inner.history.keep(&location.absolute(), old, Some(bytes))?;
+        self.inner.history.keep(&location.absolute(), old, Some(&content))?;
         let identity = match before {
-            Before::Absent => create(&dir, &name, bytes).map_err(|error| failed(path, error))?,
-            Before::Was(loaded) => replace(&dir, &name, path, loaded, bytes)?,
+            Before::Absent => create(&dir, &name, &content).map_err(|error| failed(path, error))?,
+            Before::Was(loaded) => replace(&dir, &name, path, loaded, &content)?,
         };
         Ok(Saved { location, identity })
     }

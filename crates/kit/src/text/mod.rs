@@ -1,15 +1,12 @@
 //! What does a file hold, and how was it written?
 
-use std::{
-    borrow::Cow,
-    fmt,
-    ops::Range,
-    sync::{Arc, OnceLock},
-};
+use std::{borrow::Cow, fmt, ops::Range, sync::Arc};
 
+mod content;
 mod encoding;
 mod splice;
 
+pub use content::Content;
 pub use encoding::{Encoding, NotText, Unwritable};
 pub(crate) use splice::{Change, FinalNewline, compose};
 pub use splice::{Splice, SpliceError};
@@ -25,13 +22,12 @@ pub struct Text {
 }
 
 struct Inner {
-    bytes: Vec<u8>,
+    content: Content,
     encoding: Encoding,
     /// Bytes of the byte order mark.
     bom: usize,
     /// Where each line starts, and last the length of the file.
     starts: Vec<u32>,
-    digest: OnceLock<Digest>,
 }
 
 /// The blake3 digest of the bytes of a file.
@@ -54,13 +50,20 @@ impl Text {
     /// # Errors
     /// [`NotText`] when they are not text.
     pub fn parse(bytes: impl Into<Vec<u8>>) -> Result<Self, NotText> {
-        let bytes = bytes.into();
-        if u32::try_from(bytes.len()).is_err() {
+        Self::share(bytes.into().into())
+    }
+
+    /// The same for bytes that others hold on to: they are not copied.
+    ///
+    /// # Errors
+    /// Those of [`parse`](Self::parse).
+    pub fn share(content: Content) -> Result<Self, NotText> {
+        if u32::try_from(content.len()).is_err() {
             return Err(NotText::TooBig);
         }
-        let (encoding, bom) = encoding::detect(&bytes)?;
-        let starts = line_starts(&bytes, encoding, bom);
-        Ok(Self { inner: Arc::new(Inner { bytes, encoding, bom, starts, digest: OnceLock::new() }) })
+        let (encoding, bom) = encoding::detect(&content)?;
+        let starts = line_starts(&content, encoding, bom);
+        Ok(Self { inner: Arc::new(Inner { content, encoding, bom, starts }) })
     }
 
     /// How many lines there are: two in `"a\nb\n"` and in `"a\nb"`, none in `""`.
@@ -82,7 +85,7 @@ impl Text {
 
     /// The bytes of a line with its ending; `None` past the end.
     pub fn raw(&self, row: usize) -> Option<&[u8]> {
-        self.inner.bytes.get(self.span(row)?)
+        self.inner.content.get(self.span(row)?)
     }
 
     /// How a line ends.
@@ -116,17 +119,22 @@ impl Text {
 
     /// The file as it is.
     pub fn bytes(&self) -> &[u8] {
-        &self.inner.bytes
+        &self.inner.content
+    }
+
+    /// The file as it is, to be shared.
+    pub fn whole(&self) -> &Content {
+        &self.inner.content
     }
 
     /// The whole text decoded, line endings as they are, without the byte order mark.
     pub fn decoded(&self) -> Cow<'_, str> {
-        self.inner.encoding.decode(self.inner.bytes.get(self.inner.bom..).unwrap_or_default())
+        self.inner.encoding.decode(self.inner.content.get(self.inner.bom..).unwrap_or_default())
     }
 
     /// The digest of the bytes, computed when it is first asked for.
     pub fn digest(&self) -> Digest {
-        *self.inner.digest.get_or_init(|| blake3::hash(&self.inner.bytes).into())
+        self.inner.content.digest()
     }
 
     /// Where the bytes of a line are, its ending included.
@@ -145,7 +153,7 @@ impl Text {
 
 impl PartialEq for Text {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.inner, &other.inner) || self.inner.bytes == other.inner.bytes
+        Arc::ptr_eq(&self.inner, &other.inner) || self.inner.content == other.inner.content
     }
 }
 
@@ -157,7 +165,7 @@ impl fmt::Debug for Text {
             .field("encoding", &self.inner.encoding)
             .field("bom", &self.has_bom())
             .field("lines", &self.line_count())
-            .field("bytes", &self.inner.bytes.len())
+            .field("bytes", &self.inner.content.len())
             .finish()
     }
 }

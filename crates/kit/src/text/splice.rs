@@ -137,7 +137,7 @@ pub(crate) fn compose(
     final_newline: FinalNewline,
 ) -> Result<Composed, (usize, usize)> {
     let missing = text.missing_newline();
-    let base = [text.bytes(), missing].concat();
+    let base = Base { bytes: text.bytes(), missing };
     let mut order: Vec<(usize, &Change)> = changes.iter().enumerate().collect();
     // Stable: what is inserted at one gap stays in the order it was given, and goes
     // before what replaces the bytes that follow.
@@ -151,7 +151,7 @@ pub(crate) fn compose(
         if let Some(last) = last.filter(|_| change.span.start < done) {
             return Err((last, at));
         }
-        bytes.extend_from_slice(base.get(done..change.span.start).unwrap_or_default());
+        base.copy(done..change.span.start, &mut bytes);
         let torn = change.whole_lines && change.span.start == done && !at_line_start(text, &bytes);
         if let Some(last) = last.filter(|_| torn) {
             return Err((last, at));
@@ -164,7 +164,7 @@ pub(crate) fn compose(
         done = done.max(change.span.end);
         last = Some(at);
     }
-    bytes.extend_from_slice(base.get(done..).unwrap_or_default());
+    base.copy(done..base.len(), &mut bytes);
     // The newline that was only thought of is the last one still, or has become another's.
     if done <= text.bytes().len() && !missing.is_empty() && final_newline != FinalNewline::Add {
         bytes.truncate(bytes.len() - missing.len());
@@ -172,6 +172,28 @@ pub(crate) fn compose(
         finish(text, &mut bytes, missing, final_newline);
     }
     Ok(Composed { bytes, spans })
+}
+
+/// The file as if its last line had an ending, without a copy of it all.
+struct Base<'a> {
+    bytes: &'a [u8],
+    missing: &'a [u8],
+}
+
+impl Base<'_> {
+    fn len(&self) -> usize {
+        self.bytes.len() + self.missing.len()
+    }
+
+    fn copy(&self, span: Range<usize>, to: &mut Vec<u8>) {
+        let within = |part: &[u8], before: usize| {
+            let cut = |at: usize| at.saturating_sub(before).min(part.len());
+            cut(span.start)..cut(span.end)
+        };
+        for (part, before) in [(self.bytes, 0), (self.missing, self.bytes.len())] {
+            to.extend_from_slice(part.get(within(part, before)).unwrap_or_default());
+        }
+    }
 }
 
 fn finish(text: &Text, bytes: &mut Vec<u8>, missing: &[u8], final_newline: FinalNewline) {

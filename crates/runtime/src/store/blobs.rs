@@ -12,7 +12,7 @@ use std::{
     time::SystemTime,
 };
 
-use kit::Fault;
+use kit::{Fault, text::Content};
 
 use super::{place::create_folder, trouble::Trouble};
 
@@ -42,11 +42,11 @@ impl Blobs {
         Self { folder, instance }
     }
 
-    /// Keeps `bytes`. When this returns they survive the death of this process; not the
+    /// Keeps `content`. When this returns they survive the death of this process; not the
     /// loss of power, which would cost an fsync for each edit.
-    pub(crate) fn put(&self, bytes: &[u8]) -> Result<Hash, Fault> {
-        let hash = blake3::hash(bytes);
-        self.write(&hash, bytes).map_err(|error| Trouble::of_file(&self.folder, &error))?;
+    pub(crate) fn put(&self, content: &Content) -> Result<Hash, Fault> {
+        let hash = content.digest().into();
+        self.write(&hash, content).map_err(|error| Trouble::of_file(&self.folder, &error))?;
         Ok(hash)
     }
 

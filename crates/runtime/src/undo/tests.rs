@@ -33,7 +33,8 @@ impl Restore for Memory {
         let mut files = self.files.lock();
         assert_eq!(files.get(path).map(Vec::as_slice), expect);
         if let Some(history) = &self.history {
-            history.keep(path, expect, bytes)?;
+            let (before, after) = (expect.map(Content::from), bytes.map(Content::from));
+            history.keep(path, before.as_ref(), after.as_ref())?;
         }
         match bytes {
             Some(bytes) => drop(files.insert(path.to_owned(), bytes.to_vec())),
@@ -67,7 +68,8 @@ impl World {
         let path = Self::path(name);
         let before = self.memory.read(&path).unwrap();
         let after = after.map(str::as_bytes);
-        self.store.history(SESSION, call).keep(&path, before.as_deref(), after).unwrap();
+        let (held, holds) = (before.as_deref().map(Content::from), after.map(Content::from));
+        self.store.history(SESSION, call).keep(&path, held.as_ref(), holds.as_ref()).unwrap();
         self.memory.write(&path, after, before.as_deref()).unwrap();
     }
 
@@ -185,7 +187,7 @@ fn a_change_that_never_landed_is_said_to_be_so() {
     let world = World::new();
     world.edit("c_0", "a", Some("old\n"));
     let path = World::path("a");
-    world.store.history(SESSION, "c_1").keep(&path, Some(b"old\n"), Some(b"new\n")).unwrap();
+    world.store.history(SESSION, "c_1").keep(&path, Some(&b"old\n".into()), Some(&b"new\n".into())).unwrap();
     assert_eq!(
         world.undo("c_2", Which::Last).unwrap(),
         "a is as it was before c_1: the change never landed, or was undone already"
@@ -212,7 +214,11 @@ fn a_change_that_a_later_call_took_back_waits_for_that_call() {
 fn a_change_that_never_landed_is_settled_also_when_later_ones_came_and_went() {
     let world = World::new();
     world.meddle("a", "A");
-    world.store.history(SESSION, "c_0").keep(&World::path("a"), Some(b"A"), Some(b"B")).unwrap();
+    world
+        .store
+        .history(SESSION, "c_0")
+        .keep(&World::path("a"), Some(&b"A".into()), Some(&b"B".into()))
+        .unwrap();
     world.edit("c_1", "a", Some("C"));
     world.undo("u_0", Which::Last).unwrap();
     let said = world.undo("u_1", Which::Last).unwrap();

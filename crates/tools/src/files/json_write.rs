@@ -77,12 +77,12 @@ impl JsonWrite {
         bytes.extend_from_slice(
             &opened.text.encoding().encode(&text).or_fault(Kind::BadArgs, "nothing was written")?,
         );
-        if bytes == opened.loaded.bytes {
+        if bytes == *opened.loaded.bytes {
             return Ok(Output::text(format!(
                 "{path} has this value at `{pointer}` already; nothing was written"
             )));
         }
-        cx.files().save(path, opened.before(), &bytes)?;
+        cx.files().save(path, opened.before(), bytes)?;
         Ok(Output::text(format!("{did} `{pointer}` in {path}")))
     }
 

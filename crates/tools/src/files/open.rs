@@ -35,7 +35,7 @@ impl Opened {
 /// Those of [`Files::load`](kit::Files::load), and [`Kind::BadArgs`] when it is not text.
 pub(crate) fn text(cx: &Cx, path: &str) -> Result<Opened, Fault> {
     let loaded = cx.files().load(path, MOST)?;
-    let text = Text::parse(loaded.bytes.clone()).map_err(|error| not_text(path, &loaded.bytes, error))?;
+    let text = Text::share(loaded.bytes.clone()).map_err(|error| not_text(path, &loaded.bytes, error))?;
     Ok(Opened { loaded, text })
 }
 

@@ -72,7 +72,7 @@ impl Read {
         }
         let location = open.location.clone();
         let bytes = open.load(&self.path, LARGE as u64)?.bytes;
-        let text = Text::parse(bytes.as_slice()).map_err(|error| not_text(&self.path, &bytes, error))?;
+        let text = Text::share(bytes.clone()).map_err(|error| not_text(&self.path, &bytes, error))?;
         let total = text.line_count();
         if total == 0 {
             cx.show(&location, &text, &Rows::new());
@@ -92,9 +92,7 @@ impl Read {
         rows.add(first..last);
         let rendered = cx.show(&location, &text, &rows);
         let mut shown = rendered.text;
-        let clipped = rows
-            .iter()
-            .find(|row| text.line(*row).is_some_and(|line| line.chars().count() > kit::anchor::CLIP));
+        let clipped = rows.iter().find(|row| text.line(*row).is_some_and(|line| is_clipped(&line)));
         if let Some(row) = clipped {
             let line = text.line(row).unwrap_or_default();
             let column = line.char_indices().nth(kit::anchor::CLIP).map_or(0, |(at, _)| at) + 1;
@@ -245,6 +243,11 @@ impl Read {
             shown.join("\n")
         )))
     }
+}
+
+/// A line has no more characters than bytes, so most need not be counted.
+fn is_clipped(line: &str) -> bool {
+    line.len() > kit::anchor::CLIP && line.chars().count() > kit::anchor::CLIP
 }
 
 fn goes_on(row: usize, column: u64) -> String {

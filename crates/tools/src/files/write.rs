@@ -3,7 +3,7 @@
 use kit::{
     files::Before,
     prelude::*,
-    text::{Ending, Text},
+    text::{Content, Ending, Text},
 };
 
 use super::open::{self, Opened};
@@ -38,8 +38,9 @@ impl Write {
     fn write(&self, cx: &Cx) -> Result<Output, Fault> {
         let Self { path, content, overwrite } = self;
         if !cx.files().exists(path)? {
-            let saved = cx.files().save(path, Before::Absent, content.as_bytes())?;
-            let size = remember(cx, &saved.location, content.as_bytes());
+            let content = Content::from(content.as_bytes());
+            let saved = cx.files().save(path, Before::Absent, &content)?;
+            let size = remember(cx, &saved.location, content);
             return Ok(Output::text(format!("Created {path} ({size})")));
         }
         let opened = open::text(cx, path)?;
@@ -53,20 +54,22 @@ impl Write {
         }
         open::must_have_seen_whole(cx, path, &opened)?;
         let (bytes, kept) = in_the_manner_of(&opened, content)?;
-        if bytes == opened.loaded.bytes {
+        if bytes == *opened.loaded.bytes {
             return Ok(Output::text(format!("{path} has just this content already; nothing was written")));
         }
-        let saved = cx.files().save(path, opened.before(), &bytes)?;
-        let size = remember(cx, &saved.location, &bytes);
+        let content = Content::from(bytes);
+        let saved = cx.files().save(path, opened.before(), &content)?;
+        let size = remember(cx, &saved.location, content);
         Ok(Output::text(format!("Replaced {path} ({size}{kept})")))
     }
 }
 
 /// The model knows what it wrote itself. Gives the size in lines and bytes.
-fn remember(cx: &Cx, location: &kit::files::Location, bytes: &[u8]) -> String {
-    let Ok(text) = Text::parse(bytes) else { return format!("{} bytes", bytes.len()) };
+fn remember(cx: &Cx, location: &kit::files::Location, content: Content) -> String {
+    let bytes = content.len();
+    let Ok(text) = Text::share(content) else { return format!("{bytes} bytes") };
     cx.views().wrote(&location.absolute(), &text);
-    format!("{} lines, {} bytes", text.line_count(), bytes.len())
+    format!("{} lines, {bytes} bytes", text.line_count())
 }
 
 /// New content in the encoding, and with the line endings, of the file it replaces.

@@ -1,0 +1,32 @@
+//! How fast is haft? `cargo run --release -p bench --bin speed [-- NAME…]`
+//!
+//! Every number stands beside a floor or a peer that was measured in the same run, in
+//! turn with it. The rows about processes need `cargo build --release -p haft` first;
+//! the one about KohakuTerrarium needs
+//! `python3 -m venv target/terrarium && target/terrarium/bin/pip install kohakuterrarium`.
+
+use std::{
+    error::Error,
+    io::{self, Write},
+};
+
+use bench::speed;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let names: Vec<String> = std::env::args().skip(1).collect();
+    let known: Vec<&str> = speed::ROOMS.iter().map(|(name, _)| *name).collect();
+    if let Some(name) = names.iter().find(|name| !known.contains(&name.as_str())) {
+        return Err(format!("there is no `{name}`; the names are {}", known.join(", ")).into());
+    }
+    let scratch = speed::Scratch::new()?;
+    let mut out = io::stdout().lock();
+    writeln!(out, "{}", speed::HEADING)?;
+    for (name, measure) in speed::ROOMS {
+        if names.is_empty() || names.iter().any(|it| it == name) {
+            for row in measure(&scratch)? {
+                writeln!(out, "{row}")?;
+            }
+        }
+    }
+    Ok(())
+}

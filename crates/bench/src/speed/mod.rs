@@ -1,0 +1,271 @@
+//! How long does each thing take, beside something that does no more than it must?
+
+mod call;
+mod edit;
+mod large;
+mod process;
+mod search;
+
+use std::{
+    error::Error,
+    fmt, fs, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use kit::{
+    AnyTool,
+    files::{OtherNames, RootSpec},
+};
+use runtime::{Call, DEADLINE, Runtime, Session, Settings, Unattended, mask::Secrets, policy::Policy};
+use serde_json::Value;
+
+/// What went wrong, in words.
+pub type Trouble = Box<dyn Error>;
+
+/// Measures one part of haft.
+pub type Measure = fn(&Scratch) -> Result<Vec<Row>, Trouble>;
+
+/// What can be measured, by the name it is asked for.
+pub const ROOMS: [(&str, Measure); 7] = [
+    ("call", call::rows),
+    ("read", large::rows),
+    ("edit", edit::rows),
+    ("grep", search::rows),
+    ("start", process::start),
+    ("stdio", process::stdio),
+    ("memory", process::memory),
+];
+
+/// One line of the table.
+pub struct Row {
+    what: String,
+    ours: Amount,
+    p95: Option<Amount>,
+    beside: Beside,
+    aim: Option<Aim>,
+}
+
+/// What a row is compared with.
+pub enum Beside {
+    /// This, which took so much.
+    Measured(String, Amount),
+    /// Nothing could be measured, for this reason.
+    Missing(String),
+}
+
+/// A quantity with its unit.
+#[derive(Debug, Clone, Copy)]
+pub enum Amount {
+    /// How long.
+    Time(Duration),
+    /// How many bytes.
+    Bytes(u64),
+}
+
+/// What is hoped for.
+#[derive(Debug, Clone, Copy)]
+pub enum Aim {
+    /// No more than this.
+    Under(Amount),
+    /// No more than this many times what stands beside it.
+    Times(f64),
+}
+
+/// The first line of the table.
+pub const HEADING: &str = "what                                     |      p50 |      p95 | beside                                     |      p50 |  ratio | aim";
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let p95 = self.p95.map_or_else(|| "-".to_owned(), |it| it.to_string());
+        let (name, theirs, ratio) = match &self.beside {
+            Beside::Measured(name, theirs) => {
+                (name.as_str(), theirs.to_string(), Some(self.ours.number() / theirs.number()))
+            }
+            Beside::Missing(why) => (why.as_str(), "-".to_owned(), None),
+        };
+        let shown = ratio.map_or_else(|| "-".to_owned(), |it| format!("{it:.3}"));
+        write!(
+            f,
+            "{:<40} | {:>8} | {p95:>8} | {name:<42} | {theirs:>8} | {shown:>6} | ",
+            self.what,
+            self.ours.to_string()
+        )?;
+        let (aim, kept) = match self.aim {
+            None => return f.write_str("-"),
+            Some(Aim::Under(most)) => (format!("< {most}"), Some(self.ours.number() <= most.number())),
+            Some(Aim::Times(most)) => (format!("<= {most} times"), ratio.map(|it| it <= most)),
+        };
+        let kept = match kept {
+            Some(true) => "kept",
+            Some(false) => "MISSED",
+            None => "not known",
+        };
+        write!(f, "{aim}: {kept}")
+    }
+}
+
+impl Amount {
+    fn number(self) -> f64 {
+        match self {
+            Self::Time(time) => time.as_secs_f64(),
+            #[expect(clippy::cast_precision_loss, reason = "shown with three digits")]
+            Self::Bytes(bytes) => bytes as f64,
+        }
+    }
+}
+
+impl fmt::Display for Amount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = match self {
+            Self::Time(time) if *time < Duration::from_millis(1) => {
+                format!("{:.1} us", time.as_secs_f64() * 1e6)
+            }
+            Self::Time(time) => format!("{:.2} ms", time.as_secs_f64() * 1e3),
+            Self::Bytes(_) => format!("{:.1} MB", self.number() / 1e6),
+        };
+        f.pad(&text)
+    }
+}
+
+/// What was measured of one thing.
+pub struct Times(Vec<Duration>);
+
+impl Times {
+    fn new(mut times: Vec<Duration>) -> Self {
+        times.sort_unstable();
+        Self(times)
+    }
+
+    fn at(&self, percent: usize) -> Amount {
+        let last = self.0.len().saturating_sub(1);
+        Amount::Time(
+            self.0.get(self.0.len() * percent / 100).or(self.0.get(last)).copied().unwrap_or_default(),
+        )
+    }
+
+    fn p50(&self) -> Amount {
+        self.at(50)
+    }
+
+    fn p95(&self) -> Amount {
+        self.at(95)
+    }
+
+    /// A row of these times.
+    fn row(&self, what: impl Into<String>, beside: Beside, aim: Option<Aim>) -> Row {
+        Row { what: what.into(), ours: self.p50(), p95: Some(self.p95()), beside, aim }
+    }
+
+    /// These times, to stand beside others.
+    fn beside(&self, name: impl Into<String>) -> Beside {
+        Beside::Measured(name.into(), self.p50())
+    }
+}
+
+/// One of the things that are measured in turn; it says how long it took.
+type Side<'a> = &'a mut dyn FnMut() -> Result<Duration, Trouble>;
+
+/// Measures things in turn, so that what disturbs one disturbs the others as well.
+/// The first round only warms up.
+fn in_turn<const SIDES: usize>(runs: usize, sides: [Side; SIDES]) -> Result<[Times; SIDES], Trouble> {
+    let mut sides = sides.map(|side| (side, Vec::with_capacity(runs)));
+    for run in 0..=runs {
+        for (side, times) in &mut sides {
+            let took = side()?;
+            if run > 0 {
+                times.push(took);
+            }
+        }
+    }
+    Ok(sides.map(|(_, times)| Times::new(times)))
+}
+
+fn timed<T>(act: impl FnOnce() -> Result<T, Trouble>) -> Result<Duration, Trouble> {
+    let began = Instant::now();
+    act()?;
+    Ok(began.elapsed())
+}
+
+/// A folder for files to measure with, gone afterwards, and where else things are.
+pub struct Scratch {
+    dir: tempfile::TempDir,
+    /// The folder that cargo builds into.
+    target: PathBuf,
+}
+
+impl Scratch {
+    /// A folder below the one that cargo builds into: on a disk, which a temporary one may not be.
+    ///
+    /// # Errors
+    /// When it can't be made.
+    pub fn new() -> Result<Self, Trouble> {
+        let program = std::env::current_exe()?;
+        let target = program.ancestors().nth(2).ok_or("this program lies in no folder")?.to_owned();
+        let dir = tempfile::Builder::new().prefix("speed-").tempdir_in(&target)?;
+        Ok(Self { dir, target })
+    }
+
+    /// A new empty folder.
+    fn folder(&self, name: &str) -> Result<PathBuf, io::Error> {
+        let folder = self.dir.path().join(name);
+        fs::create_dir_all(&folder)?;
+        Ok(folder)
+    }
+
+    /// A file of lines of 80 bytes, each with its number.
+    fn lines(&self, folder: &str, name: &str, lines: usize) -> Result<PathBuf, io::Error> {
+        let path = self.folder(folder)?.join(name);
+        let text: String = (1..=lines).map(line).collect();
+        fs::write(&path, text)?;
+        Ok(path)
+    }
+}
+
+/// A line of 80 bytes with its break.
+fn line(number: usize) -> String {
+    format!(
+        "{number:>9} let value = table.get({number:>9}).copied().unwrap_or_default(); // {:>5}\n",
+        number % 9973
+    )
+}
+
+/// Everything that a call goes through, on this workspace, with one secret to be masked.
+struct House {
+    tokio: tokio::runtime::Runtime,
+    session: Session,
+}
+
+impl House {
+    fn open(scratch: &Scratch, workspace: &Path, tools: Vec<Arc<dyn AnyTool>>) -> Result<Self, Trouble> {
+        let settings = Settings {
+            workspace: workspace.to_owned(),
+            roots: Vec::<RootSpec>::new(),
+            state: scratch.folder("state")?,
+            policy: Policy::default(),
+            other_names: OtherNames::Refuse,
+            allowed: None,
+            deadline: DEADLINE,
+            secrets: Secrets::collect([("API_TOKEN", "correct-horse-battery-staple")], []),
+        };
+        // As the program has it.
+        let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let session = Runtime::open(settings, tools)?.session(None, "bench", Arc::new(Unattended));
+        let house = Self { tokio, session };
+        // What opening left to do must not be counted as part of a call.
+        house.tokio.block_on(house.session.runtime().store().flush())?;
+        Ok(house)
+    }
+
+    /// How long a call took; it must have worked.
+    fn call(&self, tool: &str, arguments: Value) -> Result<Duration, Trouble> {
+        let call = Call::new(tool, arguments);
+        self.tokio.block_on(async {
+            let began = Instant::now();
+            let answer = self.session.call(call).await;
+            let took = began.elapsed();
+            if answer.result.is_err() { Err(answer.as_text().into()) } else { Ok(took) }
+        })
+    }
+}

@@ -1,0 +1,210 @@
+//! What does the program cost: its start, its memory, a call through its pipes?
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Write},
+    path::{Path, PathBuf},
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+
+use super::{Aim, Amount, Beside, Row, Scratch, Trouble, in_turn, timed};
+
+const STARTS: usize = 30;
+const CALLS: usize = 2_000;
+
+/// What the client says first, in both lifecycles.
+fn greetings() -> [(&'static str, Value); 2] {
+    let client = json!({"name": "speed", "version": "1"});
+    let legacy = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
+    let modern = json!({"_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": client, "io.modelcontextprotocol/clientCapabilities": {}}});
+    [("initialize", legacy), ("server/discover", modern)]
+}
+
+/// From the start of a process to its first answer.
+pub(super) fn start(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
+    let place = Place::new(scratch)?;
+    let mut rows = Vec::new();
+    let echo = "cat, which echoes one line";
+    for (method, params) in greetings() {
+        let request = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        let [ours, cat] = in_turn(
+            STARTS,
+            [&mut || first_answer(place.command(&["mcp"]), &request), &mut || {
+                first_answer(Command::new("cat"), &request)
+            }],
+        )?;
+        let aim = Aim::Under(Amount::Time(Duration::from_millis(10)));
+        rows.push(ours.row(format!("start of `haft mcp` to `{method}`"), cat.beside(echo), Some(aim)));
+    }
+    let read = ["call", "read", r#"{"path": "small.rs"}"#];
+    let [ours, cat] = in_turn(
+        STARTS,
+        [&mut || run(place.command(&read)), &mut || {
+            let mut cat = Command::new("cat");
+            cat.arg(place.workspace.join("small.rs"));
+            run(cat)
+        }],
+    )?;
+    rows.push(ours.row("`haft call read`, a whole process", cat.beside("cat FILE, a process"), None));
+    Ok(rows)
+}
+
+/// A call and its answer, through pipes.
+pub(super) fn stdio(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
+    let place = Place::new(scratch)?;
+    let mut server = Peer::start(place.command(&["mcp"]))?;
+    server.greet()?;
+    let mut echo = Peer::start(Command::new("cat"))?;
+    let call = call("read", &json!({"path": "small.rs"}));
+    let [ours, cat] =
+        in_turn(CALLS, [&mut || timed(|| server.call(&call)), &mut || timed(|| echo.ask(&call))])?;
+    Ok(vec![ours.row("`read` of 40 lines, through pipes", cat.beside("cat, which echoes the request"), None)])
+}
+
+/// What the program holds when it has done a little and waits.
+pub(super) fn memory(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
+    let place = Place::new(scratch)?;
+    let mut server = Peer::start(place.command(&["mcp"]))?;
+    server.greet()?;
+    let fresh = server.resident()?;
+    server.ask(&json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}}))?;
+    for turn in 0..5 {
+        let (old, new) = (format!("// {turn}"), format!("// {}", turn + 1));
+        server.call(&call("read", &json!({"path": "small.rs"})))?;
+        server.call(&call("grep", &json!({"pattern": "value"})))?;
+        server.call(&call("glob", &json!({"pattern": "**/*.rs"})))?;
+        server.call(&call("edit", &json!({"path": "turns.rs", "old": old, "new": new})))?;
+    }
+    let after = server.resident()?;
+    let aim = Some(Aim::Under(Amount::Bytes(15_000_000)));
+    let beside = Beside::Measured("the same just after `initialize`".to_owned(), fresh);
+    Ok(vec![Row {
+        what: "memory of `haft mcp` after 20 calls".to_owned(),
+        ours: after,
+        p95: None,
+        beside,
+        aim,
+    }])
+}
+
+fn call(tool: &str, arguments: &Value) -> Value {
+    let params = json!({"name": tool, "arguments": arguments});
+    json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": params})
+}
+
+fn run(mut command: Command) -> Result<Duration, Trouble> {
+    timed(|| {
+        let output = command.stdin(Stdio::null()).output()?;
+        if output.status.success() { Ok(()) } else { Err(format!("{command:?}: {output:?}").into()) }
+    })
+}
+
+/// The program, and a workspace for it.
+struct Place {
+    haft: PathBuf,
+    workspace: PathBuf,
+    state: PathBuf,
+}
+
+impl Place {
+    fn new(scratch: &Scratch) -> Result<Self, Trouble> {
+        let haft = match std::env::var_os("HAFT_BIN") {
+            Some(given) => PathBuf::from(given),
+            None => scratch.target.join("release/haft"),
+        };
+        if !haft.exists() {
+            let what = format!("there is no `{}`; cargo build --release -p haft", haft.display());
+            return Err(what.into());
+        }
+        let workspace = scratch.folder("process")?;
+        fs::write(workspace.join("small.rs"), (1..=40).map(super::line).collect::<String>())?;
+        fs::write(workspace.join("turns.rs"), "// 0\n")?;
+        Ok(Self { haft, workspace, state: scratch.folder("process-state")? })
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.haft);
+        command
+            .args(arguments)
+            .current_dir(&self.workspace)
+            .env("HAFT_STATE_DIR", &self.state)
+            .env("HAFT_CONFIG_DIR", self.state.join("config"));
+        command
+    }
+}
+
+/// How long it takes from the start of a process to its answer to this.
+fn first_answer(command: Command, request: &Value) -> Result<Duration, Trouble> {
+    let mut peer = None;
+    let took = timed(|| {
+        let mut started = Peer::start(command)?;
+        started.ask(request)?;
+        peer = Some(started);
+        Ok(())
+    })?;
+    // Its end is not part of its start.
+    drop(peer);
+    Ok(took)
+}
+
+/// A process that answers each line with a line. It ends when this is dropped.
+struct Peer {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+    line: String,
+}
+
+impl Peer {
+    fn start(mut command: Command) -> Result<Self, Trouble> {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let input = child.stdin.take();
+        let output = BufReader::new(child.stdout.take().ok_or("no output")?);
+        Ok(Self { child, input, output, line: String::new() })
+    }
+
+    /// The answer to a line; it is of JSON, and no error.
+    fn ask(&mut self, request: &Value) -> Result<&str, Trouble> {
+        let input = self.input.as_mut().ok_or("no input")?;
+        input.write_all(format!("{request}\n").as_bytes())?;
+        self.line.clear();
+        self.output.read_line(&mut self.line)?;
+        if self.line.is_empty() || self.line.contains("\"error\":") {
+            return Err(format!("to {request} it answered {:?}", self.line).into());
+        }
+        Ok(&self.line)
+    }
+
+    fn call(&mut self, request: &Value) -> Result<(), Trouble> {
+        let answer = self.ask(request)?;
+        if answer.contains("\"isError\":true") { Err(answer.to_owned().into()) } else { Ok(()) }
+    }
+
+    fn greet(&mut self) -> Result<(), Trouble> {
+        let [(method, params), _] = greetings();
+        self.ask(&json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}))?;
+        let input = self.input.as_mut().ok_or("no input")?;
+        writeln!(input, "{}", json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))?;
+        Ok(())
+    }
+
+    /// What of its memory is resident.
+    fn resident(&self) -> Result<Amount, Trouble> {
+        let status = fs::read_to_string(Path::new("/proc").join(self.child.id().to_string()).join("status"))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS")?;
+        let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse()?;
+        Ok(Amount::Bytes(kilobytes * 1024))
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        drop(self.input.take());
+        // Whatever it says of its end is of no interest here.
+        let _ = self.child.wait();
+    }
+}
