@@ -5,7 +5,7 @@ use kit::{
     edit::{At, Edit as Change, Which as Places},
     files::{Before, EntryKind, Go, Ignored, Walk},
     prelude::*,
-    seen::Rows,
+    seen::{LARGE, Rows},
     services::Which,
     text::Text,
 };
@@ -100,6 +100,12 @@ impl Editor {
             }
             drop(entries);
             return self.view_folder(cx);
+        }
+        let file = cx.files().open(path)?;
+        if file.identity.size > LARGE as u64 {
+            let what = format!("`{path}` has {} bytes; `view` shows at most {LARGE}", file.identity.size);
+            let fault = Fault::new(Kind::TooBig, what);
+            return Err(fault.next("`read` and `filegrep` show parts of a file of any size.".to_owned()));
         }
         let opened = open::text(cx, path)?;
         let total = opened.text.line_count();

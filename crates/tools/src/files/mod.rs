@@ -7,6 +7,7 @@ mod json;
 mod json_read;
 mod json_write;
 mod open;
+mod page;
 pub(crate) mod read;
 pub(crate) mod skim;
 mod undo;

@@ -7,16 +7,13 @@ use kit::{
     text::{Encoding, Ending, Text},
 };
 
-use super::open::not_text;
+use super::{
+    open::not_text,
+    page::{self, BYTES, LINE_BYTES},
+};
 
 /// Lines on a page, if no other number is asked for.
 const LINES: usize = 2_000;
-
-/// Bytes on a page. Whoever wants more asks for the next one.
-const BYTES: usize = 192 * 1024;
-
-/// Bytes of one line; the rest is reached by `column`.
-const LINE_BYTES: usize = 2_000;
 
 /// Entries of a folder that are listed.
 const ENTRIES: usize = 200;
@@ -68,7 +65,7 @@ impl Read {
             return self.piece(cx, &open, column);
         }
         if open.identity.size > LARGE as u64 {
-            return self.page_of_large(cx, &open);
+            return page::of_large(cx, &self.path, &open, self.start(), self.limit.unwrap_or(LINES));
         }
         let location = open.location.clone();
         let bytes = open.load(&self.path, LARGE as u64)?.bytes;
@@ -96,91 +93,29 @@ impl Read {
         if let Some(row) = clipped {
             let line = text.line(row).unwrap_or_default();
             let column = line.char_indices().nth(kit::anchor::CLIP).map_or(0, |(at, _)| at) + 1;
-            shown.push_str(&goes_on(row, column as u64));
+            shown.push_str(&page::goes_on(row, column as u64));
         }
-        shown.push_str(&footer(first, last, Total::Exactly(total), &manner(&text)));
+        shown.push_str(&page::footer(first, last, Total::Exactly(total), &manner(&text)));
         Ok(Output::page(shown))
     }
 
     /// The first row to show.
     fn first(&self, total: usize) -> Result<usize, Fault> {
-        match self.offset {
-            None => Ok(0),
-            Some(offset) if offset < 0 => {
-                Ok(total.saturating_sub(usize::try_from(offset.unsigned_abs()).unwrap_or(usize::MAX)))
-            }
-            Some(offset) => {
-                let first = usize::try_from(offset).unwrap_or(usize::MAX) - 1;
-                if first < total {
-                    return Ok(first);
-                }
-                Err(Fault::bad_args(format!("`offset` is {offset}, and `{}` has {total} lines", self.path))
-                    .next("-50 shows the last 50 lines.".to_owned()))
-            }
+        match self.start() {
+            Start::End(back) => Ok(total.saturating_sub(back)),
+            Start::Line(first) if first < total => Ok(first),
+            Start::Line(first) => Err(page::past_the_end(&self.path, first, total)),
         }
     }
 
-    /// A page of a file that is too large to load.
-    fn page_of_large(&self, cx: &Cx, open: &Open) -> Result<Output, Fault> {
-        let head = open.head(8 * 1024).or_fault(Kind::Unavailable, "can't read the file")?;
-        let utf16 = head.starts_with(b"\xff\xfe") || head.starts_with(b"\xfe\xff");
-        if utf16 || Text::parse(head.as_slice()).is_err() {
-            let fault = not_text(&self.path, &head, kit::text::NotText::Binary(0));
-            let what = format!("{}, {} bytes", fault.what, open.identity.size);
-            return Err(if utf16 {
-                Fault::new(
-                    Kind::TooBig,
-                    format!(
-                        "`{}` is UTF-16 and has {} bytes; at most {LARGE} of that are read",
-                        self.path, open.identity.size
-                    ),
-                )
-            } else {
-                Fault { what, ..fault }
-            });
-        }
-        let start = match self.offset {
+    fn start(&self) -> Start {
+        match self.offset {
+            None => Start::Line(0),
             Some(offset) if offset < 0 => {
                 Start::End(usize::try_from(offset.unsigned_abs()).unwrap_or(usize::MAX))
             }
             Some(offset) => Start::Line(usize::try_from(offset).unwrap_or(usize::MAX) - 1),
-            None => Start::Line(0),
-        };
-        let limits = Limits { lines: self.limit.unwrap_or(LINES), line_bytes: LINE_BYTES, bytes: BYTES };
-        let page = cx.files().page(open, start, limits, &|| cx.check())?;
-        if page.lines.is_empty()
-            && let Total::Exactly(total) = page.total
-        {
-            self.first(total)?;
         }
-        let mut shown = String::new();
-        let mut seen = Vec::with_capacity(page.lines.len());
-        let mut clipped = None;
-        for (index, line) in page.lines.iter().enumerate() {
-            let row = page.first + index;
-            let whole = line.length <= line.bytes.len() as u64;
-            let text = String::from_utf8_lossy(&line.bytes);
-            let text = text.trim_end_matches('\u{fffd}');
-            shown.push_str(&format!("{}:{:02x}|{text}", row + 1, kit::anchor::hash(text)));
-            if !whole {
-                shown.push_str(&format!(" [{} more bytes]", line.length - text.len() as u64));
-                clipped = clipped.or(Some((row, text.len() as u64 + 1)));
-            }
-            shown.push('\n');
-            seen.push((whole && text.len() == line.bytes.len()).then(|| text.to_owned()));
-        }
-        let total = match page.total {
-            Total::Exactly(total) => Some(total),
-            Total::MoreThan(_) => None,
-        };
-        cx.showed_of_large(&open.location, &open.identity, total, page.first, &seen);
-        if let Some((row, column)) = clipped {
-            shown.push_str(goes_on(row, column).trim_start());
-            shown.push('\n');
-        }
-        let end = page.first + page.lines.len();
-        let shown = format!("{}{}", shown.trim_end_matches('\n'), footer(page.first, end, page.total, ""));
-        Ok(Output::page(shown))
     }
 
     /// A piece of one very long line.
@@ -248,29 +183,6 @@ impl Read {
 /// A line has no more characters than bytes, so most need not be counted.
 fn is_clipped(line: &str) -> bool {
     line.len() > kit::anchor::CLIP && line.chars().count() > kit::anchor::CLIP
-}
-
-fn goes_on(row: usize, column: u64) -> String {
-    format!("\n[line {line} goes on: offset {line}, column {column}]", line = row + 1)
-}
-
-/// What was shown and how to go on; nothing when all was shown and it is plain text.
-fn footer(first: usize, end: usize, total: Total, manner: &str) -> String {
-    let (of, more) = match total {
-        Total::Exactly(total) => (format!("{total}"), end < total),
-        Total::MoreThan(total) => (format!("more than {total}"), true),
-    };
-    let mut parts = Vec::new();
-    if first > 0 || more {
-        parts.push(format!("lines {}-{end} of {of}", first + 1));
-    }
-    if !manner.is_empty() {
-        parts.push(manner.to_owned());
-    }
-    if more {
-        parts.push(format!("next: offset {}", end + 1));
-    }
-    if parts.is_empty() { String::new() } else { format!("\n[{}]", parts.join("; ")) }
 }
 
 /// How the file was written, where that is not UTF-8 with line feeds.

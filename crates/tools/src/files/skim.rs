@@ -1,8 +1,12 @@
 //! `skim`: which lines stand here?
 
-use kit::{prelude::*, seen::Rows};
+use kit::{
+    files::Start,
+    prelude::*,
+    seen::{LARGE, Rows},
+};
 
-use super::open;
+use super::{open, page};
 
 /// Lines that are shown at most.
 const MOST: usize = 500;
@@ -41,6 +45,11 @@ impl Skim {
             return Err(Fault::bad_args(format!(
                 "lines {start} to {end} are no range; lines are counted from 1"
             )));
+        }
+        let file = cx.files().open(path)?;
+        if file.identity.size > LARGE as u64 {
+            let count = (end - start + 1).min(MOST);
+            return page::of_large(cx, path, &file, Start::Line(start - 1), count);
         }
         let opened = open::text(cx, path)?;
         let total = opened.text.line_count();

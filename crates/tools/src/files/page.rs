@@ -1,0 +1,111 @@
+//! How is a page of a file shown, and how does one go on from there?
+
+use kit::{
+    anchor,
+    files::{Limits, Open, Start, Total},
+    prelude::*,
+    seen::LARGE,
+    text::{NotText, Text},
+};
+
+use super::open::not_text;
+
+/// Bytes on a page. Whoever wants more asks for the next one.
+pub(crate) const BYTES: usize = 192 * 1024;
+
+/// Bytes of one line; the rest is reached by `column`.
+pub(crate) const LINE_BYTES: usize = 2_000;
+
+/// A page of a file that is too large to load; its lines are found without it.
+///
+/// # Errors
+/// [`Kind::BadArgs`] when it is no text, or does not have so many lines; [`Kind::TooBig`]
+/// for a text whose lines can't be found without decoding it.
+pub(crate) fn of_large(
+    cx: &Cx,
+    path: &str,
+    open: &Open,
+    start: Start,
+    lines: usize,
+) -> Result<Output, Fault> {
+    check_readable(path, open)?;
+    let limits = Limits { lines, line_bytes: LINE_BYTES, bytes: BYTES };
+    let page = cx.files().page(open, start, limits, &|| cx.check())?;
+    if page.lines.is_empty()
+        && let Total::Exactly(total) = page.total
+    {
+        return Err(past_the_end(path, page.first, total));
+    }
+    let mut shown = String::new();
+    let mut seen = Vec::with_capacity(page.lines.len());
+    let mut clipped = None;
+    for (index, line) in page.lines.iter().enumerate() {
+        let row = page.first + index;
+        let whole = line.length <= line.bytes.len() as u64;
+        let text = String::from_utf8_lossy(&line.bytes);
+        let text = text.trim_end_matches('\u{fffd}');
+        shown.push_str(&format!("{}:{:02x}|{text}", row + 1, anchor::hash(text)));
+        if !whole {
+            shown.push_str(&format!(" [{} more bytes]", line.length - text.len() as u64));
+            clipped = clipped.or(Some((row, text.len() as u64 + 1)));
+        }
+        shown.push('\n');
+        seen.push((whole && text.len() == line.bytes.len()).then(|| text.to_owned()));
+    }
+    let total = match page.total {
+        Total::Exactly(total) => Some(total),
+        Total::MoreThan(_) => None,
+    };
+    cx.showed_of_large(&open.location, &open.identity, total, page.first, &seen);
+    let mut shown = shown.trim_end_matches('\n').to_owned();
+    if let Some((row, column)) = clipped {
+        shown.push_str(&goes_on(row, column));
+    }
+    let end = page.first + page.lines.len();
+    shown.push_str(&footer(page.first, end, page.total, ""));
+    Ok(Output::page(shown))
+}
+
+fn check_readable(path: &str, open: &Open) -> Result<(), Fault> {
+    let size = open.identity.size;
+    let head = open.head(8 * 1024).or_fault(Kind::Unavailable, "can't read the file")?;
+    if head.starts_with(b"\xff\xfe") || head.starts_with(b"\xfe\xff") {
+        let what = format!("`{path}` is UTF-16 and has {size} bytes; at most {LARGE} of that are read");
+        return Err(Fault::new(Kind::TooBig, what));
+    }
+    if Text::parse(head.as_slice()).is_err() {
+        let fault = not_text(path, &head, NotText::Binary(0));
+        return Err(Fault { what: format!("{}, {size} bytes", fault.what), ..fault });
+    }
+    Ok(())
+}
+
+/// The fault for a page that begins after the last line.
+pub(crate) fn past_the_end(path: &str, first: usize, total: usize) -> Fault {
+    Fault::bad_args(format!("`offset` is {}, and `{path}` has {total} lines", first + 1))
+        .next("-50 shows the last 50 lines.".to_owned())
+}
+
+/// How to see the rest of a line that was cut.
+pub(crate) fn goes_on(row: usize, column: u64) -> String {
+    format!("\n[line {line} goes on: offset {line}, column {column}]", line = row + 1)
+}
+
+/// What was shown and how to go on; nothing when all was shown and it is plain text.
+pub(crate) fn footer(first: usize, end: usize, total: Total, manner: &str) -> String {
+    let (of, more) = match total {
+        Total::Exactly(total) => (format!("{total}"), end < total),
+        Total::MoreThan(total) => (format!("more than {total}"), true),
+    };
+    let mut parts = Vec::new();
+    if first > 0 || more {
+        parts.push(format!("lines {}-{end} of {of}", first + 1));
+    }
+    if !manner.is_empty() {
+        parts.push(manner.to_owned());
+    }
+    if more {
+        parts.push(format!("next: offset {}", end + 1));
+    }
+    if parts.is_empty() { String::new() } else { format!("\n[{}]", parts.join("; ")) }
+}
