@@ -6,7 +6,7 @@ use crate::{Fault, Output, text::Content};
 
 /// Keeps what a file held before it was changed, so that it can be put back.
 pub trait History: Send + Sync {
-    /// Called before a change lands. `None` stands for "there is no such file".
+    /// Called before a change lands, from any thread. `None` stands for "there is no such file".
     /// The change happens only if this worked.
     ///
     /// # Errors

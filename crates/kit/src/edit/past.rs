@@ -42,10 +42,13 @@ impl<'a> Past<'a> {
         identity: Option<&'a Identity>,
         (versions, windows): (Vec<Version>, Vec<Window>),
     ) -> Self {
+        // No two versions are alike, and mostly it is the newest: to compare is quicker than to hash.
+        let same = versions.iter().position(|version| version.text == *current);
         let versions = versions
             .into_iter()
-            .map(|version| Then {
-                same: version.text.digest() == current.digest(),
+            .enumerate()
+            .map(|(at, version)| Then {
+                same: same == Some(at),
                 text: version.text,
                 shown: version.shown,
                 quotable: if version.followed { Rows::new() } else { version.known },

@@ -9,6 +9,7 @@ use std::{
     io::{self, Write},
     os::fd::{AsFd, AsRawFd, OwnedFd},
     sync::atomic::{AtomicU64, Ordering},
+    thread,
 };
 
 use rustix::{
@@ -70,10 +71,12 @@ impl Files {
             Before::Absent => None,
             Before::Was(loaded) => Some(&loaded.bytes),
         };
-        self.inner.history.keep(&location.absolute(), old, Some(&content))?;
+        let keep = || self.inner.history.keep(&location.absolute(), old, Some(&content));
+        let new =
+            while_keeping(keep, || fresh(&dir, before, &content))?.map_err(|errno| failed(path, errno))?;
         let identity = match before {
-            Before::Absent => create(&dir, &name, &content).map_err(|error| failed(path, error))?,
-            Before::Was(loaded) => replace(&dir, &name, path, loaded, &content)?,
+            Before::Absent => create(&dir, &name, &new).map_err(|errno| failed(path, errno))?,
+            Before::Was(loaded) => replace(&dir, &name, path, loaded, &new)?,
         };
         Ok(Saved { location, identity })
     }
@@ -103,6 +106,26 @@ impl Files {
             )
         })
     }
+}
+
+/// Runs both at once, and gives what the work gave if what was to be kept is kept. To
+/// keep the old content takes about as long as the disk needs for the new.
+fn while_keeping<T>(
+    keep: impl Fn() -> Result<(), Fault> + Sync,
+    work: impl FnOnce() -> T,
+) -> Result<T, Fault> {
+    thread::scope(|scope| {
+        let keeping = thread::Builder::new().name("haft-keep".to_owned()).spawn_scoped(scope, &keep);
+        let done = work();
+        match keeping {
+            Ok(keeping) => {
+                keeping.join().unwrap_or_else(|_| Err(Fault::bug("keeping the old content panicked")))
+            }
+            // No thread is to be had; then one after the other.
+            Err(_) => keep(),
+        }?;
+        Ok(done)
+    })
 }
 
 /// The file must be as it was when the change was planned.
@@ -177,17 +200,12 @@ fn make_folders(path: &str, opened: &Opened) -> Result<(OwnedFd, OsString), Faul
     Ok((dir, name))
 }
 
-/// A new file, which appears whole or not at all, and never over another.
-fn create(dir: &OwnedFd, name: &OsStr, bytes: &[u8]) -> Result<Identity, Errno> {
-    let new = Nameless::write(dir, Mode::from_raw_mode(0o666), |file| write_all(file, bytes))?;
-    new.link(dir, name)?;
-    fsync(dir)?;
-    Ok(Identity::of(&fstat(&new.file)?))
-}
-
-/// New content under an old name.
-fn replace(dir: &OwnedFd, name: &OsStr, path: &str, old: &Loaded, bytes: &[u8]) -> Result<Identity, Fault> {
-    let new = Nameless::write(dir, Mode::from_raw_mode(0o600), |file| {
+/// The new content, durable and without a name. It has the mode and owner of what it replaces.
+fn fresh(dir: &OwnedFd, before: Before<'_>, bytes: &[u8]) -> Result<Nameless, Errno> {
+    let Before::Was(old) = before else {
+        return Nameless::write(dir, Mode::from_raw_mode(0o666), |file| write_all(file, bytes));
+    };
+    Nameless::write(dir, Mode::from_raw_mode(0o600), |file| {
         write_all(file, bytes)?;
         let now = fstat(file)?;
         if (now.st_uid, now.st_gid) != old.owner {
@@ -196,7 +214,17 @@ fn replace(dir: &OwnedFd, name: &OsStr, path: &str, old: &Loaded, bytes: &[u8]) 
         }
         fchmod(file, Mode::from_raw_mode(old.mode.as_raw_mode() & 0o7777))
     })
-    .map_err(|errno| failed(path, errno))?;
+}
+
+/// A new file, which appears whole or not at all, and never over another.
+fn create(dir: &OwnedFd, name: &OsStr, new: &Nameless) -> Result<Identity, Errno> {
+    new.link(dir, name)?;
+    fsync(dir)?;
+    Ok(Identity::of(&fstat(&new.file)?))
+}
+
+/// New content under an old name.
+fn replace(dir: &OwnedFd, name: &OsStr, path: &str, old: &Loaded, new: &Nameless) -> Result<Identity, Fault> {
     let temporary = temporary_name();
     new.link(dir, &temporary).map_err(|errno| failed(path, errno))?;
     if let Err(fault) = check_before(dir, name, path, &old.location, Before::Was(old))
