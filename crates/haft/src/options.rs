@@ -92,6 +92,7 @@ impl Options {
             workspace,
             roots,
             state: place.state.clone(),
+            config: place.config.clone(),
             policy: Policy {
                 sandbox: self.sandbox.map(Sandbox::from).or(config.sandbox).unwrap_or_default(),
                 approve: self.approve.map(Approve::from).or(config.approve).unwrap_or_default(),

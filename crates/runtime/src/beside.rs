@@ -8,7 +8,7 @@ use std::{
     fs::{self, File, OpenOptions},
     io,
     path::{Path, PathBuf},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use kit::{Fault, Kind};
@@ -30,39 +30,58 @@ pub(crate) struct Beside {
 /// # Errors
 /// [`Kind::Unavailable`] when the lock files can't be made.
 pub(crate) async fn lock(folder: &Path, paths: &[PathBuf]) -> Result<Beside, Fault> {
-    let mut stripes: Vec<u64> = paths.iter().map(|path| stripe(path)).collect();
-    // Always in the same order, so that two processes can't wait for each other.
-    stripes.sort_unstable();
-    stripes.dedup();
-    let mut files = Vec::with_capacity(stripes.len());
-    for stripe in stripes {
-        let file = open(folder, stripe).map_err(|error| {
-            Fault::new(
-                Kind::Unavailable,
-                format!("can't make a lock file in `{}`: {error}", folder.display()),
-            )
-            .next("Check that the folder is writable, or choose another with HAFT_STATE_DIR.".to_owned())
-            .caused_by(error)
-        })?;
+    let mut files = Vec::with_capacity(paths.len());
+    for stripe in stripes(paths) {
+        let file = open(folder, stripe)?;
         let mut pause = SOON;
-        loop {
-            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => break,
-                Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => {
-                    tokio::time::sleep(pause).await;
-                    pause = (pause * 2).min(LATER);
-                }
-                Err(errno) => {
-                    return Err(Fault::new(
-                        Kind::Unavailable,
-                        format!("can't lock a file in `{}`: {errno}", folder.display()),
-                    ));
-                }
-            }
+        while !try_lock(folder, &file)? {
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LATER);
         }
         files.push(file);
     }
     Ok(Beside { _files: files })
+}
+
+/// The same for one path more, by a call that holds the locks of `held` already. Blocks.
+///
+/// # Errors
+/// Those of [`lock`], and [`Kind::Timeout`] after half a minute.
+pub(crate) fn lock_blocking(folder: &Path, path: &Path, held: &[PathBuf]) -> Result<Beside, Fault> {
+    const PATIENCE: Duration = Duration::from_secs(30);
+    let stripe = stripe(path);
+    if stripes(held).contains(&stripe) {
+        return Ok(Beside { _files: Vec::new() });
+    }
+    let file = open(folder, stripe)?;
+    let asked = Instant::now();
+    let mut pause = SOON;
+    while !try_lock(folder, &file)? {
+        if asked.elapsed() > PATIENCE {
+            return Err(Fault::new(Kind::Timeout, format!("another haft process holds on to `{}`", path.display())));
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(LATER);
+    }
+    Ok(Beside { _files: vec![file] })
+}
+
+/// Always in the same order, so that two processes can't wait for each other.
+fn stripes(paths: &[PathBuf]) -> Vec<u64> {
+    let mut stripes: Vec<u64> = paths.iter().map(|path| stripe(path)).collect();
+    stripes.sort_unstable();
+    stripes.dedup();
+    stripes
+}
+
+fn try_lock(folder: &Path, file: &File) -> Result<bool, Fault> {
+    match flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(true),
+        Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => Ok(false),
+        Err(errno) => {
+            Err(Fault::new(Kind::Unavailable, format!("can't lock a file in `{}`: {errno}", folder.display())))
+        }
+    }
 }
 
 fn stripe(path: &Path) -> u64 {
@@ -72,17 +91,19 @@ fn stripe(path: &Path) -> u64 {
     u64::from_le_bytes(first) % STRIPES
 }
 
-fn open(folder: &Path, stripe: u64) -> io::Result<File> {
+fn open(folder: &Path, stripe: u64) -> Result<File, Fault> {
     use std::os::unix::fs::OpenOptionsExt;
     let path = folder.join(format!("{stripe:04}"));
     let open = || OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
-    match open() {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            fs::create_dir_all(folder)?;
-            open()
-        }
+    let opened = match open() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => fs::create_dir_all(folder).and_then(|()| open()),
         other => other,
-    }
+    };
+    opened.map_err(|error| {
+        Fault::new(Kind::Unavailable, format!("can't make a lock file in `{}`: {error}", folder.display()))
+            .next("Check that the folder is writable, or choose another with HAFT_STATE_DIR.".to_owned())
+            .caused_by(error)
+    })
 }
 
 #[cfg(test)]

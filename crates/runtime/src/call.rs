@@ -167,8 +167,13 @@ fn plan(session: &Session, call: Call, told: &mut Told) -> Result<(Plan, Decisio
     told.decision = "not reached".to_owned();
     let Some(tool) = session.catalog().get(&call.tool) else { return Err(unknown(session, &call.tool)) };
     let spec = tool.spec();
+    let raw = matches!(call.arguments, Arguments::Raw(_));
     let prepared = repair::repair(spec, call.arguments).and_then(|Repaired { arguments, notes }| {
         told.notes = notes;
+        if raw {
+            // As they were understood: an escape in the text must not hide what it says.
+            told.arguments = arguments.to_string();
+        }
         tool.prepare(arguments)
     });
     let prepared =
@@ -350,7 +355,7 @@ impl Work {
         let deadline = Clock::from_std(self.began) + self.session.deadline();
         let waiting = async {
             let locks = locks.await;
-            let beside = beside::lock(&self.session.store().folder().join("locks"), &plan.writes).await;
+            let beside = beside::lock(&self.session.store().locks(), &plan.writes).await;
             (locks, beside)
         };
         let got = tokio::select! {
@@ -400,7 +405,7 @@ impl Work {
         let files = Files::new(self.session.roots(), plan.grants, history.clone());
         let services = Services {
             history,
-            undo: self.session.undo(&self.id),
+            undo: self.session.undo(&self.id, plan.writes),
             progress: self.progress.clone().unwrap_or_else(|| Arc::new(Nobody)),
             mask: self.session.secrets().clone(),
         };

@@ -55,6 +55,8 @@ pub struct Settings {
     pub roots: Vec<RootSpec>,
     /// Where state is kept, outside the workspace.
     pub state: PathBuf,
+    /// Where the user's configuration is kept. Like the state, no call reaches it.
+    pub config: PathBuf,
     /// What may run.
     pub policy: Policy,
     /// Whether files are read that have names outside the roots.
@@ -104,7 +106,8 @@ impl Runtime {
     pub fn open(settings: Settings, tools: Vec<Arc<dyn AnyTool>>) -> Result<Self, Fault> {
         let mut specs = vec![RootSpec { path: settings.workspace, read_only: false }];
         specs.extend(settings.roots);
-        let roots = Roots::open(&specs, settings.other_names)?;
+        let own = [settings.state.clone(), settings.config.clone()];
+        let roots = Roots::open(&specs, settings.other_names)?.hiding(&own);
         let secrets = Arc::new(settings.secrets);
         let store = Store::open(&settings.state, roots.workspace(), secrets.clone());
         let spills = store.spills();
@@ -137,12 +140,13 @@ impl Runtime {
     fn recover(&self) {
         let runtime = self.clone();
         let swept = std::thread::Builder::new().name("haft-recover".to_owned()).spawn(move || {
-            let hands = put_back::Hands { runtime };
+            let hands = put_back::Hands { runtime, held: Vec::new() };
             match hands.runtime.store().journal().recover(&|path| hands.read(path)) {
                 Ok(interrupted) => {
                     for call in interrupted {
+                        let ours = |bytes: &[u8]| call.knows(bytes);
                         for path in call.paths() {
-                            hands.runtime.roots().sweep(&path.to_string_lossy());
+                            hands.runtime.roots().sweep(&path.to_string_lossy(), &ours);
                         }
                     }
                 }
@@ -191,7 +195,7 @@ impl Runtime {
 
     /// What puts back the changes of `scope`, on behalf of a call of `session`.
     pub fn undo(&self, session: &str, call: &str, scope: undo::Scope) -> Arc<dyn Undo> {
-        put_back::undo(self, session, call, scope)
+        put_back::undo(self, session, call, scope, Vec::new())
     }
 
     pub(crate) fn schedule(&self) -> &Schedule {

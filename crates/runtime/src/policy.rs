@@ -123,7 +123,7 @@ impl Policy {
         if location.is_read_only() {
             return deny("read_only_root", "this root was added as read-only");
         }
-        if is_control_file(location.relative()) {
+        if is_control_file(location.relative()) || lies_in_a_git_folder(&location.absolute()) {
             return Decision::Ask(Rule {
                 name: "control_files",
                 about: location.to_string(),
@@ -138,35 +138,42 @@ impl Policy {
 /// Compared without regard to case, since some file systems see no difference.
 fn is_control_file(path: &Path) -> bool {
     /// Anything in a folder of this name, and what has this name itself.
-    const FOLDERS: [&str; 7] = [".git", ".haft", ".vscode", ".idea", ".husky", ".claude", ".cursor"];
-    const NAMES: [&str; 19] = [
-        "haft.toml",
-        ".mcp.json",
-        ".gitmodules",
-        ".gitconfig",
-        ".bashrc",
-        ".bash_profile",
-        ".bash_login",
-        ".bash_logout",
-        ".profile",
-        ".zshrc",
-        ".zshenv",
-        ".zprofile",
-        ".zlogin",
-        ".zlogout",
-        ".envrc",
-        ".ripgreprc",
-        ".npmrc",
-        ".netrc",
-        ".direnvrc",
+    const FOLDERS: [&str; 17] = [
+        ".git", ".hg", ".haft", ".vscode", ".idea", ".husky", ".devcontainer", ".zed", ".ssh", // editors, hooks
+        ".claude", ".cursor", ".codex", ".gemini", ".opencode", ".windsurf", ".nav", ".cargo", // agents, builds
+    ];
+    const NAMES: [&str; 44] = [
+        "haft.toml", ".mcp.json", ".gitmodules", ".gitconfig", ".gitattributes", ".envrc", ".direnvrc", // here
+        ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".xprofile", // shells
+        ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".cshrc", ".tcshrc", ".login", ".kshrc",
+        "config.fish", ".inputrc", ".xinitrc", ".xsession",
+        ".vimrc", ".exrc", ".nvimrc", ".gdbinit", ".lldbinit", ".tmux.conf", ".emacs", ".screenrc", ".ripgreprc", // programs
+        ".npmrc", ".yarnrc", ".yarnrc.yml", ".pypirc", ".netrc", ".pre-commit-config.yaml", "lefthook.yml", // builds
+        ".curlrc",
     ];
     let is = |name: &OsStr, one: &str| name.to_str().is_some_and(|name| name.eq_ignore_ascii_case(one));
-    let mut parts = path.components().filter_map(|component| match component {
-        Component::Normal(name) => Some(name),
-        Component::Prefix(_) | Component::RootDir | Component::CurDir | Component::ParentDir => None,
+    let parts = || {
+        path.components().filter_map(|component| match component {
+            Component::Normal(name) => Some(name),
+            Component::Prefix(_) | Component::RootDir | Component::CurDir | Component::ParentDir => None,
+        })
+    };
+    // `.config/git/config`, `.config/nvim/init.lua` and their like.
+    let below_config = parts().zip(parts().skip(1)).any(|(one, next)| {
+        is(one, ".config") && ["git", "nvim", "fish", "systemd", "autostart"].iter().any(|it| is(next, it))
     });
-    path.file_name().is_some_and(|name| NAMES.iter().any(|it| is(name, it)))
-        || parts.any(|part| FOLDERS.iter().any(|it| is(part, it)))
+    below_config
+        || path.file_name().is_some_and(|name| NAMES.iter().any(|it| is(name, it)))
+        || parts().any(|part| FOLDERS.iter().any(|it| is(part, it)))
+}
+
+/// Is this in what git keeps of a repository, whatever that folder is called: a bare
+/// repository, one kept apart from its work tree, or a root that is `.git` itself?
+fn lies_in_a_git_folder(path: &Path) -> bool {
+    path.ancestors().skip(1).any(|folder| {
+        folder.file_name().is_some_and(|name| name.eq_ignore_ascii_case(".git"))
+            || (folder.join("HEAD").is_file() && folder.join("objects").is_dir() && folder.join("refs").is_dir())
+    })
 }
 
 impl fmt::Display for Rule {
@@ -198,7 +205,9 @@ mod tests {
 
     #[test]
     fn control_files_are_asked_about_under_any_name() {
-        let room = Room::new("//- .git/config\n\n//- sub/x\n\n");
+        let room = Room::new(
+            "//- .git/config\n\n//- sub/x\n\n//- bare.store/HEAD\n\n//- bare.store/objects/x\n\n//- bare.store/refs/x\n\n",
+        );
         std::os::unix::fs::symlink(".git/config", room.path().join("innocent")).unwrap();
         std::os::unix::fs::symlink(".git", room.path().join("folder")).unwrap();
         for path in [
@@ -214,6 +223,11 @@ mod tests {
             ".mcp.json",
             "sub/.mcp.json",
             ".bashrc",
+            ".config/git/config",
+            ".cargo/config.toml",
+            ".codex/config.toml",
+            "bare.store/config",
+            "bare.store/hooks/post-checkout",
         ] {
             assert_eq!(decide(Policy::default(), &room, path), "ask control_files", "{path}");
         }

@@ -1,7 +1,10 @@
 //! With which hands is a change put back? The same as any other: inside the roots, and
 //! only where the policy lets a call write.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use kit::{
     Fault, Files, Kind,
@@ -11,7 +14,7 @@ use kit::{
 };
 
 use crate::{
-    Runtime,
+    Runtime, beside,
     policy::{Decision, Want},
     undo::{Restore, Scope},
 };
@@ -19,15 +22,24 @@ use crate::{
 /// Larger files are not changed in one piece either, so none was.
 const MOST: u64 = 1 << 30;
 
-/// What puts back the changes of `scope`, on behalf of a call.
-pub(crate) fn undo(runtime: &Runtime, session: &str, call: &str, scope: Scope) -> Arc<dyn Undo> {
+/// What puts back the changes of `scope`, on behalf of a call that keeps other processes
+/// off the paths of `held`.
+pub(crate) fn undo(
+    runtime: &Runtime,
+    session: &str,
+    call: &str,
+    scope: Scope,
+    held: Vec<PathBuf>,
+) -> Arc<dyn Undo> {
     let history = runtime.store().history(session, call);
-    Arc::new(runtime.store().undo(scope, history, Arc::new(Hands { runtime: runtime.clone() })))
+    Arc::new(runtime.store().undo(scope, history, Arc::new(Hands { runtime: runtime.clone(), held })))
 }
 
 /// Reads and writes on behalf of an undo.
 pub(crate) struct Hands {
     pub(crate) runtime: Runtime,
+    /// Paths that the call has locked against other processes.
+    pub(crate) held: Vec<PathBuf>,
 }
 
 impl Hands {
@@ -57,9 +69,10 @@ impl Restore for Hands {
     }
 
     fn write(&self, path: &Path, bytes: Option<&[u8]>, expect: Option<&[u8]>) -> Result<(), Fault> {
-        let path = path.to_string_lossy();
-        let files = self.files(&path, Access::Write)?;
-        let now = load(&files, &path)?;
+        let _beside = beside::lock_blocking(&self.runtime.store().locks(), path, &self.held)?;
+        let path = plain(path)?;
+        let files = self.files(path, Access::Write)?;
+        let now = load(&files, path)?;
         if now.as_ref().map(|loaded| &*loaded.bytes) != expect {
             return Err(Fault::new(
                 Kind::Stale,
@@ -67,12 +80,19 @@ impl Restore for Hands {
             ));
         }
         match (bytes, &now) {
-            (Some(bytes), Some(now)) => files.save(&path, Before::Was(now), bytes).map(drop),
-            (Some(bytes), None) => files.save(&path, Before::Absent, bytes).map(drop),
-            (None, Some(now)) => files.remove(&path, now),
+            (Some(bytes), Some(now)) => files.save(path, Before::Was(now), bytes).map(drop),
+            (Some(bytes), None) => files.save(path, Before::Absent, bytes).map(drop),
+            (None, Some(now)) => files.remove(path, now),
             (None, None) => Ok(()),
         }
     }
+}
+
+/// Tools name files by text, so what haft changed has such a name; a link may lead to one that has not.
+fn plain(path: &Path) -> Result<&str, Fault> {
+    path.to_str().ok_or_else(|| {
+        Fault::new(Kind::Unavailable, format!("`{}` has a name that is not UTF-8; it can't be put back", path.display()))
+    })
 }
 
 fn load(files: &Files, path: &str) -> Result<Option<Loaded>, Fault> {

@@ -138,9 +138,11 @@ impl Session {
         }
     }
 
-    /// Undoes changes of this session, on behalf of the call of this id.
-    pub fn undo(&self, call: &str) -> Arc<dyn Undo> {
-        self.inner.runtime.undo(self.name(), call, Scope::Session(self.name().to_owned()))
+    /// Undoes changes of this session, on behalf of a call that keeps other processes off
+    /// the paths of `held`.
+    pub(crate) fn undo(&self, call: &str, held: Vec<PathBuf>) -> Arc<dyn Undo> {
+        let scope = Scope::Session(self.name().to_owned());
+        put_back::undo(&self.inner.runtime, self.name(), call, scope, held)
     }
 
     /// Keeps a text that is too long to show; gives the handle it can be read by.

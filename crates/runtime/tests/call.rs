@@ -39,6 +39,7 @@ impl House {
             workspace: dir.path().join("ws"),
             roots: vec![RootSpec { path: dir.path().join("more"), read_only: true }],
             state: dir.path().join("state"),
+            config: dir.path().join("config"),
             policy,
             other_names: kit::files::OtherNames::Refuse,
             allowed: None,

@@ -124,6 +124,7 @@ impl Room {
             workspace: folder.join("ws"),
             roots: Vec::new(),
             state: folder.join("state"),
+            config: folder.join("config"),
             policy: Policy::default(),
             other_names: kit::files::OtherNames::Refuse,
             allowed: None,

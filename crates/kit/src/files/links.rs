@@ -12,7 +12,7 @@ use std::{
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, openat, statat};
 
-use super::{Files, OtherNames};
+use super::{Files, Identity, OtherNames};
 use crate::Fault;
 
 /// A count older than this is made again before a file is refused.
@@ -21,11 +21,20 @@ const FRESH: Duration = Duration::from_secs(2);
 /// A count that takes longer is given up: what can't be shown to be inside is refused.
 const MOST_TIME: Duration = Duration::from_secs(5);
 
-/// How often each file with several names was found below the roots.
+/// How often each file with several names was found below the roots. A count holds for one
+/// time of change: a new name, a lost one, and another file under the same number set it.
 #[derive(Default)]
 pub(super) struct HardLinks {
-    names: HashMap<(u64, u64), u64>,
+    names: HashMap<Key, u64>,
     counted: Option<Instant>,
+}
+
+/// Device, number, time of the last change.
+type Key = (u64, u64, i128);
+
+fn key(stat: &Stat) -> Key {
+    let identity = Identity::of(stat);
+    (identity.device, identity.inode, identity.changed_ns)
 }
 
 impl Files {
@@ -35,8 +44,7 @@ impl Files {
         if all <= 1 || self.roots().kept.other_names == OtherNames::Allow {
             return Ok(());
         }
-        #[expect(clippy::unnecessary_cast, reason = "narrower on some systems")]
-        let key = (stat.st_dev as u64, stat.st_ino as u64);
+        let key = key(stat);
         let mut links = self.roots().kept.links.lock();
         let known = |links: &HardLinks| links.names.get(&key).copied().unwrap_or(0);
         if known(&links) < all && links.counted.is_none_or(|at| at.elapsed() > FRESH) {
@@ -53,7 +61,7 @@ impl Files {
         .next("A person can add the folder that has the other names (`--root PATH`), or set `hard_links = \"allow\"` in haft.toml."))
     }
 
-    fn count_names(&self) -> HashMap<(u64, u64), u64> {
+    fn count_names(&self) -> HashMap<Key, u64> {
         let until = Instant::now() + MOST_TIME;
         let mut names = HashMap::new();
         // A root inside another would have its names counted twice.
@@ -75,7 +83,7 @@ impl Files {
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// Depth first with the handles on a stack of our own, so that depth costs no call stack.
-fn count_below(top: OwnedFd, until: Instant, names: &mut HashMap<(u64, u64), u64>) {
+fn count_below(top: OwnedFd, until: Instant, names: &mut HashMap<Key, u64>) {
     let Ok(top) = Dir::new(top) else { return };
     let mut stack = vec![top];
     while let Some(dir) = stack.last_mut() {
@@ -99,9 +107,7 @@ fn count_below(top: OwnedFd, until: Instant, names: &mut HashMap<(u64, u64), u64
             && stat.st_nlink > 1
             && FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
         {
-            #[expect(clippy::unnecessary_cast, reason = "narrower on some systems")]
-            let key = (stat.st_dev as u64, stat.st_ino as u64);
-            *names.entry(key).or_default() += 1;
+            *names.entry(key(&stat)).or_default() += 1;
         }
     }
 }

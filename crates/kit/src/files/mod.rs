@@ -5,6 +5,7 @@
 //! and what was opened is what is read or replaced, whatever is renamed meanwhile.
 
 mod beneath;
+mod fresh;
 mod gate;
 mod links;
 mod list;

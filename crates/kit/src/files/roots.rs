@@ -49,6 +49,8 @@ pub struct Roots {
     roots: Vec<Arc<Root>>,
     /// Where spilled outputs lie, which are read by their handle: `out_12`.
     shelf: Option<Arc<Root>>,
+    /// Folders of haft's own.
+    hidden: Arc<[PathBuf]>,
     pub(super) kept: Arc<Kept>,
 }
 
@@ -98,7 +100,7 @@ impl Roots {
             links: Mutex::new(HardLinks::default()),
             other_names,
         };
-        Ok(Self { roots, shelf: None, kept: Arc::new(kept) })
+        Ok(Self { roots, shelf: None, hidden: Arc::default(), kept: Arc::new(kept) })
     }
 
     /// The same roots, with this folder's files readable by their bare names `out_1`, `out_2`, ….
@@ -132,29 +134,83 @@ impl Roots {
         self.roots.iter().map(|root| &root.dir)
     }
 
-    pub(super) fn resolve(&self, path: &str) -> Result<Opened, Fault> {
-        let (mut root, mut rel) = self.choose(path)?;
-        let mut hops = MAX_HOPS;
-        let opened = loop {
-            match self.enter(&root, &rel) {
-                Ok(opened) => break opened,
-                // A link may lead from one root into another.
-                Err(Astray::Outside(Some(target))) if hops > 0 => {
-                    hops -= 1;
-                    (root, rel) = self.within(&target).ok_or_else(|| self.outside(path, Some(&target)))?;
-                }
-                Err(astray) => return Err(self.explain(path, &root, astray)),
-            }
+    /// The same roots without these folders, which are haft's own: nobody reads or changes
+    /// what decides over calls by a call. A folder that a root lies in stays as it is.
+    #[must_use]
+    pub fn hiding(&self, folders: &[PathBuf]) -> Self {
+        let canonical = |folder: &PathBuf| {
+            let folder = std::path::absolute(folder).ok()?;
+            folder.canonicalize().ok().or_else(|| canonical_ancestor(&folder))
         };
+        let mut hidden: Vec<PathBuf> = folders.iter().filter_map(canonical).collect();
+        hidden.retain(|folder| !self.roots.iter().any(|root| root.path.starts_with(folder)));
+        Self { hidden: hidden.into(), ..self.clone() }
+    }
+
+    /// Is this canonical path haft's own?
+    pub(super) fn is_hidden(&self, path: &Path) -> bool {
+        self.hidden.iter().any(|folder| path.starts_with(folder))
+    }
+
+    pub(super) fn resolve(&self, path: &str) -> Result<Opened, Fault> {
+        let mut opened = None;
+        for (root, rel) in self.choose(path)? {
+            match self.follow(path, root, rel) {
+                Ok(found) => {
+                    opened = Some(Ok(found));
+                    break;
+                }
+                // Seen from the next root, `..` may stay inside.
+                Err(fault) => drop(opened.get_or_insert(Err(fault))),
+            }
+        }
+        let opened = opened.unwrap_or_else(|| Err(self.outside(path, None)))?;
+        let opened = self.by_its_own_root(path, opened)?;
+        if self.is_hidden(&opened.location.absolute()) {
+            return Err(Fault::denied(format!("`{path}` is haft's own state or configuration (rule `own_state`)"))
+                .next("`haft log`, `haft undo` and `haft trust` work on it.".to_owned()));
+        }
         if let Some(shelf) = &self.shelf
             && is_handle(path)
             && !opened.exists()
-            && let Ok(spilled) = self.enter(shelf, &rel)
+            && let Ok(spilled) = self.enter(shelf, Path::new(path))
             && spilled.exists()
         {
             return Ok(spilled);
         }
         Ok(opened)
+    }
+
+    /// Where a path below a root leads, also from one root into another.
+    fn follow(&self, path: &str, mut root: Arc<Root>, mut rel: PathBuf) -> Result<Opened, Fault> {
+        let mut hops = MAX_HOPS;
+        loop {
+            match self.enter(&root, &rel) {
+                Ok(opened) => return Ok(opened),
+                Err(Astray::Outside(Some(target))) if hops > 0 => {
+                    hops -= 1;
+                    (root, rel) =
+                        self.within(&target).into_iter().next().ok_or_else(|| self.outside(path, Some(&target)))?;
+                }
+                Err(astray) => return Err(self.explain(path, &root, astray)),
+            }
+        }
+    }
+
+    /// A root may lie inside another, with other rights: the innermost one decides, by
+    /// whatever spelling its place was reached.
+    fn by_its_own_root(&self, path: &str, opened: Opened) -> Result<Opened, Fault> {
+        let absolute = opened.location.absolute();
+        let innermost = self
+            .roots
+            .iter()
+            .filter(|root| absolute.starts_with(&root.path))
+            .max_by_key(|root| root.path.as_os_str().len());
+        let Some(root) = innermost.filter(|root| !Arc::ptr_eq(root, &opened.location.root)) else {
+            return Ok(opened);
+        };
+        let rel = absolute.strip_prefix(&root.path).unwrap_or(Path::new(""));
+        self.enter(root, rel).map_err(|astray| self.explain(path, root, astray))
     }
 
     fn enter(&self, root: &Arc<Root>, rel: &Path) -> Result<Opened, Astray> {
@@ -163,8 +219,8 @@ impl Roots {
         Ok(Opened { location: Location { root: root.clone(), rel: found.rel.clone(), workspace }, found })
     }
 
-    /// Takes a path apart: which root, and what below it.
-    fn choose(&self, path: &str) -> Result<(Arc<Root>, PathBuf), Fault> {
+    /// Takes a path apart: which root, and what below it; several where roots lie in roots.
+    fn choose(&self, path: &str) -> Result<Vec<(Arc<Root>, PathBuf)>, Fault> {
         if let Some(at) = path.find('\0') {
             return Err(Fault::bad_args(format!("the path has a NUL character at byte {at}")));
         }
@@ -177,29 +233,29 @@ impl Roots {
         let as_path = Path::new(path);
         if as_path.is_relative() {
             let Some(first) = self.roots.first() else { return Err(Fault::bug("no root was given")) };
-            return Ok((first.clone(), as_path.to_owned()));
+            return Ok(vec![(first.clone(), as_path.to_owned())]);
         }
-        self.within(as_path).ok_or_else(|| self.outside(path, None))
+        Ok(self.within(as_path))
     }
 
-    /// The root that an absolute path lies below, and what is left of it.
-    fn within(&self, path: &Path) -> Option<(Arc<Root>, PathBuf)> {
-        // The longest root wins: an added root may lie inside another, with other rights.
+    /// The roots that an absolute path lies below, the innermost first, and what is left of it.
+    fn within(&self, path: &Path) -> Vec<(Arc<Root>, PathBuf)> {
         let mut roots: Vec<&Arc<Root>> = self.roots.iter().collect();
         roots.sort_by_key(|root| std::cmp::Reverse(root.path.as_os_str().len()));
-        let named = roots.iter().find_map(|root| {
-            let rel =
-                [&root.path, &root.given].into_iter().find_map(|prefix| path.strip_prefix(prefix).ok())?;
-            Some((Arc::clone(root), rel.to_owned()))
-        });
+        let below = |path: &Path| -> Vec<(Arc<Root>, PathBuf)> {
+            let strip = |root: &&Arc<Root>| {
+                let rel = [&root.path, &root.given].into_iter().find_map(|prefix| path.strip_prefix(prefix).ok())?;
+                Some((Arc::clone(root), rel.to_owned()))
+            };
+            roots.iter().filter_map(strip).collect()
+        };
+        let named = below(path);
+        if !named.is_empty() {
+            return named;
+        }
         // Another spelling of a root, such as `/tmp` for `/private/tmp`. What it gives is
         // only a guess at the spelling: the way below the root is walked by handles as ever.
-        named.or_else(|| {
-            let path = canonical_ancestor(path)?;
-            roots
-                .iter()
-                .find_map(|root| Some((Arc::clone(root), path.strip_prefix(&root.path).ok()?.to_owned())))
-        })
+        canonical_ancestor(path).map_or_else(Vec::new, |path| below(&path))
     }
 
     fn outside(&self, path: &str, target: Option<&Path>) -> Fault {

@@ -6,23 +6,22 @@
 
 use std::{
     ffi::{OsStr, OsString},
-    io::{self, Write},
-    os::fd::{AsFd, AsRawFd, OwnedFd},
-    sync::atomic::{AtomicU64, Ordering},
+    io::Read,
+    os::fd::OwnedFd,
     thread,
 };
 
 use rustix::{
     fs::{
-        Access, AtFlags, CWD, Dir, Gid, Mode, OFlags, Uid, accessat, fchmod, fchown, fstat, fsync, linkat,
-        mkdirat, openat, renameat, statat, unlinkat,
+        Access, AtFlags, Mode, OFlags, accessat, fstat, fsync, mkdirat, openat, renameat, statat, unlinkat,
     },
     io::Errno,
-    process::{Pid, test_kill_process},
 };
 
 use super::{
-    Files, Identity, Loaded, Location, Roots,
+    Files, Identity, Loaded, Location,
+    fresh::{Nameless, temporary_name},
+    open::open_regular,
     roots::{Opened, refused},
 };
 use crate::{Fault, Kind, text::Content};
@@ -73,7 +72,11 @@ impl Files {
         };
         let keep = || self.inner.history.keep(&location.absolute(), old, Some(&content));
         let new =
-            while_keeping(keep, || fresh(&dir, before, &content))?.map_err(|errno| failed(path, errno))?;
+            while_keeping(keep, || match before {
+                Before::Absent => Nameless::new(&dir, &content),
+                Before::Was(old) => Nameless::instead_of(&dir, &name, old, &content),
+            })?
+            .map_err(|errno| failed(path, errno))?;
         let identity = match before {
             Before::Absent => create(&dir, &name, &new).map_err(|errno| failed(path, errno))?,
             Before::Was(loaded) => replace(&dir, &name, path, loaded, &new)?,
@@ -128,32 +131,44 @@ fn while_keeping<T>(
     })
 }
 
-/// The file must be as it was when the change was planned.
+/// The file must be as it was when the change was planned. Gives its mode, where there is one.
 fn check_before(
     dir: &OwnedFd,
     name: &OsStr,
     path: &str,
     location: &Location,
     before: Before<'_>,
-) -> Result<(), Fault> {
+) -> Result<Option<Mode>, Fault> {
     match (before, statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)) {
-        (Before::Absent, Err(Errno::NOENT)) => Ok(()),
+        (Before::Absent, Err(Errno::NOENT)) => Ok(None),
         (Before::Absent, Ok(_)) => Err(came_to_be(path)),
         (Before::Was(loaded), Ok(now)) => {
-            let unchanged = same_bytes(&Identity::of(&now), &loaded.identity) && loaded.location.is(location);
-            if !unchanged {
+            let identity = Identity::of(&now);
+            let unchanged = identity == loaded.identity
+                // Something about it changed: its mode or its names perhaps, or its bytes by
+                // a program that put the time back. Only the bytes can tell.
+                || (same_but_for_change(&identity, &loaded.identity) && holds(dir, name, &loaded.bytes));
+            if !unchanged || !loaded.location.is(location) {
                 return Err(moved_on(path));
             }
             accessat(dir, name, Access::WRITE_OK, AtFlags::EACCESS)
-                .map_err(|errno| refused(path, "change", errno.into()))
+                .map_err(|errno| refused(path, "change", errno.into()))?;
+            Ok(Some(Mode::from_raw_mode(now.st_mode)))
         }
         (Before::Was(_), Err(Errno::NOENT)) => Err(moved_on(path)),
         (_, Err(errno)) => Err(refused(path, "change", errno.into())),
     }
 }
 
-/// The number of links may change without a byte of it changing, and so may the mode.
-fn same_bytes(now: &Identity, then: &Identity) -> bool {
+/// Does the file hold just these bytes?
+fn holds(dir: &OwnedFd, name: &OsStr, bytes: &[u8]) -> bool {
+    let mut now = Vec::with_capacity(bytes.len() + 1);
+    open_regular(dir, name)
+        .is_ok_and(|(file, _)| file.take(bytes.len() as u64 + 1).read_to_end(&mut now).is_ok() && now == bytes)
+}
+
+/// The time of the last change differs at most: an exchange of names sets it.
+fn same_but_for_change(now: &Identity, then: &Identity) -> bool {
     Identity { changed_ns: then.changed_ns, ..*now } == *then
 }
 
@@ -200,22 +215,6 @@ fn make_folders(path: &str, opened: &Opened) -> Result<(OwnedFd, OsString), Faul
     Ok((dir, name))
 }
 
-/// The new content, durable and without a name. It has the mode and owner of what it replaces.
-fn fresh(dir: &OwnedFd, before: Before<'_>, bytes: &[u8]) -> Result<Nameless, Errno> {
-    let Before::Was(old) = before else {
-        return Nameless::write(dir, Mode::from_raw_mode(0o666), |file| write_all(file, bytes));
-    };
-    Nameless::write(dir, Mode::from_raw_mode(0o600), |file| {
-        write_all(file, bytes)?;
-        let now = fstat(file)?;
-        if (now.st_uid, now.st_gid) != old.owner {
-            // Only root may give files away; for others the file becomes theirs, as with any editor.
-            let _ = fchown(file, Some(Uid::from_raw(old.owner.0)), Some(Gid::from_raw(old.owner.1)));
-        }
-        fchmod(file, Mode::from_raw_mode(old.mode.as_raw_mode() & 0o7777))
-    })
-}
-
 /// A new file, which appears whole or not at all, and never over another.
 fn create(dir: &OwnedFd, name: &OsStr, new: &Nameless) -> Result<Identity, Errno> {
     new.link(dir, name)?;
@@ -227,9 +226,13 @@ fn create(dir: &OwnedFd, name: &OsStr, new: &Nameless) -> Result<Identity, Errno
 fn replace(dir: &OwnedFd, name: &OsStr, path: &str, old: &Loaded, new: &Nameless) -> Result<Identity, Fault> {
     let temporary = temporary_name();
     new.link(dir, &temporary).map_err(|errno| failed(path, errno))?;
-    if let Err(fault) = check_before(dir, name, path, &old.location, Before::Was(old))
-        .and_then(|()| swap_in(dir, &new, &temporary, path, name, old))
-    {
+    let swapped = check_before(dir, name, path, &old.location, Before::Was(old)).and_then(|mode| {
+        if let Some(mode) = mode.filter(|mode| *mode != old.mode) {
+            new.set_mode(mode).map_err(|errno| failed(path, errno))?;
+        }
+        swap_in(dir, new, &temporary, path, name, old)
+    });
+    if let Err(fault) = swapped {
         let _ = unlinkat(dir, &temporary, AtFlags::empty());
         return Err(fault);
     }
@@ -253,18 +256,18 @@ fn swap_in(
     {
         let exchange =
             || rustix::fs::renameat_with(dir, temporary, dir, name, rustix::fs::RenameFlags::EXCHANGE);
-        let holds = |stat: Result<rustix::fs::Stat, Errno>, wanted: &Identity| {
-            stat.is_ok_and(|stat| same_bytes(&Identity::of(&stat), wanted))
+        let is = |stat: Result<rustix::fs::Stat, Errno>, wanted: &Identity| {
+            stat.is_ok_and(|stat| same_but_for_change(&Identity::of(&stat), wanted))
         };
         let put_aside = || statat(dir, temporary, AtFlags::SYMLINK_NOFOLLOW);
         match exchange() {
-            Ok(()) if holds(put_aside(), &old.identity) => {
+            Ok(()) if is(put_aside(), &old.identity) => {
                 return unlinkat(dir, temporary, AtFlags::empty()).map_err(|errno| failed(path, errno));
             }
             Ok(()) => {
                 exchange().map_err(|errno| failed(path, errno))?;
                 let ours = fstat(&new.file).map_err(|errno| failed(path, errno))?;
-                if holds(put_aside(), &Identity::of(&ours)) {
+                if is(put_aside(), &Identity::of(&ours)) {
                     return Err(moved_on(path));
                 }
                 // The name changed hands between the two exchanges. What we hold now is
@@ -288,106 +291,4 @@ fn swap_in(
     #[cfg(not(target_os = "linux"))]
     let _ = (new, old);
     renameat(dir, temporary, dir, name).map_err(|errno| failed(path, errno))
-}
-
-/// A file that has content but, where the system allows it, no name yet: should we
-/// die now, nothing of it is left.
-struct Nameless {
-    file: OwnedFd,
-    /// The name it has after all, where files without one are not to be had.
-    name: Option<(OwnedFd, OsString)>,
-}
-
-impl Nameless {
-    fn write(
-        dir: &OwnedFd,
-        mode: Mode,
-        fill: impl FnOnce(&OwnedFd) -> Result<(), Errno>,
-    ) -> Result<Self, Errno> {
-        let new = Self::open(dir, mode)?;
-        fill(&new.file)?;
-        fsync(&new.file)?;
-        Ok(new)
-    }
-
-    fn open(dir: &OwnedFd, mode: Mode) -> Result<Self, Errno> {
-        #[cfg(target_os = "linux")]
-        match openat(dir, ".", OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC, mode) {
-            // Without /proc it could not be given a name later.
-            Ok(file) if statat(CWD, fd_path(&file), AtFlags::empty()).is_ok() => {
-                return Ok(Self { file, name: None });
-            }
-            Ok(_) | Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT | Errno::INVAL) => {}
-            Err(errno) => return Err(errno),
-        }
-        let name = temporary_name();
-        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = openat(dir, &name, flags, mode)?;
-        let dir = dir.try_clone().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-        Ok(Self { file, name: Some((dir, name)) })
-    }
-
-    /// Gives it a name that nothing has.
-    fn link(&self, dir: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
-        match &self.name {
-            None => linkat(CWD, fd_path(&self.file), dir, name, AtFlags::SYMLINK_FOLLOW),
-            Some((at, old)) => linkat(at, old, dir, name, AtFlags::empty()),
-        }
-    }
-}
-
-impl Drop for Nameless {
-    fn drop(&mut self) {
-        if let Some((dir, name)) = &self.name {
-            let _ = unlinkat(dir, name, AtFlags::empty());
-        }
-    }
-}
-
-fn fd_path(file: &OwnedFd) -> String {
-    format!("/proc/self/fd/{}", file.as_raw_fd())
-}
-
-fn write_all(file: &OwnedFd, bytes: &[u8]) -> Result<(), Errno> {
-    let file = file.as_fd().try_clone_to_owned().map_err(|error| errno_of(&error))?;
-    std::fs::File::from(file).write_all(bytes).map_err(|error| errno_of(&error))
-}
-
-fn errno_of(error: &io::Error) -> Errno {
-    Errno::from_io_error(error).unwrap_or(Errno::IO)
-}
-
-/// What a temporary name begins with; the number of the process follows.
-const TEMPORARY: &str = ".haft-";
-
-fn temporary_name() -> OsString {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    format!("{TEMPORARY}{}-{:x}{count:x}", std::process::id(), now.as_nanos()).into()
-}
-
-/// Is this the name of a temporary file whose process is dead?
-fn is_leftover(name: &OsStr) -> bool {
-    let process =
-        name.to_str().and_then(|name| name.strip_prefix(TEMPORARY)).and_then(|rest| rest.split_once('-'));
-    let Some(process) = process.and_then(|(number, _)| number.parse().ok()).and_then(Pid::from_raw) else {
-        return false;
-    };
-    test_kill_process(process) == Err(Errno::SRCH)
-}
-
-impl Roots {
-    /// Removes what a process that died may have left beside `path`, which it was about to change.
-    pub fn sweep(&self, path: &str) {
-        let Ok(opened) = self.resolve(path) else { return };
-        let Ok(dir) = folder(&opened.found.dir, path) else { return };
-        let Ok(entries) = Dir::read_from(&dir) else { return };
-        for entry in entries.flatten() {
-            let name = OsString::from(entry.file_name().to_string_lossy().into_owned());
-            if is_leftover(&name) {
-                let _ = unlinkat(&dir, &name, AtFlags::empty());
-            }
-        }
-    }
 }

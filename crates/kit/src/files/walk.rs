@@ -111,6 +111,7 @@ impl Files {
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(8);
         let crew = Crew {
             files: self,
+            top: location.absolute(),
             walk,
             check,
             meet,
@@ -157,6 +158,8 @@ impl Files {
 /// Those who walk together.
 struct Crew<'a> {
     files: &'a Files,
+    /// The canonical path of the folder walked.
+    top: PathBuf,
     walk: Walk,
     check: &'a (dyn Fn() -> Result<(), Fault> + Sync),
     meet: &'a (dyn Fn(&Met<'_>) -> Go + Sync),
@@ -311,7 +314,7 @@ impl Crew<'_> {
             let kind = EntryKind::from(kind);
             let is_folder = kind == EntryKind::Folder;
             let at = path.join(&name);
-            if (is_folder && is_never_walked(&name, skip))
+            if (is_folder && (is_never_walked(&name, skip) || self.files.roots().is_hidden(&self.top.join(&at))))
                 || Rules::leave_out(rules.as_deref(), &at, is_folder)
             {
                 continue;
