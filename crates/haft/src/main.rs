@@ -38,7 +38,13 @@ enum Verb {
 fn main() -> ExitCode {
     let Haft { options, verb } = Haft::parse();
     start_log();
-    let place = Place::from_env();
+    let place = match Place::from_env() {
+        Ok(place) => place,
+        Err(fault) => {
+            print::err(&format!("haft: {}", fault.as_text()));
+            return ExitCode::FAILURE;
+        }
+    };
     // One thread: calls are served in the order in which they come, and start-up costs
     // less. What may block has threads of its own.
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {

@@ -4,6 +4,8 @@
 
 use std::{env, path::PathBuf};
 
+use kit::{Fault, Kind};
+
 /// What the environment says.
 #[derive(Debug, Clone)]
 pub struct Place {
@@ -18,19 +20,27 @@ pub struct Place {
 impl Place {
     /// As the process's environment has it: `HAFT_STATE_DIR` and `HAFT_CONFIG_DIR`, else
     /// the folders of the XDG rules, else those below the home folder.
-    pub fn from_env() -> Self {
+    ///
+    /// # Errors
+    /// When none of these is set. There is no folder to fall back on that others can't write to.
+    pub fn from_env() -> Result<Self, Fault> {
         let path = |name: &str| env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
-        let home = path("HOME").unwrap_or_else(env::temp_dir);
         let under = |own: &str, xdg: &str, rest: &str| {
-            path(own).unwrap_or_else(|| path(xdg).unwrap_or_else(|| home.join(rest)).join("haft"))
+            path(own)
+                .or_else(|| path(xdg).map(|folder| folder.join("haft")))
+                .or_else(|| path("HOME").map(|home| home.join(rest).join("haft")))
+                .ok_or_else(|| {
+                    Fault::new(Kind::Unavailable, format!("neither {own} nor HOME is set"))
+                        .next(format!("Set {own} to a folder of your own."))
+                })
         };
         let variables = env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect();
-        Self {
-            state: under("HAFT_STATE_DIR", "XDG_STATE_HOME", ".local/state"),
-            config: under("HAFT_CONFIG_DIR", "XDG_CONFIG_HOME", ".config"),
+        Ok(Self {
+            state: under("HAFT_STATE_DIR", "XDG_STATE_HOME", ".local/state")?,
+            config: under("HAFT_CONFIG_DIR", "XDG_CONFIG_HOME", ".config")?,
             variables,
-        }
+        })
     }
 }

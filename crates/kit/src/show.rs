@@ -3,8 +3,10 @@
 //! A line counts as seen only if the model got all of it: not when it was cut, and not
 //! when it holds a secret that will be hidden on the way out.
 
+use std::collections::HashSet;
+
 use crate::{
-    Cx,
+    Cx, Fault,
     anchor::{Rendered, render},
     files::{Identity, Location},
     seen::{self, Rows},
@@ -46,6 +48,44 @@ impl Cx {
         }
     }
 
+    /// Refuses to make of `before` an `after` in which a part of a secret stands alone: the
+    /// mask would no longer know it.
+    ///
+    /// # Errors
+    /// [`Kind::Denied`](crate::Kind::Denied).
+    pub fn keep_secrets_whole(&self, before: &Text, after: &Text) -> Result<(), Fault> {
+        /// Shorter pieces tell nothing, and stand in ordinary text too.
+        const PIECE: usize = 8;
+        let old = before.decoded();
+        let secrets: HashSet<&str> =
+            self.services().mask.find(&old).into_iter().filter_map(|range| old.get(range)).collect();
+        if secrets.is_empty() {
+            return Ok(());
+        }
+        let new = after.decoded();
+        let mut rest = String::with_capacity(new.len());
+        let mut from = 0;
+        for hit in self.services().mask.find(&new) {
+            rest.push_str(new.get(from..hit.start).unwrap_or_default());
+            rest.push('\n');
+            from = hit.end;
+        }
+        rest.push_str(new.get(from..).unwrap_or_default());
+        let stands_alone = |secret: &&str| {
+            let letters: Vec<char> = secret.chars().collect();
+            let mut pieces =
+                letters.windows(PIECE.min(letters.len())).map(|piece| piece.iter().collect::<String>());
+            pieces.any(|piece| rest.contains(&piece) && !old_outside_has(&old, secret, &piece))
+        };
+        if secrets.iter().any(stands_alone) {
+            return Err(Fault::denied(
+                "the edit would cut a secret in pieces, which would then be shown (rule `secrets`)",
+            )
+            .next("Replace or delete the whole line, by its anchor.".to_owned()));
+        }
+        Ok(())
+    }
+
     fn hide_secrets(&self, shown: &mut Rows, text: &Text) {
         let holds_secret =
             |row: &usize| text.line(*row).is_some_and(|line| !self.services().mask.find(&line).is_empty());
@@ -54,6 +94,11 @@ impl Cx {
             shown.remove(row..row + 1);
         }
     }
+}
+
+/// Did this piece stand in the text before, apart from the secret?
+fn old_outside_has(old: &str, secret: &str, piece: &str) -> bool {
+    old.split(secret).any(|part| part.contains(piece))
 }
 
 impl From<&Identity> for seen::Identity {

@@ -370,3 +370,109 @@ fn a_file_put_in_the_place_of_ours_at_the_last_moment_is_not_lost() {
         assert!(all.iter().any(|content| content.starts_with(file)), "{file} was lost: {all:?}");
     }
 }
+
+#[test]
+fn a_count_of_names_does_not_outlive_the_file_it_was_made_for() {
+    let room = Room::new("//- a\nmine\n");
+    let cx = room.cx();
+    let (a, b, c) = (room.path().join("a"), room.path().join("b"), room.path().join("c"));
+    let outside = room.path().with_extension("outside");
+    fs::hard_link(&a, &b).unwrap();
+    assert!(cx.files().load("a", 100).is_ok());
+    fs::remove_file(&a).unwrap();
+    fs::remove_file(&b).unwrap();
+    // As often as not, a new file gets the number of the old one.
+    for _ in 0..50 {
+        fs::write(&outside, "SECRET\n").unwrap();
+        fs::hard_link(&outside, &c).unwrap();
+        assert_eq!(cx.files().load("c", 100).err().map(|fault| fault.kind), Some(Kind::Denied));
+        fs::remove_file(&outside).unwrap();
+        fs::remove_file(&c).unwrap();
+    }
+}
+
+#[test]
+fn the_innermost_root_decides_by_whatever_spelling_it_is_reached() {
+    use kit::files::{OtherNames, RootSpec, Roots};
+    let room = Room::new("//- sub/x\nx\n//- plain\nx\n");
+    symlink("sub", room.path().join("link")).unwrap();
+    let spec = |path: std::path::PathBuf, read_only| RootSpec { path, read_only };
+    let inner = room.path().join("sub");
+    let specs = [spec(room.path().to_owned(), false), spec(inner.clone(), true)];
+    let roots = Roots::open(&specs, OtherNames::Refuse).unwrap();
+    let absolute = inner.join("new").display().to_string();
+    for path in ["sub/x", "sub/new", "link/new", "./sub/../sub/x", &absolute] {
+        assert!(roots.locate(path).unwrap().is_read_only(), "{path}");
+    }
+    let up = format!("{}/../plain", inner.display());
+    assert!(!roots.locate(&up).unwrap().is_read_only());
+}
+
+#[test]
+fn hidden_folders_are_neither_read_nor_walked() {
+    use kit::files::{Access, Grant, OtherNames, RootSpec, Roots};
+    let room = Room::new("//- state/db\nx\n//- plain\nx\n");
+    symlink("state/db", room.path().join("link")).unwrap();
+    let spec = RootSpec { path: room.path().to_owned(), read_only: false };
+    let roots = Roots::open(&[spec], OtherNames::Refuse).unwrap().hiding(&[room.path().join("state")]);
+    for path in ["state/db", "state/new", "state", "link", "./state/../state/db"] {
+        assert_eq!(roots.locate(path).unwrap_err().kind, Kind::Denied, "{path}");
+    }
+    let grants = vec![Grant { location: roots.locate("").unwrap(), access: Access::Read }];
+    let files = kit::Files::new(roots, grants, room.cx().services().history.clone());
+    let walked = files.walk("", ALL, &|| Ok(()), &|met| {
+        assert!(!met.path.starts_with("state"), "{}", met.path.display());
+        Go::On
+    });
+    assert!(walked.is_ok());
+}
+
+#[test]
+fn a_change_of_bytes_is_noticed_although_size_and_time_are_as_before() {
+    let room = Room::new("//- a\none\n");
+    let path = room.path().join("a");
+    let cx = room.cx_for(&Touches::write("a"));
+    let loaded = cx.files().load("a", 100).unwrap();
+    let modified = fs::metadata(&path).unwrap().modified().unwrap();
+    fs::write(&path, "two\n").unwrap();
+    fs::File::options().write(true).open(&path).unwrap().set_modified(modified).unwrap();
+    assert_eq!(cx.files().save("a", Before::Was(&loaded), b"new\n").unwrap_err().kind, Kind::Stale);
+    assert_eq!(room.bytes("a"), b"two\n");
+}
+
+#[test]
+fn a_mode_set_meanwhile_and_extended_attributes_are_kept() {
+    let room = Room::new("//- a\none\n");
+    let path = room.path().join("a");
+    let can = rustix::fs::setxattr(&path, "user.note", b"kept", rustix::fs::XattrFlags::empty()).is_ok();
+    let cx = room.cx_for(&Touches::write("a"));
+    let loaded = cx.files().load("a", 100).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    cx.files().save("a", Before::Was(&loaded), b"new\n").unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o755);
+    // Not every file system has attributes of users.
+    if can {
+        let mut value = [0; 16];
+        assert_eq!(rustix::fs::getxattr(&path, "user.note", value.as_mut_slice()).unwrap(), 4);
+    }
+}
+
+#[test]
+fn a_sweep_takes_what_a_dead_process_left_of_ours_and_nothing_else() {
+    use kit::files::{OtherNames, RootSpec, Roots};
+    let room = Room::new("//- a\none\n");
+    let mut dead = std::process::Command::new("true").spawn().unwrap();
+    dead.wait().unwrap();
+    let leave = |process: u32, content: &str| {
+        let name = format!(".haft-{process}-{content}");
+        fs::write(room.path().join(&name), content).unwrap();
+        room.path().join(name)
+    };
+    let ours = leave(dead.id(), "ours");
+    let theirs = leave(dead.id(), "theirs");
+    let alive = leave(std::process::id(), "ours");
+    let spec = RootSpec { path: room.path().to_owned(), read_only: false };
+    let roots = Roots::open(&[spec], OtherNames::Refuse).unwrap();
+    roots.sweep("a", &|bytes| bytes == b"ours");
+    assert!(!ours.exists() && theirs.exists() && alive.exists());
+}

@@ -58,7 +58,10 @@ pub(crate) fn lock_blocking(folder: &Path, path: &Path, held: &[PathBuf]) -> Res
     let mut pause = SOON;
     while !try_lock(folder, &file)? {
         if asked.elapsed() > PATIENCE {
-            return Err(Fault::new(Kind::Timeout, format!("another haft process holds on to `{}`", path.display())));
+            return Err(Fault::new(
+                Kind::Timeout,
+                format!("another haft process holds on to `{}`", path.display()),
+            ));
         }
         std::thread::sleep(pause);
         pause = (pause * 2).min(LATER);
@@ -78,9 +81,10 @@ fn try_lock(folder: &Path, file: &File) -> Result<bool, Fault> {
     match flock(file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(true),
         Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => Ok(false),
-        Err(errno) => {
-            Err(Fault::new(Kind::Unavailable, format!("can't lock a file in `{}`: {errno}", folder.display())))
-        }
+        Err(errno) => Err(Fault::new(
+            Kind::Unavailable,
+            format!("can't lock a file in `{}`: {errno}", folder.display()),
+        )),
     }
 }
 
@@ -96,7 +100,9 @@ fn open(folder: &Path, stripe: u64) -> Result<File, Fault> {
     let path = folder.join(format!("{stripe:04}"));
     let open = || OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
     let opened = match open() {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => fs::create_dir_all(folder).and_then(|()| open()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            fs::create_dir_all(folder).and_then(|()| open())
+        }
         other => other,
     };
     opened.map_err(|error| {

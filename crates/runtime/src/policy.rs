@@ -139,16 +139,68 @@ impl Policy {
 fn is_control_file(path: &Path) -> bool {
     /// Anything in a folder of this name, and what has this name itself.
     const FOLDERS: [&str; 17] = [
-        ".git", ".hg", ".haft", ".vscode", ".idea", ".husky", ".devcontainer", ".zed", ".ssh", // editors, hooks
-        ".claude", ".cursor", ".codex", ".gemini", ".opencode", ".windsurf", ".nav", ".cargo", // agents, builds
+        ".git",
+        ".hg",
+        ".haft",
+        ".vscode",
+        ".idea",
+        ".husky",
+        ".devcontainer",
+        ".zed",
+        ".ssh", // editors, hooks
+        ".claude",
+        ".cursor",
+        ".codex",
+        ".gemini",
+        ".opencode",
+        ".windsurf",
+        ".nav",
+        ".cargo", // agents, builds
     ];
     const NAMES: [&str; 44] = [
-        "haft.toml", ".mcp.json", ".gitmodules", ".gitconfig", ".gitattributes", ".envrc", ".direnvrc", // here
-        ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".xprofile", // shells
-        ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".cshrc", ".tcshrc", ".login", ".kshrc",
-        "config.fish", ".inputrc", ".xinitrc", ".xsession",
-        ".vimrc", ".exrc", ".nvimrc", ".gdbinit", ".lldbinit", ".tmux.conf", ".emacs", ".screenrc", ".ripgreprc", // programs
-        ".npmrc", ".yarnrc", ".yarnrc.yml", ".pypirc", ".netrc", ".pre-commit-config.yaml", "lefthook.yml", // builds
+        "haft.toml",
+        ".mcp.json",
+        ".gitmodules",
+        ".gitconfig",
+        ".gitattributes",
+        ".envrc",
+        ".direnvrc", // here
+        ".bashrc",
+        ".bash_profile",
+        ".bash_login",
+        ".bash_logout",
+        ".bash_aliases",
+        ".profile",
+        ".xprofile", // shells
+        ".zshrc",
+        ".zshenv",
+        ".zprofile",
+        ".zlogin",
+        ".zlogout",
+        ".cshrc",
+        ".tcshrc",
+        ".login",
+        ".kshrc",
+        "config.fish",
+        ".inputrc",
+        ".xinitrc",
+        ".xsession",
+        ".vimrc",
+        ".exrc",
+        ".nvimrc",
+        ".gdbinit",
+        ".lldbinit",
+        ".tmux.conf",
+        ".emacs",
+        ".screenrc",
+        ".ripgreprc", // programs
+        ".npmrc",
+        ".yarnrc",
+        ".yarnrc.yml",
+        ".pypirc",
+        ".netrc",
+        ".pre-commit-config.yaml",
+        "lefthook.yml", // builds
         ".curlrc",
     ];
     let is = |name: &OsStr, one: &str| name.to_str().is_some_and(|name| name.eq_ignore_ascii_case(one));
@@ -172,7 +224,9 @@ fn is_control_file(path: &Path) -> bool {
 fn lies_in_a_git_folder(path: &Path) -> bool {
     path.ancestors().skip(1).any(|folder| {
         folder.file_name().is_some_and(|name| name.eq_ignore_ascii_case(".git"))
-            || (folder.join("HEAD").is_file() && folder.join("objects").is_dir() && folder.join("refs").is_dir())
+            || (folder.join("HEAD").is_file()
+                && folder.join("objects").is_dir()
+                && folder.join("refs").is_dir())
     })
 }
 

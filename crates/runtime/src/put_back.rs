@@ -91,7 +91,10 @@ impl Restore for Hands {
 /// Tools name files by text, so what haft changed has such a name; a link may lead to one that has not.
 fn plain(path: &Path) -> Result<&str, Fault> {
     path.to_str().ok_or_else(|| {
-        Fault::new(Kind::Unavailable, format!("`{}` has a name that is not UTF-8; it can't be put back", path.display()))
+        Fault::new(
+            Kind::Unavailable,
+            format!("`{}` has a name that is not UTF-8; it can't be put back", path.display()),
+        )
     })
 }
 

@@ -12,7 +12,7 @@ use kit::{Fault, Spec, files::Roots, seen::Views, services::Undo};
 use parking_lot::Mutex;
 
 use crate::{
-    Answer, Call, Catalog, Runtime, approve::Approver, call, mask::Secrets, policy::Policy,
+    Answer, Call, Catalog, Runtime, approve::Approver, call, mask::Secrets, policy::Policy, put_back,
     schedule::Schedule, store::Store, undo::Scope,
 };
 

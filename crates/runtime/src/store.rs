@@ -16,7 +16,7 @@ mod writer;
 
 use std::{
     future::Future,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering},
@@ -112,6 +112,11 @@ impl Store {
     /// The folder that holds the database and what is beside it.
     pub fn folder(&self) -> &Path {
         &self.inner.place.folder
+    }
+
+    /// The folder of the files that keep two processes off one file.
+    pub(crate) fn locks(&self) -> PathBuf {
+        self.folder().join("locks")
     }
 
     /// The sessions of this workspace.

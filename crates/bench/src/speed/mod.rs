@@ -243,6 +243,7 @@ impl House {
             workspace: workspace.to_owned(),
             roots: Vec::<RootSpec>::new(),
             state: scratch.folder("state")?,
+            config: scratch.folder("config")?,
             policy: Policy::default(),
             other_names: OtherNames::Refuse,
             allowed: None,

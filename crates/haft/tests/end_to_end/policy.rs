@@ -4,7 +4,7 @@ use std::{fs, os::unix::fs::symlink};
 
 use serde_json::{Value, json};
 
-use crate::support::Room;
+use crate::support::{Room, run};
 
 const CONTROL: [&str; 12] = [
     ".git/config",
@@ -285,4 +285,25 @@ fn a_toolset_is_exactly_its_tools_and_they_work() {
     }
     server.does("editor", &json!({"command": "undo_edit", "path": "made"}));
     assert!(!room.at("made").exists());
+}
+
+#[test]
+fn no_call_reaches_hafts_own_state_although_it_lies_in_the_workspace() {
+    let room = Room::new();
+    let state = room.at("inner/state");
+    fs::create_dir_all(&state).unwrap();
+    let call = |tool: &str, arguments: &Value| {
+        let mut command = room.haft(&["call", tool, &arguments.to_string()]);
+        command.env("HAFT_STATE_DIR", &state);
+        run(&mut command, "").out
+    };
+    room.put("plain", "needle\n");
+    assert!(call("read", &json!({"path": "plain"})).contains("needle"));
+    for path in ["inner/state/trusted", "inner/state/workspaces", "./inner/../inner/state/trusted"] {
+        let said = call("write", &json!({"path": path, "content": "x"}));
+        assert!(said.contains("rule `own_state`"), "{said}");
+    }
+    assert!(!state.join("trusted").exists());
+    let said = call("grep", &json!({"pattern": "needle|journal"}));
+    assert!(said.contains("plain") && !said.contains("inner/"), "{said}");
 }

@@ -152,3 +152,20 @@ fn a_file_with_a_secret_is_not_replaced_unseen_and_is_edited_around_it() {
     assert!(ran.out.contains("## 2 write: stale") && ran.out.contains("## 3 edit: ok"), "{ran:?}");
     assert!(room.text(".env").contains(KEY) && room.text(".env").contains("B=3"));
 }
+
+#[test]
+fn an_edit_that_would_cut_a_secret_in_pieces_is_refused() {
+    let room = room();
+    let before = room.text(".env");
+    for (old, new) in [("ghp_", ""), ("ghp_5Jd8", "ghp_5Jd8\n"), ("sk-ant-api03-", "x"), ("KEY=", "KEY=x\ny")]
+    {
+        let edit = json!({"path": ".env", "edits": [{"old": old, "new": new}]}).to_string();
+        let ran = haft(&room, &["call", "edit", &edit], "");
+        assert!(!is_there(ran.out.as_bytes()), "{ran:?}");
+        // What leaves the secret whole is an edit like any other.
+        if old != "KEY=" {
+            assert!(ran.out.contains("rule `secrets`"), "{ran:?}");
+            assert_eq!(room.text(".env"), before);
+        }
+    }
+}

@@ -13,8 +13,8 @@ use std::{
 
 use rustix::{
     fs::{
-        AtFlags, CWD, Dir, Gid, Mode, OFlags, Uid, XattrFlags, fchmod, fchown, fgetxattr, flistxattr, fsetxattr, fstat,
-        fsync, linkat, openat, statat, unlinkat,
+        AtFlags, CWD, Dir, Gid, Mode, OFlags, Uid, XattrFlags, fchmod, fchown, fgetxattr, flistxattr,
+        fsetxattr, fstat, fsync, linkat, openat, statat, unlinkat,
     },
     io::Errno,
     process::{Pid, test_kill_process},
@@ -98,7 +98,9 @@ impl Drop for Nameless {
 fn copy_attributes(old: &File, new: &OwnedFd) {
     let mut names = vec![0; 4096];
     let Ok(length) = flistxattr(old, names.as_mut_slice()) else { return };
-    for name in names.get(..length).unwrap_or_default().split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
+    for name in
+        names.get(..length).unwrap_or_default().split(|byte| *byte == 0).filter(|name| !name.is_empty())
+    {
         let name = OsStr::from_bytes(name);
         let mut value = vec![0; 64 * 1024];
         if let Ok(length) = fgetxattr(old, name, value.as_mut_slice()) {

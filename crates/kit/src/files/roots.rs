@@ -167,8 +167,10 @@ impl Roots {
         let opened = opened.unwrap_or_else(|| Err(self.outside(path, None)))?;
         let opened = self.by_its_own_root(path, opened)?;
         if self.is_hidden(&opened.location.absolute()) {
-            return Err(Fault::denied(format!("`{path}` is haft's own state or configuration (rule `own_state`)"))
-                .next("`haft log`, `haft undo` and `haft trust` work on it.".to_owned()));
+            return Err(Fault::denied(format!(
+                "`{path}` is haft's own state or configuration (rule `own_state`)"
+            ))
+            .next("`haft log`, `haft undo` and `haft trust` work on it.".to_owned()));
         }
         if let Some(shelf) = &self.shelf
             && is_handle(path)
@@ -189,8 +191,11 @@ impl Roots {
                 Ok(opened) => return Ok(opened),
                 Err(Astray::Outside(Some(target))) if hops > 0 => {
                     hops -= 1;
-                    (root, rel) =
-                        self.within(&target).into_iter().next().ok_or_else(|| self.outside(path, Some(&target)))?;
+                    (root, rel) = self
+                        .within(&target)
+                        .into_iter()
+                        .next()
+                        .ok_or_else(|| self.outside(path, Some(&target)))?;
                 }
                 Err(astray) => return Err(self.explain(path, &root, astray)),
             }
@@ -244,7 +249,9 @@ impl Roots {
         roots.sort_by_key(|root| std::cmp::Reverse(root.path.as_os_str().len()));
         let below = |path: &Path| -> Vec<(Arc<Root>, PathBuf)> {
             let strip = |root: &&Arc<Root>| {
-                let rel = [&root.path, &root.given].into_iter().find_map(|prefix| path.strip_prefix(prefix).ok())?;
+                let rel = [&root.path, &root.given]
+                    .into_iter()
+                    .find_map(|prefix| path.strip_prefix(prefix).ok())?;
                 Some((Arc::clone(root), rel.to_owned()))
             };
             roots.iter().filter_map(strip).collect()

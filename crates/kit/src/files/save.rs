@@ -71,12 +71,11 @@ impl Files {
             Before::Was(loaded) => Some(&loaded.bytes),
         };
         let keep = || self.inner.history.keep(&location.absolute(), old, Some(&content));
-        let new =
-            while_keeping(keep, || match before {
-                Before::Absent => Nameless::new(&dir, &content),
-                Before::Was(old) => Nameless::instead_of(&dir, &name, old, &content),
-            })?
-            .map_err(|errno| failed(path, errno))?;
+        let new = while_keeping(keep, || match before {
+            Before::Absent => Nameless::new(&dir, &content),
+            Before::Was(old) => Nameless::instead_of(&dir, &name, old, &content),
+        })?
+        .map_err(|errno| failed(path, errno))?;
         let identity = match before {
             Before::Absent => create(&dir, &name, &new).map_err(|errno| failed(path, errno))?,
             Before::Was(loaded) => replace(&dir, &name, path, loaded, &new)?,
@@ -163,8 +162,9 @@ fn check_before(
 /// Does the file hold just these bytes?
 fn holds(dir: &OwnedFd, name: &OsStr, bytes: &[u8]) -> bool {
     let mut now = Vec::with_capacity(bytes.len() + 1);
-    open_regular(dir, name)
-        .is_ok_and(|(file, _)| file.take(bytes.len() as u64 + 1).read_to_end(&mut now).is_ok() && now == bytes)
+    open_regular(dir, name).is_ok_and(|(file, _)| {
+        file.take(bytes.len() as u64 + 1).read_to_end(&mut now).is_ok() && now == bytes
+    })
 }
 
 /// The time of the last change differs at most: an exchange of names sets it.

@@ -314,7 +314,8 @@ impl Crew<'_> {
             let kind = EntryKind::from(kind);
             let is_folder = kind == EntryKind::Folder;
             let at = path.join(&name);
-            if (is_folder && (is_never_walked(&name, skip) || self.files.roots().is_hidden(&self.top.join(&at))))
+            if (is_folder
+                && (is_never_walked(&name, skip) || self.files.roots().is_hidden(&self.top.join(&at))))
                 || Rules::leave_out(rules.as_deref(), &at, is_folder)
             {
                 continue;
