@@ -1,6 +1,6 @@
 # What a contributor runs. `just ci` is exactly what CI runs.
 
-# Format, lint, all tests, doc tests.
+# Format, lints, all tests, doc tests, documentation. Installs what is missing.
 ci:
     .ci/run
 

@@ -43,9 +43,9 @@ pub struct Options {
 pub enum SandboxArg {
     /// Nothing.
     ReadOnly,
-    /// What lies in the workspace.
+    /// The workspace, and roots added without `:ro`.
     Workspace,
-    /// The same for files; commands run unconfined.
+    /// The same for files; commands, once there are any, run unconfined.
     Full,
 }
 

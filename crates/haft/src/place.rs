@@ -1,6 +1,6 @@
 //! Where are things on this machine, and what does the environment say?
 //!
-//! The only place where haft looks at the process's environment.
+//! The only place where haft looks at the process's environment, but for `HAFT_LOG`.
 
 use std::{env, path::PathBuf};
 

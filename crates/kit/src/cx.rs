@@ -1,10 +1,6 @@
 //! What does a running tool hold in its hands?
 
-use std::{
-    future::Future,
-    sync::Arc,
-    time::{Duration, SystemTime},
-};
+use std::{sync::Arc, time::Duration};
 
 use tokio_util::sync::CancellationToken;
 
@@ -14,7 +10,8 @@ use crate::{
     services::{Services, Undo},
 };
 
-/// How long work may take to notice that it is to stop. The whole answer is promised within 200 ms.
+/// How long work may take to notice that it is to stop. The whole answer is promised within
+/// 200 ms, unless a change is under way.
 const GRACE: Duration = Duration::from_millis(100);
 
 /// The handle a running tool holds: everything it may reach, and nothing else.
@@ -80,11 +77,6 @@ impl Cx {
         if self.inner.cancel.is_cancelled() { Err(cancelled()) } else { Ok(()) }
     }
 
-    /// The time of day.
-    pub fn now(&self) -> SystemTime {
-        SystemTime::now()
-    }
-
     /// Runs work that may block (file input and output, a long computation) on a
     /// thread of its own. The work should call [`check`](Self::check) in its loops.
     ///
@@ -115,21 +107,6 @@ impl Cx {
             return Err(cancelled());
         }
         task.await.unwrap_or_else(|error| Err(panicked(error)))
-    }
-
-    /// Waits for `work`, unless the call is stopped first.
-    ///
-    /// # Errors
-    /// Those of the work, and [`Kind::Cancelled`].
-    pub async fn unless_cancelled<T>(
-        &self,
-        work: impl Future<Output = Result<T, Fault>>,
-    ) -> Result<T, Fault> {
-        tokio::select! {
-            biased;
-            done = work => done,
-            () = self.cancelled() => Err(cancelled()),
-        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! One call, start to finish.
 //!
 //! Parse and repair the arguments, decide, wait for the locks, write "begun", run with
-//! a deadline, cut the output to size, hide secrets, write "ended", answer. Every call
+//! a deadline, hide secrets, cut the output to size, write "ended", answer. Every call
 //! that comes in gives exactly one answer, whatever the tool does.
 
 use std::{
@@ -174,7 +174,10 @@ fn plan(session: &Session, call: Call, told: &mut Told) -> Result<(Plan, Decisio
             // As they were understood: an escape in the text must not hide what it says.
             told.arguments = arguments.to_string();
         }
-        tool.prepare(arguments)
+        tool.prepare(arguments).map_err(|fault| match fault.next {
+            Some(_) => fault,
+            None => fault.next(format!("Arguments look like {}.", repair::example(spec))),
+        })
     });
     let prepared =
         prepared.map_err(|fault| session.with_schema_at_second_time(fault, spec, &told.arguments))?;
@@ -273,7 +276,7 @@ fn denied(rule: &Rule, why: &str) -> Fault {
     Fault::denied(format!("{rule}; {why}")).next(match rule.name {
         "sandbox" => "A person can start haft with `--sandbox workspace`.",
         "read_only_root" => "A person can add the root without `:ro`.",
-        _ => "A person can allow it by making the change, or by starting haft with `--approve auto`.",
+        _ => "A person can make the change, or start haft with `--approve auto`.",
     })
 }
 

@@ -134,75 +134,78 @@ impl Policy {
     }
 }
 
+/// Anything in a folder of this name, and what has this name itself: git's, editors', agents', builds'.
+const CONTROL_FOLDERS: &[&str] = &[
+    ".git",
+    ".hg",
+    ".haft",
+    ".vscode",
+    ".idea",
+    ".husky",
+    ".devcontainer",
+    ".zed",
+    ".ssh",
+    ".claude",
+    ".cursor",
+    ".codex",
+    ".gemini",
+    ".opencode",
+    ".windsurf",
+    ".nav",
+    ".cargo",
+];
+
+/// Files that programs, shells and builds run or obey without being asked.
+const CONTROL_NAMES: &[&str] = &[
+    "haft.toml",
+    ".mcp.json",
+    ".gitmodules",
+    ".gitconfig",
+    ".gitattributes",
+    ".envrc",
+    ".direnvrc",
+    ".bashrc",
+    ".bash_profile",
+    ".bash_login",
+    ".bash_logout",
+    ".bash_aliases",
+    ".profile",
+    ".xprofile",
+    ".zshrc",
+    ".zshenv",
+    ".zprofile",
+    ".zlogin",
+    ".zlogout",
+    ".cshrc",
+    ".tcshrc",
+    ".login",
+    ".kshrc",
+    "config.fish",
+    ".inputrc",
+    ".xinitrc",
+    ".xsession",
+    ".vimrc",
+    ".exrc",
+    ".nvimrc",
+    ".gdbinit",
+    ".lldbinit",
+    ".tmux.conf",
+    ".emacs",
+    ".screenrc",
+    ".ripgreprc",
+    ".npmrc",
+    ".yarnrc",
+    ".yarnrc.yml",
+    ".pypirc",
+    ".netrc",
+    ".curlrc",
+    ".pre-commit-config.yaml",
+    "lefthook.yml",
+];
+
 /// Files by which a change of text becomes a command that somebody's program runs.
 /// Compared without regard to case, since some file systems see no difference.
 fn is_control_file(path: &Path) -> bool {
-    /// Anything in a folder of this name, and what has this name itself.
-    const FOLDERS: [&str; 17] = [
-        ".git",
-        ".hg",
-        ".haft",
-        ".vscode",
-        ".idea",
-        ".husky",
-        ".devcontainer",
-        ".zed",
-        ".ssh", // editors, hooks
-        ".claude",
-        ".cursor",
-        ".codex",
-        ".gemini",
-        ".opencode",
-        ".windsurf",
-        ".nav",
-        ".cargo", // agents, builds
-    ];
-    const NAMES: [&str; 44] = [
-        "haft.toml",
-        ".mcp.json",
-        ".gitmodules",
-        ".gitconfig",
-        ".gitattributes",
-        ".envrc",
-        ".direnvrc", // here
-        ".bashrc",
-        ".bash_profile",
-        ".bash_login",
-        ".bash_logout",
-        ".bash_aliases",
-        ".profile",
-        ".xprofile", // shells
-        ".zshrc",
-        ".zshenv",
-        ".zprofile",
-        ".zlogin",
-        ".zlogout",
-        ".cshrc",
-        ".tcshrc",
-        ".login",
-        ".kshrc",
-        "config.fish",
-        ".inputrc",
-        ".xinitrc",
-        ".xsession",
-        ".vimrc",
-        ".exrc",
-        ".nvimrc",
-        ".gdbinit",
-        ".lldbinit",
-        ".tmux.conf",
-        ".emacs",
-        ".screenrc",
-        ".ripgreprc", // programs
-        ".npmrc",
-        ".yarnrc",
-        ".yarnrc.yml",
-        ".pypirc",
-        ".netrc",
-        ".pre-commit-config.yaml",
-        "lefthook.yml", // builds
-        ".curlrc",
-    ];
     let is = |name: &OsStr, one: &str| name.to_str().is_some_and(|name| name.eq_ignore_ascii_case(one));
     let parts = || {
         path.components().filter_map(|component| match component {
@@ -215,8 +218,8 @@ fn is_control_file(path: &Path) -> bool {
         is(one, ".config") && ["git", "nvim", "fish", "systemd", "autostart"].iter().any(|it| is(next, it))
     });
     below_config
-        || path.file_name().is_some_and(|name| NAMES.iter().any(|it| is(name, it)))
-        || parts().any(|part| FOLDERS.iter().any(|it| is(part, it)))
+        || path.file_name().is_some_and(|name| CONTROL_NAMES.iter().any(|it| is(name, it)))
+        || parts().any(|part| CONTROL_FOLDERS.iter().any(|it| is(part, it)))
 }
 
 /// Is this in what git keeps of a repository, whatever that folder is called: a bare

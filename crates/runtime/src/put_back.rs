@@ -49,9 +49,11 @@ impl Hands {
         match self.runtime.policy().decide(&[Want::Place(location.clone(), access)]) {
             Decision::Allow => {}
             Decision::Ask(rule) | Decision::Deny(rule) => {
-                return Err(Fault::denied(format!(
-                    "{rule}; a person can put it back with `haft undo --approve auto`"
-                )));
+                let next = match rule.name {
+                    "sandbox" | "read_only_root" => "Start haft so that this may be written.",
+                    _ => "A person can put it back with `haft undo --approve auto`.",
+                };
+                return Err(Fault::denied(rule.to_string()).next(next));
             }
         }
         Ok(Files::new(
@@ -64,8 +66,8 @@ impl Hands {
 
 impl Restore for Hands {
     fn read(&self, path: &Path) -> Result<Option<Vec<u8>>, Fault> {
-        let path = path.to_string_lossy();
-        Ok(load(&self.files(&path, Access::Read)?, &path)?.map(|loaded| loaded.bytes.to_vec()))
+        let path = plain(path)?;
+        Ok(load(&self.files(path, Access::Read)?, path)?.map(|loaded| loaded.bytes.to_vec()))
     }
 
     fn write(&self, path: &Path, bytes: Option<&[u8]>, expect: Option<&[u8]>) -> Result<(), Fault> {

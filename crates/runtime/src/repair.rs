@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use crate::Arguments;
 
 /// Names that models give to fields of these names.
-const SYNONYMS: [(&str, &[&str]); 10] = [
+const SYNONYMS: [(&str, &[&str]); 13] = [
     ("path", &["file_path", "filepath", "file", "filename", "file_name", "target_file", "notebook_path"]),
     ("dir", &["directory", "folder", "dir_path", "path"]),
     ("pattern", &["regex", "regexp", "query", "search", "glob_pattern"]),
@@ -20,6 +20,9 @@ const SYNONYMS: [(&str, &[&str]); 10] = [
     ("limit", &["max_results", "head_limit", "count", "num_lines", "max"]),
     ("offset", &["start", "start_line", "skip", "from_line"]),
     ("command", &["cmd", "script"]),
+    ("mode", &["output_mode"]),
+    ("ignore_case", &["case_insensitive", "_i", "i"]),
+    ("end", &["end_line"]),
     ("new", &["new_text", "new_string", "new_str", "replacement"]),
     ("old", &["old_text", "old_string", "old_str"]),
 ];
@@ -76,7 +79,7 @@ fn parse(spec: &Spec, text: &str) -> Result<Value, Fault> {
 }
 
 /// Arguments with every required field, as they might look.
-fn example(spec: &Spec) -> Value {
+pub(crate) fn example(spec: &Spec) -> Value {
     let properties = spec.schema.get("properties").and_then(Value::as_object);
     let required = spec.schema.get("required").and_then(Value::as_array);
     let fields = required.into_iter().flatten().filter_map(Value::as_str).map(|field| {

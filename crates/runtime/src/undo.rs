@@ -382,7 +382,6 @@ impl Report {
     }
 
     fn left(&mut self, line: String) {
-        self.settled = true;
         self.lines.push(line);
     }
 
@@ -403,7 +402,7 @@ impl Report {
             return Err(fault.seen(Output::text(self.lines.join("\n"))));
         }
         if self.restored {
-            self.lines.push(format!("To have the change again, undo {call}."));
+            self.lines.push(format!("Redo: undo the call {call}."));
         }
         Ok(Output::text(self.lines.join("\n")))
     }

@@ -10,8 +10,12 @@ use kit::AnyTool;
 
 pub use toolsets::{HAFT, toolset, toolsets};
 
-/// What a client is told about the tools as a whole, and may show its model.
-pub const INSTRUCTIONS: &str = "\
+/// What a client is told about a toolset as a whole, and may show its model.
+pub fn instructions(toolset: &str) -> &'static str {
+    if toolset == HAFT { INSTRUCTIONS } else { "Tools for the files of one workspace." }
+}
+
+const INSTRUCTIONS: &str = "\
 Tools for the files of one workspace. `read` shows lines as LINE:HASH|text; `edit` takes LINE:HASH as anchors, many edits per call, all or nothing.
 A fault says what happened and what to do next. Long outputs are cut and kept: read or search the rest by its handle, such as out_12.
 Calls on different files may be made together.";

@@ -5,7 +5,7 @@ use std::{process::ExitCode, sync::Arc};
 use clap::Args;
 use kit::{Fault, Spec};
 use runtime::Unattended;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::close;
 use crate::{Options, Place, print};
@@ -42,20 +42,25 @@ impl Manual {
 /// What the schema says, as a person reads it.
 fn from_schema(spec: &Spec) -> String {
     let mut text = format!("# {}\n\n{}\n\n## Arguments\n\n", spec.name, spec.description);
-    let required: Vec<&str> = spec
-        .schema
-        .get("required")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect();
-    let properties = spec.schema.get("properties").and_then(Value::as_object);
+    let required = names(spec.schema.get("required"));
+    describe(&mut text, spec.schema.get("properties").and_then(Value::as_object), &required, "");
+    text
+}
+
+/// One line for each argument, those of the items of a list below it.
+fn describe(text: &mut String, properties: Option<&Map<String, Value>>, required: &[&str], indent: &str) {
     for (name, schema) in properties.into_iter().flatten() {
         let kind = schema.get("type").and_then(Value::as_str).unwrap_or("value");
         let must = if required.contains(&name.as_str()) { ", required" } else { "" };
         let says = schema.get("description").and_then(Value::as_str).unwrap_or_default();
-        text.push_str(&format!("- `{name}` ({kind}{must}): {says}\n"));
+        text.push_str(&format!("{indent}- `{name}` ({kind}{must}): {says}\n"));
+        if let Some(items) = schema.get("items") {
+            let below = items.get("properties").and_then(Value::as_object);
+            describe(text, below, &names(items.get("required")), &format!("{indent}  "));
+        }
     }
-    text
+}
+
+fn names(list: Option<&Value>) -> Vec<&str> {
+    list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
 }

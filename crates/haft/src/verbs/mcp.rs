@@ -21,7 +21,8 @@ impl Mcp {
             print::err(&format!("haft: {line}"));
         }
         let session = opened.runtime.session(options.session.as_deref(), "mcp", Arc::new(Unattended));
-        let served = serve::mcp_stdio(session.clone(), serve::About::new(tools::INSTRUCTIONS)).await;
+        let served =
+            serve::mcp_stdio(session.clone(), serve::About::new(tools::instructions(&opened.toolset))).await;
         finish(&session);
         served.map(|()| ExitCode::SUCCESS).map_err(|error| {
             Fault::new(Kind::Unavailable, format!("the connection to the MCP client broke: {error}"))

@@ -16,15 +16,16 @@ impl Trust {
     /// When the list of trusted workspaces can't be written.
     pub fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         let workspace = options.workspace()?;
-        Trusted::in_state(&place.state).add(&workspace)?;
         let file = workspace.join(FILE);
-        print::out(&match std::fs::read_to_string(&file) {
-            Ok(text) => format!("trusted, until it changes: {}\n{text}", file.display()),
-            Err(_) => format!(
-                "trusted: {} (it has no {FILE}; the trust ends when it gets one)",
+        if !file.exists() {
+            return Err(Fault::not_found(format!(
+                "there is no {FILE} in `{}`, so nothing to trust",
                 workspace.display()
-            ),
-        });
+            )));
+        }
+        Trusted::in_state(&place.state).add(&workspace)?;
+        let text = std::fs::read_to_string(&file).unwrap_or_default();
+        print::out(&format!("trusted, until it changes: {}\n{text}", file.display()));
         Ok(ExitCode::SUCCESS)
     }
 }

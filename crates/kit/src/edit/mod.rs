@@ -369,7 +369,7 @@ fn not_found(past: &Past<'_>, old: &str) -> Refusal {
     let mut refusal = Refusal {
         kind: Kind::NotFound,
         what: "`old` is not in the file.".to_owned(),
-        next: Some("`read` the lines to change, and send `old` as they are.".to_owned()),
+        next: Some("`read` the lines to change, and copy `old` from them exactly.".to_owned()),
         rows: Rows::new(),
         retired: Vec::new(),
         more: Vec::new(),

@@ -38,7 +38,7 @@ pub(crate) struct Editor {
     #[serde(default)]
     old_str: Option<String>,
     /// For `str_replace` and `insert`: the new text.
-    #[serde(default)]
+    #[serde(default, alias = "insert_text")]
     new_str: Option<String>,
     /// For `insert`: the line to insert after; 0 is before the first.
     #[serde(default)]
@@ -196,25 +196,39 @@ impl Editor {
         let Some(old) = &self.old_str else { return Err(missing("old_str", "str_replace")) };
         let new = self.new_str.clone().unwrap_or_default();
         let change = Change::Text { old: old.clone(), new, which: Places::Only };
-        let (plan, _) = land(cx, &self.path, &[change]).map_err(|fault| match fault.kind {
-            Kind::NotFound if fault.seen.is_some() || fault.what.contains("old") => Fault {
-                what: format!(
-                    "No replacement was performed, old_str `{old}` did not appear verbatim in {}. {}",
-                    self.path, fault.what
-                ),
-                ..fault
-            },
-            Kind::Ambiguous => {
-                Fault { what: format!("No replacement was performed. {}", fault.what), ..fault }
-            }
-            _ => fault,
-        })?;
+        let (plan, _) = land(cx, &self.path, &[change]).map_err(|fault| self.in_its_own_words(fault, old))?;
         Ok(self.edited(
             cx,
             &plan,
             "a snippet of",
             "Review the changes and make sure they are as expected. Edit the file again if necessary.",
         ))
+    }
+
+    /// The fault of `edit` in the words of this tool, which has other arguments.
+    fn in_its_own_words(&self, fault: Fault, old: &str) -> Fault {
+        let path = &self.path;
+        let (what, next) = match fault.kind {
+            Kind::NotFound if fault.what.starts_with("`old`") => (
+                format!("No replacement was performed, old_str `{old}` did not appear verbatim in {path}."),
+                "`view` the file and copy the text exactly.",
+            ),
+            Kind::Ambiguous => {
+                let lines = fault
+                    .what
+                    .split_once('(')
+                    .and_then(|(_, rest)| rest.split_once(')'))
+                    .map_or("", |it| it.0);
+                (
+                    format!(
+                        "No replacement was performed. Multiple occurrences of old_str `{old}` in {lines}."
+                    ),
+                    "Add a line of context, so that it is unique.",
+                )
+            }
+            _ => return fault,
+        };
+        Fault { what, next: Some(next.to_owned()), seen: None, ..fault }
     }
 
     fn insert(&self, cx: &Cx) -> Result<Output, Fault> {

@@ -171,12 +171,12 @@ impl Read {
             0 => String::new(),
             more => format!("\n[{more} more; `glob` finds among them]"),
         };
-        let count = entries.len();
-        Some(Output::page(format!(
-            "`{}` is a folder with {count} entries:\n{}{more}",
-            self.path,
-            shown.join("\n")
-        )))
+        let count = match entries.len() {
+            1 => "1 entry".to_owned(),
+            count => format!("{count} entries"),
+        };
+        let name = if self.path.is_empty() { "." } else { &self.path };
+        Some(Output::page(format!("`{}` is a folder with {count}:\n{}{more}", name, shown.join("\n"))))
     }
 }
 

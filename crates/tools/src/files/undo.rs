@@ -5,8 +5,8 @@ use kit::{prelude::*, services::Which};
 /// Changes that are listed.
 const LISTED: usize = 20;
 
-/// Put files back as they were before a call of this session. By default the newest call that changed
-/// something is undone. A file that was changed since is left alone. An undo can be undone.
+/// Put files back as they were before a call of this session: by default the newest that is not undone
+/// yet, and repeated goes further back. A file that was changed since is left alone. An undo can be undone.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Undo {

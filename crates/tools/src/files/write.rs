@@ -69,7 +69,8 @@ fn remember(cx: &Cx, location: &kit::files::Location, content: Content) -> Strin
     let bytes = content.len();
     let Ok(text) = Text::share(content) else { return format!("{bytes} bytes") };
     cx.views().wrote(&location.absolute(), &text);
-    format!("{} lines, {bytes} bytes", text.line_count())
+    let lines = text.line_count();
+    format!("{lines} line{}, {bytes} bytes", if lines == 1 { "" } else { "s" })
 }
 
 /// New content in the encoding, and with the line endings, of the file it replaces.
@@ -144,7 +145,7 @@ mod tests {
             `read` {"path": "a"} to its end first, or change parts of it with `edit`."#]]
         .assert_eq(&room.says::<Write>(&write));
         room.says::<Read>(&json!({"path": "a"}));
-        expect!["Replaced a (1 lines, 4 bytes)"].assert_eq(&room.says::<Write>(&write));
+        expect!["Replaced a (1 line, 4 bytes)"].assert_eq(&room.says::<Write>(&write));
         expect!["a has just this content already; nothing was written"]
             .assert_eq(&room.says::<Write>(&write));
         assert_eq!(room.bytes("a"), b"new\n");
