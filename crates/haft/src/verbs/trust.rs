@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use kit::Fault;
-use runtime::config::{FILE, Trust as Trusted};
+use kit::{Fault, Kind};
+use runtime::config::{FILE, Trust as Trusted, workspace_text};
 
 use crate::{Options, Place, print};
 
@@ -13,14 +13,24 @@ pub struct Trust {}
 
 impl Trust {
     /// # Errors
-    /// When the list of trusted workspaces can't be written.
+    /// When the configuration can't be read, or the list of trusted workspaces not be written.
     pub fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         let workspace = options.workspace()?;
-        Trusted::in_state(&place.state).add(&workspace)?;
         let file = workspace.join(FILE);
-        print::out(&match std::fs::read_to_string(&file) {
-            Ok(text) => format!("trusted, until it changes: {}\n{text}", file.display()),
-            Err(_) => format!(
+        let text = match workspace_text(&workspace) {
+            Ok(text) => Some(text),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            Err(error) => {
+                return Err(Fault::new(
+                    Kind::Unavailable,
+                    format!("nothing is trusted: can't read `{}`: {error}", file.display()),
+                ));
+            }
+        };
+        Trusted::in_state(&place.state).add(&workspace)?;
+        print::out(&match text {
+            Some(text) => format!("trusted, until it changes: {}\n{text}", file.display()),
+            None => format!(
                 "trusted: {} (it has no {FILE}; the trust ends when it gets one)",
                 workspace.display()
             ),
