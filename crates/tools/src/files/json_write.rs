@@ -9,8 +9,8 @@ use super::{
     json_tree::index,
 };
 
-/// The largest file that is changed; in memory it takes up to a hundred times that.
-const LARGEST: u64 = 4 << 20;
+/// The largest file that is changed; in memory it takes up to 180 times that.
+const LARGEST: u64 = 3 << 20;
 
 /// Set, add or remove one value of a JSON file; all other text, comments too, stays as it is.
 #[derive(Deserialize, JsonSchema)]
