@@ -78,7 +78,7 @@ impl Options {
         let workspace = self.workspace()?;
         let trusted = self.trust || Trust::in_state(&place.state).holds(&workspace);
         let own = Config::read(&place.config.join(FILE))?;
-        let (config, aside) = own.with_workspace(Config::read(&workspace.join(FILE))?, trusted);
+        let (config, aside) = own.with_workspace(Config::read_workspace(&workspace)?, trusted);
         let toolset = self.toolset.clone().or(config.toolset).unwrap_or_else(|| tools::HAFT.to_owned());
         let Some(tools) = tools::toolset(&toolset) else {
             let all: Vec<&str> = tools::toolsets().collect();

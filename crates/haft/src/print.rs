@@ -3,14 +3,20 @@
 use std::io::{self, Write};
 
 /// Writes a text to standard output, with a line break at its end. A reader that has
-/// gone (as with `| head`) ends us quietly, like any other program in a pipe.
+/// gone (as with `| head`) ends us quietly, like any other program in a pipe; any other
+/// failure, such as a full disk, ends us with a line that says so and exit code 1.
 pub fn out(text: &str) {
     let mut out = io::stdout().lock();
     let written = out
         .write_all(text.as_bytes())
         .and_then(|()| if text.ends_with('\n') || text.is_empty() { Ok(()) } else { out.write_all(b"\n") });
-    if written.and_then(|()| out.flush()).is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
-        std::process::exit(0);
+    match written.and_then(|()| out.flush()) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
+        Err(error) => {
+            err(&format!("haft: can't write to standard output: {error}"));
+            std::process::exit(1);
+        }
     }
 }
 

@@ -5,14 +5,25 @@
 //! would widen it, it counts only once the person has trusted this very text.
 
 use std::{
-    fs, io,
+    fs,
+    io::{self, Read},
     path::{Path, PathBuf},
 };
 
 use kit::{Fault, Kind, files::OtherNames, files::RootSpec};
+use rustix::fs::{Mode, OFlags};
 use serde::Deserialize;
 
-use crate::policy::{Approve, Sandbox};
+use crate::{
+    DEADLINE,
+    policy::{Approve, Sandbox},
+};
+
+/// A longer configuration is refused.
+const LARGEST: u64 = 64 * 1024;
+
+/// The longest deadline there is, in seconds.
+const LONGEST: u64 = 3600;
 
 /// What one file says. A key it doesn't know is an error: a typo must not pass as a default.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -58,13 +69,26 @@ impl From<HardLinks> for OtherNames {
 pub const FILE: &str = "haft.toml";
 
 impl Config {
-    /// What the file says; nothing, if there is none.
+    /// What the user's own file says; nothing, if there is none.
     ///
     /// # Errors
     /// When it can't be read, or is no such configuration; the line is named.
     pub fn read(path: &Path) -> Result<Self, Fault> {
-        let text = match fs::read_to_string(path) {
-            Ok(text) => text,
+        Self::parse(path, bounded(path, OFlags::empty()))
+    }
+
+    /// What the workspace's file says. A link in its place is not followed.
+    ///
+    /// # Errors
+    /// Those of [`Self::read`].
+    pub fn read_workspace(workspace: &Path) -> Result<Self, Fault> {
+        let path = workspace.join(FILE);
+        Self::parse(&path, bounded(&path, OFlags::NOFOLLOW))
+    }
+
+    fn parse(path: &Path, read: io::Result<Vec<u8>>) -> Result<Self, Fault> {
+        let bytes = match read {
+            Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
             Err(error) => {
                 return Err(Fault::new(
@@ -73,10 +97,12 @@ impl Config {
                 ));
             }
         };
-        toml::from_str(&text).map_err(|error| {
+        let mut config: Self = toml::from_slice(&bytes).map_err(|error| {
             Fault::bad_args(format!("`{}` is not a configuration of haft: {error}", path.display()))
                 .next("haft.example.toml lists every key.".to_owned())
-        })
+        })?;
+        config.deadline_seconds = config.deadline_seconds.map(|it| it.clamp(1, LONGEST));
+        Ok(config)
     }
 
     /// What holds: the user's file, narrowed by the workspace's, and widened by it only if
@@ -99,7 +125,10 @@ impl Config {
             });
         }
         self.toolset = workspace.toolset.or(self.toolset);
-        self.deadline_seconds = workspace.deadline_seconds.or(self.deadline_seconds);
+        if let Some(seconds) = workspace.deadline_seconds {
+            let mine = self.deadline_seconds.unwrap_or(DEADLINE.as_secs());
+            self.deadline_seconds = Some(seconds.min(mine).clamp(1, LONGEST));
+        }
         if !workspace.roots.is_empty() && widens("`roots`") {
             self.roots.extend(workspace.roots);
         }
@@ -189,9 +218,38 @@ impl Trust {
 
 /// A text that changes with the configuration: a later pull doesn't inherit the trust.
 fn mark(workspace: &Path) -> String {
-    let text = fs::read(workspace.join(FILE)).unwrap_or_default();
+    let text = bounded(&workspace.join(FILE), OFlags::NOFOLLOW).unwrap_or_default();
     let hash = blake3::hash(&text).to_hex();
     format!("{hash} {}", workspace.display().to_string().escape_default())
+}
+
+/// The workspace's configuration as it is written.
+///
+/// # Errors
+/// When there is none, or it is no short regular file.
+pub fn workspace_text(workspace: &Path) -> io::Result<String> {
+    let bytes = bounded(&workspace.join(FILE), OFlags::NOFOLLOW)?;
+    String::from_utf8(bytes).map_err(io::Error::other)
+}
+
+/// The bytes of a configuration file: a regular one, and a short one. A pipe or a device
+/// in its place is refused at once.
+fn bounded(path: &Path, how: OFlags) -> io::Result<Vec<u8>> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY | how;
+    let file = match rustix::fs::open(path, flags, Mode::empty()) {
+        Ok(file) => fs::File::from(file),
+        Err(rustix::io::Errno::LOOP) => return Err(io::Error::other("it is a link, which is not followed")),
+        Err(errno) => return Err(errno.into()),
+    };
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    let mut bytes = Vec::new();
+    file.take(LARGEST + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LARGEST {
+        return Err(io::Error::other(format!("it has more than {LARGEST} bytes")));
+    }
+    Ok(bytes)
 }
 
 #[cfg(test)]
@@ -253,5 +311,41 @@ mod tests {
         let root = |text| parse_root(text, Path::new("/ws"));
         assert_eq!(root("../lib:ro"), RootSpec { path: "/ws/../lib".into(), read_only: true });
         assert_eq!(root("/data"), RootSpec { path: "/data".into(), read_only: false });
+    }
+
+    #[test]
+    fn a_workspace_only_shortens_the_deadline() {
+        let seconds = |mine: &str, workspace: &str| {
+            parse(mine).with_workspace(parse(workspace), true).0.deadline_seconds
+        };
+        assert_eq!(seconds("", "deadline_seconds = 18446744073709551615"), Some(120));
+        assert_eq!(seconds("", "deadline_seconds = 30"), Some(30));
+        assert_eq!(seconds("deadline_seconds = 600", "deadline_seconds = 300"), Some(300));
+        assert_eq!(seconds("deadline_seconds = 60", "deadline_seconds = 300"), Some(60));
+        assert_eq!(seconds("", "deadline_seconds = 0"), Some(1));
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join(FILE), "deadline_seconds = 9223372036854775807").unwrap();
+        assert_eq!(Config::read(&dir.path().join(FILE)).unwrap().deadline_seconds, Some(3600));
+    }
+
+    #[test]
+    fn what_is_no_short_regular_file_is_refused_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join(FILE);
+        let refused = |why: &str| {
+            let fault = Config::read_workspace(dir.path()).unwrap_err();
+            assert!(fault.what.contains(why), "{}", fault.what);
+            let _ = mark(dir.path());
+            fs::remove_file(&file).unwrap();
+        };
+        std::os::unix::fs::symlink("/dev/zero", &file).unwrap();
+        assert!(Config::read(&file).unwrap_err().what.contains("no regular file"));
+        refused("a link, which is not followed");
+        let fifo = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, &file, fifo, Mode::RUSR, 0).unwrap();
+        refused("no regular file");
+        fs::write(&file, "#".repeat(64 * 1024 + 1)).unwrap();
+        refused("more than 65536 bytes");
+        assert_eq!(Config::read_workspace(dir.path()).unwrap(), Config::default());
     }
 }

@@ -72,6 +72,9 @@ pub struct Settings {
 /// After how long a call is stopped, where nothing else is said.
 pub const DEADLINE: Duration = Duration::from_secs(120);
 
+/// The longest that a call may take: a clock can't be moved on by any time whatever.
+const LONGEST: Duration = Duration::from_secs(3600);
+
 /// One tool runtime on one workspace. Cheap to clone.
 #[derive(Clone)]
 pub struct Runtime {
@@ -119,7 +122,7 @@ impl Runtime {
                 schedule: Schedule::default(),
                 policy: settings.policy,
                 allowed: settings.allowed,
-                deadline: settings.deadline,
+                deadline: settings.deadline.min(LONGEST),
                 secrets,
                 spills,
                 recovery: Recovery::default(),

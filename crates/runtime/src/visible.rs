@@ -34,14 +34,44 @@ fn is_hidden(text: &str, at: usize, letter: char) -> bool {
         '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' => true,
         // Joiners belong into emoji and into some scripts, between letters of those.
         '\u{200c}' | '\u{200d}' => {
-            let before = text.get(..at).and_then(|it| it.chars().next_back());
-            before.is_none_or(|it| it.is_ascii())
+            let after = text.get(at + letter.len_utf8()..).and_then(|it| it.chars().next());
+            !before(text, at).is_some_and(is_joined) || !after.is_some_and(is_joined)
         }
-        // Soft hyphen, zero width, direction marks, invisible operators, deprecated formats.
-        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}' => true,
-        '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' => true,
-        // Tags: a whole alphabet that nobody sees.
-        '\u{e0000}'..='\u{e007f}' => true,
+        // A choice of presentation belongs to an emoji or such a letter, once.
+        '\u{fe00}'..='\u{fe0f}' => match before(text, at) {
+            Some('#' | '*' | '0'..='9') => {
+                !text.get(at..).is_some_and(|it| it.starts_with("\u{fe0f}\u{20e3}"))
+            }
+            Some(base) => base.is_ascii() || is_unseen(base),
+            None => true,
+        },
+        _ => is_unseen(letter),
+    }
+}
+
+fn before(text: &str, at: usize) -> Option<char> {
+    text.get(..at).and_then(|it| it.chars().next_back())
+}
+
+/// May it stand beside a joiner: is it seen, and of a script that has joiners?
+fn is_joined(letter: char) -> bool {
+    let presents = ('\u{fe00}'..='\u{fe0f}').contains(&letter);
+    !letter.is_ascii() && (presents || !is_unseen(letter)) && !letter.is_whitespace()
+}
+
+/// Has it no shape of its own wherever it stands?
+fn is_unseen(letter: char) -> bool {
+    match letter {
+        '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' => true,
+        // Soft hyphen, the joiner of graphemes, direction marks, fillers, inherent vowels.
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' => true,
+        // Mongolian variants, zero width, breaks of lines that are none, direction marks.
+        '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' => true,
+        // Invisible operators, deprecated formats, fillers, presentation, notes on notes.
+        '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' => true,
+        '\u{fff9}'..='\u{fffb}' | '\u{1d173}'..='\u{1d17a}' => true,
+        // Tags and more presentation: whole alphabets that nobody sees.
+        '\u{e0000}'..='\u{e007f}' | '\u{e0100}'..='\u{e01ef}' => true,
         _ => false,
     }
 }
@@ -57,6 +87,12 @@ mod tests {
             ("a\u{202e}b\u{200b}c", "a\\u{202e}b\\u{200b}c"),
             ("\u{e0041}\u{e0042}", "\\u{e0041}\\u{e0042}"),
             ("x\u{200d}y", "x\\u{200d}y"),
+            ("é\u{200d}\u{200d}é", "é\\u{200d}\\u{200d}é"),
+            ("é\u{200d}y é\u{200c}", "é\\u{200d}y é\\u{200c}"),
+            ("a\u{fe0f}😀\u{fe0f}\u{fe0e}", "a\\u{fe0f}😀\u{fe0f}\\u{fe0e}"),
+            ("葛\u{e0100}\u{2028}", "葛\\u{e0100}\\u{2028}"),
+            ("\u{3164}\u{ffa0}\u{34f}\u{115f}", "\\u{3164}\\u{ffa0}\\u{34f}\\u{115f}"),
+            ("\u{1160}\u{17b4}\u{180f}\u{1d173}", "\\u{1160}\\u{17b4}\\u{180f}\\u{1d173}"),
         ] {
             assert_eq!(visible(text).0, shown);
         }
@@ -64,8 +100,18 @@ mod tests {
 
     #[test]
     fn ordinary_text_is_left_as_it_is() {
-        for text in ["tab\there\r\n", "naïve café", "👨\u{200d}👩\u{200d}👧", "می\u{200c}خواهم", "日本語", ""]
-        {
+        for text in [
+            "tab\there\r\n",
+            "naïve café",
+            "👨\u{200d}👩\u{200d}👧",
+            "می\u{200c}خواهم",
+            "日本語",
+            "",
+            "क्\u{200d}ष",
+            "❤\u{fe0f}",
+            "1\u{fe0f}\u{20e3}",
+            "🏳\u{fe0f}\u{200d}🌈",
+        ] {
             assert!(matches!(visible(text), (Cow::Borrowed(same), 0) if same == text));
         }
     }

@@ -1,7 +1,7 @@
 //! `filegrep`: where in this file does something stand?
 
 use grep_matcher::Matcher;
-use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use grep_regex::RegexMatcher;
 use kit::{
     anchor,
     files::Open,
@@ -11,7 +11,7 @@ use kit::{
 };
 
 use super::open;
-use crate::search::lines::{Around, CLIP, End, Find, Pattern, Scanner};
+use crate::search::lines::{Around, CLIP, End, Find, Pattern, Scanner, builder};
 
 /// Matches that are shown, if no other number is asked for.
 const MATCHES: usize = 100;
@@ -108,14 +108,8 @@ impl Filegrep {
     fn search_large(&self, cx: &Cx, file: &Open) -> Result<Output, Fault> {
         let Self { path, pattern, .. } = self;
         let limit = self.limit.unwrap_or(MATCHES).min(MATCHES * 10);
-        let wanted = Pattern {
-            text: pattern,
-            literal: !self.regex,
-            ignore_case: !self.case_sensitive,
-            multiline: false,
-        };
         let around = Around { before: self.before.unwrap_or(2), after: self.after.unwrap_or(2) };
-        let hits = Scanner::new(wanted, around, true)?.file(
+        let hits = Scanner::new(self.wanted(), around, true)?.file(
             file.file(),
             file.identity.size,
             Find::Lines(self.offset.saturating_add(limit)),
@@ -162,19 +156,29 @@ impl Filegrep {
         Ok(Output::page(format!("[{} matches]\n{shown}{more}", hits.matches).trim_end().to_owned()))
     }
 
+    fn wanted(&self) -> Pattern<'_> {
+        Pattern {
+            text: &self.pattern,
+            literal: !self.regex,
+            ignore_case: !self.case_sensitive,
+            multiline: false,
+        }
+    }
+
     fn matcher(&self) -> Result<RegexMatcher, Fault> {
         if self.pattern.is_empty() {
             return Err(Fault::bad_args("`pattern` is empty, so every line would match")
                 .next("`read` shows the whole file.".to_owned()));
         }
-        RegexMatcherBuilder::new()
-            .fixed_strings(!self.regex)
-            .case_insensitive(!self.case_sensitive)
-            .build(&self.pattern)
-            .map_err(|error| {
-                Fault::bad_args(format!("`{}` is not a regular expression: {error}", self.pattern))
-                    .next("Leave `regex` out to find the text as it stands.".to_owned())
-            })
+        builder(self.wanted()).build(&self.pattern).map_err(|error| {
+            let words = error.to_string();
+            let next = if words.contains("size limit") {
+                "Use smaller repetitions."
+            } else {
+                "Leave `regex` out to find the text as it stands."
+            };
+            Fault::bad_args(format!("`{}` is not a regular expression: {words}", self.pattern)).next(next)
+        })
     }
 }
 
@@ -237,5 +241,13 @@ mod tests {
             .assert_eq(&room.says::<Filegrep>(&json!({"path": "a", "pattern": "zzz"})));
         let broken = room.says::<Filegrep>(&json!({"path": "a", "pattern": "a(", "regex": true}));
         assert!(broken.starts_with("bad_args: `a(` is not a regular expression"), "{broken}");
+    }
+
+    #[test]
+    fn a_regular_expression_that_becomes_huge_is_refused() {
+        let room = Room::new("//- a\na\n");
+        let pattern = "(?:\\w{100}){1000}";
+        let huge = room.says::<Filegrep>(&json!({"path": "a", "pattern": pattern, "regex": true}));
+        assert!(huge.contains("size limit") && huge.ends_with("Use smaller repetitions."), "{huge}");
     }
 }

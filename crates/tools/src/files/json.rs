@@ -1,11 +1,12 @@
-//! How is JSON read and changed without touching what is not meant?
+//! How is JSON loaded, and changed without touching what is not meant?
 
 use jsonc_parser::{ParseOptions, cst::CstRootNode};
-use kit::{Fault, Kind};
-use serde_json::Value;
+use kit::{Cx, Fault, Kind, text::Text};
 
-/// As deep as `serde_json` goes. The parser recurses, so this bounds its stack.
-const DEEPEST: usize = 128;
+use super::open::{Opened, not_text};
+
+/// As deep as `serde_json` goes. The parsers recurse, so this bounds their stack.
+pub(super) const DEEPEST: usize = 128;
 
 /// JSON as editors' configurations are written: with comments and trailing commas, and
 /// nothing else that JSON doesn't have.
@@ -43,14 +44,19 @@ impl Document {
             .map_err(|error| Fault::bad_args(format!("`{path}` is not JSON: {error}")))?;
         Ok(Self { root })
     }
+}
 
-    /// The document's value.
-    ///
-    /// # Errors
-    /// [`Kind::BadArgs`] when there is none.
-    pub(crate) fn value(&self) -> Result<Value, Fault> {
-        self.root.to_serde_value().ok_or_else(|| Fault::bad_args("the file has no JSON value in it"))
-    }
+/// Loads a JSON file of at most `most` bytes: parsed it takes many times that.
+///
+/// # Errors
+/// Those of [`Files::load`](kit::Files::load), and [`Kind::BadArgs`] when it is not text.
+pub(crate) fn load(cx: &Cx, path: &str, most: u64, instead: &str) -> Result<Opened, Fault> {
+    let loaded = cx
+        .files()
+        .load(path, most)
+        .map_err(|fault| if fault.kind == Kind::TooBig { fault.next(instead.to_owned()) } else { fault })?;
+    let text = Text::share(loaded.bytes.clone()).map_err(|error| not_text(path, &loaded.bytes, error))?;
+    Ok(Opened { loaded, text })
 }
 
 /// The most brackets that are open at once, outside strings and comments.

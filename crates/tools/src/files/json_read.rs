@@ -1,16 +1,26 @@
 //! `json_read`: what stands at this place of a JSON file?
 
-use kit::prelude::*;
-use serde_json::Value;
-use serde_json_path::JsonPath;
+use std::ops::ControlFlow;
 
-use super::{json::Document, open};
+use kit::prelude::*;
+
+use super::{
+    json,
+    json_path::Path,
+    json_tree::{Node, pointer_of},
+};
+
+/// The largest file that is read. In memory it takes about twenty times that at worst.
+const LARGEST: u64 = 8 << 20;
 
 /// A value longer than this is outlined, if it has parts to point at.
 const WHOLE: usize = 24 * 1024;
 
 /// Matches of a query that are shown, if no other number is asked for.
 const MATCHES: usize = 100;
+
+/// Matches of a query are shown until they have so many bytes.
+const SHOWN: usize = 1 << 20;
 
 /// Members of a large value that are outlined.
 const OUTLINED: usize = 200;
@@ -50,24 +60,34 @@ impl Tool for JsonRead {
 
 impl JsonRead {
     fn read(&self, cx: &Cx) -> Result<Output, Fault> {
-        let opened = open::text(cx, &self.path)?;
-        let document = Document::parse(&self.path, &opened.text.decoded())?;
-        let whole = document.value()?;
+        let opened = json::load(
+            cx,
+            &self.path,
+            LARGEST,
+            "`filegrep` finds lines in it, and `read` shows any part of it by `offset` and `limit`.",
+        )?;
+        let text = opened.text.decoded();
+        let whole = Node::parse(&self.path, &text)?;
         let pointer = self.pointer.as_deref().unwrap_or_default();
         let value = find(&whole, pointer, &self.path)?;
         match &self.query {
-            Some(query) => self.matches(value, query),
+            Some(query) => self.matches(cx, value, query),
             None => Ok(show(value, pointer)),
         }
     }
 
-    fn matches(&self, value: &Value, query: &str) -> Result<Output, Fault> {
-        let path = JsonPath::parse(query).map_err(|error| {
-            Fault::bad_args(format!("`{query}` is not a JSONPath: {error}"))
-                .next("For example `$..name`, `$.items[0].id`, `$.items[?@.price < 10]`.".to_owned())
+    fn matches(&self, cx: &Cx, value: &Node<'_>, query: &str) -> Result<Output, Fault> {
+        let limit = self.limit.unwrap_or(MATCHES);
+        let (mut lines, mut bytes, mut count) = (Vec::new(), 0, 0);
+        Path::parse(query)?.walk(cx, value, &mut |way, node| {
+            if count >= self.offset && lines.len() < limit && bytes < SHOWN {
+                let line = format!("{}: {}", pointer_of(way), node.compact());
+                bytes += line.len();
+                lines.push(line);
+            }
+            count += 1;
+            ControlFlow::Continue(())
         })?;
-        let found = path.query_located(value);
-        let count = found.len();
         if count == 0 {
             return Ok(Output::text(format!("No matches for `{query}` in {}", self.path)));
         }
@@ -77,19 +97,9 @@ impl JsonRead {
                 self.offset
             )));
         }
-        let limit = self.limit.unwrap_or(MATCHES);
-        let mut lines: Vec<String> = found
-            .iter()
-            .skip(self.offset)
-            .take(limit)
-            .map(|node| format!("{}: {}", node.location().to_json_pointer(), node.node()))
-            .collect();
-        if count > self.offset + limit {
-            lines.push(format!(
-                "[{} more of {count}; next: offset {}]",
-                count - self.offset - limit,
-                self.offset + limit
-            ));
+        let next = self.offset + lines.len();
+        if count > next {
+            lines.push(format!("[{} more of {count}; next: offset {next}]", count - next));
         }
         Ok(Output::text(lines.join("\n")))
     }
@@ -99,7 +109,7 @@ impl JsonRead {
 ///
 /// # Errors
 /// [`Kind::NotFound`], with how far it leads and what is there.
-fn find<'a>(whole: &'a Value, pointer: &str, path: &str) -> Result<&'a Value, Fault> {
+fn find<'a, 't>(whole: &'a Node<'t>, pointer: &str, path: &str) -> Result<&'a Node<'t>, Fault> {
     if !pointer.is_empty() && !pointer.starts_with('/') {
         return Err(Fault::bad_args(format!(
             "`{pointer}` is not a JSON Pointer: it begins with `/`, or is empty for the whole"
@@ -116,66 +126,61 @@ fn find<'a>(whole: &'a Value, pointer: &str, path: &str) -> Result<&'a Value, Fa
         }
     };
     let there = match near {
-        Value::Object(members) => {
-            let names: Vec<String> = members.keys().take(30).map(|name| format!("`{name}`")).collect();
+        Node::Object(members) => {
+            let names: Vec<String> = members.iter().take(30).map(|(name, _)| format!("`{name}`")).collect();
             format!("has the members {}", names.join(", "))
         }
-        Value::Array(items) => format!("is a list of {} items", items.len()),
+        Node::List(items) => format!("is a list of {} items", items.len()),
         other => format!("is {}", kind(other)),
     };
     let at = if reached.is_empty() { "The whole".to_owned() } else { format!("`{reached}`") };
     Err(Fault::not_found(format!("`{path}` has nothing at `{pointer}`")).next(format!("{at} {there}.")))
 }
 
-fn show(value: &Value, pointer: &str) -> Output {
-    let text = serde_json::to_string_pretty(value).unwrap_or_default();
-    if text.len() <= WHOLE {
+fn show(value: &Node<'_>, pointer: &str) -> Output {
+    let what = match value {
+        Node::Object(_) => "an object",
+        Node::List(_) => "a list",
+        Node::Null | Node::Bool(_) | Node::Number(_) | Node::String(_) => {
+            return Output::text(value.compact());
+        }
+    };
+    if let Some(text) = value.pretty(WHOLE) {
         return Output::text(text);
     }
-    let line = |name: String, value: &Value| format!("{pointer}/{name}: {}", kind(value));
-    let (what, lines, count): (_, Vec<String>, _) = match value {
-        Value::Object(members) => {
-            let escape = |name: &String| name.replace('~', "~0").replace('/', "~1");
-            let lines =
-                members.iter().take(OUTLINED).map(|(name, value)| line(escape(name), value)).collect();
-            ("an object", lines, members.len())
-        }
-        Value::Array(items) => {
-            let lines = items
-                .iter()
-                .take(OUTLINED)
-                .enumerate()
-                .map(|(index, it)| line(index.to_string(), it))
-                .collect();
-            ("a list", lines, items.len())
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return Output::text(text),
-    };
+    let count = value.len();
+    let lines: Vec<String> = value
+        .children()
+        .take(OUTLINED)
+        .map(|(step, value)| format!("{pointer}{}: {}", pointer_of(&[step]), kind(value)))
+        .collect();
     let more = match count.saturating_sub(OUTLINED) {
         0 => String::new(),
         more => format!("\n[{more} more]"),
     };
     Output::page(format!(
         "{what} with {count} members, {} bytes; pass a pointer to see one:\n{}{more}",
-        text.len(),
+        value.compact().len(),
         lines.join("\n")
     ))
 }
 
-fn kind(value: &Value) -> String {
+fn kind(value: &Node<'_>) -> String {
     match value {
-        Value::Null => "null".to_owned(),
-        Value::Bool(it) => it.to_string(),
-        Value::Number(it) => it.to_string(),
-        Value::String(it) if it.chars().count() <= 60 => value.to_string(),
-        Value::String(it) => format!("a string of {} characters", it.chars().count()),
-        Value::Array(items) => format!("a list of {} items", items.len()),
-        Value::Object(members) => format!("an object with {} members", members.len()),
+        Node::Null | Node::Bool(_) => value.compact(),
+        Node::Number(it) if it.len() <= 60 => (*it).to_owned(),
+        Node::Number(it) => format!("a number of {} digits", it.len()),
+        Node::String(it) if it.chars().count() <= 60 => value.compact(),
+        Node::String(it) => format!("a string of {} characters", it.chars().count()),
+        Node::List(items) => format!("a list of {} items", items.len()),
+        Node::Object(members) => format!("an object with {} members", members.len()),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
     use expect_test::expect;
     use kit::testing::Room;
     use serde_json::json;
@@ -222,7 +227,7 @@ mod tests {
         let long = "x".repeat(30_000);
         let room = Room::new(&format!("//- a.json\n{{\"a/b\": \"{long}\", \"c\": [1, 2]}}"));
         expect![[r#"
-            an object with 2 members, 30042 bytes; pass a pointer to see one:
+            an object with 2 members, 30020 bytes; pass a pointer to see one:
             /a~1b: a string of 30000 characters
             /c: a list of 2 items"#]]
         .assert_eq(&room.says::<JsonRead>(&json!({"path": "a.json"})));
@@ -235,5 +240,41 @@ mod tests {
         assert!(broken.starts_with("bad_args: `a.json` is not JSON: "), "{broken}");
         expect!["too_big: `deep.json` is nested more than 128 levels deep"]
             .assert_eq(&room.says::<JsonRead>(&json!({"path": "deep.json"})));
+    }
+
+    #[test]
+    fn numbers_are_shown_as_the_file_writes_them() {
+        let room =
+            Room::new("//- a.json\n{\"big\": 12345678901234567890123, \"price\": 1.10, \"huge\": 1e999}\n");
+        expect![[r#"
+            {
+              "big": 12345678901234567890123,
+              "price": 1.10,
+              "huge": 1e999
+            }"#]]
+        .assert_eq(&room.says::<JsonRead>(&json!({"path": "a.json"})));
+        expect![[r#"
+            /big: 12345678901234567890123
+            /price: 1.10
+            /huge: 1e999"#]]
+        .assert_eq(&room.says::<JsonRead>(&json!({"path": "a.json", "query": "$[?@ > 1]"})));
+    }
+
+    #[test]
+    fn a_file_that_is_too_large_is_refused_with_what_to_do() {
+        let room = Room::empty();
+        std::fs::write(room.path().join("big.json"), " ".repeat(8 * 1024 * 1024 + 1)).unwrap();
+        expect![[r#"
+            too_big: `big.json` has 8388609 bytes; at most 8388608 are handled in one piece
+            `filegrep` finds lines in it, and `read` shows any part of it by `offset` and `limit`."#]]
+        .assert_eq(&room.says::<JsonRead>(&json!({"path": "big.json"})));
+    }
+
+    #[test]
+    fn what_a_query_shows_is_bounded() {
+        let long = "x".repeat(600_000);
+        let room = Room::new(&format!("//- a.json\n[\"{long}\", \"{long}\", 1]"));
+        let shown = room.says::<JsonRead>(&json!({"path": "a.json", "query": "$.*"}));
+        assert!(shown.ends_with("\n[1 more of 3; next: offset 2]"), "{}", shown.len());
     }
 }

@@ -1,10 +1,16 @@
 //! `json_write`: change one value of a JSON file, and nothing around it.
 
-use jsonc_parser::cst::{CstInputValue, CstNode};
+use jsonc_parser::cst::{CstInputValue, CstNode, CstObject, CstObjectProp};
 use kit::{files::Before, prelude::*, text::Text};
 use serde_json::Value;
 
-use super::{json::Document, open};
+use super::{
+    json::{self, Document},
+    json_tree::index,
+};
+
+/// The largest file that is changed; in memory it takes up to 180 times that.
+const LARGEST: u64 = 3 << 20;
 
 /// Set, add or remove one value of a JSON file; all other text, comments too, stays as it is.
 #[derive(Deserialize, JsonSchema)]
@@ -63,7 +69,12 @@ impl JsonWrite {
             }
             return Ok(Output::text(format!("Created {path}")));
         }
-        let opened = open::text(cx, path)?;
+        let opened = json::load(
+            cx,
+            path,
+            LARGEST,
+            "Change lines of it with `edit`; `filegrep` finds them, ready for that.",
+        )?;
         let document = Document::parse(path, &opened.text.decoded())?;
         let did = match value {
             Some(value) => self.set(&document, value)?,
@@ -95,6 +106,7 @@ impl JsonWrite {
         let name = unescape(name);
         let holder = self.find(document, above)?;
         if let Some(object) = holder.as_object() {
+            self.once(&object, &name)?;
             return Ok(match object.get(&name) {
                 Some(member) => {
                     member.set_value(input);
@@ -126,6 +138,7 @@ impl JsonWrite {
         let name = unescape(name);
         let holder = self.find(document, above)?;
         if let Some(object) = holder.as_object() {
+            self.once(&object, &name)?;
             let Some(member) = object.get(&name) else { return Err(self.nothing(&self.pointer)) };
             member.remove();
         } else if let Some(list) = holder.as_array() {
@@ -143,6 +156,7 @@ impl JsonWrite {
         let mut node = document.root.value().ok_or_else(|| self.nothing(pointer))?;
         for name in pointer.split('/').skip(1).map(unescape) {
             let below = if let Some(object) = node.as_object() {
+                self.once(&object, &name)?;
                 object.get(&name).and_then(|member| member.value())
             } else {
                 node.as_array().and_then(|list| list.elements().into_iter().nth(index(&name)?))
@@ -150,6 +164,21 @@ impl JsonWrite {
             node = below.ok_or_else(|| self.nothing(pointer))?;
         }
         Ok(node)
+    }
+
+    /// Refuses a name that an object has more than once: readers differ on which counts.
+    fn once(&self, object: &CstObject, name: &str) -> Result<(), Fault> {
+        let is_it = |it: &CstObjectProp| {
+            it.name().and_then(|it| it.decoded_value().ok()).is_some_and(|it| it == name)
+        };
+        match object.properties().iter().filter(|it| is_it(it)).count() {
+            0 | 1 => Ok(()),
+            times => Err(Fault::new(
+                Kind::Ambiguous,
+                format!("`{}` has `{name}` {times} times in one object; nothing was written", self.path),
+            )
+            .next("Remove all but one with `edit`; readers take the last.".to_owned())),
+        }
     }
 
     fn nothing(&self, pointer: &str) -> Fault {
@@ -171,12 +200,6 @@ impl JsonWrite {
             self.pointer
         ))
     }
-}
-
-/// An index as JSON Pointer writes it: no sign, no leading zero.
-fn index(name: &str) -> Option<usize> {
-    let plain = name == "0" || !name.starts_with('0');
-    if plain && name.bytes().all(|it| it.is_ascii_digit()) { name.parse().ok() } else { None }
 }
 
 fn unescape(name: &str) -> String {
@@ -295,5 +318,22 @@ mod tests {
         std::fs::write(room.path().join("crlf.json"), "\u{feff}{\r\n  \"a\": 1\r\n}\r\n").unwrap();
         room.says::<JsonWrite>(&json!({"path": "crlf.json", "pointer": "/b", "value": 2}));
         assert_eq!(room.bytes("crlf.json"), "\u{feff}{\r\n  \"a\": 1,\r\n  \"b\": 2\r\n}\r\n".as_bytes());
+    }
+
+    #[test]
+    fn a_name_that_stands_twice_is_refused() {
+        let text = "{\"a\": {\"b\": 1}, \"\\u0061\": 2, \"c\": 3}\n";
+        let room = Room::new(&format!("//- a.json\n{text}"));
+        for pointer in ["/a", "/a/b"] {
+            let says = room.says::<JsonWrite>(&json!({"path": "a.json", "pointer": pointer, "value": 5}));
+            assert!(says.contains("`a.json` has `a` 2 times in one object"), "{says}");
+        }
+        let says = room.says::<JsonWrite>(&json!({"path": "a.json", "pointer": "/a", "remove": true}));
+        assert!(says.contains("2 times"), "{says}");
+        assert_eq!(room.bytes("a.json"), text.as_bytes());
+        let most = u64::MAX;
+        let says = room.says::<JsonWrite>(&json!({"path": "a.json", "pointer": "/c", "value": most}));
+        assert!(says.starts_with("Set"), "{says}");
+        assert!(String::from_utf8(room.bytes("a.json")).unwrap().contains("\"c\": 18446744073709551615"));
     }
 }

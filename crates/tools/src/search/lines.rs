@@ -166,14 +166,22 @@ impl Scanner {
     }
 }
 
-fn compile(pattern: Pattern<'_>) -> Result<RegexMatcher, Fault> {
+/// What every matcher is made with, for lines and for one line alone: how the pattern is
+/// meant, and how large it may become.
+pub(crate) fn builder(pattern: Pattern<'_>) -> RegexMatcherBuilder {
     let mut builder = RegexMatcherBuilder::new();
     builder
-        .multi_line(true)
         .fixed_strings(pattern.literal)
         .case_insensitive(pattern.ignore_case)
         .size_limit(MOST_REGEX)
-        .dfa_size_limit(MOST_REGEX)
+        .dfa_size_limit(MOST_REGEX);
+    builder
+}
+
+fn compile(pattern: Pattern<'_>) -> Result<RegexMatcher, Fault> {
+    let mut builder = builder(pattern);
+    builder
+        .multi_line(true)
         // `$` also stands before `\r\n`.
         .crlf(true);
     if pattern.multiline {
