@@ -25,13 +25,17 @@ impl Place {
     /// When none of these is set. There is no folder to fall back on that others can't write to.
     pub fn from_env() -> Result<Self, Fault> {
         let path = |name: &str| env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
+        let home = path("HOME").or_else(home_of_this_user);
         let under = |own: &str, xdg: &str, rest: &str| {
             path(own)
                 .or_else(|| path(xdg).map(|folder| folder.join("haft")))
-                .or_else(|| path("HOME").map(|home| home.join(rest).join("haft")))
+                .or_else(|| home.as_ref().map(|home| home.join(rest).join("haft")))
                 .ok_or_else(|| {
-                    Fault::new(Kind::Unavailable, format!("neither {own} nor HOME is set"))
-                        .next(format!("Set {own} to a folder of your own."))
+                    Fault::new(
+                        Kind::Unavailable,
+                        format!("neither {own} nor HOME is set, and this user has no home folder"),
+                    )
+                    .next(format!("Set {own} to a folder of your own."))
                 })
         };
         let variables = env::vars_os()
@@ -43,4 +47,15 @@ impl Place {
             variables,
         })
     }
+}
+
+/// The home folder that the system's list of users has, for who starts us without `HOME`.
+fn home_of_this_user() -> Option<PathBuf> {
+    let user = rustix::process::getuid().as_raw().to_string();
+    let users = std::fs::read_to_string("/etc/passwd").ok()?;
+    let home = users.lines().find_map(|line| {
+        let fields: Vec<&str> = line.split(':').collect();
+        (fields.get(2) == Some(&user.as_str())).then(|| fields.get(5).map(PathBuf::from)).flatten()
+    })?;
+    (home.is_absolute() && home.is_dir()).then_some(home)
 }
