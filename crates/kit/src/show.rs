@@ -3,11 +3,12 @@
 //! A line counts as seen only if the model got all of it: not when it was cut, and not
 //! when it holds a secret that will be hidden on the way out.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, ops::Range};
 
 use crate::{
     Cx, Fault,
     anchor::{Rendered, render},
+    edit::Plan,
     files::{Identity, Location},
     seen::{self, Rows},
     text::Text,
@@ -48,21 +49,26 @@ impl Cx {
         }
     }
 
-    /// Refuses to make of `before` an `after` in which a part of a secret stands alone: the
-    /// mask would no longer know it.
+    /// Refuses an edit after which a part of a secret would stand alone: the mask would no
+    /// longer know it. Only the lines that the edit touches are looked at.
     ///
     /// # Errors
     /// [`Kind::Denied`](crate::Kind::Denied).
-    pub fn keep_secrets_whole(&self, before: &Text, after: &Text) -> Result<(), Fault> {
+    pub fn keep_secrets_whole(&self, plan: &Plan) -> Result<(), Fault> {
         /// Shorter pieces tell nothing, and stand in ordinary text too.
         const PIECE: usize = 8;
-        let old = before.decoded();
+        let lines = |text: &Text, rows: &Range<usize>| {
+            rows.clone()
+                .filter_map(|row| text.line(row).map(|line| line.into_owned() + "\n"))
+                .collect::<String>()
+        };
+        let old: String = plan.regions().iter().map(|(rows, _)| lines(plan.before(), rows)).collect();
         let secrets: HashSet<&str> =
             self.services().mask.find(&old).into_iter().filter_map(|range| old.get(range)).collect();
         if secrets.is_empty() {
             return Ok(());
         }
-        let new = after.decoded();
+        let new: String = plan.regions().iter().map(|(_, rows)| lines(&plan.text, rows)).collect();
         let mut rest = String::with_capacity(new.len());
         let mut from = 0;
         for hit in self.services().mask.find(&new) {

@@ -348,30 +348,6 @@ fn a_link_may_lead_from_one_root_into_another_with_the_rights_of_that() {
 }
 
 #[test]
-fn a_file_put_in_the_place_of_ours_at_the_last_moment_is_not_lost() {
-    let room = Room::new("//- plain\ninside\n//- twin\nthe other\n");
-    let mut landed = 0;
-    while_swapping(&room.path().join("plain"), &room.path().join("twin"), || {
-        for number in 0..2_000 {
-            let cx = room.cx_for(&Touches::write("plain"));
-            let Ok(loaded) = cx.files().load("plain", 1000) else { continue };
-            let marked = if loaded.bytes.starts_with(b"the other") { "the other" } else { "inside" };
-            let bytes = format!("{marked} {number}\n");
-            landed += usize::from(cx.files().save("plain", Before::Was(&loaded), bytes.as_bytes()).is_ok());
-        }
-    });
-    assert!(landed > 0, "nothing landed, so nothing was proved");
-    // Both files are somewhere; one whose name changed hands twice in a moment is kept aside.
-    let all: Vec<String> = fs::read_dir(room.path())
-        .unwrap()
-        .map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap())
-        .collect();
-    for file in ["inside", "the other"] {
-        assert!(all.iter().any(|content| content.starts_with(file)), "{file} was lost: {all:?}");
-    }
-}
-
-#[test]
 fn a_count_of_names_does_not_outlive_the_file_it_was_made_for() {
     let room = Room::new("//- a\nmine\n");
     let cx = room.cx();

@@ -108,6 +108,16 @@ impl Plan {
         self.regions.iter().map(|(_, new)| new.clone())
     }
 
+    /// The rows before that went or changed, each with the rows that took their place.
+    pub fn regions(&self) -> &[(Range<usize>, Range<usize>)] {
+        &self.regions
+    }
+
+    /// The file before the edits.
+    pub fn before(&self) -> &Text {
+        &self.before
+    }
+
     /// Records that the edits were written and the fresh anchors shown. A file over
     /// [`LARGE`](crate::seen::LARGE) needs the identity that it has since.
     pub fn landed(&self, views: &Views, file: &Path, identity: Option<&Identity>) {

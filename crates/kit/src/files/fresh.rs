@@ -145,8 +145,7 @@ fn is_leftover(name: &OsStr) -> bool {
 
 impl Roots {
     /// Removes what a process that died may have left beside `path`, which it was about to
-    /// change. Only what `ours` knows the content of goes: between two exchanges of names a
-    /// temporary name can hold a file of somebody else's.
+    /// change. Only what `ours` knows the content of goes: the name alone proves nothing.
     pub fn sweep(&self, path: &str, ours: &dyn Fn(&[u8]) -> bool) {
         const MOST: u64 = 256 << 20;
         let Ok(opened) = self.resolve(path) else { return };

@@ -230,7 +230,10 @@ fn replace(dir: &OwnedFd, name: &OsStr, path: &str, old: &Loaded, new: &Nameless
         if let Some(mode) = mode.filter(|mode| *mode != old.mode) {
             new.set_mode(mode).map_err(|errno| failed(path, errno))?;
         }
-        swap_in(dir, new, &temporary, path, name, old)
+        // A name that another program gives to another file just here is lost to it. To exchange
+        // the names and look again would close that gap, and costs every edit a full commit of
+        // the file system's journal: twice the time.
+        renameat(dir, &temporary, dir, name).map_err(|errno| failed(path, errno))
     });
     if let Err(fault) = swapped {
         let _ = unlinkat(dir, &temporary, AtFlags::empty());
@@ -239,56 +242,4 @@ fn replace(dir: &OwnedFd, name: &OsStr, path: &str, old: &Loaded, new: &Nameless
     fsync(dir).map_err(|errno| refused(path, "make durable the change of", errno.into()))?;
     let stat = fstat(&new.file).map_err(|errno| refused(path, "read", errno.into()))?;
     Ok(Identity::of(&stat))
-}
-
-/// Gives the new file its name. Where the system can exchange two names, what the name
-/// held until then is looked at once more, now that nobody can put another in its place:
-/// if it is not the file that the change was planned on, the names are exchanged back.
-fn swap_in(
-    dir: &OwnedFd,
-    new: &Nameless,
-    temporary: &OsStr,
-    path: &str,
-    name: &OsStr,
-    old: &Loaded,
-) -> Result<(), Fault> {
-    #[cfg(target_os = "linux")]
-    {
-        let exchange =
-            || rustix::fs::renameat_with(dir, temporary, dir, name, rustix::fs::RenameFlags::EXCHANGE);
-        let is = |stat: Result<rustix::fs::Stat, Errno>, wanted: &Identity| {
-            stat.is_ok_and(|stat| same_but_for_change(&Identity::of(&stat), wanted))
-        };
-        let put_aside = || statat(dir, temporary, AtFlags::SYMLINK_NOFOLLOW);
-        match exchange() {
-            Ok(()) if is(put_aside(), &old.identity) => {
-                return unlinkat(dir, temporary, AtFlags::empty()).map_err(|errno| failed(path, errno));
-            }
-            Ok(()) => {
-                exchange().map_err(|errno| failed(path, errno))?;
-                let ours = fstat(&new.file).map_err(|errno| failed(path, errno))?;
-                if is(put_aside(), &Identity::of(&ours)) {
-                    return Err(moved_on(path));
-                }
-                // The name changed hands between the two exchanges. What we hold now is
-                // somebody's file, so it is kept where it can be found.
-                let kept = format!("{}.kept-{}", name.to_string_lossy(), std::process::id());
-                renameat(dir, temporary, dir, &*kept).map_err(|errno| failed(path, errno))?;
-                return Err(Fault::new(
-                    Kind::Stale,
-                    format!(
-                        "`{path}` changes hands too fast to be changed safely; a file that had this name is kept beside it as `{kept}`"
-                    ),
-                ));
-            }
-            // The name has gone.
-            Err(Errno::NOENT) => return Err(moved_on(path)),
-            // The file system can't exchange.
-            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
-            Err(errno) => return Err(failed(path, errno)),
-        }
-    }
-    #[cfg(not(target_os = "linux"))]
-    let _ = (new, old);
-    renameat(dir, temporary, dir, name).map_err(|errno| failed(path, errno))
 }

@@ -27,7 +27,7 @@ pub const LARGE: usize = 8 * 1024 * 1024;
 
 const FILES: usize = 256;
 /// An edit makes a version, and anchors of the read before it should outlive a few.
-const VERSIONS: usize = 24;
+const VERSIONS: usize = 8;
 const WINDOWS: usize = 4;
 const BYTES: usize = 64 * 1024 * 1024;
 

@@ -199,7 +199,7 @@ pub(crate) fn land(cx: &Cx, path: &str, changes: &[Change]) -> Result<(Plan, kit
         let file = opened.location().absolute();
         let identity = Identity::from(&opened.loaded.identity);
         let plan = plan_large(&opened.text, Some(&identity), cx.views(), &file, changes)?;
-        cx.keep_secrets_whole(&opened.text, &plan.text)?;
+        cx.keep_secrets_whole(&plan)?;
         match cx.files().save(path, opened.before(), plan.text.whole()) {
             Ok(saved) => {
                 plan.landed(cx.views(), &file, Some(&Identity::from(&saved.identity)));
