@@ -7,8 +7,9 @@
 //! use haft::{Options, Place, runtime::{Call, Unattended}};
 //!
 //! # fn main() -> Result<(), haft::kit::Fault> {
-//! # let dir = std::env::temp_dir().join(format!("haft-doc-{}", std::process::id()));
-//! # std::fs::create_dir_all(&dir).unwrap();
+//! # // It goes with this guard, whatever a thread of the runtime still writes there.
+//! # let guard = tempfile::tempdir().unwrap();
+//! # let dir = guard.path().to_owned();
 //! # std::fs::write(dir.join("hello.txt"), "hello\n").unwrap();
 //! # let place = Place { state: dir.join("state"), config: dir.join("config"), variables: Vec::new() };
 //! let options = Options { dir: Some(dir.clone()), ..Options::default() };
@@ -20,7 +21,6 @@
 //! let answer = session.call(call).await;
 //! assert!(answer.as_text().contains("|hello"));
 //! # });
-//! # std::fs::remove_dir_all(&dir).unwrap();
 //! # Ok(())
 //! # }
 //! ```
