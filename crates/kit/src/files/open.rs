@@ -56,6 +56,12 @@ pub struct Loaded {
 }
 
 impl Identity {
+    /// Is this the same but for the time of its last change, which a rename, another name and
+    /// another mode set as well?
+    pub(super) fn is_but_for_change(&self, then: &Self) -> bool {
+        Self { changed_ns: then.changed_ns, ..*self } == *then
+    }
+
     pub(super) fn of(stat: &Stat) -> Self {
         Self {
             #[expect(clippy::unnecessary_cast, reason = "i32 on some systems")]
@@ -176,7 +182,7 @@ impl Open {
         }
         let now = fstat(&self.file).map_err(|errno| refused(path, "read", errno.into()))?;
         let Self { location, identity, mode, owner, .. } = self;
-        if Identity::of(&now) != identity && !same_but_for_links(&Identity::of(&now), &identity) {
+        if Identity::of(&now) != identity && !Identity::of(&now).is_but_for_change(&identity) {
             return Err(Fault::new(
                 Kind::Stale,
                 format!("`{path}` is being written to by another program just now"),
@@ -212,11 +218,6 @@ impl Open {
     pub fn file(&self) -> &File {
         &self.file
     }
-}
-
-/// A rename or a new hard link changes `ctime` and nothing that was read.
-fn same_but_for_links(now: &Identity, then: &Identity) -> bool {
-    Identity { changed_ns: then.changed_ns, ..*now } == *then
 }
 
 /// Why a name was not opened.

@@ -146,7 +146,7 @@ fn check_before(
             let unchanged = identity == loaded.identity
                 // Something about it changed: its mode or its names perhaps, or its bytes by
                 // a program that put the time back. Only the bytes can tell.
-                || (same_but_for_change(&identity, &loaded.identity) && holds(dir, name, &loaded.bytes));
+                || (identity.is_but_for_change(&loaded.identity) && holds(dir, name, &loaded.bytes));
             if !unchanged || !loaded.location.is(location) {
                 return Err(moved_on(path));
             }
@@ -165,11 +165,6 @@ fn holds(dir: &OwnedFd, name: &OsStr, bytes: &[u8]) -> bool {
     open_regular(dir, name).is_ok_and(|(file, _)| {
         file.take(bytes.len() as u64 + 1).read_to_end(&mut now).is_ok() && now == bytes
     })
-}
-
-/// The time of the last change differs at most: an exchange of names sets it.
-fn same_but_for_change(now: &Identity, then: &Identity) -> bool {
-    Identity { changed_ns: then.changed_ns, ..*now } == *then
 }
 
 fn moved_on(path: &str) -> Fault {

@@ -107,7 +107,7 @@ impl Editor {
             let fault = Fault::new(Kind::TooBig, what);
             return Err(fault.next("`read` and `filegrep` show parts of a file of any size.".to_owned()));
         }
-        let opened = open::text(cx, path)?;
+        let opened = open::text_of(file, path)?;
         let total = opened.text.line_count();
         let (first, last) = self.range(total)?;
         let numbered = self.numbered(cx, &opened, first..last);

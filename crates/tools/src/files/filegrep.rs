@@ -64,7 +64,7 @@ impl Filegrep {
         if file.identity.size > LARGE as u64 {
             return self.search_large(cx, &file);
         }
-        let opened = open::text(cx, &self.path)?;
+        let opened = open::text_of(file, &self.path)?;
         let total = opened.text.line_count();
         let mut matched = Vec::new();
         for row in 0..total {

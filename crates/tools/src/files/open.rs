@@ -2,7 +2,7 @@
 
 use kit::{
     Cx, Fault, Kind,
-    files::{Before, Loaded, Location},
+    files::{Before, Loaded, Location, Open},
     seen::Whole,
     text::{NotText, Text},
 };
@@ -34,7 +34,15 @@ impl Opened {
 /// # Errors
 /// Those of [`Files::load`](kit::Files::load), and [`Kind::BadArgs`] when it is not text.
 pub(crate) fn text(cx: &Cx, path: &str) -> Result<Opened, Fault> {
-    let loaded = cx.files().load(path, MOST)?;
+    text_of(cx.files().open(path)?, path)
+}
+
+/// The same for one that is open already, as after a look at its size.
+///
+/// # Errors
+/// Those of [`Open::load`], and [`Kind::BadArgs`] when it is not text.
+pub(crate) fn text_of(open: Open, path: &str) -> Result<Opened, Fault> {
+    let loaded = open.load(path, MOST)?;
     let text = Text::share(loaded.bytes.clone()).map_err(|error| not_text(path, &loaded.bytes, error))?;
     Ok(Opened { loaded, text })
 }

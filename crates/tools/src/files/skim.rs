@@ -51,7 +51,7 @@ impl Skim {
             let count = (end - start + 1).min(MOST);
             return page::of_large(cx, path, &file, Start::Line(start - 1), count);
         }
-        let opened = open::text(cx, path)?;
+        let opened = open::text_of(file, path)?;
         let total = opened.text.line_count();
         if *start > total {
             return Err(Fault::bad_args(format!("`start` is {start}, and `{path}` has {total} lines")));
