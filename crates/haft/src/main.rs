@@ -36,6 +36,10 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
+    // The process that starts commands in the sandbox is this program too.
+    if std::env::args_os().nth(1).is_some_and(|first| first == haft::runtime::sandbox::KEEPER) {
+        return haft::runtime::sandbox::keep();
+    }
     let Haft { options, verb } = Haft::parse();
     start_log();
     let place = match Place::from_env() {

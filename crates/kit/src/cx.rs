@@ -4,10 +4,13 @@ use std::{sync::Arc, time::Duration};
 
 use tokio_util::sync::CancellationToken;
 
+use serde_json::Value;
+
 use crate::{
-    Fault, Files, Kind,
+    Fault, Files, Kind, Output,
+    procs::Procs,
     seen::Views,
-    services::{Services, Undo},
+    services::{Caller, Jobs, Services, Shelf, Undo},
 };
 
 /// How long work may take to notice that it is to stop. The whole answer is promised within
@@ -47,6 +50,35 @@ impl Cx {
     /// What puts changes back.
     pub fn undo(&self) -> &dyn Undo {
         &*self.inner.services.undo
+    }
+
+    /// What processes are started with.
+    pub fn procs(&self) -> &Procs {
+        &self.inner.services.procs
+    }
+
+    /// The session's jobs.
+    pub fn jobs(&self) -> &dyn Jobs {
+        &*self.inner.services.jobs
+    }
+
+    /// This call itself: its id as a job, and how it becomes one.
+    pub fn caller(&self) -> &dyn Caller {
+        &*self.inner.services.caller
+    }
+
+    /// What tools keep in this session from one call to the next.
+    pub fn shelf(&self) -> &Shelf {
+        &self.inner.services.shelf
+    }
+
+    /// Gives an output in the middle of the work, for the model to react to; resolves with what the model
+    /// says next, by `continue_job`. For tools whose [`MODE`](crate::Tool::MODE) is `Stateful`.
+    ///
+    /// # Errors
+    /// [`Kind::Cancelled`] once the job is to stop.
+    pub async fn yield_output(&self, output: Output) -> Result<Value, Fault> {
+        self.caller().hand_over(output).await
     }
 
     /// The other services of the session.

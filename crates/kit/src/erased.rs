@@ -1,6 +1,6 @@
 //! How are tools of different types kept in one list?
 
-use std::{future::Future, marker::PhantomData, pin::Pin, sync::Arc};
+use std::{future::Future, marker::PhantomData, pin::Pin, sync::Arc, time::Duration};
 
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
@@ -38,6 +38,16 @@ pub trait AnyTool: Send + Sync {
 pub trait Prepared: Send {
     /// What the call would touch.
     fn touches(&self) -> Touches;
+
+    /// How long it says that it may take: see [`Tool::patience`].
+    fn patience(&self) -> Option<Duration> {
+        None
+    }
+
+    /// What a person calls it: see [`Tool::title`].
+    fn title(&self) -> String {
+        String::new()
+    }
 
     /// Runs it, once.
     fn run(self: Box<Self>, cx: Cx) -> Running;
@@ -78,6 +88,14 @@ struct Ready<T>(T);
 impl<T: Tool> Prepared for Ready<T> {
     fn touches(&self) -> Touches {
         self.0.touches()
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        self.0.patience()
+    }
+
+    fn title(&self) -> String {
+        self.0.title()
     }
 
     fn run(self: Box<Self>, cx: Cx) -> Running {

@@ -3,7 +3,7 @@
 //! The contract is [`Tool`], [`Touches`], [`Output`], [`Fault`] and [`Cx`]; a tool
 //! author needs `use kit::prelude::*` and nothing else. The hands are what a tool
 //! reaches through [`Cx`]: [`Files`] opens nothing outside the roots it was given,
-//! [`text::Text`] remembers how a file was written, [`edit`] lands a change where
+//! [`procs::Procs`] starts nothing that outlives its call, [`text::Text`] remembers how a file was written, [`edit`] lands a change where
 //! it was meant or not at all.
 #![warn(missing_docs)]
 
@@ -18,6 +18,7 @@ mod touches;
 pub mod anchor;
 pub mod edit;
 pub mod files;
+pub mod procs;
 pub mod seen;
 pub mod services;
 #[cfg(feature = "testing")]

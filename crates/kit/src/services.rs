@@ -1,8 +1,23 @@
 //! By which traits does a tool reach what the runtime keeps?
 
-use std::{path::Path, sync::Arc};
+use std::{
+    any::{Any, TypeId},
+    collections::HashMap,
+    future::Future,
+    path::Path,
+    pin::Pin,
+    sync::Arc,
+    time::Duration,
+};
 
-use crate::{Fault, Output, text::Content};
+use parking_lot::Mutex;
+use serde_json::Value;
+
+use crate::{
+    Fault, Output,
+    procs::{Process, Procs, Recording},
+    text::Content,
+};
 
 /// Keeps what a file held before it was changed, so that it can be put back.
 pub trait History: Send + Sync {
@@ -53,9 +68,173 @@ pub trait Mask: Send + Sync {
     fn find(&self, text: &str) -> Vec<std::ops::Range<usize>>;
 }
 
+/// A future that a trait gives.
+pub type Soon<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// The call itself, as its tool sees it: how it becomes a job.
+pub trait Caller: Send + Sync {
+    /// The id that this call has, or will have, as a job: such as `job_3`.
+    fn job(&self) -> String;
+
+    /// Shows what the call has in hand to whoever looks at it as a job.
+    fn show(&self, live: Live);
+
+    /// Answers now, and goes on in the background: what the tool returns in the end is the result
+    /// of the job. The locks are given back, and neither the deadline nor the caller stops it any more.
+    fn go_on(&self, answer: Output);
+
+    /// Answers with this, and waits for the input that `continue_job` brings.
+    fn hand_over(&self, answer: Output) -> Soon<'_, Result<Value, Fault>>;
+}
+
+/// What a running call has in hand, for others to look at.
+#[derive(Clone, Default)]
+pub struct Live {
+    /// What it wrote until now.
+    pub output: Option<Arc<Recording>>,
+    /// Its process, which input can be written to.
+    pub process: Option<Arc<Process>>,
+}
+
+/// The jobs of a session: calls seen from outside.
+pub trait Jobs: Send + Sync {
+    /// All that are known, oldest first.
+    fn list(&self) -> Vec<Job>;
+
+    /// One of them.
+    ///
+    /// # Errors
+    /// [`Kind::NotFound`](crate::Kind::NotFound), with the ids there are.
+    fn get(&self, id: &str) -> Result<Job, Fault>;
+
+    /// Waits until `until` holds, the job is over, or the time is up.
+    ///
+    /// # Errors
+    /// Those of [`get`](Self::get).
+    fn wait<'a>(&'a self, id: &'a str, until: Until, at_most: Duration) -> Soon<'a, Result<Waited, Fault>>;
+
+    /// Ends a job with all it started, and waits until that is so. One that is over stays as it is.
+    ///
+    /// # Errors
+    /// Those of [`get`](Self::get).
+    fn stop<'a>(&'a self, id: &'a str) -> Soon<'a, Result<Job, Fault>>;
+
+    /// Gives a job that waits for input its input, and waits for what it answers: its next output, or its result.
+    ///
+    /// # Errors
+    /// Those of [`get`](Self::get), and when it waits for none.
+    fn go_on<'a>(&'a self, id: &'a str, input: Value) -> Soon<'a, Result<Output, Fault>>;
+}
+
+/// A job as it is now.
+#[derive(Clone)]
+pub struct Job {
+    /// Its id: `job_3`.
+    pub id: String,
+    /// The tool that was called.
+    pub tool: String,
+    /// What a person calls it: the command.
+    pub title: String,
+    /// What became of it.
+    pub state: State,
+    /// How long it has run, or ran.
+    pub took: Duration,
+    /// What it has in hand.
+    pub live: Live,
+    /// Its result, once it is over: what the model reads of it.
+    pub result: Option<Arc<Result<Output, Fault>>>,
+}
+
+/// What became of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// It waits for its locks.
+    Pending,
+    /// It runs.
+    Running,
+    /// It waits for `continue_job`.
+    Waiting,
+    /// It is over, and worked.
+    Done,
+    /// It is over, and did not work.
+    Error,
+    /// It was stopped.
+    Cancelled,
+}
+
+impl State {
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Running => "running",
+            Self::Waiting => "waiting for input",
+            Self::Done => "done",
+            Self::Error => "error",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// Will it change no more?
+    pub fn is_over(self) -> bool {
+        matches!(self, Self::Done | Self::Error | Self::Cancelled)
+    }
+}
+
+/// What is waited for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Until {
+    /// The end of the job.
+    Exit,
+    /// A line that matches this regular expression, in what was written since the job began.
+    Pattern(String),
+    /// Nothing was written for this long.
+    Quiet(Duration),
+}
+
+/// Why a wait is over.
+pub struct Waited {
+    /// The job as it is now.
+    pub job: Job,
+    /// Whether what was waited for came about.
+    pub met: bool,
+    /// The line that matched.
+    pub line: Option<String>,
+}
+
+/// What tools keep in a session from one call to the next, one value of each type.
+#[derive(Default)]
+pub struct Shelf {
+    slots: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
+}
+
+impl Shelf {
+    /// The value of this type, made at first use.
+    pub fn get<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
+        let slot =
+            self.slots.lock().entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(T::default())).clone();
+        // What lies under a type's id is of that type.
+        slot.downcast().unwrap_or_default()
+    }
+
+    /// Drops everything.
+    pub fn clear(&self) {
+        let slots = std::mem::take(&mut *self.slots.lock());
+        drop(slots);
+    }
+}
+
 /// The services of one session.
 #[derive(Clone)]
 pub struct Services {
+    /// What processes are started with.
+    pub procs: Procs,
+    /// The call itself.
+    pub caller: Arc<dyn Caller>,
+    /// The session's jobs.
+    pub jobs: Arc<dyn Jobs>,
+    /// What tools keep from one call to the next.
+    pub shelf: Arc<Shelf>,
     /// Where before-images go.
     pub history: Arc<dyn History>,
     /// What puts them back.

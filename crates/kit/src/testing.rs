@@ -5,6 +5,7 @@ use std::{
     ops::Range,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use serde_json::Value;
@@ -13,8 +14,11 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     AnyTool, Cx, Fault, Files, Kind, Output, Tool, Touch, Touches, erase,
     files::{Access, Grant, OtherNames, RootSpec, Roots},
+    procs::{Exit, Ground, Procs, Program, Starting},
     seen::Views,
-    services::{History, Mask, Progress, Services, Undo, Which},
+    services::{
+        Caller, History, Job, Jobs, Live, Mask, Progress, Services, Shelf, Soon, Undo, Until, Waited, Which,
+    },
     text::Content,
 };
 
@@ -24,6 +28,7 @@ pub struct Room {
     path: PathBuf,
     roots: Roots,
     views: Arc<Views>,
+    shelf: Arc<Shelf>,
     /// Stops whatever runs here.
     pub cancel: CancellationToken,
 }
@@ -56,7 +61,7 @@ impl Room {
         let spec = RootSpec { path: path.clone(), read_only: false };
         let roots = Roots::open(&[spec], OtherNames::Refuse).expect("roots");
         let views = Arc::new(Views::default());
-        Self { _dir: None, path, roots, views, cancel: CancellationToken::new() }
+        Self { _dir: None, path, roots, views, shelf: Arc::default(), cancel: CancellationToken::new() }
     }
 
     /// A workspace with nothing in it.
@@ -91,13 +96,21 @@ impl Room {
                 let (path, access) = match touch {
                     Touch::Read(path) => (path, Access::Read),
                     Touch::Write(path) => (path, Access::Write),
-                    Touch::Run(_) | Touch::Net(_) | Touch::Session(_) | Touch::Exclusive => return None,
+                    Touch::Run(_)
+                    | Touch::Unconfined
+                    | Touch::Net(_)
+                    | Touch::Session(_)
+                    | Touch::Exclusive => return None,
                 };
                 Some(Grant { location: self.roots.locate(path).ok()?, access })
             })
             .collect();
         let files = Files::new(self.roots.clone(), grants, Arc::new(Nothing));
         let services = Services {
+            procs: Procs::new(Arc::new(Nothing)),
+            caller: Arc::new(Nothing),
+            jobs: Arc::new(Nothing),
+            shelf: self.shelf.clone(),
             history: Arc::new(Nothing),
             undo: Arc::new(Nothing),
             progress: Arc::new(Nothing),
@@ -164,5 +177,51 @@ impl Progress for Nothing {
 impl Mask for Nothing {
     fn find(&self, _: &str) -> Vec<Range<usize>> {
         Vec::new()
+    }
+}
+
+impl Ground for Nothing {
+    fn start(&self, _: Program) -> Starting<'_> {
+        Box::pin(std::future::ready(Err(Fault::new(Kind::Unavailable, "this room starts no processes"))))
+    }
+
+    fn denials(&self, _: Exit, _: &str) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+impl Caller for Nothing {
+    fn job(&self) -> String {
+        "job_1".to_owned()
+    }
+
+    fn show(&self, _: Live) {}
+
+    fn go_on(&self, _: Output) {}
+
+    fn hand_over(&self, _: Output) -> Soon<'_, Result<Value, Fault>> {
+        Box::pin(std::future::ready(Err(Fault::new(Kind::Cancelled, "this room continues no jobs"))))
+    }
+}
+
+impl Jobs for Nothing {
+    fn list(&self) -> Vec<Job> {
+        Vec::new()
+    }
+
+    fn get(&self, id: &str) -> Result<Job, Fault> {
+        Err(Fault::not_found(format!("there is no job `{id}`")))
+    }
+
+    fn wait<'a>(&'a self, id: &'a str, _: Until, _: Duration) -> Soon<'a, Result<Waited, Fault>> {
+        Box::pin(async move { self.get(id).map(|job| Waited { job, met: false, line: None }) })
+    }
+
+    fn stop<'a>(&'a self, id: &'a str) -> Soon<'a, Result<Job, Fault>> {
+        Box::pin(async move { self.get(id) })
+    }
+
+    fn go_on<'a>(&'a self, id: &'a str, _: Value) -> Soon<'a, Result<Output, Fault>> {
+        Box::pin(async move { self.get(id).map(|_| Output::text("")) })
     }
 }

@@ -1,5 +1,7 @@
 //! What must a tool be?
 
+use std::time::Duration;
+
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
@@ -28,6 +30,17 @@ pub trait Tool: DeserializeOwned + JsonSchema + Send + 'static {
     /// derived from the answer, so err on the side of more. Paths are given as
     /// the model wrote them; the runtime resolves them.
     fn touches(&self) -> Touches;
+
+    /// How long this call says that it may take, where that is longer than most: a command with
+    /// a time of its own, a wait. The runtime's deadline lets it have that long, within its limits.
+    fn patience(&self) -> Option<Duration> {
+        None
+    }
+
+    /// What a person calls this call, in a list of jobs: its command, say. At most one line.
+    fn title(&self) -> String {
+        String::new()
+    }
 
     /// Does the work. The model reads both `Ok` and `Err`.
     ///

@@ -15,8 +15,10 @@ pub enum Touch {
     Read(String),
     /// Creates, changes or removes exactly this file, and may read it.
     Write(String),
-    /// Starts this command.
+    /// Starts this command, in the words of a shell.
     Run(String),
+    /// What it starts runs outside the sandbox.
+    Unconfined,
     /// Speaks to this host.
     Net(String),
     /// Uses a thing of the session that has this key, such as its todo list.
@@ -62,6 +64,11 @@ impl Touches {
         self
     }
 
+    /// Starts a command.
+    pub fn run(command: impl Into<String>) -> Self {
+        Self::none().and(Touch::Run(command.into()))
+    }
+
     /// The touches, in the order they were declared.
     pub fn iter(&self) -> impl Iterator<Item = &Touch> {
         self.0.iter()
@@ -74,7 +81,7 @@ impl Touches {
                 | match touch {
                     Touch::Read(_) => Kinds::READ,
                     Touch::Write(_) => Kinds::READ | Kinds::WRITE,
-                    Touch::Run(_) => Kinds::RUN,
+                    Touch::Run(_) | Touch::Unconfined => Kinds::RUN,
                     Touch::Net(_) => Kinds::NET,
                     Touch::Session(_) => Kinds::SESSION,
                     Touch::Exclusive => Kinds::EXCLUSIVE,

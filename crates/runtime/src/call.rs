@@ -27,6 +27,7 @@ use crate::{
     approve::{Request, Verdict},
     beside,
     bound::{self, Limits},
+    jobs,
     journal::{Begun, Durability, Ended, Outcome},
     policy::{Decision, Rule, Want},
     repair::{self, Repaired},
@@ -234,6 +235,10 @@ impl Plan {
                 wants.push(Want::Run(command.clone()));
                 touch.clone()
             }
+            Touch::Unconfined => {
+                wants.push(Want::Unconfined);
+                Touch::Unconfined
+            }
             Touch::Net(host) => {
                 wants.push(Want::Net(host.clone()));
                 touch.clone()
@@ -407,6 +412,10 @@ impl Work {
         let history = Arc::new(self.session.store().history(self.session.name(), &self.id));
         let files = Files::new(self.session.roots(), plan.grants, history.clone());
         let services = Services {
+            procs: self.session.procs(),
+            caller: Arc::new(jobs::ThisCall::default()),
+            jobs: self.session.jobs().clone(),
+            shelf: self.session.shelf().clone(),
             history,
             undo: self.session.undo(&self.id, plan.writes),
             progress: self.progress.clone().unwrap_or_else(|| Arc::new(Nobody)),

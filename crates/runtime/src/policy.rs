@@ -77,6 +77,8 @@ pub enum Want {
     Place(Location, Access),
     /// A command.
     Run(String),
+    /// To run outside the sandbox.
+    Unconfined,
     /// A host.
     Net(String),
 }
@@ -106,6 +108,11 @@ impl Policy {
                 name: "run",
                 about: command.clone(),
                 says: "a command is started only after approval",
+            }),
+            Want::Unconfined => Decision::Ask(Rule {
+                name: "unconfined",
+                about: "this call".to_owned(),
+                says: "a command leaves the sandbox only after approval",
             }),
             Want::Net(host) => Decision::Ask(Rule {
                 name: "net",

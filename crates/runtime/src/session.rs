@@ -8,12 +8,18 @@ use std::{
     time::Duration,
 };
 
-use kit::{Fault, Spec, files::Roots, seen::Views, services::Undo};
+use kit::{
+    Fault, Spec,
+    files::Roots,
+    procs::Procs,
+    seen::Views,
+    services::{Shelf, Undo},
+};
 use parking_lot::Mutex;
 
 use crate::{
-    Answer, Call, Catalog, Runtime, approve::Approver, call, mask::Secrets, policy::Policy, put_back,
-    schedule::Schedule, store::Store, undo::Scope,
+    Answer, Call, Catalog, Runtime, approve::Approver, call, ground::Ground, jobs::Jobs, mask::Secrets,
+    policy::Policy, put_back, schedule::Schedule, store::Store, undo::Scope,
 };
 
 /// Under which key the view of a file is kept.
@@ -41,6 +47,9 @@ struct Inner {
     with_shelf: OnceLock<Roots>,
     /// The last call that was refused for its arguments.
     last_refused: Mutex<Option<u64>>,
+    ground: Arc<Ground>,
+    jobs: Arc<Jobs>,
+    shelf: Arc<Shelf>,
 }
 
 impl Session {
@@ -67,6 +76,9 @@ impl Session {
                 approver,
                 with_shelf: OnceLock::new(),
                 last_refused: Mutex::new(None),
+                ground: Arc::default(),
+                jobs: Arc::default(),
+                shelf: Arc::default(),
             }),
         };
         session.open_shelf();
@@ -181,6 +193,19 @@ impl Session {
             spec.name, spec.schema
         );
         fault.next(schema)
+    }
+
+    /// What this session's processes are started with.
+    pub(crate) fn procs(&self) -> Procs {
+        Procs::new(self.inner.ground.clone())
+    }
+
+    pub(crate) fn jobs(&self) -> &Arc<Jobs> {
+        &self.inner.jobs
+    }
+
+    pub(crate) fn shelf(&self) -> &Arc<Shelf> {
+        &self.inner.shelf
     }
 
     pub(crate) fn views(&self) -> &Arc<Views> {

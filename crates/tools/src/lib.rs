@@ -1,7 +1,10 @@
 //! What the model can do: one file is one tool.
 
+mod code;
 mod files;
+mod jobs;
 mod search;
+mod shell;
 mod toolsets;
 
 use std::sync::Arc;
@@ -22,7 +25,7 @@ Calls on different files may be made together.";
 
 /// Every tool, family by family.
 pub fn all() -> Vec<Arc<dyn AnyTool>> {
-    [files::all(), search::all()].concat()
+    [files::all(), search::all(), shell::all(), code::all(), jobs::all()].concat()
 }
 
 /// The manual of a tool, where there is more to say than its description.

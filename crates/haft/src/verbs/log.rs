@@ -84,6 +84,7 @@ fn line(record: &CallRecord, workspace: &std::path::Path) -> String {
                 Touch::Read(path) => format!("read {}", short(path)),
                 Touch::Write(path) => format!("write {}", short(path)),
                 Touch::Run(command) => format!("run {command}"),
+                Touch::Unconfined => "outside the sandbox".to_owned(),
                 Touch::Net(host) => format!("net {host}"),
                 Touch::Session(key) => format!("session {key}"),
                 Touch::Exclusive => "alone".to_owned(),

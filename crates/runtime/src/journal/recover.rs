@@ -126,7 +126,12 @@ fn end_all(
 fn paths(call: &CallRecord) -> Vec<PathBuf> {
     let declared = call.touches.iter().filter_map(|it| match it {
         Touch::Write(path) => Some(PathBuf::from(path)),
-        Touch::Read(_) | Touch::Run(_) | Touch::Net(_) | Touch::Session(_) | Touch::Exclusive => None,
+        Touch::Read(_)
+        | Touch::Run(_)
+        | Touch::Unconfined
+        | Touch::Net(_)
+        | Touch::Session(_)
+        | Touch::Exclusive => None,
     });
     let mut paths: Vec<PathBuf> = declared.collect();
     for change in &call.changes {
@@ -144,6 +149,7 @@ fn text(call: &CallRecord, read: ReadFile) -> String {
     for touch in &call.touches {
         match touch {
             Touch::Run(command) => others.push(format!("run `{command}`")),
+            Touch::Unconfined => others.push("outside the sandbox".to_owned()),
             Touch::Net(host) => others.push(format!("speak to {host}")),
             Touch::Session(key) => others.push(format!("use the session's {key}")),
             Touch::Exclusive => others.push("anything (exclusive)".to_owned()),

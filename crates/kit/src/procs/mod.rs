@@ -1,0 +1,99 @@
+//! How does a tool start a process, and nothing that outlives it?
+//!
+//! A process is started by a *keeper*: a small process of our own binary which lives in
+//! the session's sandbox and starts each command below a *supervisor* of its own. The
+//! supervisor adopts whatever the command leaves behind, so the whole tree can be ended,
+//! and it ends by itself when we do.
+
+mod process;
+mod recording;
+
+use std::{future::Future, os::fd::OwnedFd, path::PathBuf, pin::Pin, sync::Arc};
+
+pub use process::{Ending, Exit, Left, Process};
+pub use recording::{Recording, Slice, SpillFile, Spilling};
+
+use crate::Fault;
+
+/// What to start.
+#[derive(Debug)]
+pub struct Program {
+    /// The program, looked up in the child's `PATH` unless it has a slash, and its arguments.
+    pub argv: Vec<String>,
+    /// Where it starts: an absolute path.
+    pub cwd: PathBuf,
+    /// Variables on top of the session's short list.
+    pub env: Vec<(String, String)>,
+    /// What it reads.
+    pub stdin: Stdin,
+    /// Where it writes.
+    pub streams: Streams,
+    /// More open files: as which descriptor the child has each.
+    pub files: Vec<(i32, OwnedFd)>,
+}
+
+/// What a process reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stdin {
+    /// Nothing: it is at the end of its input.
+    Null,
+    /// What is written with [`Process::write`].
+    Pipe,
+}
+
+/// Where a process writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Streams {
+    /// Output and errors go into one recording, in the order in which they were written.
+    Together,
+    /// Errors have a recording of their own.
+    Apart,
+    /// A terminal is all three; [`Stdin`] is not looked at.
+    Terminal {
+        /// Its height in rows.
+        rows: u16,
+        /// Its width in columns.
+        cols: u16,
+    },
+}
+
+/// What the processes of one call are started with. Cheap to clone.
+#[derive(Clone)]
+pub struct Procs {
+    ground: Arc<dyn Ground>,
+}
+
+/// Where processes run: what a session keeps for all its calls.
+pub trait Ground: Send + Sync {
+    /// Starts a program there.
+    fn start(&self, program: Program) -> Starting<'_>;
+
+    /// What of the failure of a command the sandbox may be to blame for: one line for each rule,
+    /// which names it and says how to ask for more.
+    fn denials(&self, exit: Exit, output: &str) -> Vec<String>;
+}
+
+/// A process that is being started.
+pub type Starting<'a> = Pin<Box<dyn Future<Output = Result<Process, Fault>> + Send + 'a>>;
+
+impl Procs {
+    /// Processes of this ground.
+    pub fn new(ground: Arc<dyn Ground>) -> Self {
+        Self { ground }
+    }
+
+    /// Starts a program; it ends, with all it started, when the [`Process`] is dropped.
+    ///
+    /// # Errors
+    /// [`Kind::Denied`](crate::Kind::Denied) when this call declared no command,
+    /// [`Kind::NotFound`](crate::Kind::NotFound) when there is no such program or folder,
+    /// [`Kind::Unavailable`](crate::Kind::Unavailable) when the sandbox can't be built.
+    pub async fn start(&self, program: Program) -> Result<Process, Fault> {
+        self.ground.start(program).await
+    }
+
+    /// What of the failure of a command the sandbox may be to blame for, one line each.
+    pub fn denials(&self, exit: Exit, output: &str) -> Vec<String> {
+        self.ground.denials(exit, output)
+    }
+}
