@@ -212,7 +212,7 @@ const CONTROL_NAMES: &[&str] = &[
 
 /// Files by which a change of text becomes a command that somebody's program runs.
 /// Compared without regard to case, since some file systems see no difference.
-fn is_control_file(path: &Path) -> bool {
+pub(crate) fn is_control_file(path: &Path) -> bool {
     let is = |name: &OsStr, one: &str| name.to_str().is_some_and(|name| name.eq_ignore_ascii_case(one));
     let parts = || {
         path.components().filter_map(|component| match component {

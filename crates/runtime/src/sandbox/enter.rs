@@ -1,0 +1,419 @@
+//! How does a process go into the sandbox?
+//!
+//! In two steps. The first leaves the machine's namespaces and starts a child, the first
+//! process of its own PID namespace; the second, in that child, builds the new root out of the
+//! layout, moves into it, and gives up everything it could undo that with. Whatever fails is
+//! named: nothing is left out silently.
+
+use std::{
+    ffi::CString,
+    fs, io,
+    net::{Ipv4Addr, TcpListener},
+    os::fd::{AsFd, AsRawFd, OwnedFd},
+    path::{Component, Path},
+    process::ExitCode,
+};
+
+use rustix::{
+    fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, symlinkat},
+    io::Errno,
+    mount::{
+        FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags,
+        fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, mount_change, move_mount, open_tree, unmount,
+    },
+    process::{WaitOptions, pivot_root},
+    thread::UnshareFlags,
+};
+
+use super::{
+    Part, Plan, Trouble,
+    filter::{self, Sockets},
+    layout::{Access, Mount, What, writable},
+    ruleset::{self, Enforced},
+};
+
+/// What came of the first step.
+pub(super) enum Side {
+    /// This is the child, the first process of the namespace; it goes on.
+    Inside,
+    /// This is the process that was started; its child has ended like this.
+    Outside(ExitCode),
+}
+
+/// Leaves the machine's namespaces. Returns twice: in the child at once, in this process when the child has ended.
+pub(super) fn leave(give_up: impl FnOnce()) -> Result<Side, Trouble> {
+    let (user, group) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+    // Root belongs to no group in there that it need not belong to; others may not leave theirs.
+    if user == 0 {
+        let _ = rustix::thread::set_thread_groups(&[]);
+    }
+    let all = UnshareFlags::NEWUSER
+        | UnshareFlags::NEWNS
+        | UnshareFlags::NEWPID
+        | UnshareFlags::NEWNET
+        | UnshareFlags::NEWIPC
+        | UnshareFlags::NEWUTS
+        | UnshareFlags::NEWCGROUP;
+    unshare(all).at(Part::Namespaces, "unshare")?;
+    fs::write("/proc/self/setgroups", "deny").at(Part::Namespaces, "setgroups")?;
+    fs::write("/proc/self/uid_map", format!("{user} {user} 1")).at(Part::Namespaces, "uid_map")?;
+    fs::write("/proc/self/gid_map", format!("{group} {group} 1")).at(Part::Namespaces, "gid_map")?;
+    let parent = rustix::process::getpid();
+    match fork().at(Part::Namespaces, "fork")? {
+        None => {
+            // The process outside has no thread but the one that forked, so this is about all of it.
+            rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
+                .at(Part::Namespaces, "the parent's death")?;
+            let _ = parent;
+            Ok(Side::Inside)
+        }
+        Some(child) => {
+            // Who listens at the other end of the socket has to see the child go.
+            give_up();
+            let ended = rustix::io::retry_on_intr(|| rustix::process::waitpid(Some(child), WaitOptions::empty()));
+            let code = ended.ok().flatten().and_then(|(_, status)| status.exit_status()).and_then(|it| u8::try_from(it).ok());
+            Ok(Side::Outside(ExitCode::from(code.unwrap_or(u8::MAX))))
+        }
+    }
+}
+
+/// Builds the new root and moves into it, and closes every way back. Gives the socket on which the
+/// commands' proxy is to listen.
+pub(super) fn settle(plan: &Plan) -> Result<Option<TcpListener>, Trouble> {
+    build(&plan.mounts)?;
+    loopback_up().at(Part::Namespaces, "the loopback device")?;
+    let proxy = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).at(Part::Namespaces, "the proxy's socket")?;
+    // Filling the tables of the machine by opening namespaces in namespaces.
+    fs::write("/proc/sys/user/max_user_namespaces", "0").at(Part::Namespaces, "max_user_namespaces")?;
+    plan.limits.set_processes_of_namespace().at(Part::Namespaces, "pid_max")?;
+    set_attributes(&open_path("/proc")?, MountAttrFlags::MOUNT_ATTR_RDONLY).at(Part::Namespaces, "/proc read-only")?;
+    confine(plan, None)?;
+    Ok(Some(proxy))
+}
+
+/// What can be had without namespaces: the rules of Landlock, which then are about reading too, and no socket at all.
+pub(super) fn settle_outside(plan: &Plan) -> Result<(), Trouble> {
+    let readable: Vec<_> = plan
+        .mounts
+        .iter()
+        .filter(|mount| matches!(mount.what, What::Bind { .. } | What::Processes))
+        .map(|mount| mount.at.clone())
+        .collect();
+    confine(plan, Some(readable))
+}
+
+fn confine(plan: &Plan, readable: Option<Vec<std::path::PathBuf>>) -> Result<(), Trouble> {
+    plan.limits.set().at(Part::Limits, "setrlimit")?;
+    join_new_keyring();
+    rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
+        .at(Part::Namespaces, "dumpable")?;
+    drop_capabilities().at(Part::Namespaces, "capabilities")?;
+    rustix::thread::set_no_new_privs(true).at(Part::Seccomp, "no_new_privs")?;
+    let mut places = writable(&plan.mounts);
+    let apart = readable.is_none();
+    if !apart {
+        places.retain(|it| it.starts_with("/dev") || plan.is_root(it));
+        places.extend(plan.scratch.clone());
+    }
+    let enforced = ruleset::apply(&places, readable.as_deref()).map_err(|error| Trouble {
+        part: Part::Landlock,
+        step: "the rules of Landlock".to_owned(),
+        error: error.to_string(),
+    })?;
+    let missing = match enforced {
+        Enforced::Nothing => Some(Part::Landlock),
+        // Among themselves the processes of a PID namespace may signal each other anyway.
+        Enforced::Files if !apart => Some(Part::Signals),
+        Enforced::Files | Enforced::All => None,
+    };
+    if let Some(part) = missing
+        && !plan.accepts(part)
+    {
+        let error = format!("this kernel has version {} of Landlock", ruleset::landlock_version());
+        return Err(Trouble { part, step: "the rules of Landlock".to_owned(), error });
+    }
+    let sockets = match (apart, plan.unix_sockets) {
+        (false, _) => Sockets::Pairs,
+        (true, false) => Sockets::Internet,
+        (true, true) => Sockets::InternetAndUnix,
+    };
+    match filter::apply(sockets) {
+        Err(_) if plan.accepts(Part::Seccomp) => Ok(()),
+        applied => applied.at(Part::Seccomp, "the filter of system calls"),
+    }
+}
+
+/// Adds to an error where it happened.
+trait At<T> {
+    fn at(self, part: Part, step: &str) -> Result<T, Trouble>;
+}
+
+impl<T, E: std::fmt::Display> At<T> for Result<T, E> {
+    fn at(self, part: Part, step: &str) -> Result<T, Trouble> {
+        self.map_err(|error| Trouble { part, step: step.to_owned(), error: error.to_string() })
+    }
+}
+
+/// A mount that is made but stands nowhere yet.
+struct Held<'a> {
+    mount: &'a Mount,
+    tree: Option<OwnedFd>,
+}
+
+/// Builds the new root. Everything that comes from outside is held open before the first step inside,
+/// so no path is looked up in a tree that is half the one and half the other.
+fn build(mounts: &[Mount]) -> Result<(), Trouble> {
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).at(Part::Namespaces, "private mounts")?;
+    let mut held = Vec::new();
+    for mount in mounts {
+        let tree = hold(mount).at(Part::Namespaces, &format!("the mount of {}", mount.at.display()))?;
+        if let Some(tree) = tree {
+            held.push(Held { mount, tree });
+        }
+    }
+    let root = private(16 << 20, 0o755).at(Part::Namespaces, "the new root")?;
+    let spot = ["/tmp", "/usr", "/proc"].into_iter().find(|it| Path::new(it).is_dir()).unwrap_or("/");
+    move_mount(root.as_fd(), "", CWD, spot, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH).at(Part::Namespaces, "the new root")?;
+    rustix::process::fchdir(&root).at(Part::Namespaces, "the new root")?;
+    pivot_root(".", ".").at(Part::Namespaces, "pivot_root")?;
+    // The old root lies over the new one now.
+    unmount(".", UnmountFlags::DETACH).at(Part::Namespaces, "leaving the old root")?;
+    rustix::process::chdir("/").at(Part::Namespaces, "the new root")?;
+    for one in &held {
+        place(&root, one).at(Part::Namespaces, &format!("the mount of {}", one.mount.at.display()))?;
+    }
+    for one in &held {
+        if let (What::Private { sealed: true, .. } | What::Hidden { folder: true }, Some(tree)) = (&one.mount.what, &one.tree) {
+            set_attributes(tree, MountAttrFlags::MOUNT_ATTR_RDONLY)
+                .at(Part::Namespaces, &format!("sealing {}", one.mount.at.display()))?;
+        }
+    }
+    set_attributes(&root, MountAttrFlags::MOUNT_ATTR_RDONLY).at(Part::Namespaces, "sealing the new root")
+}
+
+/// Makes a mount without a place. Nothing, if what is to be bound has gone since the layout was made.
+fn hold(mount: &Mount) -> io::Result<Option<Option<OwnedFd>>> {
+    let tree = match &mount.what {
+        What::Bind { from, access } => {
+            let flags = OpenTreeFlags::OPEN_TREE_CLONE
+                | OpenTreeFlags::OPEN_TREE_CLOEXEC
+                | OpenTreeFlags::AT_RECURSIVE
+                | OpenTreeFlags::AT_NO_AUTOMOUNT
+                | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
+            let tree = match open_tree(CWD, from, flags) {
+                Ok(tree) => tree,
+                Err(Errno::NOENT) => return Ok(None),
+                Err(error) => return Err(error.into()),
+            };
+            let set = MountAttrFlags::MOUNT_ATTR_NOSUID;
+            let set = match access {
+                Access::Read => set | MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_RDONLY,
+                Access::Write => set | MountAttrFlags::MOUNT_ATTR_NODEV,
+                Access::Device => set | MountAttrFlags::MOUNT_ATTR_NOEXEC,
+            };
+            set_attributes_below(&tree, set)?;
+            Some(tree)
+        }
+        What::Private { bytes, mode, .. } => Some(private(*bytes, *mode)?),
+        What::Hidden { folder: true } => Some(private(1 << 20, 0o555)?),
+        What::Hidden { folder: false } => Some(empty_file()?),
+        What::Processes => Some(filesystem("proc", &[], MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOEXEC)?),
+        What::Terminals => Some(terminals()?),
+        What::Link(_) | What::Text(_) => None,
+    };
+    Ok(Some(tree))
+}
+
+fn place(root: &OwnedFd, one: &Held<'_>) -> io::Result<()> {
+    let rest = one.mount.at.strip_prefix("/").map_err(io::Error::other)?;
+    let (Some(folder), Some(name)) = (rest.parent(), rest.file_name()) else {
+        return Err(io::Error::other("it has no name"));
+    };
+    let folder = make_folders(root, folder)?;
+    match &one.mount.what {
+        What::Link(to) => return Ok(symlinkat(to, &folder, name)?),
+        What::Text(text) => {
+            let file = openat(&folder, name, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC, Mode::from(0o600))?;
+            return io::Write::write_all(&mut fs::File::from(file), text.as_bytes());
+        }
+        What::Bind { .. } | What::Private { .. } | What::Hidden { .. } | What::Processes | What::Terminals => {}
+    }
+    let Some(tree) = &one.tree else { return Ok(()) };
+    let is_folder = rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(tree)?.st_mode).is_dir();
+    let target = match below(&folder, Path::new(name)) {
+        Err(Errno::NOENT) if is_folder => {
+            mkdirat(&folder, name, Mode::from(0o755))?;
+            below(&folder, Path::new(name))?
+        }
+        Err(Errno::NOENT) => {
+            openat(&folder, name, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC, Mode::from(0o600))?;
+            below(&folder, Path::new(name))?
+        }
+        target => target?,
+    };
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    Ok(move_mount(tree, "", &target, "", flags)?)
+}
+
+/// The folder at `path` below `root`, made where it is missing.
+fn make_folders(root: &OwnedFd, path: &Path) -> io::Result<OwnedFd> {
+    let mut folder = below(root, Path::new("."))?;
+    for part in path.components() {
+        let Component::Normal(name) = part else { return Err(io::Error::other("it is no plain path")) };
+        let next = match below(&folder, Path::new(name)) {
+            Err(Errno::NOENT) => {
+                mkdirat(&folder, name, Mode::from(0o755))?;
+                below(&folder, Path::new(name))?
+            }
+            next => next?,
+        };
+        folder = next;
+    }
+    Ok(folder)
+}
+
+/// What is at `path` below a folder. A link on the way is an error: somebody put it there since.
+fn below(folder: &OwnedFd, path: &Path) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat2(folder, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH)
+}
+
+fn open_path(path: &str) -> Result<OwnedFd, Trouble> {
+    rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).at(Part::Namespaces, path)
+}
+
+fn private(bytes: u64, mode: u32) -> io::Result<OwnedFd> {
+    let options = [("size", bytes.to_string()), ("mode", format!("{mode:o}")), ("nr_inodes", (bytes / 4096).max(256).to_string())];
+    let options: Vec<_> = options.iter().map(|(key, value)| (*key, value.as_str())).collect();
+    filesystem("tmpfs", &options, MountAttrFlags::MOUNT_ATTR_NODEV)
+}
+
+/// Terminals that nobody outside has.
+fn terminals() -> io::Result<OwnedFd> {
+    let options = [("mode", "0620"), ("ptmxmode", "0666")];
+    let context = fsopen("devpts", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_set_flag(context.as_fd(), "newinstance")?;
+    for (key, value) in options {
+        fsconfig_set_string(context.as_fd(), key, value)?;
+    }
+    fsconfig_create(context.as_fd())?;
+    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    Ok(fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes)?)
+}
+
+fn filesystem(kind: &str, options: &[(&str, &str)], attributes: MountAttrFlags) -> io::Result<OwnedFd> {
+    let context = fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
+    for (key, value) in options {
+        fsconfig_set_string(context.as_fd(), *key, *value)?;
+    }
+    fsconfig_create(context.as_fd())?;
+    Ok(fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes | MountAttrFlags::MOUNT_ATTR_NOSUID)?)
+}
+
+/// A file with nothing in it, as a mount of its own.
+fn empty_file() -> io::Result<OwnedFd> {
+    let folder = private(4096, 0o755)?;
+    openat(&folder, "empty", OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC, Mode::from(0o444))?;
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    let file = open_tree(&folder, "empty", flags)?;
+    set_attributes(&file, MountAttrFlags::MOUNT_ATTR_RDONLY)?;
+    Ok(file)
+}
+
+fn set_attributes(mount: &OwnedFd, set: MountAttrFlags) -> io::Result<()> {
+    mount_setattr(mount, AtFlags::EMPTY_PATH.bits(), set)
+}
+
+fn set_attributes_below(mount: &OwnedFd, set: MountAttrFlags) -> io::Result<()> {
+    const AT_RECURSIVE: u32 = 0x8000;
+    mount_setattr(mount, AtFlags::EMPTY_PATH.bits() | AT_RECURSIVE, set)
+}
+
+#[expect(unsafe_code, reason = "rustix has no call for it")]
+fn mount_setattr(mount: &OwnedFd, flags: u32, set: MountAttrFlags) -> io::Result<()> {
+    let attributes = libc::mount_attr { attr_set: set.bits().into(), attr_clr: 0, propagation: 0, userns_fd: 0 };
+    // SAFETY: both pointers are to values that live until the call is over, and the size is that of the second.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            mount.as_raw_fd(),
+            c"".as_ptr(),
+            flags,
+            &raw const attributes,
+            size_of::<libc::mount_attr>(),
+        )
+    };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[expect(unsafe_code, reason = "threads could end up with different namespaces; here there is one thread")]
+fn unshare(flags: UnshareFlags) -> io::Result<()> {
+    // SAFETY: no file descriptor table is taken apart.
+    Ok(unsafe { rustix::thread::unshare_unsafe(flags) }?)
+}
+
+/// Nothing in the child; the child's id in the parent.
+#[expect(unsafe_code, reason = "there is no other way to become the first process of a namespace")]
+fn fork() -> io::Result<Option<rustix::process::Pid>> {
+    // SAFETY: this process has one thread, so no lock is held by another one.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        child => Ok(rustix::process::Pid::from_raw(child)),
+    }
+}
+
+/// The network of the sandbox is itself.
+#[expect(unsafe_code, reason = "rustix has no call for it")]
+fn loopback_up() -> io::Result<()> {
+    use rustix::net::{AddressFamily, SocketType, socket};
+    let socket = socket(AddressFamily::INET, SocketType::DGRAM, None)?;
+    let name = CString::new("lo")?;
+    // SAFETY: a request of zeroes is a valid one.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(name.as_bytes_with_nul()) {
+        *to = from.cast_signed() as libc::c_char;
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "the flags are the low bits")]
+    let up = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
+    request.ifr_ifru.ifru_flags = up;
+    // SAFETY: the request lives until the call is over, and is of the kind that this call takes.
+    let done = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Keys that were lent to who runs haft stay with them.
+#[expect(unsafe_code, reason = "rustix has no call for it")]
+fn join_new_keyring() {
+    const JOIN_SESSION_KEYRING: libc::c_long = 1;
+    // SAFETY: without a name the call reads no memory. A kernel without keys has none to lend.
+    unsafe { libc::syscall(libc::SYS_keyctl, JOIN_SESSION_KEYRING, std::ptr::null::<libc::c_char>()) };
+}
+
+/// Gives up every right that is more than a user's, for good: what this process starts can't regain one.
+fn drop_capabilities() -> io::Result<()> {
+    use rustix::thread::{CapabilitySet, CapabilitySets, clear_ambient_capability_set, set_capabilities};
+    clear_ambient_capability_set()?;
+    // The kernel says which is the last that it knows.
+    for number in 0..64 {
+        if !drop_from_bounding_set(number)? {
+            break;
+        }
+    }
+    let none = CapabilitySet::empty();
+    Ok(set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })?)
+}
+
+#[expect(unsafe_code, reason = "rustix knows only the capabilities of its day")]
+fn drop_from_bounding_set(number: libc::c_ulong) -> io::Result<bool> {
+    // SAFETY: the call takes plain numbers.
+    if unsafe { libc::prctl(libc::PR_CAPBSET_READ, number, 0, 0, 0) } < 0 {
+        return Ok(false);
+    }
+    // SAFETY: as above.
+    if unsafe { libc::prctl(libc::PR_CAPBSET_DROP, number, 0, 0, 0) } == 0 {
+        return Ok(true);
+    }
+    let error = io::Error::last_os_error();
+    // Without namespaces of our own an ordinary user has none to give up, and can't; they gain none either.
+    if error.raw_os_error() == Some(libc::EPERM) && !rustix::process::getuid().is_root() { Ok(true) } else { Err(error) }
+}

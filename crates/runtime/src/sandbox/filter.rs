@@ -1,0 +1,230 @@
+//! Which system calls are refused to every process of the sandbox?
+//!
+//! Most of them are out of reach by the namespaces and the missing capabilities already; this
+//! is the layer that still holds when one of these has a hole.
+
+use std::{collections::BTreeMap, io};
+
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen as Length, SeccompCmpOp as Op, SeccompCondition as Condition, SeccompFilter,
+    SeccompRule as Rule, TargetArch, apply_filter, sock_filter,
+};
+
+/// Which kinds of socket may be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sockets {
+    /// Of the internet, whose namespace has only itself.
+    Internet,
+    /// The same, and those that are named by a path.
+    InternetAndUnix,
+    /// None but connected pairs.
+    Pairs,
+}
+
+/// Never of use to a command, and each has been a way out.
+const REFUSED: &[i64] = &[
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_process_madvise,
+    libc::SYS_kcmp,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_open_tree,
+    libc::SYS_move_mount,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_mount_setattr,
+    libc::SYS_setns,
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_keyctl,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_kexec_load,
+    libc::SYS_kexec_file_load,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_reboot,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_acct,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_clock_adjtime,
+    libc::SYS_adjtimex,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_name_to_handle_at,
+    libc::SYS_userfaultfd,
+    libc::SYS_quotactl,
+    libc::SYS_quotactl_fd,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_vhangup,
+    libc::SYS_syslog,
+    libc::SYS_fanotify_init,
+    libc::SYS_lookup_dcookie,
+    libc::SYS_nfsservctl,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_iopl,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_ioperm,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_uselib,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_modify_ldt,
+];
+
+/// Their arguments lie in memory, where a filter can't look; programs do without them.
+const ABSENT: &[i64] = &[libc::SYS_clone3, libc::SYS_openat2];
+
+const NEW_NAMESPACES: u64 = (libc::CLONE_NEWNS
+    | libc::CLONE_NEWCGROUP
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUSER
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET) as u64
+    | NEW_TIME;
+
+/// `CLONE_NEWTIME`; in the flags of `clone` the same bits are part of the signal.
+const NEW_TIME: u64 = 0x80;
+
+/// Bits of a mode that lend the owner's rights to whoever runs the file.
+const SET_ID: u64 = (libc::S_ISUID | libc::S_ISGID) as u64;
+
+/// Applies the filter to this thread and all that it starts. `no_new_privs` has to be set.
+pub(super) fn apply(sockets: Sockets) -> io::Result<()> {
+    for program in programs(sockets).map_err(io::Error::other)? {
+        apply_filter(&program).map_err(io::Error::other)?;
+    }
+    Ok(())
+}
+
+type Rules = BTreeMap<i64, Vec<Rule>>;
+
+fn programs(sockets: Sockets) -> Result<Vec<BpfProgram>, seccompiler::BackendError> {
+    let arch: TargetArch = std::env::consts::ARCH.try_into()?;
+    let program = |rules: Rules, error: i32| -> Result<BpfProgram, seccompiler::BackendError> {
+        #[expect(clippy::cast_sign_loss, reason = "an error number is positive")]
+        let refused = SeccompAction::Errno(error as u32);
+        SeccompFilter::new(rules, SeccompAction::Allow, refused, arch)?.try_into()
+    };
+    let absent = ABSENT.iter().map(|call| (*call, Vec::new())).collect();
+    let mut refused = program(refused(sockets)?, libc::EPERM)?;
+    if cfg!(target_arch = "x86_64") {
+        let mut guarded = without_x32();
+        guarded.append(&mut refused);
+        refused = guarded;
+    }
+    Ok(vec![refused, program(absent, libc::ENOSYS)?])
+}
+
+/// The second set of system call numbers that this architecture has: every rule would miss it.
+fn without_x32() -> BpfProgram {
+    const LOAD_NUMBER: sock_filter = sock_filter { code: 0x20, jt: 0, jf: 0, k: 0 };
+    const IS_X32: sock_filter = sock_filter { code: 0x35, jt: 0, jf: 1, k: 0x4000_0000 };
+    const REFUSE: sock_filter = sock_filter { code: 0x06, jt: 0, jf: 0, k: 0x0005_0000 | libc::ENOSYS as u32 };
+    vec![LOAD_NUMBER, IS_X32, REFUSE]
+}
+
+fn refused(sockets: Sockets) -> Result<Rules, seccompiler::BackendError> {
+    let mut rules: Rules = REFUSED.iter().map(|call| (*call, Vec::new())).collect();
+    let condition = |argument, op, value| Condition::new(argument, Length::Dword, op, value);
+    let has = |argument, bit: u64| condition(argument, Op::MaskedEq(bit), bit);
+    let bits = |mask: u64| (0..32).map(|it| 1_u64 << it).filter(move |bit| mask & bit != 0);
+
+    for (call, mask) in [(libc::SYS_clone, NEW_NAMESPACES & !NEW_TIME), (libc::SYS_unshare, NEW_NAMESPACES)] {
+        let any = bits(mask).map(|bit| Rule::new(vec![has(0, bit)?])).collect::<Result<_, _>>()?;
+        rules.insert(call, any);
+    }
+    let with_mode = |argument| bits(SET_ID).map(|bit| Rule::new(vec![has(argument, bit)?])).collect::<Result<Vec<_>, _>>();
+    for (call, argument) in [
+        (libc::SYS_fchmod, 1),
+        (libc::SYS_fchmodat, 2),
+        (libc::SYS_fchmodat2, 2),
+        (libc::SYS_mknodat, 2),
+        #[cfg(target_arch = "x86_64")]
+        (libc::SYS_chmod, 1),
+        #[cfg(target_arch = "x86_64")]
+        (libc::SYS_creat, 1),
+        #[cfg(target_arch = "x86_64")]
+        (libc::SYS_mknod, 1),
+    ] {
+        rules.insert(call, with_mode(argument)?);
+    }
+    for (call, flags, mode) in [
+        (libc::SYS_openat, 2, 3),
+        #[cfg(target_arch = "x86_64")]
+        (libc::SYS_open, 1, 2),
+    ] {
+        // Without one of these flags the mode is whatever was in the register.
+        let creates = [libc::O_CREAT as u64, (libc::O_TMPFILE & !libc::O_DIRECTORY) as u64];
+        let mut any = Vec::new();
+        for create in creates {
+            for bit in bits(SET_ID) {
+                any.push(Rule::new(vec![has(flags, create)?, has(mode, bit)?])?);
+            }
+        }
+        rules.insert(call, any);
+    }
+    // Typing into the terminal of who runs haft.
+    let typing = [libc::TIOCSTI as u64, TIOCLINUX];
+    let typing = typing.map(|it| Rule::new(vec![condition(1, Op::Eq, it)?]));
+    rules.insert(libc::SYS_ioctl, typing.into_iter().collect::<Result<_, _>>()?);
+
+    let family = |op, family: i32| condition(0, op, family as u64);
+    let mut other = vec![family(Op::Ne, libc::AF_INET)?, family(Op::Ne, libc::AF_INET6)?, family(Op::Ne, libc::AF_NETLINK)?];
+    let mut refused = Vec::new();
+    match sockets {
+        Sockets::Pairs => {}
+        Sockets::Internet | Sockets::InternetAndUnix => {
+            if sockets == Sockets::InternetAndUnix {
+                other.push(family(Op::Ne, libc::AF_UNIX)?);
+            }
+            refused.push(Rule::new(other)?);
+            // Of netlink only what lists addresses and routes.
+            let not_routes = condition(2, Op::Ne, libc::NETLINK_ROUTE as u64)?;
+            refused.push(Rule::new(vec![family(Op::Eq, libc::AF_NETLINK)?, not_routes])?);
+        }
+    }
+    // No rule at all means every one.
+    rules.insert(libc::SYS_socket, refused);
+    Ok(rules)
+}
+
+/// The console's own way of typing into itself and more.
+const TIOCLINUX: u64 = 0x541C;
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn every_kind_of_filter_is_one_that_the_kernel_takes() {
+        for sockets in [Sockets::Internet, Sockets::InternetAndUnix, Sockets::Pairs] {
+            for program in programs(sockets).unwrap() {
+                assert!(program.len() < 4096, "{}", program.len());
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_of_io_uring_is_left_out() {
+        let refused = refused(Sockets::Internet).unwrap();
+        for call in [libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register] {
+            assert_eq!(refused.get(&call).map(Vec::len), Some(0), "{call}");
+        }
+    }
+}

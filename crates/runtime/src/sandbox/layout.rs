@@ -1,0 +1,514 @@
+//! What of the machine does a command see?
+//!
+//! The answer is data: a list of mounts, made outside where everything can still be looked
+//! at, and carried out inside by `enter.rs`. What is not in the list does not exist there.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+
+use kit::{Fault, Kind};
+use serde::{Deserialize, Serialize};
+
+use super::control;
+use crate::policy::Sandbox;
+
+/// One thing that a command sees at one place.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mount {
+    /// Where: an absolute path without links.
+    pub at: PathBuf,
+    /// What is there.
+    pub what: What,
+}
+
+/// What is at a place.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum What {
+    /// What this path is outside, with all that is mounted below it.
+    Bind {
+        /// The path outside.
+        from: PathBuf,
+        /// What may be done with it.
+        access: Access,
+    },
+    /// A folder that begins empty, belongs to the session, and is gone with it.
+    Private {
+        /// How much fits into it.
+        bytes: u64,
+        /// Its mode.
+        mode: u32,
+        /// Nothing can be written once all other mounts are made.
+        sealed: bool,
+    },
+    /// An empty file or folder in place of what is there.
+    Hidden {
+        /// It is a folder.
+        folder: bool,
+    },
+    /// A symbolic link.
+    Link(PathBuf),
+    /// A file with this text.
+    Text(String),
+    /// The processes of the sandbox.
+    Processes,
+    /// Terminals of the sandbox's own.
+    Terminals,
+}
+
+/// What may be done with what is bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Access {
+    /// Reading.
+    Read,
+    /// Reading and changing.
+    Write,
+    /// What the device allows.
+    Device,
+}
+
+/// What a layout is made for.
+#[derive(Debug, Clone, Default)]
+pub struct Wanted {
+    /// Read-only makes every root read-only.
+    pub sandbox: Sandbox,
+    /// The roots, without links, and whether each is read-only.
+    pub roots: Vec<(PathBuf, bool)>,
+    /// haft's environment.
+    pub variables: Vec<(String, String)>,
+    /// Folders of haft's own: its state, its configuration.
+    pub hidden: Vec<PathBuf>,
+    /// Where the session's long outputs are, which may be read.
+    pub spill: Option<PathBuf>,
+}
+
+/// What is the same for everybody, as far as it is there.
+const SYSTEM: &[&str] =
+    &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/gnu", "/snap"];
+
+/// What a program may ask of the machine's build.
+const HARDWARE: &[&str] = &["/sys/devices/system/cpu", "/sys/devices/system/node"];
+
+const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom", "tty"];
+
+const DEVICE_LINKS: &[(&str, &str)] = &[
+    ("fd", "/proc/self/fd"),
+    ("stdin", "/proc/self/fd/0"),
+    ("stdout", "/proc/self/fd/1"),
+    ("stderr", "/proc/self/fd/2"),
+    ("ptmx", "pts/ptmx"),
+];
+
+/// Where a person's programs keep what lets one act as that person. Below home.
+const SECRETS: &[&str] = &[
+    ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".oci", ".password-store", ".netrc", ".npmrc", ".pypirc",
+    ".git-credentials", ".pgpass", ".my.cnf", ".vault-token", ".boto", ".s3cfg", ".databrickscfg", ".yarnrc.yml",
+    ".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials", ".bundle/config", ".m2/settings.xml",
+    ".m2/settings-security.xml", ".gradle/gradle.properties", ".composer/auth.json", ".nuget/NuGet/NuGet.Config",
+    ".terraform.d", ".terraformrc", ".huggingface", ".cache/huggingface/token", ".config/gh", ".config/hub",
+    ".config/gcloud", ".config/git/credentials", ".config/op", ".config/rclone", ".config/sops", ".config/pip",
+    ".config/composer/auth.json", ".config/google-chrome", ".config/chromium", ".config/BraveSoftware", ".mozilla",
+    ".thunderbird", ".local/share/keyrings", ".local/share/password-store", ".bash_history", ".zsh_history",
+    ".python_history", ".node_repl_history", ".psql_history", ".mysql_history", ".sqlite_history", ".lesshst",
+    ".claude", ".claude.json", ".codex", ".gemini", ".config/claude", ".config/opencode", ".local/share/opencode",
+];
+
+/// Variables that name a folder which programs of a toolchain need.
+const TOOLCHAINS: &[&str] = &[
+    "CARGO_HOME", "RUSTUP_HOME", "PYENV_ROOT", "NVM_DIR", "NVM_BIN", "FNM_DIR", "VOLTA_HOME", "BUN_INSTALL", "DENO_INSTALL",
+    "PNPM_HOME", "GOROOT", "GOPATH", "JAVA_HOME", "SDKMAN_DIR", "ANDROID_HOME", "GEM_HOME", "RBENV_ROOT", "VIRTUAL_ENV",
+    "CONDA_PREFIX", "MAMBA_ROOT_PREFIX", "ASDF_DIR", "ASDF_DATA_DIR", "MISE_DATA_DIR", "OPAMROOT", "GHCUP_INSTALL_BASE_PREFIX",
+];
+
+/// Visible folders below home that are a toolchain as a whole.
+const KNOWN: &[&str] = &["go", "sdk", "miniconda3", "anaconda3", "miniforge3", "mambaforge", "micromamba", "perl5", "flutter"];
+
+/// Hidden folders below home of which no more is shown than what is named.
+const MIXED: &[&str] = &[".local", ".config", ".cache", ".var"];
+
+/// What installers put below `.local` beside `.local/bin`.
+const LOCAL: &[&str] = &[".local/lib", ".local/share/uv", ".local/share/pipx", ".local/share/mise", ".local/share/pnpm", ".local/share/fnm"];
+
+const MIB: u64 = 1 << 20;
+
+/// Everything that a command sees, parents before what lies in them.
+///
+/// # Errors
+/// When a root is a place that can't be confined to.
+pub fn layout(wanted: &Wanted) -> Result<Vec<Mount>, Fault> {
+    let mut plan = Plan::default();
+    for (root, _) in &wanted.roots {
+        if root == Path::new("/") || ["/proc", "/sys", "/dev"].iter().any(|it| root.starts_with(it)) {
+            return Err(Fault::new(
+                Kind::Unavailable,
+                format!("commands can't be confined to the root `{}`", root.display()),
+            )
+            .next("Start haft in a folder of its own, or with `--sandbox full`.".to_owned()));
+        }
+    }
+    let home = home(&wanted.variables);
+    let given = |path: &Path| wanted.roots.iter().any(|(root, _)| path.starts_with(root));
+    plan.system();
+    plan.devices();
+    let scratch = scratch_bytes();
+    for (at, bytes, mode) in
+        [("/tmp", scratch, 0o1777), ("/var/tmp", scratch, 0o1777), ("/run", 64 * MIB, 0o755), ("/dev/shm", scratch, 0o1777)]
+    {
+        if !given(Path::new(at)) {
+            plan.put(at, What::Private { bytes, mode, sealed: false });
+        }
+    }
+    if let Some(home) = &home {
+        if !given(home) {
+            plan.put(home, What::Private { bytes: scratch, mode: 0o700, sealed: false });
+            if let Some(identity) = git_identity(home) {
+                plan.put(home.join(".gitconfig"), What::Text(identity));
+            }
+        }
+    }
+    plan.toolchains(&wanted.variables, home.as_deref(), &given);
+    plan.roots(wanted);
+    plan.secrets(wanted, home.as_deref());
+    if let Some(spill) = &wanted.spill {
+        plan.bind(spill, Access::Read);
+    }
+    Ok(plan.finish())
+}
+
+/// The home folder of who runs haft, without links.
+pub fn home(variables: &[(String, String)]) -> Option<PathBuf> {
+    let home = variables.iter().find(|(name, _)| name == "HOME").map(|(_, value)| PathBuf::from(value))?;
+    let home = home.canonicalize().ok()?;
+    // A service's "home" may be `/`, and a private `/` would be no machine at all.
+    (home.is_dir() && home.components().count() > 1 && !SYSTEM.iter().any(|it| Path::new(it) == home)).then_some(home)
+}
+
+/// The places that a command may write to, of these mounts: what the second layer lets through.
+pub fn writable(mounts: &[Mount]) -> Vec<PathBuf> {
+    let is_writable = |mount: &&Mount| match mount.what {
+        What::Bind { access, .. } => access != Access::Read,
+        What::Private { sealed, .. } => !sealed,
+        What::Terminals => true,
+        What::Hidden { .. } | What::Link(_) | What::Text(_) | What::Processes => false,
+    };
+    mounts.iter().filter(is_writable).map(|mount| mount.at.clone()).collect()
+}
+
+#[derive(Default)]
+struct Plan {
+    mounts: BTreeMap<PathBuf, What>,
+}
+
+impl Plan {
+    /// The later one counts where two are at the same place.
+    fn put(&mut self, at: impl Into<PathBuf>, what: What) {
+        self.mounts.insert(at.into(), what);
+    }
+
+    fn bind(&mut self, path: impl Into<PathBuf>, access: Access) {
+        let path = path.into();
+        self.put(path.clone(), What::Bind { from: path, access });
+    }
+
+    fn system(&mut self) {
+        for path in SYSTEM.iter().map(Path::new) {
+            match fs::symlink_metadata(path) {
+                Ok(it) if it.is_dir() => self.bind(path, Access::Read),
+                Ok(it) if it.is_symlink() => {
+                    if let Ok(to) = fs::read_link(path) {
+                        self.put(path, What::Link(to));
+                    }
+                }
+                _ => {}
+            }
+        }
+        for path in HARDWARE.iter().map(Path::new).filter(|it| it.is_dir()) {
+            self.bind(path, Access::Read);
+        }
+        self.put("/proc", What::Processes);
+        // What not everybody may read there is no business of a command, whoever runs haft.
+        for path in closed_files(Path::new("/etc")) {
+            let folder = path.is_dir();
+            self.put(path, What::Hidden { folder });
+        }
+    }
+
+    fn devices(&mut self) {
+        self.put("/dev", What::Private { bytes: MIB, mode: 0o755, sealed: true });
+        for name in DEVICES {
+            let path = Path::new("/dev").join(name);
+            if path.exists() {
+                self.bind(path, Access::Device);
+            }
+        }
+        for (name, to) in DEVICE_LINKS {
+            self.put(Path::new("/dev").join(name), What::Link(PathBuf::from(to)));
+        }
+        self.put("/dev/pts", What::Terminals);
+    }
+
+    fn toolchains(&mut self, variables: &[(String, String)], home: Option<&Path>, given: &dyn Fn(&Path) -> bool) {
+        let value = |name: &str| variables.iter().find(|(it, _)| it == name).map(|(_, value)| value.as_str());
+        let entries = value("PATH").unwrap_or_default().split(':').map(|it| (PathBuf::from(it), true));
+        let folders = TOOLCHAINS.iter().filter_map(|name| value(name)).map(|it| (PathBuf::from(it), false));
+        for (path, on_path) in entries.chain(folders) {
+            if !path.is_absolute() || !path.is_dir() {
+                continue;
+            }
+            let Ok(real) = path.canonicalize() else { continue };
+            for folder in [path, real] {
+                for shown in home.map_or_else(|| folder_of(&folder, on_path), |home| below(home, &folder, on_path)) {
+                    if shown.is_dir() && !given(&shown) && !self.is_there(&shown) && Some(shown.as_path()) != home {
+                        self.show(&shown);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A folder or, on the way to it, a link that leads to what is there already.
+    fn show(&mut self, path: &Path) {
+        let mut so_far = PathBuf::new();
+        for part in path.components() {
+            so_far.push(part);
+            if let Ok(to) = fs::read_link(&so_far) {
+                self.put(so_far, What::Link(to));
+                return;
+            }
+        }
+        self.bind(path, Access::Read);
+    }
+
+    fn roots(&mut self, wanted: &Wanted) {
+        for (root, read_only) in &wanted.roots {
+            let writable = !read_only && wanted.sandbox != Sandbox::ReadOnly;
+            self.bind(root, if writable { Access::Write } else { Access::Read });
+        }
+        for (root, read_only) in &wanted.roots {
+            if !read_only && wanted.sandbox != Sandbox::ReadOnly {
+                for (path, access) in control::guards(root) {
+                    self.bind(path, access);
+                }
+            } else if let Some(common) = control::common_folder(root) {
+                self.bind(common, Access::Read);
+            }
+        }
+    }
+
+    /// What must not be seen, wherever it would be seen.
+    fn secrets(&mut self, wanted: &Wanted, home: Option<&Path>) {
+        let mut hidden: Vec<PathBuf> = Vec::new();
+        if let Some(home) = home {
+            hidden.extend(SECRETS.iter().map(|it| home.join(it)));
+        }
+        if let Some((_, cargo)) = wanted.variables.iter().find(|(name, _)| name == "CARGO_HOME") {
+            hidden.extend(["credentials", "credentials.toml"].map(|it| Path::new(cargo).join(it)));
+        }
+        // A root that lies in one of these was named by a person.
+        hidden.retain(|path| !wanted.roots.iter().any(|(root, _)| root.starts_with(path)));
+        hidden.extend(wanted.hidden.iter().cloned());
+        for path in hidden {
+            let Ok(path) = path.canonicalize() else { continue };
+            if self.is_there(&path) {
+                let folder = path.is_dir();
+                self.put(path, What::Hidden { folder });
+            }
+        }
+    }
+
+    /// Would this path of the outside be seen, as things stand?
+    fn is_there(&self, path: &Path) -> bool {
+        let nearest = path.ancestors().find_map(|it| self.mounts.get(it));
+        matches!(nearest, Some(What::Bind { .. }))
+    }
+
+    /// Parents first: a map's order has them before what lies in them.
+    fn finish(self) -> Vec<Mount> {
+        self.mounts.into_iter().map(|(at, what)| Mount { at, what }).collect()
+    }
+}
+
+/// Which folders have to be shown so that what lies in `folder` can run.
+fn below(home: &Path, folder: &Path, on_path: bool) -> Vec<PathBuf> {
+    let Ok(rest) = folder.strip_prefix(home) else { return folder_of(folder, on_path) };
+    let Some(first) = rest.components().next().and_then(|it| it.as_os_str().to_str()) else { return Vec::new() };
+    if SECRETS.contains(&first) {
+        return Vec::new();
+    }
+    if MIXED.contains(&first) {
+        let mut shown = folder_of(folder, on_path);
+        if first == ".local" {
+            shown.retain(|it| it != &home.join(".local"));
+            shown.push(folder.to_owned());
+            shown.extend(LOCAL.iter().map(|it| home.join(it)));
+        }
+        return shown;
+    }
+    if !first.starts_with('.') && !KNOWN.contains(&first) {
+        return folder_of(folder, on_path);
+    }
+    let mut shown = vec![home.join(first)];
+    if first == ".cargo" {
+        shown.push(home.join(".rustup"));
+    }
+    shown
+}
+
+/// The folder itself, or what it is the `bin` of.
+fn folder_of(folder: &Path, on_path: bool) -> Vec<PathBuf> {
+    let whole = folder.parent().filter(|parent| {
+        on_path
+            && folder.file_name().is_some_and(|name| name == "bin")
+            && ["lib", "libexec", "pyvenv.cfg"].iter().any(|beside| parent.join(beside).exists())
+            && parent.components().count() > 2
+    });
+    vec![whole.unwrap_or(folder).to_owned()]
+}
+
+/// What not everybody may read, in this folder and the folders in it.
+fn closed_files(folder: &Path) -> Vec<PathBuf> {
+    let mut closed = Vec::new();
+    let mut folders = vec![(folder.to_owned(), 0)];
+    while let Some((folder, depth)) = folders.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let Ok(about) = entry.metadata() else { continue };
+            let mode = about.permissions().mode();
+            if about.is_file() && mode & 0o004 == 0 || about.is_dir() && mode & 0o005 != 0o005 {
+                closed.push(entry.path());
+            } else if about.is_dir() && depth < 2 {
+                folders.push((entry.path(), depth + 1));
+            }
+        }
+    }
+    closed
+}
+
+/// Who commits, in what is the person's own configuration: no more of it, since it may name tokens.
+fn git_identity(home: &Path) -> Option<String> {
+    let files = [home.join(".config/git/config"), home.join(".gitconfig")];
+    let texts = files.iter().filter_map(|file| fs::read_to_string(file).ok());
+    let wanted = [("user", "name"), ("user", "email"), ("init", "defaultbranch"), ("core", "autocrlf")];
+    let mut kept: BTreeMap<(&str, &str), String> = BTreeMap::new();
+    for text in texts {
+        let mut section = String::new();
+        for line in text.lines().map(str::trim) {
+            if let Some(name) = line.strip_prefix('[').and_then(|it| it.strip_suffix(']')) {
+                section = name.trim().to_ascii_lowercase();
+            } else if let Some((key, value)) = line.split_once('=') {
+                let key = key.trim().to_ascii_lowercase();
+                if let Some(one) = wanted.iter().find(|(in_section, it)| *in_section == section && *it == key) {
+                    kept.insert(*one, value.trim().to_owned());
+                }
+            }
+        }
+    }
+    let lines = kept.iter().map(|((section, key), value)| format!("[{section}]\n\t{key} = {value}\n"));
+    (!kept.is_empty()).then(|| lines.collect())
+}
+
+/// How much fits into each private folder: they lie in memory.
+fn scratch_bytes() -> u64 {
+    (super::limits::memory_of_machine() / 8).clamp(64 * MIB, 1024 * MIB)
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    struct Home {
+        dir: tempfile::TempDir,
+    }
+
+    impl Home {
+        fn new(files: &[&str]) -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            for file in files {
+                let path = dir.path().join(file);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, "x").unwrap();
+            }
+            Self { dir }
+        }
+
+        fn path(&self) -> PathBuf {
+            self.dir.path().canonicalize().unwrap()
+        }
+
+        fn wanted(&self, root: &str, path: &str) -> Wanted {
+            let home = self.path();
+            fs::create_dir_all(home.join(root)).unwrap();
+            let path = path.replace('~', home.to_str().unwrap());
+            let variables = vec![
+                ("HOME".to_owned(), home.to_str().unwrap().to_owned()),
+                ("PATH".to_owned(), path),
+            ];
+            Wanted { roots: vec![(home.join(root), false)], variables, ..Wanted::default() }
+        }
+
+        /// What there is at and below home: the path below it, and what.
+        fn seen(&self, wanted: &Wanted) -> Vec<String> {
+            let home = self.path();
+            let name = |what: &What| match what {
+                What::Bind { access: Access::Write, .. } => "rw",
+                What::Bind { .. } => "ro",
+                What::Private { .. } => "private",
+                What::Hidden { .. } => "hidden",
+                What::Link(_) => "link",
+                What::Text(_) => "text",
+                What::Processes | What::Terminals => "special",
+            };
+            let mounts = layout(wanted).unwrap();
+            let below = mounts.iter().filter_map(|it| Some((it.at.strip_prefix(&home).ok()?, name(&it.what))));
+            below.map(|(path, name)| format!("{name} {}", path.display())).collect()
+        }
+    }
+
+    #[test]
+    fn home_is_private_but_for_the_roots_and_the_toolchains() {
+        let home = Home::new(&[
+            ".ssh/id_ed25519", ".cargo/bin/cargo", ".cargo/credentials.toml", ".rustup/settings.toml", "docs/letter",
+            ".local/bin/tool", ".local/share/uv/x", ".local/share/keyrings/login", "venv/bin/python", "venv/pyvenv.cfg",
+        ]);
+        let wanted = home.wanted("code/ws", "~/.cargo/bin:~/.local/bin:~/venv/bin:relative:/usr/bin");
+        assert_eq!(
+            home.seen(&wanted),
+            [
+                "private ", "ro .cargo", "hidden .cargo/credentials.toml", "ro .local/bin", "ro .local/share/uv", "ro .rustup",
+                "rw code/ws", "ro venv",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_root_that_is_home_shows_no_secrets_and_no_state() {
+        let home = Home::new(&[".ssh/id", ".netrc", ".bashrc", "a", ".local/state/haft/db"]);
+        let mut wanted = home.wanted("", "/usr/bin");
+        wanted.hidden = vec![home.path().join(".local/state/haft")];
+        wanted.spill = Some(home.path().join(".local/state/haft/spill"));
+        assert_eq!(
+            home.seen(&wanted),
+            ["rw ", "ro .bashrc", "hidden .local/state/haft", "ro .local/state/haft/spill", "hidden .netrc", "hidden .ssh"]
+        );
+    }
+
+    #[test]
+    fn only_what_is_named_of_the_person_s_git_configuration_is_taken_over() {
+        let home = Home::new(&[]);
+        let text = "[user]\n\tname = A B\n\temail=a@b\n[url \"https://token@host/\"]\n\tinsteadOf = x\n[credential]\nhelper = store";
+        fs::write(home.path().join(".gitconfig"), text).unwrap();
+        assert_eq!(git_identity(&home.path()).unwrap(), "[user]\n\temail = a@b\n[user]\n\tname = A B\n");
+    }
+
+    #[test]
+    fn the_whole_machine_is_no_root() {
+        let wanted = Wanted { roots: vec![("/".into(), false)], ..Wanted::default() };
+        assert_eq!(layout(&wanted).unwrap_err().kind, Kind::Unavailable);
+    }
+}
