@@ -153,7 +153,8 @@ fn guard_git_folder(git: &Path, guards: &mut Vec<(PathBuf, Access)>) {
     // Empty it harms nobody; missing, it could be made with something in it.
     let _ = fs::create_dir(git.join("hooks"));
     let mut keep = |path: PathBuf, access: Access, folder: bool| {
-        let there = fs::symlink_metadata(&path).is_ok_and(|it| if folder { it.is_dir() } else { it.is_file() });
+        let there =
+            fs::symlink_metadata(&path).is_ok_and(|it| if folder { it.is_dir() } else { it.is_file() });
         if there {
             guards.push((path, access));
         }
@@ -253,29 +254,53 @@ mod tests {
 
     #[test]
     fn what_decides_over_programs_is_kept_as_it_is() {
-        let (_dir, root) = tree(&["haft.toml", ".vscode/tasks.json", "src/main.rs", ".config/git/config", ".config/x"]);
+        let (_dir, root) =
+            tree(&["haft.toml", ".vscode/tasks.json", "src/main.rs", ".config/git/config", ".config/x"]);
         assert_eq!(seen(&root), ["ro .config/git", "ro .vscode", "ro haft.toml"]);
     }
 
     #[test]
     fn git_works_but_for_its_hooks_and_its_configuration() {
         let (_dir, root) = tree(&[
-            ".git/HEAD", ".git/config", ".git/info/attributes", ".git/objects/x", ".git/refs/x", ".git/modules/a/b/HEAD",
-            ".git/modules/a/b/config", ".git/modules/a/b/objects/x", ".git/modules/a/b/refs/x", "sub/.git/config",
+            ".git/HEAD",
+            ".git/config",
+            ".git/info/attributes",
+            ".git/objects/x",
+            ".git/refs/x",
+            ".git/modules/a/b/HEAD",
+            ".git/modules/a/b/config",
+            ".git/modules/a/b/objects/x",
+            ".git/modules/a/b/refs/x",
+            "sub/.git/config",
         ]);
         assert_eq!(
             seen(&root),
             [
-                "rw .git", "ro .git/hooks", "ro .git/config", "rw .git/info", "ro .git/info/attributes", "rw .git/modules",
-                "rw .git/modules/a", "rw .git/modules/a/b", "ro .git/modules/a/b/hooks", "ro .git/modules/a/b/config",
-                "rw sub/.git", "ro sub/.git/hooks", "ro sub/.git/config",
+                "rw .git",
+                "ro .git/hooks",
+                "ro .git/config",
+                "rw .git/info",
+                "ro .git/info/attributes",
+                "rw .git/modules",
+                "rw .git/modules/a",
+                "rw .git/modules/a/b",
+                "ro .git/modules/a/b/hooks",
+                "ro .git/modules/a/b/config",
+                "rw sub/.git",
+                "ro sub/.git/hooks",
+                "ro sub/.git/config",
             ]
         );
     }
 
     #[test]
     fn a_worktree_opens_its_repository_only_if_that_knows_it() {
-        let (_dir, top) = tree(&["main/.git/HEAD", "main/.git/objects/x", "main/.git/refs/x", "main/.git/worktrees/w/HEAD"]);
+        let (_dir, top) = tree(&[
+            "main/.git/HEAD",
+            "main/.git/objects/x",
+            "main/.git/refs/x",
+            "main/.git/worktrees/w/HEAD",
+        ]);
         let (root, own) = (top.join("w"), top.join("main/.git/worktrees/w"));
         fs::create_dir(&root).unwrap();
         fs::write(root.join(".git"), format!("gitdir: {}\n", own.display())).unwrap();

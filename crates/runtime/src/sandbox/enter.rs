@@ -18,8 +18,9 @@ use rustix::{
     fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, symlinkat},
     io::Errno,
     mount::{
-        FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags,
-        fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, mount_change, move_mount, open_tree, unmount,
+        FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags,
+        UnmountFlags, fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, mount_change,
+        move_mount, open_tree, unmount,
     },
     process::{WaitOptions, pivot_root},
     thread::UnshareFlags,
@@ -70,8 +71,13 @@ pub(super) fn leave(give_up: impl FnOnce()) -> Result<Side, Trouble> {
         Some(child) => {
             // Who listens at the other end of the socket has to see the child go.
             give_up();
-            let ended = rustix::io::retry_on_intr(|| rustix::process::waitpid(Some(child), WaitOptions::empty()));
-            let code = ended.ok().flatten().and_then(|(_, status)| status.exit_status()).and_then(|it| u8::try_from(it).ok());
+            let ended =
+                rustix::io::retry_on_intr(|| rustix::process::waitpid(Some(child), WaitOptions::empty()));
+            let code = ended
+                .ok()
+                .flatten()
+                .and_then(|(_, status)| status.exit_status())
+                .and_then(|it| u8::try_from(it).ok());
             Ok(Side::Outside(ExitCode::from(code.unwrap_or(u8::MAX))))
         }
     }
@@ -86,7 +92,8 @@ pub(super) fn settle(plan: &Plan) -> Result<Option<TcpListener>, Trouble> {
     // Filling the tables of the machine by opening namespaces in namespaces.
     fs::write("/proc/sys/user/max_user_namespaces", "0").at(Part::Namespaces, "max_user_namespaces")?;
     plan.limits.set_processes_of_namespace().at(Part::Namespaces, "pid_max")?;
-    set_attributes(&open_path("/proc")?, MountAttrFlags::MOUNT_ATTR_RDONLY).at(Part::Namespaces, "/proc read-only")?;
+    set_attributes(&open_path("/proc")?, MountAttrFlags::MOUNT_ATTR_RDONLY)
+        .at(Part::Namespaces, "/proc read-only")?;
     confine(plan, None)?;
     Ok(Some(proxy))
 }
@@ -163,7 +170,8 @@ struct Held<'a> {
 /// Builds the new root. Everything that comes from outside is held open before the first step inside,
 /// so no path is looked up in a tree that is half the one and half the other.
 fn build(mounts: &[Mount]) -> Result<(), Trouble> {
-    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).at(Part::Namespaces, "private mounts")?;
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
+        .at(Part::Namespaces, "private mounts")?;
     let mut held = Vec::new();
     for mount in mounts {
         let tree = hold(mount).at(Part::Namespaces, &format!("the mount of {}", mount.at.display()))?;
@@ -173,7 +181,8 @@ fn build(mounts: &[Mount]) -> Result<(), Trouble> {
     }
     let root = private(16 << 20, 0o755).at(Part::Namespaces, "the new root")?;
     let spot = ["/tmp", "/usr", "/proc"].into_iter().find(|it| Path::new(it).is_dir()).unwrap_or("/");
-    move_mount(root.as_fd(), "", CWD, spot, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH).at(Part::Namespaces, "the new root")?;
+    move_mount(root.as_fd(), "", CWD, spot, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
+        .at(Part::Namespaces, "the new root")?;
     rustix::process::fchdir(&root).at(Part::Namespaces, "the new root")?;
     pivot_root(".", ".").at(Part::Namespaces, "pivot_root")?;
     // The old root lies over the new one now.
@@ -183,7 +192,9 @@ fn build(mounts: &[Mount]) -> Result<(), Trouble> {
         place(&root, one).at(Part::Namespaces, &format!("the mount of {}", one.mount.at.display()))?;
     }
     for one in &held {
-        if let (What::Private { sealed: true, .. } | What::Hidden { folder: true }, Some(tree)) = (&one.mount.what, &one.tree) {
+        if let (What::Private { sealed: true, .. } | What::Hidden { folder: true }, Some(tree)) =
+            (&one.mount.what, &one.tree)
+        {
             set_attributes(tree, MountAttrFlags::MOUNT_ATTR_RDONLY)
                 .at(Part::Namespaces, &format!("sealing {}", one.mount.at.display()))?;
         }
@@ -217,7 +228,11 @@ fn hold(mount: &Mount) -> io::Result<Option<Option<OwnedFd>>> {
         What::Private { bytes, mode, .. } => Some(private(*bytes, *mode)?),
         What::Hidden { folder: true } => Some(private(1 << 20, 0o555)?),
         What::Hidden { folder: false } => Some(empty_file()?),
-        What::Processes => Some(filesystem("proc", &[], MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOEXEC)?),
+        What::Processes => Some(filesystem(
+            "proc",
+            &[],
+            MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOEXEC,
+        )?),
         What::Terminals => Some(terminals()?),
         What::Link(_) | What::Text(_) => None,
     };
@@ -233,10 +248,19 @@ fn place(root: &OwnedFd, one: &Held<'_>) -> io::Result<()> {
     match &one.mount.what {
         What::Link(to) => return Ok(symlinkat(to, &folder, name)?),
         What::Text(text) => {
-            let file = openat(&folder, name, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC, Mode::from(0o600))?;
+            let file = openat(
+                &folder,
+                name,
+                OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC,
+                Mode::from(0o600),
+            )?;
             return io::Write::write_all(&mut fs::File::from(file), text.as_bytes());
         }
-        What::Bind { .. } | What::Private { .. } | What::Hidden { .. } | What::Processes | What::Terminals => {}
+        What::Bind { .. }
+        | What::Private { .. }
+        | What::Hidden { .. }
+        | What::Processes
+        | What::Terminals => {}
     }
     let Some(tree) = &one.tree else { return Ok(()) };
     let is_folder = rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(tree)?.st_mode).is_dir();
@@ -246,7 +270,12 @@ fn place(root: &OwnedFd, one: &Held<'_>) -> io::Result<()> {
             below(&folder, Path::new(name))?
         }
         Err(Errno::NOENT) => {
-            openat(&folder, name, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC, Mode::from(0o600))?;
+            openat(
+                &folder,
+                name,
+                OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC,
+                Mode::from(0o600),
+            )?;
             below(&folder, Path::new(name))?
         }
         target => target?,
@@ -283,7 +312,11 @@ fn open_path(path: &str) -> Result<OwnedFd, Trouble> {
 }
 
 fn private(bytes: u64, mode: u32) -> io::Result<OwnedFd> {
-    let options = [("size", bytes.to_string()), ("mode", format!("{mode:o}")), ("nr_inodes", (bytes / 4096).max(256).to_string())];
+    let options = [
+        ("size", bytes.to_string()),
+        ("mode", format!("{mode:o}")),
+        ("nr_inodes", (bytes / 4096).max(256).to_string()),
+    ];
     let options: Vec<_> = options.iter().map(|(key, value)| (*key, value.as_str())).collect();
     filesystem("tmpfs", &options, MountAttrFlags::MOUNT_ATTR_NODEV)
 }
@@ -307,7 +340,11 @@ fn filesystem(kind: &str, options: &[(&str, &str)], attributes: MountAttrFlags) 
         fsconfig_set_string(context.as_fd(), *key, *value)?;
     }
     fsconfig_create(context.as_fd())?;
-    Ok(fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes | MountAttrFlags::MOUNT_ATTR_NOSUID)?)
+    Ok(fsmount(
+        context.as_fd(),
+        FsMountFlags::FSMOUNT_CLOEXEC,
+        attributes | MountAttrFlags::MOUNT_ATTR_NOSUID,
+    )?)
 }
 
 /// A file with nothing in it, as a mount of its own.
@@ -331,7 +368,8 @@ fn set_attributes_below(mount: &OwnedFd, set: MountAttrFlags) -> io::Result<()> 
 
 #[expect(unsafe_code, reason = "rustix has no call for it")]
 fn mount_setattr(mount: &OwnedFd, flags: u32, set: MountAttrFlags) -> io::Result<()> {
-    let attributes = libc::mount_attr { attr_set: set.bits().into(), attr_clr: 0, propagation: 0, userns_fd: 0 };
+    let attributes =
+        libc::mount_attr { attr_set: set.bits().into(), attr_clr: 0, propagation: 0, userns_fd: 0 };
     // SAFETY: both pointers are to values that live until the call is over, and the size is that of the second.
     let done = unsafe {
         libc::syscall(
@@ -415,5 +453,9 @@ fn drop_from_bounding_set(number: libc::c_ulong) -> io::Result<bool> {
     }
     let error = io::Error::last_os_error();
     // Without namespaces of our own an ordinary user has none to give up, and can't; they gain none either.
-    if error.raw_os_error() == Some(libc::EPERM) && !rustix::process::getuid().is_root() { Ok(true) } else { Err(error) }
+    if error.raw_os_error() == Some(libc::EPERM) && !rustix::process::getuid().is_root() {
+        Ok(true)
+    } else {
+        Err(error)
+    }
 }

@@ -12,11 +12,41 @@ const TAKEN: &[&str] = &["USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "
 
 /// Where the programs of a toolchain look for their own.
 const TOOLCHAINS: &[&str] = &[
-    "CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN", "PYENV_ROOT", "PYENV_VERSION", "NVM_DIR", "NVM_BIN", "FNM_DIR", "VOLTA_HOME",
-    "BUN_INSTALL", "DENO_INSTALL", "PNPM_HOME", "GOPATH", "GOROOT", "JAVA_HOME", "SDKMAN_DIR", "ANDROID_HOME", "ANDROID_SDK_ROOT",
-    "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "MAMBA_ROOT_PREFIX", "RBENV_ROOT", "GEM_HOME", "ASDF_DIR", "ASDF_DATA_DIR",
-    "MISE_DATA_DIR", "OPAMROOT", "SSL_CERT_FILE", "SSL_CERT_DIR", "NIX_SSL_CERT_FILE", "LD_LIBRARY_PATH", "PKG_CONFIG_PATH",
-    "LOCALE_ARCHIVE", "XDG_DATA_DIRS",
+    "CARGO_HOME",
+    "RUSTUP_HOME",
+    "RUSTUP_TOOLCHAIN",
+    "PYENV_ROOT",
+    "PYENV_VERSION",
+    "NVM_DIR",
+    "NVM_BIN",
+    "FNM_DIR",
+    "VOLTA_HOME",
+    "BUN_INSTALL",
+    "DENO_INSTALL",
+    "PNPM_HOME",
+    "GOPATH",
+    "GOROOT",
+    "JAVA_HOME",
+    "SDKMAN_DIR",
+    "ANDROID_HOME",
+    "ANDROID_SDK_ROOT",
+    "VIRTUAL_ENV",
+    "CONDA_PREFIX",
+    "CONDA_DEFAULT_ENV",
+    "MAMBA_ROOT_PREFIX",
+    "RBENV_ROOT",
+    "GEM_HOME",
+    "ASDF_DIR",
+    "ASDF_DATA_DIR",
+    "MISE_DATA_DIR",
+    "OPAMROOT",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "NIX_SSL_CERT_FILE",
+    "LD_LIBRARY_PATH",
+    "PKG_CONFIG_PATH",
+    "LOCALE_ARCHIVE",
+    "XDG_DATA_DIRS",
 ];
 
 /// Nobody is there to answer, to scroll, or to see colours.
@@ -50,7 +80,8 @@ pub fn environment(variables: &[(String, String)], granted: &[String]) -> Vec<(S
     let home = layout::home(variables).unwrap_or_else(|| PathBuf::from("/tmp"));
     set("HOME", home.to_string_lossy().into_owned());
     for (name, value) in variables {
-        let taken = TAKEN.contains(&name.as_str()) || TOOLCHAINS.contains(&name.as_str()) || name.starts_with("LC_");
+        let taken =
+            TAKEN.contains(&name.as_str()) || TOOLCHAINS.contains(&name.as_str()) || name.starts_with("LC_");
         if taken {
             set(name, value.clone());
         }
@@ -72,7 +103,8 @@ pub fn proxy_variables(port: u16) -> Vec<(String, String)> {
     let names = ["http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "all_proxy"];
     let mut variables: Vec<_> = names.iter().map(|name| ((*name).to_owned(), at.clone())).collect();
     // A server that a command starts is talked to directly.
-    variables.extend(["no_proxy", "NO_PROXY"].map(|name| (name.to_owned(), "localhost,127.0.0.1,::1".to_owned())));
+    variables
+        .extend(["no_proxy", "NO_PROXY"].map(|name| (name.to_owned(), "localhost,127.0.0.1,::1".to_owned())));
     variables
 }
 
@@ -98,8 +130,13 @@ mod tests {
     #[test]
     fn a_key_of_haft_s_is_not_the_command_s_unless_it_is_granted() {
         let of_haft = variables(&[
-            ("PATH", "/usr/bin:.:/nowhere:/usr/bin"), ("AWS_SECRET_ACCESS_KEY", "k"), ("SSH_AUTH_SOCK", "/s"), ("LC_ALL", "C"),
-            ("LD_PRELOAD", "/x.so"), ("HAFT_STATE_DIR", "/s"), ("TERM", "xterm"),
+            ("PATH", "/usr/bin:.:/nowhere:/usr/bin"),
+            ("AWS_SECRET_ACCESS_KEY", "k"),
+            ("SSH_AUTH_SOCK", "/s"),
+            ("LC_ALL", "C"),
+            ("LD_PRELOAD", "/x.so"),
+            ("HAFT_STATE_DIR", "/s"),
+            ("TERM", "xterm"),
         ]);
         let given = environment(&of_haft, &[]);
         let names: Vec<_> = given.iter().map(|(name, _)| name.as_str()).collect();

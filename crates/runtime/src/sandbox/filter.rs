@@ -6,8 +6,8 @@
 use std::{collections::BTreeMap, io};
 
 use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen as Length, SeccompCmpOp as Op, SeccompCondition as Condition, SeccompFilter,
-    SeccompRule as Rule, TargetArch, apply_filter, sock_filter,
+    BpfProgram, SeccompAction, SeccompCmpArgLen as Length, SeccompCmpOp as Op, SeccompCondition as Condition,
+    SeccompFilter, SeccompRule as Rule, TargetArch, apply_filter, sock_filter,
 };
 
 /// Which kinds of socket may be made.
@@ -133,7 +133,8 @@ fn programs(sockets: Sockets) -> Result<Vec<BpfProgram>, seccompiler::BackendErr
 fn without_x32() -> BpfProgram {
     const LOAD_NUMBER: sock_filter = sock_filter { code: 0x20, jt: 0, jf: 0, k: 0 };
     const IS_X32: sock_filter = sock_filter { code: 0x35, jt: 0, jf: 1, k: 0x4000_0000 };
-    const REFUSE: sock_filter = sock_filter { code: 0x06, jt: 0, jf: 0, k: 0x0005_0000 | libc::ENOSYS as u32 };
+    const REFUSE: sock_filter =
+        sock_filter { code: 0x06, jt: 0, jf: 0, k: 0x0005_0000 | libc::ENOSYS as u32 };
     vec![LOAD_NUMBER, IS_X32, REFUSE]
 }
 
@@ -147,7 +148,9 @@ fn refused(sockets: Sockets) -> Result<Rules, seccompiler::BackendError> {
         let any = bits(mask).map(|bit| Rule::new(vec![has(0, bit)?])).collect::<Result<_, _>>()?;
         rules.insert(call, any);
     }
-    let with_mode = |argument| bits(SET_ID).map(|bit| Rule::new(vec![has(argument, bit)?])).collect::<Result<Vec<_>, _>>();
+    let with_mode = |argument| {
+        bits(SET_ID).map(|bit| Rule::new(vec![has(argument, bit)?])).collect::<Result<Vec<_>, _>>()
+    };
     for (call, argument) in [
         (libc::SYS_fchmod, 1),
         (libc::SYS_fchmodat, 2),
@@ -183,7 +186,11 @@ fn refused(sockets: Sockets) -> Result<Rules, seccompiler::BackendError> {
     rules.insert(libc::SYS_ioctl, typing.into_iter().collect::<Result<_, _>>()?);
 
     let family = |op, family: i32| condition(0, op, family as u64);
-    let mut other = vec![family(Op::Ne, libc::AF_INET)?, family(Op::Ne, libc::AF_INET6)?, family(Op::Ne, libc::AF_NETLINK)?];
+    let mut other = vec![
+        family(Op::Ne, libc::AF_INET)?,
+        family(Op::Ne, libc::AF_INET6)?,
+        family(Op::Ne, libc::AF_NETLINK)?,
+    ];
     let mut refused = Vec::new();
     match sockets {
         Sockets::Pairs => {}

@@ -88,8 +88,9 @@ pub struct Wanted {
 }
 
 /// What is the same for everybody, as far as it is there.
-const SYSTEM: &[&str] =
-    &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/gnu", "/snap"];
+const SYSTEM: &[&str] = &[
+    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/gnu", "/snap",
+];
 
 /// What a program may ask of the machine's build.
 const HARDWARE: &[&str] = &["/sys/devices/system/cpu", "/sys/devices/system/node"];
@@ -106,33 +107,116 @@ const DEVICE_LINKS: &[(&str, &str)] = &[
 
 /// Where a person's programs keep what lets one act as that person. Below home.
 const SECRETS: &[&str] = &[
-    ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".oci", ".password-store", ".netrc", ".npmrc", ".pypirc",
-    ".git-credentials", ".pgpass", ".my.cnf", ".vault-token", ".boto", ".s3cfg", ".databrickscfg", ".yarnrc.yml",
-    ".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials", ".bundle/config", ".m2/settings.xml",
-    ".m2/settings-security.xml", ".gradle/gradle.properties", ".composer/auth.json", ".nuget/NuGet/NuGet.Config",
-    ".terraform.d", ".terraformrc", ".huggingface", ".cache/huggingface/token", ".config/gh", ".config/hub",
-    ".config/gcloud", ".config/git/credentials", ".config/op", ".config/rclone", ".config/sops", ".config/pip",
-    ".config/composer/auth.json", ".config/google-chrome", ".config/chromium", ".config/BraveSoftware", ".mozilla",
-    ".thunderbird", ".local/share/keyrings", ".local/share/password-store", ".bash_history", ".zsh_history",
-    ".python_history", ".node_repl_history", ".psql_history", ".mysql_history", ".sqlite_history", ".lesshst",
-    ".claude", ".claude.json", ".codex", ".gemini", ".config/claude", ".config/opencode", ".local/share/opencode",
+    ".ssh",
+    ".gnupg",
+    ".aws",
+    ".azure",
+    ".kube",
+    ".docker",
+    ".oci",
+    ".password-store",
+    ".netrc",
+    ".npmrc",
+    ".pypirc",
+    ".git-credentials",
+    ".pgpass",
+    ".my.cnf",
+    ".vault-token",
+    ".boto",
+    ".s3cfg",
+    ".databrickscfg",
+    ".yarnrc.yml",
+    ".cargo/credentials",
+    ".cargo/credentials.toml",
+    ".gem/credentials",
+    ".bundle/config",
+    ".m2/settings.xml",
+    ".m2/settings-security.xml",
+    ".gradle/gradle.properties",
+    ".composer/auth.json",
+    ".nuget/NuGet/NuGet.Config",
+    ".terraform.d",
+    ".terraformrc",
+    ".huggingface",
+    ".cache/huggingface/token",
+    ".config/gh",
+    ".config/hub",
+    ".config/gcloud",
+    ".config/git/credentials",
+    ".config/op",
+    ".config/rclone",
+    ".config/sops",
+    ".config/pip",
+    ".config/composer/auth.json",
+    ".config/google-chrome",
+    ".config/chromium",
+    ".config/BraveSoftware",
+    ".mozilla",
+    ".thunderbird",
+    ".local/share/keyrings",
+    ".local/share/password-store",
+    ".bash_history",
+    ".zsh_history",
+    ".python_history",
+    ".node_repl_history",
+    ".psql_history",
+    ".mysql_history",
+    ".sqlite_history",
+    ".lesshst",
+    ".claude",
+    ".claude.json",
+    ".codex",
+    ".gemini",
+    ".config/claude",
+    ".config/opencode",
+    ".local/share/opencode",
 ];
 
 /// Variables that name a folder which programs of a toolchain need.
 const TOOLCHAINS: &[&str] = &[
-    "CARGO_HOME", "RUSTUP_HOME", "PYENV_ROOT", "NVM_DIR", "NVM_BIN", "FNM_DIR", "VOLTA_HOME", "BUN_INSTALL", "DENO_INSTALL",
-    "PNPM_HOME", "GOROOT", "GOPATH", "JAVA_HOME", "SDKMAN_DIR", "ANDROID_HOME", "GEM_HOME", "RBENV_ROOT", "VIRTUAL_ENV",
-    "CONDA_PREFIX", "MAMBA_ROOT_PREFIX", "ASDF_DIR", "ASDF_DATA_DIR", "MISE_DATA_DIR", "OPAMROOT", "GHCUP_INSTALL_BASE_PREFIX",
+    "CARGO_HOME",
+    "RUSTUP_HOME",
+    "PYENV_ROOT",
+    "NVM_DIR",
+    "NVM_BIN",
+    "FNM_DIR",
+    "VOLTA_HOME",
+    "BUN_INSTALL",
+    "DENO_INSTALL",
+    "PNPM_HOME",
+    "GOROOT",
+    "GOPATH",
+    "JAVA_HOME",
+    "SDKMAN_DIR",
+    "ANDROID_HOME",
+    "GEM_HOME",
+    "RBENV_ROOT",
+    "VIRTUAL_ENV",
+    "CONDA_PREFIX",
+    "MAMBA_ROOT_PREFIX",
+    "ASDF_DIR",
+    "ASDF_DATA_DIR",
+    "MISE_DATA_DIR",
+    "OPAMROOT",
+    "GHCUP_INSTALL_BASE_PREFIX",
 ];
 
 /// Visible folders below home that are a toolchain as a whole.
-const KNOWN: &[&str] = &["go", "sdk", "miniconda3", "anaconda3", "miniforge3", "mambaforge", "micromamba", "perl5", "flutter"];
+const KNOWN: &[&str] =
+    &["go", "sdk", "miniconda3", "anaconda3", "miniforge3", "mambaforge", "micromamba", "perl5", "flutter"];
 
 /// Hidden folders below home of which no more is shown than what is named.
 const MIXED: &[&str] = &[".local", ".config", ".cache", ".var"];
 
 /// What installers put below `.local` beside `.local/bin`.
-const LOCAL: &[&str] = &[".local/lib", ".local/share/uv", ".local/share/pipx", ".local/share/mise", ".local/share/pnpm", ".local/share/fnm"];
+const LOCAL: &[&str] = &[
+    ".local/lib",
+    ".local/share/uv",
+    ".local/share/pipx",
+    ".local/share/mise",
+    ".local/share/pnpm",
+    ".local/share/fnm",
+];
 
 const MIB: u64 = 1 << 20;
 
@@ -156,9 +240,12 @@ pub fn layout(wanted: &Wanted) -> Result<Vec<Mount>, Fault> {
     plan.system();
     plan.devices();
     let scratch = scratch_bytes();
-    for (at, bytes, mode) in
-        [("/tmp", scratch, 0o1777), ("/var/tmp", scratch, 0o1777), ("/run", 64 * MIB, 0o755), ("/dev/shm", scratch, 0o1777)]
-    {
+    for (at, bytes, mode) in [
+        ("/tmp", scratch, 0o1777),
+        ("/var/tmp", scratch, 0o1777),
+        ("/run", 64 * MIB, 0o755),
+        ("/dev/shm", scratch, 0o1777),
+    ] {
         if !given(Path::new(at)) {
             plan.put(at, What::Private { bytes, mode, sealed: false });
         }
@@ -185,7 +272,8 @@ pub fn home(variables: &[(String, String)]) -> Option<PathBuf> {
     let home = variables.iter().find(|(name, _)| name == "HOME").map(|(_, value)| PathBuf::from(value))?;
     let home = home.canonicalize().ok()?;
     // A service's "home" may be `/`, and a private `/` would be no machine at all.
-    (home.is_dir() && home.components().count() > 1 && !SYSTEM.iter().any(|it| Path::new(it) == home)).then_some(home)
+    (home.is_dir() && home.components().count() > 1 && !SYSTEM.iter().any(|it| Path::new(it) == home))
+        .then_some(home)
 }
 
 /// The places that a command may write to, of these mounts: what the second layer lets through.
@@ -252,7 +340,12 @@ impl Plan {
         self.put("/dev/pts", What::Terminals);
     }
 
-    fn toolchains(&mut self, variables: &[(String, String)], home: Option<&Path>, given: &dyn Fn(&Path) -> bool) {
+    fn toolchains(
+        &mut self,
+        variables: &[(String, String)],
+        home: Option<&Path>,
+        given: &dyn Fn(&Path) -> bool,
+    ) {
         let value = |name: &str| variables.iter().find(|(it, _)| it == name).map(|(_, value)| value.as_str());
         let entries = value("PATH").unwrap_or_default().split(':').map(|it| (PathBuf::from(it), true));
         let folders = TOOLCHAINS.iter().filter_map(|name| value(name)).map(|it| (PathBuf::from(it), false));
@@ -262,8 +355,14 @@ impl Plan {
             }
             let Ok(real) = path.canonicalize() else { continue };
             for folder in [path, real] {
-                for shown in home.map_or_else(|| folder_of(&folder, on_path), |home| below(home, &folder, on_path)) {
-                    if shown.is_dir() && !given(&shown) && !self.is_there(&shown) && Some(shown.as_path()) != home {
+                for shown in
+                    home.map_or_else(|| folder_of(&folder, on_path), |home| below(home, &folder, on_path))
+                {
+                    if shown.is_dir()
+                        && !given(&shown)
+                        && !self.is_there(&shown)
+                        && Some(shown.as_path()) != home
+                    {
                         self.show(&shown);
                     }
                 }
@@ -336,7 +435,9 @@ impl Plan {
 /// Which folders have to be shown so that what lies in `folder` can run.
 fn below(home: &Path, folder: &Path, on_path: bool) -> Vec<PathBuf> {
     let Ok(rest) = folder.strip_prefix(home) else { return folder_of(folder, on_path) };
-    let Some(first) = rest.components().next().and_then(|it| it.as_os_str().to_str()) else { return Vec::new() };
+    let Some(first) = rest.components().next().and_then(|it| it.as_os_str().to_str()) else {
+        return Vec::new();
+    };
     if SECRETS.contains(&first) {
         return Vec::new();
     }
@@ -401,7 +502,8 @@ fn git_identity(home: &Path) -> Option<String> {
                 section = name.trim().to_ascii_lowercase();
             } else if let Some((key, value)) = line.split_once('=') {
                 let key = key.trim().to_ascii_lowercase();
-                if let Some(one) = wanted.iter().find(|(in_section, it)| *in_section == section && *it == key) {
+                if let Some(one) = wanted.iter().find(|(in_section, it)| *in_section == section && *it == key)
+                {
                     kept.insert(*one, value.trim().to_owned());
                 }
             }
@@ -445,10 +547,8 @@ mod tests {
             let home = self.path();
             fs::create_dir_all(home.join(root)).unwrap();
             let path = path.replace('~', home.to_str().unwrap());
-            let variables = vec![
-                ("HOME".to_owned(), home.to_str().unwrap().to_owned()),
-                ("PATH".to_owned(), path),
-            ];
+            let variables =
+                vec![("HOME".to_owned(), home.to_str().unwrap().to_owned()), ("PATH".to_owned(), path)];
             Wanted { roots: vec![(home.join(root), false)], variables, ..Wanted::default() }
         }
 
@@ -465,7 +565,8 @@ mod tests {
                 What::Processes | What::Terminals => "special",
             };
             let mounts = layout(wanted).unwrap();
-            let below = mounts.iter().filter_map(|it| Some((it.at.strip_prefix(&home).ok()?, name(&it.what))));
+            let below =
+                mounts.iter().filter_map(|it| Some((it.at.strip_prefix(&home).ok()?, name(&it.what))));
             below.map(|(path, name)| format!("{name} {}", path.display())).collect()
         }
     }
@@ -473,15 +574,29 @@ mod tests {
     #[test]
     fn home_is_private_but_for_the_roots_and_the_toolchains() {
         let home = Home::new(&[
-            ".ssh/id_ed25519", ".cargo/bin/cargo", ".cargo/credentials.toml", ".rustup/settings.toml", "docs/letter",
-            ".local/bin/tool", ".local/share/uv/x", ".local/share/keyrings/login", "venv/bin/python", "venv/pyvenv.cfg",
+            ".ssh/id_ed25519",
+            ".cargo/bin/cargo",
+            ".cargo/credentials.toml",
+            ".rustup/settings.toml",
+            "docs/letter",
+            ".local/bin/tool",
+            ".local/share/uv/x",
+            ".local/share/keyrings/login",
+            "venv/bin/python",
+            "venv/pyvenv.cfg",
         ]);
         let wanted = home.wanted("code/ws", "~/.cargo/bin:~/.local/bin:~/venv/bin:relative:/usr/bin");
         assert_eq!(
             home.seen(&wanted),
             [
-                "private ", "ro .cargo", "hidden .cargo/credentials.toml", "ro .local/bin", "ro .local/share/uv", "ro .rustup",
-                "rw code/ws", "ro venv",
+                "private ",
+                "ro .cargo",
+                "hidden .cargo/credentials.toml",
+                "ro .local/bin",
+                "ro .local/share/uv",
+                "ro .rustup",
+                "rw code/ws",
+                "ro venv",
             ]
         );
     }
@@ -494,7 +609,14 @@ mod tests {
         wanted.spill = Some(home.path().join(".local/state/haft/spill"));
         assert_eq!(
             home.seen(&wanted),
-            ["rw ", "ro .bashrc", "hidden .local/state/haft", "ro .local/state/haft/spill", "hidden .netrc", "hidden .ssh"]
+            [
+                "rw ",
+                "ro .bashrc",
+                "hidden .local/state/haft",
+                "ro .local/state/haft/spill",
+                "hidden .netrc",
+                "hidden .ssh"
+            ]
         );
     }
 

@@ -96,13 +96,16 @@ pub fn watch_memory(limit: u64) -> Option<Ended> {
     let own = std::process::id();
     let processes = || {
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-        entries.filter_map(|it| it.file_name().to_str()?.parse::<i32>().ok()).filter(|it| i64::from(*it) != i64::from(own))
+        entries
+            .filter_map(|it| it.file_name().to_str()?.parse::<i32>().ok())
+            .filter(|it| i64::from(*it) != i64::from(own))
     };
     // What forked processes share is counted for each here; that is cheap, and never too little.
     if processes().filter_map(anonymous).sum::<u64>() <= limit {
         return None;
     }
-    let used: Vec<(i32, u64)> = processes().filter_map(|it| Some((it, share(it).or_else(|| anonymous(it))?))).collect();
+    let used: Vec<(i32, u64)> =
+        processes().filter_map(|it| Some((it, share(it).or_else(|| anonymous(it))?))).collect();
     if used.iter().map(|(_, used)| used).sum::<u64>() <= limit {
         return None;
     }

@@ -1,0 +1,371 @@
+//! Was it the sandbox that made a command fail, and by which rule?
+//!
+//! Read off the end of what the command printed. A line is given only where the words fit and
+//! what is known of the sandbox agrees; where another cause is as likely, it says "may be".
+
+use std::path::{Path, PathBuf};
+
+use kit::procs::Exit;
+
+use super::{
+    layout::{Access, Mount, What},
+    limits::{Ended, Limits},
+};
+use crate::policy::is_control_file;
+
+/// How much of the end is looked at: a command says last why it failed.
+const TAIL: usize = 8 * 1024;
+
+/// What is known of the sandbox a command ran in.
+#[derive(Debug, Default)]
+pub struct Known<'a> {
+    /// What commands see there.
+    pub mounts: &'a [Mount],
+    /// The roots, and whether each may be written.
+    pub roots: &'a [(PathBuf, bool)],
+    /// What commands may use.
+    pub limits: Limits,
+    /// Hosts that the proxy refused while the command ran.
+    pub refused_hosts: &'a [String],
+    /// What the memory watch ended while the command ran.
+    pub ended: &'a [Ended],
+    /// Control files that the command made.
+    pub appeared: &'a [PathBuf],
+}
+
+/// One line for each rule that the failure may be due to.
+pub fn denials(exit: Exit, output: &str, known: &Known<'_>) -> Vec<String> {
+    let mut said: Vec<(&'static str, String)> = Vec::new();
+    for path in known.appeared {
+        let path = path.display();
+        said.push((
+            "control_files",
+            format!(
+                "{path} is new or leads elsewhere now, and decides what other programs run; tell the person"
+            ),
+        ));
+    }
+    for ended in known.ended {
+        let (name, used, limit) = (&ended.name, mib(ended.used), mib(known.limits.memory));
+        said.push((
+            "memory",
+            format!("`{name}` was ended when it used {used} MiB; all commands together have {limit} MiB"),
+        ));
+    }
+    if !exit.is_success() {
+        for line in tail(output).lines() {
+            if let Some(one) = read_line(line, known)
+                && !said.iter().any(|(rule, _)| *rule == one.0)
+            {
+                said.push(one);
+            }
+        }
+        if said.iter().any(|(rule, _)| *rule == "net") && !known.refused_hosts.is_empty() {
+            let hosts = known.refused_hosts.join(", ");
+            let ask = known
+                .refused_hosts
+                .iter()
+                .map(|it| format!("\"{}\"", without_port(it)))
+                .collect::<Vec<_>>()
+                .join(", ");
+            said.retain(|(rule, _)| *rule != "net");
+            said.push(("net", format!("{hosts} was refused; ask for it with `net: [{ask}]`")));
+        }
+    }
+    said.into_iter().map(|(rule, says)| format!("sandbox: rule `{rule}`: {says}")).collect()
+}
+
+fn read_line(line: &str, known: &Known<'_>) -> Option<(&'static str, String)> {
+    let has = |words: &[&str]| words.iter().any(|it| line.contains(it));
+    if has(&["Read-only file system", "EROFS"]) {
+        return Some(unwritable(line, known));
+    }
+    if has(&["Device or resource busy", "EBUSY"]) {
+        let control = paths(line, known).into_iter().find(|path| is_control(path, known))?;
+        return Some(("control_files", fixed(&control)));
+    }
+    if has(NO_NETWORK) {
+        let says = "commands have no network; ask for a host with `net: [\"crates.io\"]`";
+        return Some(("net", says.to_owned()));
+    }
+    if has(&["Operation not permitted", "EPERM"]) {
+        return not_permitted(line);
+    }
+    if has(&["No such file or directory", "ENOENT", "Permission denied", "EACCES"]) {
+        let path = paths(line, known).into_iter().find(|path| path.exists() && !is_seen(path, known))?;
+        return Some(hidden(&path));
+    }
+    if has(&[
+        "Cannot allocate memory",
+        "MemoryError",
+        "std::bad_alloc",
+        "heap out of memory",
+        "memory allocation of",
+        "ENOMEM",
+    ]) {
+        let limit = mib(known.limits.memory);
+        return Some(("memory", format!("this may be the limit of {limit} MiB")));
+    }
+    if has(&["Resource temporarily unavailable", "EAGAIN"]) && has(&["fork", "thread", "clone", "spawn"]) {
+        let limit = known.limits.processes;
+        return Some(("processes", format!("this may be the limit of {limit} processes and threads")));
+    }
+    if has(&["File too large", "File size limit exceeded", "EFBIG"]) {
+        let limit = mib(known.limits.file);
+        return Some(("file_size", format!("this may be the limit of {limit} MiB for one file")));
+    }
+    if has(&["Too many open files", "EMFILE"]) {
+        let limit = known.limits.open_files;
+        return Some((
+            "open_files",
+            format!("this may be the limit of {limit} open files; `ulimit -n 4096` raises it"),
+        ));
+    }
+    if has(&["No space left on device", "ENOSPC"]) {
+        let (place, bytes) = private_place(line, known)?;
+        return Some((
+            "scratch",
+            format!("{place} is private and holds {} MiB; write below a root", mib(bytes)),
+        ));
+    }
+    None
+}
+
+/// What programs say when there is no network, or when the proxy says no.
+const NO_NETWORK: &[&str] = &[
+    "Network is unreachable",
+    "ENETUNREACH",
+    "Temporary failure in name resolution",
+    "Temporary failure resolving",
+    "Could not resolve host",
+    "Could not resolve proxy",
+    "failed to lookup address information",
+    "Name or service not known",
+    "getaddrinfo ENOTFOUND",
+    "getaddrinfo EAI_AGAIN",
+    "CONNECT tunnel failed, response 403",
+    "Tunnel connection failed: 403",
+    super::proxy::REFUSAL,
+];
+
+fn unwritable(line: &str, known: &Known<'_>) -> (&'static str, String) {
+    let found = paths(line, known);
+    if let Some(control) = found.iter().find(|path| is_control(path, known)) {
+        return ("control_files", fixed(control));
+    }
+    if let Some((path, root)) = found.iter().find_map(|path| Some((path, root_of(path, known)?))) {
+        let (path, at) = (path.display(), root.0.display());
+        return match root.1 {
+            true => ("write", format!("{path} may be in a part of {at} that is read-only for commands")),
+            false => (
+                "read_only",
+                format!(
+                    "{path} lies in {at}, which is read-only; a person can change that with `--root` or `--sandbox`"
+                ),
+            ),
+        };
+    }
+    match found.first() {
+        Some(path) => {
+            let path = path.display();
+            ("write", format!("{path} lies outside the roots; a person can add it with `--root`"))
+        }
+        None => ("write", "it may be that a file outside the roots was to be written; a person can add a folder with `--root`".to_owned()),
+    }
+}
+
+fn fixed(path: &Path) -> String {
+    format!(
+        "{} decides what other programs run, and commands can't change it; ask the person to",
+        path.display()
+    )
+}
+
+fn hidden(path: &Path) -> (&'static str, String) {
+    (
+        "read",
+        format!(
+            "{} exists, but commands don't see it; a person can add it with `--root {}:ro`",
+            path.display(),
+            path.display()
+        ),
+    )
+}
+
+fn not_permitted(line: &str) -> Option<(&'static str, String)> {
+    let lower = line.to_ascii_lowercase();
+    let has = |words: &[&str]| words.iter().any(|it| lower.contains(it));
+    if has(&["socket", "listen", "bind"]) && !has(&["raw"]) {
+        return Some((
+            "unix_sockets",
+            "this may be because commands make no sockets that are named by a path; use 127.0.0.1".to_owned(),
+        ));
+    }
+    if has(&["raw socket", "raw", "ping", "icmp"]) {
+        return Some(("net", "commands have no raw sockets".to_owned()));
+    }
+    if has(&["ptrace", "traceme", "attach"]) {
+        return Some((
+            "system_calls",
+            "a command can't trace another; a person can approve running it outside the sandbox".to_owned(),
+        ));
+    }
+    let call = [
+        "unshare",
+        "mount",
+        "chroot",
+        "io_uring",
+        "perf_event",
+        "bpf",
+        "keyctl",
+        "mknod",
+        "setns",
+        "userfaultfd",
+    ];
+    let call = call.into_iter().find(|call| lower.contains(call))?;
+    Some((
+        "system_calls",
+        format!("`{call}` is refused to commands; a person can approve running it outside the sandbox"),
+    ))
+}
+
+/// The paths that a line names. A relative one is taken from the first root, where commands mostly start.
+fn paths(line: &str, known: &Known<'_>) -> Vec<PathBuf> {
+    let words = line.split(|it: char| it.is_whitespace() || "'\"`‘’“”(),;=".contains(it));
+    let words = words
+        .map(|word| word.trim_end_matches([':', '.', ']']))
+        .filter(|word| word.contains('/') || word.starts_with('.'));
+    let base = known.roots.first().map(|(root, _)| root.as_path());
+    let absolute = words.filter_map(|word| match word.strip_prefix("./").unwrap_or(word) {
+        word if word.starts_with('/') => Some(PathBuf::from(word)),
+        word if word.contains("://") || word.len() < 2 => None,
+        word => {
+            let path = base?.join(word);
+            (path.exists() || is_control_file(Path::new(word))).then_some(path)
+        }
+    });
+    absolute.collect()
+}
+
+fn root_of<'a>(path: &Path, known: &'a Known<'_>) -> Option<&'a (PathBuf, bool)> {
+    known
+        .roots
+        .iter()
+        .filter(|(root, _)| path.starts_with(root))
+        .max_by_key(|(root, _)| root.components().count())
+}
+
+fn is_control(path: &Path, known: &Known<'_>) -> bool {
+    root_of(path, known)
+        .is_some_and(|(root, writable)| *writable && path.strip_prefix(root).is_ok_and(is_control_file))
+}
+
+fn nearest<'a>(path: &Path, known: &'a Known<'_>) -> Option<&'a Mount> {
+    known.mounts.iter().filter(|it| path.starts_with(&it.at)).max_by_key(|it| it.at.components().count())
+}
+
+/// Do commands see what is at this path outside?
+fn is_seen(path: &Path, known: &Known<'_>) -> bool {
+    match nearest(path, known).map(|it| &it.what) {
+        Some(What::Bind { access, .. }) => *access != Access::Device,
+        Some(What::Link(_) | What::Text(_) | What::Processes | What::Terminals) => true,
+        Some(What::Private { .. } | What::Hidden { .. }) | None => false,
+    }
+}
+
+fn private_place(line: &str, known: &Known<'_>) -> Option<(String, u64)> {
+    paths(line, known).iter().find_map(|path| {
+        let mount = nearest(path, known)?;
+        let What::Private { bytes, .. } = mount.what else { return None };
+        Some((mount.at.display().to_string(), bytes))
+    })
+}
+
+fn without_port(host: &str) -> &str {
+    host.strip_suffix(":443").or_else(|| host.strip_suffix(":80")).unwrap_or(host)
+}
+
+fn mib(bytes: u64) -> u64 {
+    bytes >> 20
+}
+
+fn tail(output: &str) -> &str {
+    let mut from = output.len().saturating_sub(TAIL);
+    while !output.is_char_boundary(from) {
+        from += 1;
+    }
+    output.get(from..).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(output: &str) -> Vec<String> {
+        let bind = |at: &str, access| Mount { at: at.into(), what: What::Bind { from: at.into(), access } };
+        let private = What::Private { bytes: 64 << 20, mode: 0o700, sealed: false };
+        let mounts = [
+            bind("/usr", Access::Read),
+            bind("/etc", Access::Read),
+            bind("/ws", Access::Write),
+            Mount { at: "/root".into(), what: private.clone() },
+            Mount { at: "/tmp".into(), what: private },
+        ];
+        let roots = [(PathBuf::from("/ws"), true), (PathBuf::from("/lib/ro"), false)];
+        let known = Known { mounts: &mounts, roots: &roots, ..Known::default() };
+        let lines = denials(Exit::Code(1), output, &known);
+        lines.iter().map(|line| line.split('`').nth(1).unwrap_or_default().to_owned()).collect()
+    }
+
+    #[test]
+    fn what_a_program_says_leads_to_the_rule() {
+        for (said, rule) in [
+            ("touch: cannot touch '/etc/x': Read-only file system", "write"),
+            ("OSError: [Errno 30] Read-only file system: '/ws/.git/hooks/pre-commit'", "control_files"),
+            ("error: could not write config file .git/config: Device or resource busy", "control_files"),
+            ("sh: 1: cannot create /lib/ro/x: Read-only file system", "read_only"),
+            ("curl: (6) Could not resolve host: example.org", "net"),
+            ("curl: (56) CONNECT tunnel failed, response 403", "net"),
+            ("strace: ptrace(PTRACE_TRACEME, ...): Operation not permitted", "system_calls"),
+            ("unshare: unshare failed: Operation not permitted", "system_calls"),
+            ("PermissionError: [Errno 1] Operation not permitted: socket(AF_UNIX)", "unix_sockets"),
+            ("bash: fork: retry: Resource temporarily unavailable", "processes"),
+            ("MemoryError", "memory"),
+            ("dd: error writing '/tmp/x': No space left on device", "scratch"),
+            ("cat: /sys/kernel: No such file or directory", "read"),
+        ] {
+            assert_eq!(rules(said), [rule], "{said}");
+        }
+    }
+
+    #[test]
+    fn what_has_another_cause_is_not_blamed_on_the_sandbox() {
+        for said in [
+            "cat: /ws/missing: No such file or directory",
+            "cat: /no/such/place/at/all: No such file or directory",
+            "rm: cannot remove '/ws/a': Permission denied",
+            "chown: changing ownership of 'a': Operation not permitted",
+            "mount point /x: Device or resource busy",
+            "error[E0425]: cannot find value `x` in this scope",
+            "read: Resource temporarily unavailable",
+        ] {
+            assert_eq!(rules(said), Vec::<String>::new(), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_command_that_worked_was_denied_nothing() {
+        let said =
+            denials(Exit::Code(0), "touch: cannot touch '/etc/x': Read-only file system", &Known::default());
+        assert!(said.is_empty());
+    }
+
+    #[test]
+    fn the_host_that_was_refused_is_named() {
+        let hosts = ["index.crates.io:443".to_owned()];
+        let known = Known { refused_hosts: &hosts, ..Known::default() };
+        let said = denials(Exit::Code(101), "[56] CONNECT tunnel failed, response 403", &known);
+        let line = "sandbox: rule `net`: index.crates.io:443 was refused; ask for it with `net: [\"index.crates.io\"]`";
+        assert_eq!(said, [line]);
+    }
+}

@@ -1,0 +1,467 @@
+//! How does a command reach the hosts that it was granted, and no other?
+//!
+//! The sandbox has no network but itself. In it listens a socket that is served out here: a
+//! proxy for HTTP, which connects to what is granted, at an address that was looked at.
+
+use std::{
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional},
+    net::{TcpListener, TcpStream, lookup_host},
+    sync::Semaphore,
+    time::timeout,
+};
+
+/// What the proxy says to who asks for a host that was not granted; programs print it.
+pub(super) const REFUSAL: &str = "Not granted by the sandbox of haft";
+
+/// A longer head of a request is refused.
+const LONGEST_HEAD: usize = 32 * 1024;
+
+/// How long a program may take to say what it wants, and a host to answer.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How many connections there are at a time.
+const MOST: usize = 256;
+
+/// How many refusals are remembered.
+const REMEMBERED: usize = 16;
+
+/// The hosts that commands may reach. Cheap to clone; all clones are the same list.
+#[derive(Debug, Clone, Default)]
+pub struct Hosts {
+    inner: Arc<Mutex<Inner>>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    next: u64,
+    granted: Vec<(u64, Pattern)>,
+    refused: Vec<String>,
+}
+
+/// A grant, which ends when this is dropped.
+#[derive(Debug)]
+pub struct Granted {
+    hosts: Hosts,
+    id: u64,
+}
+
+/// Which hosts a grant is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Pattern {
+    /// `*` for all that are public, `*.x` for all below `x`.
+    host: String,
+    /// Any, if none is named.
+    port: Option<u16>,
+}
+
+impl Hosts {
+    /// Grants a host until the guard is dropped: `crates.io`, `*.crates.io`, `localhost:8080`, or `*` for all
+    /// that are public. An address of this machine or of a private network is reached only where it is
+    /// granted with its port.
+    #[must_use = "the grant ends when this is dropped"]
+    pub fn grant(&self, host: &str) -> Granted {
+        Granted { id: self.add(host), hosts: self.clone() }
+    }
+
+    /// Grants a host for as long as the session lasts.
+    pub fn grant_lasting(&self, host: &str) {
+        self.add(host);
+    }
+
+    /// Which hosts were asked for and refused since this was last asked.
+    pub fn take_refused(&self) -> Vec<String> {
+        std::mem::take(&mut self.inner.lock().refused)
+    }
+
+    fn add(&self, host: &str) -> u64 {
+        let mut inner = self.inner.lock();
+        inner.next += 1;
+        let id = inner.next;
+        inner.granted.push((id, Pattern::parse(host)));
+        id
+    }
+
+    /// Whether this host may be reached, and whether at a private address too.
+    fn allows(&self, host: &str, port: u16) -> Option<Reach> {
+        let inner = self.inner.lock();
+        let fits = inner.granted.iter().filter(|(_, pattern)| pattern.fits(host, port));
+        fits.map(|(_, pattern)| pattern.reach()).max()
+    }
+
+    fn note_refused(&self, host: &str, port: u16) {
+        let mut inner = self.inner.lock();
+        let name = format!("{host}:{port}");
+        if !inner.refused.contains(&name) {
+            inner.refused.push(name);
+        }
+        let extra = inner.refused.len().saturating_sub(REMEMBERED);
+        inner.refused.drain(..extra);
+    }
+}
+
+impl Drop for Granted {
+    fn drop(&mut self) {
+        self.hosts.inner.lock().granted.retain(|(id, _)| *id != self.id);
+    }
+}
+
+/// How far a grant reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Reach {
+    Public,
+    Anywhere,
+}
+
+impl Pattern {
+    fn parse(text: &str) -> Self {
+        let text = text.trim();
+        let text = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")).unwrap_or(text);
+        let text = text.split('/').next().unwrap_or_default();
+        let (host, port) = split_port(text);
+        Self { host: plain(host), port }
+    }
+
+    fn fits(&self, host: &str, port: u16) -> bool {
+        let host = plain(host);
+        let named = match self.host.strip_prefix('*') {
+            Some("") => true,
+            Some(below) => host.ends_with(below) && host.len() > below.len(),
+            None => host == self.host,
+        };
+        named && self.port.is_none_or(|it| it == port)
+    }
+
+    fn reach(&self) -> Reach {
+        if self.port.is_some() && !self.host.starts_with('*') { Reach::Anywhere } else { Reach::Public }
+    }
+}
+
+/// A name as it is compared: without a final dot, brackets or capitals.
+fn plain(host: &str) -> String {
+    let host = host.strip_prefix('[').and_then(|it| it.strip_suffix(']')).unwrap_or(host);
+    host.trim_end_matches('.').to_ascii_lowercase()
+}
+
+fn split_port(text: &str) -> (&str, Option<u16>) {
+    match text.rsplit_once(':') {
+        Some((host, port)) if !host.contains(':') || host.ends_with(']') => match port.parse() {
+            Ok(port) => (host, Some(port)),
+            Err(_) => (text, None),
+        },
+        _ => (text, None),
+    }
+}
+
+/// Serves a socket that listens in the sandbox, until the sandbox is gone.
+pub(crate) async fn serve(listener: std::net::TcpListener, hosts: Hosts) {
+    let Ok(listener) = listener.set_nonblocking(true).and_then(|()| TcpListener::from_std(listener)) else {
+        tracing::warn!("the proxy of the sandbox can't be served");
+        return;
+    };
+    let free = Arc::new(Semaphore::new(MOST));
+    loop {
+        let Ok(permit) = free.clone().acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let hosts = hosts.clone();
+                tokio::spawn(async move {
+                    // What the one end does to the other is told to both by their sockets.
+                    let _ = handle(stream, &hosts).await;
+                    drop(permit);
+                });
+            }
+            // Too many files are open, or a program was quick to go.
+            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+        }
+    }
+}
+
+async fn handle(mut client: TcpStream, hosts: &Hosts) -> io::Result<()> {
+    let Ok(read) = timeout(PATIENCE, read_head(&mut client)).await else {
+        return refuse(&mut client, "408 Request Timeout", "no request came").await;
+    };
+    let (head, rest) = read?;
+    let Some(wanted) = Wanted::parse(&head) else {
+        return refuse(&mut client, "400 Bad Request", "this is a proxy for HTTP").await;
+    };
+    let Some(reach) = hosts.allows(&wanted.host, wanted.port) else {
+        hosts.note_refused(&wanted.host, wanted.port);
+        let says = format!("{REFUSAL}: {}:{}", wanted.host, wanted.port);
+        return refuse(&mut client, &format!("403 {REFUSAL}"), &says).await;
+    };
+    let mut server = match timeout(PATIENCE, connect(&wanted, reach)).await {
+        Ok(Ok(server)) => server,
+        Ok(Err(error)) if error.kind() == io::ErrorKind::PermissionDenied => {
+            hosts.note_refused(&wanted.host, wanted.port);
+            let says = format!("{REFUSAL}: {} is at an address that is not public", wanted.host);
+            return refuse(&mut client, &format!("403 {REFUSAL}"), &says).await;
+        }
+        Ok(Err(error)) => return refuse(&mut client, "502 Bad Gateway", &error.to_string()).await,
+        Err(_) => return refuse(&mut client, "504 Gateway Timeout", "the host did not answer").await,
+    };
+    match &wanted.head {
+        None => client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await?,
+        Some(head) => server.write_all(head.as_bytes()).await?,
+    }
+    server.write_all(&rest).await?;
+    copy_bidirectional(&mut client, &mut server).await.map(drop)
+}
+
+/// Connects to an address that was looked at; the name is not looked up a second time.
+async fn connect(wanted: &Wanted, reach: Reach) -> io::Result<TcpStream> {
+    let found: Vec<SocketAddr> = lookup_host((plain(&wanted.host).as_str(), wanted.port)).await?.collect();
+    let open: Vec<SocketAddr> =
+        found.iter().copied().filter(|it| reach == Reach::Anywhere || is_public(it.ip())).collect();
+    if open.is_empty() && !found.is_empty() {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    let mut last = io::Error::from(io::ErrorKind::NotFound);
+    for address in open {
+        match TcpStream::connect(address).await {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+async fn refuse(client: &mut TcpStream, status: &str, says: &str) -> io::Result<()> {
+    let length = says.len() + 1;
+    let answer = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{says}\n"
+    );
+    client.write_all(answer.as_bytes()).await?;
+    client.shutdown().await
+}
+
+/// The head of a request, and what came after it.
+async fn read_head(client: &mut TcpStream) -> io::Result<(String, Vec<u8>)> {
+    let mut bytes = Vec::new();
+    loop {
+        if let Some(end) = memchr_end(&bytes) {
+            let rest = bytes.split_off(end);
+            let head = String::from_utf8(bytes).map_err(io::Error::other)?;
+            return Ok((head, rest));
+        }
+        if bytes.len() > LONGEST_HEAD || client.read_buf(&mut bytes).await? == 0 {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+    }
+}
+
+fn memchr_end(bytes: &[u8]) -> Option<usize> {
+    bytes.windows(4).position(|it| it == b"\r\n\r\n").map(|at| at + 4)
+}
+
+/// Where a request is to go.
+#[derive(Debug, PartialEq, Eq)]
+struct Wanted {
+    host: String,
+    port: u16,
+    /// What the host is sent in place of the request's head; nothing for a tunnel.
+    head: Option<String>,
+}
+
+impl Wanted {
+    fn parse(head: &str) -> Option<Self> {
+        let mut lines = head.split("\r\n");
+        let mut words = lines.next()?.split(' ');
+        let (method, target, version) = (words.next()?, words.next()?, words.next()?);
+        if words.next().is_some() || !version.starts_with("HTTP/1.") || head.contains('\0') {
+            return None;
+        }
+        if method == "CONNECT" {
+            let (host, port) = split_port(target);
+            return Some(Self { host: host.to_owned(), port: port?, head: None });
+        }
+        let rest = target.strip_prefix("http://")?;
+        let at = rest.find(['/', '?']).unwrap_or(rest.len());
+        let (authority, path) = rest.split_at_checked(at)?;
+        if authority.contains('@') {
+            return None;
+        }
+        let (host, port) = split_port(authority);
+        let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+        // One request to one host: what the connection is used for next would not be looked at.
+        let mut forwarded =
+            format!("{method} {path} {version}\r\nHost: {authority}\r\nConnection: close\r\n");
+        for line in lines.filter(|line| !line.is_empty()) {
+            let name = line.split(':').next().unwrap_or_default().to_ascii_lowercase();
+            let is_ours = ["host", "connection", "proxy-connection", "proxy-authorization", "keep-alive"]
+                .contains(&name.as_str());
+            if !is_ours {
+                forwarded.push_str(line);
+                forwarded.push_str("\r\n");
+            }
+        }
+        forwarded.push_str("\r\n");
+        Some(Self { host: host.to_owned(), port: port.unwrap_or(80), head: Some(forwarded) })
+    }
+}
+
+/// Is this an address that anybody on the internet may reach?
+fn is_public(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(it) => is_public_v4(it),
+        IpAddr::V6(it) => is_public_v6(it),
+    }
+}
+
+fn is_public_v4(it: Ipv4Addr) -> bool {
+    let [a, b, c, _] = it.octets();
+    let special = it.is_unspecified()
+        || it.is_loopback()
+        || it.is_private()
+        || it.is_link_local()
+        || it.is_multicast()
+        || it.is_broadcast()
+        || it.is_documentation()
+        || a == 0
+        || a >= 240
+        || (a == 100 && (64..128).contains(&b))
+        || (a == 192 && b == 0 && c == 0)
+        || (a == 198 && (b == 18 || b == 19));
+    !special
+}
+
+fn is_public_v6(it: Ipv6Addr) -> bool {
+    let parts = it.segments();
+    let low = || {
+        let [.., a, b] = parts;
+        let ([a, b], [c, d]) = (a.to_be_bytes(), b.to_be_bytes());
+        Ipv4Addr::new(a, b, c, d)
+    };
+    match parts {
+        // An address of the fourth version in one of its spellings.
+        [0, 0, 0, 0, 0, 0 | 0xffff, ..] | [0, 0, 0, 0, 0xffff, 0, ..] => false,
+        [0x64, 0xff9b, 0, 0, 0, 0, ..] => is_public_v4(low()),
+        [0x64, 0xff9b, ..] | [0x2002, ..] | [0x2001, 0 | 0xdb8, ..] | [0x100, 0, 0, 0, ..] | [0x5f00, ..] => {
+            false
+        }
+        // Global unicast is what begins like this, and nothing else.
+        [first, ..] => first & 0xe000 == 0x2000,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn only_what_is_granted_is_allowed_and_only_as_long() {
+        let hosts = Hosts::default();
+        assert_eq!(hosts.allows("crates.io", 443), None);
+        let grant = hosts.grant("Crates.io");
+        assert_eq!(hosts.allows("crates.io.", 443), Some(Reach::Public));
+        assert_eq!(hosts.allows("index.crates.io", 443), None);
+        assert_eq!(hosts.allows("evilcrates.io", 443), None);
+        drop(grant);
+        assert_eq!(hosts.allows("crates.io", 443), None);
+        hosts.grant_lasting("*.crates.io");
+        assert_eq!(hosts.allows("index.crates.io", 443), Some(Reach::Public));
+        assert_eq!(hosts.allows("crates.io", 443), None);
+        hosts.grant_lasting("localhost:8080");
+        assert_eq!(hosts.allows("localhost", 8080), Some(Reach::Anywhere));
+        assert_eq!(hosts.allows("localhost", 22), None);
+        hosts.grant_lasting("*");
+        assert_eq!(hosts.allows("localhost", 22), Some(Reach::Public));
+    }
+
+    #[test]
+    fn addresses_that_are_not_public_are_known_in_every_spelling() {
+        for it in [
+            "127.0.0.1",
+            "10.1.2.3",
+            "192.168.0.1",
+            "172.16.0.1",
+            "169.254.169.254",
+            "100.64.0.1",
+            "0.0.0.0",
+            "0.1.2.3",
+            "224.0.0.1",
+            "255.255.255.255",
+            "198.18.0.1",
+            "192.0.0.8",
+            "240.0.0.1",
+            "::1",
+            "::",
+            "::ffff:127.0.0.1",
+            "::127.0.0.1",
+            "64:ff9b::7f00:1",
+            "64:ff9b:1::1",
+            "fe80::1",
+            "fc00::1",
+            "fd00:ec2::254",
+            "ff02::1",
+            "2001:db8::1",
+            "2002:7f00:1::",
+            "2001::1",
+            "100::1",
+        ] {
+            assert!(!is_public(it.parse().unwrap()), "{it}");
+        }
+        for it in ["1.1.1.1", "8.8.8.8", "2606:4700::1111", "64:ff9b::101:101"] {
+            assert!(is_public(it.parse().unwrap()), "{it}");
+        }
+    }
+
+    #[test]
+    fn a_request_goes_where_its_first_line_says() {
+        let wanted =
+            Wanted::parse("GET http://a.example:8080/x?y HTTP/1.1\r\nHost: b.example\r\nX: 1\r\n\r\n")
+                .unwrap();
+        assert_eq!((wanted.host.as_str(), wanted.port), ("a.example", 8080));
+        let head = "GET /x?y HTTP/1.1\r\nHost: a.example:8080\r\nConnection: close\r\nX: 1\r\n\r\n";
+        assert_eq!(wanted.head.as_deref(), Some(head));
+        let tunnel = Wanted::parse("CONNECT [::1]:443 HTTP/1.1\r\n\r\n").unwrap();
+        assert_eq!((tunnel.host.as_str(), tunnel.port, tunnel.head), ("[::1]", 443, None));
+        for bad in [
+            "GET / HTTP/1.1\r\n\r\n",
+            "CONNECT a HTTP/1.1\r\n\r\n",
+            "GET http://u@a/ HTTP/1.1\r\n\r\n",
+            "\r\n\r\n",
+        ] {
+            assert_eq!(Wanted::parse(bad), None, "{bad}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_proxy_connects_to_what_is_granted_and_refuses_the_rest() {
+        let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let at = server.local_addr().unwrap();
+        tokio::spawn(async move {
+            let (mut stream, _) = server.accept().await.unwrap();
+            let (head, _) = read_head(&mut stream).await.unwrap();
+            assert!(head.starts_with("GET /x HTTP/1.1\r\n"), "{head}");
+            stream.write_all(b"HTTP/1.1 200 OK\r\n\r\nhello").await.unwrap();
+        });
+        let hosts = Hosts::default();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let proxy = listener.local_addr().unwrap();
+        tokio::spawn(serve(listener, hosts.clone()));
+        let ask = async || {
+            let mut stream = TcpStream::connect(proxy).await.unwrap();
+            stream.write_all(format!("GET http://{at}/x HTTP/1.1\r\n\r\n").as_bytes()).await.unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await.unwrap();
+            answer
+        };
+        assert!(ask().await.starts_with("HTTP/1.1 403 "));
+        let public = hosts.grant("*");
+        assert!(ask().await.contains("not public"));
+        drop(public);
+        let _here = hosts.grant(&at.to_string());
+        assert!(ask().await.ends_with("hello"));
+        assert_eq!(hosts.take_refused(), [at.to_string()]);
+    }
+}
