@@ -1,20 +1,305 @@
 //! Where do a session's processes run?
 
-use kit::{
-    Fault, Kind,
-    procs::{Exit, Program, Starting},
+use std::{
+    io::BufRead,
+    net::TcpListener,
+    os::{fd::OwnedFd, unix::net::UnixStream},
+    path::{Path, PathBuf},
+    process::Command,
+    sync::Arc,
 };
 
-/// The ground of one session: its keeper, started at first use and kept to its end.
+use kit::{
+    Fault, Kind, Touch, Touches,
+    procs::{Base, Exit, Keeper, Procs, Program, SpillFile, Spilling, Starting},
+};
+use parking_lot::Mutex;
+use serde_json::json;
+
+use crate::{
+    Runtime,
+    policy::Sandbox,
+    sandbox::{
+        Confined, KEEPER, Part, Plan, Report, Trouble, control,
+        denial::{self, Known},
+        environment,
+        layout::{self, Mount, Wanted},
+        limits::{Ended, Limits},
+        proxy::{self, Granted, Hosts},
+    },
+    spill::Spills,
+};
+
+/// What commands are started with.
+#[derive(Debug, Clone, Default)]
+pub struct Commands {
+    /// Our own binary, which is started as the keeper with [`KEEPER`] as its first argument; the program that
+    /// runs, if this is not given. It has to call [`keep`](crate::sandbox::keep) then.
+    pub keeper: Option<PathBuf>,
+    /// haft's own environment.
+    pub variables: Vec<(String, String)>,
+    /// The names of variables that commands get besides the short list.
+    pub env: Vec<String>,
+    /// The parts of the sandbox that a person agreed to do without, where the machine does not have them.
+    pub accept_weaker: Vec<String>,
+    /// Whether commands may make sockets that are named by a path.
+    pub unix_sockets: bool,
+}
+
+/// The ground of one session: its keeper, started at first use and kept to its end. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Ground {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    commands: Commands,
+    sandbox: Sandbox,
+    /// And whether each may be written.
+    roots: Vec<(PathBuf, bool)>,
+    hidden: Vec<PathBuf>,
+    spill: PathBuf,
+    spilling: Arc<dyn Spilling>,
+    hosts: Hosts,
+    confined: tokio::sync::Mutex<Option<Living>>,
+    unconfined: tokio::sync::Mutex<Option<Living>>,
+    seen: Mutex<Seen>,
+}
+
+/// A keeper, and the variables its commands have.
+#[derive(Clone)]
+struct Living {
+    keeper: Keeper,
+    env: Arc<Vec<(String, String)>>,
+}
+
+/// What is known of the sandbox for who asks why something failed.
 #[derive(Default)]
-pub(crate) struct Ground {}
+struct Seen {
+    mounts: Vec<Mount>,
+    ended: Vec<Ended>,
+    watch: control::Watch,
+}
 
-impl kit::procs::Ground for Ground {
-    fn start(&self, _: Program) -> Starting<'_> {
-        Box::pin(std::future::ready(Err(Fault::new(Kind::Unavailable, "there is no keeper"))))
+/// Where the processes of one call run.
+struct OfCall {
+    ground: Ground,
+    place: Place,
+    /// For as long as the call.
+    _hosts: Vec<Granted>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Nowhere,
+    Inside,
+    Outside,
+}
+
+impl Ground {
+    /// The ground of a session of this name.
+    pub(crate) fn new(runtime: &Runtime, session: &str) -> Self {
+        let sandbox = runtime.policy().sandbox;
+        let of_root = |(path, read_only): (&Path, bool)| (path.to_owned(), !read_only && sandbox != Sandbox::ReadOnly);
+        let spills = runtime.spills().clone();
+        let inner = Inner {
+            commands: runtime.commands().clone(),
+            sandbox,
+            roots: runtime.roots().list().map(of_root).collect(),
+            hidden: runtime.hidden().to_vec(),
+            spill: spills.folder_of(session),
+            spilling: Arc::new(OfSession { spills, session: session.to_owned() }),
+            hosts: Hosts::default(),
+            confined: tokio::sync::Mutex::default(),
+            unconfined: tokio::sync::Mutex::default(),
+            seen: Mutex::default(),
+        };
+        Self { inner: Arc::new(inner) }
     }
 
-    fn denials(&self, _: Exit, _: &str) -> Vec<String> {
-        Vec::new()
+    /// What a call that touches these starts its processes with. They have been decided on: what is among
+    /// them is allowed.
+    pub(crate) fn of_call(&self, touches: &Touches) -> Procs {
+        let mut place = Place::Nowhere;
+        let mut hosts = Vec::new();
+        for touch in touches.iter() {
+            match touch {
+                Touch::Run(_) if place == Place::Nowhere => place = Place::Inside,
+                Touch::Unconfined => place = Place::Outside,
+                Touch::Net(host) => hosts.push(self.inner.hosts.grant(host)),
+                Touch::Run(_) | Touch::Read(_) | Touch::Write(_) | Touch::Session(_) | Touch::Exclusive => {}
+            }
+        }
+        if place == Place::Inside && self.inner.sandbox == Sandbox::Full {
+            place = Place::Outside;
+        }
+        Procs::new(Arc::new(OfCall { ground: self.clone(), place, _hosts: hosts }))
     }
+
+    /// The hosts that commands may reach.
+    pub(crate) fn hosts(&self) -> &Hosts {
+        &self.inner.hosts
+    }
+
+    async fn start(&self, place: Place, program: Program) -> Result<kit::procs::Process, Fault> {
+        let living = match place {
+            Place::Nowhere => return Err(Fault::denied("this call did not declare that it starts a command")),
+            Place::Inside => self.inside().await?,
+            Place::Outside => self.outside().await?,
+        };
+        let base = Base { env: &living.env, spilling: Some(&self.inner.spilling), ..Base::default() };
+        living.keeper.start(program, base).await
+    }
+
+    /// The keeper in the sandbox. One that died is replaced, so what ran in it is gone, but not the session.
+    async fn inside(&self) -> Result<Living, Fault> {
+        let mut kept = self.inner.confined.lock().await;
+        if let Some(living) = kept.as_ref().filter(|it| !it.keeper.is_gone()) {
+            return Ok(living.clone());
+        }
+        let plan = self.plan()?;
+        let living = match self.try_with(&plan).await? {
+            Ok(living) => living,
+            Err(trouble) if trouble.part == Part::Namespaces && self.accepts(trouble.part) => {
+                let plan = Plan { confined: Confined::ByRules, ..plan };
+                self.try_with(&plan).await?.map_err(|trouble| unavailable(&trouble))?
+            }
+            Err(trouble) => return Err(unavailable(&trouble)),
+        };
+        *kept = Some(living.clone());
+        Ok(living)
+    }
+
+    async fn outside(&self) -> Result<Living, Fault> {
+        let mut kept = self.inner.unconfined.lock().await;
+        if let Some(living) = kept.as_ref().filter(|it| !it.keeper.is_gone()) {
+            return Ok(living.clone());
+        }
+        let living = self.try_with(&Plan::default()).await?.map_err(|trouble| unavailable(&trouble))?;
+        *kept = Some(living.clone());
+        Ok(living)
+    }
+
+    fn plan(&self) -> Result<Plan, Fault> {
+        let inner = &*self.inner;
+        // What is to be seen has to be there before.
+        let spill = crate::store::create_folder(&inner.spill).is_ok().then(|| inner.spill.clone());
+        let wanted = Wanted {
+            sandbox: inner.sandbox,
+            roots: inner.roots.iter().map(|(path, writable)| (path.clone(), !writable)).collect(),
+            variables: inner.commands.variables.clone(),
+            hidden: inner.hidden.clone(),
+            spill,
+        };
+        Ok(Plan {
+            confined: Confined::Apart,
+            mounts: layout::layout(&wanted)?,
+            scratch: Vec::new(),
+            limits: Limits::default(),
+            unix_sockets: inner.commands.unix_sockets,
+            accept_weaker: inner.commands.accept_weaker.clone(),
+        })
+    }
+
+    fn accepts(&self, part: Part) -> bool {
+        self.inner.commands.accept_weaker.iter().any(|it| it == part.name())
+    }
+
+    /// A keeper of this plan, or why there can be none.
+    async fn try_with(&self, plan: &Plan) -> Result<Result<Living, Trouble>, Fault> {
+        let program = match &self.inner.commands.keeper {
+            Some(program) => program.clone(),
+            // What the link leads to may be deleted or replaced by an update; the link still is this very program.
+            None => PathBuf::from("/proc/self/exe"),
+        };
+        let mut command = Command::new(program);
+        command.arg(KEEPER);
+        let plan_bytes = serde_json::to_vec(plan).map_err(|error| {
+            Fault::new(Kind::Unavailable, format!("the sandbox can't be described: {error}")).caused_by(error)
+        })?;
+        let (keeper, report, files) = Keeper::spawn(command, &plan_bytes).await?;
+        let report: Report = serde_json::from_slice(&report)
+            .map_err(|error| Fault::bug(format!("the keeper's report can't be read: {error}")))?;
+        if let Some(trouble) = report.trouble {
+            return Ok(Err(trouble));
+        }
+        let mut env = environment::environment(&self.inner.commands.variables, &self.inner.commands.env);
+        if plan.confined != Confined::Not {
+            let mut seen = self.inner.seen.lock();
+            seen.mounts.clone_from(&plan.mounts);
+            seen.watch = control::Watch::begin(self.inner.roots.iter().filter(|it| it.1).map(|it| it.0.clone()));
+        }
+        if let Some(port) = report.proxy {
+            env.extend(environment::proxy_variables(port));
+            self.serve(files);
+        }
+        Ok(Ok(Living { keeper, env: Arc::new(env) }))
+    }
+
+    /// Serves what a sandbox asks of us.
+    fn serve(&self, files: Vec<OwnedFd>) {
+        let mut files = files.into_iter();
+        if let Some(listener) = files.next() {
+            tokio::spawn(proxy::serve(TcpListener::from(listener), self.inner.hosts.clone()));
+        }
+        let Some(ended) = files.next() else { return };
+        let ground = Arc::downgrade(&self.inner);
+        // It comes to its end when the sandbox does.
+        tokio::task::spawn_blocking(move || {
+            for line in std::io::BufReader::new(UnixStream::from(ended)).lines().map_while(Result::ok) {
+                let (Some(ground), Ok(one)) = (ground.upgrade(), serde_json::from_str(&line)) else { return };
+                ground.seen.lock().ended.push(one);
+            }
+        });
+    }
+
+    fn denials(&self, exit: Exit, output: &str) -> Vec<String> {
+        let mut seen = self.inner.seen.lock();
+        let (ended, appeared) = (std::mem::take(&mut seen.ended), seen.watch.appeared());
+        let refused_hosts = self.inner.hosts.take_refused();
+        let known = Known {
+            mounts: &seen.mounts,
+            roots: &self.inner.roots,
+            limits: Limits::default(),
+            refused_hosts: &refused_hosts,
+            ended: &ended,
+            appeared: &appeared,
+        };
+        denial::denials(exit, output, &known)
+    }
+}
+
+impl kit::procs::Ground for OfCall {
+    fn start(&self, program: Program) -> Starting<'_> {
+        Box::pin(self.ground.start(self.place, program))
+    }
+
+    fn denials(&self, exit: Exit, output: &str) -> Vec<String> {
+        match self.place {
+            Place::Inside => self.ground.denials(exit, output),
+            Place::Nowhere | Place::Outside => Vec::new(),
+        }
+    }
+}
+
+/// The spills of one session.
+struct OfSession {
+    spills: Spills,
+    session: String,
+}
+
+impl Spilling for OfSession {
+    fn open(&self) -> Result<SpillFile, Fault> {
+        let (handle, file) = self.spills.create(&self.session)?;
+        Ok(SpillFile { handle, file })
+    }
+}
+
+fn unavailable(trouble: &Trouble) -> Fault {
+    let name = trouble.part.name();
+    Fault::new(Kind::Unavailable, format!("the sandbox can't be built, so nothing was started: {trouble}")).next(format!(
+        "A person can accept a weaker sandbox with `--accept-weaker {name}`, or `accept_weaker = {}` in their own haft.toml: {}",
+        json!([name]),
+        trouble.part.without(),
+    ))
 }

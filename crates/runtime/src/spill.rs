@@ -78,27 +78,43 @@ impl Spills {
         Ok(bytes)
     }
 
+    /// A new file for an output that is still being written, and its handle.
+    ///
+    /// # Errors
+    /// When it can't be made.
+    pub(crate) fn create(&self, session: &str) -> Result<(String, fs::File), Fault> {
+        self.open_new(session).map_err(|error| {
+            let folder = self.folder.display();
+            Fault::new(Kind::Unavailable, format!("the output can't be kept in {folder}: {error}"))
+                .caused_by(error)
+        })
+    }
+
     fn write(&self, session: &str, bytes: &[u8]) -> io::Result<String> {
+        let (handle, mut file) = self.open_new(session)?;
+        if let Err(error) = file.write_all(bytes) {
+            drop(fs::remove_file(self.folder_of(session).join(&handle)));
+            return Err(error);
+        }
+        Ok(handle)
+    }
+
+    fn open_new(&self, session: &str) -> io::Result<(String, fs::File)> {
         let folder = self.folder_of(session);
         create_folder(&folder)?;
         loop {
             let number = self.take_number(session, &folder)?;
             let handle = format!("{PREFIX}{number}");
             let path = folder.join(&handle);
-            let mut file = match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
-                Ok(file) => file,
+            match OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path) {
+                Ok(file) => return Ok((handle, file)),
                 // Another process works in this session: look again where it is.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     self.next.lock().remove(session);
                     continue;
                 }
                 Err(error) => return Err(error),
-            };
-            if let Err(error) = file.write_all(bytes) {
-                drop(fs::remove_file(&path));
-                return Err(error);
             }
-            return Ok(handle);
         }
     }
 
@@ -124,7 +140,7 @@ impl Spills {
     }
 
     /// The folder of a session, whatever its name has in it.
-    fn folder_of(&self, session: &str) -> PathBuf {
+    pub(crate) fn folder_of(&self, session: &str) -> PathBuf {
         let plain = session.len() <= 64
             && session.starts_with(|it: char| it.is_ascii_alphanumeric())
             && session.chars().all(|it| it.is_ascii_alphanumeric() || "-_.".contains(it));

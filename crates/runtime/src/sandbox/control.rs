@@ -48,21 +48,21 @@ pub(super) fn common_folder(root: &Path) -> Option<PathBuf> {
 
 /// What was not there when the sandbox was made, and would decide what other programs run.
 #[derive(Debug, Default)]
-pub struct Watch {
+pub(crate) struct Watch {
     roots: Vec<PathBuf>,
     known: Vec<(PathBuf, Option<PathBuf>)>,
 }
 
 impl Watch {
     /// Notes what there is now at the top of these roots.
-    pub fn begin(roots: impl IntoIterator<Item = PathBuf>) -> Self {
+    pub(crate) fn begin(roots: impl IntoIterator<Item = PathBuf>) -> Self {
         let roots: Vec<PathBuf> = roots.into_iter().collect();
         let known = Self::look(&roots);
         Self { roots, known }
     }
 
     /// What is new since then, or is a link that now leads elsewhere. Each is given once.
-    pub fn appeared(&mut self) -> Vec<PathBuf> {
+    pub(crate) fn appeared(&mut self) -> Vec<PathBuf> {
         let now = Self::look(&self.roots);
         let new = now.iter().filter(|it| !self.known.contains(it)).map(|(path, _)| path.clone()).collect();
         self.known = now;

@@ -59,13 +59,11 @@ pub(super) fn leave(give_up: impl FnOnce()) -> Result<Side, Trouble> {
     fs::write("/proc/self/setgroups", "deny").at(Part::Namespaces, "setgroups")?;
     fs::write("/proc/self/uid_map", format!("{user} {user} 1")).at(Part::Namespaces, "uid_map")?;
     fs::write("/proc/self/gid_map", format!("{group} {group} 1")).at(Part::Namespaces, "gid_map")?;
-    let parent = rustix::process::getpid();
     match fork().at(Part::Namespaces, "fork")? {
         None => {
             // The process outside has no thread but the one that forked, so this is about all of it.
             rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
                 .at(Part::Namespaces, "the parent's death")?;
-            let _ = parent;
             Ok(Side::Inside)
         }
         Some(child) => {
@@ -85,7 +83,7 @@ pub(super) fn leave(give_up: impl FnOnce()) -> Result<Side, Trouble> {
 
 /// Builds the new root and moves into it, and closes every way back. Gives the socket on which the
 /// commands' proxy is to listen.
-pub(super) fn settle(plan: &Plan) -> Result<Option<TcpListener>, Trouble> {
+pub(super) fn settle(plan: &Plan) -> Result<TcpListener, Trouble> {
     build(&plan.mounts)?;
     loopback_up().at(Part::Namespaces, "the loopback device")?;
     let proxy = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).at(Part::Namespaces, "the proxy's socket")?;
@@ -95,7 +93,7 @@ pub(super) fn settle(plan: &Plan) -> Result<Option<TcpListener>, Trouble> {
     set_attributes(&open_path("/proc")?, MountAttrFlags::MOUNT_ATTR_RDONLY)
         .at(Part::Namespaces, "/proc read-only")?;
     confine(plan, None)?;
-    Ok(Some(proxy))
+    Ok(proxy)
 }
 
 /// What can be had without namespaces: the rules of Landlock, which then are about reading too, and no socket at all.

@@ -80,7 +80,7 @@ fn kernel() -> (u32, u32) {
 }
 
 /// A process that was ended because all together used too much memory.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
     /// Its id in the sandbox.
     pub process: i32,

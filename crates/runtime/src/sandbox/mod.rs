@@ -1,12 +1,13 @@
 //! What does the operating system enforce on the processes of a session?
 
-mod control;
+pub(crate) mod control;
 pub mod denial;
 #[cfg(target_os = "linux")]
 mod enter;
 pub mod environment;
 #[cfg(target_os = "linux")]
 mod filter;
+mod keep;
 pub mod layout;
 pub mod limits;
 pub mod proxy;
@@ -17,11 +18,11 @@ pub mod seatbelt;
 use std::{
     fmt,
     path::{Path, PathBuf},
-    process::ExitCode,
 };
 
 use serde::{Deserialize, Serialize};
 
+pub use keep::keep;
 use layout::{Mount, What};
 use limits::Limits;
 
@@ -31,8 +32,8 @@ pub const KEEPER: &str = "keeper";
 /// What a keeper is to be.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// Whether it is confined at all.
-    pub confined: bool,
+    /// How it is confined.
+    pub confined: Confined,
     /// What commands see.
     pub mounts: Vec<Mount>,
     /// Where temporary files go when there can be no private folder for them.
@@ -43,6 +44,29 @@ pub struct Plan {
     pub unix_sockets: bool,
     /// The parts of the sandbox that a person agreed to do without.
     pub accept_weaker: Vec<String>,
+}
+
+/// How the processes of a keeper are confined.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Confined {
+    /// They are not.
+    #[default]
+    Not,
+    /// In namespaces of their own, with rules on top.
+    Apart,
+    /// By rules alone, where a person accepted that.
+    ByRules,
+}
+
+/// What a keeper says once it is what it was to be.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Report {
+    /// Why it is not.
+    trouble: Option<Trouble>,
+    /// Where commands find the proxy. Its socket comes along, and after it the one on which is told what was
+    /// ended for its memory.
+    proxy: Option<u16>,
 }
 
 /// A part of the sandbox that a kernel may not have, or may not give to us.
@@ -83,6 +107,20 @@ impl Part {
             Self::Limits => "limits",
         }
     }
+
+    /// What is lost where a person does without it.
+    pub fn without(self) -> &'static str {
+        match self {
+            Self::Namespaces => {
+                "commands then share the machine's processes and network stack, may open no socket at all, change control \
+                 files in the roots, and change modes and times of files outside them."
+            }
+            Self::Landlock => "the second layer that keeps writes inside the roots is then missing.",
+            Self::Signals => "commands may then send signals to other processes of this user.",
+            Self::Seccomp => "the filter of system calls is then missing.",
+            Self::Limits => "a command may then use all of the machine.",
+        }
+    }
 }
 
 impl fmt::Display for Trouble {
@@ -98,24 +136,5 @@ impl Plan {
 
     fn is_root(&self, path: &Path) -> bool {
         self.mounts.iter().any(|mount| mount.at == path && matches!(mount.what, What::Bind { .. }))
-    }
-}
-
-/// Runs this process as a keeper: takes its orders from the socket that is its descriptor 3, enters the
-/// sandbox they describe, and starts what it is told to until that socket closes. To be called before
-/// anything else in `main`, while there is one thread.
-pub fn keep() -> ExitCode {
-    ExitCode::FAILURE
-}
-
-pub fn debug_enter(plan: &Plan) -> Result<bool, Trouble> {
-    let t = std::time::Instant::now();
-    match enter::leave(|| {})? {
-        enter::Side::Outside(_) => Ok(false),
-        enter::Side::Inside => {
-            enter::settle(plan)?;
-            let _ = std::fs::write("/tmp/took", format!("{:?}", t.elapsed()));
-            Ok(true)
-        }
     }
 }

@@ -1,0 +1,117 @@
+//! What does this program do when it is started as a keeper?
+
+use std::{
+    io::Write,
+    net::TcpListener,
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::net::UnixStream,
+    },
+    process::ExitCode,
+    time::Duration,
+};
+
+use kit::procs::{Orders, Tick};
+
+#[cfg(target_os = "linux")]
+use super::enter::{self, Side};
+use super::{Confined, Plan, Report, Trouble, limits};
+
+/// How often it is looked how much memory is used.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// Runs this process as a keeper: takes its orders from the socket that is its standard input, enters the
+/// sandbox they describe, and starts what it is told to until that socket closes. To be called before
+/// anything else in `main`, while there is one thread.
+pub fn keep() -> ExitCode {
+    let Ok(orders) = Orders::take() else { return ExitCode::FAILURE };
+    let Ok(plan) = serde_json::from_slice::<Plan>(orders.plan()) else { return ExitCode::FAILURE };
+    match plan.confined {
+        Confined::Not => serve(orders, Report::default(), &[]),
+        Confined::ByRules => match by_rules(&plan) {
+            Ok(()) => serve(orders, Report::default(), &[]),
+            Err(trouble) => fail(&orders, trouble),
+        },
+        Confined::Apart => apart(orders, &plan),
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn apart(orders: Orders, plan: &Plan) -> ExitCode {
+    let mut orders = Some(orders);
+    let side = enter::leave(|| drop(orders.take()));
+    let Some(orders) = orders else {
+        return match side {
+            Ok(Side::Outside(code)) => code,
+            _ => ExitCode::FAILURE,
+        };
+    };
+    let settled = side.and_then(|_| enter::settle(plan));
+    match settled {
+        Ok(proxy) => serve_apart(orders, plan, &proxy),
+        Err(trouble) => fail(&orders, trouble),
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn serve_apart(orders: Orders, plan: &Plan, proxy: &TcpListener) -> ExitCode {
+    let Ok((mut ours, theirs)) = UnixStream::pair() else { return ExitCode::FAILURE };
+    // Who does not listen must not hold us up.
+    let _ = ours.set_nonblocking(true);
+    let port = proxy.local_addr().ok().map(|it| it.port());
+    let report = Report { proxy: port, ..Report::default() };
+    let limit = plan.limits.memory;
+    let mut look = || {
+        if let Some(ended) = limits::watch_memory(limit)
+            && let Ok(mut line) = serde_json::to_vec(&ended)
+        {
+            line.push(b'\n');
+            let _ = ours.write_all(&line);
+        }
+    };
+    let files = [proxy.as_fd(), theirs.as_fd()];
+    if say(&orders, &report, &files).is_err() {
+        return ExitCode::FAILURE;
+    }
+    orders.serve(&|| Ok(()), Some(Tick { every: LOOK, run: &mut look }))
+}
+
+#[cfg(target_os = "linux")]
+fn by_rules(plan: &Plan) -> Result<(), Trouble> {
+    enter::settle_outside(plan)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn apart(orders: Orders, _: &Plan) -> ExitCode {
+    fail(&orders, elsewhere())
+}
+
+/// There the keeper is started in its sandbox: see `seatbelt.rs`.
+#[cfg(not(target_os = "linux"))]
+fn by_rules(_: &Plan) -> Result<(), Trouble> {
+    Ok(())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn elsewhere() -> Trouble {
+    let error = "this system has none".to_owned();
+    Trouble { part: super::Part::Namespaces, step: "unshare".to_owned(), error }
+}
+
+fn serve(orders: Orders, report: Report, files: &[BorrowedFd<'_>]) -> ExitCode {
+    match say(&orders, &report, files) {
+        Ok(()) => orders.serve(&|| Ok(()), None),
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn fail(orders: &Orders, trouble: Trouble) -> ExitCode {
+    let report = Report { trouble: Some(trouble), proxy: None };
+    // Who does not hear it sees the keeper go.
+    let _ = say(orders, &report, &[]);
+    ExitCode::FAILURE
+}
+
+fn say(orders: &Orders, report: &Report, files: &[BorrowedFd<'_>]) -> std::io::Result<()> {
+    orders.report(&serde_json::to_vec(report)?, files)
+}
