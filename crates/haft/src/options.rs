@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use clap::{Args, ValueEnum};
 use kit::{Fault, Kind};
 use runtime::{
-    DEADLINE, Runtime, Settings,
+    Commands, DEADLINE, Runtime, Settings,
     config::{Config, FILE, Trust, parse_root},
     mask::Secrets,
     policy::{Approve, Policy, Sandbox},
@@ -34,6 +34,10 @@ pub struct Options {
     /// Believe this workspace's haft.toml for this run.
     #[arg(long, global = true)]
     pub trust: bool,
+    /// Start commands although these parts of the sandbox can't be had on this machine: namespaces,
+    /// landlock, signals, seccomp.
+    #[arg(long, global = true, value_name = "NAME", value_delimiter = ',')]
+    pub accept_weaker: Vec<String>,
     /// Show these tools: nav, hyperagents, or haft's own.
     #[arg(long, global = true, value_name = "NAME")]
     pub toolset: Option<String>,
@@ -88,6 +92,8 @@ impl Options {
         let mut roots: Vec<_> = config.roots.iter().map(|root| parse_root(root, &workspace)).collect();
         let here = std::env::current_dir().unwrap_or_default();
         roots.extend(self.roots.iter().map(|root| parse_root(root, &here)));
+        let mut accept_weaker = config.accept_weaker;
+        accept_weaker.extend(self.accept_weaker.iter().cloned());
         let settings = Settings {
             workspace,
             roots,
@@ -101,6 +107,12 @@ impl Options {
             allowed: config.tools,
             deadline: config.deadline_seconds.map_or(DEADLINE, Duration::from_secs),
             secrets: Secrets::collect(place.variables.iter().map(|(name, value)| (name, value)), []),
+            commands: Commands {
+                variables: place.variables.clone(),
+                env: config.env,
+                accept_weaker,
+                ..Commands::default()
+            },
         };
         Ok(Opened { runtime: Runtime::open(settings, tools)?, aside, toolset })
     }

@@ -412,7 +412,7 @@ impl Work {
         let history = Arc::new(self.session.store().history(self.session.name(), &self.id));
         let files = Files::new(self.session.roots(), plan.grants, history.clone());
         let services = Services {
-            procs: self.session.procs(),
+            procs: self.session.procs(&plan.prepared.touches()),
             caller: Arc::new(jobs::ThisCall::default()),
             jobs: self.session.jobs().clone(),
             shelf: self.session.shelf().clone(),

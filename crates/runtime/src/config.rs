@@ -44,6 +44,12 @@ pub struct Config {
     pub hard_links: Option<HardLinks>,
     /// After how many seconds a call is stopped.
     pub deadline_seconds: Option<u64>,
+    /// Variables of haft's environment that commands get too.
+    #[serde(default)]
+    pub env: Vec<String>,
+    /// Parts of the sandbox that commands may do without, where the machine does not have them.
+    #[serde(default)]
+    pub accept_weaker: Vec<String>,
 }
 
 /// Whether files are read that have names outside the roots.
@@ -128,6 +134,12 @@ impl Config {
         if let Some(seconds) = workspace.deadline_seconds {
             let mine = self.deadline_seconds.unwrap_or(DEADLINE.as_secs());
             self.deadline_seconds = Some(seconds.min(mine).clamp(1, LONGEST));
+        }
+        if !workspace.env.is_empty() && widens("`env`") {
+            self.env.extend(workspace.env);
+        }
+        if !workspace.accept_weaker.is_empty() && widens("`accept_weaker`") {
+            self.accept_weaker.extend(workspace.accept_weaker);
         }
         if !workspace.roots.is_empty() && widens("`roots`") {
             self.roots.extend(workspace.roots);

@@ -100,7 +100,8 @@ impl Ground {
     /// The ground of a session of this name.
     pub(crate) fn new(runtime: &Runtime, session: &str) -> Self {
         let sandbox = runtime.policy().sandbox;
-        let of_root = |(path, read_only): (&Path, bool)| (path.to_owned(), !read_only && sandbox != Sandbox::ReadOnly);
+        let of_root =
+            |(path, read_only): (&Path, bool)| (path.to_owned(), !read_only && sandbox != Sandbox::ReadOnly);
         let spills = runtime.spills().clone();
         let inner = Inner {
             commands: runtime.commands().clone(),
@@ -143,7 +144,9 @@ impl Ground {
 
     async fn start(&self, place: Place, program: Program) -> Result<kit::procs::Process, Fault> {
         let living = match place {
-            Place::Nowhere => return Err(Fault::denied("this call did not declare that it starts a command")),
+            Place::Nowhere => {
+                return Err(Fault::denied("this call did not declare that it starts a command"));
+            }
             Place::Inside => self.inside().await?,
             Place::Outside => self.outside().await?,
         };
@@ -227,7 +230,8 @@ impl Ground {
         if plan.confined != Confined::Not {
             let mut seen = self.inner.seen.lock();
             seen.mounts.clone_from(&plan.mounts);
-            seen.watch = control::Watch::begin(self.inner.roots.iter().filter(|it| it.1).map(|it| it.0.clone()));
+            seen.watch =
+                control::Watch::begin(self.inner.roots.iter().filter(|it| it.1).map(|it| it.0.clone()));
         }
         if let Some(port) = report.proxy {
             env.extend(environment::proxy_variables(port));

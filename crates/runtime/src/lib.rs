@@ -39,6 +39,7 @@ use kit::{
 pub use approve::{Approver, Request, Unattended, Verdict};
 pub use call::{Answer, Arguments, Call};
 pub use catalog::Catalog;
+pub use ground::Commands;
 pub use registry::{Failure, Registry, Snapshot};
 pub use session::Session;
 
@@ -70,6 +71,8 @@ pub struct Settings {
     pub deadline: Duration,
     /// Values that are shown to nobody.
     pub secrets: Secrets,
+    /// What commands are started with.
+    pub commands: Commands,
 }
 
 /// After how long a call is stopped, where nothing else is said.
@@ -94,6 +97,9 @@ struct Inner {
     deadline: Duration,
     secrets: Arc<Secrets>,
     spills: Spills,
+    commands: Commands,
+    /// Folders of haft's own.
+    hidden: [PathBuf; 2],
     recovery: Recovery,
 }
 
@@ -128,6 +134,8 @@ impl Runtime {
                 deadline: settings.deadline.min(LONGEST),
                 secrets,
                 spills,
+                commands: settings.commands,
+                hidden: own,
                 recovery: Recovery::default(),
             }),
         };
@@ -219,6 +227,14 @@ impl Runtime {
     /// The outputs that were too long to show.
     pub fn spills(&self) -> &Spills {
         &self.inner.spills
+    }
+
+    pub(crate) fn commands(&self) -> &Commands {
+        &self.inner.commands
+    }
+
+    pub(crate) fn hidden(&self) -> &[PathBuf] {
+        &self.inner.hidden
     }
 
     pub(crate) fn deadline(&self) -> Duration {

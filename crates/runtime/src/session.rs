@@ -9,7 +9,7 @@ use std::{
 };
 
 use kit::{
-    Fault, Spec,
+    Fault, Spec, Touches,
     files::Roots,
     procs::Procs,
     seen::Views,
@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 
 use crate::{
     Answer, Call, Catalog, Runtime, approve::Approver, call, ground::Ground, jobs::Jobs, mask::Secrets,
-    policy::Policy, put_back, schedule::Schedule, store::Store, undo::Scope,
+    policy::Policy, put_back, sandbox::proxy::Hosts, schedule::Schedule, store::Store, undo::Scope,
 };
 
 /// Under which key the view of a file is kept.
@@ -47,7 +47,7 @@ struct Inner {
     with_shelf: OnceLock<Roots>,
     /// The last call that was refused for its arguments.
     last_refused: Mutex<Option<u64>>,
-    ground: Arc<Ground>,
+    ground: Ground,
     jobs: Arc<Jobs>,
     shelf: Arc<Shelf>,
 }
@@ -65,6 +65,7 @@ impl Session {
         // That the session was used is told to whoever lists sessions; a call does not depend on it.
         let _ = sessions.used(&*name, door);
         let catalog = Catalog::of(&runtime.registry().snapshot(), runtime.allowed());
+        let ground = Ground::new(&runtime, &name);
         let session = Self {
             inner: Arc::new(Inner {
                 runtime,
@@ -76,7 +77,7 @@ impl Session {
                 approver,
                 with_shelf: OnceLock::new(),
                 last_refused: Mutex::new(None),
-                ground: Arc::default(),
+                ground,
                 jobs: Arc::default(),
                 shelf: Arc::default(),
             }),
@@ -175,6 +176,8 @@ impl Session {
     }
 
     pub(crate) fn roots(&self) -> Roots {
+        // A command may have begun to spill meanwhile.
+        self.open_shelf();
         self.inner.with_shelf.get().unwrap_or_else(|| self.inner.runtime.roots()).clone()
     }
 
@@ -195,9 +198,14 @@ impl Session {
         fault.next(schema)
     }
 
-    /// What this session's processes are started with.
-    pub(crate) fn procs(&self) -> Procs {
-        Procs::new(self.inner.ground.clone())
+    /// What the processes of a call that touches these are started with.
+    pub(crate) fn procs(&self, touches: &Touches) -> Procs {
+        self.inner.ground.of_call(touches)
+    }
+
+    /// The hosts that this session's commands may reach.
+    pub fn hosts(&self) -> &Hosts {
+        self.inner.ground.hosts()
     }
 
     pub(crate) fn jobs(&self) -> &Arc<Jobs> {

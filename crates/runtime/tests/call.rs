@@ -45,6 +45,7 @@ impl House {
             allowed: None,
             deadline: Duration::from_secs(60),
             secrets: Secrets::collect([("SOME_TOKEN", SECRET)], []),
+            commands: runtime::Commands::default(),
         };
         let session = Runtime::open(settings, tools).unwrap().session(None, "test", approver);
         Self { dir, session }

@@ -249,6 +249,7 @@ impl House {
             allowed: None,
             deadline: DEADLINE,
             secrets: Secrets::collect([("API_TOKEN", "correct-horse-battery-staple")], []),
+            commands: runtime::Commands::default(),
         };
         // As the program has it.
         let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

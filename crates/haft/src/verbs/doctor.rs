@@ -10,7 +10,7 @@ use std::{
 use clap::Args;
 use kit::{Fault, Kind};
 use runtime::{
-    Answer, Call, DEADLINE, Runtime, Session, Settings, Unattended, journal::Filter, mask::Secrets,
+    Answer, Call, Commands, DEADLINE, Runtime, Session, Settings, Unattended, journal::Filter, mask::Secrets,
     policy::Policy,
 };
 use serde_json::{Value, json};
@@ -132,6 +132,7 @@ impl Room {
             allowed: None,
             deadline: DEADLINE,
             secrets: Secrets::collect([("DOCTOR_TOKEN", SECRET)], []),
+            commands: Commands::default(),
         };
         let runtime = Runtime::open(settings, tools::all())?;
         let session = runtime.session(None, "doctor", Arc::new(Unattended));

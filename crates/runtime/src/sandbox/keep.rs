@@ -25,7 +25,13 @@ const LOOK: Duration = Duration::from_millis(250);
 /// anything else in `main`, while there is one thread.
 pub fn keep() -> ExitCode {
     let Ok(orders) = Orders::take() else { return ExitCode::FAILURE };
-    let Ok(plan) = serde_json::from_slice::<Plan>(orders.plan()) else { return ExitCode::FAILURE };
+    let plan = match orders.plan() {
+        [] => Plan::default(),
+        plan => match serde_json::from_slice(plan) {
+            Ok(plan) => plan,
+            Err(_) => return ExitCode::FAILURE,
+        },
+    };
     match plan.confined {
         Confined::Not => serve(orders, Report::default(), &[]),
         Confined::ByRules => match by_rules(&plan) {

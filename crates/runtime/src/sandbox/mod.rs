@@ -61,12 +61,12 @@ pub enum Confined {
 
 /// What a keeper says once it is what it was to be.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Report {
+pub(crate) struct Report {
     /// Why it is not.
-    trouble: Option<Trouble>,
+    pub(crate) trouble: Option<Trouble>,
     /// Where commands find the proxy. Its socket comes along, and after it the one on which is told what was
     /// ended for its memory.
-    proxy: Option<u16>,
+    pub(crate) proxy: Option<u16>,
 }
 
 /// A part of the sandbox that a kernel may not have, or may not give to us.
