@@ -44,6 +44,8 @@ pub struct Commands {
     pub accept_weaker: Vec<String>,
     /// Whether commands may make sockets that are named by a path.
     pub unix_sockets: bool,
+    /// What commands may use of the machine.
+    pub limits: Limits,
 }
 
 /// The ground of one session: its keeper, started at first use and kept to its end. Cheap to clone.
@@ -198,7 +200,7 @@ impl Ground {
             confined: Confined::Apart,
             mounts: layout::layout(&wanted)?,
             scratch: Vec::new(),
-            limits: Limits::default(),
+            limits: inner.commands.limits,
             unix_sockets: inner.commands.unix_sockets,
             accept_weaker: inner.commands.accept_weaker.clone(),
         })
@@ -264,7 +266,7 @@ impl Ground {
         let known = Known {
             mounts: &seen.mounts,
             roots: &self.inner.roots,
-            limits: Limits::default(),
+            limits: self.inner.commands.limits,
             refused_hosts: &refused_hosts,
             ended: &ended,
             appeared: &appeared,

@@ -1,0 +1,304 @@
+//! Does the sandbox hold against commands that try to leave it, on this kernel, as root and as an ordinary user?
+//!
+//! Every attack is run outside the sandbox too, where it has to work: one that can't is no proof. This program starts
+//! itself again as the user who runs haft, so it has a `main` of its own.
+#![expect(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::indexing_slicing, reason = "tests")]
+
+mod drive;
+mod support;
+
+use std::{
+    fs,
+    panic::{AssertUnwindSafe, catch_unwind},
+    process::{Command, ExitCode},
+};
+
+use haft::runtime::policy::Sandbox;
+use serde_json::json;
+use support::{CANARY, Driver, User, World, git};
+
+type Case = (&'static str, fn(User));
+
+const CASES: &[Case] = &[
+    ("no_attack_reaches_anything", no_attack_reaches_anything),
+    ("programs_of_every_day_work", programs_of_every_day_work),
+    ("git_works_in_a_linked_worktree", git_works_in_a_linked_worktree),
+    ("a_root_may_be_read_only_for_commands", a_root_may_be_read_only_for_commands),
+    ("a_granted_host_is_reached_through_the_proxy", a_granted_host_is_reached_through_the_proxy),
+    ("what_is_denied_is_told_with_its_rule", what_is_denied_is_told_with_its_rule),
+    ("a_fork_bomb_ends_at_its_limit", a_fork_bomb_ends_at_its_limit),
+    ("a_memory_hog_is_ended", a_memory_hog_is_ended),
+    ("nothing_outlives_haft", nothing_outlives_haft),
+    ("a_sandbox_that_can_t_be_built_is_refused", a_sandbox_that_can_t_be_built_is_refused),
+    ("a_weaker_sandbox_is_had_by_name_and_still_holds", a_weaker_sandbox_is_had_by_name_and_still_holds),
+    ("a_new_control_file_is_named", a_new_control_file_is_named),
+];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [verb, setup] = arguments.as_slice()
+        && verb == "drive"
+    {
+        drive::drive(setup);
+        return ExitCode::SUCCESS;
+    }
+    let is_root = fs::metadata("/proc/self").is_ok_and(|it| std::os::unix::fs::MetadataExt::uid(&it) == 0);
+    let users: &[User] = if is_root { &[User::Root, User::Ordinary] } else { &[User::Root] };
+    let wanted: Vec<_> = arguments.iter().filter(|it| !it.starts_with('-')).collect();
+    let mut failed = 0;
+    for (name, case) in CASES {
+        for user in users {
+            let name = format!("{name} ({user:?})");
+            if !wanted.is_empty() && !wanted.iter().any(|it| name.contains(it.as_str())) {
+                continue;
+            }
+            let good = catch_unwind(AssertUnwindSafe(|| case(*user))).is_ok();
+            println!("test {name} ... {}", if good { "ok" } else { "FAILED" });
+            failed += usize::from(!good);
+        }
+    }
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn confined(world: &World) -> Driver {
+    world.start(&world.setup())
+}
+
+/// What outside the sandbox can't be tried or does not work for everybody.
+fn is_proved_outside(attack: &str, user: User) -> bool {
+    let never = [
+        "memory_of_the_first_process", "files_of_the_first_process", "far_away", "vsock", "remount", "unmount_guard", "write_sysrq",
+        "type_into_terminal", "new_privileges", "trace_haft", "write_usr", "hardware_by_sys", "write_etc", "outside_by_proc_cwd",
+    ];
+    let by_root = [
+        "read_shadow", "outside_by_proc_root", "write_core_pattern", "raw_socket", "packet_socket", "mount", "new_mount_api",
+        "enter_namespace", "change_root", "make_device", "bpf", "perf", "file_handle", "capabilities",
+    ];
+    let by_user = ["set_id_program"];
+    !never.contains(&attack)
+        && (user == User::Root || !by_root.contains(&attack))
+        && (user == User::Ordinary || !by_user.contains(&attack))
+}
+
+fn no_attack_reaches_anything(user: User) {
+    let world = World::new(user);
+    let mut driver = confined(&world);
+    let before = world.outside();
+    let inside = driver.attack(&world, false);
+    let broken: Vec<_> = inside.iter().filter(|it| it.1.0).collect();
+    assert!(broken.is_empty(), "{broken:#?}");
+    assert_eq!(before, world.outside());
+    assert!(inside.len() > 60, "{}", inside.len());
+    // The same outside: what does not work there proves nothing.
+    let outside = driver.attack(&world, true);
+    let idle: Vec<_> = outside.iter().filter(|it| !it.1.0 && is_proved_outside(it.0, user)).collect();
+    assert!(idle.is_empty(), "{idle:#?}");
+    assert_ne!(before, world.outside());
+}
+
+fn programs_of_every_day_work(user: User) {
+    let world = World::new(user);
+    let mut driver = confined(&world);
+    for (command, says) in [
+        ("/usr/bin/python3 -c 'print(6*7)'", "42"),
+        ("echo a > a && git add a && git commit -qm a && git log --oneline | wc -l && git status --short a", "1"),
+        ("echo $HOME; echo x > ~/x && cat ~/x", "x"),
+        ("echo x > /tmp/x && cat /tmp/x && echo $TMPDIR", "/tmp"),
+        ("/usr/bin/python3 -c 'import os; m, s = os.openpty(); print(os.ttyname(s))'", "/dev/pts/0"),
+        ("echo out > /dev/stdout; echo $((1 + 1)) | cat > /dev/null; head -c 3 /dev/urandom | wc -c", "3"),
+        ("/usr/bin/python3 -c 'import multiprocessing as m; print(m.Pool(2).map(abs, [-1]))'", "[1]"),
+        (
+            "/usr/bin/python3 -c 'import http.server, threading, urllib.request as r\n\
+             s = http.server.HTTPServer((\"127.0.0.1\", 0), http.server.SimpleHTTPRequestHandler)\n\
+             threading.Thread(target=s.serve_forever, daemon=True).start()\n\
+             print(r.urlopen(\"http://127.0.0.1:%d/a\" % s.server_port).status)' 2>&1",
+            "200",
+        ),
+        ("if command -v node >/dev/null; then node -p 6*7; else echo 42; fi", "42"),
+        ("nproc >/dev/null && ps ax | wc -l >/dev/null && echo good", "good"),
+        ("env | grep -c -e SECRET -e HAFT", "0"),
+        ("ulimit -c; ulimit -n", "1024"),
+        ("sleep 30 & kill -9 $! && wait; echo done", "done"),
+    ] {
+        let ran = driver.sh(command);
+        assert!(ran.text.contains(says) && ran.fault.is_none(), "{command}: {ran:?}");
+        assert!(ran.denials.is_empty(), "{command}: {ran:?}");
+    }
+    if user == User::Root && std::env::var_os("PATH").is_some_and(|it| it.to_string_lossy().contains(".cargo/bin")) {
+        // The driver's home is not root's: the toolchain is found by its variables or by the path.
+        let ran = driver.sh("cargo --version");
+        assert!(ran.text.contains("cargo 1") || ran.text.contains("rustup"), "{ran:?}");
+    }
+}
+
+fn git_works_in_a_linked_worktree(user: User) {
+    let world = World::new(user);
+    let main = world.base.join("main");
+    fs::create_dir(&main).unwrap();
+    git(&main, &["init", "--quiet"]);
+    git(&main, &["commit", "--quiet", "--allow-empty", "-m", "first"]);
+    git(&main, &["worktree", "add", "--quiet", "../tree"]);
+    world.give(&main);
+    world.give(&world.base.join("tree"));
+    let mut driver = world.start(&drive::Setup { workspace: world.base.join("tree"), ..world.setup() });
+    let ran = driver.sh("echo a > a && git add a && git commit -qm second && git log --oneline | wc -l");
+    assert_eq!((ran.exit, ran.text.trim()), (0, "2"), "{ran:?}");
+    for command in ["echo x > ../main/.git/hooks/post-commit", "git config a.b c", "echo x > .git", "echo x > ../main/.git/worktrees/tree/commondir"] {
+        let ran = driver.sh(command);
+        assert_ne!(ran.exit, 0, "{command}: {ran:?}");
+    }
+    assert_eq!(driver.sh("ls ../main").text.trim(), "", "only what git keeps is there, not the files");
+}
+
+fn a_root_may_be_read_only_for_commands(user: User) {
+    let world = World::new(user);
+    let mut driver = world.start(&drive::Setup { sandbox: Sandbox::ReadOnly, ..world.setup() });
+    let ran = driver.sh("cat haft.toml && echo x > new");
+    assert!(ran.exit != 0 && !world.base.join("ws/new").exists(), "{ran:?}");
+    assert_eq!(driver.sh("echo x > /tmp/new && cat /tmp/new").text, "x\n");
+}
+
+fn a_granted_host_is_reached_through_the_proxy(user: User) {
+    let world = World::new(user);
+    let mut driver = confined(&world);
+    let places: serde_json::Value = serde_json::from_str(&world.places(0)).unwrap();
+    let host = format!("127.0.0.1:{}", places["tcp"]);
+    let fetch = format!(
+        "/usr/bin/python3 -c 'import os, urllib.request as r\n\
+         os.environ.pop(\"no_proxy\"); os.environ.pop(\"NO_PROXY\")\n\
+         print(r.urlopen(\"http://{host}/\").read())' 2>&1"
+    );
+    let refused = driver.sh(&fetch);
+    assert!(refused.exit != 0 && refused.text.contains("403"), "{refused:?}");
+    assert!(refused.denials.iter().any(|it| it.contains("rule `net`") && it.contains(&host)), "{refused:?}");
+    let reached = driver.run(&json!({"command": fetch, "net": [host]}));
+    assert_eq!(reached.text.trim(), "b'hi'", "{reached:?}");
+    assert_ne!(driver.sh(&fetch).exit, 0, "a grant ends with its call");
+}
+
+fn what_is_denied_is_told_with_its_rule(user: User) {
+    let world = World::new(user);
+    let mut driver = confined(&world);
+    let shared = world.base.join("shared/x");
+    for (command, rule) in [
+        ("touch /usr/x".to_owned(), "write"),
+        (format!("touch {}", shared.display()), "read_only"),
+        ("git config a.b c".to_owned(), "control_files"),
+        ("echo x >> .vscode/tasks.json".to_owned(), "control_files"),
+        (format!("cat {}/home/.ssh/id", world.base.display()), "read"),
+        ("/usr/bin/python3 -c 'import socket; socket.create_connection((\"192.0.2.1\", 80))'".to_owned(), "net"),
+        ("unshare -U true".to_owned(), "system_calls"),
+    ] {
+        let ran = driver.sh(&format!("{command} 2>&1"));
+        let named = ran.denials.iter().any(|it| it.starts_with(&format!("sandbox: rule `{rule}`: ")));
+        assert!(ran.exit != 0 && named, "{command}: {ran:?}");
+    }
+    assert!(driver.sh("false").denials.is_empty());
+    assert!(driver.sh("cat missing").denials.is_empty());
+}
+
+fn a_fork_bomb_ends_at_its_limit(user: User) {
+    let world = World::new(user);
+    let mut driver = confined(&world);
+    let bomb = "/usr/bin/python3 -c 'import os, signal, sys\n\
+                n = 0\n\
+                try:\n\
+                \x20   while n < 6000:\n\
+                \x20       if os.fork() == 0: signal.pause()\n\
+                \x20       n += 1\n\
+                except OSError as e: print(n, e, flush=True)\n\
+                os.kill(0, 9)'";
+    let ran = driver.sh(bomb);
+    let forked: u32 = ran.text.split(' ').next().and_then(|it| it.parse().ok()).unwrap_or(u32::MAX);
+    assert!((100..4096).contains(&forked), "{ran:?}");
+    assert_eq!(driver.sh("echo alive").text, "alive\n");
+}
+
+fn a_memory_hog_is_ended(user: User) {
+    let world = World::new(user);
+    let mut driver = world.start(&drive::Setup { memory: 200 << 20, ..world.setup() });
+    // More than one of them has: each for itself stays below the limit.
+    let hog = "/usr/bin/python3 -c 'import os, time\n\
+               for _ in range(4):\n\
+               \x20   if os.fork() == 0:\n\
+               \x20       x = bytearray(b\"x\") * (80 << 20); time.sleep(600)\n\
+               codes = [os.waitstatus_to_exitcode(os.wait()[1]) for _ in range(2)]\n\
+               print(codes); os._exit(1)'";
+    let ran = driver.sh(hog);
+    assert!(ran.text.contains("-9"), "{ran:?}");
+    assert!(ran.denials.iter().any(|it| it.starts_with("sandbox: rule `memory`: ")), "{ran:?}");
+}
+
+fn nothing_outlives_haft(user: User) {
+    let world = World::new(user);
+    let mut driver = confined(&world);
+    let mark = format!("mark{}", driver.id());
+    let ran = driver.sh(&format!("MARK={mark} setsid sh -c 'sleep 600 & sleep 600' >/dev/null 2>&1 & sleep 0.1; echo up"));
+    assert_eq!(ran.text, "up\n");
+    drop(driver);
+    let mut driver = confined(&world);
+    let command = format!("MARK={mark} nohup setsid sleep 600 >/dev/null 2>&1 & sleep 0.1; ps ax | grep -c '[s]leep 600'");
+    assert_eq!(driver.sh(&command).text.trim(), "1");
+    Command::new("kill").args(["-9", &driver.id().to_string()]).status().unwrap();
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while is_marked(&mark) {
+        assert!(std::time::Instant::now() < until, "it lives on");
+        std::thread::yield_now();
+    }
+}
+
+/// Does a process of this machine have the mark in its environment?
+fn is_marked(mark: &str) -> bool {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let mut environments = processes.filter_map(|it| fs::read(it.path().join("environ")).ok());
+    environments.any(|it| String::from_utf8_lossy(&it).contains(mark))
+}
+
+/// A driver in a user namespace that allows no other below it.
+fn without_namespaces(world: &World, setup: &drive::Setup) -> Driver {
+    let mut command = Command::new("unshare");
+    let script = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$@\"";
+    let driver = world.base.join("bin/driver");
+    command.args(["--user", "--map-current-user", "--keep-caps", "sh", "-c", script, "sh"]).arg(driver);
+    world.start_by(command, setup)
+}
+
+fn a_sandbox_that_can_t_be_built_is_refused(user: User) {
+    let world = World::new(user);
+    let mut driver = without_namespaces(&world, &world.setup());
+    let ran = driver.sh("echo ran > ran");
+    let fault = ran.fault.unwrap_or_default();
+    assert!(fault.contains("namespaces") && fault.contains("--accept-weaker namespaces"), "{fault}");
+    assert!(!world.base.join("ws/ran").exists());
+}
+
+fn a_weaker_sandbox_is_had_by_name_and_still_holds(user: User) {
+    let world = World::new(user);
+    let setup = drive::Setup { accept_weaker: vec!["namespaces".to_owned()], ..world.setup() };
+    let mut driver = without_namespaces(&world, &setup);
+    assert_eq!(driver.sh("echo in > in && cat in && echo x > $TMPDIR/x && cat $TMPDIR/x").text, "in\nx\n");
+    let before = world.outside();
+    let attacks = driver.attack(&world, false);
+    // What it is known to let through is said when it is accepted.
+    let known = [
+        "change_mode", "change_owner", "change_times", "set_attribute", "hook", "hooks_renamed", "git_config", "git_config_replaced", "git_renamed",
+        "git_info_renamed", "nested_git_config", "tasks_of_an_editor", "own_configuration", "own_configuration_replaced", "hardware_by_sys",
+    ];
+    let broken: Vec<_> = attacks.iter().filter(|it| it.1.0 && !known.contains(&it.0.as_str())).collect();
+    assert!(broken.is_empty(), "{broken:#?}");
+    let content = |world: &World| world.outside().into_iter().map(|(path, it)| (path, it.0)).collect::<Vec<_>>();
+    assert_eq!(before.into_iter().map(|(path, it)| (path, it.0)).collect::<Vec<_>>(), content(&world));
+    assert!(!driver.sh("env").text.contains(CANARY));
+}
+
+fn a_new_control_file_is_named(user: User) {
+    let world = World::new(user);
+    let mut driver = confined(&world);
+    let ran = driver.sh("echo '{}' > .mcp.json");
+    assert!(ran.denials.iter().any(|it| it.contains("rule `control_files`") && it.contains(".mcp.json")), "{ran:?}");
+    assert!(driver.sh("true").denials.is_empty());
+    let times: Vec<u64> = (0..20).map(|_| driver.sh("true").microseconds).collect();
+    println!("  a command takes {} us ({user:?}, unoptimised)", times.iter().min().unwrap());
+    drop(driver);
+    drop(world.keep_folder());
+}
