@@ -40,6 +40,7 @@ pub use approve::{Approver, Request, Unattended, Verdict};
 pub use call::{Answer, Arguments, Call};
 pub use catalog::Catalog;
 pub use ground::Commands;
+pub use jobs::Event;
 pub use registry::{Failure, Registry, Snapshot};
 pub use session::Session;
 
