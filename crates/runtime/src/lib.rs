@@ -4,6 +4,7 @@ mod approve;
 mod beside;
 mod call;
 mod catalog;
+mod commands;
 mod ground;
 mod jobs;
 mod put_back;
@@ -14,6 +15,7 @@ mod visible;
 
 pub mod bound;
 pub mod config;
+pub mod grants;
 pub mod history;
 pub mod journal;
 pub mod mask;
@@ -39,6 +41,7 @@ use kit::{
 pub use approve::{Approver, Request, Unattended, Verdict};
 pub use call::{Answer, Arguments, Call};
 pub use catalog::Catalog;
+pub use commands::Rules;
 pub use registry::{Failure, Registry, Snapshot};
 pub use session::Session;
 
@@ -196,7 +199,7 @@ impl Runtime {
 
     /// What may run.
     pub fn policy(&self) -> Policy {
-        self.inner.policy
+        self.inner.policy.clone()
     }
 
     /// What puts back the changes of `scope`, on behalf of a call of `session`.

@@ -14,6 +14,7 @@ use runtime::{
     Answer, Approver, Arguments, Call, Request, Runtime, Session, Settings, Unattended, Verdict,
     journal::{CallRecord, Filter},
     mask::Secrets,
+    grants::Scope,
     policy::{Approve, Policy, Sandbox},
 };
 use serde_json::{Value, json};
@@ -283,14 +284,14 @@ impl Approver for Person {
 #[tokio::test]
 async fn what_must_be_approved_runs_only_after_a_yes() {
     for (approve, verdict, asked, done) in [
-        (Approve::Ask, Verdict::Yes, 1, true),
+        (Approve::Ask, Verdict::Yes(Scope::Once), 1, true),
         (Approve::Ask, Verdict::No, 1, false),
         (Approve::Ask, Verdict::NobodyThere, 1, false),
         (Approve::Auto, Verdict::No, 0, true),
-        (Approve::Never, Verdict::Yes, 0, false),
+        (Approve::Never, Verdict::Yes(Scope::Once), 0, false),
     ] {
         let person = Arc::new(Person(verdict, Mutex::default()));
-        let policy = Policy { sandbox: Sandbox::Workspace, approve };
+        let policy = Policy { sandbox: Sandbox::Workspace, approve, ..Policy::default() };
         let house = House::with(vec![erase::<Puppet>()], policy, person.clone());
         let answer = house.call("puppet", json!({"act": "write", "path": ".mcp.json"})).await;
         assert_eq!(answer.result.is_ok(), done, "{approve:?} {verdict:?}: {}", answer.as_text());
@@ -315,7 +316,7 @@ async fn a_read_only_root_and_a_read_only_sandbox_are_not_written_to() {
     let inside = house.dir.path().join("more/new").display().to_string();
     let answer = house.call("puppet", json!({"act": "write", "path": inside})).await;
     assert!(answer.as_text().contains("rule `read_only_root`"), "{}", answer.as_text());
-    let policy = Policy { sandbox: Sandbox::ReadOnly, approve: Approve::Auto };
+    let policy = Policy { sandbox: Sandbox::ReadOnly, approve: Approve::Auto, ..Policy::default() };
     let house = House::with(vec![erase::<Puppet>()], policy, Arc::new(Unattended));
     let answer = house.call("puppet", json!({"act": "write", "path": "new"})).await;
     assert!(answer.as_text().contains("rule `sandbox`"), "{}", answer.as_text());
