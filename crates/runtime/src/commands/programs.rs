@@ -137,6 +137,10 @@ fn has_dangerous_option(program: &str, arguments: &[Word]) -> bool {
     let short = |text: &str, letter: char| {
         text.strip_prefix('-').is_some_and(|rest| !rest.starts_with('-') && rest.contains(letter))
     };
+    let is_command = |names: &[&str]| {
+        let command = arguments.iter().find(|it| !it.text().starts_with('-'));
+        command.is_some_and(|it| it.plain().is_none_or(|it| names.contains(&it)))
+    };
     match program {
         "git" => git_runs_others(arguments) || any(&|it| begins(it, &["--exe", "--upl", "--rece", "--out", "--conf", "--ext-", "--op", "-O", "ext::", "--tem", "--textc"])),
         "find" | "gfind" | "bfs" => any(&|it| begins(it, &["-exec", "-ok", "-delete", "-fprint", "-fls"])),
@@ -152,9 +156,9 @@ fn has_dangerous_option(program: &str, arguments: &[Word]) -> bool {
         "make" | "gmake" => any(&|it| it.contains('=') || begins(it, &["--eval", "--file", "--makefile", "--include", "--dir"]) || short(it, 'f') || short(it, 'C') || short(it, 'I') || short(it, 'E')),
         "just" => any(&|it| begins(it, &["--shell", "--justfile", "--working", "--set", "--command", "--chooser"]) || short(it, 'f') || short(it, 'd') || short(it, 'c')),
         "cargo" => any(&|it| it.starts_with('+') || begins(it, &["--config", "--manifest-path", "-Z", "-C"])),
-        "npm" | "pnpm" | "yarn" => any(&|it| matches!(it, "exec" | "x" | "dlx" | "explore" | "config" | "set") || begins(it, &["--script-shell", "--prefix", "--node-options", "--userconfig", "-C"])),
+        "npm" | "pnpm" | "yarn" => is_command(&["exec", "x", "dlx", "explore", "config", "set"]) || any(&|it| begins(it, &["--script-shell", "--prefix", "--node-options", "--userconfig", "-C"])),
         "go" => any(&|it| begins(it, &["-exec", "-toolexec", "-C", "-vettool", "--exec", "--toolexec"])),
-        "uv" | "poetry" | "pipenv" | "conda" | "bundle" | "nix" | "rye" | "hatch" => any(&|it| matches!(it, "run" | "exec" | "shell" | "develop" | "tool" | "x")),
+        "uv" | "poetry" | "pipenv" | "conda" | "bundle" | "nix" | "rye" | "hatch" => is_command(&["run", "exec", "shell", "develop", "tool", "x"]),
         "zip" => any(&|it| short(it, 'T') || begins(it, &["--unzip", "-TT"])),
         "curl" => any(&|it| begins(it, &["--config", "--output", "--remote", "--netrc", "--unix"]) || short(it, 'K') || short(it, 'o') || short(it, 'O')),
         "wget" => any(&|it| begins(it, &["--use-askpass", "--execute", "--config", "--output"]) || short(it, 'e') || short(it, 'O')),

@@ -200,7 +200,7 @@ enum Quoted {
 /// Does unquoted text become other words: a glob, braces?
 fn expands(text: &str) -> bool {
     // Braces around something that is quoted, as in `{a,"b"}`, come in pieces: any brace counts.
-    text.contains(['*', '?', '[']) || (text.contains(['{', '}']) && text != "{}")
+    text.contains(['*', '?']) || (text.contains('[') && text != "[") || (text.contains(['{', '}']) && text != "{}")
 }
 
 /// Would this text run a command, once something evaluates it?

@@ -141,12 +141,11 @@ impl Rules {
         let mut used = Vec::new();
         let mut open: Vec<&Part> = Vec::new();
         let mut first: Option<Case> = None;
-        let mut firm = false;
+        let mut said = false;
         for part in parts {
             let denied = self.deny.iter().find(|rule| about(rule, part) == Sure::Maybe);
             let asked = self.ask.iter().find(|rule| about(rule, part) != Sure::No);
             let case = if let Some(rule) = denied {
-                firm = true;
                 Case::of("command_unclear", part, format!("it can't be seen whether this is `{}`, which is denied", rule.join(" ")))
             } else if let Some(rule) = asked {
                 Case::of("command_ask", part, format!("`{}` is run only after approval", rule.join(" ")))
@@ -165,11 +164,15 @@ impl Rules {
                 continue;
             }
             open.push(part);
-            first.get_or_insert(case);
+            // What may be denied is said rather than what is only asked.
+            if first.is_none() || (denied.is_some() && !said) {
+                first = Some(case);
+            }
+            said |= denied.is_some();
         }
         match first {
             None => Judged::Runs(used),
-            Some(case) => Judged::Ask(Case { offers: offers(text, &open, ground), firm, ..case }),
+            Some(case) => Judged::Ask(Case { offers: offers(text, &open, ground), firm: said, ..case }),
         }
     }
 
@@ -341,11 +344,13 @@ fn follow(rule: &[String], words: &[Word]) -> Sure {
         *start = true;
     }
     let mut maybe = false;
+    let mut options = Sure::Yes;
     for wanted in rule {
         if wanted.starts_with('-') {
             // Options stand in any order, and short ones together.
             if !words.iter().any(|it| it.plain().is_some_and(|it| it == wanted)) && !in_clusters(wanted, words) {
-                return if words.iter().any(|it| it.plain().is_none()) { Sure::Maybe } else { Sure::No };
+                let open = words.iter().any(|it| it.plain().is_none());
+                options = options.min(if open { Sure::Maybe } else { Sure::No });
             }
             continue;
         }
@@ -371,11 +376,12 @@ fn follow(rule: &[String], words: &[Word]) -> Sure {
         }
         here = next;
     }
-    match (here.contains(&true), maybe) {
+    let words = match (here.contains(&true), maybe) {
         (true, _) => Sure::Yes,
         (false, true) => Sure::Maybe,
         (false, false) => Sure::No,
-    }
+    };
+    words.min(options)
 }
 
 /// Are all letters of `-rf` among the short options?
@@ -414,7 +420,7 @@ fn offer(part: &Part, contained: bool) -> Option<Prefix> {
         Some(second) if programs::has_commands(program) => {
             let mut prefix = vec![program.to_owned(), second.to_owned()];
             // `npm run` is not a command yet.
-            if second == "run" {
+            if second == "run" && matches!(base(program), "npm" | "pnpm" | "yarn") {
                 prefix.extend(words.get(2).and_then(|it| it.plain()).map(str::to_owned));
             }
             prefix

@@ -215,7 +215,8 @@ proptest::proptest! {
         let command = format!("{before}{between}{word}{open}rm -rf x{close}");
         for ground in [BARE, CONTAINED] {
             let judged = verdict(&rules().judge(&command, ground, &[]));
-            proptest::prop_assert_eq!(judged, "deny command_deny", "{}", command);
+            // `a | ! b` is no command of bash.
+            proptest::prop_assert!(["deny command_deny", "ask unparsed"].contains(&&*judged), "{} {}", judged, command);
         }
     }
 

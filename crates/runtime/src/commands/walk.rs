@@ -155,7 +155,13 @@ impl Walk {
                 if !doubled {
                     return Err(Unparsed::new("brackets within brackets can be read in two ways"));
                 }
-                self.arithmetic(&arithmetic.expr.value)
+                self.arithmetic(&arithmetic.expr.value)?;
+                // A shell that knows no arithmetic commands sees brackets within brackets.
+                let text = arithmetic.expr.value.trim();
+                if !text.ends_with("++") && !text.ends_with("--") {
+                    self.script(text)?;
+                }
+                Ok(())
             }
             C::ArithmeticForClause(clause) => {
                 for expression in [&clause.initializer, &clause.condition, &clause.updater].into_iter().flatten() {

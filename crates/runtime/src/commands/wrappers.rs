@@ -140,7 +140,12 @@ fn shell(walk: &mut Walk, part: &mut Part, arguments: &[Word], input: &Input) ->
             _ if text.starts_with(['-', '+']) && text.contains('c') => given = true,
             _ if text.starts_with(['-', '+']) => given |= text.contains('s'),
             // With `-c` it is the script, otherwise a file.
-            text if given => return walk.script(text),
+            text if given => {
+                // Another shell than bash reads these otherwise.
+                let plain = matches!(part.program().map(base), Some("sh" | "dash" | "ash" | "fish" | "csh" | "tcsh" | "zsh"));
+                part.opaque |= plain && ["[[", "((", "&>", "$'", "{"].iter().any(|it| text.contains(it));
+                return walk.script(text);
+            }
             _ => return Ok(()),
         }
     }
