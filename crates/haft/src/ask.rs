@@ -18,7 +18,9 @@ use runtime::{
 };
 use rustix::{
     event::{PollFd, PollFlags, poll},
-    termios::{LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios, tcflush, tcgetattr, tcsetattr},
+    termios::{
+        LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios, tcflush, tcgetattr, tcsetattr,
+    },
 };
 
 /// So much of a text is shown; the rest is counted.
@@ -123,7 +125,12 @@ fn question(request: &Request) -> String {
     if request.effects.is_empty() {
         text.push_str(&format!("  {}\n", shown(&request.arguments)));
     }
-    text.push_str(&format!("because of {}: {}\n  {}\n", request.rule.name, shown(&request.rule.says), shown(&request.rule.about)));
+    text.push_str(&format!(
+        "because of {}: {}\n  {}\n",
+        request.rule.name,
+        shown(&request.rule.says),
+        shown(&request.rule.about)
+    ));
     if !request.offers.is_empty() {
         text.push_str("a longer answer than once allows\n");
         for offer in &request.offers {

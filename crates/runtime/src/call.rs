@@ -326,14 +326,24 @@ fn denied(rule: &Rule, why: &str) -> Fault {
         "sandbox" => "A person can start haft with `--sandbox workspace`.".to_owned(),
         "read_only_root" => "A person can add the root without `:ro`.".to_owned(),
         "command_deny" => "haft.toml denies it; find another way, or ask the person.".to_owned(),
-        "not_allowed" => "Use a command of the list, or ask the person to add to `only` in haft.toml.".to_owned(),
-        _ if rule.firm => "Write the command so that each of its programs can be seen, one command to a call.".to_owned(),
+        "not_allowed" => {
+            "Use a command of the list, or ask the person to add to `only` in haft.toml.".to_owned()
+        }
+        _ if rule.firm => {
+            "Write the command so that each of its programs can be seen, one command to a call.".to_owned()
+        }
         _ => {
-            let grants: Vec<String> =
-                rule.offers.iter().map(|it| format!("`haft grants add {}`", quote(&it.to_string()))).collect();
+            let grants: Vec<String> = rule
+                .offers
+                .iter()
+                .map(|it| format!("`haft grants add {}`", quote(&it.to_string())))
+                .collect();
             match grants.as_slice() {
                 [] => "A person can do it, or start haft with `--approve auto`.".to_owned(),
-                grants => format!("A person can allow it with {}, or start haft with `--approve auto`.", grants.join(" and ")),
+                grants => format!(
+                    "A person can allow it with {}, or start haft with `--approve auto`.",
+                    grants.join(" and ")
+                ),
             }
         }
     };

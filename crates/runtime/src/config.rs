@@ -247,7 +247,8 @@ impl Config {
             (Some(mine), Some(theirs)) => Some(both(&mine, &theirs)),
             (mine, theirs) => mine.or(theirs),
         };
-        let (widening, narrowing): (Vec<_>, Vec<_>) = rules.into_iter().partition(|it| it.then == Then::Allow);
+        let (widening, narrowing): (Vec<_>, Vec<_>) =
+            rules.into_iter().partition(|it| it.then == Then::Allow);
         if !widening.is_empty() && widens("a `[[command]]` that allows") {
             self.commands.rules.extend(widening);
         }
@@ -446,6 +447,63 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join(FILE), "deadline_seconds = 9223372036854775807").unwrap();
         assert_eq!(Config::read(&dir.path().join(FILE)).unwrap().deadline_seconds, Some(3600));
+    }
+
+    #[test]
+    fn a_workspace_adds_what_asks_and_denies_and_allows_only_when_trusted() {
+        let read = |text: &str| {
+            let dir = tempfile::tempdir().unwrap();
+            fs::write(dir.path().join(FILE), text).unwrap();
+            Config::read(&dir.path().join(FILE)).unwrap()
+        };
+        let mine = read("[commands]\nallow = [\"ls\"]\ndeny = [\"sudo\"]\nonly = [\"git\", \"cargo test\"]");
+        let theirs = "[commands]\nallow = [\"curl\"]\nask = [\"git push\"]\ndeny = [\"rm\"]\n\
+            only = [\"git status\", \"cargo\", \"curl\"]\n[net]\nallow = [\"evil.org\"]\n\
+            [[command]]\nprefix = [\"a\"]\nthen = \"allow\"\n[[command]]\nprefix = [\"b\"]\nthen = \"deny\"";
+        let (config, aside) = mine.clone().with_workspace(read(theirs), false);
+        assert_eq!(aside.len(), 3, "{aside:?}");
+        assert!(config.net.allow.is_empty());
+        let Commands { allow, ask, deny, only, rules } = config.commands;
+        assert_eq!(
+            (allow, ask, deny),
+            (vec!["ls".to_owned()], vec!["git push".to_owned()], vec!["sudo".to_owned(), "rm".to_owned()])
+        );
+        assert_eq!(only.unwrap(), ["git status", "cargo test"]);
+        assert_eq!(rules.iter().map(|it| it.then).collect::<Vec<_>>(), [Then::Deny]);
+        let (config, aside) = mine.with_workspace(read(theirs), true);
+        assert!(aside.is_empty());
+        assert_eq!(
+            (config.commands.allow, config.net.allow),
+            (vec!["ls".to_owned(), "curl".to_owned()], vec!["evil.org".to_owned()])
+        );
+    }
+
+    #[test]
+    fn a_rule_whose_example_is_wrong_is_refused_when_it_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let read = |text: &str| {
+            fs::write(dir.path().join(FILE), text).unwrap();
+            Config::read(&dir.path().join(FILE)).map_err(|fault| fault.what)
+        };
+        let rule = "[[command]]\nprefix = [\"git\", \"push\"]\nthen = \"ask\"\n";
+        read(&format!(
+            "{rule}match = [\"git push origin\", \"cd x && git -C y push\"]\nnot_match = [\"git pull\"]"
+        ))
+        .unwrap();
+        for (text, why) in [
+            (format!("{rule}match = [\"git pull\"]"), "does not match its example `git pull`"),
+            (format!("{rule}not_match = [\"ls; git push\"]"), "matches its example `ls; git push`"),
+            (format!("{rule}match = [\"git 'push\"]"), "the example `git 'push`"),
+            ("[[command]]\nprefix = []\nthen = \"ask\"".to_owned(), "empty `prefix`"),
+            ("[[command]]\nprefix = [\"a\"]\nthen = \"maybe\"".to_owned(), "maybe"),
+            ("[commands]\nallow = [\"*\"]".to_owned(), "would allow every command"),
+            ("[commands]\nallow = [\"git 'x y'\"]".to_owned(), "is not the first words"),
+            ("[commands]\nalow = []".to_owned(), "alow"),
+            ("[net]\nallow = [\"http://x\"]".to_owned(), "is no host"),
+        ] {
+            let what = read(&text).unwrap_err();
+            assert!(what.contains(why), "{what}");
+        }
     }
 
     #[test]

@@ -61,26 +61,32 @@ impl Effect {
         let (kind, rest) = text.trim().split_once(char::is_whitespace).unwrap_or((text.trim(), ""));
         let rest = rest.trim();
         let wrong = |what: String| {
-            Fault::bad_args(what)
-                .next("A grant is `write PATH`, `net HOST`, `run COMMAND` or `unconfined COMMAND`.".to_owned())
+            Fault::bad_args(what).next(
+                "A grant is `write PATH`, `net HOST`, `run COMMAND` or `unconfined COMMAND`.".to_owned(),
+            )
         };
         if rest.is_empty() {
             return Err(wrong(format!("`{text}` says nothing that could be granted")));
         }
         match kind {
             "write" => {
-                let inside = Path::new(rest).components().all(|it| matches!(it, Component::Normal(_) | Component::CurDir));
-                inside.then(|| Self::Write(rest.trim_end_matches('/').to_owned())).ok_or_else(|| {
-                    wrong(format!("`{rest}` is no path relative to the workspace"))
-                })
+                let inside = Path::new(rest)
+                    .components()
+                    .all(|it| matches!(it, Component::Normal(_) | Component::CurDir));
+                inside
+                    .then(|| Self::Write(rest.trim_end_matches('/').to_owned()))
+                    .ok_or_else(|| wrong(format!("`{rest}` is no path relative to the workspace")))
             }
-            "net" => is_host(rest)
-                .then(|| Self::Net(rest.to_ascii_lowercase()))
-                .ok_or_else(|| wrong(format!("`{rest}` is no host; a grant names `host`, `host:port`, `*.example.org` or `*`"))),
-            "run" => Ok(commands::as_prefix(rest).map_or_else(|| Self::RunExactly(rest.to_owned()), Self::Run)),
-            "unconfined" => {
-                Ok(commands::as_prefix(rest).map_or_else(|| Self::UnconfinedExactly(rest.to_owned()), Self::Unconfined))
+            "net" => is_host(rest).then(|| Self::Net(rest.to_ascii_lowercase())).ok_or_else(|| {
+                wrong(format!(
+                    "`{rest}` is no host; a grant names `host`, `host:port`, `*.example.org` or `*`"
+                ))
+            }),
+            "run" => {
+                Ok(commands::as_prefix(rest).map_or_else(|| Self::RunExactly(rest.to_owned()), Self::Run))
             }
+            "unconfined" => Ok(commands::as_prefix(rest)
+                .map_or_else(|| Self::UnconfinedExactly(rest.to_owned()), Self::Unconfined)),
             "run-exactly" => Ok(Self::RunExactly(rest.to_owned())),
             "unconfined-exactly" => Ok(Self::UnconfinedExactly(rest.to_owned())),
             _ => Err(wrong(format!("`{kind}` is nothing that could be granted"))),
@@ -125,7 +131,9 @@ impl Effect {
     fn implies(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Run(mine), Self::Run(theirs))
-            | (Self::Unconfined(mine), Self::Unconfined(theirs) | Self::Run(theirs)) => theirs.starts_with(mine),
+            | (Self::Unconfined(mine), Self::Unconfined(theirs) | Self::Run(theirs)) => {
+                theirs.starts_with(mine)
+            }
             (Self::Net(mine), Self::Net(theirs)) => host_matches(mine, theirs),
             (Self::Write(mine), Self::Write(theirs)) => Path::new(theirs).starts_with(mine),
             (mine, theirs) => mine == theirs,
@@ -177,7 +185,11 @@ pub(crate) fn host_matches(pattern: &str, host: &str) -> bool {
 /// `host:port`; the brackets and colons of an IPv6 address are its own.
 fn split_port(host: &str) -> (&str, Option<&str>) {
     match host.rsplit_once(':') {
-        Some((name, port)) if !port.is_empty() && port.chars().all(|it| it.is_ascii_digit()) && (!name.contains(':') || name.ends_with(']')) => {
+        Some((name, port))
+            if !port.is_empty()
+                && port.chars().all(|it| it.is_ascii_digit())
+                && (!name.contains(':') || name.ends_with(']')) =>
+        {
             (name, Some(port))
         }
         _ => (host, None),
@@ -298,7 +310,15 @@ mod tests {
 
     #[test]
     fn what_runs_others_is_granted_only_as_a_whole() {
-        for text in ["python x.py", "sudo ls", "a && b", "cargo test > log", "$X", "PATH=/x ls", "find . -exec rm {} +"] {
+        for text in [
+            "python x.py",
+            "sudo ls",
+            "a && b",
+            "cargo test > log",
+            "$X",
+            "PATH=/x ls",
+            "find . -exec rm {} +",
+        ] {
             let effect = Effect::parse(&format!("run {text}")).unwrap();
             assert_eq!(effect, Effect::RunExactly(text.to_owned()));
         }

@@ -120,13 +120,14 @@ impl Runtime {
         let secrets = Arc::new(settings.secrets);
         let store = Store::open(&settings.state, roots.workspace(), secrets.clone());
         let spills = store.spills();
+        let workspace = roots.workspace().to_owned();
         let runtime = Self {
             inner: Arc::new(Inner {
                 roots,
                 store,
                 registry: Registry::new(tools),
                 schedule: Schedule::default(),
-                policy: settings.policy,
+                policy: Policy { workspace: workspace.into(), ..settings.policy },
                 allowed: settings.allowed,
                 deadline: settings.deadline.min(LONGEST),
                 secrets,

@@ -152,7 +152,14 @@ impl Policy {
         }
     }
 
-    fn judge(&self, want: &Want, ground: Ground, runs: bool, grants: &[&Effect], used: &mut Vec<usize>) -> Decision {
+    fn judge(
+        &self,
+        want: &Want,
+        ground: Ground,
+        runs: bool,
+        grants: &[&Effect],
+        used: &mut Vec<usize>,
+    ) -> Decision {
         let mut granted = |allows: &dyn Fn(&Effect) -> bool| {
             let found = grants.iter().position(|it| allows(it));
             used.extend(found);
@@ -162,7 +169,9 @@ impl Policy {
             // That it lies below a root was found when it was located.
             Want::Place(_, Access::Read) => Decision::Allow,
             Want::Place(location, Access::Write) => match self.judge_write(location) {
-                Decision::Ask(_) if granted(&|it| it.allows_write(location, &self.workspace)) => Decision::Allow,
+                Decision::Ask(_) if granted(&|it| it.allows_write(location, &self.workspace)) => {
+                    Decision::Allow
+                }
                 decision => decision,
             },
             Want::Run(command) => match self.commands.judge(command, ground, grants) {
@@ -186,7 +195,8 @@ impl Policy {
                 "a call leaves the sandbox only after approval",
             )),
             Want::Net(host) => {
-                let allowed = self.hosts.iter().any(|it| host_matches(it, host)) || granted(&|it| it.allows_host(host));
+                let allowed =
+                    self.hosts.iter().any(|it| host_matches(it, host)) || granted(&|it| it.allows_host(host));
                 if allowed {
                     return Decision::Allow;
                 }
@@ -211,7 +221,8 @@ impl Policy {
                 &location.to_string(),
                 "files that decide what other programs run are changed only after approval",
             );
-            let inside = location.absolute().strip_prefix(&self.workspace).ok().map(|it| it.display().to_string());
+            let inside =
+                location.absolute().strip_prefix(&self.workspace).ok().map(|it| it.display().to_string());
             rule.offers.extend(inside.filter(|it| !it.is_empty()).map(Effect::Write));
             return Decision::Ask(rule);
         }

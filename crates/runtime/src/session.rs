@@ -18,8 +18,8 @@ use kit::{
 use parking_lot::Mutex;
 
 use crate::{
-    Answer, Call, Catalog, Runtime, approve::Approver, call, ground::Ground, jobs::Jobs, mask::Secrets,
-    grants::Passing, policy::Policy, put_back, schedule::Schedule, store::Store, undo::Scope,
+    Answer, Call, Catalog, Runtime, approve::Approver, call, grants::Passing, ground::Ground, jobs::Jobs,
+    mask::Secrets, policy::Policy, put_back, schedule::Schedule, store::Store, undo::Scope,
 };
 
 /// Under which key the view of a file is kept.

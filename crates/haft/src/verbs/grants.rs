@@ -49,11 +49,14 @@ impl Grants {
                 let scope = session.map_or_else(|| "project".to_owned(), |name| format!("session {name}"));
                 Ok((format!("{id}  {scope}  {}", plain(&effect.to_string())), true))
             }),
-            Some(What::Revoke { numbers }) => numbers.iter().try_fold((String::new(), true), |(text, all), id| {
-                let revoked = grants.revoke(*id)?;
-                let line = if revoked { format!("{id} revoked\n") } else { format!("there is no grant {id}\n") };
-                Ok((text + &line, all && revoked))
-            }),
+            Some(What::Revoke { numbers }) => {
+                numbers.iter().try_fold((String::new(), true), |(text, all), id| {
+                    let revoked = grants.revoke(*id)?;
+                    let line =
+                        if revoked { format!("{id} revoked\n") } else { format!("there is no grant {id}\n") };
+                    Ok((text + &line, all && revoked))
+                })
+            }
         };
         close(&runtime);
         let (text, good) = said?;
@@ -88,7 +91,10 @@ fn line(record: &GrantRecord) -> String {
     let since = Timestamp::from_millisecond(record.since_ms.cast_signed())
         .map(|at| at.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string())
         .unwrap_or_default();
-    let scope = record.session.as_ref().map_or_else(|| "project".to_owned(), |name| format!("session {}", plain(name)));
+    let scope = record
+        .session
+        .as_ref()
+        .map_or_else(|| "project".to_owned(), |name| format!("session {}", plain(name)));
     let uses = match record.uses {
         0 => "not used".to_owned(),
         1 => "used once".to_owned(),
@@ -99,5 +105,7 @@ fn line(record: &GrantRecord) -> String {
 
 /// A command line was a model's words: nothing in it acts on the terminal or begins a line.
 fn plain(text: &str) -> String {
-    text.chars().map(|it| if it.is_control() { it.escape_default().to_string() } else { it.to_string() }).collect()
+    text.chars()
+        .map(|it| if it.is_control() { it.escape_default().to_string() } else { it.to_string() })
+        .collect()
 }

@@ -11,7 +11,6 @@ mod scan;
 mod walk;
 mod wrappers;
 
-
 #[cfg(test)]
 mod table;
 
@@ -120,10 +119,11 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Part>, Unparsed> {
     let (done, parsed) = std::sync::mpsc::sync_channel(1);
     let text = text.to_owned();
     // A thread of its own: the parser calls itself for each level of nesting, and is not ours.
-    let thread = std::thread::Builder::new().name("haft-parse".to_owned()).stack_size(STACK).spawn(move || {
-        // Nobody waits any more: nothing to tell.
-        let _ = done.send(walk::parts(&text));
-    });
+    let thread =
+        std::thread::Builder::new().name("haft-parse".to_owned()).stack_size(STACK).spawn(move || {
+            // Nobody waits any more: nothing to tell.
+            let _ = done.send(walk::parts(&text));
+        });
     if thread.is_err() {
         return Err(Unparsed::new("no thread could be started to parse it"));
     }

@@ -16,12 +16,14 @@ pub(super) fn options() -> ParserOptions {
 impl Walk {
     /// Reads a word; commands within it become parts.
     pub(super) fn word(&mut self, raw: &str) -> Result<Word, Unparsed> {
+        self.deeper()?;
         let pieces = brush_parser::word::parse(raw, &options())
             .map_err(|_| Unparsed::new(format!("the word `{raw}` can't be read")))?;
         let mut plain = Some(String::new());
         for piece in &pieces {
             self.piece(piece, raw, Quoted::No, &mut plain)?;
         }
+        self.back();
         Ok(plain.map_or_else(|| Word::Open(raw.to_owned()), Word::Plain))
     }
 
@@ -182,7 +184,9 @@ impl Walk {
         for operand in operands {
             // Within double quotes a single quote quotes nothing.
             if operand.contains('\'') && hides_code(operand) {
-                return Err(Unparsed::new(format!("quotes in the expansion of `{operand}` can be read in two ways")));
+                return Err(Unparsed::new(format!(
+                    "quotes in the expansion of `{operand}` can be read in two ways"
+                )));
             }
             self.word(operand)?;
         }
@@ -200,12 +204,18 @@ enum Quoted {
 /// Does unquoted text become other words: a glob, braces?
 fn expands(text: &str) -> bool {
     // Braces around something that is quoted, as in `{a,"b"}`, come in pieces: any brace counts.
-    text.contains(['*', '?']) || (text.contains('[') && text != "[") || (text.contains(['{', '}']) && text != "{}")
+    text.contains(['*', '?'])
+        || (text.contains('[') && text != "[")
+        || (text.contains(['{', '}']) && text != "{}")
 }
 
 /// Would this text run a command, once something evaluates it?
 pub(super) fn hides_code(text: &str) -> bool {
-    text.contains("$(") || text.contains('`') || text.contains("<(") || text.contains(">(") || text.contains("${")
+    text.contains("$(")
+        || text.contains('`')
+        || text.contains("<(")
+        || text.contains(">(")
+        || text.contains("${")
 }
 
 fn index_of(expansion: &ParameterExpr) -> Option<&str> {

@@ -121,7 +121,11 @@ impl Rules {
         };
         for part in &parts {
             if let Some(rule) = self.deny.iter().find(|rule| about(rule, part) == Sure::Yes) {
-                return Judged::Deny(Case::of("command_deny", part, format!("`{}` is on the list of what is denied", rule.join(" "))));
+                return Judged::Deny(Case::of(
+                    "command_deny",
+                    part,
+                    format!("`{}` is on the list of what is denied", rule.join(" ")),
+                ));
             }
         }
         if let Some(only) = only
@@ -146,7 +150,11 @@ impl Rules {
             let denied = self.deny.iter().find(|rule| about(rule, part) == Sure::Maybe);
             let asked = self.ask.iter().find(|rule| about(rule, part) != Sure::No);
             let case = if let Some(rule) = denied {
-                Case::of("command_unclear", part, format!("it can't be seen whether this is `{}`, which is denied", rule.join(" ")))
+                Case::of(
+                    "command_unclear",
+                    part,
+                    format!("it can't be seen whether this is `{}`, which is denied", rule.join(" ")),
+                )
             } else if let Some(rule) = asked {
                 Case::of("command_ask", part, format!("`{}` is run only after approval", rule.join(" ")))
             } else if ground.contained || self.runs_freely(part, moved) {
@@ -157,7 +165,9 @@ impl Rules {
                 Case::of("run", part, "a command is run without a sandbox only after approval".to_owned())
             };
             let granted = grants.iter().position(|grant| {
-                grant.prefix(ground.leaves).is_some_and(|prefix| denied.is_none() && speaks_for(prefix, part, moved, ground.contained))
+                grant.prefix(ground.leaves).is_some_and(|prefix| {
+                    denied.is_none() && speaks_for(prefix, part, moved, ground.contained)
+                })
             });
             if let Some(grant) = granted {
                 used.push(grant);
@@ -176,7 +186,14 @@ impl Rules {
         }
     }
 
-    fn unparsed(&self, text: &str, why: &str, ground: Ground, only: Option<&[Prefix]>, exactly: Option<usize>) -> Judged {
+    fn unparsed(
+        &self,
+        text: &str,
+        why: &str,
+        ground: Ground,
+        only: Option<&[Prefix]>,
+        exactly: Option<usize>,
+    ) -> Judged {
         if let Some(only) = only {
             let mut case = not_allowed(text.to_owned(), only);
             case.says = format!("it can't be understood for sure ({why}), and {}", case.says);
@@ -203,11 +220,12 @@ impl Rules {
     fn is_listed(&self, part: &Part, only: &[Prefix]) -> bool {
         let bare = Part { writes: Vec::new(), ..part.clone() };
         let named = |prefix: &Prefix| {
-            part.words.len() >= prefix.len() && part.words.iter().zip(prefix).enumerate().all(|(at, (word, wanted))| match word {
-                Word::Plain(word) if at == 0 => known_as(word) == wanted || word == wanted,
-                Word::Plain(word) => word == wanted,
-                Word::Open(_) => false,
-            })
+            part.words.len() >= prefix.len()
+                && part.words.iter().zip(prefix).enumerate().all(|(at, (word, wanted))| match word {
+                    Word::Plain(word) if at == 0 => known_as(word) == wanted || word == wanted,
+                    Word::Plain(word) => word == wanted,
+                    Word::Open(_) => false,
+                })
         };
         is_neutral(&bare, Moves::Anywhere, &|_| true) || (part.odd.is_none() && only.iter().any(named))
     }
@@ -258,7 +276,10 @@ fn prefix(line: &str) -> Result<Prefix, Fault> {
     }
     if line != "*" && line.contains(['\'', '"', '\\', '$', '`', '*', ';', '|', '&', '<', '>', '(', ')']) {
         return Err(Fault::bad_args(format!("`{line}` in `[commands]` is not the first words of a command"))
-            .next("A list has plain words, such as \"git status\"; `[[command]]` takes any words as `prefix`.".to_owned()));
+            .next(
+                "A list has plain words, such as \"git status\"; `[[command]]` takes any words as `prefix`."
+                    .to_owned(),
+            ));
     }
     Ok(words)
 }
@@ -266,7 +287,10 @@ fn prefix(line: &str) -> Result<Prefix, Fault> {
 fn check_examples(rule: &crate::config::CommandRule) -> Result<(), Fault> {
     let matches = |line: &String| {
         let parts = parse(line).map_err(|Unparsed(why)| {
-            Fault::bad_args(format!("the example `{line}` of the rule for `{}` is no command: {why}", rule.prefix.join(" ")))
+            Fault::bad_args(format!(
+                "the example `{line}` of the rule for `{}` is no command: {why}",
+                rule.prefix.join(" ")
+            ))
         })?;
         Ok::<_, Fault>(parts.iter().any(|part| match rule.then {
             Then::Allow => speaks_for(&rule.prefix, part, false, false),
@@ -348,7 +372,9 @@ fn follow(rule: &[String], words: &[Word]) -> Sure {
     for wanted in rule {
         if wanted.starts_with('-') {
             // Options stand in any order, and short ones together.
-            if !words.iter().any(|it| it.plain().is_some_and(|it| it == wanted)) && !in_clusters(wanted, words) {
+            if !words.iter().any(|it| it.plain().is_some_and(|it| it == wanted))
+                && !in_clusters(wanted, words)
+            {
                 let open = words.iter().any(|it| it.plain().is_none());
                 options = options.min(if open { Sure::Maybe } else { Sure::No });
             }
@@ -399,7 +425,9 @@ fn in_clusters(wanted: &str, words: &[Word]) -> bool {
 fn offers(text: &str, parts: &[&Part], ground: Ground) -> Vec<Effect> {
     let mut offers = Vec::new();
     for part in parts {
-        let Some(prefix) = offer(part, ground.contained) else { return vec![Effect::exactly(text, ground.leaves)] };
+        let Some(prefix) = offer(part, ground.contained) else {
+            return vec![Effect::exactly(text, ground.leaves)];
+        };
         let effect = if ground.leaves { Effect::Unconfined(prefix) } else { Effect::Run(prefix) };
         if !offers.contains(&effect) {
             offers.push(effect);
@@ -411,7 +439,10 @@ fn offers(text: &str, parts: &[&Part], ground: Ground) -> Vec<Effect> {
 fn offer(part: &Part, contained: bool) -> Option<Prefix> {
     let program = part.program()?;
     let one = vec![program.to_owned()];
-    if programs::destroys(program) || runs_others(&part.words) || program.contains('/') && !program.starts_with('/') {
+    if programs::destroys(program)
+        || runs_others(&part.words)
+        || program.contains('/') && !program.starts_with('/')
+    {
         return None;
     }
     let words = bare(part);
@@ -441,5 +472,6 @@ pub(crate) fn as_prefix(text: &str) -> Option<Prefix> {
     let parts = parse(text).ok()?;
     let [part] = parts.as_slice() else { return None };
     let words = part.words.iter().map(|it| it.plain().map(str::to_owned)).collect::<Option<Prefix>>()?;
-    (!words.is_empty() && !runs_others(&part.words) && speaks_for(&words, part, false, false)).then_some(words)
+    (!words.is_empty() && !runs_others(&part.words) && speaks_for(&words, part, false, false))
+        .then_some(words)
 }

@@ -8,10 +8,14 @@ use super::Unparsed;
 use crate::visible::visible;
 
 /// A longer command line is not looked into.
-const LONGEST: usize = 64 * 1024;
+const LONGEST: usize = 32 * 1024;
 
 /// So many brackets and words that open something; the parser's stack is made for these.
 const OPENINGS: usize = 2_000;
+
+/// So many times may the parser come to a fork: it tries both ways, and each further fork
+/// doubles its time.
+const FORKS: usize = 18;
 
 /// So many indexes (`a[`) within each other: the parser's time grows with a power of it.
 const INDEXES: usize = 1;
@@ -37,10 +41,15 @@ pub(super) fn scan(text: &str) -> Result<(), Unparsed> {
     let brackets = text.matches(['(', '{', '[', '`']).count();
     let keywords = text
         .split(|letter: char| !letter.is_ascii_alphanumeric())
-        .filter(|word| matches!(*word, "if" | "while" | "until" | "case" | "for" | "select" | "function" | "coproc"))
+        .filter(|word| {
+            matches!(*word, "if" | "while" | "until" | "case" | "for" | "select" | "function" | "coproc")
+        })
         .count();
     if brackets + keywords > OPENINGS {
         return Err(Unparsed::new(format!("it opens more than {OPENINGS} brackets")));
+    }
+    if forks(text) > FORKS {
+        return Err(Unparsed::new("it nests more than can be tried in time"));
     }
     if index_depth(text) > INDEXES {
         return Err(Unparsed::new("it has an index within an index"));
@@ -51,6 +60,23 @@ pub(super) fn scan(text: &str) -> Result<(), Unparsed> {
         return Err(Unparsed::new("it has both arithmetic and a here-document"));
     }
     long_descriptor(text)
+}
+
+/// How many places there are where a subshell or arithmetic, or a `case`, may begin.
+fn forks(text: &str) -> usize {
+    let words = text.split(|letter: char| !letter.is_ascii_alphanumeric());
+    let words = words.map(|word| match word {
+        "case" => 2,
+        "time" => 1,
+        _ => 0,
+    });
+    let mut before = '\n';
+    let brackets = text.chars().filter(|letter| {
+        let begins = *letter == '(' && (before.is_ascii_whitespace() || "(;&|!{`".contains(before));
+        before = *letter;
+        begins
+    });
+    words.sum::<usize>() + brackets.count()
 }
 
 /// How many indexes are open at once, at most, quoted or not.

@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use super::{Ground, Judged, Rules, parse};
+use super::{Ground, Judged, Rules, Unparsed, parse};
 use crate::{config::Commands, grants::Effect};
 
 /// Without a sandbox, so that every part needs to be allowed.
@@ -22,7 +22,27 @@ fn lines(words: &[&str]) -> Vec<String> {
 /// The rules that the table is read under.
 fn rules() -> Rules {
     let commands = Commands {
-        allow: lines(&["git status", "git log", "cargo test", "cargo build", "ls", "cat", "grep", "head", "tail", "wc", "find", "sort", "sed", "tar", "make test", "python -m pytest", "./run.sh", "git commit", "rg"]),
+        allow: lines(&[
+            "git status",
+            "git log",
+            "cargo test",
+            "cargo build",
+            "ls",
+            "cat",
+            "grep",
+            "head",
+            "tail",
+            "wc",
+            "find",
+            "sort",
+            "sed",
+            "tar",
+            "make test",
+            "python -m pytest",
+            "./run.sh",
+            "git commit",
+            "rg",
+        ]),
         ask: lines(&["git push", "npm publish"]),
         deny: lines(&["sudo", "rm", "git reset --hard"]),
         ..Commands::default()
@@ -71,7 +91,10 @@ fn every_command_line_of_the_table_has_its_verdict() {
                 let judged = verdict(&rules.judge(&command, ground, &[]));
                 // `ask` stands for any question.
                 if judged != wanted && !(wanted == "ask" && judged.starts_with("ask ")) {
-                    wrong.push(format!("{command:?}\n    is {judged}, wanted {wanted}: {:?}", parse(&command)));
+                    wrong.push(format!(
+                        "{command:?}\n    is {judged}, wanted {wanted}: {:?}",
+                        parse(&command)
+                    ));
                 }
             }
         }
@@ -113,7 +136,10 @@ fn a_list_of_the_only_commands_holds_for_every_part() {
         assert_eq!(verdict(&only(&["*"]).judge(command, CONTAINED, &[])), "runs", "{command}");
     }
     let Judged::Deny(case) = only(&["git", "ls"]).judge("curl x", CONTAINED, &[]) else { panic!() };
-    assert_eq!((case.about.as_str(), case.says.as_str()), ("curl x", "it is not on the list of commands: git, ls"));
+    assert_eq!(
+        (case.about.as_str(), case.says.as_str()),
+        ("curl x", "it is not on the list of commands: git, ls")
+    );
 }
 
 #[test]
@@ -163,7 +189,10 @@ fn a_grant_covers_its_command_and_no_other() {
 fn what_is_offered_is_the_effect_where_its_words_say_what_it_does() {
     for (command, wanted) in [
         ("cargo run --release", &["run cargo run"][..]),
-        ("cd sub && FOO=1 npm run build 2>&1 | less", &["run-exactly cd sub && FOO=1 npm run build 2>&1 | less"]),
+        (
+            "cd sub && FOO=1 npm run build 2>&1 | less",
+            &["run-exactly cd sub && FOO=1 npm run build 2>&1 | less"],
+        ),
         ("npm run build && jq . x", &["run npm run build", "run jq"]),
         ("mv a b", &["run-exactly mv a b"]),
         ("bash x.sh", &["run-exactly bash x.sh"]),
@@ -180,12 +209,58 @@ fn what_is_offered_is_the_effect_where_its_words_say_what_it_does() {
 
 #[test]
 fn no_text_takes_the_parser_or_its_stack_with_it() {
-    let nested = |open: &str, close: &str, depth: usize| format!("{}a{}", open.repeat(depth), close.repeat(depth));
-    let mut texts: Vec<String> = ["(", "$(", "((", "$((", "{ ", "if ", "${a[", "${a:-", "<(", "`", "[[ ", "\"$(", "case a in b) ", "f() { ", "@(", "! ", "'", "\\", "$[", "a[", "<<a\n", ";", "&&", "while "]
-        .iter()
-        .flat_map(|open| [nested(open, "", 1_000_000 / open.len()), nested(open, "", 900), nested(open, ")", 900), nested(open, "", 60_000 / open.len())])
-        .collect();
-    for (open, close) in [("(", ")"), ("$(", ")"), ("\"$(", ")\""), ("{ ", ";}"), ("${a:-", "}"), ("if ", ";then b;fi"), ("${a[", "]}"), ("$((", "))")] {
+    let nested =
+        |open: &str, close: &str, depth: usize| format!("{}a{}", open.repeat(depth), close.repeat(depth));
+    let mut texts: Vec<String> = [
+        "(",
+        "$(",
+        "((",
+        "$((",
+        "{ ",
+        "if ",
+        "${a[",
+        "${a:-",
+        "<(",
+        "`",
+        "[[ ",
+        "\"$(",
+        "case a in b) ",
+        "f() { ",
+        "@(",
+        "! ",
+        "time ",
+        "case a in (b) ",
+        "( a; ",
+        "((a) ",
+        "'",
+        "\\",
+        "$[",
+        "a[",
+        "<<a\n",
+        ";",
+        "&&",
+        "while ",
+    ]
+    .iter()
+    .flat_map(|open| {
+        [
+            nested(open, "", 1_000_000 / open.len()),
+            nested(open, "", 900),
+            nested(open, ")", 900),
+            nested(open, "", 60_000 / open.len()),
+        ]
+    })
+    .collect();
+    for (open, close) in [
+        ("(", ")"),
+        ("$(", ")"),
+        ("\"$(", ")\""),
+        ("{ ", ";}"),
+        ("${a:-", "}"),
+        ("if ", ";then b;fi"),
+        ("${a[", "]}"),
+        ("$((", "))"),
+    ] {
         texts.extend([4, 10, 100, 900].map(|depth| nested(open, close, depth)));
     }
     texts.push("1".repeat(40) + ">x");
@@ -194,12 +269,12 @@ fn no_text_takes_the_parser_or_its_stack_with_it() {
     texts.push("a ".repeat(32_000));
     texts.push("a;".repeat(32_000));
     texts.push(format!("cat <<X\n{}X\n", "line of text\n".repeat(4_000)));
-    let began = std::time::Instant::now();
     for text in &texts {
-        // Understood or not: it comes back.
-        let _ = parse(text);
+        // Understood or not: it comes back by itself, and leaves no thread that goes on.
+        if let Err(Unparsed(why)) = parse(text) {
+            assert!(!why.contains("no end"), "{}…", text.chars().take(40).collect::<String>());
+        }
     }
-    assert!(began.elapsed().as_secs() < 60, "{:?}", began.elapsed());
 }
 
 proptest::proptest! {

@@ -11,6 +11,9 @@ use super::{
 /// So many scripts within scripts: substitutions, `sh -c`, `eval`.
 const DEEPEST: usize = 12;
 
+/// So many words within words: `${a:-${b:-c}}`.
+const DEEPEST_WORD: usize = 24;
+
 /// So many parts are looked at.
 const MOST_PARTS: usize = 1_000;
 
@@ -26,6 +29,7 @@ pub(super) fn parts(text: &str) -> Result<Vec<Part>, Unparsed> {
 pub(super) struct Walk {
     parts: Vec<Part>,
     depth: usize,
+    within_words: usize,
     /// What the commands here read, where that is not what the whole was given.
     input: Input,
 }
@@ -67,6 +71,20 @@ impl Walk {
         }
         self.depth -= 1;
         Ok(())
+    }
+
+    /// Goes into a word.
+    pub(super) fn deeper(&mut self) -> Result<(), Unparsed> {
+        self.within_words += 1;
+        if self.within_words > DEEPEST_WORD {
+            return Err(Unparsed::new(format!("more than {DEEPEST_WORD} words within each other")));
+        }
+        Ok(())
+    }
+
+    /// Comes out of it again.
+    pub(super) fn back(&mut self) {
+        self.within_words -= 1;
     }
 
     /// Adds a part, and what it starts.
@@ -164,7 +182,9 @@ impl Walk {
                 Ok(())
             }
             C::ArithmeticForClause(clause) => {
-                for expression in [&clause.initializer, &clause.condition, &clause.updater].into_iter().flatten() {
+                for expression in
+                    [&clause.initializer, &clause.condition, &clause.updater].into_iter().flatten()
+                {
                     self.arithmetic(&expression.value)?;
                 }
                 self.list(&clause.body.list, letters)
@@ -242,7 +262,12 @@ impl Walk {
         Ok(())
     }
 
-    fn simple(&mut self, simple: &ast::SimpleCommand, input: Input, letters: &[char]) -> Result<(), Unparsed> {
+    fn simple(
+        &mut self,
+        simple: &ast::SimpleCommand,
+        input: Input,
+        letters: &[char],
+    ) -> Result<(), Unparsed> {
         let mut part = Part::default();
         let mut redirects = Redirects::default();
         for item in simple.prefix.iter().flat_map(|prefix| &prefix.0) {
@@ -320,7 +345,8 @@ impl Walk {
                 items.iter().flat_map(|(key, value)| key.iter().chain([value])).collect()
             }
         };
-        let mut odd = programs::is_dangerous_variable(name).then_some("a variable that other programs obey is set");
+        let mut odd =
+            programs::is_dangerous_variable(name).then_some("a variable that other programs obey is set");
         for value in values {
             let word = self.word(&value.value)?;
             if word.plain().is_some_and(hides_code) {
@@ -337,7 +363,11 @@ impl Walk {
         }
     }
 
-    fn redirects(&mut self, list: Option<&ast::RedirectList>, letters: &[char]) -> Result<Redirects, Unparsed> {
+    fn redirects(
+        &mut self,
+        list: Option<&ast::RedirectList>,
+        letters: &[char],
+    ) -> Result<Redirects, Unparsed> {
         let mut redirects = Redirects::default();
         for redirect in list.iter().flat_map(|list| &list.0) {
             self.redirect(redirect, &mut redirects, letters)?;
@@ -361,16 +391,21 @@ impl Walk {
                     }
                     match kind {
                         K::Read => redirects.input = Some(Input::Open),
-                        K::Write | K::Append | K::ReadAndWrite | K::Clobber | K::DuplicateInput | K::DuplicateOutput => {
+                        K::Write
+                        | K::Append
+                        | K::ReadAndWrite
+                        | K::Clobber
+                        | K::DuplicateInput
+                        | K::DuplicateOutput => {
                             redirects.write(word);
                         }
                     }
                 }
                 T::Duplicate(word) => {
                     let word = self.word(&word.value)?;
-                    let descriptor = word
-                        .plain()
-                        .is_some_and(|it| it.strip_suffix('-').unwrap_or(it).chars().all(|it| it.is_ascii_digit()));
+                    let descriptor = word.plain().is_some_and(|it| {
+                        it.strip_suffix('-').unwrap_or(it).chars().all(|it| it.is_ascii_digit())
+                    });
                     if matches!(kind, K::DuplicateInput) {
                         redirects.input = Some(Input::Open);
                     } else if !descriptor {
@@ -380,7 +415,9 @@ impl Walk {
                 T::Fd(_) => {}
                 T::ProcessSubstitution(_, subshell) => {
                     redirects.input = Some(Input::Open);
-                    self.within(Redirects::default(), Input::Open, |walk| walk.list(&subshell.list, letters))?;
+                    self.within(Redirects::default(), Input::Open, |walk| {
+                        walk.list(&subshell.list, letters)
+                    })?;
                 }
             },
             ast::IoRedirect::HereDocument(_, document) => {

@@ -34,23 +34,54 @@ fn shape_of(program: &str) -> Option<Shape> {
         "flock" => shape(&["-w", "-E", "--timeout", "--wait", "--conflict-exit-code"], 1),
         "chroot" => shape(&["--userspec", "--groups"], 1),
         "sudo" => shape(
-            &["-u", "-g", "-p", "-C", "-h", "-r", "-t", "-T", "-U", "-D", "-R", "--user", "--group", "--prompt", "--chdir", "--chroot", "--host", "--role", "--type"],
+            &[
+                "-u", "-g", "-p", "-C", "-h", "-r", "-t", "-T", "-U", "-D", "-R", "--user", "--group",
+                "--prompt", "--chdir", "--chroot", "--host", "--role", "--type",
+            ],
             0,
         ),
         "doas" => shape(&["-u", "-C"], 0),
         "pkexec" => shape(&["--user"], 0),
-        "runuser" | "setpriv" | "prlimit" | "numactl" | "unshare" | "nsenter" | "bwrap" | "firejail" | "systemd-run"
-        | "strace" | "ltrace" | "valgrind" | "perf" | "rr" | "catchsegv" => shape(
-            &["-u", "-g", "-o", "-e", "-p", "-s", "-t", "-S", "-G", "--user", "--reuid", "--regid"],
-            0,
-        ),
+        "runuser" | "setpriv" | "prlimit" | "numactl" | "unshare" | "nsenter" | "bwrap" | "firejail"
+        | "systemd-run" | "strace" | "ltrace" | "valgrind" | "perf" | "rr" | "catchsegv" => {
+            shape(&["-u", "-g", "-o", "-e", "-p", "-s", "-t", "-S", "-G", "--user", "--reuid", "--regid"], 0)
+        }
         "xargs" | "gxargs" => Some(Shape {
-            with_value: &["-I", "-n", "-P", "-L", "-d", "-E", "-a", "-s", "--max-args", "--max-procs", "--delimiter", "--arg-file", "--replace", "--max-lines", "--max-chars"],
+            with_value: &[
+                "-I",
+                "-n",
+                "-P",
+                "-L",
+                "-d",
+                "-E",
+                "-a",
+                "-s",
+                "--max-args",
+                "--max-procs",
+                "--delimiter",
+                "--arg-file",
+                "--replace",
+                "--max-lines",
+                "--max-chars",
+            ],
             own: 0,
             adds: true,
         }),
         "parallel" => Some(Shape {
-            with_value: &["-j", "-n", "-N", "-I", "-a", "--jobs", "--delay", "--joblog", "--results", "--timeout", "--retries", "--colsep"],
+            with_value: &[
+                "-j",
+                "-n",
+                "-N",
+                "-I",
+                "-a",
+                "--jobs",
+                "--delay",
+                "--joblog",
+                "--results",
+                "--timeout",
+                "--retries",
+                "--colsep",
+            ],
             own: 0,
             adds: true,
         }),
@@ -82,13 +113,21 @@ pub(super) fn look_through(walk: &mut Walk, part: &mut Part, input: &Input) -> R
         }
         "env" => env(walk, part, &arguments, input),
         "su" => match arguments.iter().position(|it| matches!(it.plain(), Some("-c" | "--command"))) {
-            Some(at) => script(walk, part, arguments.get(at + 1).map(std::slice::from_ref).unwrap_or_default()),
+            Some(at) => {
+                script(walk, part, arguments.get(at + 1).map(std::slice::from_ref).unwrap_or_default())
+            }
             None => Ok(()),
         },
         "ssh" | "watch" => {
             part.opaque |= arguments.iter().any(|it| it.plain().is_none());
             match program.as_str() {
-                "watch" => start(walk, part, &arguments, &Shape { with_value: &["-n", "--interval"], own: 0, adds: false }, input),
+                "watch" => start(
+                    walk,
+                    part,
+                    &arguments,
+                    &Shape { with_value: &["-n", "--interval"], own: 0, adds: false },
+                    input,
+                ),
                 _ => Ok(()),
             }
         }
@@ -142,7 +181,10 @@ fn shell(walk: &mut Walk, part: &mut Part, arguments: &[Word], input: &Input) ->
             // With `-c` it is the script, otherwise a file.
             text if given => {
                 // Another shell than bash reads these otherwise.
-                let plain = matches!(part.program().map(base), Some("sh" | "dash" | "ash" | "fish" | "csh" | "tcsh" | "zsh"));
+                let plain = matches!(
+                    part.program().map(base),
+                    Some("sh" | "dash" | "ash" | "fish" | "csh" | "tcsh" | "zsh")
+                );
                 part.opaque |= plain && ["[[", "((", "&>", "$'", "{"].iter().any(|it| text.contains(it));
                 return walk.script(text);
             }
@@ -180,7 +222,10 @@ fn env(walk: &mut Walk, part: &mut Part, arguments: &[Word], input: &Input) -> R
                 rest.next();
             }
             "-S" | "--split-string" => return script(walk, part, rest.as_slice()),
-            _ if text.starts_with("-S") || text.starts_with("--split-string=") || (text.starts_with('-') && !text.starts_with("--") && text.contains('S')) => {
+            _ if text.starts_with("-S")
+                || text.starts_with("--split-string=")
+                || (text.starts_with('-') && !text.starts_with("--") && text.contains('S')) =>
+            {
                 part.opaque = true;
                 return Ok(());
             }
@@ -196,7 +241,13 @@ fn env(walk: &mut Walk, part: &mut Part, arguments: &[Word], input: &Input) -> R
 }
 
 /// The command after a wrapper's own arguments.
-fn start(walk: &mut Walk, part: &mut Part, arguments: &[Word], shape: &Shape, input: &Input) -> Result<(), Unparsed> {
+fn start(
+    walk: &mut Walk,
+    part: &mut Part,
+    arguments: &[Word],
+    shape: &Shape,
+    input: &Input,
+) -> Result<(), Unparsed> {
     let mut rest = arguments.iter();
     let mut own = shape.own;
     let mut plain = true;
@@ -220,7 +271,10 @@ fn start(walk: &mut Walk, part: &mut Part, arguments: &[Word], shape: &Shape, in
             if text == "-c" {
                 return script(walk, part, rest.as_slice().get(..1).unwrap_or_default());
             }
-        } else if text.contains('=') && !text.starts_with('/') && matches!(part.program().map(base), Some("sudo" | "doas")) {
+        } else if text.contains('=')
+            && !text.starts_with('/')
+            && matches!(part.program().map(base), Some("sudo" | "doas"))
+        {
             // `sudo A=1 rm`.
         } else if own > 0 {
             own -= 1;
@@ -231,11 +285,18 @@ fn start(walk: &mut Walk, part: &mut Part, arguments: &[Word], shape: &Shape, in
             }
             part.wraps = plain && part.program().is_some_and(is_harmless_wrapper);
             // `watch 'rm x'` and `parallel 'rm {}'` give one word to a shell.
-            if matches!(part.program().map(base), Some("watch" | "parallel" | "entr")) && words.first().and_then(Word::plain).is_some_and(|it| it.contains(' ')) {
-                let Some(text) = words.first().and_then(Word::plain).map(str::to_owned) else { return Ok(()) };
+            if matches!(part.program().map(base), Some("watch" | "parallel" | "entr"))
+                && words.first().and_then(Word::plain).is_some_and(|it| it.contains(' '))
+            {
+                let Some(text) = words.first().and_then(Word::plain).map(str::to_owned) else {
+                    return Ok(());
+                };
                 return walk.script(&text);
             }
-            return walk.part(Part { words, ..Part::default() }, &if shape.adds { Input::Open } else { input.clone() });
+            return walk.part(
+                Part { words, ..Part::default() },
+                &if shape.adds { Input::Open } else { input.clone() },
+            );
         }
     }
     // `xargs` and `parallel` alone run `echo`, or what they read.
@@ -246,7 +307,10 @@ fn start(walk: &mut Walk, part: &mut Part, arguments: &[Word], shape: &Shape, in
 /// The commands after `-exec` and its like.
 fn found(walk: &mut Walk, arguments: &[Word]) -> Result<(), Unparsed> {
     let starts = |it: &Word| {
-        matches!(it.plain(), Some("-exec" | "-execdir" | "-ok" | "-okdir" | "-x" | "-X" | "--exec" | "--exec-batch"))
+        matches!(
+            it.plain(),
+            Some("-exec" | "-execdir" | "-ok" | "-okdir" | "-x" | "-X" | "--exec" | "--exec-batch")
+        )
     };
     let mut rest = arguments;
     while let Some(at) = rest.iter().position(starts) {

@@ -48,7 +48,12 @@ impl Grants {
     ///
     /// # Errors
     /// When the database can't be written.
-    pub(crate) async fn keep(&self, effect: &Effect, session: Option<&str>, door: &str) -> Result<i64, Fault> {
+    pub(crate) async fn keep(
+        &self,
+        effect: &Effect,
+        session: Option<&str>,
+        door: &str,
+    ) -> Result<i64, Fault> {
         self.store.ask(insert(effect, session, door)).await
     }
 
@@ -95,7 +100,9 @@ impl Grants {
     pub(crate) fn used(&self, ids: Vec<i64>) {
         let counted = self.store.later(move |database| {
             for id in &ids {
-                database.prepare_cached("UPDATE grants SET uses = uses + 1 WHERE id = ?1")?.execute(params![id])?;
+                database
+                    .prepare_cached("UPDATE grants SET uses = uses + 1 WHERE id = ?1")?
+                    .execute(params![id])?;
             }
             Ok(())
         });
@@ -113,7 +120,9 @@ fn insert(
     let (effect, session, door) = (effect.to_string(), session.map(str::to_owned), door.to_owned());
     move |database| {
         let same = database
-            .prepare_cached("SELECT id FROM grants WHERE revoked_ms IS NULL AND effect = ?1 AND session IS ?2")?
+            .prepare_cached(
+                "SELECT id FROM grants WHERE revoked_ms IS NULL AND effect = ?1 AND session IS ?2",
+            )?
             .query_map(params![effect, session], |row| row.get(0))?
             .next();
         if let Some(id) = same {
