@@ -25,6 +25,7 @@
 //! # }
 //! ```
 
+mod ask;
 mod options;
 mod place;
 pub mod print;

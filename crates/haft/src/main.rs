@@ -29,6 +29,8 @@ enum Verb {
     Log(verbs::log::Log),
     /// Put back what calls changed.
     Undo(verbs::undo::Undo),
+    /// Show, add and revoke what is allowed without asking.
+    Grants(verbs::grants::Grants),
     /// Show which guarantees hold on this machine, by trying them.
     Doctor(verbs::doctor::Doctor),
     /// Believe this workspace's haft.toml as it is now.
@@ -66,6 +68,7 @@ fn main() -> ExitCode {
             Verb::Mcp(verb) => verb.run(&options, &place).await,
             Verb::Log(verb) => verb.run(&options, &place),
             Verb::Undo(verb) => verb.run(&options, &place).await,
+            Verb::Grants(verb) => verb.run(&options, &place),
             Verb::Doctor(verb) => verb.run(&options, &place).await,
             Verb::Trust(verb) => verb.run(&options, &place),
         }

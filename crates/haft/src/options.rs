@@ -1,11 +1,11 @@
 //! What did the person ask for, and what runtime does that make?
 
-use std::{path::PathBuf, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use clap::{Args, ValueEnum};
 use kit::{Fault, Kind};
 use runtime::{
-    Commands, DEADLINE, Runtime, Settings,
+    Commands, DEADLINE, Rules, Runtime, Settings,
     config::{Config, FILE, Trust, parse_root},
     mask::Secrets,
     policy::{Approve, Policy, Sandbox},
@@ -49,7 +49,7 @@ pub enum SandboxArg {
     ReadOnly,
     /// The workspace, and roots added without `:ro`.
     Workspace,
-    /// The same for files; commands, once there are any, run unconfined.
+    /// The same for files; commands run unconfined.
     Full,
 }
 
@@ -94,15 +94,19 @@ impl Options {
         roots.extend(self.roots.iter().map(|root| parse_root(root, &here)));
         let mut accept_weaker = config.accept_weaker;
         accept_weaker.extend(self.accept_weaker.iter().cloned());
+        let policy = Policy {
+            sandbox: self.sandbox.map(Sandbox::from).or(config.sandbox).unwrap_or_default(),
+            approve: self.approve.map(Approve::from).or(config.approve).unwrap_or_default(),
+            commands: Arc::new(Rules::new(&config.commands, &workspace)?),
+            hosts: config.net.allow.into(),
+            workspace: workspace.as_path().into(),
+        };
         let settings = Settings {
             workspace,
             roots,
             state: place.state.clone(),
             config: place.config.clone(),
-            policy: Policy {
-                sandbox: self.sandbox.map(Sandbox::from).or(config.sandbox).unwrap_or_default(),
-                approve: self.approve.map(Approve::from).or(config.approve).unwrap_or_default(),
-            },
+            policy,
             other_names: config.hard_links.map(Into::into).unwrap_or_default(),
             allowed: config.tools,
             deadline: config.deadline_seconds.map_or(DEADLINE, Duration::from_secs),

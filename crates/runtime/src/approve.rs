@@ -2,7 +2,10 @@
 
 use std::{future::Future, pin::Pin};
 
-use crate::policy::Rule;
+use crate::{
+    grants::{Effect, Scope},
+    policy::Rule,
+};
 
 /// A call that a person is asked about.
 #[derive(Debug, Clone)]
@@ -13,13 +16,17 @@ pub struct Request {
     pub rule: Rule,
     /// Its arguments, as they came.
     pub arguments: String,
+    /// What the call would touch that needs a person, one line each.
+    pub effects: Vec<String>,
+    /// What would be kept if it is allowed for longer than this call; if this is empty, nothing can be.
+    pub offers: Vec<Effect>,
 }
 
 /// What the person said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// This call may run.
-    Yes,
+    /// This call may run, and for as long as that what it was asked about is not asked again.
+    Yes(Scope),
     /// It may not.
     No,
     /// There was nobody to ask, which is a no.
@@ -30,7 +37,9 @@ impl Verdict {
     /// The name in the journal.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Self::Yes => "approved",
+            Self::Yes(Scope::Once) => "approved",
+            Self::Yes(Scope::Session) => "approved for this session",
+            Self::Yes(Scope::Project) => "approved for this project",
             Self::No => "refused by the person",
             Self::NobodyThere => "denied, nobody to ask",
         }
@@ -39,7 +48,8 @@ impl Verdict {
 
 /// The way a door asks its person.
 pub trait Approver: Send + Sync {
-    /// Asks, and waits for the answer.
+    /// Asks, and waits for the answer. Of a session's calls only one asks at a time; a
+    /// future that is dropped takes its question back.
     fn approve(&self, request: Request) -> Pin<Box<dyn Future<Output = Verdict> + Send + '_>>;
 }
 

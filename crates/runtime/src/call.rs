@@ -10,6 +10,7 @@ mod shown;
 mod work;
 
 use std::{
+    borrow::Cow,
     path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
@@ -27,6 +28,8 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     Session,
     approve::{Request, Verdict},
+    commands::quote,
+    grants::Effect,
     jobs::ThisCall,
     policy::{Decision, Rule, Want},
     repair::{self, Repaired},
@@ -227,8 +230,8 @@ fn plan(session: &Session, call: Call, told: &mut Told) -> Result<(Plan, Decisio
     if options.allow_concurrent {
         plan.locks.retain(|(key, _)| *key != Key::World);
     }
-    let decision = session.policy().decide(&wants);
-    "allowed".clone_into(&mut told.decision);
+    let (decision, by) = session.decide(&wants);
+    told.decision = by;
     Ok((plan, decision))
 }
 
@@ -281,7 +284,7 @@ impl Plan {
     }
 }
 
-/// Asks the person; an answer is bound to this very call.
+/// Asks the person; an answer is bound to this very call, and to what it was said to cover.
 async fn ask(
     session: &Session,
     tool: &str,
@@ -289,26 +292,89 @@ async fn ask(
     told: &mut Told,
     cancel: &CancellationToken,
 ) -> Result<(), Fault> {
-    let request = Request { tool: tool.to_owned(), rule: rule.clone(), arguments: told.arguments.clone() };
+    let asking = async {
+        // One question at a time: the answer to this one may be the answer to the next.
+        let _turn = session.turn_to_ask().await;
+        if let Some(by) = session.granted_meanwhile(&rule.offers) {
+            return Err(by);
+        }
+        // What names a secret must not be kept.
+        let open = |it: &&Effect| matches!(session.secrets().mask(&it.to_string()), Cow::Borrowed(_));
+        let offers: Vec<Effect> = rule.offers.iter().filter(open).cloned().collect();
+        let request = Request {
+            tool: tool.to_owned(),
+            rule: rule.clone(),
+            arguments: told.arguments.clone(),
+            effects: told.touches.iter().filter_map(effect).collect(),
+            offers: if offers.len() == rule.offers.len() { offers } else { Vec::new() },
+        };
+        let offers = request.offers.clone();
+        let verdict = session.approver().approve(request).await;
+        if let Verdict::Yes(scope) = verdict
+            && let Err(fault) = session.grant(&offers, scope).await
+        {
+            tracing::warn!("what was allowed is not kept: {fault}");
+        }
+        Ok(verdict)
+    };
     let verdict = tokio::select! {
         biased;
         () = cancel.cancelled() => return Err(Fault::new(Kind::Cancelled, "the call was stopped before it was approved")),
-        verdict = session.approver().approve(request) => verdict,
+        verdict = asking => verdict,
+    };
+    let verdict = match verdict {
+        Ok(verdict) => verdict,
+        Err(by) => {
+            told.decision = by;
+            return Ok(());
+        }
     };
     told.decision = format!("{}: {}", verdict.name(), rule.name);
     match verdict {
-        Verdict::Yes => Ok(()),
+        Verdict::Yes(_) => Ok(()),
         Verdict::No => Err(denied(rule, "the person said no")),
         Verdict::NobodyThere => Err(denied(rule, "there was nobody to ask")),
     }
 }
 
+/// What a person reads of a touch; reading is never asked about.
+fn effect(touch: &Touch) -> Option<String> {
+    match touch {
+        Touch::Write(path) => Some(format!("write {path}")),
+        Touch::Run(command) => Some(format!("run {command}")),
+        Touch::Unconfined => Some("outside the sandbox".to_owned()),
+        Touch::Net(host) => Some(format!("net {host}")),
+        Touch::Read(_) | Touch::Session(_) | Touch::Exclusive => None,
+    }
+}
+
 fn denied(rule: &Rule, why: &str) -> Fault {
-    Fault::denied(format!("{rule}; {why}")).next(match rule.name {
-        "sandbox" => "A person can start haft with `--sandbox workspace`.",
-        "read_only_root" => "A person can add the root without `:ro`.",
-        _ => "A person can make the change, or start haft with `--approve auto`.",
-    })
+    let next = match rule.name {
+        "sandbox" => "A person can start haft with `--sandbox workspace`.".to_owned(),
+        "read_only_root" => "A person can add the root without `:ro`.".to_owned(),
+        "command_deny" => "haft.toml denies it; find another way, or ask the person.".to_owned(),
+        "not_allowed" => {
+            "Use a command of the list, or ask the person to add to `only` in haft.toml.".to_owned()
+        }
+        _ if rule.firm => {
+            "Write the command so that each of its programs can be seen, one command to a call.".to_owned()
+        }
+        _ => {
+            let grants: Vec<String> = rule
+                .offers
+                .iter()
+                .map(|it| format!("`haft grants add {}`", quote(&it.to_string())))
+                .collect();
+            match grants.as_slice() {
+                [] => "A person can do it, or start haft with `--approve auto`.".to_owned(),
+                grants => format!(
+                    "A person can allow it with {}, or start haft with `--approve auto`.",
+                    grants.join(" and ")
+                ),
+            }
+        }
+    };
+    Fault::denied(format!("{rule}; {why}")).next(next)
 }
 
 fn unknown(session: &Session, name: &str) -> Fault {

@@ -15,7 +15,8 @@ use rustix::fs::{Mode, OFlags};
 use serde::Deserialize;
 
 use crate::{
-    DEADLINE,
+    DEADLINE, Rules,
+    grants::is_host,
     policy::{Approve, Sandbox},
 };
 
@@ -50,6 +51,72 @@ pub struct Config {
     /// Parts of the sandbox that commands may do without, where the machine does not have them.
     #[serde(default)]
     pub accept_weaker: Vec<String>,
+    /// Which commands are allowed, asked about, denied.
+    #[serde(default)]
+    pub commands: Commands,
+    /// The same in a longer form, each with examples.
+    #[serde(default)]
+    command: Vec<CommandRule>,
+    /// Which hosts may be spoken to.
+    #[serde(default)]
+    pub net: Net,
+}
+
+/// What is said about commands. Each line has the first words of some.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Commands {
+    /// Run without a question also where no sandbox contains them.
+    #[serde(default)]
+    pub allow: Vec<String>,
+    /// Run only after approval.
+    #[serde(default)]
+    pub ask: Vec<String>,
+    /// Never run.
+    #[serde(default)]
+    pub deny: Vec<String>,
+    /// The only commands there are; `*` stands for all.
+    pub only: Option<Vec<String>>,
+    /// The rules with examples.
+    #[serde(skip)]
+    pub rules: Vec<CommandRule>,
+}
+
+/// A rule about commands, with examples that are tried when it is read.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CommandRule {
+    /// The first words of the commands.
+    pub prefix: Vec<String>,
+    /// What becomes of them.
+    pub then: Then,
+    /// Command lines that the rule is about.
+    #[serde(default, rename = "match")]
+    pub matches: Vec<String>,
+    /// Command lines that it is not about.
+    #[serde(default, rename = "not_match")]
+    pub not_matches: Vec<String>,
+}
+
+/// What becomes of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Then {
+    /// It runs.
+    Allow,
+    /// A person is asked first.
+    Ask,
+    /// It does not run.
+    Deny,
+}
+
+/// What is said about hosts.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Net {
+    /// Hosts that may be spoken to: `host`, `host:port`, `*.example.org`, `*`.
+    #[serde(default)]
+    pub allow: Vec<String>,
 }
 
 /// Whether files are read that have names outside the roots.
@@ -108,7 +175,22 @@ impl Config {
                 .next("haft.example.toml lists every key.".to_owned())
         })?;
         config.deadline_seconds = config.deadline_seconds.map(|it| it.clamp(1, LONGEST));
+        config.commands.rules = std::mem::take(&mut config.command);
+        config.check().map_err(|fault| Fault {
+            what: format!("`{}` is not a configuration of haft: {}", path.display(), fault.what),
+            ..fault
+        })?;
         Ok(config)
+    }
+
+    /// Tries the rules and their examples.
+    fn check(&self) -> Result<(), Fault> {
+        Rules::new(&self.commands, Path::new(""))?;
+        match self.net.allow.iter().find(|it| !is_host(it)) {
+            None => Ok(()),
+            Some(host) => Err(Fault::bad_args(format!("`{host}` in `[net]` is no host"))
+                .next("A host is `host`, `host:port`, `*.example.org` or `*`.".to_owned())),
+        }
     }
 
     /// What holds: the user's file, narrowed by the workspace's, and widened by it only if
@@ -164,8 +246,47 @@ impl Config {
         {
             self.hard_links = Some(links);
         }
+        if !workspace.net.allow.is_empty() && widens("`allow` of `[net]`") {
+            self.net.allow.extend(workspace.net.allow);
+        }
+        let Commands { allow, ask, deny, only, rules } = workspace.commands;
+        if !allow.is_empty() && widens("`allow` of `[commands]`") {
+            self.commands.allow.extend(allow);
+        }
+        self.commands.ask.extend(ask);
+        self.commands.deny.extend(deny);
+        self.commands.only = match (self.commands.only.take(), only) {
+            (Some(mine), Some(theirs)) => Some(both(&mine, &theirs)),
+            (mine, theirs) => mine.or(theirs),
+        };
+        let (widening, narrowing): (Vec<_>, Vec<_>) =
+            rules.into_iter().partition(|it| it.then == Then::Allow);
+        if !widening.is_empty() && widens("a `[[command]]` that allows") {
+            self.commands.rules.extend(widening);
+        }
+        self.commands.rules.extend(narrowing);
         (self, aside)
     }
+}
+
+/// The commands that are on both lists: of two lines where one begins with the other, the longer.
+fn both(mine: &[String], theirs: &[String]) -> Vec<String> {
+    let words = |line: &String| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let begins = |long: &String, short: &String| short == "*" || words(long).starts_with(&words(short));
+    let mut lines = Vec::new();
+    for (mine, theirs) in mine.iter().flat_map(|mine| theirs.iter().map(move |theirs| (mine, theirs))) {
+        let longer = if begins(mine, theirs) {
+            mine
+        } else if begins(theirs, mine) {
+            theirs
+        } else {
+            continue;
+        };
+        if !lines.contains(longer) {
+            lines.push(longer.clone());
+        }
+    }
+    lines
 }
 
 fn rank(sandbox: Sandbox) -> u8 {
@@ -338,6 +459,63 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join(FILE), "deadline_seconds = 9223372036854775807").unwrap();
         assert_eq!(Config::read(&dir.path().join(FILE)).unwrap().deadline_seconds, Some(3600));
+    }
+
+    #[test]
+    fn a_workspace_adds_what_asks_and_denies_and_allows_only_when_trusted() {
+        let read = |text: &str| {
+            let dir = tempfile::tempdir().unwrap();
+            fs::write(dir.path().join(FILE), text).unwrap();
+            Config::read(&dir.path().join(FILE)).unwrap()
+        };
+        let mine = read("[commands]\nallow = [\"ls\"]\ndeny = [\"sudo\"]\nonly = [\"git\", \"cargo test\"]");
+        let theirs = "[commands]\nallow = [\"curl\"]\nask = [\"git push\"]\ndeny = [\"rm\"]\n\
+            only = [\"git status\", \"cargo\", \"curl\"]\n[net]\nallow = [\"evil.org\"]\n\
+            [[command]]\nprefix = [\"a\"]\nthen = \"allow\"\n[[command]]\nprefix = [\"b\"]\nthen = \"deny\"";
+        let (config, aside) = mine.clone().with_workspace(read(theirs), false);
+        assert_eq!(aside.len(), 3, "{aside:?}");
+        assert!(config.net.allow.is_empty());
+        let Commands { allow, ask, deny, only, rules } = config.commands;
+        assert_eq!(
+            (allow, ask, deny),
+            (vec!["ls".to_owned()], vec!["git push".to_owned()], vec!["sudo".to_owned(), "rm".to_owned()])
+        );
+        assert_eq!(only.unwrap(), ["git status", "cargo test"]);
+        assert_eq!(rules.iter().map(|it| it.then).collect::<Vec<_>>(), [Then::Deny]);
+        let (config, aside) = mine.with_workspace(read(theirs), true);
+        assert!(aside.is_empty());
+        assert_eq!(
+            (config.commands.allow, config.net.allow),
+            (vec!["ls".to_owned(), "curl".to_owned()], vec!["evil.org".to_owned()])
+        );
+    }
+
+    #[test]
+    fn a_rule_whose_example_is_wrong_is_refused_when_it_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let read = |text: &str| {
+            fs::write(dir.path().join(FILE), text).unwrap();
+            Config::read(&dir.path().join(FILE)).map_err(|fault| fault.what)
+        };
+        let rule = "[[command]]\nprefix = [\"git\", \"push\"]\nthen = \"ask\"\n";
+        read(&format!(
+            "{rule}match = [\"git push origin\", \"cd x && git -C y push\"]\nnot_match = [\"git pull\"]"
+        ))
+        .unwrap();
+        for (text, why) in [
+            (format!("{rule}match = [\"git pull\"]"), "does not match its example `git pull`"),
+            (format!("{rule}not_match = [\"ls; git push\"]"), "matches its example `ls; git push`"),
+            (format!("{rule}match = [\"git 'push\"]"), "the example `git 'push`"),
+            ("[[command]]\nprefix = []\nthen = \"ask\"".to_owned(), "empty `prefix`"),
+            ("[[command]]\nprefix = [\"a\"]\nthen = \"maybe\"".to_owned(), "maybe"),
+            ("[commands]\nallow = [\"*\"]".to_owned(), "would allow every command"),
+            ("[commands]\nallow = [\"git 'x y'\"]".to_owned(), "is not the first words"),
+            ("[commands]\nalow = []".to_owned(), "alow"),
+            ("[net]\nallow = [\"http://x\"]".to_owned(), "is no host"),
+        ] {
+            let what = read(&text).unwrap_err();
+            assert!(what.contains(why), "{what}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod approve;
 mod beside;
 mod call;
 mod catalog;
+mod commands;
 mod ground;
 mod jobs;
 mod put_back;
@@ -14,6 +15,7 @@ mod visible;
 
 pub mod bound;
 pub mod config;
+pub mod grants;
 pub mod history;
 pub mod journal;
 pub mod mask;
@@ -39,6 +41,7 @@ use kit::{
 pub use approve::{Approver, Request, Unattended, Verdict};
 pub use call::{Answer, Arguments, Call};
 pub use catalog::Catalog;
+pub use commands::Rules;
 pub use ground::Commands;
 pub use jobs::Event;
 pub use registry::{Failure, Registry, Snapshot};
@@ -124,13 +127,14 @@ impl Runtime {
         let secrets = Arc::new(settings.secrets);
         let store = Store::open(&settings.state, roots.workspace(), secrets.clone());
         let spills = store.spills();
+        let workspace = roots.workspace().to_owned();
         let runtime = Self {
             inner: Arc::new(Inner {
                 roots,
                 store,
                 registry: Registry::new(tools),
                 schedule: Schedule::default(),
-                policy: settings.policy,
+                policy: Policy { workspace: workspace.into(), ..settings.policy },
                 allowed: settings.allowed,
                 deadline: settings.deadline.min(LONGEST),
                 secrets,
@@ -205,7 +209,7 @@ impl Runtime {
 
     /// What may run.
     pub fn policy(&self) -> Policy {
-        self.inner.policy
+        self.inner.policy.clone()
     }
 
     /// What puts back the changes of `scope`, on behalf of a call of `session`.

@@ -1,6 +1,7 @@
 //! May this call run?
 //!
-//! Decided from what the call would touch, with links resolved, never from its text.
+//! Decided from what the call would touch, with links resolved; of a command from every
+//! part of it that may run.
 //! Deny wins over ask, ask wins over allow. What is decided here is enforced by the
 //! kit's hands: they open nothing that was not granted.
 
@@ -8,10 +9,16 @@ use std::{
     ffi::OsStr,
     fmt,
     path::{Component, Path},
+    sync::Arc,
 };
 
 use kit::files::{Access, Location};
 use serde::{Deserialize, Serialize};
+
+use crate::{
+    commands::{Case, Ground, Judged, Rules},
+    grants::{Effect, host_matches, is_host},
+};
 
 /// What becomes of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +39,12 @@ pub struct Rule {
     /// What it is about in this call: a path, a command.
     pub about: String,
     /// What the rule says, in one sentence.
-    pub says: &'static str,
+    pub says: String,
+    /// Grants by which the call would not be asked about the next time. Where there are
+    /// none, only this very call can be allowed.
+    pub offers: Vec<Effect>,
+    /// Whether a rule that denies may be meant: allowing without asking does not settle it.
+    pub firm: bool,
 }
 
 /// What to do where a person has to be asked.
@@ -61,13 +73,31 @@ pub enum Sandbox {
     Full,
 }
 
-/// The rules of one server.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// The rules of one server. Cheap to clone.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
     /// What may be changed at all.
     pub sandbox: Sandbox,
     /// What to do where a person has to be asked.
     pub approve: Approve,
+    /// What the configuration says about commands.
+    pub commands: Arc<Rules>,
+    /// The hosts that the configuration allows.
+    pub hosts: Arc<[String]>,
+    /// The workspace, which grants to write are relative to.
+    pub workspace: Arc<Path>,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            sandbox: Sandbox::default(),
+            approve: Approve::default(),
+            commands: Arc::default(),
+            hosts: Arc::default(),
+            workspace: Path::new("").into(),
+        }
+    }
 }
 
 /// One thing that a call wants, with its place resolved.
@@ -84,46 +114,101 @@ pub enum Want {
 }
 
 impl Policy {
-    /// What becomes of a call that wants these things.
+    /// What becomes of a call that wants these things, and has no grant.
     pub fn decide(&self, wants: &[Want]) -> Decision {
-        let decisions = wants.iter().map(|want| self.judge(want));
-        let strictest = decisions.max_by_key(|decision| match decision {
-            Decision::Allow => 0,
-            Decision::Ask(_) => 1,
-            Decision::Deny(_) => 2,
-        });
-        match strictest.unwrap_or(Decision::Allow) {
-            Decision::Ask(_) if self.approve == Approve::Auto => Decision::Allow,
-            Decision::Ask(rule) if self.approve == Approve::Never => Decision::Deny(rule),
+        self.settle(self.weigh(wants, &[]).0)
+    }
+
+    /// What the rules and these grants say, before it is settled whether anybody is asked;
+    /// and the grants that were needed.
+    pub(crate) fn weigh(&self, wants: &[Want], grants: &[&Effect]) -> (Decision, Vec<usize>) {
+        let leaves = self.sandbox != Sandbox::Full && wants.iter().any(|it| matches!(it, Want::Unconfined));
+        let ground = Ground { contained: self.sandbox != Sandbox::Full && !leaves, leaves };
+        let runs = wants.iter().any(|it| matches!(it, Want::Run(_)));
+        let mut used = Vec::new();
+        let mut question: Option<Rule> = None;
+        for want in wants {
+            match self.judge(want, ground, runs, grants, &mut used) {
+                Decision::Allow => {}
+                Decision::Deny(rule) => return (Decision::Deny(rule), Vec::new()),
+                Decision::Ask(rule) => match &mut question {
+                    None => question = Some(rule),
+                    Some(first) => first.join(rule),
+                },
+            }
+        }
+        match question {
+            Some(rule) => (Decision::Ask(rule), Vec::new()),
+            None => (Decision::Allow, used),
+        }
+    }
+
+    /// What becomes of a question where nobody is to be asked.
+    pub(crate) fn settle(&self, decision: Decision) -> Decision {
+        match decision {
+            Decision::Ask(rule) if self.approve == Approve::Auto && !rule.firm => Decision::Allow,
+            Decision::Ask(rule) if self.approve != Approve::Ask => Decision::Deny(rule),
             decision => decision,
         }
     }
 
-    fn judge(&self, want: &Want) -> Decision {
+    fn judge(
+        &self,
+        want: &Want,
+        ground: Ground,
+        runs: bool,
+        grants: &[&Effect],
+        used: &mut Vec<usize>,
+    ) -> Decision {
+        let mut granted = |allows: &dyn Fn(&Effect) -> bool| {
+            let found = grants.iter().position(|it| allows(it));
+            used.extend(found);
+            found.is_some()
+        };
         match want {
             // That it lies below a root was found when it was located.
             Want::Place(_, Access::Read) => Decision::Allow,
-            Want::Place(location, Access::Write) => self.judge_write(location),
-            Want::Run(command) => Decision::Ask(Rule {
-                name: "run",
-                about: command.clone(),
-                says: "a command is started only after approval",
-            }),
-            Want::Unconfined => Decision::Ask(Rule {
-                name: "unconfined",
-                about: "this call".to_owned(),
-                says: "a command leaves the sandbox only after approval",
-            }),
-            Want::Net(host) => Decision::Ask(Rule {
-                name: "net",
-                about: host.clone(),
-                says: "a host is contacted only after approval",
-            }),
+            Want::Place(location, Access::Write) => match self.judge_write(location) {
+                Decision::Ask(_) if granted(&|it| it.allows_write(location, &self.workspace)) => {
+                    Decision::Allow
+                }
+                decision => decision,
+            },
+            Want::Run(command) => match self.commands.judge(command, ground, grants) {
+                Judged::Runs(by) => {
+                    used.extend(by);
+                    Decision::Allow
+                }
+                Judged::Ask(case) => Decision::Ask(case.into()),
+                Judged::Deny(case) => Decision::Deny(case.into()),
+            },
+            Want::Unconfined if self.sandbox == Sandbox::ReadOnly => Decision::Deny(Rule::new(
+                "sandbox",
+                "outside the sandbox",
+                "with `--sandbox read-only` nothing leaves the sandbox",
+            )),
+            // The command is what is asked about.
+            Want::Unconfined if runs || self.sandbox == Sandbox::Full => Decision::Allow,
+            Want::Unconfined => Decision::Ask(Rule::new(
+                "unconfined",
+                "this call",
+                "a call leaves the sandbox only after approval",
+            )),
+            Want::Net(host) => {
+                let allowed =
+                    self.hosts.iter().any(|it| host_matches(it, host)) || granted(&|it| it.allows_host(host));
+                if allowed {
+                    return Decision::Allow;
+                }
+                let mut rule = Rule::new("net", host, "a host is contacted only after approval");
+                rule.offers.extend(is_host(host).then(|| Effect::Net(host.to_ascii_lowercase())));
+                Decision::Ask(rule)
+            }
         }
     }
 
     fn judge_write(&self, location: &Location) -> Decision {
-        let deny = |name, says| Decision::Deny(Rule { name, about: location.to_string(), says });
+        let deny = |name, says| Decision::Deny(Rule::new(name, &location.to_string(), says));
         if self.sandbox == Sandbox::ReadOnly {
             return deny("sandbox", "with `--sandbox read-only` nothing is changed");
         }
@@ -131,11 +216,15 @@ impl Policy {
             return deny("read_only_root", "this root was added as read-only");
         }
         if is_control_file(location.relative()) || lies_in_a_git_folder(&location.absolute()) {
-            return Decision::Ask(Rule {
-                name: "control_files",
-                about: location.to_string(),
-                says: "files that decide what other programs run are changed only after approval",
-            });
+            let mut rule = Rule::new(
+                "control_files",
+                &location.to_string(),
+                "files that decide what other programs run are changed only after approval",
+            );
+            let inside =
+                location.absolute().strip_prefix(&self.workspace).ok().map(|it| it.display().to_string());
+            rule.offers.extend(inside.filter(|it| !it.is_empty()).map(Effect::Write));
+            return Decision::Ask(rule);
         }
         Decision::Allow
     }
@@ -240,6 +329,34 @@ fn lies_in_a_git_folder(path: &Path) -> bool {
     })
 }
 
+impl Rule {
+    fn new(name: &'static str, about: &str, says: &str) -> Self {
+        Self { name, about: about.to_owned(), says: says.to_owned(), offers: Vec::new(), firm: false }
+    }
+
+    /// Makes one question of two.
+    fn join(&mut self, other: Self) {
+        self.firm |= other.firm;
+        // One of them can't be granted for longer: then neither can the call.
+        if self.offers.is_empty() || other.offers.is_empty() {
+            self.offers.clear();
+            return;
+        }
+        for offer in other.offers {
+            if !self.offers.contains(&offer) {
+                self.offers.push(offer);
+            }
+        }
+    }
+}
+
+impl From<Case> for Rule {
+    fn from(case: Case) -> Self {
+        let Case { name, about, says, offers, firm } = case;
+        Self { name, about, says, offers, firm }
+    }
+}
+
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`{}`: {} (rule `{}`)", self.about, self.says, self.name)
@@ -303,7 +420,7 @@ mod tests {
     #[test]
     fn the_strictest_answer_wins_and_approval_settles_what_is_asked() {
         let room = Room::empty();
-        let with = |sandbox, approve| Policy { sandbox, approve };
+        let with = |sandbox, approve| Policy { sandbox, approve, ..Policy::default() };
         assert_eq!(decide(with(Sandbox::ReadOnly, Approve::Auto), &room, "a"), "deny sandbox");
         assert_eq!(
             decide(with(Sandbox::Workspace, Approve::Never), &room, ".mcp.json"),

@@ -22,6 +22,7 @@ use crate::{
     Answer, Call, Catalog, Runtime,
     approve::Approver,
     call,
+    grants::Passing,
     ground::Ground,
     jobs::{Event, Jobs},
     mask::Secrets,
@@ -73,6 +74,12 @@ struct Inner {
     /// The files whose kept views were looked up.
     recalled: Mutex<HashSet<PathBuf>>,
     approver: Arc<dyn Approver>,
+    /// The door it was opened through.
+    door: String,
+    /// What was allowed for as long as this lives.
+    passing: Passing,
+    /// Whose turn it is to ask the person.
+    asking: tokio::sync::Mutex<()>,
     /// The roots with this session's spilled outputs, once there are any.
     with_shelf: OnceLock<Roots>,
     /// The last call that was refused for its arguments.
@@ -108,6 +115,9 @@ impl Session {
                 views: Arc::default(),
                 recalled: Mutex::default(),
                 approver,
+                door: door.to_owned(),
+                passing: Passing::default(),
+                asking: tokio::sync::Mutex::default(),
                 with_shelf: OnceLock::new(),
                 last_refused: Mutex::new(None),
                 ground,
@@ -287,6 +297,23 @@ impl Session {
 
     pub(crate) fn approver(&self) -> &dyn Approver {
         &*self.inner.approver
+    }
+
+    /// Waits until no other call of this session asks.
+    pub(crate) async fn turn_to_ask(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.inner.asking.lock().await
+    }
+
+    pub(crate) fn passing(&self) -> &Passing {
+        &self.inner.passing
+    }
+
+    pub(crate) fn is_named(&self) -> bool {
+        self.inner.named
+    }
+
+    pub(crate) fn door(&self) -> &str {
+        &self.inner.door
     }
 
     pub(crate) fn store(&self) -> &Store {

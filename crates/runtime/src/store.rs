@@ -5,6 +5,7 @@
 //! it work through a queue, so nobody waits for a disk who does not ask to.
 
 mod blobs;
+mod grants;
 mod live;
 mod place;
 mod prune;
@@ -30,6 +31,7 @@ use parking_lot::Mutex;
 use rusqlite::Connection;
 
 pub(crate) use blobs::{Blobs, Found, Hash};
+pub use grants::{GrantRecord, Grants};
 pub(crate) use live::corpse;
 pub(crate) use place::create_folder;
 pub use prune::{Bound, Pruned};
@@ -122,6 +124,11 @@ impl Store {
     /// The sessions of this workspace.
     pub fn sessions(&self) -> Sessions {
         Sessions::new(self.clone())
+    }
+
+    /// What persons allowed in this workspace.
+    pub fn grants(&self) -> Grants {
+        Grants::new(self.clone())
     }
 
     /// What was wrong when something was last written, if nothing has worked since.

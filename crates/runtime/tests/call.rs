@@ -12,6 +12,7 @@ use std::{
 use kit::{AnyTool, Fault, Kind, erase, files::RootSpec, prelude::*};
 use runtime::{
     Answer, Approver, Arguments, Call, Request, Runtime, Session, Settings, Unattended, Verdict,
+    grants::{Effect, Scope},
     journal::{CallRecord, Filter},
     mask::Secrets,
     policy::{Approve, Policy, Sandbox},
@@ -284,14 +285,14 @@ impl Approver for Person {
 #[tokio::test]
 async fn what_must_be_approved_runs_only_after_a_yes() {
     for (approve, verdict, asked, done) in [
-        (Approve::Ask, Verdict::Yes, 1, true),
+        (Approve::Ask, Verdict::Yes(Scope::Once), 1, true),
         (Approve::Ask, Verdict::No, 1, false),
         (Approve::Ask, Verdict::NobodyThere, 1, false),
         (Approve::Auto, Verdict::No, 0, true),
-        (Approve::Never, Verdict::Yes, 0, false),
+        (Approve::Never, Verdict::Yes(Scope::Once), 0, false),
     ] {
         let person = Arc::new(Person(verdict, Mutex::default()));
-        let policy = Policy { sandbox: Sandbox::Workspace, approve };
+        let policy = Policy { sandbox: Sandbox::Workspace, approve, ..Policy::default() };
         let house = House::with(vec![erase::<Puppet>()], policy, person.clone());
         let answer = house.call("puppet", json!({"act": "write", "path": ".mcp.json"})).await;
         assert_eq!(answer.result.is_ok(), done, "{approve:?} {verdict:?}: {}", answer.as_text());
@@ -311,12 +312,58 @@ async fn what_must_be_approved_runs_only_after_a_yes() {
 }
 
 #[tokio::test]
+async fn what_was_allowed_for_longer_is_not_asked_again() {
+    for (scope, asked_here, asked_beside) in
+        [(Scope::Once, 2, 1), (Scope::Session, 1, 1), (Scope::Project, 1, 0)]
+    {
+        let person = Arc::new(Person(Verdict::Yes(scope), Mutex::default()));
+        let dir_policy = Policy { sandbox: Sandbox::Workspace, ..Policy::default() };
+        let house = House::with(vec![erase::<Puppet>()], dir_policy, person.clone());
+        for _ in 0..2 {
+            assert!(house.call("puppet", json!({"act": "net"})).await.result.is_ok());
+        }
+        let requests = person.1.lock().unwrap().clone();
+        assert_eq!(requests.len(), asked_here, "{scope:?}");
+        assert_eq!(requests[0].effects, ["net example.org"]);
+        assert_eq!(requests[0].offers, [Effect::Net("example.org".to_owned())]);
+        let beside = house.session.runtime().session(Some("beside"), "cli", person.clone());
+        let call = Call::new("puppet", json!({"act": "net"}));
+        assert!(beside.call(call).await.result.is_ok());
+        assert_eq!(person.1.lock().unwrap().len(), asked_here + asked_beside, "{scope:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_grant_allows_until_it_is_revoked_and_the_journal_names_it() {
+    for approve in [Approve::Ask, Approve::Never] {
+        let policy = Policy { approve, ..Policy::default() };
+        let house = House::with(vec![erase::<Puppet>()], policy, Arc::new(Unattended));
+        let grants = house.session.runtime().store().grants();
+        let net = || house.call("puppet", json!({"act": "net"}));
+        let refused = net().await;
+        assert!(refused.as_text().contains("`haft grants add 'net example.org'`"), "{}", refused.as_text());
+        let id = grants.add(&Effect::parse("net *.org").unwrap(), None, "cli").unwrap();
+        assert_eq!(grants.add(&Effect::parse("net *.org").unwrap(), None, "cli").unwrap(), id);
+        let other = grants.add(&Effect::parse("net other.com").unwrap(), Some("elsewhere"), "cli").unwrap();
+        let allowed = net().await;
+        assert!(allowed.result.is_ok());
+        let record = house.journal().await.into_iter().find(|it| it.call == allowed.id).unwrap();
+        assert_eq!(record.decision, "granted: net *.org (project)");
+        let listed: Vec<_> =
+            grants.list(None).unwrap().into_iter().map(|it| (it.id, it.effect, it.uses)).collect();
+        assert_eq!(listed, [(id, "net *.org".to_owned(), 1), (other, "net other.com".to_owned(), 0)]);
+        assert!(grants.revoke(id).unwrap() && !grants.revoke(id).unwrap());
+        assert!(net().await.result.is_err());
+    }
+}
+
+#[tokio::test]
 async fn a_read_only_root_and_a_read_only_sandbox_are_not_written_to() {
     let house = puppet();
     let inside = house.dir.path().join("more/new").display().to_string();
     let answer = house.call("puppet", json!({"act": "write", "path": inside})).await;
     assert!(answer.as_text().contains("rule `read_only_root`"), "{}", answer.as_text());
-    let policy = Policy { sandbox: Sandbox::ReadOnly, approve: Approve::Auto };
+    let policy = Policy { sandbox: Sandbox::ReadOnly, approve: Approve::Auto, ..Policy::default() };
     let house = House::with(vec![erase::<Puppet>()], policy, Arc::new(Unattended));
     let answer = house.call("puppet", json!({"act": "write", "path": "new"})).await;
     assert!(answer.as_text().contains("rule `sandbox`"), "{}", answer.as_text());

@@ -252,7 +252,7 @@ fn open(dir: &Path) -> Session {
         roots: Vec::new(),
         state: dir.join("state"),
         config: dir.join("config"),
-        policy: Policy { sandbox: Sandbox::Workspace, approve: Approve::Auto },
+        policy: Policy { sandbox: Sandbox::Workspace, approve: Approve::Auto, ..Policy::default() },
         other_names: kit::files::OtherNames::Refuse,
         allowed: None,
         deadline: Duration::from_secs(60),

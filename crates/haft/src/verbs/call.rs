@@ -1,19 +1,18 @@
 //! `haft call`: what would a model read?
 
 use std::{
-    io::{BufRead, IsTerminal, Read},
+    io::{BufRead, Read},
     process::ExitCode,
-    sync::Arc,
 };
 
 use clap::Args;
 use kit::{Fault, Kind};
-use runtime::{Answer, Approver, Arguments, Session, Unattended};
+use runtime::{Answer, Arguments, Session};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{FAULT, SHELL_SESSION, finish};
-use crate::{Options, Place, print};
+use crate::{Options, Place, ask::approver, print};
 
 #[derive(Args)]
 pub struct Call {
@@ -164,37 +163,4 @@ fn lines(file: &str) -> Result<Lines, Fault> {
 
 fn unreadable(what: &str, error: &std::io::Error) -> Fault {
     Fault::new(Kind::Unavailable, format!("can't read {what}: {error}"))
-}
-
-/// Somebody at a terminal is asked there; a script is not.
-fn approver() -> Arc<dyn Approver> {
-    if std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
-        Arc::new(AtTerminal)
-    } else {
-        Arc::new(Unattended)
-    }
-}
-
-struct AtTerminal;
-
-impl Approver for AtTerminal {
-    fn approve(
-        &self,
-        request: runtime::Request,
-    ) -> std::pin::Pin<Box<dyn Future<Output = runtime::Verdict> + Send + '_>> {
-        Box::pin(async move {
-            print::err(&format!(
-                "{} wants to: {}\nits arguments: {}\nAllow this call? [y/N]",
-                request.tool, request.rule, request.arguments
-            ));
-            let answer = tokio::task::spawn_blocking(|| {
-                let mut line = String::new();
-                std::io::stdin().read_line(&mut line).map(|_| line)
-            });
-            match answer.await {
-                Ok(Ok(line)) if matches!(line.trim(), "y" | "Y" | "yes") => runtime::Verdict::Yes,
-                _ => runtime::Verdict::No,
-            }
-        })
-    }
 }

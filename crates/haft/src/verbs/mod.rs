@@ -2,6 +2,7 @@
 
 pub mod call;
 pub mod doctor;
+pub mod grants;
 pub mod log;
 pub mod manual;
 pub mod mcp;

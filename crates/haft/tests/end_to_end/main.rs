@@ -3,6 +3,7 @@
 //! Everything here speaks to the binary itself, through its doors. One file, one area.
 #![expect(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used, reason = "tests")]
 
+mod approval;
 mod arguments;
 mod concurrency;
 mod encodings;

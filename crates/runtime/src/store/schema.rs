@@ -4,7 +4,7 @@ use rusqlite::Connection;
 
 /// What is done to a database of version n to make it one of version n + 1. A step that
 /// was released is never changed; a new one is added below it.
-const STEPS: &[&str] = &[ONE];
+const STEPS: &[&str] = &[ONE, TWO];
 
 /// Invariant: what happened is only ever added to. The triggers hold our own code to it.
 const ONE: &str = "
@@ -56,6 +56,15 @@ CREATE TABLE session_values (
 );
 ";
 
+/// What persons allowed. A grant that was revoked stays, since the journal speaks of it.
+const TWO: &str = "
+CREATE TABLE grants (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  session TEXT, effect TEXT NOT NULL, door TEXT NOT NULL, since_ms INTEGER NOT NULL,
+  uses INTEGER NOT NULL DEFAULT 0, revoked_ms INTEGER
+);
+";
+
 /// The database is of a version that this haft does not know.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SchemaError {
@@ -85,4 +94,24 @@ pub(super) fn migrate(database: &Connection) -> Result<(), SchemaError> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn a_store_of_the_first_version_keeps_its_rows_and_gets_what_is_new() {
+        let database = Connection::open_in_memory().unwrap();
+        database.execute_batch(&format!("{ONE}PRAGMA user_version = 1;")).unwrap();
+        database.execute_batch("INSERT INTO sessions VALUES ('old', 'cli', 1, 2)").unwrap();
+        migrate(&database).unwrap();
+        migrate(&database).unwrap();
+        let count = |table: &str| -> i64 {
+            database.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
+        };
+        assert_eq!((count("sessions"), count("grants")), (1, 0));
+    }
 }

@@ -1,0 +1,224 @@
+//! How is the person at the terminal asked?
+//!
+//! At `/dev/tty`, whatever standard input and output are used for. What a model wrote is
+//! shown so that it can't act on the terminal, nor look like a part of the question.
+
+use std::{
+    fs::{File, OpenOptions},
+    future::Future,
+    io::{self, IsTerminal, Write},
+    os::fd::OwnedFd,
+    pin::Pin,
+    sync::Arc,
+};
+
+use runtime::{
+    Approver, Request, Unattended, Verdict,
+    grants::{Effect, Scope},
+};
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    termios::{
+        LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios, tcflush, tcgetattr, tcsetattr,
+    },
+};
+
+/// So much of a text is shown; the rest is counted.
+const LONGEST: usize = 2_000;
+
+/// The byte that Ctrl-C sends.
+const CTRL_C: u8 = 3;
+
+/// Who is asked: the person at the terminal, if there is one.
+pub(crate) fn approver() -> Arc<dyn Approver> {
+    let somebody = (io::stderr().is_terminal() || io::stdin().is_terminal()) && terminal().is_ok();
+    if somebody { Arc::new(AtTerminal) } else { Arc::new(Unattended) }
+}
+
+fn terminal() -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).open("/dev/tty")
+}
+
+struct AtTerminal;
+
+impl Approver for AtTerminal {
+    fn approve(&self, request: Request) -> Pin<Box<dyn Future<Output = Verdict> + Send + '_>> {
+        Box::pin(async move {
+            let (reply, answer) = tokio::sync::oneshot::channel();
+            // When this future is dropped, the thread hears it here and takes the question back.
+            let Ok((stopped, _stop)) = rustix::pipe::pipe() else { return Verdict::NobodyThere };
+            let thread = std::thread::Builder::new().name("haft-ask".to_owned()).spawn(move || {
+                let verdict = ask(&request, &stopped).unwrap_or(Verdict::NobodyThere);
+                // Who asked may have gone.
+                let _ = reply.send(verdict);
+            });
+            match thread {
+                Ok(_) => answer.await.unwrap_or(Verdict::No),
+                Err(_) => Verdict::NobodyThere,
+            }
+        })
+    }
+}
+
+/// Asks until there is an answer that is one. `stopped` ends it.
+fn ask(request: &Request, stopped: &OwnedFd) -> io::Result<Verdict> {
+    let terminal = terminal()?;
+    let mut out = &terminal;
+    // What was typed before the question is no answer to it.
+    tcflush(&terminal, QueueSelector::IFlush)?;
+    let _quiet = Quiet::new(&terminal)?;
+    out.write_all(question(request).as_bytes())?;
+    loop {
+        out.write_all(choices(&request.offers).as_bytes())?;
+        let Some(line) = read_line(&terminal, stopped)? else {
+            out.write_all(b"\n(taken back)\n")?;
+            return Ok(Verdict::No);
+        };
+        match answer(&line, !request.offers.is_empty()) {
+            Some(verdict) => return Ok(verdict),
+            None => continue,
+        }
+    }
+}
+
+fn answer(line: &[u8], lasting: bool) -> Option<Verdict> {
+    if line.is_empty() || line.contains(&CTRL_C) {
+        return Some(Verdict::No);
+    }
+    match String::from_utf8_lossy(line).trim().to_ascii_lowercase().as_str() {
+        "o" | "once" | "y" | "yes" => Some(Verdict::Yes(Scope::Once)),
+        "s" | "session" if lasting => Some(Verdict::Yes(Scope::Session)),
+        "p" | "project" if lasting => Some(Verdict::Yes(Scope::Project)),
+        "n" | "no" => Some(Verdict::No),
+        _ => None,
+    }
+}
+
+/// A line, as soon as there is one; none if the question was taken back.
+fn read_line(terminal: &File, stopped: &OwnedFd) -> io::Result<Option<Vec<u8>>> {
+    loop {
+        let mut fds = [PollFd::new(terminal, PollFlags::IN), PollFd::new(stopped, PollFlags::IN)];
+        match poll(&mut fds, None) {
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => continue,
+            Err(errno) => return Err(errno.into()),
+        }
+        let [terminal_fd, stopped_fd] = fds;
+        if !stopped_fd.revents().is_empty() {
+            return Ok(None);
+        }
+        if !terminal_fd.revents().is_empty() {
+            let mut line = vec![0; 256];
+            let read = rustix::io::read(terminal, &mut line)?;
+            line.truncate(read);
+            return Ok(Some(line));
+        }
+    }
+}
+
+/// What the call would touch, and why that is a question.
+fn question(request: &Request) -> String {
+    let mut text = format!("\n`{}` wants to\n", shown(&request.tool));
+    for effect in &request.effects {
+        text.push_str(&format!("  {}\n", shown(effect)));
+    }
+    if request.effects.is_empty() {
+        text.push_str(&format!("  {}\n", shown(&request.arguments)));
+    }
+    text.push_str(&format!(
+        "because of {}: {}\n  {}\n",
+        request.rule.name,
+        shown(&request.rule.says),
+        shown(&request.rule.about)
+    ));
+    if !request.offers.is_empty() {
+        text.push_str("a longer answer than once allows\n");
+        for offer in &request.offers {
+            text.push_str(&format!("  {}\n", shown(&Effect::to_string(offer))));
+        }
+    }
+    text
+}
+
+fn choices(offers: &[Effect]) -> &'static str {
+    if offers.is_empty() {
+        "allow it? [o]nce, [n]o: "
+    } else {
+        "allow it? [o]nce, this [s]ession, this [p]roject, [n]o: "
+    }
+}
+
+/// A text in one line, in which nothing acts or hides: a line break can't begin a question of its own.
+fn shown(text: &str) -> String {
+    let mut line = String::new();
+    for (count, letter) in text.chars().enumerate() {
+        if count >= LONGEST {
+            line.push_str(&format!("… and {} more characters", text.chars().count() - count));
+            break;
+        }
+        match letter {
+            ' '..='~' => line.push(letter),
+            // Letters of other scripts are shown; marks, blanks and controls are spelled out.
+            letter if letter.is_alphanumeric() => line.push(letter),
+            letter => line.extend(letter.escape_default()),
+        }
+    }
+    line
+}
+
+/// The terminal while it is asked: Ctrl-C is an answer, and the program goes on.
+struct Quiet<'a> {
+    terminal: &'a File,
+    before: Termios,
+}
+
+impl<'a> Quiet<'a> {
+    fn new(terminal: &'a File) -> io::Result<Self> {
+        let before = tcgetattr(terminal)?;
+        let mut while_asking = before.clone();
+        while_asking.local_modes.remove(LocalModes::ISIG);
+        while_asking.local_modes.insert(LocalModes::ICANON | LocalModes::ECHO);
+        // It ends the line, as the return key does.
+        while_asking.special_codes[SpecialCodeIndex::VEOL] = CTRL_C;
+        tcsetattr(terminal, OptionalActions::Now, &while_asking)?;
+        Ok(Self { terminal, before })
+    }
+}
+
+impl Drop for Quiet<'_> {
+    fn drop(&mut self) {
+        // A terminal that is gone needs no restoring.
+        let _ = tcsetattr(self.terminal, OptionalActions::Now, &self.before);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_can_neither_act_on_the_terminal_nor_begin_a_line() {
+        assert_eq!(
+            shown("rm x\n[n]o: \u{1b}[2K\r\u{202e}\u{a0}\u{200b}ünï"),
+            "rm x\\n[n]o: \\u{1b}[2K\\r\\u{202e}\\u{a0}\\u{200b}ünï"
+        );
+        assert!(shown(&"x".repeat(5_000)).ends_with("xx… and 3000 more characters"));
+    }
+
+    #[test]
+    fn only_a_clear_answer_is_one() {
+        for (line, said) in [
+            ("o\n", Some(Verdict::Yes(Scope::Once))),
+            ("Session\n", Some(Verdict::Yes(Scope::Session))),
+            ("p\n", Some(Verdict::Yes(Scope::Project))),
+            ("n\n", Some(Verdict::No)),
+            ("", Some(Verdict::No)),
+            ("o\u{3}", Some(Verdict::No)),
+            ("\n", None),
+            ("ok\n", None),
+        ] {
+            assert_eq!(answer(line.as_bytes(), true), said, "{line:?}");
+        }
+        assert_eq!(answer(b"s\n", false), None, "nothing can be kept");
+    }
+}

@@ -1,0 +1,111 @@
+//! `haft grants`: what is allowed without asking, and how is that taken back?
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use jiff::{Timestamp, tz::TimeZone};
+use kit::Fault;
+use runtime::{grants::Effect, store::GrantRecord};
+
+use super::close;
+use crate::{Options, Place, print};
+
+#[derive(Args)]
+pub struct Grants {
+    #[command(subcommand)]
+    what: Option<What>,
+    /// Print one line of JSON per grant.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Allow something: `write PATH`, `net HOST`, `run COMMAND`, `unconfined COMMAND`.
+    /// For this workspace, or with `--session NAME` for that session.
+    Add {
+        /// What to allow, as one argument or several.
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        effect: Vec<String>,
+    },
+    /// Take grants back, by their numbers.
+    Revoke {
+        #[arg(required = true)]
+        numbers: Vec<i64>,
+    },
+}
+
+impl Grants {
+    /// # Errors
+    /// When what is to be granted is no such thing, or the store can't be used.
+    pub fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
+        let runtime = options.open(place)?.runtime;
+        let grants = runtime.store().grants();
+        let session = options.session.as_deref();
+        let said = match &self.what {
+            None => grants.list(session).map(|records| (self.listed(&records), true)),
+            Some(What::Add { effect }) => Effect::parse(&joined(effect)).and_then(|effect| {
+                let id = grants.add(&effect, session, "cli")?;
+                let scope = session.map_or_else(|| "project".to_owned(), |name| format!("session {name}"));
+                Ok((format!("{id}  {scope}  {}", plain(&effect.to_string())), true))
+            }),
+            Some(What::Revoke { numbers }) => {
+                numbers.iter().try_fold((String::new(), true), |(text, all), id| {
+                    let revoked = grants.revoke(*id)?;
+                    let line =
+                        if revoked { format!("{id} revoked\n") } else { format!("there is no grant {id}\n") };
+                    Ok((text + &line, all && revoked))
+                })
+            }
+        };
+        close(&runtime);
+        let (text, good) = said?;
+        print::out(&text);
+        Ok(if good { ExitCode::SUCCESS } else { ExitCode::from(super::FAULT) })
+    }
+
+    fn listed(&self, records: &[GrantRecord]) -> String {
+        if self.json {
+            return records.iter().map(|it| serde_json::to_string(it).unwrap_or_default() + "\n").collect();
+        }
+        if records.is_empty() {
+            return "nothing is granted".to_owned();
+        }
+        records.iter().map(line).collect()
+    }
+}
+
+/// Words as a person typed them: one argument is the whole text.
+fn joined(words: &[String]) -> String {
+    match words {
+        [one] => one.clone(),
+        [kind, rest @ ..] => {
+            format!("{kind} {}", rest.join(" "))
+        }
+        [] => String::new(),
+    }
+}
+
+/// One grant in one line.
+fn line(record: &GrantRecord) -> String {
+    let since = Timestamp::from_millisecond(record.since_ms.cast_signed())
+        .map(|at| at.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string())
+        .unwrap_or_default();
+    let scope = record
+        .session
+        .as_ref()
+        .map_or_else(|| "project".to_owned(), |name| format!("session {}", plain(name)));
+    let uses = match record.uses {
+        0 => "not used".to_owned(),
+        1 => "used once".to_owned(),
+        uses => format!("used {uses} times"),
+    };
+    format!("{}  {scope}  {}  since {since} by {}, {uses}\n", record.id, plain(&record.effect), record.door)
+}
+
+/// A command line was a model's words: nothing in it acts on the terminal or begins a line.
+fn plain(text: &str) -> String {
+    text.chars()
+        .map(|it| if it.is_control() { it.escape_default().to_string() } else { it.to_string() })
+        .collect()
+}

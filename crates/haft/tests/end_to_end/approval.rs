@@ -1,0 +1,188 @@
+//! Is the person at the terminal asked, and is the answer kept as it was given?
+
+use std::{
+    fs::File,
+    io::{Read, Write},
+    os::fd::OwnedFd,
+    process::{Child, Command, Stdio},
+    sync::mpsc::{Receiver, channel},
+};
+
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use serde_json::{Value, json};
+
+use crate::support::{PATIENCE, Room, run};
+
+/// A program whose controlling terminal is ours.
+struct Terminal {
+    child: Child,
+    ours: File,
+    said: Receiver<Vec<u8>>,
+    /// All that was seen there.
+    seen: String,
+}
+
+impl Terminal {
+    /// The program in a session of its own; its input and errors are the terminal, its output is not.
+    fn start(command: &Command) -> Self {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        let name = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
+        let theirs = File::options().read(true).write(true).open(name).unwrap();
+        let end = |file: &File| Stdio::from(OwnedFd::from(file.try_clone().unwrap()));
+        let mut setsid = Command::new("/usr/bin/setsid");
+        setsid.args(["--ctty", "--wait"]).arg(command.get_program()).args(command.get_args()).env_clear();
+        for (name, value) in command.get_envs() {
+            setsid.env(name, value.unwrap());
+        }
+        setsid.current_dir(command.get_current_dir().unwrap());
+        let child = setsid.stdin(end(&theirs)).stderr(end(&theirs)).stdout(Stdio::null()).spawn().unwrap();
+        drop((theirs, setsid));
+        let ours = File::from(master);
+        let mut reader = ours.try_clone().unwrap();
+        let (heard, said) = channel();
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            // A terminal that nobody holds any more is an error, not an end.
+            while let Ok(count @ 1..) = reader.read(&mut bytes) {
+                if heard.send(bytes[..count].to_vec()).is_err() {
+                    break;
+                }
+            }
+        });
+        Self { child, ours, said, seen: String::new() }
+    }
+
+    /// Waits until the terminal has shown this, `times` times in all.
+    #[track_caller]
+    fn shows(&mut self, what: &str, times: usize) -> &mut Self {
+        while self.seen.matches(what).count() < times {
+            let Ok(bytes) = self.said.recv_timeout(PATIENCE) else {
+                panic!("`{what}` not in:\n{}", self.seen)
+            };
+            self.seen.push_str(&String::from_utf8_lossy(&bytes));
+        }
+        self
+    }
+
+    fn types(&mut self, text: &str) -> &mut Self {
+        self.ours.write_all(text.as_bytes()).unwrap();
+        self
+    }
+
+    /// How it ended, and all that was seen.
+    fn ends(mut self) -> (Option<i32>, String) {
+        let code = self.child.wait().unwrap().code();
+        while let Ok(bytes) = self.said.recv_timeout(std::time::Duration::from_millis(100)) {
+            self.seen.push_str(&String::from_utf8_lossy(&bytes));
+        }
+        (code, self.seen)
+    }
+}
+
+const QUESTION: &str = "[n]o: ";
+
+fn write(path: &str) -> Value {
+    json!({"path": path, "content": "x\n"})
+}
+
+fn asked(room: &Room, options: &[&str], path: &str) -> Terminal {
+    let arguments = write(path).to_string();
+    Terminal::start(&room.haft(&[options, &["call", "write", &arguments]].concat()))
+}
+
+#[test]
+fn an_answer_holds_for_the_call_the_session_or_the_project() {
+    let room = Room::new();
+    // Once: the next call is asked again.
+    for _ in 0..2 {
+        let mut terminal = asked(&room, &[], ".mcp.json");
+        terminal.shows("control_files", 1).shows(QUESTION, 1).types("o\n");
+        let (code, seen) = terminal.ends();
+        assert_eq!(code, Some(0), "{seen}");
+        assert!(seen.contains("write ") && seen.contains(".mcp.json"), "{seen}");
+    }
+    room.call("write", &write(".mcp.json")).must("denied");
+    // The session: its next call is not, another session's is.
+    let mut terminal = asked(&room, &["--session", "one"], ".mcp.json");
+    terminal.shows(QUESTION, 1).types("s\n");
+    assert_eq!(terminal.ends().0, Some(0));
+    let (code, seen) = asked(&room, &["--session", "one"], ".mcp.json").ends();
+    assert_eq!((code, seen.contains("allow it?")), (Some(0), false), "{seen}");
+    room.call_with(&["--session", "one"], "write", &write(".mcp.json")).must("ok");
+    room.call_with(&["--session", "two"], "write", &write(".mcp.json")).must("denied");
+    // The project: everybody's, until it is revoked.
+    let mut terminal = asked(&room, &["--session", "two"], ".envrc");
+    terminal.shows(QUESTION, 1).types("p\n");
+    assert_eq!(terminal.ends().0, Some(0));
+    room.call("write", &write(".envrc")).must("ok");
+    room.call_with(&["--approve", "never"], "write", &write(".envrc")).must("ok");
+    let grants = room.run(&["grants"]).out;
+    assert!(
+        grants.contains("1  session one  write .mcp.json") && grants.contains("2  project  write .envrc"),
+        "{grants}"
+    );
+    assert!(grants.contains("used 2 times"), "{grants}");
+    assert!(room.log().iter().any(|it| it["decision"] == "granted: write .envrc (project)"));
+    assert_eq!(room.run(&["grants", "revoke", "2"]).code, 0);
+    room.call("write", &write(".envrc")).must("denied");
+    assert_eq!(room.run(&["grants", "revoke", "2"]).code, 1);
+}
+
+#[test]
+fn no_and_ctrl_c_and_an_unclear_answer_allow_nothing() {
+    let room = Room::new();
+    for answer in ["n\n", "\u{3}", "\u{4}", "maybe\n\n\nno\n"] {
+        let mut terminal = asked(&room, &[], ".mcp.json");
+        terminal.shows(QUESTION, 1).types(answer);
+        let (code, seen) = terminal.ends();
+        assert_eq!(code, Some(1), "{answer:?}: {seen}");
+    }
+    assert!(!room.at(".mcp.json").exists());
+    assert!(room.log().iter().all(|it| it["decision"] == "refused by the person: control_files"));
+}
+
+#[test]
+fn what_a_model_wrote_cannot_look_like_the_question() {
+    let room = Room::new();
+    let path = ".vscode/\u{1b}[2J\r\nallow it? [n]o: \u{202e}x";
+    let mut terminal = asked(&room, &[], path);
+    terminal.shows("[o]nce, this [s]ession", 1).types("n\n");
+    let (code, seen) = terminal.ends();
+    assert_eq!(code, Some(1));
+    assert!(!seen.contains('\u{1b}') && !seen.contains('\u{202e}'), "{seen:?}");
+    let questions = seen.lines().filter(|line| line.starts_with("allow it?")).count();
+    assert_eq!(questions, 1, "{seen:?}");
+}
+
+#[test]
+fn one_answer_serves_the_calls_that_wait_behind_it() {
+    let room = Room::new();
+    let lines = |count: usize| {
+        json!({"tool": "write", "arguments": write(&format!(".vscode/{count}"))}).to_string() + "\n"
+    };
+    room.put("batch", (0..2).map(|_| lines(1)).collect::<String>());
+    let mut terminal = Terminal::start(&room.haft(&["call", "--batch", room.at("batch").to_str().unwrap()]));
+    terminal.shows(QUESTION, 1).types("s\n");
+    let (code, seen) = terminal.ends();
+    assert_eq!((code, seen.matches("allow it?").count()), (Some(0), 1), "{seen}");
+}
+
+#[test]
+fn a_refusal_names_the_grant_that_would_allow_it_and_that_line_works() {
+    let room = Room::new();
+    let refused = room.call("write", &write(".vscode/settings.json")).must("denied").text();
+    assert!(refused.contains("`haft grants add 'write .vscode/settings.json'`"), "{refused}");
+    assert_eq!(room.run(&["grants", "add", "write .vscode"]).out, "1  project  write .vscode\n");
+    room.call("write", &write(".vscode/settings.json")).must("ok");
+    room.call("write", &write(".vscodium/x")).must("ok");
+    room.call("write", &write(".idea/x")).must("denied");
+    // A grant is no way around what nobody may do.
+    room.call_with(&["--sandbox", "read-only"], "write", &write(".vscode/x")).must("denied");
+    for wrong in [&["grants", "add", "fly"][..], &["grants", "add", "write ../x"], &["grants", "add"]] {
+        assert_eq!(room.run(wrong).code, 2, "{wrong:?}");
+    }
+    let listed = run(&mut room.haft(&["grants", "--json"]), "").out;
+    assert_eq!(serde_json::from_str::<Value>(&listed).unwrap()["effect"], "write .vscode");
+}

@@ -1,0 +1,664 @@
+//! What is known of programs by their names: what starts others, what is harmless?
+
+use super::{Part, Word};
+
+/// Programs that run what they are given, or start what they are told to. No prefix of
+/// theirs says what they do.
+const RUNS_OTHERS: &[&str] = &[
+    // Shells and interpreters; versions such as `python3.12` are recognised by their stem.
+    "sh",
+    "bash",
+    "rbash",
+    "zsh",
+    "dash",
+    "ash",
+    "ksh",
+    "mksh",
+    "yash",
+    "fish",
+    "csh",
+    "tcsh",
+    "nu",
+    "elvish",
+    "xonsh",
+    "pwsh",
+    "powershell",
+    "cmd",
+    "busybox",
+    "toybox",
+    "python",
+    "pypy",
+    "ipython",
+    "perl",
+    "ruby",
+    "irb",
+    "node",
+    "nodejs",
+    "deno",
+    "bun",
+    "php",
+    "lua",
+    "luajit",
+    "awk",
+    "gawk",
+    "mawk",
+    "nawk",
+    "tclsh",
+    "wish",
+    "expect",
+    "osascript",
+    "R",
+    "Rscript",
+    "julia",
+    "octave",
+    "guile",
+    "racket",
+    "sbcl",
+    "clisp",
+    "emacs",
+    "erl",
+    "elixir",
+    "iex",
+    "ghci",
+    "runghc",
+    "runhaskell",
+    "groovy",
+    "scala",
+    "kotlin",
+    "java",
+    "jshell",
+    "swift",
+    "tcc",
+    "gdb",
+    "lldb",
+    "sqlite3",
+    "psql",
+    "mysql",
+    "mongosh",
+    "redis-cli",
+    "dc",
+    "m4",
+    "ed",
+    "ex",
+    "vi",
+    "vim",
+    "nvim",
+    "view",
+    "nano",
+    "pico",
+    "less",
+    "more",
+    "most",
+    "man",
+    "info",
+    // What starts another program.
+    "env",
+    "xargs",
+    "sudo",
+    "doas",
+    "su",
+    "pkexec",
+    "runuser",
+    "nohup",
+    "timeout",
+    "nice",
+    "ionice",
+    "chrt",
+    "taskset",
+    "numactl",
+    "setsid",
+    "stdbuf",
+    "unbuffer",
+    "time",
+    "watch",
+    "parallel",
+    "entr",
+    "watchexec",
+    "script",
+    "strace",
+    "ltrace",
+    "perf",
+    "valgrind",
+    "rr",
+    "flock",
+    "chroot",
+    "unshare",
+    "nsenter",
+    "bwrap",
+    "firejail",
+    "setpriv",
+    "capsh",
+    "prlimit",
+    "systemd-run",
+    "at",
+    "batch",
+    "crontab",
+    "ssh",
+    "scp",
+    "sftp",
+    "mosh",
+    "docker",
+    "podman",
+    "nerdctl",
+    "kubectl",
+    "oc",
+    "lxc",
+    "machinectl",
+    "vagrant",
+    "ansible",
+    "tmux",
+    "screen",
+    "dtach",
+    "nc",
+    "ncat",
+    "netcat",
+    "socat",
+    "npx",
+    "bunx",
+    "uvx",
+    "pipx",
+    "ld.so",
+    "ld-linux-x86-64.so.2",
+    "ld-linux-aarch64.so.1",
+    "xdg-open",
+    "open",
+    "start-stop-daemon",
+    "daemonize",
+    "haft",
+    // Of the shell itself.
+    "eval",
+    "source",
+    ".",
+    "exec",
+    "command",
+    "builtin",
+    "trap",
+    "alias",
+    "unalias",
+    "enable",
+    "hash",
+    "bind",
+    "complete",
+    "compgen",
+    "shopt",
+    "mapfile",
+    "readarray",
+    "read",
+    "fc",
+    "coproc",
+    "let",
+    "declare",
+    "typeset",
+    "local",
+    "readonly",
+    "export",
+    "getopts",
+    "unset",
+    "wait",
+];
+
+/// Wrappers that do nothing themselves: where what they start is allowed, so are they.
+const HARMLESS_WRAPPERS: &[&str] = &["timeout", "nice", "nohup", "time", "command", "stdbuf"];
+
+/// Programs whose whole command a person should see again, rather than a prefix.
+const DESTROYS: &[&str] = &[
+    "rm",
+    "rmdir",
+    "mv",
+    "dd",
+    "shred",
+    "truncate",
+    "chmod",
+    "chown",
+    "chgrp",
+    "ln",
+    "kill",
+    "pkill",
+    "killall",
+    "mkfs",
+    "mount",
+    "umount",
+    "tee",
+    "install",
+    "cp",
+    "reboot",
+    "shutdown",
+    "systemctl",
+];
+
+/// Programs with commands of their own, so that a prefix means two words.
+const HAS_COMMANDS: &[&str] = &[
+    "git",
+    "cargo",
+    "npm",
+    "pnpm",
+    "yarn",
+    "go",
+    "pip",
+    "pip3",
+    "uv",
+    "poetry",
+    "make",
+    "just",
+    "gh",
+    "rustup",
+    "brew",
+    "apt",
+    "apt-get",
+    "dotnet",
+    "mvn",
+    "gradle",
+    "bundle",
+    "composer",
+    "helm",
+    "terraform",
+    "jj",
+    "hg",
+    "svn",
+    "mix",
+];
+
+/// Variables that decide what other programs run. Whole names, and beginnings with `*`.
+const DANGEROUS_VARIABLES: &[&str] = &[
+    "PATH",
+    "LD_*",
+    "DYLD_*",
+    "GIT_*",
+    "BASH*",
+    "ENV",
+    "SHELL",
+    "SHELLOPTS",
+    "IFS",
+    "PS0",
+    "PS1",
+    "PS4",
+    "PROMPT_COMMAND",
+    "CDPATH",
+    "FPATH",
+    "ZDOTDIR",
+    "HOME",
+    "HISTFILE",
+    "INPUTRC",
+    "TERMINFO*",
+    "TERMCAP",
+    "PAGER",
+    "*PAGER",
+    "EDITOR",
+    "*EDITOR",
+    "VISUAL",
+    "BROWSER",
+    "LESS*",
+    "LS_COLORS",
+    "PYTHON*",
+    "PERL*",
+    "RUBY*",
+    "NODE_*",
+    "npm_*",
+    "NPM_*",
+    "YARN_*",
+    "DENO_*",
+    "BUN_*",
+    "PHP*",
+    "LUA_*",
+    "JAVA*",
+    "_JAVA*",
+    "JDK_*",
+    "CLASSPATH",
+    "MAVEN_*",
+    "GRADLE_*",
+    "GO*",
+    "CGO_*",
+    "CC",
+    "CXX",
+    "CPP",
+    "LD",
+    "AR",
+    "AS",
+    "NM",
+    "RANLIB",
+    "CFLAGS",
+    "CXXFLAGS",
+    "CPPFLAGS",
+    "LDFLAGS",
+    "MAKE*",
+    "MFLAGS",
+    "RUSTC*",
+    "RUSTDOC*",
+    "RUSTFLAGS",
+    "RUSTUP_*",
+    "CARGO",
+    "CARGO_HOME",
+    "CARGO_BUILD_*",
+    "CARGO_TARGET_*",
+    "CARGO_ENCODED_*",
+    "CARGO_ALIAS_*",
+    "CARGO_REGISTR*",
+    "CARGO_NET_*",
+    "CMAKE_*",
+    "PKG_CONFIG*",
+    "TAR_OPTIONS",
+    "GZIP",
+    "RSYNC_*",
+    "SSH_*",
+    "SUDO_*",
+    "GPG_*",
+    "GNUPGHOME",
+    "CURL_HOME",
+    "WGETRC",
+    "XDG_*",
+    "TMPDIR",
+    "PIP_*",
+    "UV_*",
+    "VIRTUAL_ENV",
+    "CONDA_*",
+    "EXINIT",
+    "VIM*",
+    "MYVIMRC",
+    "GEM_*",
+    "BUNDLE_*",
+    "R_*",
+    "JULIA_*",
+    "DOCKER_*",
+    "KUBECONFIG",
+    "AWS_*",
+    "DBUS_*",
+    "DISPLAY",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "OPENSSL_*",
+    "SSL_*",
+    "GCONV_PATH",
+    "LOCPATH",
+    "NLSPATH",
+    "HOSTALIASES",
+    "RES_OPTIONS",
+    "MALLOC_*",
+    "GLIBC_*",
+    "ASAN_OPTIONS",
+    "FZF_*",
+    "RIPGREP_CONFIG_PATH",
+    "BAT_*",
+    "HAFT_*",
+    "OPTARG",
+    "OPTIND",
+];
+
+/// Folders whose programs are the ones that a bare name means.
+const SYSTEM_FOLDERS: &[&str] =
+    &["/bin/", "/usr/bin/", "/usr/local/bin/", "/sbin/", "/usr/sbin/", "/opt/homebrew/bin/"];
+
+/// The name without its folder.
+pub(super) fn base(program: &str) -> &str {
+    program.rsplit('/').next().unwrap_or(program)
+}
+
+/// The program as a list names it: without one of the system's folders.
+pub(super) fn known_as(program: &str) -> &str {
+    let bare = SYSTEM_FOLDERS.iter().find_map(|folder| program.strip_prefix(folder));
+    bare.filter(|name| !name.contains('/')).unwrap_or(program)
+}
+
+/// The name without a version at its end: `python3.12` is `python`.
+fn stem(name: &str) -> &str {
+    name.trim_end_matches(|it: char| it.is_ascii_digit() || it == '.' || it == '-')
+}
+
+fn is_one_of(names: &[&str], program: &str) -> bool {
+    let name = base(program);
+    names.iter().any(|it| {
+        it.eq_ignore_ascii_case(name) || (!stem(name).is_empty() && it.eq_ignore_ascii_case(stem(name)))
+    })
+}
+
+/// Does a command of this program run what it is given, so that only its whole says what it does?
+pub(super) fn runs_others(words: &[Word]) -> bool {
+    let Some(program) = words.first().and_then(Word::plain) else { return true };
+    is_one_of(RUNS_OTHERS, program) || has_dangerous_option(base(program), words.get(1..).unwrap_or_default())
+}
+
+/// Should a grant for it be offered for the whole command only?
+pub(super) fn destroys(program: &str) -> bool {
+    is_one_of(DESTROYS, program)
+}
+
+/// Has it commands of its own?
+pub(super) fn has_commands(program: &str) -> bool {
+    HAS_COMMANDS.contains(&base(program))
+}
+
+/// Does it only start what it is given?
+pub(super) fn is_harmless_wrapper(program: &str) -> bool {
+    HARMLESS_WRAPPERS.contains(&known_as(program))
+}
+
+/// Is it a variable that decides what other programs run?
+pub(super) fn is_dangerous_variable(name: &str) -> bool {
+    DANGEROUS_VARIABLES.iter().any(|it| match (it.strip_prefix('*'), it.strip_suffix('*')) {
+        (Some(end), _) => name.ends_with(end),
+        (None, Some(start)) => name.starts_with(start),
+        (None, None) => *it == name,
+    }) && !is_known_harmless(name)
+}
+
+/// Exceptions to the beginnings above.
+fn is_known_harmless(name: &str) -> bool {
+    name.starts_with("GIT_AUTHOR_")
+        || name.starts_with("GIT_COMMITTER_")
+        || matches!(name, "NODE_ENV" | "GIT_TERMINAL_PROMPT" | "PYTHONUNBUFFERED" | "PYTHONDONTWRITEBYTECODE")
+}
+
+/// Does arithmetic set a variable that other programs obey?
+pub(super) fn sets_dangerous(arithmetic: &str) -> bool {
+    let letter = |it: char| it.is_ascii_alphanumeric() || it == '_';
+    arithmetic.split(|it: char| !letter(it)).any(is_dangerous_variable)
+}
+
+/// Options by which a program that is harmless otherwise starts another, or takes it from
+/// somewhere. A word that is not known could be one.
+fn has_dangerous_option(program: &str, arguments: &[Word]) -> bool {
+    let any = |is: &dyn Fn(&str) -> bool| {
+        arguments.iter().any(|word| match word {
+            Word::Plain(text) => is(text),
+            Word::Open(raw) => {
+                raw.contains(['$', '`'])
+                    || !raw.starts_with(|it: char| it.is_alphanumeric() || "./*".contains(it))
+            }
+        })
+    };
+    let begins = |text: &str, options: &[&str]| options.iter().any(|it| text.starts_with(it));
+    // A letter in a cluster of short options, `-xvIf`.
+    let short = |text: &str, letter: char| {
+        text.strip_prefix('-').is_some_and(|rest| !rest.starts_with('-') && rest.contains(letter))
+    };
+    let is_command = |names: &[&str]| {
+        let command = arguments.iter().find(|it| !it.text().starts_with('-'));
+        command.is_some_and(|it| it.plain().is_none_or(|it| names.contains(&it)))
+    };
+    match program {
+        "git" => {
+            git_runs_others(arguments)
+                || any(&|it| {
+                    begins(
+                        it,
+                        &[
+                            "--exe", "--upl", "--rece", "--out", "--conf", "--ext-", "--op", "-O", "ext::",
+                            "--tem", "--textc",
+                        ],
+                    )
+                })
+        }
+        "find" | "gfind" | "bfs" => any(&|it| begins(it, &["-exec", "-ok", "-delete", "-fprint", "-fls"])),
+        "fd" | "fdfind" => any(&|it| begins(it, &["--exec"]) || short(it, 'x') || short(it, 'X')),
+        "tar" | "gtar" | "bsdtar" => {
+            arguments
+                .first()
+                .is_some_and(|it| it.plain().is_none_or(|it| !it.starts_with('-') && it.contains(['I', 'F'])))
+                || any(&|it| {
+                    begins(it, &["--to-", "--check", "--use", "--info", "--new", "--rsh", "--rmt"])
+                        || short(it, 'I')
+                        || short(it, 'F')
+                })
+        }
+        "rsync" => any(&|it| begins(it, &["--rsh", "--rsync-path", "--daemon"]) || short(it, 'e')),
+        "sed" | "gsed" => sed_runs_others(arguments),
+        "sort" | "gsort" => any(&|it| begins(it, &["--comp"])),
+        "rg" => any(&|it| begins(it, &["--pre", "--hostname-bin", "--search-zip"]) || short(it, 'z')),
+        "make" | "gmake" => any(&|it| {
+            it.contains('=')
+                || begins(it, &["--eval", "--file", "--makefile", "--include", "--dir"])
+                || short(it, 'f')
+                || short(it, 'C')
+                || short(it, 'I')
+                || short(it, 'E')
+        }),
+        "just" => any(&|it| {
+            begins(it, &["--shell", "--justfile", "--working", "--set", "--command", "--chooser"])
+                || short(it, 'f')
+                || short(it, 'd')
+                || short(it, 'c')
+        }),
+        "cargo" => any(&|it| it.starts_with('+') || begins(it, &["--config", "--manifest-path", "-Z", "-C"])),
+        "npm" | "pnpm" | "yarn" => {
+            is_command(&["exec", "x", "dlx", "explore", "config", "set"])
+                || any(&|it| {
+                    begins(it, &["--script-shell", "--prefix", "--node-options", "--userconfig", "-C"])
+                })
+        }
+        "go" => any(&|it| begins(it, &["-exec", "-toolexec", "-C", "-vettool", "--exec", "--toolexec"])),
+        "uv" | "poetry" | "pipenv" | "conda" | "bundle" | "nix" | "rye" | "hatch" => {
+            is_command(&["run", "exec", "shell", "develop", "tool", "x"])
+        }
+        "zip" => any(&|it| short(it, 'T') || begins(it, &["--unzip", "-TT"])),
+        "curl" => any(&|it| {
+            begins(it, &["--config", "--output", "--remote", "--netrc", "--unix"])
+                || short(it, 'K')
+                || short(it, 'o')
+                || short(it, 'O')
+        }),
+        "wget" => any(&|it| {
+            begins(it, &["--use-askpass", "--execute", "--config", "--output"])
+                || short(it, 'e')
+                || short(it, 'O')
+        }),
+        "pip" | "pip3" => {
+            any(&|it| begins(it, &["--python", "--editable", "--index", "--extra"]) || it == "config")
+        }
+        _ => false,
+    }
+}
+
+/// Git's own options before its command, and commands that start programs.
+fn git_runs_others(arguments: &[Word]) -> bool {
+    let mut arguments = arguments.iter().filter(|it| !is_quiet_git_option(it));
+    let Some(command) = arguments.next() else { return false };
+    let Some(command) = command.plain() else { return true };
+    let rest: Vec<&str> = arguments.map(Word::text).collect();
+    command.starts_with('-')
+        || matches!(
+            command,
+            "config"
+                | "bisect"
+                | "filter-branch"
+                | "difftool"
+                | "mergetool"
+                | "hook"
+                | "daemon"
+                | "shell"
+                | "send-email"
+                | "for-each-repo"
+                | "instaweb"
+                | "web--browse"
+                | "upload-archive"
+                | "fast-import"
+                | "archive"
+        )
+        || (command == "submodule" && rest.contains(&"foreach"))
+        || (matches!(command, "rebase" | "clone" | "worktree")
+            && rest.iter().any(|it| {
+                it.starts_with("-x")
+                    || it.starts_with("-c")
+                    || it.starts_with("-u")
+                    || it.starts_with("-i")
+                    || it.starts_with("--inter")
+            }))
+}
+
+/// An option that changes nothing of what git does.
+pub(super) fn is_quiet_git_option(word: &Word) -> bool {
+    matches!(word.plain(), Some("--no-pager" | "-P" | "--no-optional-locks"))
+}
+
+/// Anything but printing lines by their numbers may run or write something.
+fn sed_runs_others(arguments: &[Word]) -> bool {
+    let mut options = arguments.iter().take_while(|it| it.plain() == Some("-n") || it.plain() == Some("-E"));
+    let prints = options.by_ref().count();
+    let script = arguments.get(prints).and_then(Word::plain);
+    let by_number = script.is_some_and(|it| {
+        it.strip_suffix('p')
+            .is_some_and(|it| !it.is_empty() && it.chars().all(|it| it.is_ascii_digit() || ",$".contains(it)))
+    });
+    let more = arguments.get(prints + 1..).unwrap_or_default();
+    !by_number || more.iter().any(|it| it.plain().is_none_or(|it| it.starts_with('-')))
+}
+
+/// Does this command nothing that a list would be about: it prints, tests, or moves within
+/// the workspace?
+pub(super) fn is_neutral(part: &Part, moves: Moves, below: &dyn Fn(&str) -> bool) -> bool {
+    if !part.writes.is_empty() || part.odd.is_some() || part.opaque {
+        return false;
+    }
+    let Some(program) = part.program() else { return part.words.is_empty() };
+    let arguments = part.words.get(1..).unwrap_or_default();
+    let plain = || arguments.iter().all(|it| it.plain().is_some_and(|it| !super::read::hides_code(it)));
+    match program {
+        "echo" | "true" | "false" | ":" | "pwd" | "sleep" => true,
+        "printf" => arguments.first().is_none_or(|it| it.plain().is_some_and(|it| !it.starts_with('-'))),
+        "test" | "[" => plain() && !arguments.iter().any(|it| it.plain() == Some("-v")),
+        "set" => arguments.iter().all(|it| {
+            matches!(
+                it.plain(),
+                Some(
+                    "-e" | "-u"
+                        | "-x"
+                        | "-eu"
+                        | "-ex"
+                        | "-eux"
+                        | "-euo"
+                        | "-o"
+                        | "-euxo"
+                        | "pipefail"
+                        | "+e"
+                        | "+x"
+                        | "+u"
+                )
+            )
+        }),
+        "exit" | "return" | "break" | "continue" | "shift" => plain(),
+        "cd" => match (moves, arguments) {
+            (Moves::Anywhere, _) => true,
+            (Moves::Inside, [to]) => to.plain().is_some_and(below),
+            (Moves::Inside, _) => false,
+        },
+        "export" => arguments.iter().all(|it| {
+            it.plain().is_some_and(|it| {
+                let (name, value) = it.split_once('=').unwrap_or((it, ""));
+                !it.starts_with('-')
+                    && !name.contains('[')
+                    && !is_dangerous_variable(name)
+                    && !super::read::hides_code(value)
+            })
+        }),
+        _ => false,
+    }
+}
+
+/// Whether changing to another folder means nothing wherever it leads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Moves {
+    Anywhere,
+    Inside,
+}
