@@ -5,13 +5,16 @@
 //! supervisor adopts whatever the command leaves behind, so the whole tree can be ended,
 //! and it ends by itself when we do.
 
+pub mod keys;
 mod process;
 mod recording;
+mod screen;
 
 use std::{future::Future, os::fd::OwnedFd, path::PathBuf, pin::Pin, sync::Arc};
 
 pub use process::{Ending, Exit, Left, Process};
 pub use recording::{Recording, Slice, SpillFile, Spilling};
+pub use screen::Screen;
 
 use crate::Fault;
 
