@@ -272,7 +272,7 @@ impl Told {
                 Ok(got) => got,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     if self.pipe.readable().await.is_err() {
-                        std::future::pending().await
+                        return std::future::pending().await;
                     }
                     continue;
                 }
