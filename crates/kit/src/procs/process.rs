@@ -126,11 +126,6 @@ impl Process {
         Err(Fault::bug("not built yet"))
     }
 
-    /// Its id where it runs, which in a sandbox is not its id outside.
-    pub fn pid(&self) -> u32 {
-        0
-    }
-
     /// Ends its input.
     pub fn close_input(&self) {}
 

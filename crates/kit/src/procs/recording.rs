@@ -58,15 +58,6 @@ impl Recording {
         Slice { text: String::new(), bytes: from..from, total: 0, handle: None }
     }
 
-    /// The bytes themselves from byte `from` on, as far as they are in memory, and at which byte they begin.
-    pub fn raw(&self, from: u64, at_most: usize) -> (u64, Vec<u8>) {
-        let _ = at_most;
-        (from, Vec::new())
-    }
-
-    /// Takes in what the process has written until now, without waiting.
-    pub fn catch_up(&self) {}
-
     /// Waits until there are more than `seen` bytes, or nothing more will come. False: nothing more will.
     pub async fn grown(&self, seen: u64) -> bool {
         let _ = seen;
