@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::{
     Fault, Output,
-    procs::{Process, Procs, Recording},
+    procs::{Process, Procs, Recording, Slice},
     text::Content,
 };
 
@@ -81,19 +81,58 @@ pub trait Caller: Send + Sync {
 
     /// Answers now, and goes on in the background: what the tool returns in the end is the result
     /// of the job. The locks are given back, and neither the deadline nor the caller stops it any more.
+    /// A call that is a job already has been answered: then this changes nothing.
     fn go_on(&self, answer: Output);
 
-    /// Answers with this, and waits for the input that `continue_job` brings.
+    /// Answers with this, and waits for the input that `continue_job` brings. One at a time.
     fn hand_over(&self, answer: Output) -> Soon<'_, Result<Value, Fault>>;
 }
 
 /// What a running call has in hand, for others to look at.
 #[derive(Clone, Default)]
 pub struct Live {
-    /// What it wrote until now.
-    pub output: Option<Arc<Recording>>,
-    /// Its process, which input can be written to.
+    /// What it wrote until now. It stays to be read when the job is over.
+    pub output: Option<Arc<dyn Transcript>>,
+    /// Its process, which input can be written to. The job lets go of it at its end.
     pub process: Option<Arc<Process>>,
+}
+
+/// What a job writes, for others to read while it does: a [`Recording`], mostly.
+pub trait Transcript: Send + Sync {
+    /// How many bytes were written until now.
+    fn total(&self) -> u64;
+
+    /// The newest `bytes` bytes.
+    fn tail(&self, bytes: usize) -> Slice;
+
+    /// What was written from byte `from` on, about `bytes` of it, in one piece. [`Slice::bytes`] says which
+    /// bytes those are: they begin later when the earlier ones are gone, and end where to go on.
+    fn read(&self, from: u64, bytes: usize) -> Slice;
+
+    /// Waits until there are more than `seen` bytes, or nothing more will come. False: nothing more will.
+    fn grown(&self, seen: u64) -> Soon<'_, bool>;
+}
+
+/// A look further back than this is cut in its middle by [`Recording::since`].
+const IN_ONE_PIECE: u64 = 8 << 20;
+
+impl Transcript for Recording {
+    fn total(&self) -> u64 {
+        Self::total(self)
+    }
+
+    fn tail(&self, bytes: usize) -> Slice {
+        Self::tail(self, bytes)
+    }
+
+    fn read(&self, from: u64, bytes: usize) -> Slice {
+        let rest = Self::total(self).saturating_sub(from).min(IN_ONE_PIECE);
+        self.since(from, bytes.max(usize::try_from(rest).unwrap_or(bytes)))
+    }
+
+    fn grown(&self, seen: u64) -> Soon<'_, bool> {
+        Box::pin(Self::grown(self, seen))
+    }
 }
 
 /// The jobs of a session: calls seen from outside.
@@ -101,16 +140,17 @@ pub trait Jobs: Send + Sync {
     /// All that are known, oldest first.
     fn list(&self) -> Vec<Job>;
 
-    /// One of them.
+    /// One of them, by its id or its number. Whoever asks for a job that is over, or waits for input,
+    /// tells the model so: no later answer carries a note of it.
     ///
     /// # Errors
     /// [`Kind::NotFound`](crate::Kind::NotFound), with the ids there are.
     fn get(&self, id: &str) -> Result<Job, Fault>;
 
-    /// Waits until `until` holds, the job is over, or the time is up.
+    /// Waits until `until` holds, the job is over or waits for input, or the time is up.
     ///
     /// # Errors
-    /// Those of [`get`](Self::get).
+    /// Those of [`get`](Self::get), and [`Kind::BadArgs`](crate::Kind::BadArgs) when the pattern is none.
     fn wait<'a>(&'a self, id: &'a str, until: Until, at_most: Duration) -> Soon<'a, Result<Waited, Fault>>;
 
     /// Ends a job with all it started, and waits until that is so. One that is over stays as it is.
@@ -119,11 +159,18 @@ pub trait Jobs: Send + Sync {
     /// Those of [`get`](Self::get).
     fn stop<'a>(&'a self, id: &'a str) -> Soon<'a, Result<Job, Fault>>;
 
-    /// Gives a job that waits for input its input, and waits for what it answers: its next output, or its result.
+    /// Gives a job that waits for input its input, and waits for what it answers: its next output, or its
+    /// result. After `at_most` it says that the job still runs.
     ///
     /// # Errors
-    /// Those of [`get`](Self::get), and when it waits for none.
-    fn go_on<'a>(&'a self, id: &'a str, input: Value) -> Soon<'a, Result<Output, Fault>>;
+    /// Those of [`get`](Self::get), [`Kind::Stale`](crate::Kind::Stale) when it waits for no input, and the
+    /// job's own.
+    fn go_on<'a>(
+        &'a self,
+        id: &'a str,
+        input: Value,
+        at_most: Duration,
+    ) -> Soon<'a, Result<Output, Fault>>;
 }
 
 /// A job as it is now.
@@ -141,6 +188,8 @@ pub struct Job {
     pub took: Duration,
     /// What it has in hand.
     pub live: Live,
+    /// What it said when it began to wait for input.
+    pub said: Option<Arc<Output>>,
     /// Its result, once it is over: what the model reads of it.
     pub result: Option<Arc<Result<Output, Fault>>>,
 }

@@ -8,16 +8,19 @@ use std::{
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use serde_json::Value;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     AnyTool, Cx, Fault, Files, Kind, Output, Tool, Touch, Touches, erase,
     files::{Access, Grant, OtherNames, RootSpec, Roots},
-    procs::{Exit, Ground, Procs, Program, Starting},
+    procs::{Exit, Ground, Procs, Program, Slice, Starting},
     seen::Views,
     services::{
-        Caller, History, Job, Jobs, Live, Mask, Progress, Services, Shelf, Soon, Undo, Until, Waited, Which,
+        Caller, History, Job, Jobs, Live, Mask, Progress, Services, Shelf, Soon, Transcript, Undo, Until,
+        Waited, Which,
     },
     text::Content,
 };
@@ -29,6 +32,8 @@ pub struct Room {
     roots: Roots,
     views: Arc<Views>,
     shelf: Arc<Shelf>,
+    /// The jobs that tools find here: none, unless a test puts some in their place.
+    pub jobs: Arc<dyn Jobs>,
     /// Stops whatever runs here.
     pub cancel: CancellationToken,
 }
@@ -61,7 +66,15 @@ impl Room {
         let spec = RootSpec { path: path.clone(), read_only: false };
         let roots = Roots::open(&[spec], OtherNames::Refuse).expect("roots");
         let views = Arc::new(Views::default());
-        Self { _dir: None, path, roots, views, shelf: Arc::default(), cancel: CancellationToken::new() }
+        Self {
+            _dir: None,
+            path,
+            roots,
+            views,
+            shelf: Arc::default(),
+            jobs: Arc::new(Nothing),
+            cancel: CancellationToken::new(),
+        }
     }
 
     /// A workspace with nothing in it.
@@ -109,7 +122,7 @@ impl Room {
         let services = Services {
             procs: Procs::new(Arc::new(Nothing)),
             caller: Arc::new(Nothing),
-            jobs: Arc::new(Nothing),
+            jobs: self.jobs.clone(),
             shelf: self.shelf.clone(),
             history: Arc::new(Nothing),
             undo: Arc::new(Nothing),
@@ -221,7 +234,69 @@ impl Jobs for Nothing {
         Box::pin(async move { self.get(id) })
     }
 
-    fn go_on<'a>(&'a self, id: &'a str, _: Value) -> Soon<'a, Result<Output, Fault>> {
+    fn go_on<'a>(&'a self, id: &'a str, _: Value, _: Duration) -> Soon<'a, Result<Output, Fault>> {
         Box::pin(async move { self.get(id).map(|_| Output::text("")) })
+    }
+}
+
+/// What a job that a test plays has written.
+#[derive(Default)]
+pub struct Written {
+    state: Mutex<Script>,
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct Script {
+    text: String,
+    is_over: bool,
+}
+
+impl Written {
+    /// Writes this at the end.
+    pub fn write(&self, text: &str) {
+        self.state.lock().text.push_str(text);
+        self.changed.notify_waiters();
+    }
+
+    /// Nothing more will be written.
+    pub fn close(&self) {
+        self.state.lock().is_over = true;
+        self.changed.notify_waiters();
+    }
+}
+
+impl Transcript for Written {
+    fn total(&self) -> u64 {
+        self.state.lock().text.len() as u64
+    }
+
+    fn tail(&self, bytes: usize) -> Slice {
+        self.read(self.total().saturating_sub(bytes as u64), bytes)
+    }
+
+    fn read(&self, from: u64, bytes: usize) -> Slice {
+        let state = self.state.lock();
+        let text = &state.text;
+        let start = text.floor_char_boundary(usize::try_from(from).unwrap_or(usize::MAX).min(text.len()));
+        let end = text.floor_char_boundary(start.saturating_add(bytes).min(text.len()));
+        let piece = text.get(start..end).unwrap_or_default().to_owned();
+        Slice { text: piece, bytes: start as u64..end as u64, total: text.len() as u64, handle: None }
+    }
+
+    fn grown(&self, seen: u64) -> Soon<'_, bool> {
+        Box::pin(async move {
+            loop {
+                let changed = self.changed.notified();
+                {
+                    let state = self.state.lock();
+                    let grown = state.text.len() as u64 > seen;
+                    if grown || state.is_over {
+                        return grown;
+                    }
+                }
+                changed.await;
+            }
+        })
     }
 }

@@ -2,44 +2,39 @@
 //!
 //! Parse and repair the arguments, decide, wait for the locks, write "begun", run with
 //! a deadline, hide secrets, cut the output to size, write "ended", answer. Every call
-//! that comes in gives exactly one answer, whatever the tool does.
+//! that comes in gives exactly one answer, whatever the tool does; a call that becomes a
+//! job gives it before it is over.
+
+mod options;
+mod shown;
+mod work;
 
 use std::{
-    borrow::Cow,
-    panic::AssertUnwindSafe,
     path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use futures_util::FutureExt;
 use kit::{
-    Cx, Fault, Files, Kind, Output, Part, Prepared, Touch, Touches,
+    Fault, Kind, Kinds, Output, Prepared, Touch, Touches,
     files::{Access, Grant},
-    services::{Progress, Services},
+    services::Progress,
 };
 use serde_json::Value;
-use tokio::time::{Instant as Clock, timeout, timeout_at};
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     Session,
     approve::{Request, Verdict},
-    beside,
-    bound::{self, Limits},
-    jobs,
-    journal::{Begun, Durability, Ended, Outcome},
+    jobs::ThisCall,
     policy::{Decision, Rule, Want},
     repair::{self, Repaired},
-    schedule::{Hold, Key, Locks},
-    visible::visible,
+    schedule::{Hold, Key},
 };
-
-/// How long a tool that was told to stop may take to say what it had.
-const GRACE: Duration = Duration::from_millis(180);
-
-/// How long a change that is under way is waited for after that.
-const LAST_CHANGE: Duration = Duration::from_secs(8);
+pub(crate) use options::with_options;
+use options::Options;
+use work::Work;
 
 /// A tool that a model asks for by name.
 pub struct Call {
@@ -47,10 +42,13 @@ pub struct Call {
     pub tool: String,
     /// Its arguments, as they came.
     pub arguments: Arguments,
-    /// Stops the call.
+    /// Stops the call, unless it has become a job.
     pub cancel: CancellationToken,
     /// Hears how far it has come.
     pub progress: Option<Arc<dyn Progress>>,
+    /// Its id, from [`Session::new_call_id`], where whoever calls wants to know it beforehand, so as to
+    /// [`promote`](Session::promote) the call. It must be used only once.
+    pub id: Option<String>,
 }
 
 /// The arguments of a call, as they came through the door.
@@ -66,7 +64,7 @@ pub enum Arguments {
 pub struct Answer {
     /// The call's id, as the journal has it.
     pub id: String,
-    /// The output, or why there is none.
+    /// The output, or why there is none. Of a call that has become a job, what it said by then.
     pub result: Result<Output, Fault>,
     /// What the runtime did to the call that the model should know of, such as a repaired argument.
     pub notes: Vec<String>,
@@ -82,6 +80,7 @@ impl Call {
             arguments: Arguments::Json(arguments),
             cancel: CancellationToken::new(),
             progress: None,
+            id: None,
         }
     }
 }
@@ -109,6 +108,9 @@ struct Plan {
     /// What other processes must keep off.
     writes: Vec<PathBuf>,
     read_only: bool,
+    /// It touches nothing but files: its work is short, and keeps its locks even in the background.
+    only_files: bool,
+    options: Options,
 }
 
 /// What the journal is told of a call, as far as it is known.
@@ -120,9 +122,10 @@ struct Told {
     notes: Vec<String>,
 }
 
-pub(crate) async fn run(session: &Session, call: Call) -> Answer {
+pub(crate) async fn run(session: &Session, mut call: Call) -> Answer {
     let began = Instant::now();
-    let id = session.store().call_id();
+    let offered = call.id.is_some();
+    let id = call.id.take().unwrap_or_else(|| session.store().call_id());
     let cancel = call.cancel.child_token();
     // Whoever drops this call's future stops the call; it still ends as any other.
     let stop_with_us = cancel.clone().drop_guard();
@@ -141,19 +144,28 @@ pub(crate) async fn run(session: &Session, call: Call) -> Answer {
         }
         Err(fault) => Err(fault),
     };
-    let work = Work { session: session.clone(), id: id.clone(), tool, began, told, cancel, progress };
+    let title = planned.as_ref().map_or_else(|_| String::new(), |plan| plan.prepared.title());
+    let this = ThisCall::new(tool, shown::title(session, title), began, session.jobs());
+    if offered {
+        session.jobs().offer(&id, &this);
+    }
+    let (reply, answered) = oneshot::channel();
+    let work = Work::new(session, id.clone(), this, began, told, cancel, progress, reply);
     // Queued here and now, so that calls are served in the order in which they came.
     let planned = planned.map(|plan| {
         let locks = session.schedule().lock(plan.locks.clone());
         (plan, locks)
     });
-    let task = tokio::spawn(work.finish(planned));
-    let answer = task.await.unwrap_or_else(|error| Answer {
-        id,
-        result: Err(Fault::bug(format!("the call was lost: {error}"))),
+    tokio::spawn(work.finish(planned));
+    let answer = answered.await.unwrap_or_else(|_| Answer {
+        id: id.clone(),
+        result: Err(Fault::bug("the call was lost")),
         notes: Vec::new(),
         took: began.elapsed(),
     });
+    if offered {
+        session.jobs().withdraw(&id);
+    }
     drop(stop_with_us.disarm());
     answer
 }
@@ -169,12 +181,14 @@ fn plan(session: &Session, call: Call, told: &mut Told) -> Result<(Plan, Decisio
     let Some(tool) = session.catalog().get(&call.tool) else { return Err(unknown(session, &call.tool)) };
     let spec = tool.spec();
     let raw = matches!(call.arguments, Arguments::Raw(_));
-    let prepared = repair::repair(spec, call.arguments).and_then(|Repaired { arguments, notes }| {
+    let mut options = Options::of(spec);
+    let prepared = repair::repair(spec, call.arguments).and_then(|Repaired { mut arguments, notes }| {
         told.notes = notes;
         if raw {
             // As they were understood: an escape in the text must not hide what it says.
             told.arguments = arguments.to_string();
         }
+        options.take(&mut arguments)?;
         tool.prepare(arguments).map_err(|fault| match fault.next {
             Some(_) => fault,
             None => fault.next(format!("Arguments look like {}.", repair::example(spec))),
@@ -183,6 +197,7 @@ fn plan(session: &Session, call: Call, told: &mut Told) -> Result<(Plan, Decisio
     let prepared =
         prepared.map_err(|fault| session.with_schema_at_second_time(fault, spec, &told.arguments))?;
     let touches = prepared.touches();
+    let only_files = Kinds::WRITE.covers(touches.kinds());
     if !spec.at_most.covers(touches.kinds()) {
         return Err(Fault::bug(format!(
             "`{}` wants to touch more than it declared it ever would",
@@ -196,10 +211,21 @@ fn plan(session: &Session, call: Call, told: &mut Told) -> Result<(Plan, Decisio
         ))
         .next("Change only the lines around it, by anchor.".to_owned()));
     }
-    let mut plan = Plan { prepared, grants: Vec::new(), locks: Vec::new(), writes: Vec::new(), read_only };
+    let mut plan = Plan {
+        prepared,
+        grants: Vec::new(),
+        locks: Vec::new(),
+        writes: Vec::new(),
+        read_only,
+        only_files,
+        options,
+    };
     let mut wants = Vec::new();
     for touch in touches.iter() {
         told.touches = std::mem::take(&mut told.touches).and(plan.add(touch, session, &mut wants)?);
+    }
+    if options.allow_concurrent {
+        plan.locks.retain(|(key, _)| *key != Key::World);
     }
     let decision = session.policy().decide(&wants);
     "allowed".clone_into(&mut told.decision);
@@ -294,241 +320,4 @@ fn unknown(session: &Session, name: &str) -> Fault {
         format!("Did you mean `{}`?", near.join("` or `"))
     };
     Fault::not_found(format!("there is no tool `{name}` in this session")).next(next)
-}
-
-/// A call on its way, apart from whoever waits for it.
-struct Work {
-    session: Session,
-    id: String,
-    tool: String,
-    began: Instant,
-    told: Told,
-    cancel: CancellationToken,
-    progress: Option<Arc<dyn Progress>>,
-}
-
-impl Work {
-    async fn finish(mut self, planned: Result<(Plan, impl Future<Output = Locks>), Fault>) -> Answer {
-        let (result, read_only) = match planned {
-            Ok((plan, locks)) => {
-                let read_only = plan.read_only;
-                (self.run_locked(plan, locks).await, read_only)
-            }
-            Err(fault) => {
-                // What was refused is in the journal too; what a rule forbade, for sure.
-                let forbidden = fault.kind == Kind::Denied;
-                let _ = self.begin(if forbidden { Durability::Wait } else { Durability::Later }).await;
-                (Err(fault), !forbidden)
-            }
-        };
-        let bytes_out = match &result {
-            Ok(output) => size(output),
-            Err(fault) => fault.what.len() + fault.seen.as_deref().map_or(0, size),
-        };
-        // Masked before it is cut: a secret that is cut in two is found no more.
-        let result = self.shown(result);
-        let result = self.bounded(result);
-        let notes = std::mem::take(&mut self.told.notes);
-        let ended = Ended {
-            call: self.id.clone(),
-            session: self.session.name().to_owned(),
-            outcome: result.as_ref().map_or_else(|fault| Outcome::Fault(fault.kind), |_| Outcome::Ok),
-            said: result.as_ref().err().map(|fault| fault.what.clone()),
-            notes: notes.clone(),
-            took: self.began.elapsed(),
-            bytes_out: bytes_out as u64,
-        };
-        // An answer that was given must not be called "interrupted" after a crash.
-        let durability = if read_only { Durability::Later } else { Durability::Wait };
-        if let Err(fault) = self.session.store().journal().end(ended, durability).await {
-            tracing::warn!(call = self.id, "the end of a call is not in the journal: {fault}");
-        }
-        Answer { id: self.id, result, notes, took: self.began.elapsed() }
-    }
-
-    async fn begin(&mut self, durability: Durability) -> Result<(), Fault> {
-        let begun = Begun {
-            call: self.id.clone(),
-            session: self.session.name().to_owned(),
-            tool: self.tool.clone(),
-            arguments: std::mem::take(&mut self.told.arguments),
-            touches: std::mem::take(&mut self.told.touches),
-            decision: std::mem::take(&mut self.told.decision),
-        };
-        self.session.store().journal().begin(begun, durability).await
-    }
-
-    /// Runs the tool once it has its locks; they are given back when this is over.
-    async fn run_locked(&mut self, plan: Plan, locks: impl Future<Output = Locks>) -> Result<Output, Fault> {
-        let deadline = Clock::from_std(self.began) + self.session.deadline();
-        let waiting = async {
-            let locks = locks.await;
-            let beside = beside::lock(&self.session.store().locks(), &plan.writes).await;
-            (locks, beside)
-        };
-        let got = tokio::select! {
-            biased;
-            () = self.cancel.cancelled() => {
-                let _ = self.begin(Durability::Later).await;
-                return Err(Fault::new(Kind::Cancelled, "the call was stopped before it began; it did nothing"));
-            }
-            got = timeout_at(deadline, waiting) => got,
-        };
-        let Ok((locks, beside)) = got else {
-            let _ = self.begin(Durability::Later).await;
-            return Err(Fault::new(
-                Kind::Timeout,
-                format!(
-                    "the call waited {} s for others on the same files; it did nothing",
-                    self.session.deadline().as_secs()
-                ),
-            )
-            .next("Try again.".to_owned()));
-        };
-        if locks.waited > Duration::from_secs(1) {
-            self.told.notes.push(format!(
-                "waited {:.1} s for other calls on the same files",
-                locks.waited.as_secs_f32()
-            ));
-        }
-        let begun = self.begin(if plan.read_only { Durability::Later } else { Durability::Wait }).await;
-        let _beside = match (plan.read_only, begun, beside) {
-            // What changes nothing may go on without a record.
-            (true, begun, beside) => {
-                if let Err(fault) = begun {
-                    tracing::warn!(call = self.id, "a call is not in the journal: {fault}");
-                }
-                beside.ok()
-            }
-            (false, Ok(()), Ok(beside)) => Some(beside),
-            (false, Err(fault), _) | (false, Ok(()), Err(fault)) => {
-                return Err(Fault { what: format!("nothing was changed: {}", fault.what), ..fault });
-            }
-        };
-        self.run_tool(plan, deadline).await
-    }
-
-    async fn run_tool(&self, plan: Plan, deadline: Clock) -> Result<Output, Fault> {
-        let history = Arc::new(self.session.store().history(self.session.name(), &self.id));
-        let files = Files::new(self.session.roots(), plan.grants, history.clone());
-        let services = Services {
-            procs: self.session.procs(),
-            caller: Arc::new(jobs::ThisCall::default()),
-            jobs: self.session.jobs().clone(),
-            shelf: self.session.shelf().clone(),
-            history,
-            undo: self.session.undo(&self.id, plan.writes),
-            progress: self.progress.clone().unwrap_or_else(|| Arc::new(Nobody)),
-            mask: self.session.secrets().clone(),
-        };
-        let stop = self.cancel.child_token();
-        let cx = Cx::new(files.clone(), self.session.views().clone(), services, stop.clone());
-        // Making the future is the tool's code as well.
-        let running = AssertUnwindSafe(async move { plan.prepared.run(cx).await }).catch_unwind();
-        tokio::pin!(running);
-        let stopped = tokio::select! {
-            biased;
-            done = &mut running => return settle(done),
-            () = self.cancel.cancelled() => Kind::Cancelled,
-            () = tokio::time::sleep_until(deadline) => Kind::Timeout,
-        };
-        stop.cancel();
-        let done = match timeout(GRACE, &mut running).await {
-            Ok(done) => Some(done),
-            // Nothing can land any more, so the tool can be left behind.
-            Err(_) if files.close_gate() => None,
-            Err(_) => timeout(LAST_CHANGE, &mut running).await.ok(),
-        };
-        match done.map(settle) {
-            Some(Ok(output)) => Ok(output),
-            Some(Err(fault)) if fault.kind != Kind::Cancelled => Err(fault),
-            Some(Err(fault)) => Err(self.stopped(stopped, fault.seen)),
-            None => Err(self.stopped(stopped, None)),
-        }
-    }
-
-    fn stopped(&self, kind: Kind, seen: Option<Box<Output>>) -> Fault {
-        let after = self.began.elapsed().as_secs_f32();
-        let fault = if kind == Kind::Timeout {
-            Fault::new(kind, format!("`{}` was stopped at its deadline, after {after:.1} s", self.tool))
-                .next("Ask for less: a smaller folder, a narrower pattern, a shorter range.".to_owned())
-        } else {
-            Fault::new(kind, format!("`{}` was stopped after {after:.1} s", self.tool))
-        };
-        Fault { seen, ..fault }
-    }
-
-    fn bounded(&self, result: Result<Output, Fault>) -> Result<Output, Fault> {
-        let keep = |bytes: &[u8]| self.session.spill(bytes);
-        match result {
-            Ok(output) => Ok(bound::bound(output, &Limits::default(), &keep)),
-            Err(fault) => Err(bound::bound_fault(fault, &Limits::default(), &keep)),
-        }
-    }
-
-    /// What the model may see of a result: no secret, and nothing that hides or acts.
-    fn shown(&mut self, mut result: Result<Output, Fault>) -> Result<Output, Fault> {
-        let secrets = self.session.secrets().clone();
-        let mut spelled = 0;
-        let mut show = |text: &mut String| {
-            if let Cow::Owned(masked) = secrets.mask(text) {
-                *text = masked;
-            }
-            let (visible, count) = visible(text);
-            spelled += count;
-            if let Cow::Owned(visible) = visible {
-                *text = visible;
-            }
-        };
-        match &mut result {
-            Ok(output) => texts(output).for_each(&mut show),
-            Err(fault) => {
-                show(&mut fault.what);
-                fault.next.as_mut().map(&mut show);
-                fault.seen.as_deref_mut().into_iter().flat_map(texts).for_each(&mut show);
-            }
-        }
-        if spelled > 0 {
-            let what = if spelled == 1 { "1 character".to_owned() } else { format!("{spelled} characters") };
-            self.told.notes.push(format!("{what} that can't be seen: spelled out as \\u{{…}} above"));
-        }
-        result
-    }
-}
-
-/// The texts of an output.
-fn texts(output: &mut Output) -> impl Iterator<Item = &mut String> {
-    output.parts.iter_mut().flat_map(|part| match part {
-        Part::Text { text } => vec![text],
-        Part::Link { uri, name } => vec![uri, name],
-        Part::Image { .. } => Vec::new(),
-    })
-}
-
-/// A panic becomes a fault of the tool's, and everything else goes on.
-fn settle(done: Result<Result<Output, Fault>, Box<dyn std::any::Any + Send>>) -> Result<Output, Fault> {
-    done.unwrap_or_else(|panic| {
-        let what = panic
-            .downcast_ref::<String>()
-            .map(String::as_str)
-            .or_else(|| panic.downcast_ref::<&str>().copied())
-            .unwrap_or("no message");
-        Err(Fault::bug(format!("the tool panicked: {what}")))
-    })
-}
-
-fn size(output: &Output) -> usize {
-    let parts = output.parts.iter().map(|part| match part {
-        Part::Text { text } => text.len(),
-        Part::Image { data, .. } => data.len(),
-        Part::Link { uri, name } => uri.len() + name.len(),
-    });
-    parts.sum()
-}
-
-/// Where nobody watches.
-struct Nobody;
-
-impl Progress for Nobody {
-    fn report(&self, _: f64, _: Option<f64>, _: &str) {}
 }

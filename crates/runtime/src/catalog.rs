@@ -4,14 +4,34 @@ use std::sync::Arc;
 
 use kit::{AnyTool, Spec};
 
-use crate::registry::{Failure, Snapshot};
+use crate::{
+    call::with_options,
+    registry::{Failure, Snapshot},
+};
 
 /// The tools that one session shows and runs, in a stable order: the order is part of
 /// the prompt, and a prompt that changes is not cached.
 #[derive(Clone, Default)]
 pub struct Catalog {
-    tools: Vec<Arc<dyn AnyTool>>,
+    tools: Vec<Shown>,
     failed: Vec<Failure>,
+}
+
+/// A tool, and its spec where that says more than the tool does.
+#[derive(Clone)]
+struct Shown {
+    tool: Arc<dyn AnyTool>,
+    spec: Option<Arc<Spec>>,
+}
+
+impl Shown {
+    fn of(tool: &Arc<dyn AnyTool>) -> Self {
+        Self { tool: tool.clone(), spec: with_options(tool.spec()).map(Arc::new) }
+    }
+
+    fn spec(&self) -> &Spec {
+        self.spec.as_deref().unwrap_or_else(|| self.tool.spec())
+    }
 }
 
 impl Catalog {
@@ -20,14 +40,14 @@ impl Catalog {
     pub fn of(snapshot: &Snapshot, allowed: Option<&[String]>) -> Self {
         let mut failed = snapshot.failed().to_vec();
         let tools = match allowed {
-            None => snapshot.tools().cloned().collect(),
+            None => snapshot.tools().map(Shown::of).collect(),
             Some(allowed) => {
                 let unknown = allowed.iter().filter(|name| snapshot.get(name).is_none());
                 failed.extend(unknown.map(|name| {
                     let why = "`tools` in haft.toml names it, and there is no such tool".to_owned();
                     Failure { tool: name.clone(), why }
                 }));
-                snapshot.tools().filter(|tool| allowed.contains(&tool.spec().name)).cloned().collect()
+                snapshot.tools().filter(|tool| allowed.contains(&tool.spec().name)).map(Shown::of).collect()
             }
         };
         Self { tools, failed }
@@ -35,12 +55,12 @@ impl Catalog {
 
     /// The tools' specs, in the order in which they are shown.
     pub fn specs(&self) -> impl Iterator<Item = &Spec> {
-        self.tools.iter().map(|tool| tool.spec())
+        self.tools.iter().map(Shown::spec)
     }
 
     /// The tool of this name, if it is shown.
     pub fn get(&self, name: &str) -> Option<&Arc<dyn AnyTool>> {
-        self.tools.iter().find(|tool| tool.spec().name == name)
+        self.tools.iter().map(|shown| &shown.tool).find(|tool| tool.spec().name == name)
     }
 
     /// Is there a tool of this name?

@@ -22,6 +22,9 @@ const ARGUMENTS: usize = 4096;
 /// How many bytes of other texts are kept.
 const WORDS: usize = 2048;
 
+/// A wait for locks is noted from this on.
+const NOTED_WAIT: Duration = Duration::from_millis(1);
+
 /// The journal of one workspace. Cheap to clone.
 #[derive(Clone)]
 pub struct Journal {
@@ -69,6 +72,10 @@ pub struct Ended {
     pub notes: Vec<String>,
     /// How long it took.
     pub took: Duration,
+    /// How long of that it waited for its locks.
+    pub waited: Duration,
+    /// Its id as a job, if it became one.
+    pub job: Option<String>,
     /// How long its output was, before any cut.
     pub bytes_out: u64,
 }
@@ -177,7 +184,12 @@ impl Journal {
         let up = micros(self.store.uptime());
         let stamp = self.store.stamp();
         move |database| {
-            let notes = if ended.notes.is_empty() { None } else { Some(json(&ended.notes)) };
+            let mut notes = ended.notes;
+            if ended.waited >= NOTED_WAIT {
+                notes.push(format!("had its locks after {} ms", ended.waited.as_millis()));
+            }
+            notes.extend(ended.job.map(|job| format!("ran as {job}")));
+            let notes = if notes.is_empty() { None } else { Some(json(&notes)) };
             let row = params![
                 ended.call,
                 ended.session,

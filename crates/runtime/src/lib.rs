@@ -39,6 +39,7 @@ use kit::{
 pub use approve::{Approver, Request, Unattended, Verdict};
 pub use call::{Answer, Arguments, Call};
 pub use catalog::Catalog;
+pub use jobs::Event;
 pub use registry::{Failure, Registry, Snapshot};
 pub use session::Session;
 

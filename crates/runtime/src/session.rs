@@ -16,10 +16,20 @@ use kit::{
     services::{Shelf, Undo},
 };
 use parking_lot::Mutex;
+use tokio::sync::broadcast;
 
 use crate::{
-    Answer, Call, Catalog, Runtime, approve::Approver, call, ground::Ground, jobs::Jobs, mask::Secrets,
-    policy::Policy, put_back, schedule::Schedule, store::Store, undo::Scope,
+    Answer, Call, Catalog, Runtime,
+    approve::Approver,
+    call,
+    ground::Ground,
+    jobs::{Event, Jobs},
+    mask::Secrets,
+    policy::Policy,
+    put_back,
+    schedule::Schedule,
+    store::Store,
+    undo::Scope,
 };
 
 /// Under which key the view of a file is kept.
@@ -27,10 +37,29 @@ fn view_key(file: &Path) -> String {
     format!("view {}", file.display())
 }
 
-/// One conversation's memory. Cheap to clone.
+/// How long the end of a session waits for its jobs.
+const LAST_JOBS: Duration = Duration::from_secs(2);
+
+/// One conversation's memory. Cheap to clone. It ends with its last clone, or when it is
+/// told to [`end`](Self::end): then its jobs are stopped, and what its tools kept is dropped.
 #[derive(Clone)]
 pub struct Session {
     inner: Arc<Inner>,
+    /// Whoever may still call has this; a call that runs does not.
+    _held: Option<Arc<Hold>>,
+}
+
+/// Ends the session when nobody can call any more.
+struct Hold {
+    jobs: Arc<Jobs>,
+    shelf: Arc<Shelf>,
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.jobs.close();
+        self.shelf.clear();
+    }
 }
 
 struct Inner {
@@ -65,7 +94,10 @@ impl Session {
         // That the session was used is told to whoever lists sessions; a call does not depend on it.
         let _ = sessions.used(&*name, door);
         let catalog = Catalog::of(&runtime.registry().snapshot(), runtime.allowed());
+        let (jobs, shelf) = (Arc::<Jobs>::default(), Arc::<Shelf>::default());
+        let hold = Hold { jobs: jobs.clone(), shelf: shelf.clone() };
         let session = Self {
+            _held: Some(Arc::new(hold)),
             inner: Arc::new(Inner {
                 runtime,
                 name,
@@ -77,8 +109,8 @@ impl Session {
                 with_shelf: OnceLock::new(),
                 last_refused: Mutex::new(None),
                 ground: Arc::default(),
-                jobs: Arc::default(),
-                shelf: Arc::default(),
+                jobs,
+                shelf,
             }),
         };
         session.open_shelf();
@@ -105,6 +137,38 @@ impl Session {
     /// was first polled. Dropping the future stops the call.
     pub async fn call(&self, call: Call) -> Answer {
         call::run(self, call).await
+    }
+
+    /// An id for [`Call::id`], which nothing else has.
+    pub fn new_call_id(&self) -> String {
+        self.store().call_id()
+    }
+
+    /// Moves a running call, which was begun with this id, to the background: it answers now, and
+    /// goes on as the job whose id this gives.
+    ///
+    /// # Errors
+    /// [`Kind::NotFound`](kit::Kind::NotFound) when no such call is under way.
+    pub fn promote(&self, call: &str) -> Result<String, Fault> {
+        self.inner.jobs.promote(call)
+    }
+
+    /// What happens to this session's jobs from now on, for a host to show: each end, and each wait
+    /// for input, once.
+    pub fn events(&self) -> broadcast::Receiver<Event> {
+        self.inner.jobs.events()
+    }
+
+    /// Stops the session's jobs, waits a moment until they are over, and drops what its tools kept.
+    /// What is called after that is no job for long.
+    pub async fn end(&self) {
+        self.inner.jobs.end_all(LAST_JOBS).await;
+        self.inner.shelf.clear();
+    }
+
+    /// The same session, for work that must not keep it from ending.
+    pub(crate) fn unheld(&self) -> Self {
+        Self { inner: self.inner.clone(), _held: None }
     }
 
     /// Keeps what a named session has seen, so that it can go on in another process.

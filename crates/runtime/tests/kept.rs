@@ -45,6 +45,8 @@ fn ended(call: &str) -> Ended {
         said: None,
         notes: Vec::new(),
         took: Duration::from_micros(1500),
+        waited: Duration::ZERO,
+        job: None,
         bytes_out: 7,
     }
 }

@@ -55,6 +55,11 @@ pub trait Hands: Send + Sync + 'static {
     /// Runs one call, start to finish. Calls take their locks in the order in which
     /// this was first polled.
     fn call(&self, call: Call) -> impl Future<Output = Answer> + Send;
+
+    /// Nobody will call any more: what still runs in the background is stopped.
+    fn end(&self) -> impl Future<Output = ()> + Send {
+        async {}
+    }
 }
 
 impl Hands for Session {
@@ -68,6 +73,10 @@ impl Hands for Session {
 
     fn call(&self, call: Call) -> impl Future<Output = Answer> + Send {
         Self::call(self, call)
+    }
+
+    fn end(&self) -> impl Future<Output = ()> + Send {
+        Self::end(self)
     }
 }
 
@@ -113,7 +122,8 @@ pub async fn mcp(
     output: impl Write + Send + 'static,
 ) -> io::Result<()> {
     let stop = CancellationToken::new();
-    let door = Door { hands: Arc::new(hands), about, stop: stop.clone() };
+    let hands = Arc::new(hands);
+    let door = Door { hands: Arc::clone(&hands), about, stop: stop.clone() };
     let (wire, ends) = stdio::open(input, output)?;
     let serving = async {
         match door.serve(wire).await {
@@ -137,6 +147,7 @@ pub async fn mcp(
         left = ending => left,
     };
     stop.cancel();
+    hands.end().await;
     // An error here is a client that has stopped reading: nobody is left to tell.
     let _ = timeout(FLUSH, ends.output).await;
     served
@@ -193,6 +204,7 @@ impl<H: Hands> ServerHandler for Door<H> {
             arguments: Arguments::Json(Value::Object(request.arguments.unwrap_or_default())),
             cancel: self.stop.child_token(),
             progress,
+            id: None,
         };
         let calling = async {
             let answer = self.run(call, ticket.as_deref(), &context.ct).await;

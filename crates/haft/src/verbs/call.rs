@@ -54,7 +54,7 @@ impl Call {
             Some(file) => self.batch(&session, file).await,
             None => self.single(&session).await,
         };
-        finish(&session);
+        finish(&session).await;
         worst.map(|good| if good { ExitCode::SUCCESS } else { ExitCode::from(FAULT) })
     }
 

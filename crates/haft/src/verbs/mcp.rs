@@ -23,7 +23,7 @@ impl Mcp {
         let session = opened.runtime.session(options.session.as_deref(), "mcp", Arc::new(Unattended));
         let served =
             serve::mcp_stdio(session.clone(), serve::About::new(tools::instructions(&opened.toolset))).await;
-        finish(&session);
+        finish(&session).await;
         served.map(|()| ExitCode::SUCCESS).map_err(|error| {
             Fault::new(Kind::Unavailable, format!("the connection to the MCP client broke: {error}"))
         })

@@ -28,8 +28,9 @@ const SHELL_SESSION: &str = "cli";
 /// How long the last rows may take to reach the disk.
 const LAST_WRITE: Duration = Duration::from_secs(5);
 
-/// Keeps what a session has seen, and writes out what is queued.
-fn finish(session: &Session) {
+/// Ends a session's jobs, keeps what it has seen, and writes out what is queued.
+async fn finish(session: &Session) {
+    session.end().await;
     if let Err(fault) = session.keep() {
         print::err(&format!("haft: what this session has seen is not kept: {}", fault.as_text()));
     }

@@ -1,6 +1,10 @@
 //! `haft undo`: put back what calls changed.
 
-use std::{path::PathBuf, process::ExitCode, time::Instant};
+use std::{
+    path::PathBuf,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
 
 use clap::Args;
 use kit::{Fault, services::Which};
@@ -66,6 +70,8 @@ impl Undo {
             said: result.as_ref().err().map(|fault| fault.what.clone()),
             notes: Vec::new(),
             took: began.elapsed(),
+            waited: Duration::ZERO,
+            job: None,
             bytes_out: 0,
         };
         journal.end_later(ended)?;

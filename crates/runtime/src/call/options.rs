@@ -1,0 +1,66 @@
+//! What may be said of any call, beside the arguments of its tool?
+
+use kit::{Fault, Kinds, Mode, Spec};
+use serde_json::{Map, Value, json};
+
+const BACKGROUND: &str = "run_in_background";
+const CONCURRENT: &str = "allow_concurrent";
+
+/// How a call is to be run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Options {
+    /// It answers at once and goes on as a job.
+    pub(super) run_in_background: bool,
+    /// It waits for no exclusive call, and keeps none waiting.
+    pub(super) allow_concurrent: bool,
+}
+
+/// The spec as a model is shown it: tools that start something say that it may go on in the background.
+/// Others take the options as well and are spared the words. None where nothing is added.
+pub(crate) fn with_options(spec: &Spec) -> Option<Spec> {
+    if !spec.at_most.covers(Kinds::RUN) {
+        return None;
+    }
+    let mut spec = spec.clone();
+    let properties = spec.schema.as_object_mut()?.entry("properties").or_insert_with(|| Value::Object(Map::new()));
+    let properties = properties.as_object_mut()?;
+    let mut add = |name: &str, description: &str| {
+        let option = json!({"type": "boolean", "description": description});
+        properties.entry(name).or_insert(option);
+    };
+    if spec.mode != Mode::Background {
+        add(BACKGROUND, "Answer at once with a job id.");
+    }
+    add(CONCURRENT, "Run beside other commands and writes.");
+    Some(spec)
+}
+
+impl Options {
+    /// What goes without saying for this tool.
+    pub(super) fn of(spec: &Spec) -> Self {
+        Self { run_in_background: spec.mode == Mode::Background, allow_concurrent: false }
+    }
+
+    /// Takes the options out of the arguments.
+    ///
+    /// # Errors
+    /// [`kit::Kind::BadArgs`] when one is neither true nor false.
+    pub(super) fn take(&mut self, arguments: &mut Value) -> Result<(), Fault> {
+        let Some(arguments) = arguments.as_object_mut() else { return Ok(()) };
+        for (name, option) in
+            [(BACKGROUND, &mut self.run_in_background), (CONCURRENT, &mut self.allow_concurrent)]
+        {
+            let Some(said) = arguments.shift_remove(name) else { continue };
+            *option = match &said {
+                Value::Null => continue,
+                Value::Bool(said) => *said,
+                Value::String(text) if text.eq_ignore_ascii_case("true") => true,
+                Value::String(text) if text.eq_ignore_ascii_case("false") => false,
+                other => {
+                    return Err(Fault::bad_args(format!("`{name}` is {other}; it must be true or false")));
+                }
+            };
+        }
+        Ok(())
+    }
+}

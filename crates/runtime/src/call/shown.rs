@@ -1,0 +1,88 @@
+//! What of a result may the model see? No secret, nothing that hides or acts, not too much.
+
+use std::borrow::Cow;
+
+use kit::{Fault, Output, Part};
+
+use crate::{
+    Session,
+    bound::{self, Limits},
+    visible::visible,
+};
+
+/// How long a title may be, in bytes.
+const TITLE: usize = 120;
+
+/// What the model may see of a result, and how many characters had to be spelled out.
+/// Masked before it is cut: a secret that is cut in two is found no more.
+pub(super) fn shown(
+    session: &Session,
+    mut result: Result<Output, Fault>,
+) -> (Result<Output, Fault>, usize) {
+    let secrets = session.secrets().clone();
+    let mut spelled = 0;
+    let mut show = |text: &mut String| {
+        if let Cow::Owned(masked) = secrets.mask(text) {
+            *text = masked;
+        }
+        let (visible, count) = visible(text);
+        spelled += count;
+        if let Cow::Owned(visible) = visible {
+            *text = visible;
+        }
+    };
+    match &mut result {
+        Ok(output) => texts(output).for_each(&mut show),
+        Err(fault) => {
+            show(&mut fault.what);
+            fault.next.as_mut().map(&mut show);
+            fault.seen.as_deref_mut().into_iter().flat_map(texts).for_each(&mut show);
+        }
+    }
+    let keep = |bytes: &[u8]| session.spill(bytes);
+    let bounded = match result {
+        Ok(output) => Ok(bound::bound(output, &Limits::default(), &keep)),
+        Err(fault) => Err(bound::bound_fault(fault, &Limits::default(), &keep)),
+    };
+    (bounded, spelled)
+}
+
+/// What a person calls a call: one line, without secrets.
+pub(super) fn title(session: &Session, title: String) -> String {
+    if title.is_empty() {
+        return title;
+    }
+    let masked = session.secrets().mask(&title);
+    let line = masked.lines().next().unwrap_or_default().trim();
+    let (line, _) = visible(line);
+    if line.len() <= TITLE {
+        return line.into_owned();
+    }
+    format!("{}…", line.get(..line.floor_char_boundary(TITLE)).unwrap_or_default())
+}
+
+/// How long a result is, before any cut.
+pub(super) fn size(result: &Result<Output, Fault>) -> usize {
+    match result {
+        Ok(output) => output_size(output),
+        Err(fault) => fault.what.len() + fault.seen.as_deref().map_or(0, output_size),
+    }
+}
+
+fn output_size(output: &Output) -> usize {
+    let parts = output.parts.iter().map(|part| match part {
+        Part::Text { text } => text.len(),
+        Part::Image { data, .. } => data.len(),
+        Part::Link { uri, name } => uri.len() + name.len(),
+    });
+    parts.sum()
+}
+
+/// The texts of an output.
+fn texts(output: &mut Output) -> impl Iterator<Item = &mut String> {
+    output.parts.iter_mut().flat_map(|part| match part {
+        Part::Text { text } => vec![text],
+        Part::Link { uri, name } => vec![uri, name],
+        Part::Image { .. } => Vec::new(),
+    })
+}

@@ -1,0 +1,287 @@
+//! Which calls outlive their turn, and what came of them?
+
+mod news;
+mod this_call;
+mod wait;
+
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    sync::{
+        Arc, OnceLock, Weak,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use kit::{
+    Fault, Kind, Output, Part,
+    services::{Job, Soon, State, Until, Waited},
+};
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::{sync::broadcast, time::timeout};
+
+pub use news::Event;
+pub(crate) use news::News;
+pub(crate) use this_call::{ThisCall, Wish};
+use this_call::End;
+
+/// How many jobs that are over stay readable.
+const KEPT: usize = 100;
+
+/// How many ids a fault names.
+const NAMED: usize = 20;
+
+/// The jobs of one session.
+#[derive(Default)]
+pub(crate) struct Jobs {
+    last: AtomicU64,
+    table: Mutex<Table>,
+    /// How much of the table's news there is: most answers need not take its lock.
+    untold: AtomicUsize,
+    events: OnceLock<broadcast::Sender<Event>>,
+}
+
+#[derive(Default)]
+struct Table {
+    jobs: BTreeMap<u64, Arc<ThisCall>>,
+    /// Those that are over, in the order in which they ended.
+    over: VecDeque<u64>,
+    untold: VecDeque<News>,
+    /// Calls that are no jobs yet, and may be made jobs from outside.
+    calls: HashMap<String, Weak<ThisCall>>,
+    is_closed: bool,
+}
+
+impl Jobs {
+    pub(super) fn next_number(&self) -> u64 {
+        self.last.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// The call is a job from now on.
+    pub(crate) fn add(&self, call: &Arc<ThisCall>) {
+        let number = call.number();
+        let mut table = self.table.lock();
+        table.jobs.insert(number, call.clone());
+        if table.is_closed {
+            call.stop.cancel();
+        }
+    }
+
+    /// The job said something and waits for input. `answered` says whether somebody was told so.
+    pub(crate) fn waits(&self, call: &Arc<ThisCall>, said: Output, answered: bool) {
+        let mut table = self.table.lock();
+        let is_news = call.change(|now| {
+            ThisCall::waits(now, said);
+            now.is_news = !answered;
+            now.is_news && now.watchers == 0
+        });
+        if is_news {
+            self.put_news(&mut table, News::of(call));
+        }
+        drop(table);
+        self.tell_hosts(call);
+    }
+
+    /// The job is over. Only the first end of a job counts.
+    pub(crate) fn end(&self, call: &Arc<ThisCall>, state: State, result: Result<Output, Fault>) {
+        let number = call.number();
+        let took = call.took();
+        let mut table = self.table.lock();
+        if !table.jobs.contains_key(&number) {
+            return;
+        }
+        let ended = call.change(|now| {
+            if now.end.is_some() {
+                return None;
+            }
+            now.end = Some(End { state, result: Arc::new(result), took });
+            now.said = None;
+            now.is_news = true;
+            // A process that is held here would outlive its job.
+            Some((now.live.process.take(), now.watchers == 0))
+        });
+        let Some((process, is_news)) = ended else { return };
+        if is_news {
+            self.put_news(&mut table, News::of(call));
+        }
+        table.over.push_back(number);
+        if table.over.len() > KEPT
+            && let Some(oldest) = table.over.pop_front()
+        {
+            table.jobs.remove(&oldest);
+        }
+        drop(table);
+        drop(process);
+        self.tell_hosts(call);
+    }
+
+    /// The task that ran the call is gone: a job that is not over will never be.
+    pub(crate) fn lost(&self, call: &Arc<ThisCall>) {
+        // Nearly all calls end here.
+        if !call.has_number() {
+            return;
+        }
+        self.end(call, State::Error, Err(Fault::bug(format!("`{}` was lost before it was over", call.tool))));
+    }
+
+    /// Lets a call be made a job from outside, by this id, until it is over.
+    pub(crate) fn offer(&self, id: &str, call: &Arc<ThisCall>) {
+        self.table.lock().calls.insert(id.to_owned(), Arc::downgrade(call));
+    }
+
+    /// The call is over or has become a job.
+    pub(crate) fn withdraw(&self, id: &str) {
+        self.table.lock().calls.remove(id);
+    }
+
+    /// Makes a running call a job; gives the id that it has as one.
+    pub(crate) fn promote(&self, id: &str) -> Result<String, Fault> {
+        let call = self.table.lock().calls.get(id).and_then(Weak::upgrade);
+        let Some(call) = call else {
+            return Err(Fault::not_found(format!("no call `{id}` runs that could go to the background")));
+        };
+        call.wish(Wish::Background);
+        Ok(call.id())
+    }
+
+    /// Tells every job to stop, and those that come to be later as well.
+    pub(crate) fn close(&self) {
+        let mut table = self.table.lock();
+        table.is_closed = true;
+        for call in table.jobs.values() {
+            call.stop.cancel();
+        }
+    }
+
+    /// Stops every job and waits until all are over, or until the time is up.
+    pub(crate) async fn end_all(&self, at_most: Duration) {
+        self.close();
+        let jobs: Vec<Arc<ThisCall>> = self.table.lock().jobs.values().cloned().collect();
+        let all = async {
+            for call in jobs {
+                call.until(|now| now.end.as_ref().map(drop)).await;
+            }
+        };
+        if timeout(at_most, all).await.is_err() {
+            tracing::warn!("jobs did not stop in time; they are left to be dropped");
+        }
+    }
+
+    fn find(&self, id: &str) -> Result<Arc<ThisCall>, Fault> {
+        let id = id.trim();
+        let number = id.strip_prefix("job_").unwrap_or(id).parse::<u64>().ok();
+        let table = self.table.lock();
+        if let Some(call) = number.and_then(|number| table.jobs.get(&number)) {
+            return Ok(call.clone());
+        }
+        let next = if table.jobs.is_empty() {
+            "There are no jobs in this session.".to_owned()
+        } else {
+            let newest: Vec<String> =
+                table.jobs.keys().rev().take(NAMED).map(|number| format!("job_{number}")).collect();
+            let older = table.jobs.len() - newest.len();
+            let older = if older > 0 { format!(", and {older} older ones") } else { String::new() };
+            format!("The jobs are: {}{older}.", newest.join(", "))
+        };
+        Err(Fault::not_found(format!("there is no job `{id}` in this session")).next(next))
+    }
+
+    /// The job as the model is shown it now.
+    fn look(&self, call: &Arc<ThisCall>) -> Job {
+        let job = call.job();
+        if job.state.is_over() || job.state == State::Waiting {
+            self.told(call);
+        }
+        job
+    }
+}
+
+impl kit::services::Jobs for Jobs {
+    fn list(&self) -> Vec<Job> {
+        let jobs: Vec<Arc<ThisCall>> = self.table.lock().jobs.values().cloned().collect();
+        jobs.iter().map(|call| call.job()).collect()
+    }
+
+    fn get(&self, id: &str) -> Result<Job, Fault> {
+        let call = self.find(id)?;
+        Ok(self.look(&call))
+    }
+
+    fn wait<'a>(&'a self, id: &'a str, until: Until, at_most: Duration) -> Soon<'a, Result<Waited, Fault>> {
+        Box::pin(async move {
+            let call = self.find(id)?;
+            let _watch = self.watch(&call);
+            let (met, line) = wait::wait(&call, &until, at_most).await?;
+            Ok(Waited { job: self.look(&call), met, line })
+        })
+    }
+
+    fn stop<'a>(&'a self, id: &'a str) -> Soon<'a, Result<Job, Fault>> {
+        Box::pin(async move {
+            let call = self.find(id)?;
+            let _watch = self.watch(&call);
+            call.stop.cancel();
+            call.until(|now| now.end.as_ref().map(drop)).await;
+            Ok(self.look(&call))
+        })
+    }
+
+    fn go_on<'a>(
+        &'a self,
+        id: &'a str,
+        input: Value,
+        at_most: Duration,
+    ) -> Soon<'a, Result<Output, Fault>> {
+        Box::pin(async move {
+            let call = self.find(id)?;
+            let watch = self.watch(&call);
+            if !call.put(input) {
+                return Err(refused(&self.look(&call)));
+            }
+            self.told(&call);
+            let settled = timeout(at_most, call.settled()).await;
+            let job = self.look(&call);
+            drop(watch);
+            if settled.is_err() {
+                return Ok(Output::text(format!(
+                    "{} has its input and still works on it after {} s; wait for it, or read it later",
+                    job.id,
+                    at_most.as_secs()
+                )));
+            }
+            answer(&job)
+        })
+    }
+}
+
+/// It takes no input now.
+fn refused(job: &Job) -> Fault {
+    let state = job.state.name();
+    if job.state.is_over() {
+        let what = format!("{} is over ({state}); it takes no more input", job.id);
+        return Fault::new(Kind::Stale, what).next("`read_job` shows its result.");
+    }
+    let what = format!("{} is {state}; it waits for no input now", job.id);
+    Fault::new(Kind::Stale, what).next("`wait` says when it does.")
+}
+
+/// What a job answers to its input.
+fn answer(job: &Job) -> Result<Output, Fault> {
+    let over = || Part::Text { text: format!("{} is over: {}", job.id, job.state.name()) };
+    match job.result.as_deref() {
+        Some(Ok(output)) => {
+            let mut output = output.clone();
+            output.parts.push(over());
+            Ok(output)
+        }
+        Some(Err(fault)) => Err(Fault {
+            kind: fault.kind,
+            what: format!("{}: {}", job.id, fault.what),
+            next: fault.next.clone(),
+            seen: fault.seen.clone(),
+            source: None,
+        }),
+        None => Ok(job.said.as_deref().cloned().unwrap_or_default()),
+    }
+}
