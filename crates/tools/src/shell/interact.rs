@@ -101,8 +101,8 @@ impl Tool for Interact {
         .start(cx)
         .await?;
         let mut seat = Seat { process: Arc::new(process), screen: Screen::new(rows, cols), drawn: 0 };
-        let output = Some(seat.process.output().clone());
-        cx.caller().show(Live { output, process: Some(seat.process.clone()) });
+        cx.caller()
+            .show(Live { output: Some(seat.process.output().clone()), process: Some(seat.process.clone()) });
         goal.still = FIRST;
         loop {
             let seen = tokio::select! {

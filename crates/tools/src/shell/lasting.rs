@@ -3,7 +3,7 @@
 //! Its script comes through its standard input, one line for each call:
 //!
 //! ```text
-//! \builtin eval '…the command…' 251>&- </dev/null; { …say on 251 how it went… } >/dev/null 2>&1
+//! \builtin eval '…the command…' 57>&- </dev/null; { …say on 57 how it went… } >/dev/null 2>&1
 //! ```
 //!
 //! The command stands at top level, so that `return`, `break`, `declare` and `exec` do what they do when typed.
@@ -23,7 +23,7 @@ use kit::{
 use tokio::net::unix::pipe::Receiver;
 
 /// The descriptor on which bash tells how a command went.
-const TOLD: i32 = 251;
+const TOLD: i32 = 57;
 
 /// The signal that makes bash skip what is left: one that nobody else uses.
 const SKIP: i32 = if cfg!(target_os = "macos") { 31 } else { 63 };

@@ -100,8 +100,8 @@ struct Running {
 
 impl Running {
     fn show(&self, cx: &Cx) {
-        let output = Some(self.process.output().clone());
-        cx.caller().show(Live { output, process: Some(self.process.clone()) });
+        cx.caller()
+            .show(Live { output: Some(self.process.output().clone()), process: Some(self.process.clone()) });
     }
 
     async fn run(&self, wait: Duration, cx: &Cx) -> Result<Output, Fault> {

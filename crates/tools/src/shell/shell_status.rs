@@ -1,6 +1,10 @@
 //! `shell_status`: what became of a command in the background?
 
-use kit::{prelude::*, procs::Recording, services::Job};
+use kit::{
+    prelude::*,
+    procs::Exit,
+    services::{Job, Transcript},
+};
 
 use super::answer;
 
@@ -58,7 +62,7 @@ impl Tool for ShellStatus {
         }
         match action {
             Action::List | Action::Status => Ok(status(&cx.jobs().get(&job)?)),
-            Action::Output => Ok(shown(&cx.jobs().get(&job)?, |it| it.since(0, WHOLE).text)),
+            Action::Output => Ok(shown(&cx.jobs().get(&job)?, |it| it.read(0, WHOLE).text)),
             Action::Tail => Ok(shown(&cx.jobs().get(&job)?, |it| it.tail(TAIL).text)),
             Action::Input => write(&cx.jobs().get(&job)?, &text).await,
             Action::Kill => {
@@ -82,10 +86,9 @@ fn is_command(job: &Job) -> bool {
 
 fn line(job: &Job) -> String {
     let title: String = job.title.chars().take(80).collect();
-    let exit = match &job.live.process {
-        Some(process) => process.exit().map(|it| format!(", exit {}", it.code())).unwrap_or_default(),
-        None => String::new(),
-    };
+    let of_process = job.live.process.as_ref().and_then(|it| it.exit()).map(Exit::code);
+    let of_result = || job.result.as_deref().and_then(|it| it.as_ref().ok()).and_then(|it| it.exit);
+    let exit = of_process.or_else(of_result).map(|it| format!(", exit {it}")).unwrap_or_default();
     format!("{} {}{exit}, {}: {title}", job.id, job.state.name(), answer::time(job.took))
 }
 
@@ -95,9 +98,9 @@ fn status(job: &Job) -> Output {
 }
 
 /// What a job wrote; its result, where it has written nothing that is still there.
-fn shown(job: &Job, part: impl Fn(&Recording) -> String) -> Output {
+fn shown(job: &Job, part: impl Fn(&dyn Transcript) -> String) -> Output {
     let text = match (&job.live.output, job.result.as_deref()) {
-        (Some(output), _) => part(output),
+        (Some(output), _) => part(&**output),
         (None, Some(Ok(output))) => output.as_text(),
         (None, Some(Err(fault))) => fault.as_text(),
         (None, None) => String::new(),

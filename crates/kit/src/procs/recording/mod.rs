@@ -5,15 +5,23 @@ mod plain;
 mod reader;
 mod spill;
 
-use std::{fs::File, io, ops::Range, os::fd::OwnedFd, sync::Arc};
+use std::{
+    fs::File,
+    io,
+    ops::Range,
+    os::fd::OwnedFd,
+    sync::{Arc, OnceLock, Weak},
+};
 
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::{io::unix::AsyncFd, sync::Notify};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use self::{newest::Newest, spill::Spill};
 use crate::{Fault, services::Mask};
 
+/// What a pipe holds at most, unless a privileged process makes it larger.
+const PIPE: usize = 1 << 20;
 /// What waits to be written to the file is written from this size on.
 const WRITE: usize = 256 << 10;
 /// So much before a slice is looked at to see what it begins in.
@@ -26,6 +34,10 @@ pub struct Recording {
     /// There are more bytes, or no more will come.
     news: Notify,
     spilling: Option<Arc<dyn Spilling>>,
+    /// Where the bytes come from, as long as some may come.
+    source: OnceLock<Weak<AsyncFd<OwnedFd>>>,
+    /// One reads at a time, so that the bytes keep their order.
+    reading: Mutex<()>,
     _wanted: DropGuard,
 }
 
@@ -101,7 +113,14 @@ impl Recording {
     }
 
     fn wanted(spilling: Option<Arc<dyn Spilling>>, dropped: CancellationToken) -> Self {
-        Self { state: Mutex::default(), news: Notify::new(), spilling, _wanted: dropped.drop_guard() }
+        Self {
+            state: Mutex::default(),
+            news: Notify::new(),
+            spilling,
+            source: OnceLock::new(),
+            reading: Mutex::default(),
+            _wanted: dropped.drop_guard(),
+        }
     }
 
     /// Takes what was written. Blocks while the file is written to.
@@ -153,6 +172,20 @@ impl Recording {
         let state = self.state.lock();
         let from = from.max(state.newest.start());
         (from, state.newest.get(from..from.saturating_add(at_most as u64)))
+    }
+
+    /// Takes in what was written until now, without waiting: afterwards it has every byte that a process wrote before it
+    /// told us, in some other way, that it had written them.
+    pub fn catch_up(&self) {
+        let Some(end) = self.source.get().and_then(Weak::upgrade) else { return };
+        // More than a pipe holds was not there when this began.
+        let mut left = PIPE;
+        while let Ok(read @ 1..) = reader::read_once(end.get_ref(), self) {
+            left = left.saturating_sub(read);
+            if left == 0 {
+                return;
+            }
+        }
     }
 
     /// Waits until there are more than `seen` bytes, or nothing more will come. False: nothing more will.
