@@ -140,31 +140,31 @@ impl Keeper {
         ours.set_nonblocking(true).map_err(refusal::no_pipe)?;
         let ours = UnixStream::from_std(ours).map_err(refusal::no_pipe)?;
         let id = self.inner.next.fetch_add(1, Ordering::Relaxed);
+        // From here on the supervisor ends with what it has started when this is broken off.
+        let (control, begun) = Control::new(ours, id, self.inner.clone());
         let started = timeout(BEGIN, async {
             send(&self.inner.line.socket, &ToKeeper::Start(id).encode(), &[theirs.as_fd()]).await?;
             drop(theirs);
             let borrowed: Vec<_> = files.iter().map(AsFd::as_fd).collect();
-            send(&ours, &request.encode(), &borrowed).await?;
+            control.request(&request.encode(), &borrowed).await?;
             drop(files);
-            let mut came = Vec::new();
-            let reply = reply(&ours, &mut came).await?;
-            Ok((reply, came))
+            begun.await.map_err(|_| io::ErrorKind::UnexpectedEof.into())
         });
-        let (reply, mut came) = match started.await {
+        let begun = match started.await {
             Ok(Ok(it)) => it,
             Ok(Err(error)) => return Err(self.lost(error)),
             Err(_) => return Err(refusal::too_slow(&program, BEGIN)),
         };
-        let pid = match reply {
+        let pid = match begun.reply {
             Reply::Started(pid) => pid,
             Reply::Failed(failure) => return Err(refusal::failed(&program, base.env, failure)),
             _ => return Err(self.lost(io::ErrorKind::UnexpectedEof.into())),
         };
-        if let Some(terminal) = came.pop() {
+        if let Some(terminal) = begun.terminal {
             ends.input = Some(terminal.try_clone().map_err(refusal::no_pipe)?);
             ends.output = Some(terminal);
         }
-        self.process(id, pid, ours, ends)
+        process(pid, control, ends)
     }
 
     /// Has the keeper ended? All its processes have, too.
@@ -233,20 +233,6 @@ impl Keeper {
         Ok((request, files, ends))
     }
 
-    fn process(&self, id: u64, pid: u32, socket: UnixStream, ends: Ends) -> Result<Process, Fault> {
-        let Some(output) = ends.output else {
-            return Err(Fault::bug("the command has no output to read"));
-        };
-        let recording =
-            |end: OwnedFd| Recording::reading(end, ends.spilling.clone()).map_err(refusal::no_pipe);
-        let output = recording(output)?;
-        let errors = ends.errors.map(recording).transpose()?;
-        let input =
-            ends.input.map(|it| Input::new(it, ends.is_terminal)).transpose().map_err(refusal::no_pipe)?;
-        let control = Control::new(socket, id, self.inner.clone());
-        Ok(Process::new(pid, output, errors, input, control))
-    }
-
     fn lost(&self, error: io::Error) -> Fault {
         let gone = self.is_gone();
         let what = if gone {
@@ -256,6 +242,18 @@ impl Keeper {
         };
         Fault::new(Kind::Unavailable, format!("{what}: {error}")).next("Call it again.").caused_by(error)
     }
+}
+
+fn process(pid: u32, control: Control, ends: Ends) -> Result<Process, Fault> {
+    let Some(output) = ends.output else {
+        return Err(Fault::bug("the command has no output to read"));
+    };
+    let recording = |end: OwnedFd| Recording::reading(end, ends.spilling.clone()).map_err(refusal::no_pipe);
+    let output = recording(output)?;
+    let errors = ends.errors.map(recording).transpose()?;
+    let input =
+        ends.input.map(|it| Input::new(it, ends.is_terminal)).transpose().map_err(refusal::no_pipe)?;
+    Ok(Process::new(pid, output, errors, input, control))
 }
 
 /// Our ends of what a command reads and writes.

@@ -10,7 +10,7 @@ use crate::{Fault, Kind};
 /// How long a supervisor may take for what needs no waiting.
 const ANSWER: Duration = Duration::from_secs(5);
 /// How long a tree may take to go after it was killed, before its supervisor is given up.
-const KILL: Duration = Duration::from_secs(10);
+const KILL: Duration = Duration::from_secs(8);
 
 /// A process that was started, and everything it started in turn. Dropping it ends them all.
 pub struct Process {
