@@ -1,13 +1,14 @@
 //! How does one bash live through many calls?
 //!
-//! Its script comes through its standard input, one line for each call:
+//! Its script is a pipe, and comes one line for each call:
 //!
 //! ```text
-//! \builtin eval '…the command…' 57>&- </dev/null; { …say on 57 how it went… } >/dev/null 2>&1
+//! \builtin eval '…the command…'; { …say on 57 how it went… } >/dev/null 2>&1
 //! ```
 //!
 //! The command stands at top level, so that `return`, `break`, `declare` and `exec` do what they do when typed.
-//! What bash says afterwards goes to a descriptor of its own, between two copies of a word that is new in each call:
+//! Nothing is redirected for it either: bash would keep the descriptors of before at 10 and above, where a command's
+//! own `exec 10>file` would land. What bash says afterwards goes to a descriptor of its own, between two copies of a word that is new in each call:
 //! nothing that a command prints can be taken for it. Traps, `set -x` and `set -v` are put away while bash talks to
 //! us, and brought back before the next command, so that they see only what the user wrote.
 //!
@@ -20,10 +21,14 @@ use kit::{
     Cx, Fault, Kind, OrFault,
     procs::{Ending, Exit, Process, Program, Recording, Stdin, Streams},
 };
-use tokio::net::unix::pipe::Receiver;
+use tokio::{
+    io::AsyncWriteExt as _,
+    net::unix::pipe::{Receiver, Sender},
+};
 
-/// The descriptor on which bash tells how a command went.
+/// The descriptor on which bash tells how a command went, and the one its script comes from.
 const TOLD: i32 = 57;
+const SCRIPT: i32 = 58;
 
 /// The signal that makes bash skip what is left: one that nobody else uses.
 const SKIP: i32 = if cfg!(target_os = "macos") { 31 } else { 63 };
@@ -37,6 +42,7 @@ const TO_SKIP: Duration = Duration::from_millis(150);
 /// A bash that takes one command after the other.
 pub(super) struct Lasting {
     process: Process,
+    script: Sender,
     told: Told,
     /// How the last command went.
     pub(super) last: State,
@@ -80,26 +86,31 @@ impl Lasting {
     pub(super) async fn start(cx: &Cx, cwd: PathBuf) -> Result<Self, Fault> {
         let (told, telling) = io::pipe().or_fault(Kind::Unavailable, "no pipe for bash")?;
         let told = Receiver::from_owned_fd(told.into()).or_fault(Kind::Unavailable, "no pipe for bash")?;
+        let (script, writing) = io::pipe().or_fault(Kind::Unavailable, "no pipe for bash")?;
+        let script_name = format!("/dev/fd/{SCRIPT}");
         let program = Program {
-            argv: ["bash", "--norc", "--noprofile", "-s"].map(str::to_owned).to_vec(),
+            argv: ["bash", "--norc", "--noprofile", &script_name].map(str::to_owned).to_vec(),
             cwd,
             env: Vec::new(),
-            stdin: Stdin::Pipe,
+            stdin: Stdin::Null,
             streams: Streams::Together,
-            files: vec![(TOLD, telling.into())],
+            files: vec![(TOLD, telling.into()), (SCRIPT, script.into())],
         };
+        let script = Sender::from_owned_fd(writing.into()).or_fault(Kind::Unavailable, "no pipe for bash")?;
         let process = cx.procs().start(program).await.map_err(|fault| match fault.kind {
             Kind::NotFound => fault.next("Without bash there is still `shell`, one command at a time."),
             _ => fault,
         })?;
         let mut bash = Self {
             process,
+            script,
             told: Told { pipe: told, heard: Vec::new() },
             last: State::default(),
             restore: Restore::default(),
             shown: 0,
         };
-        let first = format!("\\builtin shopt -s expand_aliases; {}", on_signal());
+        let first =
+            format!("BASH_ARGV0=bash; exec {SCRIPT}<&-; \\builtin shopt -s expand_aliases; {}", on_signal());
         match bash.run(&first).await? {
             Came::Done => Ok(bash),
             Came::Ended(exit) => {
@@ -134,7 +145,7 @@ impl Lasting {
         let line = line(command, &word, &self.restore, self.last.status);
         self.restore.skipped = false;
         // A bash that has ended meanwhile is noticed where its end is waited for.
-        let _ = self.process.write(line.as_bytes()).await;
+        let _ = self.script.write_all(line.as_bytes()).await;
         Ok(word)
     }
 
@@ -218,7 +229,7 @@ fn line(command: &str, word: &str, restore: &Restore, status: i32) -> String {
     };
     let quoted = quoted(&format!("{before}{command}"));
     format!(
-        "{unskip}{question}\\builtin eval {quoted} {TOLD}>&- </dev/null; {{ \
+        "{unskip}{question}\\builtin eval {quoted}; {{ \
          \\builtin printf '%s\\0' {word} \"$?\" \"$-\" \"${{PWD-}}\" >&{TOLD}; \
          \\builtin trap -p DEBUG ERR >&{TOLD}; \
          \\builtin trap - DEBUG ERR {TOLD}>&{TOLD}; \
@@ -300,7 +311,7 @@ impl Heard {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use std::{
-        io::{Read as _, Write as _},
+        io::Read as _,
         process::{Command, Stdio},
     };
 
@@ -315,20 +326,18 @@ mod tests {
             // Each in a bash of its own, with all before it: what is told decides what is written next.
             let line = line(command, "WORD", &restore, status);
             let dir = tempfile::tempdir().unwrap();
+            let before = script.clone() + &format!("printf =====\nprintf ===== >&{TOLD}\n");
+            std::fs::write(dir.path().join("script"), before + &line).unwrap();
             let mut bash = Command::new("bash")
-                .args(["--norc", "--noprofile", "-s"])
+                .args(["--norc", "--noprofile", "script"])
                 .env_clear()
                 .env("PATH", "/usr/bin:/bin")
                 .current_dir(dir.path())
-                .stdin(Stdio::piped())
+                .stdin(Stdio::null())
                 .stdout(Stdio::piped())
                 .stderr(Stdio::null())
                 .spawn()
                 .unwrap();
-            let before = script.clone() + &format!("printf =====\nprintf ===== >&{TOLD}\n");
-            let mut stdin = bash.stdin.take().unwrap();
-            stdin.write_all((before + &line).as_bytes()).unwrap();
-            drop(stdin);
             let mut printed = String::new();
             bash.stdout.take().unwrap().read_to_string(&mut printed).unwrap();
             bash.wait().unwrap();
