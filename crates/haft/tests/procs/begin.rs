@@ -77,7 +77,7 @@ async fn signals_files_and_session_are_as_a_login_would_have_them() {
     }
     assert_eq!(lines[2], "0022");
     let [pid, group, session, terminal] = lines[3].split(' ').collect::<Vec<_>>()[..] else {
-        panic!("{text}")
+        unreachable!("{text}")
     };
     assert_eq!((pid, pid, "0"), (group, session, terminal));
 }

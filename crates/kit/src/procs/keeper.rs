@@ -20,8 +20,7 @@ use rustix::{
 };
 
 use super::{
-    start::Inside,
-    supervisor,
+    Inside, supervisor,
     tree::{self, NoChildren, Spared},
     wire::{self, TO_KEEPER, ToKeeper},
 };

@@ -118,7 +118,8 @@ impl Process {
         }
     }
 
-    /// Remembers what it has started until now, for [`Ending::spare`]. Of marks, the newest eight are good.
+    /// Remembers what it has started until now, for [`Ending::spare`]. The newest eight marks are good; with an older
+    /// one, all that it started is ended.
     pub async fn mark(&self) -> u64 {
         // Marks count from 1: what there was before no mark is nothing.
         self.control.ask(Order::Mark, ANSWER).await.map_or(0, |it| it.value)

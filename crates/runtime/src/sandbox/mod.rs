@@ -2,8 +2,6 @@
 
 use std::process::ExitCode;
 
-use kit::procs::Orders;
-
 /// The first argument of our own binary that makes it a keeper.
 pub const KEEPER: &str = "keeper";
 
@@ -11,9 +9,11 @@ pub const KEEPER: &str = "keeper";
 /// sandbox they describe, and starts what it is told to until that socket closes. To be called before
 /// anything else in `main`, while there is one thread.
 pub fn keep() -> ExitCode {
-    let Ok(orders) = Orders::take() else { return ExitCode::FAILURE };
-    if orders.report(b"").is_err() {
-        return ExitCode::FAILURE;
+    #[cfg(target_os = "linux")]
+    if let Ok(orders) = kit::procs::Orders::take()
+        && orders.report(b"").is_ok()
+    {
+        return orders.serve(&|| Ok(()));
     }
-    orders.serve(&|| Ok(()))
+    ExitCode::FAILURE
 }

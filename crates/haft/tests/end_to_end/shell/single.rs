@@ -60,7 +60,7 @@ fn a_server_is_shown_with_its_port_and_goes_on() {
 #[test]
 fn a_server_that_dies_early_is_no_success() {
     let shells = Shells::new();
-    let job = job_in(&shells.shell("echo starting; exit 9", 0));
+    let job = job_in(&shells.shell("echo starting; sleep 0.2; exit 9", 0));
     let said = shells.does("wait", &json!({"job": job}));
     assert!(said.contains("starting") && said.contains('9'), "{said}");
     let said = shells.does("shell_status", &json!({"action": "list"}));

@@ -4,6 +4,8 @@ mod newest;
 mod plain;
 mod reader;
 mod spill;
+#[cfg(test)]
+mod tests;
 
 use std::{
     fs::File,
