@@ -6,6 +6,7 @@
 mod arguments;
 mod concurrency;
 mod encodings;
+mod jobs;
 mod kill;
 mod log_and_undo;
 mod mcp;

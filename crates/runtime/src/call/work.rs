@@ -49,6 +49,8 @@ pub(super) struct Work {
     id: String,
     this: Arc<ThisCall>,
     began: Instant,
+    /// When it was allowed to run, by the clock of deadlines: a person's thinking is not its fault.
+    allowed: Clock,
     told: Told,
     cancel: CancellationToken,
     progress: Option<Arc<dyn Progress>>,
@@ -77,8 +79,8 @@ impl Work {
         // Work on its own does not keep a session alive.
         let session = session.unheld();
         let lost = Lost { jobs: session.jobs().clone(), this: this.clone() };
-        let (reply, waited) = (Some(reply), Duration::ZERO);
-        Self { session, id, this, began, told, cancel, progress, reply, waited, _lost: lost }
+        let (reply, waited, allowed) = (Some(reply), Duration::ZERO, Clock::now());
+        Self { session, id, this, began, allowed, told, cancel, progress, reply, waited, _lost: lost }
     }
 
     /// Runs the call to its end.
@@ -150,7 +152,7 @@ impl Work {
         plan: Plan,
         locks: impl Future<Output = Locks> + Send,
     ) -> Result<Output, Fault> {
-        let deadline = Clock::from_std(self.began) + self.session.deadline();
+        let deadline = self.allowed + self.session.deadline();
         let folder = self.session.store().locks();
         let got = {
             let waiting = pin!(async {
@@ -197,9 +199,9 @@ impl Work {
     }
 
     async fn run_tool(&mut self, plan: Plan, mut held: Option<Held>) -> Result<Output, Fault> {
-        let allowed = plan.prepared.patience().map(|it| (it + MARGIN).min(LONGEST + MARGIN));
-        let deadline = Clock::from_std(self.began) + self.session.deadline();
-        let deadline = allowed.map_or(deadline, |allowed| deadline.max(Clock::now() + allowed));
+        let patience = plan.prepared.patience().map(|it| it.min(LONGEST) + MARGIN);
+        let deadline = self.allowed + self.session.deadline();
+        let deadline = patience.map_or(deadline, |patience| deadline.max(Clock::now() + patience));
         let history = Arc::new(self.session.store().history(self.session.name(), &self.id));
         let files = Files::new(self.session.roots(), plan.grants, history.clone());
         let services = Services {
@@ -364,7 +366,7 @@ impl Work {
         let after = self.began.elapsed().as_secs_f32();
         let tool = &self.this.tool;
         let fault = if kind == Kind::Timeout {
-            let allowed = deadline.duration_since(Clock::from_std(self.began)).as_secs();
+            let allowed = deadline.duration_since(self.allowed).as_secs();
             Fault::new(
                 kind,
                 format!("`{tool}` was stopped at its deadline of {allowed} s, after {after:.1} s"),

@@ -1,0 +1,61 @@
+//! Does a call that goes to the background come to its end, and is that told?
+
+use serde_json::json;
+
+use crate::support::Room;
+
+#[test]
+fn a_call_in_the_background_is_waited_for_and_read_in_one_session() {
+    let room = Room::new();
+    room.put("file", "one\n");
+    let calls = room.batch(
+        &[],
+        &[
+            ("read", json!({"path": "file", "run_in_background": true})),
+            ("wait", json!({"job": "job_1"})),
+            ("read_job", json!({"job": 1})),
+            ("jobs", json!({})),
+            ("stop_task", json!({"job": "job_1"})),
+            ("continue_job", json!({"job": "job_1", "input": "more"})),
+        ],
+    );
+    let said: Vec<String> = calls.iter().map(|it| it.text()).collect();
+    assert!(said[0].starts_with("job_1 runs in the background: read\n"), "{}", said[0]);
+    assert!(
+        said[0].ends_with("read_job shows its output, wait waits for it, stop_task ends it."),
+        "{}",
+        said[0]
+    );
+    for read in &said[1..3] {
+        assert!(read.starts_with("job_1 done, 0.") && read.contains("|one"), "{read}");
+    }
+    assert!(said[3].starts_with("job_1  done 0.") && said[3].ends_with("s  read"), "{}", said[3]);
+    assert!(said[4].contains("it was over already"), "{}", said[4]);
+    assert_eq!(calls[5].kind(), "stale");
+    assert!(calls.iter().all(|it| it.notes().is_empty()), "nobody has to be told what was seen");
+    let log = room.log();
+    assert_eq!((&log[0]["outcome"], &log[0]["notes"][0]), (&json!("ok"), &json!("ran as job_1")));
+    assert!(log[0]["arguments"].as_str().unwrap().contains("run_in_background"));
+}
+
+#[test]
+fn the_next_answer_through_a_server_tells_of_an_end_that_nobody_saw() {
+    let room = Room::new();
+    room.put("file", "one\n");
+    let server = room.serve();
+    server.does("read", &json!({"path": "file", "run_in_background": true}));
+    // It is over once a wait says so, which tells it; the next job is told by whatever comes after its end.
+    server.does("wait", &json!({"job": "1"}));
+    server.does("read", &json!({"path": "file", "run_in_background": true}));
+    let mut told = String::new();
+    for _ in 0..1000 {
+        let said = server.does("jobs", &json!({}));
+        if said.contains("note: ") {
+            told = said;
+            break;
+        }
+    }
+    assert!(told.contains("note: job_2 (read) ended: done, 0."), "{told}");
+    assert!(!server.does("jobs", &json!({})).contains("note: "));
+    assert!(server.finish().0.success());
+}
