@@ -35,8 +35,12 @@ pub fn manual(tool: &str) -> Option<&'static str> {
 
 /// Every file of `manuals/`, by the name of its tool.
 pub const MANUALS: &[(&str, &str)] = &[
+    ("bash", include_str!("../manuals/bash.md")),
     ("edit", include_str!("../manuals/edit.md")),
     ("glob", include_str!("../manuals/glob.md")),
     ("grep", include_str!("../manuals/grep.md")),
+    ("interact", include_str!("../manuals/interact.md")),
+    ("shell", include_str!("../manuals/shell.md")),
+    ("shell_status", include_str!("../manuals/shell_status.md")),
     ("tree", include_str!("../manuals/tree.md")),
 ];

@@ -14,6 +14,7 @@ mod mcp;
 mod policy;
 mod races;
 mod secrets;
+mod shell;
 mod special_files;
 mod stale_edits;
 mod support;

@@ -1,10 +1,33 @@
 //! Tools that run commands.
 
+mod answer;
+mod bash;
+mod interact;
+mod lasting;
+#[expect(clippy::module_inception, reason = "the tool has the family's name")]
+mod shell;
+mod shell_status;
+mod start;
+
 use std::sync::Arc;
 
-use kit::AnyTool;
+use kit::{AnyTool, erase};
 
 /// The tools of this family.
 pub(crate) fn all() -> Vec<Arc<dyn AnyTool>> {
-    Vec::new()
+    vec![
+        erase::<bash::Bash>(),
+        erase::<shell::Shell>(),
+        erase::<shell_status::ShellStatus>(),
+        erase::<interact::Interact>(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_family_costs_a_model_little() {
+        let bytes: usize = super::all().iter().map(|tool| tool.spec().bytes()).sum();
+        assert!(bytes < 2_600, "{bytes} bytes");
+    }
 }

@@ -4,16 +4,26 @@ mod newest;
 mod plain;
 mod reader;
 mod spill;
+#[cfg(test)]
+mod tests;
 
-use std::{fs::File, io, ops::Range, os::fd::OwnedFd, sync::Arc};
+use std::{
+    fs::File,
+    io,
+    ops::Range,
+    os::fd::OwnedFd,
+    sync::{Arc, OnceLock, Weak},
+};
 
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::{io::unix::AsyncFd, sync::Notify};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use self::{newest::Newest, spill::Spill};
 use crate::{Fault, services::Mask};
 
+/// What a pipe holds at most, unless a privileged process makes it larger.
+const PIPE: usize = 1 << 20;
 /// What waits to be written to the file is written from this size on.
 const WRITE: usize = 256 << 10;
 /// So much before a slice is looked at to see what it begins in.
@@ -26,6 +36,10 @@ pub struct Recording {
     /// There are more bytes, or no more will come.
     news: Notify,
     spilling: Option<Arc<dyn Spilling>>,
+    /// Where the bytes come from, as long as some may come.
+    source: OnceLock<Weak<AsyncFd<OwnedFd>>>,
+    /// One reads at a time, so that the bytes keep their order.
+    reading: Mutex<()>,
     _wanted: DropGuard,
 }
 
@@ -101,7 +115,14 @@ impl Recording {
     }
 
     fn wanted(spilling: Option<Arc<dyn Spilling>>, dropped: CancellationToken) -> Self {
-        Self { state: Mutex::default(), news: Notify::new(), spilling, _wanted: dropped.drop_guard() }
+        Self {
+            state: Mutex::default(),
+            news: Notify::new(),
+            spilling,
+            source: OnceLock::new(),
+            reading: Mutex::default(),
+            _wanted: dropped.drop_guard(),
+        }
     }
 
     /// Takes what was written. Blocks while the file is written to.
@@ -153,6 +174,20 @@ impl Recording {
         let state = self.state.lock();
         let from = from.max(state.newest.start());
         (from, state.newest.get(from..from.saturating_add(at_most as u64)))
+    }
+
+    /// Takes in what was written until now, without waiting: afterwards it has every byte that a process wrote before it
+    /// told us, in some other way, that it had written them.
+    pub fn catch_up(&self) {
+        let Some(end) = self.source.get().and_then(Weak::upgrade) else { return };
+        // More than a pipe holds was not there when this began.
+        let mut left = PIPE;
+        while let Ok(read @ 1..) = reader::read_once(end.get_ref(), self) {
+            left = left.saturating_sub(read);
+            if left == 0 {
+                return;
+            }
+        }
     }
 
     /// Waits until there are more than `seen` bytes, or nothing more will come. False: nothing more will.
@@ -233,9 +268,10 @@ impl Recording {
             let (text, end) = state.text(from..total);
             return Slice { text, bytes: from..end, total, handle: state.handle() };
         }
-        // What is left out here can be read there.
-        if state.pending.is_empty() {
+        // What is left out here can be read there, from now on.
+        if let Kept::Memory = state.file {
             self.open(state);
+            state.write();
         }
         let head = state.newest.head(from..from.saturating_add(bytes as u64 / 4));
         let head = head.start..state.newest.line_end(&head);
@@ -246,13 +282,22 @@ impl Recording {
             text.push('\n');
         }
         let (rest, end) = state.text(tail..total);
-        text.push_str(&state.left_out(from, head.end.max(from), tail));
+        text.push_str(&state.left_out(head.end, tail));
         text.push_str(&rest);
         Slice { text, bytes: from..end, total, handle: state.handle() }
     }
 }
 
 impl State {
+    /// Brings the file up to date at once: as much as there is in memory, which is little.
+    fn write(&mut self) {
+        let Kept::File(file) = &self.file else { return };
+        file.write(&std::mem::take(&mut self.pending));
+        if self.over {
+            file.finish();
+        }
+    }
+
     /// The text of bytes that are in memory, and where it ends.
     fn text(&self, range: Range<u64>) -> (String, u64) {
         let before = self.newest.get(range.start.saturating_sub(LOOK_BACK as u64)..range.start);
@@ -271,7 +316,7 @@ impl State {
     }
 
     /// The line that stands for the bytes between.
-    fn left_out(&self, _from: u64, start: u64, end: u64) -> String {
+    fn left_out(&self, start: u64, end: u64) -> String {
         let count = grouped(end.saturating_sub(start));
         match &self.file {
             Kept::Memory => format!("[{count} bytes left out]\n"),

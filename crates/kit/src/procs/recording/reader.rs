@@ -22,7 +22,8 @@ thread_local! {
 
 /// Reads to the end, in a task of its own, for as long as the recording is there.
 pub(super) fn read(end: OwnedFd, recording: &Arc<Recording>, dropped: CancellationToken) -> io::Result<()> {
-    let end = awaited(end)?;
+    let end = Arc::new(awaited(end)?);
+    let _ = recording.source.set(Arc::downgrade(&end));
     let recording = Arc::downgrade(recording);
     tokio::spawn(async move {
         tokio::select! {
@@ -33,7 +34,7 @@ pub(super) fn read(end: OwnedFd, recording: &Arc<Recording>, dropped: Cancellati
     Ok(())
 }
 
-async fn read_all(end: AsyncFd<OwnedFd>, recording: &Weak<Recording>) {
+async fn read_all(end: Arc<AsyncFd<OwnedFd>>, recording: &Weak<Recording>) {
     loop {
         let Ok(mut ready) = end.readable().await else { break };
         let Some(recording) = recording.upgrade() else { return };
@@ -59,9 +60,10 @@ async fn read_all(end: AsyncFd<OwnedFd>, recording: &Weak<Recording>) {
     }
 }
 
-fn read_once(end: &OwnedFd, recording: &Recording) -> io::Result<usize> {
+pub(super) fn read_once(end: &OwnedFd, recording: &Recording) -> io::Result<usize> {
     BUFFER.with_borrow_mut(|buffer| {
         buffer.resize(READ, 0);
+        let _one = recording.reading.lock();
         let read = rustix::io::read(end, &mut **buffer)?;
         recording.take(buffer.get(..read).unwrap_or_default());
         Ok(read)

@@ -1,0 +1,122 @@
+//! Does a command always come back, leave nothing behind, and lose none of its output?
+
+mod interact;
+mod lasting;
+mod single;
+
+use std::{
+    fs,
+    os::unix::ffi::OsStrExt as _,
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+use crate::support::{PATIENCE, Room, Said, Server};
+
+/// A server that may run commands, and what it started.
+struct Shells {
+    server: Server,
+    room: Room,
+}
+
+impl Shells {
+    fn new() -> Self {
+        let room = Room::new();
+        let server = room.serve_with(&["--approve", "auto"]);
+        Self { server, room }
+    }
+
+    #[track_caller]
+    fn does(&self, tool: &str, arguments: &Value) -> String {
+        self.server.does(tool, arguments)
+    }
+
+    fn call(&self, tool: &str, arguments: &Value) -> Said {
+        self.server.call(tool, arguments)
+    }
+
+    /// What the session's bash says to a command.
+    #[track_caller]
+    fn bash(&self, command: &str) -> String {
+        self.does("bash", &json!({"command": command}))
+    }
+
+    #[track_caller]
+    fn shell(&self, command: &str, wait_ms: u64) -> String {
+        self.does("shell", &json!({"command": command, "wait_ms": wait_ms}))
+    }
+
+    /// Waits until a command has made this file in the workspace.
+    #[track_caller]
+    fn await_file(&self, name: &str) {
+        until(&format!("`{name}` is not there"), || self.room.at(name).exists());
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.room.at(name).exists()
+    }
+
+    /// Ends the server; then nothing that it started is alive.
+    #[track_caller]
+    fn finish(self) {
+        let Self { server, room } = self;
+        let (status, errors) = server.finish();
+        assert!(status.success(), "{errors}");
+        nothing_alive(&room);
+    }
+
+    /// Kills the server; then nothing that it started is alive either.
+    #[track_caller]
+    fn kill(self) {
+        let Self { server, room } = self;
+        server.kill();
+        nothing_alive(&room);
+    }
+}
+
+/// The id of the job that an answer speaks of.
+#[track_caller]
+fn job_in(answer: &str) -> String {
+    let at = answer.find("job_").unwrap_or_else(|| panic!("no job in {answer}"));
+    answer[at..].chars().take_while(|it| it.is_alphanumeric() || *it == '_').collect()
+}
+
+/// What all commands of this room have in their environment: each is told to carry it.
+fn mark(room: &Room) -> String {
+    format!("MARK={}", room.base().display())
+}
+
+/// The command lines of processes that carry this room's mark, or are in its folders.
+fn alive(room: &Room) -> Vec<String> {
+    let mark = mark(room);
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").unwrap() {
+        let path = entry.unwrap().path();
+        let environment = fs::read(path.join("environ")).unwrap_or_default();
+        let carries = environment.split(|it| *it == 0).any(|it| it == mark.as_bytes());
+        let is_there = fs::read_link(path.join("cwd")).is_ok_and(|it| it.starts_with(room.base()));
+        if carries || is_there {
+            let line = fs::read(path.join("cmdline")).unwrap_or_default();
+            found.push(format!("{} {}", path.display(), String::from_utf8_lossy(&line).replace('\0', " ")));
+        }
+    }
+    found
+}
+
+#[track_caller]
+fn nothing_alive(room: &Room) {
+    assert!(!room.base().as_os_str().as_bytes().is_empty());
+    until("processes are left behind", || alive(room).is_empty());
+}
+
+/// Looks again and again: the end of a stranger's process can't be awaited.
+#[track_caller]
+fn until(otherwise: &str, holds: impl Fn() -> bool) {
+    let late = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < late, "{otherwise}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}

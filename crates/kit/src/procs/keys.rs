@@ -1,0 +1,187 @@
+//! What does a terminal send when this key is pressed?
+
+/// How a program wants the cursor keys to be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cursor {
+    /// As most programs read them.
+    Normal,
+    /// As programs do that asked for "application cursor keys", such as vi.
+    Application,
+}
+
+/// What a terminal sends for a key, by the names that `tmux send-keys` knows (`Enter`, `Escape`, `Up`, `F5`, `C-c`,
+/// `M-x`, `S-Up`, `BTab`, …). What is no key's name is typed as it is.
+pub fn typed(key: &str, cursor: Cursor) -> Vec<u8> {
+    named(key, cursor).unwrap_or_else(|| key.as_bytes().to_vec())
+}
+
+/// What is held down with a key.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+struct Held {
+    shift: bool,
+    meta: bool,
+    control: bool,
+}
+
+fn named(key: &str, cursor: Cursor) -> Option<Vec<u8>> {
+    let mut held = Held::default();
+    let mut rest = key;
+    if let Some(caret) = key.strip_prefix('^').filter(|it| it.chars().count() == 1) {
+        held.control = true;
+        rest = caret;
+    }
+    loop {
+        let (which, after) = match rest.as_bytes() {
+            [b'C' | b'c', b'-', _, ..] => (&mut held.control, rest.get(2..)?),
+            [b'M' | b'm', b'-', _, ..] => (&mut held.meta, rest.get(2..)?),
+            [b'S' | b's', b'-', _, ..] => (&mut held.shift, rest.get(2..)?),
+            _ => break,
+        };
+        *which = true;
+        rest = after;
+    }
+    let plain = special(rest, held, cursor).or_else(|| character(rest, held))?;
+    let escape: &[u8] = if held.meta && !plain.starts_with(b"\x1b[1;") { b"\x1b" } else { b"" };
+    Some([escape, &plain].concat())
+}
+
+/// A key that has a name.
+fn special(name: &str, held: Held, cursor: Cursor) -> Option<Vec<u8>> {
+    let sent: &[u8] = match name.to_ascii_lowercase().as_str() {
+        "enter" | "return" => b"\r",
+        "escape" | "esc" => b"\x1b",
+        "tab" if held.shift => b"\x1b[Z",
+        "tab" => b"\t",
+        "btab" => b"\x1b[Z",
+        "space" if held.control => b"\0",
+        "space" => b" ",
+        "bspace" | "backspace" => b"\x7f",
+        "up" => return Some(moving('A', held, cursor)),
+        "down" => return Some(moving('B', held, cursor)),
+        "right" => return Some(moving('C', held, cursor)),
+        "left" => return Some(moving('D', held, cursor)),
+        "home" => return Some(moving('H', held, cursor)),
+        "end" => return Some(moving('F', held, cursor)),
+        "ic" | "insert" => return Some(numbered(2, held)),
+        "dc" | "delete" | "del" => return Some(numbered(3, held)),
+        "pageup" | "pgup" | "ppage" => return Some(numbered(5, held)),
+        "pagedown" | "pgdn" | "npage" => return Some(numbered(6, held)),
+        other => return function(other, held),
+    };
+    Some(sent.to_vec())
+}
+
+/// Shift, Alt and Control as one number; 1 is none of them.
+fn modifier(held: Held) -> u8 {
+    1 + u8::from(held.shift) + 2 * u8::from(held.meta) + 4 * u8::from(held.control)
+}
+
+fn moving(letter: char, held: Held, cursor: Cursor) -> Vec<u8> {
+    match (modifier(held), cursor) {
+        (1, Cursor::Normal) => format!("\x1b[{letter}"),
+        (1, Cursor::Application) => format!("\x1bO{letter}"),
+        (held, _) => format!("\x1b[1;{held}{letter}"),
+    }
+    .into_bytes()
+}
+
+fn numbered(number: u8, held: Held) -> Vec<u8> {
+    // Alt alone goes before the key, as an escape.
+    match modifier(Held { meta: false, ..held }) {
+        1 => format!("\x1b[{number}~"),
+        held => format!("\x1b[{number};{held}~"),
+    }
+    .into_bytes()
+}
+
+fn function(name: &str, held: Held) -> Option<Vec<u8>> {
+    let number: u8 = name.strip_prefix('f')?.parse().ok()?;
+    let letter = match number {
+        1 => 'P',
+        2 => 'Q',
+        3 => 'R',
+        4 => 'S',
+        5 => return Some(numbered(15, held)),
+        6..=10 => return Some(numbered(number + 11, held)),
+        11 | 12 => return Some(numbered(number + 12, held)),
+        _ => return None,
+    };
+    Some(match modifier(Held { meta: false, ..held }) {
+        1 => format!("\x1bO{letter}").into_bytes(),
+        held => format!("\x1b[1;{held}{letter}").into_bytes(),
+    })
+}
+
+/// One character with something held down. Without, it is no name but text.
+fn character(text: &str, held: Held) -> Option<Vec<u8>> {
+    let mut characters = text.chars();
+    let (Some(only), None) = (characters.next(), characters.next()) else { return None };
+    if held == Held::default() {
+        return None;
+    }
+    if !held.control {
+        let shifted = if held.shift { only.to_ascii_uppercase() } else { only };
+        return Some(shifted.to_string().into_bytes());
+    }
+    let control = match only.to_ascii_uppercase() {
+        letter @ '@'..='_' => u8::try_from(letter).ok()? & 0x1f,
+        ' ' => 0,
+        '?' => 0x7f,
+        '/' => 0x1f,
+        _ => return None,
+    };
+    Some(vec![control])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_sends_what_a_terminal_sends() {
+        let expected: &[(&str, &[u8])] = &[
+            ("Enter", b"\r"),
+            ("Escape", b"\x1b"),
+            ("Tab", b"\t"),
+            ("BTab", b"\x1b[Z"),
+            ("S-Tab", b"\x1b[Z"),
+            ("Space", b" "),
+            ("BSpace", b"\x7f"),
+            ("Up", b"\x1b[A"),
+            ("Left", b"\x1b[D"),
+            ("Home", b"\x1b[H"),
+            ("S-Up", b"\x1b[1;2A"),
+            ("C-Right", b"\x1b[1;5C"),
+            ("M-Left", b"\x1b[1;3D"),
+            ("DC", b"\x1b[3~"),
+            ("PageUp", b"\x1b[5~"),
+            ("NPage", b"\x1b[6~"),
+            ("F1", b"\x1bOP"),
+            ("F5", b"\x1b[15~"),
+            ("F10", b"\x1b[21~"),
+            ("F12", b"\x1b[24~"),
+            ("C-c", b"\x03"),
+            ("C-d", b"\x04"),
+            ("c-C", b"\x03"),
+            ("^C", b"\x03"),
+            ("C-[", b"\x1b"),
+            ("C-Space", b"\0"),
+            ("C-\\", b"\x1c"),
+            ("M-x", b"\x1bx"),
+            ("C-M-a", b"\x1b\x01"),
+            ("M-Enter", b"\x1b\r"),
+        ];
+        for (key, sent) in expected {
+            assert_eq!(typed(key, Cursor::Normal), *sent, "{key}");
+        }
+        assert_eq!(typed("Down", Cursor::Application), b"\x1bOB");
+        assert_eq!(typed("S-Down", Cursor::Application), b"\x1b[1;2B");
+    }
+
+    #[test]
+    fn what_is_no_key_is_typed() {
+        for text in ["ls", "ls -la", "q", ":wq", "C-", "C-xyz", "é", "F99", "-", "^", "^^^", "", "s-"] {
+            assert_eq!(typed(text, Cursor::Normal), text.as_bytes(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! What does a person see who sits before the terminal?
+
+use std::num::NonZeroU16;
+
+use vt100::{Callbacks, Parser};
+
+use super::keys::Cursor;
+
+/// The smallest and the largest terminal.
+const ROWS: (u16, u16) = (2, 200);
+const COLS: (u16, u16) = (10, 400);
+
+/// A terminal's screen, drawn from what a program wrote to it.
+pub struct Screen {
+    parser: Parser<Questions>,
+}
+
+/// What a program asked its terminal, answered.
+#[derive(Default)]
+struct Questions {
+    answers: Vec<u8>,
+}
+
+impl Screen {
+    /// An empty screen; a size that no terminal has is brought to the nearest.
+    pub fn new(rows: u16, cols: u16) -> Self {
+        let (rows, cols) = Self::size(rows, cols);
+        let size = |it| NonZeroU16::new(it).unwrap_or(NonZeroU16::MIN);
+        Self { parser: Parser::new_with_callbacks(size(rows), size(cols), 0, Questions::default()) }
+    }
+
+    /// The nearest size that a terminal may have.
+    pub fn size(rows: u16, cols: u16) -> (u16, u16) {
+        (rows.clamp(ROWS.0, ROWS.1), cols.clamp(COLS.0, COLS.1))
+    }
+
+    /// Draws what a program wrote. Gives what the terminal answers, where the program asked it something:
+    /// some programs wait for that.
+    #[must_use]
+    pub fn draw(&mut self, written: &[u8]) -> Vec<u8> {
+        self.parser.process(written);
+        std::mem::take(&mut self.parser.callbacks_mut().answers)
+    }
+
+    /// What stands there, row by row, without the blanks at the ends of rows and the blank rows at the end.
+    pub fn text(&self) -> String {
+        let screen = self.parser.screen();
+        let (_, cols) = screen.size();
+        let mut text = String::new();
+        for row in screen.rows(0, cols.get()) {
+            text.push_str(row.trim_end());
+            text.push('\n');
+        }
+        text.truncate(text.trim_end_matches('\n').len());
+        text
+    }
+
+    /// Where the cursor stands, as row and column from 1; none where the program hides it.
+    pub fn cursor(&self) -> Option<(u16, u16)> {
+        let screen = self.parser.screen();
+        let (row, col) = screen.cursor_position();
+        (!screen.hide_cursor()).then_some((row + 1, col + 1))
+    }
+
+    /// Does a program own the whole screen, as an editor does?
+    pub fn is_full(&self) -> bool {
+        self.parser.screen().alternate_screen()
+    }
+
+    /// How the program wants the cursor keys to be sent.
+    pub fn cursor_keys(&self) -> Cursor {
+        if self.parser.screen().application_cursor() { Cursor::Application } else { Cursor::Normal }
+    }
+}
+
+impl Callbacks for Questions {
+    fn unhandled_csi(
+        &mut self,
+        screen: &mut vt100::Screen,
+        intermediate: Option<u8>,
+        _: Option<u8>,
+        params: &[&[u16]],
+        kind: char,
+    ) {
+        let first = params.first().and_then(|it| it.first()).copied().unwrap_or(0);
+        match (intermediate, kind, first) {
+            (None, 'n', 5) => self.answers.extend(b"\x1b[0n"),
+            (None, 'n', 6) => {
+                let (row, col) = screen.cursor_position();
+                self.answers.extend(format!("\x1b[{};{}R", row + 1, col + 1).bytes());
+            }
+            // A terminal like the first that had colours.
+            (None, 'c', 0) => self.answers.extend(b"\x1b[?62;22c"),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(written: &str) -> String {
+        let mut screen = Screen::new(5, 20);
+        let _ = screen.draw(written.as_bytes());
+        screen.text()
+    }
+
+    #[test]
+    fn shows_what_stands_there_and_not_how_it_came_there() {
+        assert_eq!(shown("one\r\ntwo\r\n"), "one\ntwo");
+        assert_eq!(shown("\x1b[31mred\x1b[0m   \r\n"), "red");
+        assert_eq!(shown("10%\r20%\r100%\r\n"), "100%");
+        assert_eq!(shown("old\x1b[2J\x1b[H\r\nnew"), "\nnew");
+        assert_eq!(shown("1\r\n2\r\n3\r\n4\r\n5\r\n6"), "2\n3\n4\n5\n6");
+        assert_eq!(shown(""), "");
+    }
+
+    #[test]
+    fn a_character_in_two_pieces_is_one() {
+        let mut screen = Screen::new(5, 20);
+        let [first, rest @ ..] = "é".as_bytes() else { unreachable!() };
+        let _ = screen.draw(&[*first]);
+        let _ = screen.draw(rest);
+        assert_eq!(screen.text(), "é");
+    }
+
+    #[test]
+    fn answers_what_a_program_asks_its_terminal() {
+        let mut screen = Screen::new(5, 20);
+        assert_eq!(screen.draw(b"ab\x1b[6n"), b"\x1b[1;3R");
+        assert_eq!(screen.draw(b"\x1b[c"), b"\x1b[?62;22c");
+        assert_eq!(screen.draw(b"plain"), b"");
+    }
+
+    #[test]
+    fn knows_an_editor_and_its_cursor() {
+        let mut screen = Screen::new(5, 20);
+        assert_eq!((screen.is_full(), screen.cursor()), (false, Some((1, 1))));
+        let _ = screen.draw(b"\x1b[?1049h\x1b[?1h\x1b[3;4Hx");
+        assert_eq!((screen.is_full(), screen.cursor()), (true, Some((3, 5))));
+        assert_eq!(screen.cursor_keys(), Cursor::Application);
+        let _ = screen.draw(b"\x1b[?25l");
+        assert_eq!(screen.cursor(), None);
+    }
+
+    #[test]
+    fn a_size_that_no_terminal_has_is_brought_to_the_nearest() {
+        assert_eq!(Screen::size(0, 0), (2, 10));
+        assert_eq!(Screen::size(u16::MAX, u16::MAX), (200, 400));
+        assert_eq!(Screen::size(24, 80), (24, 80));
+    }
+}

@@ -1,0 +1,144 @@
+//! How is told what a command did?
+
+use std::time::Duration;
+
+use kit::{
+    Cx, Output,
+    procs::{Exit, Left, Recording},
+};
+
+/// How much of an output is shown; the runtime's own bound lies above.
+pub(super) const SHOWN: usize = 56 << 10;
+
+/// How much of the end of an output is looked at for the reason of a failure.
+const REASON: usize = 4096;
+
+/// The output that a command gave from byte `from` on, and how it ended.
+pub(super) fn of_exit(cx: &Cx, recording: &Recording, from: u64, exit: Exit) -> Output {
+    let text = recording.since(from, SHOWN).text;
+    let mut notes = Vec::new();
+    if !exit.is_success() {
+        notes.push(ended(exit));
+        let tail = recording.tail(REASON).text;
+        notes.extend(asked(&tail));
+        notes.extend(cx.procs().denials(exit, &tail));
+    }
+    Output { exit: Some(exit.code()), ..Output::text(with(&text, &notes)) }
+}
+
+/// An output, and what is to be said about it below, line by line.
+pub(super) fn with(text: &str, notes: &[String]) -> String {
+    let text = text.trim_end_matches('\n');
+    let mut whole = if text.is_empty() { "(no output)" } else { text }.to_owned();
+    for note in notes {
+        whole.push('\n');
+        whole.push_str(note);
+    }
+    whole
+}
+
+/// How a command ended, as a line of its own.
+pub(super) fn ended(exit: Exit) -> String {
+    match exit {
+        Exit::Code(code) => format!("[exit {code}]"),
+        Exit::Signal(signal) => format!("[exit {}: ended by {}]", exit.code(), name(signal)),
+        Exit::Lost => "[exit unknown: whoever watched the command is gone]".to_owned(),
+    }
+}
+
+fn name(signal: i32) -> String {
+    match signal {
+        1 => "SIGHUP",
+        2 => "SIGINT",
+        3 => "SIGQUIT",
+        6 => "SIGABRT",
+        8 => "SIGFPE",
+        9 => "SIGKILL",
+        11 => "SIGSEGV",
+        13 => "SIGPIPE",
+        15 => "SIGTERM",
+        other => return format!("signal {other}"),
+    }
+    .to_owned()
+}
+
+/// What a command left running, as `sleep 60 (pid 12), python3 (pid 14) on :8000`.
+pub(super) fn left(left: &Left) -> String {
+    const MOST: usize = 5;
+    let mut names: Vec<String> =
+        left.processes.iter().take(MOST).map(|(pid, command)| format!("{command} (pid {pid})")).collect();
+    if left.processes.len() > MOST {
+        names.push(format!("{} more", left.processes.len() - MOST));
+    }
+    names.join(", ")
+}
+
+/// The ports that somebody listens on, as `:3000 :8080`.
+pub(super) fn ports(left: &Left) -> Option<String> {
+    let ports: Vec<String> = left.ports.iter().map(|port| format!(":{port}")).collect();
+    (!ports.is_empty()).then(|| ports.join(" "))
+}
+
+/// A time as people write it.
+pub(super) fn time(took: Duration) -> String {
+    match took.as_secs() {
+        0..10 => format!("{:.1} s", took.as_secs_f32()),
+        seconds @ 10..600 => format!("{seconds} s"),
+        seconds => format!("{} min", seconds / 60),
+    }
+}
+
+/// Says that a command asked for something and nobody answered, where its last words look so.
+pub(super) fn asked(output: &str) -> Option<String> {
+    let last = output.lines().next_back()?.trim();
+    let lower = last.to_lowercase();
+    let open = !output.ends_with('\n');
+    let secret = ["password", "passphrase", "username", "login"].iter().any(|it| lower.contains(it));
+    let choice = ["[y/n]", "(y/n)", "[yes/no]", "(yes/no)", "(yes/no/[fingerprint])?"];
+    let choice =
+        choice.iter().any(|it| lower.trim_end_matches([':', '?', ' ']).ends_with(it.trim_end_matches('?')));
+    let asks = choice || (open && ((secret && lower.ends_with(':')) || lower.ends_with('?')));
+    let shown: String = last.chars().take(200).collect();
+    asks.then(|| {
+        format!(
+            "[it asked `{shown}` and nobody answers here: use a form that asks nothing (`--yes`, `sudo -n`), or `interact`]"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn knows_a_question_from_a_report() {
+        let questions = [
+            "Password: ",
+            "[sudo] password for me: ",
+            "Enter passphrase for key '/k': ",
+            "Username for 'https://example.org': ",
+            "Proceed ([y]/n)? ",
+            "Do you want to continue? [Y/n] ",
+            "Do you want to continue? [Y/n] \n",
+            "fine so far\nOverwrite? (y/N)",
+            "Are you sure you want to continue connecting (yes/no/[fingerprint])? ",
+            "package name?",
+        ];
+        for question in questions {
+            assert!(asked(question).is_some(), "{question}");
+        }
+        for report in
+            ["", "done", "done\n", "error: no password given\n", "why?\n", "a: b", "Password: \nSorry.\n"]
+        {
+            assert_eq!(asked(report), None, "{report}");
+        }
+    }
+
+    #[test]
+    fn what_is_said_about_an_output_stands_below_it() {
+        assert_eq!(with("", &[]), "(no output)");
+        assert_eq!(with("a\n", &[]), "a");
+        assert_eq!(with("a", &[ended(Exit::Code(3))]), "a\n[exit 3]");
+        assert_eq!(with("", &[ended(Exit::Signal(9))]), "(no output)\n[exit 137: ended by SIGKILL]");
+    }
+}

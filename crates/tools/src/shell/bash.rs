@@ -1,0 +1,244 @@
+//! `bash`: what does this command do, in the shell of the one before?
+
+use std::{path::PathBuf, time::Duration};
+
+use kit::{
+    prelude::*,
+    procs::{Ending, Exit},
+};
+use tokio::{
+    sync::Mutex,
+    time::{Instant, sleep},
+};
+
+use super::{
+    answer::{self, SHOWN},
+    lasting::{Came, Lasting},
+    start::checked,
+};
+
+/// How long a command may take.
+const DEADLINE: u64 = 120;
+const LONGEST: u64 = 3600;
+
+/// How long what is ended may take to end by itself: after a deadline, and when somebody waits for the answer.
+const GRACE: Duration = Duration::from_millis(500);
+const SHORT_GRACE: Duration = Duration::from_millis(40);
+
+/// What the runtime has to wait beyond the deadline for our own words.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// Run a command in this session's bash: folder, variables, functions and background processes stay for the next call.
+/// Its standard input is empty. For what takes long use `shell`, for what asks questions `interact`.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Bash {
+    /// One line or many.
+    #[serde(default)]
+    command: String,
+    /// Seconds until it is stopped; at most 3600. Default: 120.
+    #[serde(default)]
+    timeout_s: Option<u64>,
+    /// Start a new bash first.
+    #[serde(default)]
+    restart: bool,
+}
+
+/// The session's bash.
+#[derive(Default)]
+struct Kept {
+    place: Mutex<Place>,
+}
+
+#[derive(Default)]
+struct Place {
+    bash: Option<Lasting>,
+    /// Where the last one was.
+    cwd: Option<String>,
+    /// Why there is none any more, where the model does not know it yet.
+    gone: bool,
+}
+
+impl Tool for Bash {
+    const NAME: &str = "bash";
+    const AT_MOST: Kinds = Kinds::RUN.with(Kinds::SESSION).with(Kinds::EXCLUSIVE);
+
+    fn touches(&self) -> Touches {
+        let touches = Touches::session("bash").and(Touch::Exclusive);
+        if self.command.is_empty() { touches } else { touches.and(Touch::Run(self.command.clone())) }
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        Some(self.deadline() + LAST_WORDS)
+    }
+
+    fn title(&self) -> String {
+        self.command.lines().next().unwrap_or_default().to_owned()
+    }
+
+    async fn run(self, cx: &Cx) -> Result<Output, Fault> {
+        let kept = cx.shelf().get::<Kept>();
+        let Ok(mut place) = kept.place.try_lock() else {
+            return Err(Fault::new(
+                Kind::Unavailable,
+                "the session's bash is busy with a call that moved to the background",
+            )
+            .next("Wait for that job, or use `shell`."));
+        };
+        if self.restart {
+            *place = Place::default();
+            if self.command.is_empty() {
+                return Ok(Output::text("the next call starts a new bash in the workspace"));
+            }
+        }
+        checked(&self.command)?;
+        place.run(&self.command, self.deadline(), cx).await
+    }
+}
+
+impl Bash {
+    fn deadline(&self) -> Duration {
+        Duration::from_secs(self.timeout_s.unwrap_or(DEADLINE).clamp(1, LONGEST))
+    }
+}
+
+impl Place {
+    async fn run(&mut self, command: &str, deadline: Duration, cx: &Cx) -> Result<Output, Fault> {
+        // Out of its place while a command runs: whoever drops the call ends both.
+        let (mut bash, before) = self.take(cx).await?;
+        self.gone = true;
+        let began = Instant::now();
+        let from = bash.output().total();
+        let earlier = bash.output().since(bash.shown, SHOWN / 4).text;
+        let mark = bash.process().mark().await;
+        let word = bash.send(command).await?;
+        let came = tokio::select! {
+            biased;
+            () = cx.cancelled() => Err(SHORT_GRACE),
+            came = bash.came(&word) => Ok(came),
+            () = sleep(deadline) => Err(GRACE),
+        };
+        let mut notes = Notes { before, earlier, after: Vec::new() };
+        match came {
+            Ok(Came::Done) => Ok(self.done(bash, from, notes, cx)),
+            Ok(Came::Ended(exit)) => Ok(self.ended(&bash, from, exit, notes, cx)),
+            Err(grace) => {
+                let (ended, lives) = bash.interrupt(cx, &word, mark, grace).await;
+                let what = match (lives, ended) {
+                    (true, 0) => "bash goes on, with its variables and folder".to_owned(),
+                    (true, ended) => {
+                        format!("{ended} of its processes ended; bash goes on, with its variables and folder")
+                    }
+                    (false, _) => {
+                        bash.process().end(Ending::within(SHORT_GRACE)).await;
+                        "bash did not answer and was ended with all it ran; the next call starts a new one"
+                            .to_owned()
+                    }
+                };
+                notes.after.clear();
+                let seen = Output::text(notes.around(&bash.output().since(from, SHOWN).text));
+                let took = answer::time(began.elapsed());
+                if lives {
+                    self.keep(bash);
+                }
+                Err(if cx.check().is_err() {
+                    Fault::new(Kind::Cancelled, format!("stopped after {took}: {what}")).seen(seen)
+                } else {
+                    Fault::new(Kind::Timeout, format!("stopped after {took}, its `timeout_s`: {what}"))
+                        .next(
+                            "Give it a longer `timeout_s`, or use `shell`, which goes on in the background.",
+                        )
+                        .seen(seen)
+                })
+            }
+        }
+    }
+
+    /// The bash that is there, or a new one, with what is to be said about that.
+    async fn take(&mut self, cx: &Cx) -> Result<(Lasting, Vec<String>), Fault> {
+        if let Some(bash) = self.bash.take().filter(|it| it.process().exit().is_none()) {
+            return Ok((bash, Vec::new()));
+        }
+        let workspace = cx.files().roots().workspace().to_owned();
+        let cwd = self.cwd.as_ref().map(PathBuf::from).filter(|_| self.cwd.is_some());
+        let new = match cwd.clone() {
+            Some(cwd) => match Lasting::start(cx, cwd).await {
+                Err(fault) if fault.kind == Kind::NotFound => Lasting::start(cx, workspace).await?,
+                other => other?,
+            },
+            None => Lasting::start(cx, workspace).await?,
+        };
+        let before = if std::mem::take(&mut self.gone) || cwd.is_some() {
+            vec![format!(
+                "[a new bash, in {}: variables and functions of the last one are gone]",
+                new.last.cwd
+            )]
+        } else {
+            Vec::new()
+        };
+        self.cwd = Some(new.last.cwd.clone());
+        Ok((new, before))
+    }
+
+    fn keep(&mut self, mut bash: Lasting) {
+        bash.shown = bash.output().total();
+        self.cwd = Some(bash.last.cwd.clone());
+        self.gone = false;
+        self.bash = Some(bash);
+    }
+
+    fn done(&mut self, bash: Lasting, from: u64, mut notes: Notes, cx: &Cx) -> Output {
+        let exit = Exit::Code(bash.last.status);
+        let text = notes.of(&bash, from, exit, cx);
+        if self.cwd.as_ref() != Some(&bash.last.cwd) {
+            notes.after.push(format!("[cwd: {}]", bash.last.cwd));
+        }
+        self.keep(bash);
+        Output { exit: Some(exit.code()), ..Output::text(notes.around(&text)) }
+    }
+
+    fn ended(&mut self, bash: &Lasting, from: u64, exit: Exit, mut notes: Notes, cx: &Cx) -> Output {
+        let text = notes.of(bash, from, exit, cx);
+        self.gone = true;
+        notes.after.push("[bash has ended; the next call starts a new one]".to_owned());
+        Output { exit: Some(exit.code()), ..Output::text(notes.around(&text)) }
+    }
+}
+
+/// What is said around an output.
+struct Notes {
+    before: Vec<String>,
+    /// What was written since the last call.
+    earlier: String,
+    after: Vec<String>,
+}
+
+impl Notes {
+    /// The output from byte `from` on; notes how the command ended.
+    fn of(&mut self, bash: &Lasting, from: u64, exit: Exit, cx: &Cx) -> String {
+        let output = bash.output();
+        if !exit.is_success() {
+            self.after.push(answer::ended(exit));
+            let tail = output.since(from.max(output.total().saturating_sub(4096)), 4096).text;
+            self.after.extend(answer::asked(&tail));
+            self.after.extend(cx.procs().denials(exit, &tail));
+        }
+        output.since(from, SHOWN).text
+    }
+
+    fn around(&self, text: &str) -> String {
+        let mut whole = String::new();
+        for line in &self.before {
+            whole.push_str(line);
+            whole.push('\n');
+        }
+        let earlier = self.earlier.trim_end_matches('\n');
+        if !earlier.is_empty() {
+            whole.push_str("[from the background, since the last call:]\n");
+            whole.push_str(earlier);
+            whole.push_str("\n[from this call:]\n");
+        }
+        whole.push_str(&answer::with(text, &self.after));
+        whole
+    }
+}

@@ -1,0 +1,322 @@
+//! `interact`: what stands on the screen of a program that is typed to?
+
+use std::{sync::Arc, time::Duration};
+
+use grep_matcher::Matcher as _;
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use kit::{
+    prelude::*,
+    procs::{Ending, Exit, Process, Screen, Stdin, Streams, keys},
+    services::Live,
+};
+use serde_json::Value;
+use tokio::time::{Instant, sleep_until};
+
+use super::{answer, start::Line};
+
+/// The usual size of a terminal.
+const ROWS: u16 = 24;
+const COLS: u16 = 80;
+
+/// How long a screen may be still before it is shown, and how long it may stay as it was at first.
+const QUIET: Duration = Duration::from_millis(300);
+const FIRST: Duration = Duration::from_secs(3);
+
+/// How long a screen is waited for: with and without something to wait for, and at most.
+const WAIT: Duration = Duration::from_secs(10);
+const WAIT_UNTIL: Duration = Duration::from_secs(30);
+const LONGEST: Duration = Duration::from_secs(600);
+
+/// How long a program may take to end by itself when it is stopped.
+const GRACE: Duration = Duration::from_millis(100);
+
+/// How much is drawn at once.
+const PIECE: usize = 64 << 10;
+
+/// What the runtime has to wait beyond that for our own words.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// Run a program that wants a terminal (a REPL, an editor, an installer that asks) and see its screen as text. Type with
+/// `continue_job`: input {keys: ["ls", "Enter", "C-c"]} as in tmux, or {text}, and until, wait_ms; or a plain line.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Interact {
+    /// What starts it.
+    command: String,
+    /// Default: 24.
+    #[serde(default)]
+    rows: Option<u64>,
+    /// Default: 80.
+    #[serde(default)]
+    cols: Option<u64>,
+    /// Regex to wait for on the screen. Default: until it is still.
+    #[serde(default)]
+    until: Option<String>,
+    /// At most so long. Default: 30000.
+    #[serde(default)]
+    wait_ms: Option<u64>,
+}
+
+/// What `continue_job` brings.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Input {
+    #[serde(default)]
+    keys: Vec<String>,
+    #[serde(default)]
+    text: String,
+    #[serde(default)]
+    until: Option<String>,
+    #[serde(default)]
+    wait_ms: Option<u64>,
+}
+
+impl Tool for Interact {
+    const NAME: &str = "interact";
+    const MODE: Mode = Mode::Stateful;
+    const AT_MOST: Kinds = Kinds::RUN.with(Kinds::EXCLUSIVE);
+
+    fn touches(&self) -> Touches {
+        Touches::run(&self.command).and(Touch::Exclusive)
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        Some(limit(self.until.as_deref(), self.wait_ms) + LAST_WORDS)
+    }
+
+    fn title(&self) -> String {
+        self.command.lines().next().unwrap_or_default().to_owned()
+    }
+
+    async fn run(self, cx: &Cx) -> Result<Output, Fault> {
+        let mut goal = Goal::new(self.until.as_deref(), self.wait_ms)?;
+        let (rows, cols) = Screen::size(size(self.rows, ROWS), size(self.cols, COLS));
+        let process = Line {
+            command: &self.command,
+            dir: "",
+            stdin: Stdin::Pipe,
+            streams: Streams::Terminal { rows, cols },
+            env: &[("TERM", "xterm-256color")],
+        }
+        .start(cx)
+        .await?;
+        let mut seat = Seat { process: Arc::new(process), screen: Screen::new(rows, cols), drawn: 0 };
+        cx.caller()
+            .show(Live { output: Some(seat.process.output().clone()), process: Some(seat.process.clone()) });
+        goal.still = FIRST;
+        loop {
+            let seen = tokio::select! {
+                biased;
+                () = cx.cancelled() => return Err(seat.stopped().await),
+                seen = seat.watch(&goal) => seen,
+            };
+            let shown = match seen {
+                Seen::Ended(exit) => return Ok(seat.over(exit)),
+                other => seat.shown(&other, &cx.caller().job()),
+            };
+            let input = tokio::select! {
+                biased;
+                input = cx.yield_output(Output::text(shown)) => match input {
+                    Ok(input) => input,
+                    Err(fault) => return Err(Fault { kind: fault.kind, ..seat.stopped().await }),
+                },
+                // Its screen is drawn on while nobody looks, and its end is the end of the job.
+                exit = seat.idle() => return Ok(seat.over(exit)),
+            };
+            goal = match seat.take(input).await {
+                Ok(goal) => goal,
+                // What was typed wrong must not end the program.
+                Err(fault) => Goal { complaint: Some(fault.as_text()), ..Goal::default() },
+            };
+        }
+    }
+}
+
+fn size(asked: Option<u64>, usual: u16) -> u16 {
+    asked.map_or(usual, |it| u16::try_from(it).unwrap_or(u16::MAX))
+}
+
+/// How long to wait for something on the screen.
+fn limit(until: Option<&str>, wait_ms: Option<u64>) -> Duration {
+    let usual = if until.is_some() { WAIT_UNTIL } else { WAIT };
+    wait_ms.map_or(usual, Duration::from_millis).min(LONGEST)
+}
+
+/// What is waited for.
+struct Goal {
+    until: Option<RegexMatcher>,
+    wait: Duration,
+    /// How long the screen may stay as it was.
+    still: Duration,
+    /// What was wrong with the input.
+    complaint: Option<String>,
+}
+
+impl Default for Goal {
+    fn default() -> Self {
+        Self { until: None, wait: WAIT, still: QUIET, complaint: None }
+    }
+}
+
+impl Goal {
+    fn new(until: Option<&str>, wait_ms: Option<u64>) -> Result<Self, Fault> {
+        let build = |pattern: &str| {
+            RegexMatcherBuilder::new().multi_line(true).build(pattern).map_err(|error| {
+                Fault::bad_args(format!("`until` is no regular expression: {error}"))
+                    .next("Rust's syntax; escape `(`, `[`, `$`, `.` that are meant as they are.")
+            })
+        };
+        let wait = limit(until, wait_ms);
+        Ok(Self { until: until.map(build).transpose()?, wait, ..Self::default() })
+    }
+}
+
+/// Why a screen is shown.
+enum Seen {
+    /// It has what was waited for, or is still.
+    Met,
+    /// The time is up.
+    Late,
+    /// The input was wrong.
+    Refused(String),
+    /// The program has ended.
+    Ended(Exit),
+}
+
+/// Where a person would sit: a program, and its screen.
+struct Seat {
+    process: Arc<Process>,
+    screen: Screen,
+    /// Bytes of the recording that are on the screen.
+    drawn: u64,
+}
+
+impl Seat {
+    /// Draws what was written meanwhile, and answers what the program asked its terminal.
+    async fn draw(&mut self) {
+        let output = self.process.output().clone();
+        loop {
+            let (at, bytes) = output.raw(self.drawn, PIECE);
+            if bytes.is_empty() {
+                return;
+            }
+            self.drawn = at + bytes.len() as u64;
+            let answers = self.screen.draw(&bytes);
+            if !answers.is_empty() {
+                let _ = self.process.write(&answers).await;
+            }
+        }
+    }
+
+    /// Waits for what is to be seen.
+    async fn watch(&mut self, goal: &Goal) -> Seen {
+        if let Some(complaint) = &goal.complaint {
+            self.draw().await;
+            return Seen::Refused(complaint.clone());
+        }
+        let end = Instant::now() + goal.wait;
+        let mut still = Instant::now() + goal.still;
+        let output = self.process.output().clone();
+        loop {
+            self.draw().await;
+            if let Some(until) = &goal.until
+                && until.is_match(self.screen.text().as_bytes()).unwrap_or(false)
+            {
+                return Seen::Met;
+            }
+            let quiet = if goal.until.is_some() { end } else { still.min(end) };
+            let process = self.process.clone();
+            tokio::select! {
+                biased;
+                more = output.grown(self.drawn) => {
+                    still = Instant::now() + QUIET;
+                    if !more {
+                        return Seen::Ended(process.exited().await);
+                    }
+                }
+                exit = process.finished(GRACE) => {
+                    self.draw().await;
+                    return Seen::Ended(exit);
+                }
+                () = sleep_until(quiet) => {
+                    let met = goal.until.is_none() && quiet < end;
+                    return if met { Seen::Met } else { Seen::Late };
+                }
+            }
+        }
+    }
+
+    /// Draws until the program has ended.
+    async fn idle(&mut self) -> Exit {
+        let output = self.process.output().clone();
+        let process = self.process.clone();
+        loop {
+            self.draw().await;
+            tokio::select! {
+                biased;
+                true = output.grown(self.drawn) => {}
+                exit = process.finished(GRACE) => {
+                    self.draw().await;
+                    return exit;
+                }
+            }
+        }
+    }
+
+    /// Types what the model wants typed.
+    async fn take(&mut self, input: Value) -> Result<Goal, Fault> {
+        let input = match input {
+            Value::String(text) => {
+                Input { keys: vec!["Enter".to_owned()], text, until: None, wait_ms: None }
+            }
+            Value::Null => Input::default(),
+            other => serde_json::from_value(other).map_err(|error| {
+                Fault::bad_args(format!("the input was not typed: {error}"))
+                    .next("It looks like {\"keys\": [\"ls\", \"Enter\"], \"until\": \"\\\\$ $\"} or {\"text\": \"as it is\"}.")
+            })?,
+        };
+        let goal = Goal::new(input.until.as_deref(), input.wait_ms)?;
+        let cursor = self.screen.cursor_keys();
+        let mut typed = input.text.into_bytes();
+        for key in &input.keys {
+            typed.extend(keys::typed(key, cursor));
+        }
+        if !typed.is_empty() {
+            self.process.write(&typed).await?;
+        }
+        Ok(goal)
+    }
+
+    fn shown(&self, seen: &Seen, job: &str) -> String {
+        let mut notes = Vec::new();
+        if self.screen.is_full()
+            && let Some((row, col)) = self.screen.cursor()
+        {
+            notes.push(format!("[cursor: row {row}, column {col}]"));
+        }
+        match seen {
+            Seen::Late => notes.push("[the time is up and what was waited for is not there]".to_owned()),
+            Seen::Refused(complaint) => notes.push(format!("[{complaint}]")),
+            Seen::Met | Seen::Ended(_) => {}
+        }
+        notes.push(format!("[{job} waits for `continue_job`]"));
+        let text = self.screen.text();
+        let text = if text.trim().is_empty() { "(an empty screen)" } else { &text };
+        answer::with(text, &notes)
+    }
+
+    fn over(&self, exit: Exit) -> Output {
+        let note = match exit {
+            Exit::Code(0) => "[it has ended]".to_owned(),
+            other => answer::ended(other),
+        };
+        Output { exit: Some(exit.code()), ..Output::text(answer::with(&self.screen.text(), &[note])) }
+    }
+
+    async fn stopped(&mut self) -> Fault {
+        self.draw().await;
+        self.process.end(Ending::within(GRACE)).await;
+        let seen = Output::text(answer::with(&self.screen.text(), &[]));
+        Fault::new(Kind::Cancelled, "the program was ended").seen(seen)
+    }
+}

@@ -1,0 +1,395 @@
+//! How does one bash live through many calls?
+//!
+//! Its script is a pipe, and comes one line for each call:
+//!
+//! ```text
+//! \builtin eval '…the command…'; { …say on 57 how it went… } >/dev/null 2>&1
+//! ```
+//!
+//! The command stands at top level, so that `return`, `break`, `declare` and `exec` do what they do when typed.
+//! Nothing is redirected for it either: bash would keep the descriptors of before at 10 and above, where a command's
+//! own `exec 10>file` would land. What bash says afterwards goes to a descriptor of its own, between two copies of a word that is new in each call:
+//! nothing that a command prints can be taken for it. Traps, `set -x` and `set -v` are put away while bash talks to
+//! us, and brought back before the next command, so that they see only what the user wrote.
+//!
+//! A command that is to stop is not only killed: bash would go on with the next one. A signal makes bash skip
+//! everything up to the end of the line, and it lives on with all it knows.
+
+use std::{io, path::PathBuf, time::Duration};
+
+use kit::{
+    Cx, Fault, Kind, OrFault,
+    procs::{Ending, Exit, Process, Program, Recording, Stdin, Streams},
+};
+use tokio::{
+    io::AsyncWriteExt as _,
+    net::unix::pipe::{Receiver, Sender},
+};
+
+/// The descriptor on which bash tells how a command went, and the one its script comes from.
+const TOLD: i32 = 57;
+const SCRIPT: i32 = 58;
+
+/// The signal that makes bash skip what is left: one that nobody else uses.
+const SKIP: i32 = if cfg!(target_os = "macos") { 31 } else { 63 };
+
+/// How long what bash wrote at its end is waited for, where somebody else still holds its pipe.
+const DRAIN: Duration = Duration::from_millis(100);
+
+/// How long bash may take to skip what is left, after which it is ended.
+const TO_SKIP: Duration = Duration::from_millis(150);
+
+/// A bash that takes one command after the other.
+pub(super) struct Lasting {
+    process: Process,
+    script: Sender,
+    told: Told,
+    /// How the last command went.
+    pub(super) last: State,
+    /// What has to be brought back before the next command.
+    restore: Restore,
+    /// Bytes of its output that were shown.
+    pub(super) shown: u64,
+}
+
+/// How bash is after a command.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(super) struct State {
+    /// The command's exit code.
+    pub(super) status: i32,
+    /// Where bash is.
+    pub(super) cwd: String,
+}
+
+/// What is put away while bash talks to us.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+struct Restore {
+    /// `$-`.
+    flags: String,
+    /// What `trap -p DEBUG ERR` said.
+    traps: String,
+    /// It was made to skip what was left.
+    skipped: bool,
+}
+
+/// What came of a command.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Came {
+    /// It is over, and bash waits for the next one.
+    Done,
+    /// bash itself is over.
+    Ended(Exit),
+}
+
+impl Lasting {
+    /// Starts a bash that is in `cwd`.
+    pub(super) async fn start(cx: &Cx, cwd: PathBuf) -> Result<Self, Fault> {
+        let (told, telling) = io::pipe().or_fault(Kind::Unavailable, "no pipe for bash")?;
+        let told = Receiver::from_owned_fd(told.into()).or_fault(Kind::Unavailable, "no pipe for bash")?;
+        let (script, writing) = io::pipe().or_fault(Kind::Unavailable, "no pipe for bash")?;
+        let script_name = format!("/dev/fd/{SCRIPT}");
+        let program = Program {
+            argv: ["bash", "--norc", "--noprofile", &script_name].map(str::to_owned).to_vec(),
+            cwd,
+            env: Vec::new(),
+            stdin: Stdin::Null,
+            streams: Streams::Together,
+            files: vec![(TOLD, telling.into()), (SCRIPT, script.into())],
+        };
+        let script = Sender::from_owned_fd(writing.into()).or_fault(Kind::Unavailable, "no pipe for bash")?;
+        let process = cx.procs().start(program).await.map_err(|fault| match fault.kind {
+            Kind::NotFound => fault.next("Without bash there is still `shell`, one command at a time."),
+            _ => fault,
+        })?;
+        let mut bash = Self {
+            process,
+            script,
+            told: Told { pipe: told, heard: Vec::new() },
+            last: State::default(),
+            restore: Restore::default(),
+            shown: 0,
+        };
+        let first =
+            format!("BASH_ARGV0=bash; exec {SCRIPT}<&-; \\builtin shopt -s expand_aliases; {}", on_signal());
+        match bash.run(&first).await? {
+            Came::Done => Ok(bash),
+            Came::Ended(exit) => {
+                let said = bash.output().tail(1024).text;
+                Err(Fault::new(
+                    Kind::Unavailable,
+                    format!("bash ended at its start, exit {}: {said}", exit.code()),
+                ))
+            }
+        }
+    }
+
+    /// What it and its commands wrote.
+    pub(super) fn output(&self) -> &Recording {
+        self.process.output()
+    }
+
+    /// Its process.
+    pub(super) fn process(&self) -> &Process {
+        &self.process
+    }
+
+    /// Runs a command to its end.
+    pub(super) async fn run(&mut self, command: &str) -> Result<Came, Fault> {
+        let word = self.send(command).await?;
+        Ok(self.came(&word).await)
+    }
+
+    /// Gives bash a command; with the word that is given back, it will tell how it went.
+    pub(super) async fn send(&mut self, command: &str) -> Result<String, Fault> {
+        let word = new_word()?;
+        let line = line(command, &word, &self.restore, self.last.status);
+        self.restore.skipped = false;
+        // A bash that has ended meanwhile is noticed where its end is waited for.
+        let _ = self.script.write_all(line.as_bytes()).await;
+        Ok(word)
+    }
+
+    /// Waits until bash has told how it went, or has ended. What it wrote until then is in its recording.
+    pub(super) async fn came(&mut self, word: &str) -> Came {
+        let heard = tokio::select! {
+            biased;
+            heard = self.told.hear(word) => heard,
+            exit = self.process.finished(DRAIN) => return Came::Ended(exit),
+        };
+        self.take(heard);
+        self.process.output().catch_up();
+        Came::Done
+    }
+
+    fn take(&mut self, heard: Heard) {
+        let Heard { status, flags, cwd, traps } = heard;
+        self.last = State { status, cwd };
+        if !self.restore.skipped {
+            self.restore = Restore { flags, traps, skipped: false };
+        }
+    }
+
+    /// Ends what was started since `mark` and makes bash skip the rest of its command. Gives how many processes
+    /// were ended, and whether bash lives on.
+    pub(super) async fn interrupt(
+        &mut self,
+        cx: &Cx,
+        word: &str,
+        mark: u64,
+        grace: Duration,
+    ) -> (usize, bool) {
+        self.restore.skipped = true;
+        let kill = Program {
+            argv: ["bash", "-c", "kill -\"$0\" \"$1\"", &SKIP.to_string(), &self.process.pid().to_string()]
+                .map(str::to_owned)
+                .to_vec(),
+            cwd: PathBuf::from("/"),
+            env: Vec::new(),
+            stdin: Stdin::Null,
+            streams: Streams::Together,
+            files: Vec::new(),
+        };
+        if let Ok(kill) = cx.procs().start(kill).await {
+            let _ = tokio::time::timeout(TO_SKIP, kill.exited()).await;
+        }
+        let ended = self.process.end(Ending { grace, spare: Some(mark) }).await;
+        let told = tokio::time::timeout(TO_SKIP, self.came(word)).await;
+        (ended, told == Ok(Came::Done))
+    }
+}
+
+/// A word that nobody can guess.
+fn new_word() -> Result<String, Fault> {
+    let mut random = [0; 16];
+    getrandom::fill(&mut random).or_fault(Kind::Unavailable, "no random numbers")?;
+    Ok(random.iter().fold("haft".to_owned(), |word, byte| format!("{word}{byte:02x}")))
+}
+
+/// What is written to bash for one command.
+fn line(command: &str, word: &str, restore: &Restore, status: i32) -> String {
+    let Restore { flags, traps, skipped } = restore;
+    let unskip = if *skipped { "\\builtin shopt -u extdebug; set +ET; " } else { "" };
+    let kept: String =
+        flags.chars().filter(|it| "xv".contains(*it) || (*skipped && "ET".contains(*it))).collect();
+    let mut before = String::new();
+    if !kept.is_empty() {
+        before.push_str(&format!("set -{kept}; "));
+    }
+    if !traps.is_empty() {
+        before.push_str(traps);
+    }
+    if !before.is_empty() {
+        before = format!("{{ {before}}} >/dev/null 2>&1; ");
+    }
+    // So that `$?` is what it was; under `set -e` bash would end.
+    let question = match status {
+        0 => String::new(),
+        _ if flags.contains('e') => String::new(),
+        status => format!("(exit {status}); "),
+    };
+    let quoted = quoted(&format!("{before}{command}"));
+    format!(
+        "{unskip}{question}\\builtin eval {quoted}; {{ \
+         \\builtin printf '%s\\0' {word} \"$?\" \"$-\" \"${{PWD-}}\" >&{TOLD}; \
+         \\builtin trap -p DEBUG ERR >&{TOLD}; \
+         \\builtin trap - DEBUG ERR {TOLD}>&{TOLD}; \
+         set +xv; \
+         \\builtin printf '\\0%s\\0' {word} >&{TOLD}; \
+         }} >/dev/null 2>&1\n"
+    )
+}
+
+/// The command that makes bash obey the signal: from then on it skips every command but those that talk to us,
+/// and leaves every loop.
+fn on_signal() -> String {
+    let unless_ours = format!("[[ $BASH_COMMAND == *\">&{TOLD}\"* ]] || ! \\builtin break 999 2>/dev/null");
+    let skip =
+        format!("\\builtin shopt -s extdebug; set -T; \\builtin trap -- {} DEBUG", quoted(&unless_ours));
+    format!("\\builtin trap -- {} {SKIP}", quoted(&skip))
+}
+
+/// As one word of a shell.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+/// The end of the pipe on which bash tells how commands went.
+struct Told {
+    pipe: Receiver,
+    heard: Vec<u8>,
+}
+
+/// What bash told.
+#[derive(Debug, PartialEq, Eq)]
+struct Heard {
+    status: i32,
+    flags: String,
+    cwd: String,
+    traps: String,
+}
+
+impl Told {
+    /// Waits until bash has told how the command of this word went; for ever, if it does not. Nothing is lost when
+    /// this is dropped.
+    async fn hear(&mut self, word: &str) -> Heard {
+        loop {
+            if let Some(heard) = Heard::find(&self.heard, word) {
+                self.heard.clear();
+                return heard;
+            }
+            let mut buffer = [0; 4096];
+            let got = match self.pipe.try_read(&mut buffer) {
+                Ok(0) => std::future::pending().await,
+                Ok(got) => got,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if self.pipe.readable().await.is_err() {
+                        return std::future::pending().await;
+                    }
+                    continue;
+                }
+                Err(_) => std::future::pending().await,
+            };
+            self.heard.extend_from_slice(buffer.get(..got).unwrap_or_default());
+        }
+    }
+}
+
+impl Heard {
+    /// What stands between the two copies of the word.
+    fn find(heard: &[u8], word: &str) -> Option<Self> {
+        let text = String::from_utf8_lossy(heard);
+        let (_, rest) = text.split_once(&format!("{word}\0"))?;
+        let (told, _) = rest.split_once(&format!("\0{word}\0"))?;
+        let mut parts = told.split('\0');
+        let mut part = || parts.next().unwrap_or_default().to_owned();
+        let (status, flags, cwd, traps) = (part(), part(), part(), part());
+        Some(Self { status: status.parse().unwrap_or(-1), flags, cwd, traps })
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::{
+        io::Read as _,
+        process::{Command, Stdio},
+    };
+
+    use super::*;
+
+    /// Runs commands in one bash, without anything of ours around it; gives what each printed and what was told of it.
+    fn by_hand(commands: &[&str]) -> Vec<(String, Heard)> {
+        let mut script = format!("exec {TOLD}>told\n{}\n", on_signal());
+        let (mut restore, mut status) = (Restore::default(), 0);
+        let mut came = Vec::new();
+        for command in commands {
+            // Each in a bash of its own, with all before it: what is told decides what is written next.
+            let line = line(command, "WORD", &restore, status);
+            let dir = tempfile::tempdir().unwrap();
+            let before = script.clone() + &format!("printf =====\nprintf ===== >&{TOLD}\n");
+            std::fs::write(dir.path().join("script"), before + &line).unwrap();
+            let mut bash = Command::new("bash")
+                .args(["--norc", "--noprofile", "script"])
+                .env_clear()
+                .env("PATH", "/usr/bin:/bin")
+                .current_dir(dir.path())
+                .stdin(Stdio::null())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap();
+            let mut printed = String::new();
+            bash.stdout.take().unwrap().read_to_string(&mut printed).unwrap();
+            bash.wait().unwrap();
+            let told = std::fs::read(dir.path().join("told")).unwrap();
+            let at = told.windows(5).position(|it| it == b"=====").unwrap() + 5;
+            let heard = Heard::find(told.get(at..).unwrap(), "WORD").unwrap();
+            restore = Restore { flags: heard.flags.clone(), traps: heard.traps.clone(), skipped: false };
+            status = heard.status;
+            script.push_str(&line);
+            came.push((printed.split_once("=====").unwrap().1.to_owned(), heard));
+        }
+        came
+    }
+
+    #[test]
+    fn a_command_is_quoted_whole() {
+        assert_eq!(quoted("it's"), "'it'\\''s'");
+        let came =
+            by_hand(&["printf '%s' \"it's \\$HOME\" '\"'", "echo a # comment", "cat <<E\n$((1+1))\nE"]);
+        let printed: Vec<&str> = came.iter().map(|it| it.0.as_str()).collect();
+        assert_eq!(printed, ["it's $HOME\"", "a\n", "2\n"]);
+    }
+
+    #[test]
+    fn traps_and_options_see_only_what_the_user_wrote() {
+        let came = by_hand(&[
+            "trap 'echo D' DEBUG; trap 'echo E' ERR",
+            "echo a",
+            "false",
+            "trap - DEBUG",
+            "echo $?",
+        ]);
+        let printed: Vec<&str> = came.iter().map(|it| it.0.as_str()).collect();
+        assert_eq!(printed, ["D\n", "D\na\n", "D\nD\nE\n", "D\n", "0\n"]);
+        let came = by_hand(&["exec 2>&1; set -xv", "echo a", "set +xv", "false", "echo $?"]);
+        let printed: Vec<&str> = came.iter().map(|it| it.0.as_str()).collect();
+        assert_eq!(printed, ["", "++ echo a\na\n", "++ set +xv\n", "", "1\n"]);
+    }
+
+    #[test]
+    fn what_is_told_is_found_among_other_words() {
+        let told = b"noise\0WORD\x003\0hBs\0/tmp\0\0WORD\0more";
+        let heard = Heard::find(told, "WORD").unwrap();
+        let traps = String::new();
+        let (flags, cwd) = ("hBs".to_owned(), "/tmp".to_owned());
+        assert_eq!(heard, Heard { status: 3, flags, cwd, traps });
+        assert_eq!(Heard::find(told, "OTHER"), None);
+        assert_eq!(Heard::find(b"WORD\x003\0hBs\0/tmp", "WORD"), None);
+    }
+
+    #[test]
+    fn no_two_words_are_alike() {
+        assert_ne!(new_word().unwrap(), new_word().unwrap());
+    }
+}

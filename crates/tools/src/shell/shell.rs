@@ -1,0 +1,184 @@
+//! `shell`: what does this command do, by itself, however long it takes?
+
+use std::{sync::Arc, time::Duration};
+
+use kit::{
+    prelude::*,
+    procs::{Ending, Exit, Left, Process, Stdin, Streams},
+    services::Live,
+};
+use tokio::time::{Instant, sleep};
+
+use super::{
+    answer::{self, SHOWN},
+    start::Line,
+};
+
+/// How long the answer waits for the command, by itself and at most.
+const WAIT: u64 = 30_000;
+const LONGEST: u64 = 3_600_000;
+
+/// How long what was written at the end is waited for, where somebody else still holds the pipe.
+const DRAIN: Duration = Duration::from_millis(100);
+
+/// How long a command may take to end by itself when it is stopped.
+const GRACE: Duration = Duration::from_millis(100);
+
+/// How often it is looked whether what a command left behind is still there.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// What the runtime has to wait beyond `wait_ms` for our own words.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// Run a command in a bash (or sh) of its own. If it takes longer than `wait_ms`, or leaves processes running, it goes on
+/// as a job: the answer has the job's id, the output so far and the ports.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Shell {
+    /// One line or many.
+    command: String,
+    /// Where to run it. Default: the workspace.
+    #[serde(default)]
+    dir: String,
+    /// How long to wait for it; 0: not at all. Default: 30000.
+    #[serde(default)]
+    wait_ms: Option<u64>,
+    /// Keep its input open, for `shell_status`.
+    #[serde(default)]
+    input: bool,
+    /// Hosts it needs, such as `example.org`.
+    #[serde(default)]
+    net: Vec<String>,
+    /// Outside the sandbox; a person is asked.
+    #[serde(default)]
+    unconfined: bool,
+}
+
+impl Tool for Shell {
+    const NAME: &str = "shell";
+    const AT_MOST: Kinds = Kinds::READ.with(Kinds::RUN).with(Kinds::NET).with(Kinds::EXCLUSIVE);
+
+    fn touches(&self) -> Touches {
+        let mut touches =
+            Touches::run(&self.command).and(Touch::Read(self.dir.clone())).and(Touch::Exclusive);
+        for host in &self.net {
+            touches = touches.and(Touch::Net(host.clone()));
+        }
+        if self.unconfined { touches.and(Touch::Unconfined) } else { touches }
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        Some(self.wait() + LAST_WORDS)
+    }
+
+    fn title(&self) -> String {
+        self.command.lines().next().unwrap_or_default().to_owned()
+    }
+
+    async fn run(self, cx: &Cx) -> Result<Output, Fault> {
+        let stdin = if self.input { Stdin::Pipe } else { Stdin::Null };
+        let line =
+            Line { command: &self.command, dir: &self.dir, stdin, streams: Streams::Together, env: &[] };
+        let process = Arc::new(line.start(cx).await?);
+        let running = Running { process, began: Instant::now() };
+        running.show(cx);
+        running.run(self.wait(), cx).await
+    }
+}
+
+impl Shell {
+    fn wait(&self) -> Duration {
+        Duration::from_millis(self.wait_ms.unwrap_or(WAIT).min(LONGEST))
+    }
+}
+
+/// A command on its way.
+struct Running {
+    process: Arc<Process>,
+    began: Instant,
+}
+
+impl Running {
+    fn show(&self, cx: &Cx) {
+        cx.caller()
+            .show(Live { output: Some(self.process.output().clone()), process: Some(self.process.clone()) });
+    }
+
+    async fn run(&self, wait: Duration, cx: &Cx) -> Result<Output, Fault> {
+        let exit = tokio::select! {
+            biased;
+            () = cx.cancelled() => return Err(self.stopped().await),
+            exit = self.process.finished(DRAIN) => exit,
+            () = sleep(wait) => {
+                cx.caller().go_on(self.so_far(cx).await);
+                tokio::select! {
+                    biased;
+                    () = cx.cancelled() => return Err(self.stopped().await),
+                    exit = self.process.finished(DRAIN) => exit,
+                }
+            }
+        };
+        let left = self.process.left().await;
+        if left.processes.is_empty() {
+            return Ok(answer::of_exit(cx, self.process.output(), 0, exit));
+        }
+        cx.caller().go_on(self.with_left(&left, exit, cx));
+        tokio::select! {
+            biased;
+            () = cx.cancelled() => Err(self.stopped().await),
+            () = self.gone() => Ok(answer::of_exit(cx, self.process.output(), 0, exit)),
+        }
+    }
+
+    /// Ends it, and says what it had written.
+    async fn stopped(&self) -> Fault {
+        let ended = self.process.end(Ending::within(GRACE)).await;
+        let took = answer::time(self.began.elapsed());
+        let what = match ended {
+            0 => format!("stopped after {took}"),
+            1 => format!("stopped after {took}; 1 process ended"),
+            ended => format!("stopped after {took}; {ended} processes ended"),
+        };
+        let text = self.process.output().since(0, SHOWN).text;
+        Fault::new(Kind::Cancelled, what).seen(Output::text(answer::with(&text, &[])))
+    }
+
+    /// Waits until nothing is left of its tree.
+    async fn gone(&self) {
+        while !self.process.left().await.processes.is_empty() {
+            sleep(LOOK).await;
+        }
+    }
+
+    /// What is said of a command that goes on.
+    async fn so_far(&self, cx: &Cx) -> Output {
+        let left = self.process.left().await;
+        let job = cx.caller().job();
+        let took = answer::time(self.began.elapsed());
+        let ports = match answer::ports(&left) {
+            Some(ports) => format!("listening on {ports}"),
+            None => "listening on nothing".to_owned(),
+        };
+        let pid = self.process.pid();
+        let text = self.process.output().since(0, SHOWN).text;
+        let mut notes = vec![
+            format!("[still running after {took}: {job} (pid {pid}, {ports})]"),
+            format!("[next: wait {{\"job\": \"{job}\"}}, or read_job, or stop_task]"),
+        ];
+        notes.extend(answer::asked(&self.process.output().tail(4096).text).into_iter().take(1));
+        Output::text(answer::with(&text, &notes))
+    }
+
+    /// What is said of a command that is over, and of what it left running.
+    fn with_left(&self, left: &Left, exit: Exit, cx: &Cx) -> Output {
+        let mut output = answer::of_exit(cx, self.process.output(), 0, exit);
+        let job = cx.caller().job();
+        let ports = answer::ports(left).map(|it| format!(", listening on {it}")).unwrap_or_default();
+        let note = format!(
+            "[{job} keeps: {}{ports}; it lives until `stop_task` or the session's end]",
+            answer::left(left)
+        );
+        output.parts = Output::text(answer::with(&output.as_text(), &[note])).parts;
+        output
+    }
+}
