@@ -38,5 +38,6 @@ pub const MANUALS: &[(&str, &str)] = &[
     ("edit", include_str!("../manuals/edit.md")),
     ("glob", include_str!("../manuals/glob.md")),
     ("grep", include_str!("../manuals/grep.md")),
+    ("python", include_str!("../manuals/python.md")),
     ("tree", include_str!("../manuals/tree.md")),
 ];
