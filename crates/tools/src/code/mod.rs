@@ -1,6 +1,5 @@
 //! Tools that run code.
 
-#[expect(dead_code, reason = "the toolsets of navi and terrarium show them")]
 mod adapters;
 mod interpreter;
 mod python;

@@ -13,24 +13,24 @@ const LONGEST: u64 = 600;
 /// How long the interpreter itself may take before and after the code.
 const AROUND: Duration = Duration::from_secs(5);
 
-/// Runs Python code in a fresh interpreter; nothing carries over to the next call.
-/// Shows what was printed, and the value of a last expression.
+/// Runs Python in a fresh interpreter; nothing lasts to the next call.
+/// Shows the output, and the value of a last expression.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Python {
     /// Python source.
     code: String,
-    /// Seconds it may take; default 30, at most 600.
+    /// Seconds; default 30, at most 600.
     timeout_s: Option<u64>,
-    /// Folder to run in; default is the workspace.
+    /// Folder; default is the workspace.
     #[serde(default)]
     dir: String,
-    /// The rest of `sys.argv`.
+    /// Rest of `sys.argv`.
     #[serde(default)]
     args: Vec<String>,
-    /// What it reads as standard input.
+    /// Its input.
     stdin: Option<String>,
-    /// Hosts that it may reach.
+    /// Hosts it may reach.
     #[serde(default)]
     net: Vec<String>,
 }

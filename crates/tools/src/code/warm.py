@@ -43,6 +43,8 @@ FUTURES = 0x1FE0000
 GRACE = 0.1
 # How long code that was interrupted may take to say where it was.
 LAST_WORDS = 0.1
+# How long after a call the next fork is made: not while the code begins, which it would slow down.
+PAUSE = 0.005
 LIBRARY = os.path.dirname(os.__file__) + os.sep
 
 
@@ -152,8 +154,9 @@ def serve():
                     keep(child, lambda: receive(keepers, 1)[0], select, scratch)
                 keepers.close()
                 os.setsid()
-                # What is first used here need not be copied when it counts.
-                compiled(Request(["last"], "0"))
+                # What is used here first need not be copied when it counts.
+                for part in compiled(Request(["last"], "None")):
+                    exec(part, {})
                 request = begin(*receive(codes, 4), codes)
                 request.move_to(scratch)
                 return None, request
@@ -186,16 +189,17 @@ def serve():
     compiled(Request(["last"], "0"))
     gc.collect()
     gc.freeze()
-    ready = None
+    ready, request = stand_by()
+    if request is not None:
+        return request
+    door.sendall(b"ready " + os.fsencode(sys.executable or "") + b"\n")
     while True:
-        if ready is None:
-            first = not watched
+        events = poll.poll(None if ready else PAUSE * 1000)
+        if ready is None and (not events or any(descriptor == 3 for descriptor, _ in events)):
             ready, request = stand_by()
             if request is not None:
                 return request
-            if first:
-                door.sendall(b"ready " + os.fsencode(sys.executable or "") + b"\n")
-        for descriptor, _ in poll.poll():
+        for descriptor, _ in events:
             if descriptor != 3:
                 poll.unregister(descriptor)
                 status = os.waitpid(watched.pop(descriptor), 0)[1]
@@ -209,8 +213,9 @@ def serve():
                 os.write(call[0], b"again\n")
             else:
                 try:
-                    send(ready[1], *call)
+                    # The keeper first: nothing runs that is not watched.
                     send(ready[0], call[0])
+                    send(ready[1], *call)
                 except OSError:
                     os.write(call[0], b"again\n")
                 ready[0].close()
@@ -250,21 +255,17 @@ def keep(child, receive, select, scratch):
     control = receive()
     status, was_let_be = watch(child, control, select)
     if os.WIFSIGNALED(status):
-        tell(control, f"signal {os.WTERMSIG(status)}\n")
+        end = f"signal {os.WTERMSIG(status)}"
     else:
-        tell(control, f"exit {os.WEXITSTATUS(status)}\n")
-    ended = end_all(GRACE if was_let_be else 0)
+        end = f"exit {os.WEXITSTATUS(status)}"
+    left = end_all(GRACE if was_let_be else 0)
     remove(scratch)
-    tell(control, f"ended {ended}\n")
-    os._exit(0)
-
-
-def tell(control, said):
     try:
-        os.write(control, said.encode())
+        os.write(control, f"{end}\nended {left}\n".encode())
     except OSError:
-        # haft is gone; what is left is still to be ended.
+        # haft is gone; everything has ended all the same.
         pass
+    os._exit(0)
 
 
 def watch(child, control, select):
