@@ -5,13 +5,28 @@
 //! supervisor adopts whatever the command leaves behind, so the whole tree can be ended,
 //! and it ends by itself when we do.
 
+mod awaited;
+mod client;
+mod control;
+mod input;
+mod keeper;
+mod left;
 mod process;
 mod recording;
+mod refusal;
+mod start;
+mod supervisor;
+mod tree;
+mod wire;
 
 use std::{future::Future, os::fd::OwnedFd, path::PathBuf, pin::Pin, sync::Arc};
 
+pub use client::{Base, Keeper};
+pub use keeper::Orders;
 pub use process::{Ending, Exit, Left, Process};
 pub use recording::{Recording, Slice, SpillFile, Spilling};
+pub use start::Inside;
+pub use wire::Limit;
 
 use crate::{Fault, Kind, OrFault};
 

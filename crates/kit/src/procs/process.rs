@@ -4,13 +4,21 @@ use std::{sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use super::Recording;
-use crate::Fault;
+use super::{Recording, control::Control, input::Input, wire::Order};
+use crate::{Fault, Kind};
+
+/// How long a supervisor may take for what needs no waiting.
+const ANSWER: Duration = Duration::from_secs(5);
+/// How long a tree may take to go after it was killed, before its supervisor is given up.
+const KILL: Duration = Duration::from_secs(10);
 
 /// A process that was started, and everything it started in turn. Dropping it ends them all.
 pub struct Process {
+    pid: u32,
     output: Arc<Recording>,
     errors: Option<Arc<Recording>>,
+    input: Option<Input>,
+    control: Control,
 }
 
 /// How a process ended.
@@ -30,21 +38,36 @@ pub enum Exit {
 pub struct Ending {
     /// How long it may take to end by itself after it was asked to (`SIGTERM`).
     pub grace: Duration,
-    /// Leave the process itself, and end only what it started since then (an instant of the
-    /// supervisor's clock, as [`Process::mark`] gives it).
+    /// Leave the process itself, and end only what it started since this mark was made by
+    /// [`Process::mark`].
     pub spare: Option<u64>,
 }
 
 /// What is left of a tree whose first process has ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Left {
-    /// Each process: its id and its command line, shortened.
+    /// Each process: its id and its command line, shortened. At most 100 of them.
     pub processes: Vec<(u32, String)>,
-    /// The ports of this machine that they listen on.
+    /// The TCP ports that they listen on.
     pub ports: Vec<u16>,
 }
 
 impl Process {
+    pub(super) fn new(
+        pid: u32,
+        output: Arc<Recording>,
+        errors: Option<Arc<Recording>>,
+        input: Option<Input>,
+        control: Control,
+    ) -> Self {
+        Self { pid, output, errors, input, control }
+    }
+
+    /// Its id where it runs, which in a sandbox is not its id outside.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
     /// What it wrote; with [`Streams::Together`](super::Streams::Together) its errors too.
     pub fn output(&self) -> &Arc<Recording> {
         &self.output
@@ -53,6 +76,107 @@ impl Process {
     /// Its errors, where they are kept apart.
     pub fn errors(&self) -> Option<&Arc<Recording>> {
         self.errors.as_ref()
+    }
+
+    /// Waits until the process itself has ended, whatever still holds its pipes. May be called by many,
+    /// and again.
+    pub async fn exited(&self) -> Exit {
+        self.control.exited().await
+    }
+
+    /// Waits until it has ended, and then until its pipes are empty, but no longer than `drain`: a child
+    /// that it left behind may hold them for ever.
+    pub async fn finished(&self, drain: Duration) -> Exit {
+        let exit = self.exited().await;
+        let all = async {
+            self.output.over().await;
+            if let Some(errors) = &self.errors {
+                errors.over().await;
+            }
+        };
+        let _ = tokio::time::timeout(drain, all).await;
+        exit
+    }
+
+    /// How it ended, if it has.
+    pub fn exit(&self) -> Option<Exit> {
+        self.control.exit()
+    }
+
+    /// Ends it and everything it started; gives how many processes had to be ended. Waits until they are gone,
+    /// but not for ever: what the kernel does not let go of is left to the keeper.
+    pub async fn end(&self, ending: Ending) -> usize {
+        let grace_ms = u64::try_from(ending.grace.as_millis()).unwrap_or(u64::MAX);
+        let order = Order::End { grace_ms, spare: ending.spare };
+        match self.control.ask(order, ending.grace.saturating_add(KILL)).await {
+            Some(answer) => answer.value as usize,
+            None if self.control.is_gone() => 0,
+            None => {
+                self.control.give_up().await;
+                1
+            }
+        }
+    }
+
+    /// Remembers what it has started until now, for [`Ending::spare`]. Of marks, the newest eight are good.
+    pub async fn mark(&self) -> u64 {
+        // Marks count from 1: what there was before no mark is nothing.
+        self.control.ask(Order::Mark, ANSWER).await.map_or(0, |it| it.value)
+    }
+
+    /// What is alive of its tree, without itself, and where that listens.
+    pub async fn left(&self) -> Left {
+        let Some(answer) = self.control.ask(Order::Left, ANSWER).await else { return Left::default() };
+        let mut left: Left = serde_json::from_slice(&answer.bytes).unwrap_or_default();
+        left.processes.retain(|it| it.0 != self.pid);
+        left
+    }
+
+    /// Writes to its input, or types into its terminal. What it does not read yet is kept, up to 1 MiB, so this
+    /// does not wait for it.
+    ///
+    /// # Errors
+    /// When it has no input, has closed it, or has read too little of it.
+    pub async fn write(&self, bytes: &[u8]) -> Result<(), Fault> {
+        let Some(input) = &self.input else {
+            return Err(Fault::new(Kind::Unavailable, "the process was started without an input"));
+        };
+        input.write(bytes)
+    }
+
+    /// Ends its input, once all that was written has been read. In a terminal this is `Ctrl-D`.
+    pub fn close_input(&self) {
+        if let Some(input) = &self.input {
+            input.close();
+        }
+    }
+
+    /// Changes the size of its terminal, and tells it so.
+    ///
+    /// # Errors
+    /// When it has none, or has ended.
+    pub fn resize(&self, rows: u16, cols: u16) -> Result<(), Fault> {
+        let Some(terminal) = self.input.as_ref().and_then(Input::terminal) else {
+            return Err(Fault::new(Kind::Unavailable, "the process has no terminal"));
+        };
+        let size = rustix::termios::Winsize { ws_row: rows, ws_col: cols, ws_xpixel: 0, ws_ypixel: 0 };
+        rustix::termios::tcsetwinsize(&*terminal, size).map_err(|error| {
+            Fault::new(Kind::Unavailable, format!("the terminal can't be resized: {error}")).caused_by(error)
+        })
+    }
+
+    /// Sends a signal to the process's group.
+    ///
+    /// # Errors
+    /// When it has ended.
+    pub async fn signal(&self, signal: i32) -> Result<(), Fault> {
+        match self.control.ask(Order::Signal(signal), ANSWER).await {
+            Some(answer) if answer.value == 1 => Ok(()),
+            _ => Err(Fault::new(
+                Kind::Unavailable,
+                format!("signal {signal} was not sent: the process has ended"),
+            )),
+        }
     }
 }
 
@@ -79,62 +203,5 @@ impl Ending {
     /// After asking, with this much time to obey.
     pub const fn within(grace: Duration) -> Self {
         Self { grace, spare: None }
-    }
-}
-
-impl Process {
-    /// Waits until the process itself has ended, whatever still holds its pipes. May be called by many,
-    /// and again.
-    pub async fn exited(&self) -> Exit {
-        std::future::pending().await
-    }
-
-    /// Waits until it has ended, and then until its pipes are empty, but no longer than `drain`: a child
-    /// that it left behind may hold them for ever.
-    pub async fn finished(&self, drain: Duration) -> Exit {
-        let _ = drain;
-        self.exited().await
-    }
-
-    /// How it ended, if it has.
-    pub fn exit(&self) -> Option<Exit> {
-        None
-    }
-
-    /// Ends it and everything it started; gives how many processes had to be ended. Waits until they are gone.
-    pub async fn end(&self, ending: Ending) -> usize {
-        let _ = ending;
-        0
-    }
-
-    /// An instant of the supervisor's clock, for [`Ending::spare`].
-    pub async fn mark(&self) -> u64 {
-        0
-    }
-
-    /// What is left of its tree, and where that listens.
-    pub async fn left(&self) -> Left {
-        Left::default()
-    }
-
-    /// Writes to its input, or types into its terminal.
-    ///
-    /// # Errors
-    /// When it has no input, or has closed it.
-    pub async fn write(&self, bytes: &[u8]) -> Result<(), Fault> {
-        let _ = bytes;
-        Err(Fault::bug("not built yet"))
-    }
-
-    /// Ends its input.
-    pub fn close_input(&self) {}
-
-    /// Sends a signal to the process's group.
-    ///
-    /// # Errors
-    /// When it has ended.
-    pub async fn signal(&self, signal: i32) -> Result<(), Fault> {
-        let _ = signal;
-        Err(Fault::bug("not built yet"))
     }
 }

@@ -1,0 +1,13 @@
+//! How is a pipe of ours read and written without a thread that waits for it?
+
+use std::{io, os::fd::OwnedFd};
+
+use tokio::io::unix::AsyncFd;
+
+/// The same file, which does not block any more and can be awaited.
+#[expect(unsafe_code, reason = "tokio wants a promise that the file stays open")]
+pub(super) fn awaited(file: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    rustix::io::ioctl_fionbio(&file, true)?;
+    // SAFETY: an `OwnedFd` gives the same open descriptor until it is dropped, which the `AsyncFd` does last.
+    unsafe { AsyncFd::register(file) }.map_err(Into::into)
+}

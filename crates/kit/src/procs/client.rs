@@ -1,0 +1,341 @@
+//! How does haft have its keeper start a command, and hear what becomes of it?
+
+use std::{
+    io,
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::net::UnixStream as Socket,
+    },
+    process::{Child, Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use rustix::{
+    fs::{Mode, OFlags},
+    pipe::{PipeFlags, pipe_with},
+};
+use tokio::{io::Interest, net::UnixStream, time::timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Process, Program, Recording, Spilling, Stdin, Streams,
+    control::Control,
+    input::Input,
+    refusal,
+    start::ABOVE,
+    wire::{self, FILES, Limit, REPLY, Reply, Request, ToKeeper},
+};
+use crate::{Fault, Kind};
+
+/// How long a keeper may take to enter its sandbox, and a command to begin.
+const BEGIN: Duration = Duration::from_secs(30);
+/// How long a keeper may take to hear us.
+const HEAR: Duration = Duration::from_secs(5);
+/// The longest report of a keeper on its sandbox.
+const LONGEST: usize = 1 << 20;
+/// The descriptors that a file may become in a command.
+const NUMBERS: std::ops::Range<i32> = 3..ABOVE;
+
+/// A keeper that serves us. Cheap to clone; once the last clone and the last process are gone, it ends.
+#[derive(Clone)]
+pub struct Keeper {
+    inner: Arc<Inner>,
+}
+
+pub(super) struct Inner {
+    line: Arc<Line>,
+    /// The keeper's own process.
+    child: Mutex<Option<Child>>,
+    pid: u32,
+    next: AtomicU64,
+    null: OwnedFd,
+}
+
+/// The socket of a keeper, and whether there is still somebody at the other end.
+struct Line {
+    socket: UnixStream,
+    gone: CancellationToken,
+    /// Nobody needs the keeper any more.
+    closed: CancellationToken,
+}
+
+/// What a command is started with, besides itself.
+#[derive(Clone, Copy, Default)]
+pub struct Base<'a> {
+    /// The variables that every command has.
+    pub env: &'a [(String, String)],
+    /// What it may use.
+    pub limits: &'a [Limit],
+    /// Where its output goes once it is long.
+    pub spilling: Option<&'a Arc<dyn Spilling>>,
+}
+
+impl Keeper {
+    /// Starts a keeper and gives it the plan of its sandbox; gives what it reports. `command` is our own binary with
+    /// the argument that makes it a keeper. It gets no environment, and nothing of ours is open in it.
+    ///
+    /// # Errors
+    /// [`Kind::Unavailable`] when it can't be started, or goes before it has reported.
+    pub async fn spawn(mut command: Command, plan: &[u8]) -> Result<(Self, Vec<u8>), Fault> {
+        let trouble = |error: io::Error| {
+            Fault::new(
+                Kind::Unavailable,
+                format!("the keeper, which starts commands, can't be started: {error}"),
+            )
+            .caused_by(error)
+        };
+        let (ours, theirs) = Socket::pair().map_err(trouble)?;
+        ours.set_nonblocking(true).map_err(trouble)?;
+        command
+            .env_clear()
+            .current_dir("/")
+            .stdin(OwnedFd::from(theirs))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let child = command.spawn().map_err(trouble)?;
+        // The command holds the other end, too.
+        drop(command);
+        let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+            .map_err(|error| trouble(error.into()))?;
+        let socket = UnixStream::from_std(ours).map_err(trouble)?;
+        let line =
+            Arc::new(Line { socket, gone: CancellationToken::new(), closed: CancellationToken::new() });
+        let pid = child.id();
+        let inner = Inner { line, child: Mutex::new(Some(child)), pid, next: AtomicU64::new(1), null };
+        let keeper = Self { inner: Arc::new(inner) };
+        let report =
+            timeout(BEGIN, keeper.agree(plan)).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+        let report = report.map_err(trouble)?;
+        tokio::spawn(watch(keeper.inner.line.clone()));
+        Ok((keeper, report))
+    }
+
+    async fn agree(&self, plan: &[u8]) -> io::Result<Vec<u8>> {
+        let socket = &self.inner.line.socket;
+        send(socket, &wire::long(plan), &[]).await?;
+        let mut length = [0; 4];
+        receive(socket, &mut length, &mut Vec::new()).await?;
+        let length = u32::from_ne_bytes(length) as usize;
+        if length > LONGEST {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let mut report = vec![0; length];
+        receive(socket, &mut report, &mut Vec::new()).await?;
+        Ok(report)
+    }
+
+    /// Starts a program below a supervisor of its own.
+    ///
+    /// # Errors
+    /// [`Kind::NotFound`] when there is no such program or folder, [`Kind::BadArgs`] when it can't be run,
+    /// [`Kind::TooBig`] when its arguments are too long, [`Kind::Unavailable`] when the keeper is gone.
+    pub async fn start(&self, program: Program, base: Base<'_>) -> Result<Process, Fault> {
+        let (request, files, mut ends) = self.prepare(&program, base)?;
+        let (ours, theirs) = Socket::pair().map_err(refusal::no_pipe)?;
+        ours.set_nonblocking(true).map_err(refusal::no_pipe)?;
+        let ours = UnixStream::from_std(ours).map_err(refusal::no_pipe)?;
+        let id = self.inner.next.fetch_add(1, Ordering::Relaxed);
+        let started = timeout(BEGIN, async {
+            send(&self.inner.line.socket, &ToKeeper::Start(id).encode(), &[theirs.as_fd()]).await?;
+            drop(theirs);
+            let borrowed: Vec<_> = files.iter().map(AsFd::as_fd).collect();
+            send(&ours, &request.encode(), &borrowed).await?;
+            drop(files);
+            let mut came = Vec::new();
+            let reply = reply(&ours, &mut came).await?;
+            Ok((reply, came))
+        });
+        let (reply, mut came) = match started.await {
+            Ok(Ok(it)) => it,
+            Ok(Err(error)) => return Err(self.lost(error)),
+            Err(_) => return Err(refusal::too_slow(&program, BEGIN)),
+        };
+        let pid = match reply {
+            Reply::Started(pid) => pid,
+            Reply::Failed(failure) => return Err(refusal::failed(&program, base.env, failure)),
+            _ => return Err(self.lost(io::ErrorKind::UnexpectedEof.into())),
+        };
+        if let Some(terminal) = came.pop() {
+            ends.input = Some(terminal.try_clone().map_err(refusal::no_pipe)?);
+            ends.output = Some(terminal);
+        }
+        self.process(id, pid, ours, ends)
+    }
+
+    /// Has the keeper ended? All its processes have, too.
+    pub fn is_gone(&self) -> bool {
+        self.inner.line.gone.is_cancelled()
+    }
+
+    /// Resolves when the keeper has ended.
+    pub async fn gone(&self) {
+        self.inner.line.gone.cancelled().await;
+    }
+
+    /// The process id of what was spawned.
+    pub fn pid(&self) -> u32 {
+        self.inner.pid
+    }
+
+    /// What the supervisor is told, the files that go with it, and our ends of them.
+    fn prepare(&self, program: &Program, base: Base<'_>) -> Result<(Request, Vec<OwnedFd>, Ends), Fault> {
+        let (argv, env) = refusal::check(program, base.env)?;
+        let cwd = refusal::folder(&program.cwd)?;
+        let mut files = Vec::new();
+        let mut numbers = Vec::new();
+        let mut ends = Ends { spilling: base.spilling.cloned(), ..Ends::default() };
+        let terminal = match program.streams {
+            Streams::Terminal { rows, cols } => {
+                ends.is_terminal = true;
+                Some((rows, cols))
+            }
+            Streams::Together | Streams::Apart => {
+                numbers.extend([0, 1, 2]);
+                let stdin = match program.stdin {
+                    Stdin::Null => self.inner.null.try_clone().map_err(refusal::no_pipe)?,
+                    Stdin::Pipe => {
+                        let (theirs, ours) = pipe()?;
+                        ends.input = Some(ours);
+                        theirs
+                    }
+                };
+                let (ours, stdout) = pipe()?;
+                ends.output = Some(ours);
+                let stderr = if program.streams == Streams::Apart {
+                    let (ours, stderr) = pipe()?;
+                    ends.errors = Some(ours);
+                    stderr
+                } else {
+                    stdout.try_clone().map_err(refusal::no_pipe)?
+                };
+                files.extend([stdin, stdout, stderr]);
+                None
+            }
+        };
+        for (number, file) in &program.files {
+            if !NUMBERS.contains(number) || numbers.contains(number) || files.len() + 3 >= FILES {
+                return Err(Fault::bug(format!(
+                    "descriptor {number} can't be given to a command: each is given once, {} to {}, at most {}",
+                    NUMBERS.start,
+                    NUMBERS.end - 1,
+                    FILES - 6,
+                )));
+            }
+            numbers.push(*number);
+            files.push(file.try_clone().map_err(refusal::no_pipe)?);
+        }
+        let request = Request { cwd, argv, env, terminal, numbers, limits: base.limits.to_vec() };
+        Ok((request, files, ends))
+    }
+
+    fn process(&self, id: u64, pid: u32, socket: UnixStream, ends: Ends) -> Result<Process, Fault> {
+        let Some(output) = ends.output else {
+            return Err(Fault::bug("the command has no output to read"));
+        };
+        let recording =
+            |end: OwnedFd| Recording::reading(end, ends.spilling.clone()).map_err(refusal::no_pipe);
+        let output = recording(output)?;
+        let errors = ends.errors.map(recording).transpose()?;
+        let input =
+            ends.input.map(|it| Input::new(it, ends.is_terminal)).transpose().map_err(refusal::no_pipe)?;
+        let control = Control::new(socket, id, self.inner.clone());
+        Ok(Process::new(pid, output, errors, input, control))
+    }
+
+    fn lost(&self, error: io::Error) -> Fault {
+        let gone = self.is_gone();
+        let what = if gone {
+            "the keeper, which starts commands, has ended"
+        } else {
+            "the supervisor of the command has ended"
+        };
+        Fault::new(Kind::Unavailable, format!("{what}: {error}")).next("Call it again.").caused_by(error)
+    }
+}
+
+/// Our ends of what a command reads and writes.
+#[derive(Default)]
+struct Ends {
+    input: Option<OwnedFd>,
+    output: Option<OwnedFd>,
+    errors: Option<OwnedFd>,
+    is_terminal: bool,
+    spilling: Option<Arc<dyn Spilling>>,
+}
+
+fn pipe() -> Result<(OwnedFd, OwnedFd), Fault> {
+    pipe_with(PipeFlags::CLOEXEC).map_err(|error| refusal::no_pipe(error.into()))
+}
+
+impl Inner {
+    /// Has what the supervisor of this number leaves be ended, which does not answer.
+    pub(super) async fn kill(&self, id: u64) {
+        let _ = timeout(HEAR, send(&self.line.socket, &ToKeeper::Kill(id).encode(), &[])).await;
+    }
+
+    /// Resolves when the keeper has ended.
+    pub(super) async fn gone(&self) {
+        self.line.gone.cancelled().await;
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.line.closed.cancel();
+        let Some(mut child) = self.child.lock().take() else { return };
+        // It goes when its socket closes, which is soon but not now; nobody else takes note of its end.
+        let _ = std::thread::Builder::new().name("keeper".to_owned()).spawn(move || child.wait());
+    }
+}
+
+/// Sees the keeper end: it says nothing by itself.
+async fn watch(line: Arc<Line>) {
+    let (mut byte, mut files) = ([0], Vec::new());
+    tokio::select! {
+        _ = receive(&line.socket, &mut byte, &mut files) => {}
+        () = line.closed.cancelled() => {}
+    }
+    line.gone.cancel();
+}
+
+/// Sends all of it, and the files with its first byte.
+pub(super) async fn send(socket: &UnixStream, bytes: &[u8], files: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let (mut rest, mut files) = (bytes, files);
+    while !rest.is_empty() {
+        let sent =
+            socket.async_io(Interest::WRITABLE, || Ok(wire::send(socket.as_fd(), rest, files)?)).await?;
+        rest = rest.get(sent..).unwrap_or_default();
+        files = &[];
+    }
+    Ok(())
+}
+
+/// Fills `bytes`.
+pub(super) async fn receive(
+    socket: &UnixStream,
+    bytes: &mut [u8],
+    files: &mut Vec<OwnedFd>,
+) -> io::Result<()> {
+    let mut have = 0;
+    while let Some(rest) = bytes.get_mut(have..).filter(|it| !it.is_empty()) {
+        let got =
+            socket.async_io(Interest::READABLE, || Ok(wire::receive(socket.as_fd(), rest, files)?)).await?;
+        if got == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        have += got;
+    }
+    Ok(())
+}
+
+/// What a supervisor says next.
+pub(super) async fn reply(socket: &UnixStream, files: &mut Vec<OwnedFd>) -> io::Result<Reply> {
+    let mut message = [0; REPLY];
+    receive(socket, &mut message, files).await?;
+    Reply::decode(&message).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}

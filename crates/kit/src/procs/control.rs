@@ -1,0 +1,170 @@
+//! What does haft say to the supervisor of a process, and hear from it?
+
+use std::{
+    collections::HashMap,
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use tokio::{
+    net::UnixStream,
+    sync::{oneshot, watch},
+    time::timeout,
+};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::{
+    Exit,
+    client::{Inner, receive, reply, send},
+    wire::{Order, Reply},
+};
+
+/// How long a supervisor that is not wanted any more may take to end its tree and go.
+const LEAVE: Duration = Duration::from_secs(15);
+/// The longest answer that is believed.
+const LONGEST: u64 = 1 << 20;
+
+/// The socket of one supervisor. Dropping it ends the supervisor's tree.
+pub(super) struct Control {
+    shared: Arc<Shared>,
+    exit: watch::Receiver<Option<Exit>>,
+    _wanted: DropGuard,
+}
+
+struct Shared {
+    socket: UnixStream,
+    id: u64,
+    keeper: Arc<Inner>,
+    /// Who waits for which answer; `None` once none will come.
+    asked: Mutex<Option<HashMap<u32, oneshot::Sender<Answer>>>>,
+    next: AtomicU32,
+    /// One order after the other, each whole.
+    sending: tokio::sync::Mutex<()>,
+}
+
+/// What came of an order.
+pub(super) struct Answer {
+    pub(super) value: u64,
+    pub(super) bytes: Vec<u8>,
+}
+
+impl Control {
+    pub(super) fn new(socket: UnixStream, id: u64, keeper: Arc<Inner>) -> Self {
+        let (said, exit) = watch::channel(None);
+        let dropped = CancellationToken::new();
+        let shared = Arc::new(Shared {
+            socket,
+            id,
+            keeper,
+            asked: Mutex::new(Some(HashMap::new())),
+            next: AtomicU32::new(1),
+            sending: tokio::sync::Mutex::default(),
+        });
+        tokio::spawn(listen(shared.clone(), said, dropped.clone()));
+        Self { shared, exit, _wanted: dropped.drop_guard() }
+    }
+
+    /// How the process ended, if it has.
+    pub(super) fn exit(&self) -> Option<Exit> {
+        *self.exit.borrow()
+    }
+
+    /// Waits until it has.
+    pub(super) async fn exited(&self) -> Exit {
+        let mut exit = self.exit.clone();
+        // Nobody is left to say it when the runtime has ended.
+        exit.wait_for(Option::is_some).await.ok().and_then(|it| *it).unwrap_or(Exit::Lost)
+    }
+
+    /// Has the supervisor do something. `None`: it has gone, or does not answer in time.
+    pub(super) async fn ask(&self, order: Order, at_most: Duration) -> Option<Answer> {
+        let number = self.shared.next.fetch_add(1, Ordering::Relaxed);
+        let (to, answer) = oneshot::channel();
+        self.shared.asked.lock().as_mut()?.insert(number, to);
+        let answered = timeout(at_most, async {
+            let sending = self.shared.sending.lock().await;
+            send(&self.shared.socket, &order.encode(number), &[]).await.ok()?;
+            drop(sending);
+            answer.await.ok()
+        });
+        let answer = answered.await.ok().flatten();
+        if answer.is_none()
+            && let Some(asked) = self.shared.asked.lock().as_mut()
+        {
+            asked.remove(&number);
+        }
+        answer
+    }
+
+    /// Has the keeper end the tree of a supervisor that does not answer, and waits until it has gone.
+    pub(super) async fn give_up(&self) {
+        self.shared.keeper.kill(self.shared.id).await;
+        let _ = timeout(LEAVE, self.exited()).await;
+    }
+
+    /// Has the supervisor gone? Then nothing is left of its tree.
+    pub(super) fn is_gone(&self) -> bool {
+        self.shared.asked.lock().is_none()
+    }
+}
+
+/// Hears what the supervisor says, for as long as it lives.
+async fn listen(shared: Arc<Shared>, exit: watch::Sender<Option<Exit>>, dropped: CancellationToken) {
+    let hear = hear(&shared, &exit);
+    tokio::pin!(hear);
+    tokio::select! {
+        () = &mut hear => {}
+        () = dropped.cancelled() => leave(&shared, hear).await,
+        () = shared.keeper.gone() => {
+            // In a sandbox of its own it has gone with the keeper; elsewhere it goes when it hears of it. What it has
+            // said before is still there to be read.
+            let _ = timeout(Duration::ZERO, &mut hear).await;
+            exit.send_if_modified(|it| it.is_none().then(|| *it = Some(Exit::Lost)).is_some());
+            leave(&shared, hear).await;
+        }
+    }
+    *shared.asked.lock() = None;
+    exit.send_if_modified(|it| it.is_none().then(|| *it = Some(Exit::Lost)).is_some());
+}
+
+/// Tells the supervisor to end its tree and go, and sees to it that it does.
+async fn leave(shared: &Shared, hear: impl Future<Output = ()>) {
+    let _ = rustix::net::shutdown(&shared.socket, rustix::net::Shutdown::Write);
+    if timeout(LEAVE, hear).await.is_err() {
+        shared.keeper.kill(shared.id).await;
+    }
+}
+
+async fn hear(shared: &Shared, exit: &watch::Sender<Option<Exit>>) {
+    while let Ok(reply) = reply(&shared.socket, &mut Vec::new()).await {
+        let ended = match reply {
+            Reply::Exited(code) => Exit::Code(code),
+            Reply::Killed(signal) => Exit::Signal(signal),
+            Reply::Answer { number, value, bytes } => {
+                let Ok(bytes) = payload(&shared.socket, bytes).await else { return };
+                let asked = shared.asked.lock().as_mut().and_then(|it| it.remove(&number));
+                if let Some(asked) = asked {
+                    // Who asked may have stopped waiting.
+                    let _ = asked.send(Answer { value, bytes });
+                }
+                continue;
+            }
+            Reply::Started(_) | Reply::Failed(_) => return,
+        };
+        exit.send_if_modified(|it| it.is_none().then(|| *it = Some(ended)).is_some());
+    }
+}
+
+async fn payload(socket: &UnixStream, length: u64) -> io::Result<Vec<u8>> {
+    if length > LONGEST {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let mut bytes = vec![0; length as usize];
+    receive(socket, &mut bytes, &mut Vec::new()).await?;
+    Ok(bytes)
+}

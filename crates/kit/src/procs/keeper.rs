@@ -1,0 +1,247 @@
+//! What does the process do that starts all commands of a session?
+//!
+//! It has one thread and little memory, because it forks for every command. Each fork becomes a supervisor, which
+//! hears from haft over a socket of its own; the keeper itself only forks, reaps, and ends what nobody minds any more.
+
+use std::{
+    collections::{HashMap, HashSet},
+    io,
+    mem::MaybeUninit,
+    os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd},
+    panic::{AssertUnwindSafe, catch_unwind},
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    fs::Mode,
+    process::{Signal, WaitStatus},
+};
+
+use super::{
+    start::Inside,
+    supervisor,
+    tree::{self, NoChildren, Spared},
+    wire::{self, TO_KEEPER, ToKeeper},
+};
+
+/// How often it is looked whether what was killed has gone.
+const LOOK: Duration = Duration::from_millis(5);
+/// How long what is killed may take to go, at the end.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What a keeper is told before it serves: how its sandbox is to be.
+pub struct Orders {
+    socket: OwnedFd,
+    plan: Vec<u8>,
+}
+
+impl Orders {
+    /// Takes the socket that is this process's standard input, and the plan that comes over it.
+    ///
+    /// # Errors
+    /// When nobody gives orders: this was not started by haft.
+    pub fn take() -> io::Result<Self> {
+        let null = rustix::fs::open("/dev/null", rustix::fs::OFlags::RDWR, Mode::empty())?;
+        let socket = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
+        rustix::stdio::dup2_stdin(&null)?;
+        let plan = wire::receive_long(&socket, &mut Vec::new())?;
+        Ok(Self { socket, plan })
+    }
+
+    /// What [`Keeper::spawn`](super::Keeper::spawn) was given.
+    pub fn plan(&self) -> &[u8] {
+        &self.plan
+    }
+
+    /// Says how it went, or why it can't be done.
+    ///
+    /// # Errors
+    /// When haft is gone.
+    pub fn report(&self, report: &[u8]) -> io::Result<()> {
+        wire::send_all(&self.socket, &wire::long(report), &[])
+    }
+
+    /// Starts commands until haft closes its end, with all that still runs ended. Each calls `inside` before it begins.
+    /// The calling process has one thread, and its other children are left alone.
+    pub fn serve(self, inside: Inside<'_>) -> ExitCode {
+        match Serving::begin(self.socket).and_then(|mut it| it.serve(inside)) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(_) => ExitCode::FAILURE,
+        }
+    }
+}
+
+struct Serving {
+    socket: OwnedFd,
+    signals: OwnedFd,
+    /// The supervisors, by process id.
+    supervisors: HashMap<i32, u64>,
+    /// Children that were there before.
+    others: HashSet<i32>,
+    /// Is there something to end that no supervisor minds?
+    strays: bool,
+}
+
+impl Serving {
+    fn begin(socket: OwnedFd) -> io::Result<Self> {
+        let signals = block_signals()?;
+        rustix::process::set_child_subreaper(rustix::process::Pid::from_raw(1))?;
+        // A session of its own: what is typed at haft's terminal is not for us. One who leads a group already stays there.
+        let _ = rustix::process::setsid();
+        rustix::process::umask(Mode::from_raw_mode(0o022));
+        let others = tree::children(tree::own_pid()).into_iter().collect();
+        Ok(Self { socket, signals, supervisors: HashMap::new(), others, strays: false })
+    }
+
+    fn serve(&mut self, inside: Inside<'_>) -> io::Result<()> {
+        loop {
+            let (told, ended) = wait_for(&self.socket, &self.signals, self.strays.then_some(LOOK))?;
+            if ended {
+                drain(&self.signals);
+            }
+            self.reap();
+            if self.strays {
+                self.strays = tree::kill_all(&self.spared(), &mut HashSet::new()) > 0;
+            }
+            if told && !self.obey(inside)? {
+                self.end();
+                return Ok(());
+            }
+        }
+    }
+
+    /// Does what haft says. False: it says nothing more.
+    fn obey(&mut self, inside: Inside<'_>) -> io::Result<bool> {
+        let mut message = [0; TO_KEEPER];
+        let mut files = Vec::new();
+        // Who breaks off in the middle of a message is gone, too.
+        if !matches!(wire::receive_all(&self.socket, &mut message, &mut files), Ok(true)) {
+            return Ok(false);
+        }
+        match ToKeeper::decode(&message) {
+            Some(ToKeeper::Start(id)) => {
+                if let Some(socket) = files.pop() {
+                    self.fork(id, socket, inside);
+                }
+            }
+            Some(ToKeeper::Kill(id)) => {
+                for (pid, _) in self.supervisors.iter().filter(|it| *it.1 == id) {
+                    tree::send(*pid, Signal::KILL);
+                }
+            }
+            None => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    #[expect(unsafe_code, reason = "fork")]
+    fn fork(&mut self, id: u64, socket: OwnedFd, inside: Inside<'_>) {
+        // SAFETY: this process has one thread, so no lock is held by another in the copy.
+        match unsafe { libc::fork() } {
+            // Its socket closes, which says that it could not be.
+            -1 => {}
+            0 => {
+                // SAFETY: the copy of the keeper's socket is not used any more, so that haft hears of the keeper's
+                // end; and the copy ends here, without running what the keeper would at its end.
+                unsafe {
+                    libc::close(self.socket.as_raw_fd());
+                    // What panics here must not go on as a second keeper.
+                    let clean = catch_unwind(AssertUnwindSafe(|| {
+                        supervisor::supervise(socket, &self.signals, inside)
+                    }));
+                    libc::_exit(if clean.unwrap_or(false) { 0 } else { 1 })
+                }
+            }
+            pid => {
+                self.supervisors.insert(pid, id);
+            }
+        }
+    }
+
+    fn reap(&mut self) {
+        while let Ok(Some((pid, status))) = tree::reap() {
+            self.others.remove(&pid);
+            if self.supervisors.remove(&pid).is_some() && !ended_well(status) {
+                self.strays = true;
+            }
+        }
+    }
+
+    fn spared(&self) -> Spared {
+        let children = self.supervisors.keys().chain(&self.others).copied().collect();
+        Spared { children, ..Spared::default() }
+    }
+
+    /// Ends all that was ever started here.
+    fn end(&mut self) {
+        let until = Instant::now() + PATIENCE;
+        self.supervisors.clear();
+        while Instant::now() < until {
+            tree::kill_all(&self.spared(), &mut HashSet::new());
+            loop {
+                match tree::reap() {
+                    Ok(Some((pid, _))) => drop(self.others.remove(&pid)),
+                    Ok(None) => break,
+                    Err(NoChildren) => return,
+                }
+            }
+            if tree::below(&self.spared()).is_empty() {
+                return;
+            }
+            let _ = wait_for(&self.signals, &self.signals, Some(LOOK));
+            drain(&self.signals);
+        }
+    }
+}
+
+/// Waits until one of two can be read, or the time is up.
+pub(super) fn wait_for(
+    first: &impl AsFd,
+    second: &impl AsFd,
+    at_most: Option<Duration>,
+) -> io::Result<(bool, bool)> {
+    let mut polled = [PollFd::new(first, PollFlags::IN), PollFd::new(second, PollFlags::IN)];
+    let at_most = at_most.and_then(|it| Timespec::try_from(it).ok());
+    match poll(&mut polled, at_most.as_ref()) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let ready = polled.map(|it| !it.revents().is_empty());
+    Ok((ready[0], ready[1]))
+}
+
+/// Takes what is known of children that ended; which ones is asked of the kernel.
+pub(super) fn drain(signals: &OwnedFd) {
+    let mut bytes = [0; size_of::<libc::signalfd_siginfo>()];
+    while rustix::io::read(signals, &mut bytes).is_ok_and(|got| got > 0) {}
+}
+
+fn ended_well(status: WaitStatus) -> bool {
+    status.exit_status() == Some(0)
+}
+
+/// Lets no signal end this process or what it forks, and gives what tells of children that ended.
+#[expect(unsafe_code, reason = "signal masks")]
+fn block_signals() -> io::Result<OwnedFd> {
+    // SAFETY: plain calls on sets that live here; the descriptor that comes is new and ours.
+    unsafe {
+        // What runs below starts with everything as it is by default, and inherits that from us.
+        for signal in 1..=libc::SIGRTMAX() {
+            libc::signal(signal, libc::SIG_DFL);
+        }
+        let mut set = MaybeUninit::<libc::sigset_t>::uninit();
+        libc::sigfillset(set.as_mut_ptr());
+        if libc::sigprocmask(libc::SIG_SETMASK, set.as_ptr(), std::ptr::null_mut()) < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        libc::sigemptyset(set.as_mut_ptr());
+        libc::sigaddset(set.as_mut_ptr(), libc::SIGCHLD);
+        let signals = libc::signalfd(-1, set.as_ptr(), libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
+        if signals < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(OwnedFd::from_raw_fd(signals))
+    }
+}

@@ -1,0 +1,69 @@
+//! How is a pipe read as fast as it is written, without much memory?
+
+use std::{
+    cell::RefCell,
+    io,
+    os::fd::OwnedFd,
+    sync::{Arc, Weak},
+};
+
+use tokio::io::unix::AsyncFd;
+use tokio_util::sync::CancellationToken;
+
+use super::{super::awaited::awaited, Recording};
+
+/// As much is read at once.
+const READ: usize = 64 << 10;
+
+thread_local! {
+    /// One for all pipes: a thousand quiet ones need no memory for what they might say.
+    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Reads to the end, in a task of its own, for as long as the recording is there.
+pub(super) fn read(end: OwnedFd, recording: &Arc<Recording>, dropped: CancellationToken) -> io::Result<()> {
+    let end = awaited(end)?;
+    let recording = Arc::downgrade(recording);
+    tokio::spawn(async move {
+        tokio::select! {
+            () = read_all(end, &recording) => {}
+            () = dropped.cancelled() => {}
+        }
+    });
+    Ok(())
+}
+
+async fn read_all(end: AsyncFd<OwnedFd>, recording: &Weak<Recording>) {
+    loop {
+        let Ok(mut ready) = end.readable().await else { break };
+        let Some(recording) = recording.upgrade() else { return };
+        let read = ready.try_io(|end| read_once(end.get_ref(), &recording));
+        let nothing_more = read.is_err();
+        match read {
+            Ok(Ok(0)) => break,
+            Ok(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
+            // A terminal that nobody has open any more says so by an error (`EIO`).
+            Ok(Err(_)) => break,
+            Ok(Ok(_)) | Err(_) => {}
+        }
+        // When nothing more is there at once, the file gets what there was.
+        if let Some((file, bytes)) = recording.due(nothing_more) {
+            let _ = tokio::task::spawn_blocking(move || file.write(&bytes)).await;
+        }
+    }
+    let Some(recording) = recording.upgrade() else { return };
+    if recording.handle_is_open() {
+        let _ = tokio::task::spawn_blocking(move || recording.close()).await;
+    } else {
+        recording.close();
+    }
+}
+
+fn read_once(end: &OwnedFd, recording: &Recording) -> io::Result<usize> {
+    BUFFER.with_borrow_mut(|buffer| {
+        buffer.resize(READ, 0);
+        let read = rustix::io::read(end, &mut **buffer)?;
+        recording.take(buffer.get(..read).unwrap_or_default());
+        Ok(read)
+    })
+}

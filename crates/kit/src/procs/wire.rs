@@ -1,0 +1,452 @@
+//! What do haft, a keeper and a supervisor say to each other, byte by byte?
+//!
+//! haft asks the keeper for a supervisor with one short message, which carries the supervisor's end of a
+//! socket of its own; everything about the command goes over that. Both ends are the same binary on the same
+//! machine, so numbers are in the machine's order and there are no versions.
+
+use std::{
+    ffi::CString,
+    io::{self, IoSlice, IoSliceMut},
+    mem::MaybeUninit,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+};
+
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, sendmsg,
+};
+
+/// The most files that one message carries.
+pub(super) const FILES: usize = 24;
+/// The length of what is said to a keeper.
+pub(super) const TO_KEEPER: usize = 9;
+/// The length of an order to a supervisor.
+pub(super) const ORDER: usize = 24;
+/// The length of what begins an answer of a supervisor.
+pub(super) const REPLY: usize = 24;
+/// The longest request: what the kernel takes of arguments and variables, and some more.
+const LONGEST: usize = 16 << 20;
+
+/// What haft asks of a keeper.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ToKeeper {
+    /// To fork a supervisor of this number, whose socket comes with the message.
+    Start(u64),
+    /// To kill that supervisor, which does not answer, and to end what it leaves.
+    Kill(u64),
+}
+
+/// A limit on what a process may use, as `setrlimit` takes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limit {
+    /// Of what: `libc::RLIMIT_AS` and its like.
+    pub resource: u32,
+    /// Where it holds.
+    pub soft: u64,
+    /// How far the process may raise it.
+    pub hard: u64,
+}
+
+/// What a supervisor is to start.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Request {
+    pub(super) cwd: CString,
+    pub(super) argv: Vec<CString>,
+    pub(super) env: Vec<CString>,
+    /// Rows and columns, where a terminal is wanted.
+    pub(super) terminal: Option<(u16, u16)>,
+    /// Which descriptor each file that came along becomes; with a terminal, those after the first three.
+    pub(super) numbers: Vec<i32>,
+    pub(super) limits: Vec<Limit>,
+}
+
+/// What haft asks of a supervisor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    /// This signal to the first process's group.
+    Signal(i32),
+    /// To end the tree, or what of it is newer than a mark.
+    End { grace_ms: u64, spare: Option<u64> },
+    /// To remember what runs now.
+    Mark,
+    /// What is left of the tree.
+    Left,
+}
+
+/// What a supervisor says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reply {
+    /// The program runs, as this process.
+    Started(u32),
+    /// It does not, for this reason.
+    Failed(Failure),
+    /// It ended by itself.
+    Exited(i32),
+    /// A signal ended it.
+    Killed(i32),
+    /// What the order of this number gave; so many bytes follow.
+    Answer { number: u32, value: u64, bytes: u64 },
+}
+
+/// Why a program does not run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Failure {
+    pub(super) step: Step,
+    pub(super) errno: i32,
+}
+
+/// What did not work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    Setup,
+    Fork,
+    Terminal,
+    Cwd,
+    Limits,
+    Inside,
+    Program,
+    Interpreter,
+}
+
+impl ToKeeper {
+    pub(super) fn encode(self) -> [u8; TO_KEEPER] {
+        let (kind, id) = match self {
+            Self::Start(id) => (b's', id),
+            Self::Kill(id) => (b'k', id),
+        };
+        let mut bytes = [kind; TO_KEEPER];
+        if let Some(rest) = bytes.get_mut(1..) {
+            rest.copy_from_slice(&id.to_ne_bytes());
+        }
+        bytes
+    }
+
+    pub(super) fn decode(bytes: &[u8; TO_KEEPER]) -> Option<Self> {
+        let (kind, id) = bytes.split_first()?;
+        let id = u64::from_ne_bytes(id.try_into().ok()?);
+        match kind {
+            b's' => Some(Self::Start(id)),
+            b'k' => Some(Self::Kill(id)),
+            _ => None,
+        }
+    }
+}
+
+impl Request {
+    /// The request after its length.
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut bytes = vec![0; 4];
+        let (rows, cols) = self.terminal.unwrap_or((0, 0));
+        for number in [
+            self.terminal.is_some().into(),
+            rows.into(),
+            cols.into(),
+            self.numbers.len() as u32,
+            self.limits.len() as u32,
+            self.argv.len() as u32,
+            self.env.len() as u32,
+        ] {
+            bytes.extend_from_slice(&number.to_ne_bytes());
+        }
+        for number in &self.numbers {
+            bytes.extend_from_slice(&number.to_ne_bytes());
+        }
+        for limit in &self.limits {
+            bytes.extend_from_slice(&limit.resource.to_ne_bytes());
+            bytes.extend_from_slice(&limit.soft.to_ne_bytes());
+            bytes.extend_from_slice(&limit.hard.to_ne_bytes());
+        }
+        for text in [&self.cwd].into_iter().chain(&self.argv).chain(&self.env) {
+            bytes.extend_from_slice(text.as_bytes_with_nul());
+        }
+        let length = (bytes.len() - 4) as u32;
+        if let Some(first) = bytes.first_chunk_mut() {
+            *first = length.to_ne_bytes();
+        }
+        bytes
+    }
+
+    /// What [`encode`](Self::encode) gave, without the length.
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut rest = Rest(bytes);
+        let terminal = rest.u32()? != 0;
+        let (rows, cols) = (rest.u32()? as u16, rest.u32()? as u16);
+        let (numbers, limits, argv, env) = (rest.u32()?, rest.u32()?, rest.u32()?, rest.u32()?);
+        Some(Self {
+            numbers: (0..numbers).map(|_| rest.u32().map(u32::cast_signed)).collect::<Option<_>>()?,
+            limits: (0..limits)
+                .map(|_| Some(Limit { resource: rest.u32()?, soft: rest.u64()?, hard: rest.u64()? }))
+                .collect::<Option<_>>()?,
+            cwd: rest.text()?,
+            argv: (0..argv).map(|_| rest.text()).collect::<Option<_>>()?,
+            env: (0..env).map(|_| rest.text()).collect::<Option<_>>()?,
+            terminal: terminal.then_some((rows, cols)),
+        })
+    }
+}
+
+impl Order {
+    pub(super) fn encode(self, number: u32) -> [u8; ORDER] {
+        let (kind, first, second) = match self {
+            Self::Signal(signal) => (1, u64::from(signal.cast_unsigned()), 0),
+            Self::End { grace_ms, spare } => (2, grace_ms, spare.unwrap_or(u64::MAX)),
+            Self::Mark => (3, 0, 0),
+            Self::Left => (4, 0, 0),
+        };
+        packed(kind, number, first, second)
+    }
+
+    pub(super) fn decode(bytes: &[u8; ORDER]) -> Option<(Self, u32)> {
+        let (kind, number, first, second) = unpacked(bytes)?;
+        let order = match kind {
+            1 => Self::Signal((first as u32).cast_signed()),
+            2 => Self::End { grace_ms: first, spare: (second != u64::MAX).then_some(second) },
+            3 => Self::Mark,
+            4 => Self::Left,
+            _ => return None,
+        };
+        Some((order, number))
+    }
+}
+
+impl Reply {
+    pub(super) fn encode(self) -> [u8; REPLY] {
+        match self {
+            Self::Started(pid) => packed(1, pid, 0, 0),
+            Self::Failed(failure) => packed(2, failure.errno.cast_unsigned(), failure.step as u64, 0),
+            Self::Exited(code) => packed(3, code.cast_unsigned(), 0, 0),
+            Self::Killed(signal) => packed(4, signal.cast_unsigned(), 0, 0),
+            Self::Answer { number, value, bytes } => packed(5, number, value, bytes),
+        }
+    }
+
+    pub(super) fn decode(bytes: &[u8; REPLY]) -> Option<Self> {
+        let (kind, number, first, second) = unpacked(bytes)?;
+        Some(match kind {
+            1 => Self::Started(number),
+            2 => Self::Failed(Failure { step: Step::of(first)?, errno: number.cast_signed() }),
+            3 => Self::Exited(number.cast_signed()),
+            4 => Self::Killed(number.cast_signed()),
+            5 => Self::Answer { number, value: first, bytes: second },
+            _ => return None,
+        })
+    }
+}
+
+impl Step {
+    const ALL: [Self; 8] = [
+        Self::Setup,
+        Self::Fork,
+        Self::Terminal,
+        Self::Cwd,
+        Self::Limits,
+        Self::Inside,
+        Self::Program,
+        Self::Interpreter,
+    ];
+
+    fn of(number: u64) -> Option<Self> {
+        Self::ALL.into_iter().find(|it| *it as u64 == number)
+    }
+}
+
+/// Sends what fits, and the files with its first byte.
+pub(super) fn send(
+    socket: BorrowedFd<'_>,
+    bytes: &[u8],
+    files: &[BorrowedFd<'_>],
+) -> rustix::io::Result<usize> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !files.is_empty() && !control.push(SendAncillaryMessage::ScmRights(files)) {
+        return Err(rustix::io::Errno::TOOBIG);
+    }
+    rustix::io::retry_on_intr(|| sendmsg(socket, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL))
+}
+
+/// Receives what there is, and the files that came with it; 0 bytes at the end.
+pub(super) fn receive(
+    socket: BorrowedFd<'_>,
+    bytes: &mut [u8],
+    files: &mut Vec<OwnedFd>,
+) -> rustix::io::Result<usize> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let got = rustix::io::retry_on_intr(|| {
+        recvmsg(socket, &mut [IoSliceMut::new(bytes)], &mut control, RecvFlags::CMSG_CLOEXEC)
+    })?;
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(came) = message {
+            files.extend(came);
+        }
+    }
+    Ok(got.bytes)
+}
+
+/// Sends all of it over a socket that blocks.
+pub(super) fn send_all(socket: impl AsFd, bytes: &[u8], files: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let (mut rest, mut files) = (bytes, files);
+    while !rest.is_empty() {
+        let sent = send(socket.as_fd(), rest, files)?;
+        rest = rest.get(sent..).unwrap_or_default();
+        files = &[];
+    }
+    Ok(())
+}
+
+/// Fills `bytes` from a socket that blocks. False: it was at its end.
+pub(super) fn receive_all(socket: impl AsFd, bytes: &mut [u8], files: &mut Vec<OwnedFd>) -> io::Result<bool> {
+    let mut have = 0;
+    while let Some(rest) = bytes.get_mut(have..).filter(|it| !it.is_empty()) {
+        match receive(socket.as_fd(), rest, files)? {
+            0 if have == 0 => return Ok(false),
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            got => have += got,
+        }
+    }
+    Ok(true)
+}
+
+/// Receives bytes that their length precedes, from a socket that blocks.
+pub(super) fn receive_long(socket: impl AsFd, files: &mut Vec<OwnedFd>) -> io::Result<Vec<u8>> {
+    let mut length = [0; 4];
+    if !receive_all(&socket, &mut length, files)? {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    let length = u32::from_ne_bytes(length) as usize;
+    if length > LONGEST {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let mut bytes = vec![0; length];
+    if length > 0 && !receive_all(&socket, &mut bytes, files)? {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(bytes)
+}
+
+/// What [`receive_long`] takes.
+pub(super) fn long(bytes: &[u8]) -> Vec<u8> {
+    let mut all = Vec::with_capacity(bytes.len() + 4);
+    all.extend_from_slice(&(bytes.len() as u32).to_ne_bytes());
+    all.extend_from_slice(bytes);
+    all
+}
+
+fn packed(kind: u32, number: u32, first: u64, second: u64) -> [u8; 24] {
+    let mut bytes = [0; 24];
+    let parts = kind
+        .to_ne_bytes()
+        .into_iter()
+        .chain(number.to_ne_bytes())
+        .chain(first.to_ne_bytes())
+        .chain(second.to_ne_bytes());
+    for (to, from) in bytes.iter_mut().zip(parts) {
+        *to = from;
+    }
+    bytes
+}
+
+fn unpacked(bytes: &[u8; 24]) -> Option<(u32, u32, u64, u64)> {
+    let mut rest = Rest(bytes);
+    Some((rest.u32()?, rest.u32()?, rest.u64()?, rest.u64()?))
+}
+
+/// What is still to be read of a message.
+struct Rest<'a>(&'a [u8]);
+
+impl Rest<'_> {
+    fn u32(&mut self) -> Option<u32> {
+        let (number, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(u32::from_ne_bytes(*number))
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        let (number, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(u64::from_ne_bytes(*number))
+    }
+
+    fn text(&mut self) -> Option<CString> {
+        let end = memchr::memchr(0, self.0)?;
+        let (text, rest) = self.0.split_at_checked(end + 1)?;
+        self.0 = rest;
+        CString::from_vec_with_nul(text.to_vec()).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use std::ffi::CString;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn texts() -> impl Strategy<Value = Vec<CString>> {
+        prop::collection::vec(prop::collection::vec(1..=255u8, 0..20), 0..5)
+            .prop_map(|all| all.into_iter().map(|it| CString::new(it).unwrap()).collect())
+    }
+
+    proptest! {
+        #[test]
+        fn a_request_arrives_as_it_was_sent(
+            argv in texts(), env in texts(), terminal in any::<Option<(u16, u16)>>(),
+            numbers in prop::collection::vec(any::<i32>(), 0..5),
+            limits in prop::collection::vec(any::<(u32, u64, u64)>(), 0..5),
+        ) {
+            let limits = limits.into_iter().map(|(resource, soft, hard)| Limit { resource, soft, hard }).collect();
+            let request = Request { cwd: c"/tmp".to_owned(), argv, env, terminal, numbers, limits };
+            let bytes = request.encode();
+            prop_assert_eq!(Request::decode(&bytes[4..]), Some(request));
+        }
+
+        #[test]
+        fn nonsense_is_no_request(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+            // Whatever it is, it is read to an end; and the many that are promised are not believed.
+            let _ = Request::decode(&bytes);
+        }
+    }
+
+    #[test]
+    fn short_messages_arrive_as_they_were_sent() {
+        for it in [ToKeeper::Start(7), ToKeeper::Kill(u64::MAX)] {
+            assert_eq!(ToKeeper::decode(&it.encode()), Some(it));
+        }
+        for it in [
+            Order::Signal(-1),
+            Order::End { grace_ms: 5, spare: None },
+            Order::End { grace_ms: 0, spare: Some(0) },
+            Order::Mark,
+            Order::Left,
+        ] {
+            assert_eq!(Order::decode(&it.encode(9)), Some((it, 9)));
+        }
+        let mut replies = vec![
+            Reply::Started(4),
+            Reply::Exited(255),
+            Reply::Killed(9),
+            Reply::Answer { number: 3, value: 2, bytes: 1 },
+        ];
+        replies.extend(Step::ALL.map(|step| Reply::Failed(Failure { step, errno: 2 })));
+        for it in replies {
+            assert_eq!(Reply::decode(&it.encode()), Some(it));
+        }
+    }
+
+    #[test]
+    fn files_come_with_the_first_byte() {
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        let bytes = vec![7; 100_000];
+        let message = long(&bytes);
+        let sender = std::thread::spawn(move || {
+            send_all(&ours, &message, &[ours.as_fd(), ours.as_fd()]).unwrap();
+        });
+        let mut files = Vec::new();
+        assert_eq!(receive_long(&theirs, &mut files).unwrap(), bytes);
+        assert_eq!(files.len(), 2);
+        sender.join().unwrap();
+    }
+}
