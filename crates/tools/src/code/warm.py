@@ -26,7 +26,6 @@ STARTED_WITH = frozenset(sys.modules)
 
 import _ast
 import _signal
-import _weakref
 import atexit
 import builtins
 import gc
@@ -383,6 +382,7 @@ def run(request):
     sys.path_importer_cache.clear()
     step_aside()
     modules = frozenset(sys.modules)
+    gc.freeze()
     main = type(sys)("__main__")
     names = vars(main)
     names["__builtins__"] = builtins
@@ -395,7 +395,7 @@ def run(request):
         lines[-1] += "\n"
     # Without a time, so that nobody looks for the file.
     linecache.cache[CODE] = (len(request.code), None, lines, CODE)
-    return execute(request, names), modules, [main]
+    return execute(request, names), modules
 
 
 def step_aside():
@@ -475,7 +475,7 @@ def show(error):
             pass
 
 
-def leave(status, modules, main):
+def leave(status, modules):
     """Ends this process as an interpreter ends, and quickly where nobody can tell the difference."""
     try:
         threading = sys.modules.get("threading")
@@ -491,31 +491,25 @@ def leave(status, modules, main):
         flush()
         _signal.signal(-status, _signal.SIG_DFL)
         os.kill(os.getpid(), -status)
-    if any(is_foreign(name, module) for name, module in list(sys.modules.items()) if name not in modules):
-        sys.exit(status)
-    # Nothing but the library and the code's own names: they go, and with them files that were left open.
-    token = Token()
-    gone = _weakref.ref(token)
-    vars(main.pop())["\0"] = token
-    del token
-    sys.modules["__main__"] = STARTED_AS
-    vars(builtins).pop("_", None)
-    gc.collect()
-    if gone() is not None:
+    if matters(modules):
         sys.exit(status)
     if not flush() and status == 0:
         status = 120
     os._exit(status)
 
 
-class Token:
-    """Tells by its end that the code's names are gone."""
+def matters(modules):
+    """Is there anything that has something to do at its end, such as a file that is still open?"""
+    if any(is_foreign(name, module) for name, module in list(sys.modules.items()) if name not in modules):
+        return True
+    # What was there before the code is frozen, and not among these.
+    return any(hasattr(kind, "__del__") for kind in {type(it) for it in gc.get_objects()})
 
 
 def is_foreign(name, module):
     place = getattr(module, "__file__", None)
-    if name == "__main__":
-        return False
+    if name in ("__main__", "_dbm", "_gdbm"):
+        return name != "__main__"
     if isinstance(place, str):
         return not place.startswith(LIBRARY) or "-packages" in place
     return name not in sys.builtin_module_names
