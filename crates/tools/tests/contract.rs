@@ -33,6 +33,7 @@ fn arguments(toolset: &str, tool: &str, path: &str) -> Value {
         (_, "grep") => json!({"path": path, "pattern": "inside"}),
         (_, "glob") => json!({"dir": path, "pattern": "*"}),
         (_, "tree") => json!({"dir": path}),
+        ("terrarium", "python") | (_, "code_exec") => json!({"code": "1"}),
         (_, "python") => json!({"code": "1", "dir": path}),
         _ => panic!("`{tool}` of `{toolset}` needs a line in this test"),
     }
@@ -250,7 +251,7 @@ fn a_tool_that_cuts_its_output_to_pages_stays_bounded_and_says_how_to_go_on() {
         let path = match name.as_str() {
             "glob" | "tree" => "wide",
             "json_read" => "big.json",
-            "write" | "edit" | "undo" | "json_write" => continue,
+            "write" | "edit" | "undo" | "json_write" | "python" | "code_exec" => continue,
             _ => "big",
         };
         let output =

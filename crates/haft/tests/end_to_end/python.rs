@@ -89,8 +89,8 @@ fn all_end(processes: &[(u32, String)]) {
 fn leaves_behind(mark: &str) -> String {
     format!(
         "\
-import os, subprocess, time
-open('/proc/self/comm', 'w').write('{mark}')
+import ctypes, os, subprocess, time
+ctypes.CDLL(None).prctl(15, b'{mark}')
 subprocess.Popen(['sleep', '300'], env={{'MARK': '{mark}'}})
 subprocess.Popen(['setsid', 'nohup', 'sleep', '300'], env={{'MARK': '{mark}', 'PATH': '/usr/bin:/bin'}})
 if os.fork() == 0:
@@ -310,7 +310,7 @@ fn long_code_is_taken() {
 fn code_that_kills_its_keeper_is_told_so_and_the_next_call_works() {
     let room = Room::new();
     let server = serve(&room);
-    let code = "import os, time\nopen('/proc/self/comm', 'w').write('hfpyorph')\nos.kill(os.getppid(), 9)\ntime.sleep(300)";
+    let code = "import ctypes, os, time\nctypes.CDLL(None).prctl(15, b'hfpyorph')\nos.kill(os.getppid(), 9)\ntime.sleep(300)";
     let said = python(&server, code);
     assert!(
         said.text.contains("[exit unknown: the code killed the process that watches it"),
@@ -421,4 +421,28 @@ fn no_process_outlives_the_server() {
         none_left("hfpyserv");
         all_end(&all);
     }
+}
+
+#[test]
+fn code_with_hosts_of_its_own_has_an_interpreter_started_for_it() {
+    let room = Room::new();
+    let server = serve(&room);
+    let call = |arguments: serde_json::Value| {
+        let mut arguments = arguments;
+        arguments["net"] = json!(["example.org"]);
+        server.call("python", &arguments)
+    };
+    let said =
+        call(json!({"code": "import sys; print(sys.argv)\nsys.stdin.read()", "stdin": "é", "args": ["a b"]}));
+    assert_eq!(said.text, "['-c', 'a b']\n'é'");
+    assert_eq!(call(json!({"code": "1/0"})).text.lines().last(), Some("[exit 1]"));
+    assert_eq!(
+        call(json!({"code": "import os\nsorted(os.listdir('/proc/self/fd'))"})).text,
+        "['0', '1', '2', '3']"
+    );
+    let said = call(json!({"code": leaves_behind("hfpyown")}));
+    assert_eq!(said.text, "all there\n[3 processes that it left behind were ended]");
+    let said = call(json!({"code": leaves_behind("hfpyown") + "while True: pass", "timeout_s": 2}));
+    assert!(said.is_error && said.text.contains("all there\nTraceback"), "{}", said.text);
+    assert_eq!(marked("hfpyown"), [""; 0]);
 }
