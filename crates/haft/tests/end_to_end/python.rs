@@ -446,3 +446,26 @@ fn code_with_hosts_of_its_own_has_an_interpreter_started_for_it() {
     assert!(said.is_error && said.text.contains("all there\nTraceback"), "{}", said.text);
     assert_eq!(marked("hfpyown"), [""; 0]);
 }
+
+#[test]
+fn eight_calls_that_may_run_beside_each_other_do() {
+    const CALLS: usize = 8;
+    let room = Room::new();
+    let server = serve(&room);
+    // Each waits for all others: one after the other they would never end.
+    let code = |number: usize| {
+        format!(
+            "\
+import os, time
+os.mkdir('there_{number}')
+while len([it for it in os.listdir() if it.startswith('there_')]) < {CALLS}: time.sleep(0.01)
+{number}"
+        )
+    };
+    let calls: Vec<_> = (0..CALLS)
+        .map(|it| server.start_call("python", &json!({"code": code(it), "allow_concurrent": true})))
+        .collect();
+    for (number, call) in calls.into_iter().enumerate() {
+        assert_eq!(call.said().unwrap().text, number.to_string());
+    }
+}

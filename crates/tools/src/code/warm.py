@@ -12,8 +12,8 @@ To haft    `begun` · `exit N` or `signal N` · `ended N` (left behind, had to b
            or `again`: this interpreter is no longer what a fresh one would be.
 From haft  `i`: interrupt the code, then end all; `k` or the end of the connection: end all at once.
 
-Imported here and therefore already there for the code: ctypes and traceback, with what they
-import. A file of such a name in the code's folder still comes first.
+Imported here and therefore already there for the code: ctypes, select, struct and traceback, with
+what they import. A file of such a name in the code's folder still comes first.
 """
 
 import sys
