@@ -286,6 +286,10 @@ impl kit::procs::Ground for OfCall {
             Place::Nowhere | Place::Outside => Vec::new(),
         }
     }
+
+    fn spilling(&self) -> Option<Arc<dyn Spilling>> {
+        Some(self.ground.inner.spilling.clone())
+    }
 }
 
 /// The spills of one session.

@@ -36,6 +36,8 @@ fn arguments(toolset: &str, tool: &str, path: &str) -> Value {
         (_, "jobs") => json!({}),
         (_, "read_job" | "wait" | "stop_task") => json!({"job": "job_1"}),
         (_, "continue_job") => json!({"job": "job_1", "input": path}),
+        ("terrarium", "python") | (_, "code_exec") => json!({"code": "1"}),
+        (_, "python") => json!({"code": "1", "dir": path}),
         _ => panic!("`{tool}` of `{toolset}` needs a line in this test"),
     }
 }
@@ -260,7 +262,7 @@ fn a_tool_that_cuts_its_output_to_pages_stays_bounded_and_says_how_to_go_on() {
         let path = match name.as_str() {
             "glob" | "tree" => "wide",
             "json_read" => "big.json",
-            "write" | "edit" | "undo" | "json_write" => continue,
+            "write" | "edit" | "undo" | "json_write" | "python" | "code_exec" => continue,
             without if WITHOUT_PATH.contains(&without) => continue,
             _ => "big",
         };

@@ -12,6 +12,7 @@ mod kill;
 mod log_and_undo;
 mod mcp;
 mod policy;
+mod python;
 mod races;
 mod secrets;
 mod shell;
