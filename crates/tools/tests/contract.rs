@@ -33,6 +33,7 @@ fn arguments(toolset: &str, tool: &str, path: &str) -> Value {
         (_, "grep") => json!({"path": path, "pattern": "inside"}),
         (_, "glob") => json!({"dir": path, "pattern": "*"}),
         (_, "tree") => json!({"dir": path}),
+        (_, "python") => json!({"code": "1", "dir": path}),
         _ => panic!("`{tool}` of `{toolset}` needs a line in this test"),
     }
 }

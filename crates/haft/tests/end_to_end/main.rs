@@ -10,6 +10,7 @@ mod kill;
 mod log_and_undo;
 mod mcp;
 mod policy;
+mod python;
 mod races;
 mod secrets;
 mod special_files;

@@ -33,7 +33,7 @@ pub use screen::Screen;
 pub use start::Inside;
 pub use wire::Limit;
 
-use crate::Fault;
+use crate::{Fault, Kind, OrFault};
 
 /// What to start.
 #[derive(Debug)]
@@ -91,6 +91,11 @@ pub trait Ground: Send + Sync {
     /// What of the failure of a command the sandbox may be to blame for: one line for each rule,
     /// which names it and says how to ask for more.
     fn denials(&self, exit: Exit, output: &str) -> Vec<String>;
+
+    /// Where a long output goes.
+    fn spilling(&self) -> Option<Arc<dyn Spilling>> {
+        None
+    }
 }
 
 /// A process that is being started.
@@ -110,6 +115,16 @@ impl Procs {
     /// [`Kind::Unavailable`](crate::Kind::Unavailable) when the sandbox can't be built.
     pub async fn start(&self, program: Program) -> Result<Process, Fault> {
         self.ground.start(program).await
+    }
+
+    /// Records what comes out of a pipe, as it is done for a process: for output that a process which was
+    /// started earlier writes.
+    ///
+    /// # Errors
+    /// [`Kind::Unavailable`](crate::Kind::Unavailable) when it can't be read.
+    pub fn record(&self, pipe: OwnedFd) -> Result<Arc<Recording>, Fault> {
+        Recording::reading(pipe, self.ground.spilling())
+            .or_fault(Kind::Unavailable, "the output can't be read")
     }
 
     /// What of the failure of a command the sandbox may be to blame for, one line each.

@@ -1,0 +1,424 @@
+//! Does Python code run in an interpreter of its own, come back, and leave nothing behind?
+
+use std::{fs, thread, time::Instant};
+
+use serde_json::json;
+
+use crate::support::{PATIENCE, Room, Said, Server};
+
+fn serve(room: &Room) -> Server {
+    room.serve_with(&["--approve", "auto"])
+}
+
+fn python(server: &Server, code: &str) -> Said {
+    server.call("python", &json!({"code": code}))
+}
+
+/// What the model reads of code that ended, well or not.
+#[track_caller]
+fn says(code: &str) -> String {
+    let room = Room::new();
+    let server = serve(&room);
+    let said = python(&server, code);
+    assert!(!said.is_error, "{}", said.text);
+    said.text
+}
+
+/// The processes that have `mark` in their environment, their name or their command line.
+fn marked(mark: &str) -> Vec<String> {
+    let all = fs::read_dir("/proc").unwrap().filter_map(|it| it.unwrap().file_name().into_string().ok());
+    all.filter(|it| it.parse::<u32>().is_ok())
+        .filter(|pid| {
+            ["environ", "comm", "cmdline"].iter().any(|file| {
+                let bytes = fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+                bytes.windows(mark.len()).any(|it| it == mark.as_bytes())
+            })
+        })
+        .map(|pid| format!("{pid} {}", fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default()))
+        .collect()
+}
+
+/// Waits until no process has the mark.
+#[track_caller]
+fn none_left(mark: &str) {
+    let began = Instant::now();
+    loop {
+        let left = marked(mark);
+        if left.is_empty() {
+            return;
+        }
+        assert!(began.elapsed() < PATIENCE, "{left:#?}");
+        thread::yield_now();
+    }
+}
+
+/// Every process below this one, as it was started: its id and when.
+fn below(top: u32) -> Vec<(u32, String)> {
+    let mut found = vec![(top, started(top).unwrap())];
+    let mut at = 0;
+    while let Some(&(pid, _)) = found.get(at) {
+        at += 1;
+        for task in fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten() {
+            let children = fs::read_to_string(task.unwrap().path().join("children")).unwrap_or_default();
+            for child in children.split_whitespace().map(|it| it.parse().unwrap()) {
+                found.extend(started(child).map(|it| (child, it)));
+            }
+        }
+    }
+    found
+}
+
+/// When a process was started; none if it is no more, or is only waited for.
+fn started(pid: u32) -> Option<String> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
+    (fields[0] != "Z").then(|| fields[19].to_owned())
+}
+
+#[track_caller]
+fn all_end(processes: &[(u32, String)]) {
+    let began = Instant::now();
+    while let Some(alive) = processes.iter().find(|(pid, when)| started(*pid).as_ref() == Some(when)) {
+        let command = fs::read_to_string(format!("/proc/{}/cmdline", alive.0));
+        assert!(began.elapsed() < PATIENCE, "{alive:?} {command:?}");
+        thread::yield_now();
+    }
+}
+
+/// Code that leaves a child, a `setsid` daemon and a double fork behind, all marked.
+fn leaves_behind(mark: &str) -> String {
+    format!(
+        "\
+import os, subprocess, time
+open('/proc/self/comm', 'w').write('{mark}')
+subprocess.Popen(['sleep', '300'], env={{'MARK': '{mark}'}})
+subprocess.Popen(['setsid', 'nohup', 'sleep', '300'], env={{'MARK': '{mark}', 'PATH': '/usr/bin:/bin'}})
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        time.sleep(300)
+    os._exit(0)
+os.wait()
+time.sleep(0.2)
+print('all there')
+"
+    )
+}
+
+#[test]
+fn the_value_of_the_last_expression_is_shown() {
+    assert_eq!(says("1+1"), "2");
+    assert_eq!(says("x = 'a'\nx"), "'a'");
+    assert_eq!(says("print('a')\nNone"), "a");
+    assert_eq!(says("x = 1"), "(no output)");
+    assert_eq!(says(""), "(no output)");
+    assert_eq!(
+        says("from __future__ import annotations\ndef f(x: nope): pass\nf.__annotations__"),
+        "{'x': 'nope'}"
+    );
+}
+
+#[test]
+fn output_and_errors_come_in_the_order_in_which_they_were_written() {
+    let code = "\
+import os, subprocess, sys
+print('1', end='')
+sys.stderr.write('2')
+os.write(1, b'3')
+subprocess.run(['sh', '-c', 'printf 4; printf 5 >&2'])
+print('6')";
+    assert_eq!(says(code), "123456");
+}
+
+#[test]
+fn nothing_is_left_of_the_call_before() {
+    let room = Room::new();
+    let server = serve(&room);
+    python(
+        &server,
+        "x = 1; import json, os; os.environ['A'] = '1'; json.x = 1; __builtins__.y = 1; os.chdir('/')",
+    );
+    let code = "import sys, os; print('x' in globals(), 'json' in sys.modules, 'A' in os.environ, hasattr(__builtins__, 'y'), os.getcwd())";
+    let here = room.at("").display().to_string();
+    assert_eq!(python(&server, code).text, format!("False False False False {}", here.trim_end_matches('/')));
+}
+
+#[test]
+fn an_exception_shows_its_lines_and_none_of_ours() {
+    assert_eq!(
+        says("def f():\n    raise ValueError('no')\n\nf()"),
+        "Traceback (most recent call last):\n  File \"<code>\", line 4, in <module>\n    f()\n  File \"<code>\", line 2, in f\n    raise ValueError('no')\nValueError: no\n[exit 1]"
+    );
+    let said = says("x = (\n");
+    assert!(said.contains("File \"<code>\", line 1") && said.contains("SyntaxError"), "{said}");
+    let said = says("def f(): f()\nf()");
+    assert!(said.contains("RecursionError") && said.ends_with("[exit 1]"), "{said}");
+}
+
+#[test]
+fn it_exits_as_it_says() {
+    assert_eq!(says("import sys; sys.exit(3)"), "(no output)\n[exit 3]");
+    assert_eq!(says("raise SystemExit"), "(no output)");
+    assert_eq!(says("raise SystemExit('bye')"), "bye\n[exit 1]");
+    assert_eq!(says("import os; print('a', end=''); os._exit(7)"), "a\n[exit 7]");
+    assert_eq!(says("import ctypes; ctypes.string_at(0)"), "(no output)\n[exit 139: ended by SIGSEGV]");
+    let said = says("raise KeyboardInterrupt");
+    assert!(said.ends_with("KeyboardInterrupt\n[exit 130: ended by SIGINT]"), "{said}");
+}
+
+#[test]
+fn an_end_is_orderly() {
+    let code = "\
+import atexit, threading, time
+class Last:
+    def __del__(self): print('gone')
+last = Last()
+atexit.register(print, 'at exit')
+def work():
+    time.sleep(0.05)
+    print('thread')
+threading.Thread(target=work).start()
+open('left_open', 'w').write('whole')
+file = open('kept_open', 'w')
+file.write('whole')
+print('end')";
+    let room = Room::new();
+    let server = serve(&room);
+    assert_eq!(python(&server, code).text, "end\nthread\nat exit\ngone");
+    assert_eq!((room.text("left_open"), room.text("kept_open")), ("whole".to_owned(), "whole".to_owned()));
+}
+
+#[test]
+fn an_endless_loop_is_ended_and_says_where_it_was() {
+    let room = Room::new();
+    let server = serve(&room);
+    let said = server
+        .call("python", &json!({"code": "print('begun', end='')\nwhile True:\n    pass", "timeout_s": 1}));
+    assert!(said.is_error, "{}", said.text);
+    assert!(said.text.contains("ended after 1 s"), "{}", said.text);
+    assert!(said.text.contains("begunTraceback") && said.text.contains("KeyboardInterrupt"), "{}", said.text);
+    let stubborn = "import signal, time\nsignal.signal(signal.SIGINT, lambda *_: print('no', flush=True))\nwhile True: time.sleep(1)";
+    let said = server.call("python", &json!({"code": stubborn, "timeout_s": 1}));
+    assert!(said.is_error && said.text.ends_with("no"), "{}", said.text);
+    assert_eq!(python(&server, "1+1").text, "2");
+}
+
+#[test]
+fn what_code_leaves_behind_ends_with_it() {
+    let room = Room::new();
+    let server = serve(&room);
+    let said = python(&server, &leaves_behind("hfpyleft"));
+    assert_eq!(said.text, "all there\n[3 processes that it left behind were ended]");
+    assert_eq!(marked("hfpyleft"), [""; 0]);
+}
+
+#[test]
+fn what_code_started_ends_when_its_time_is_up() {
+    let room = Room::new();
+    let server = serve(&room);
+    let code = leaves_behind("hfpytime") + "time.sleep(300)";
+    let said = server.call("python", &json!({"code": code, "timeout_s": 2}));
+    assert!(said.is_error && said.text.contains("all there"), "{}", said.text);
+    assert_eq!(marked("hfpytime"), [""; 0]);
+}
+
+#[test]
+fn a_call_that_is_cancelled_ends_with_all_it_started() {
+    let room = Room::new();
+    let server = serve(&room);
+    let code = leaves_behind("hfpystop") + "open('ready', 'w').close()\ntime.sleep(300)";
+    let call = server.start_call("python", &json!({"code": code}));
+    let began = Instant::now();
+    while !room.at("ready").exists() {
+        assert!(began.elapsed() < PATIENCE);
+        thread::yield_now();
+    }
+    let cancel =
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call.id()}});
+    server.send(&cancel.to_string());
+    none_left("hfpystop");
+    assert_eq!(python(&server, "1+1").text, "2");
+}
+
+#[test]
+fn threads_processes_and_loops_of_the_library_work() {
+    let pool = "\
+import multiprocessing as m
+def f(x): return x * x
+if __name__ == '__main__':
+    with m.get_context('fork').Pool(2) as pool: print(pool.map(f, range(4)))";
+    assert_eq!(says(pool), "[0, 1, 4, 9]");
+    let spawn = "import multiprocessing as m, math\nwith m.get_context('spawn').Pool(2) as pool: print(pool.map(math.sqrt, [4, 9]))";
+    assert_eq!(says(spawn), "[2.0, 3.0]");
+    assert_eq!(
+        says("import asyncio\nasync def f():\n    await asyncio.sleep(0)\n    return 5\nasyncio.run(f())"),
+        "5"
+    );
+    assert_eq!(
+        says(
+            "from concurrent.futures import ThreadPoolExecutor as T\nwith T() as t: print(sum(t.map(abs, [-1, -2])))"
+        ),
+        "3"
+    );
+}
+
+#[test]
+fn input_is_what_was_given_or_nothing() {
+    let room = Room::new();
+    let server = serve(&room);
+    let said = python(&server, "input()");
+    assert!(said.text.ends_with("EOFError: EOF when reading a line\n[exit 1]"), "{}", said.text);
+    let text = "é\n".repeat(100_000);
+    let call =
+        |code: &str| server.does("python", &json!({"code": code, "stdin": text, "args": ["-v", "a b"]}));
+    assert_eq!(call("import sys; print(len(sys.stdin.read()), sys.argv)"), "200000 ['-c', '-v', 'a b']");
+    // Who does not read it is not waited for.
+    assert_eq!(call("input()"), "'é'");
+}
+
+#[test]
+fn a_long_output_is_kept_whole_and_costs_no_memory() {
+    let room = Room::new();
+    let server = serve(&room);
+    let code = "import sys\nline = b'x' * 99 + b'\\n'\nfor _ in range(1000): sys.stdout.buffer.write(line * 1000)\nprint('the end')";
+    let said = server.does("python", &json!({"code": code, "timeout_s": 120}));
+    assert!(
+        said.contains("the end") && said.len() < 100_000,
+        "{} bytes: {}",
+        said.len(),
+        &said[said.len() - 300..]
+    );
+    let handle = said.split_whitespace().find(|it| it.starts_with("out_")).unwrap();
+    let handle: String = handle.chars().take_while(|it| it.is_alphanumeric() || *it == '_').collect();
+    let end = server.does("read", &json!({"path": handle, "offset": 1_000_001}));
+    assert!(end.contains("the end"), "{end}");
+    assert!(server.peak_memory() < 100, "{} MiB", server.peak_memory());
+}
+
+#[test]
+fn bytes_that_are_no_text_are_shown_as_such() {
+    let said = says("import sys\nsys.stdout.buffer.write(b'a\\xff\\xfeb\\n')\nprint('é€')");
+    assert_eq!(said, "a\u{fffd}\u{fffd}b\né€");
+}
+
+#[test]
+fn long_code_is_taken() {
+    assert_eq!(says(&format!("x = '{}'\nlen(x)", "y".repeat(300_000))), "300000");
+}
+
+#[test]
+fn code_that_kills_its_keeper_is_told_so_and_the_next_call_works() {
+    let room = Room::new();
+    let server = serve(&room);
+    let code = "import os, time\nopen('/proc/self/comm', 'w').write('hfpyorph')\nos.kill(os.getppid(), 9)\ntime.sleep(300)";
+    let said = python(&server, code);
+    assert!(
+        said.text.contains("[exit unknown: the code killed the process that watches it"),
+        "{}",
+        said.text
+    );
+    assert_eq!(python(&server, "1+1").text, "2");
+    none_left("hfpyorph");
+    // Its grandparent is what is kept warm.
+    let code = "\
+import os
+stat = open(f'/proc/{os.getppid()}/stat').read()
+os.kill(int(stat.rpartition(')')[2].split()[1]), 9)
+print('done')";
+    python(&server, code);
+    assert_eq!(python(&server, "1+1").text, "2");
+}
+
+#[test]
+fn code_finds_only_its_own_descriptors_and_may_close_them() {
+    assert_eq!(
+        says("import os\nsorted(os.listdir('/proc/self/fd'))"),
+        "['0', '1', '2', '3']",
+        "3 is that of the list"
+    );
+    assert_eq!(says("import os\nprint('a')\nos.closerange(0, 1000)\nos._exit(0)"), "a");
+}
+
+#[test]
+fn chance_differs_from_call_to_call() {
+    let room = Room::new();
+    let server = serve(&room);
+    let code = "import random, uuid, os; print(random.random(), uuid.uuid4(), os.urandom(8))";
+    let said: Vec<String> = (0..3).map(|_| python(&server, code).text).collect();
+    assert!(said[0] != said[1] && said[1] != said[2] && said[0] != said[2], "{said:?}");
+}
+
+#[test]
+fn files_of_the_folder_are_found_first() {
+    let room = Room::new();
+    room.put("sub/token.py", "NAME = 'ours'\n");
+    room.put("sub/helper.py", "class A:\n    def __del__(self): print('helper gone')\nA.one = A()\n");
+    let server = serve(&room);
+    let code = "import token, helper; token.NAME";
+    assert_eq!(server.does("python", &json!({"code": code, "dir": "sub"})), "'ours'\nhelper gone");
+    let said = server.call("python", &json!({"code": "1", "dir": "nope"}));
+    assert!(said.is_error && said.text.contains("there is no folder"), "{}", said.text);
+    let said = server.call("python", &json!({"code": "1", "dir": "../outside"}));
+    assert!(said.is_error && said.text.contains("rule `roots`"), "{}", said.text);
+}
+
+#[test]
+fn the_interpreter_of_the_workspace_is_used_as_soon_as_it_is_there() {
+    let room = Room::new();
+    let server = serve(&room);
+    let prefix = "import sys; print(sys.prefix)";
+    let before = python(&server, prefix).text;
+    server.does("python", &json!({"code": "import venv; venv.create('.venv')", "timeout_s": 60}));
+    let venv = room.at(".venv").display().to_string();
+    assert_ne!(before, venv);
+    assert_eq!(python(&server, prefix).text, venv);
+    // What is installed later is found, also by the files that only an interpreter's start reads.
+    let code = "import sysconfig; print(sysconfig.get_path('purelib'))";
+    let packages = python(&server, code).text;
+    let elsewhere = room.at("elsewhere");
+    room.put("elsewhere/newcomer.py", "NAME = 'here'\n");
+    fs::write(format!("{packages}/new.pth"), elsewhere.display().to_string()).unwrap();
+    assert_eq!(python(&server, "import newcomer; newcomer.NAME").text, "'here'");
+}
+
+#[test]
+fn many_calls_one_after_the_other_leave_nothing() {
+    let room = Room::new();
+    let server = serve(&room);
+    python(&server, "1");
+    let before = below(server.process()).len();
+    for number in 0..50 {
+        assert_eq!(python(&server, &number.to_string()).text, number.to_string());
+    }
+    let began = Instant::now();
+    // A keeper may be on its way out.
+    while below(server.process()).len() > before {
+        assert!(began.elapsed() < PATIENCE, "{:?}", below(server.process()));
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn no_process_outlives_the_server() {
+    for killed in [false, true] {
+        let room = Room::new();
+        let server = serve(&room);
+        let code = leaves_behind("hfpyserv") + "open('ready', 'w').close()\ntime.sleep(300)";
+        let call = server.start_call("python", &json!({"code": code, "timeout_s": 200}));
+        let began = Instant::now();
+        while !room.at("ready").exists() {
+            assert!(began.elapsed() < PATIENCE);
+            thread::yield_now();
+        }
+        let all = below(server.process());
+        assert!(all.len() > 5, "the server, the keepers and what was started: {all:?}");
+        if killed {
+            server.kill();
+            assert!(call.said().is_none());
+        } else {
+            assert!(server.finish().0.success());
+        }
+        none_left("hfpyserv");
+        all_end(&all);
+    }
+}

@@ -1,0 +1,267 @@
+//! How is an interpreter kept warm, and how is code handed to it?
+//!
+//! `warm.py` is the other half, and says what goes over the sockets.
+
+use std::{
+    fs::File,
+    io::{self, IoSlice},
+    mem::MaybeUninit,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    time::Duration,
+};
+
+use kit::{
+    Cx, Fault, Kind, OrFault,
+    procs::{Exit, Process, Program, Stdin, Streams},
+};
+use rustix::{
+    net::{
+        AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+        sendmsg, socketpair,
+    },
+    pipe::{PipeFlags, pipe_with},
+};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines},
+    net::{
+        UnixStream,
+        unix::{OwnedReadHalf, OwnedWriteHalf, pipe},
+    },
+    time::timeout,
+};
+
+/// What is given to the interpreter with `-c`: it takes `warm.py` from descriptor 3, so that no
+/// list of processes shows all of that.
+const FIRST: &str = "\
+import os,sys
+if sys.version_info<(3,7):sys.exit('Python 3.7 or newer is needed; this is '+sys.version)
+d=b''
+while len(d)<8:d+=os.read(3,8-len(d)) or sys.exit(1)
+n=int(d);s=b''
+while len(s)<n:s+=os.read(3,n-len(s)) or sys.exit(1)
+exec(compile(s,'<haft>','exec'),{'__name__':'haft','MODE':sys.argv[1]})";
+const SCRIPT: &str = include_str!("warm.py");
+/// How long an interpreter may take to start.
+const START: Duration = Duration::from_secs(20);
+/// How long it may take to fork.
+const FORK: Duration = Duration::from_secs(10);
+
+/// A process that forks an interpreter for each call.
+pub(super) struct Warm {
+    /// By which name it was started.
+    pub(super) name: String,
+    /// Which program that came to.
+    pub(super) executable: String,
+    process: Process,
+    door: OwnedFd,
+}
+
+/// What is asked of an interpreter.
+pub(super) struct Request<'a> {
+    /// The words that `warm.py` knows: `last`, `scratch`.
+    pub(super) options: &'a str,
+    /// Where it runs.
+    pub(super) folder: &'a str,
+    /// What it runs.
+    pub(super) code: &'a str,
+    /// What follows in `sys.argv`.
+    pub(super) arguments: &'a [String],
+    /// What it reads.
+    pub(super) stdin: Option<&'a str>,
+}
+
+/// A call that was handed over. Dropping it ends the code and all it started.
+pub(super) struct Handed {
+    said: Lines<BufReader<OwnedReadHalf>>,
+    say: OwnedWriteHalf,
+}
+
+/// How code ended, and how many processes that it left behind had to be killed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ended {
+    pub(super) exit: Exit,
+    pub(super) left: usize,
+}
+
+/// How code is told to end.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Word {
+    /// As by Ctrl-C first, so that it says where it was.
+    Interrupt,
+    /// At once.
+    Kill,
+}
+
+impl Warm {
+    /// Starts an interpreter and waits until it is ready.
+    pub(super) async fn start(name: &str, cx: &Cx) -> Result<Self, Fault> {
+        let (ours, theirs) = sockets().or_fault(Kind::Unavailable, "a socket can't be made")?;
+        let program = Program {
+            cwd: cx.files().roots().workspace().to_owned(),
+            ..program(name, "serve", theirs, Stdin::Null)
+        };
+        let process = cx.procs().start(program).await?;
+        let ready = async {
+            ours.set_nonblocking(true)?;
+            let mut stream = UnixStream::from_std(ours)?;
+            stream.write_all(&script()).await?;
+            let mut line = Vec::new();
+            while !line.ends_with(b"\n") {
+                let mut byte = [0];
+                stream.read_exact(&mut byte).await?;
+                line.extend(byte);
+            }
+            let executable = line.strip_prefix(b"ready ").ok_or(io::ErrorKind::InvalidData)?;
+            let executable = String::from_utf8_lossy(executable).trim_end().to_owned();
+            Ok::<_, io::Error>((stream.into_std()?, executable))
+        };
+        let ready = tokio::select! {
+            ready = timeout(START, ready) => ready.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())),
+            _ = process.exited() => Err(io::ErrorKind::UnexpectedEof.into()),
+        };
+        let (door, executable) = ready.or_fault(Kind::Unavailable, "the interpreter can't be kept warm")?;
+        let executable = if executable.is_empty() { name.to_owned() } else { executable };
+        Ok(Self { name: name.to_owned(), executable, process, door: door.into() })
+    }
+
+    pub(super) fn is_gone(&self) -> bool {
+        self.process.exit().is_some()
+    }
+
+    /// Ends it with all calls that it has.
+    pub(super) async fn end(&self) {
+        self.process.end(kit::procs::Ending::NOW).await;
+    }
+
+    /// Hands over a call that writes to `output`; none if the code has not begun and never will.
+    pub(super) async fn hand(&self, request: &Request<'_>, output: OwnedFd) -> io::Result<Option<Handed>> {
+        let (ours, theirs) = sockets()?;
+        let stdin = match request.stdin {
+            Some(text) => feed(text.as_bytes().to_vec())?,
+            None => File::open("/dev/null")?.into(),
+        };
+        let asked = feed(request.encoded())?;
+        let files = [theirs.as_fd(), asked.as_fd(), stdin.as_fd(), output.as_fd()];
+        if send(self.door.as_fd(), &files).is_err() {
+            return Ok(None);
+        }
+        drop((theirs, asked, stdin, output));
+        ours.set_nonblocking(true)?;
+        let (read, say) = UnixStream::from_std(ours)?.into_split();
+        let mut said = BufReader::new(read).lines();
+        match timeout(FORK, said.next_line()).await {
+            Ok(Ok(Some(line))) if line == "begun" => Ok(Some(Handed { said, say })),
+            _ => Ok(None),
+        }
+    }
+}
+
+impl Handed {
+    /// How it ended. [`Exit::Lost`] if the process that would know is gone.
+    pub(super) async fn ended(&mut self) -> Ended {
+        let mut ended = Ended { exit: Exit::Lost, left: 0 };
+        while let Ok(Some(line)) = self.said.next_line().await {
+            match line.split_once(' ') {
+                Some(("exit", code)) => ended.exit = code.parse().map_or(Exit::Lost, Exit::Code),
+                Some(("signal", signal)) => ended.exit = signal.parse().map_or(Exit::Lost, Exit::Signal),
+                Some(("ended", left)) => {
+                    ended.left = left.parse().unwrap_or(0);
+                    break;
+                }
+                _ => {}
+            }
+        }
+        ended
+    }
+
+    /// Tells it to end.
+    pub(super) async fn tell(&mut self, word: Word) {
+        // When there is nobody to tell, it has ended.
+        let _ = self.say.write_all(word.bytes()).await;
+    }
+}
+
+impl Word {
+    fn bytes(self) -> &'static [u8] {
+        match self {
+            Self::Interrupt => b"i",
+            Self::Kill => b"k",
+        }
+    }
+}
+
+impl Request<'_> {
+    fn encoded(&self) -> Vec<u8> {
+        let mut fields = vec![self.options, self.folder, self.code];
+        fields.extend(self.arguments.iter().map(String::as_str));
+        let lengths: Vec<String> = fields.iter().map(|it| it.len().to_string()).collect();
+        let mut bytes = lengths.join(" ").into_bytes();
+        bytes.push(b'\n');
+        fields.iter().for_each(|it| bytes.extend_from_slice(it.as_bytes()));
+        bytes
+    }
+
+    /// A process of its own that runs this, for when there is no warm interpreter.
+    pub(super) fn alone(&self, name: &str) -> io::Result<Program> {
+        let input = feed([script(), self.encoded()].concat())?;
+        let stdin = if self.stdin.is_some() { Stdin::Pipe } else { Stdin::Null };
+        Ok(Program { cwd: self.folder.into(), ..program(name, "once", input, stdin) })
+    }
+}
+
+fn program(name: &str, mode: &str, input: impl Into<OwnedFd>, stdin: Stdin) -> Program {
+    // Unbuffered: what was printed is there when the code is killed, and in order with the errors.
+    let argv = [name, "-u", "-X", "utf8", "-c", FIRST, mode];
+    Program {
+        argv: argv.map(str::to_owned).to_vec(),
+        cwd: "/".into(),
+        env: Vec::new(),
+        stdin,
+        streams: Streams::Together,
+        files: vec![(3, input.into())],
+    }
+}
+
+/// The script with its length before it.
+fn script() -> Vec<u8> {
+    format!("{:08}{SCRIPT}", SCRIPT.len()).into_bytes()
+}
+
+fn sockets() -> io::Result<(std::os::unix::net::UnixStream, OwnedFd)> {
+    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    Ok((ours.into(), theirs))
+}
+
+/// The end of a pipe from which these bytes can be read, and then the end.
+fn feed(bytes: Vec<u8>) -> io::Result<OwnedFd> {
+    let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+    let mut sender = pipe::Sender::from_owned_fd(write)?;
+    tokio::spawn(async move {
+        // Who does not read all of it has no need of it.
+        let _ = sender.write_all(&bytes).await;
+    });
+    Ok(read)
+}
+
+fn send(door: BorrowedFd<'_>, files: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !ancillary.push(SendAncillaryMessage::ScmRights(files)) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    sendmsg(door, &[IoSlice::new(b"c")], &mut ancillary, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_gives_the_length_of_each_field_in_bytes() {
+        let arguments = ["a b".to_owned(), String::new()];
+        let request =
+            Request { options: "last", folder: "/é", code: "1\n2", arguments: &arguments, stdin: None };
+        assert_eq!(request.encoded(), "4 3 3 3 0\nlast/é1\n2a b".as_bytes());
+    }
+}
