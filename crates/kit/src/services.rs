@@ -165,12 +165,7 @@ pub trait Jobs: Send + Sync {
     /// # Errors
     /// Those of [`get`](Self::get), [`Kind::Stale`](crate::Kind::Stale) when it waits for no input, and the
     /// job's own.
-    fn go_on<'a>(
-        &'a self,
-        id: &'a str,
-        input: Value,
-        at_most: Duration,
-    ) -> Soon<'a, Result<Output, Fault>>;
+    fn go_on<'a>(&'a self, id: &'a str, input: Value, at_most: Duration) -> Soon<'a, Result<Output, Fault>>;
 }
 
 /// A job as it is now.

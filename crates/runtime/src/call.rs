@@ -32,8 +32,8 @@ use crate::{
     repair::{self, Repaired},
     schedule::{Hold, Key},
 };
-pub(crate) use options::with_options;
 use options::Options;
+pub(crate) use options::with_options;
 use work::Work;
 
 /// A tool that a model asks for by name.

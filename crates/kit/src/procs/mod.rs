@@ -13,8 +13,6 @@ mod keeper;
 pub mod keys;
 mod left;
 mod process;
-mod process;
-mod recording;
 mod recording;
 mod refusal;
 mod screen;

@@ -22,7 +22,8 @@ pub(crate) fn with_options(spec: &Spec) -> Option<Spec> {
         return None;
     }
     let mut spec = spec.clone();
-    let properties = spec.schema.as_object_mut()?.entry("properties").or_insert_with(|| Value::Object(Map::new()));
+    let properties =
+        spec.schema.as_object_mut()?.entry("properties").or_insert_with(|| Value::Object(Map::new()));
     let properties = properties.as_object_mut()?;
     let mut add = |name: &str, description: &str| {
         let option = json!({"type": "boolean", "description": description});

@@ -15,10 +15,7 @@ const TITLE: usize = 120;
 
 /// What the model may see of a result, and how many characters had to be spelled out.
 /// Masked before it is cut: a secret that is cut in two is found no more.
-pub(super) fn shown(
-    session: &Session,
-    mut result: Result<Output, Fault>,
-) -> (Result<Output, Fault>, usize) {
+pub(super) fn shown(session: &Session, mut result: Result<Output, Fault>) -> (Result<Output, Fault>, usize) {
     let secrets = session.secrets().clone();
     let mut spelled = 0;
     let mut show = |text: &mut String| {

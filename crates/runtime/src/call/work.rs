@@ -145,7 +145,11 @@ impl Work {
     }
 
     /// Runs the tool once it has its locks; they are given back when this is over, or the call a job.
-    async fn run_locked(&mut self, plan: Plan, locks: impl Future<Output = Locks> + Send) -> Result<Output, Fault> {
+    async fn run_locked(
+        &mut self,
+        plan: Plan,
+        locks: impl Future<Output = Locks> + Send,
+    ) -> Result<Output, Fault> {
         let deadline = Clock::from_std(self.began) + self.session.deadline();
         let folder = self.session.store().locks();
         let got = {
@@ -361,8 +365,11 @@ impl Work {
         let tool = &self.this.tool;
         let fault = if kind == Kind::Timeout {
             let allowed = deadline.duration_since(Clock::from_std(self.began)).as_secs();
-            Fault::new(kind, format!("`{tool}` was stopped at its deadline of {allowed} s, after {after:.1} s"))
-                .next("Ask for less: a smaller folder, a narrower pattern, a shorter range.".to_owned())
+            Fault::new(
+                kind,
+                format!("`{tool}` was stopped at its deadline of {allowed} s, after {after:.1} s"),
+            )
+            .next("Ask for less: a smaller folder, a narrower pattern, a shorter range.".to_owned())
         } else {
             Fault::new(kind, format!("`{tool}` was stopped after {after:.1} s"))
         };

@@ -23,8 +23,8 @@ use tokio::{sync::broadcast, time::timeout};
 
 pub use news::Event;
 pub(crate) use news::News;
-pub(crate) use this_call::{ThisCall, Wish};
 use this_call::End;
+pub(crate) use this_call::{ThisCall, Wish};
 
 /// How many jobs that are over stay readable.
 const KEPT: usize = 100;
@@ -227,12 +227,7 @@ impl kit::services::Jobs for Jobs {
         })
     }
 
-    fn go_on<'a>(
-        &'a self,
-        id: &'a str,
-        input: Value,
-        at_most: Duration,
-    ) -> Soon<'a, Result<Output, Fault>> {
+    fn go_on<'a>(&'a self, id: &'a str, input: Value, at_most: Duration) -> Soon<'a, Result<Output, Fault>> {
         Box::pin(async move {
             let call = self.find(id)?;
             let watch = self.watch(&call);

@@ -128,10 +128,7 @@ impl Jobs {
     }
 
     /// The notes that say this. `reads` says whether the session has `read_job`.
-    pub(crate) fn notes<'a>(
-        news: &'a VecDeque<News>,
-        reads: bool,
-    ) -> impl Iterator<Item = String> + use<'a> {
+    pub(crate) fn notes<'a>(news: &'a VecDeque<News>, reads: bool) -> impl Iterator<Item = String> + use<'a> {
         let more = news.len().saturating_sub(NOTES);
         let more = (more > 0).then(|| format!("{more} more jobs ended; `jobs` lists the newest"));
         news.iter().take(NOTES).map(move |it| it.note(reads)).chain(more)

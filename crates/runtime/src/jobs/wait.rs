@@ -179,7 +179,11 @@ impl Look {
         }
         let found = self.pattern.find(line.as_bytes()).ok().flatten()?;
         // Of a long line, what is around the match.
-        let start = line.floor_char_boundary(if line.len() <= SHOWN { 0 } else { found.start().saturating_sub(SHOWN / 2) });
+        let start = line.floor_char_boundary(if line.len() <= SHOWN {
+            0
+        } else {
+            found.start().saturating_sub(SHOWN / 2)
+        });
         let end = line.floor_char_boundary((start + SHOWN).min(line.len()));
         line.get(start..end).map(str::to_owned)
     }
@@ -211,8 +215,14 @@ mod tests {
 
     #[test]
     fn a_line_is_found_however_it_comes_in_pieces() {
-        assert_eq!(look("^listening on :\\d+$", &["starting\nlisten", "ing on :30", "00\nmore\n"]).as_deref(), Some("listening on :30"));
-        assert_eq!(look("on :3000$", &["starting\nlisten", "ing on :30", "00\r\nmore\n"]).as_deref(), Some("listening on :3000"));
+        assert_eq!(
+            look("^listening on :\\d+$", &["starting\nlisten", "ing on :30", "00\nmore\n"]).as_deref(),
+            Some("listening on :30")
+        );
+        assert_eq!(
+            look("on :3000$", &["starting\nlisten", "ing on :30", "00\r\nmore\n"]).as_deref(),
+            Some("listening on :3000")
+        );
         assert_eq!(look("^b$", &["a\nb\nc\n"]).as_deref(), Some("b"));
         assert_eq!(look("Password: ", &["a\nPassword: "]).as_deref(), Some("Password: "));
         assert_eq!(look("a.b", &["a\nb\n"]), None);

@@ -94,7 +94,10 @@ fn written(job: &Job, bytes: usize) -> String {
     let out = tail.bytes.start.saturating_sub(head_text.len() as u64);
     let whole = tail.handle.map(|handle| format!("; all of it: {handle}")).unwrap_or_default();
     let gap = if head_text.ends_with('\n') { "" } else { "\n" };
-    format!("{head_text}{gap}[about {out} of {total} bytes left out{whole}; read_job with `offset` pages]\n{}", tail.text)
+    format!(
+        "{head_text}{gap}[about {out} of {total} bytes left out{whole}; read_job with `offset` pages]\n{}",
+        tail.text
+    )
 }
 
 /// Which job: `job_3`, or its number.

@@ -50,8 +50,12 @@ impl Tool for ReadJob {
             });
         };
         let Some(output) = &job.live.output else {
-            return Err(Fault::bad_args(format!("{} ({}) keeps no output to page through", job.id, name(&job)))
-                .next("Leave `offset` out."));
+            return Err(Fault::bad_args(format!(
+                "{} ({}) keeps no output to page through",
+                job.id,
+                name(&job)
+            ))
+            .next("Leave `offset` out."));
         };
         Ok(page(&job, &**output, offset, limit))
     }

@@ -8,7 +8,9 @@ use kit::{
 };
 use serde_json::{Value, json};
 
-use super::{continue_job::ContinueJob, jobs::Jobs as List, read_job::ReadJob, stop_task::StopTask, wait::Wait, *};
+use super::{
+    continue_job::ContinueJob, jobs::Jobs as List, read_job::ReadJob, stop_task::StopTask, wait::Wait, *,
+};
 
 /// Jobs that stand still.
 struct Still(Vec<Job>);
@@ -108,9 +110,17 @@ fn a_long_output_shows_a_little_of_its_head_and_more_of_its_tail() {
 #[test]
 fn pages_follow_each_other_and_say_how_to_go_on() {
     let first = says::<ReadJob>(&json!({"job": "job_1", "offset": 0, "limit": 20}));
-    assert_eq!(first, "job_1 running, 12.3 s: npm run dev\nline 1\nline 2\nline 3\n[bytes 0-20 of 18893; next: offset 20]".replace("line 3\n[", "line 3\n[").as_str());
+    assert_eq!(
+        first,
+        "job_1 running, 12.3 s: npm run dev\nline 1\nline 2\nline 3\n[bytes 0-20 of 18893; next: offset 20]"
+            .replace("line 3\n[", "line 3\n[")
+            .as_str()
+    );
     let last = says::<ReadJob>(&json!({"job": "job_1", "offset": 18883, "limit": 20}));
-    assert_eq!(last, "job_1 running, 12.3 s: npm run dev\nline 2000\n[bytes 18883-18893 of 18893; all until now; later: offset 18893]");
+    assert_eq!(
+        last,
+        "job_1 running, 12.3 s: npm run dev\nline 2000\n[bytes 18883-18893 of 18893; all until now; later: offset 18893]"
+    );
     let newest = says::<ReadJob>(&json!({"job": "job_1", "limit": 10}));
     assert_eq!(newest, "job_1 running, 12.3 s: npm run dev\n[bytes 18883-18893 of 18893]\nline 2000\n");
     let none = says::<ReadJob>(&json!({"job": "job_2", "offset": 0}));
@@ -124,20 +134,28 @@ fn a_wait_says_why_it_is_over() {
         arguments.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
         says::<Wait>(&arguments)
     };
-    assert_eq!(wait(json!({"pattern": "ready"})), "job_1 running, 12.3 s: npm run dev\nmatched: server ready");
+    assert_eq!(
+        wait(json!({"pattern": "ready"})),
+        "job_1 running, 12.3 s: npm run dev\nmatched: server ready"
+    );
     let late = wait(json!({"timeout_s": 5}));
     assert!(late.contains("\nnot yet, after 5 s of waiting; it goes on\nline 1\n"), "{late}");
     assert!(late.ends_with("line 2000\n") && late.len() < 2300, "{late}");
     assert!(wait(json!({"quiet_s": 3})).contains("\nit wrote nothing for 3 s\n"));
     assert!(wait(json!({"job": "job_2"})).starts_with("job_2 done, exit 1, 12.3 s: npm test\n2 failed"));
-    assert!(wait(json!({"job": "job_2", "pattern": "x"})).contains("\nit ended and no line matched `x`\n2 failed"));
+    assert!(
+        wait(json!({"job": "job_2", "pattern": "x"}))
+            .contains("\nit ended and no line matched `x`\n2 failed")
+    );
     assert!(wait(json!({"job": "job_4"})).contains("\nit waits for input: continue_job\n2 + 2?"));
     assert!(wait(json!({"quiet_s": 3, "pattern": "x"})).starts_with("bad_args"));
 }
 
 #[test]
 fn a_stop_says_what_was_stopped_and_what_was_over_already() {
-    assert!(says::<StopTask>(&json!({"job": 1})).starts_with("job_1 cancelled, 12.3 s: npm run dev\nline 1\n"));
+    assert!(
+        says::<StopTask>(&json!({"job": 1})).starts_with("job_1 cancelled, 12.3 s: npm run dev\nline 1\n")
+    );
     assert_eq!(
         says::<StopTask>(&json!({"job": 2})),
         "job_2 done, exit 1, 12.3 s: npm test\nit was over already\n2 failed"

@@ -71,7 +71,9 @@ impl Tool for Wait {
         }
         let why = match until {
             _ if job.state == State::Waiting => Some("it waits for input: continue_job".to_owned()),
-            Until::Pattern(pattern) if job.state.is_over() => Some(format!("it ended and no line matched `{pattern}`")),
+            Until::Pattern(pattern) if job.state.is_over() => {
+                Some(format!("it ended and no line matched `{pattern}`"))
+            }
             _ if job.state.is_over() => None,
             Until::Quiet(quiet) if waited.met => Some(format!("it wrote nothing for {} s", quiet.as_secs())),
             _ => Some(format!("not yet, after {} s of waiting; it goes on", at_most.as_secs())),
