@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use kit::{AnyTool, erase};
 
-#[expect(unused_imports, reason = "the toolsets of navi and terrarium show them")]
 pub(crate) use adapters::{CodeExec, TerrariumPython};
 
 /// The tools of this family.

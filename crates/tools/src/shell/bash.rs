@@ -97,6 +97,11 @@ impl Tool for Bash {
 }
 
 impl Bash {
+    /// A call with nothing but a command.
+    pub(crate) fn of(command: String) -> Self {
+        Self { command, timeout_s: None, restart: false }
+    }
+
     fn deadline(&self) -> Duration {
         Duration::from_secs(self.timeout_s.unwrap_or(DEADLINE).clamp(1, LONGEST))
     }

@@ -97,6 +97,7 @@ impl Tool for Interact {
             stdin: Stdin::Pipe,
             streams: Streams::Terminal { rows, cols },
             env: &[("TERM", "xterm-256color")],
+            shell: None,
         }
         .start(cx)
         .await?;

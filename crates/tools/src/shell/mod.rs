@@ -4,14 +4,23 @@ mod answer;
 mod bash;
 mod interact;
 mod lasting;
+mod once;
 #[expect(clippy::module_inception, reason = "the tool has the family's name")]
 mod shell;
 mod shell_status;
 mod start;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use kit::{AnyTool, erase};
+
+pub(crate) use answer::SHOWN;
+pub(crate) use bash::Bash;
+pub(crate) use once::Once;
+pub(crate) use start::Line;
+
+/// How long what was written at the end is waited for, where somebody else still holds the pipe.
+pub(crate) const DRAIN: Duration = Duration::from_millis(100);
 
 /// The tools of this family.
 pub(crate) fn all() -> Vec<Arc<dyn AnyTool>> {

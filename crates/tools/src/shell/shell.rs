@@ -10,6 +10,7 @@ use kit::{
 use tokio::time::{Instant, sleep};
 
 use super::{
+    DRAIN,
     answer::{self, SHOWN},
     start::Line,
 };
@@ -17,9 +18,6 @@ use super::{
 /// How long the answer waits for the command, by itself and at most.
 const WAIT: u64 = 30_000;
 const LONGEST: u64 = 3_600_000;
-
-/// How long what was written at the end is waited for, where somebody else still holds the pipe.
-const DRAIN: Duration = Duration::from_millis(100);
 
 /// How long a command may take to end by itself when it is stopped.
 const GRACE: Duration = Duration::from_millis(100);
@@ -77,8 +75,7 @@ impl Tool for Shell {
 
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {
         let stdin = if self.input { Stdin::Pipe } else { Stdin::Null };
-        let line =
-            Line { command: &self.command, dir: &self.dir, stdin, streams: Streams::Together, env: &[] };
+        let line = Line::new(&self.command, &self.dir, stdin, Streams::Together);
         let process = Arc::new(line.start(cx).await?);
         let running = Running { process, began: Instant::now() };
         running.show(cx);

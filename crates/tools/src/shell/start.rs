@@ -8,19 +8,29 @@ use kit::{
 };
 
 /// A command line for a shell, and where and how it runs.
-pub(super) struct Line<'a> {
+pub(crate) struct Line<'a> {
     pub(super) command: &'a str,
     pub(super) dir: &'a str,
     pub(super) stdin: Stdin,
     pub(super) streams: Streams,
     pub(super) env: &'a [(&'a str, &'a str)],
+    /// The shell; bash, or sh where there is no bash, if this is not given.
+    pub(crate) shell: Option<&'a str>,
 }
 
-impl Line<'_> {
-    /// Starts it with bash, or with sh where there is no bash.
-    pub(super) async fn start(&self, cx: &Cx) -> Result<Process, Fault> {
+impl<'a> Line<'a> {
+    /// A command line for whichever shell there is.
+    pub(crate) fn new(command: &'a str, dir: &'a str, stdin: Stdin, streams: Streams) -> Self {
+        Self { command, dir, stdin, streams, env: &[], shell: None }
+    }
+
+    /// Starts it.
+    pub(crate) async fn start(&self, cx: &Cx) -> Result<Process, Fault> {
         checked(self.command)?;
         let cwd = folder(cx, self.dir)?;
+        if let Some(shell) = self.shell {
+            return cx.procs().start(self.program(shell, cwd)).await;
+        }
         match cx.procs().start(self.program("bash", cwd.clone())).await {
             Err(fault) if fault.kind == Kind::NotFound => cx.procs().start(self.program("sh", cwd)).await,
             other => other,

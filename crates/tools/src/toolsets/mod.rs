@@ -5,6 +5,8 @@
 
 mod hyperagents;
 mod nav;
+mod navi;
+mod terrarium;
 
 use std::sync::Arc;
 
@@ -15,8 +17,13 @@ pub const HAFT: &str = "haft";
 
 type Make = fn() -> Vec<Arc<dyn AnyTool>>;
 
-const TOOLSETS: [(&str, Make); 3] =
-    [(HAFT, crate::all), ("hyperagents", hyperagents::tools), ("nav", nav::tools)];
+const TOOLSETS: [(&str, Make); 5] = [
+    (HAFT, crate::all),
+    ("hyperagents", hyperagents::tools),
+    ("nav", nav::tools),
+    ("navi", navi::tools),
+    ("terrarium", terrarium::tools),
+];
 
 /// The tools of a toolset.
 pub fn toolset(name: &str) -> Option<Vec<Arc<dyn AnyTool>>> {

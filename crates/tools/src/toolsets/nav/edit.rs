@@ -1,35 +1,18 @@
-//! The tools of nav, under its names.
-//!
-//! `read`, `write`, `skim` and `filegrep` have nav's names and arguments as they are;
-//! its `edit` says the same things in other words.
-
-use std::sync::Arc;
+//! `edit` as nav has it: the same edits in other words.
 
 use kit::{
-    AnyTool,
     anchor::Anchor,
     edit::{At, Edit as Change, Which},
-    erase,
     prelude::*,
 };
 
-use crate::files::{self, edit::apply};
-
-pub(super) fn tools() -> Vec<Arc<dyn AnyTool>> {
-    vec![
-        erase::<files::read::Read>(),
-        erase::<Edit>(),
-        erase::<files::write::Write>(),
-        erase::<files::skim::Skim>(),
-        erase::<files::filegrep::Filegrep>(),
-    ]
-}
+use crate::files::edit::apply;
 
 /// Edit a file by the LINE:HASH anchors that `read`, `skim` and `filegrep` show, or by exact text.
 /// Give one edit, or several as `edits`: all land, or none, and all anchors mean the file before the call.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Edit {
+pub(crate) struct Edit {
     /// File to edit.
     path: String,
     /// First line to replace, as LINE:HASH.

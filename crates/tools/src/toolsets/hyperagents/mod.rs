@@ -1,5 +1,7 @@
 //! The tools of HyperAgents, under its names.
 
+mod bash;
+
 use std::sync::Arc;
 
 use kit::{AnyTool, erase};
@@ -8,5 +10,5 @@ use crate::files;
 
 /// `editor` has HyperAgents' names and arguments as it is.
 pub(super) fn tools() -> Vec<Arc<dyn AnyTool>> {
-    vec![erase::<files::editor::Editor>()]
+    vec![erase::<bash::Bash>(), erase::<files::editor::Editor>()]
 }

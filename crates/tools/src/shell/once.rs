@@ -1,0 +1,66 @@
+//! What does one command do within its time, and what is left when that is over?
+
+use std::time::Duration;
+
+use kit::{
+    Cx, Fault, Kind,
+    procs::{Ending, Exit, Process},
+};
+use tokio::time::sleep;
+
+use super::{
+    DRAIN,
+    answer::{self, SHOWN},
+    start::Line,
+};
+
+/// How long a command may take to end by itself when its time is over, or somebody waits for the answer.
+const GRACE: Duration = Duration::from_millis(500);
+const SHORT_GRACE: Duration = Duration::from_millis(100);
+
+/// A command that had its time.
+pub(crate) struct Once {
+    process: Process,
+    /// How it ended; nothing, if it had to be ended.
+    pub(crate) exit: Option<Exit>,
+}
+
+impl Once {
+    /// Runs a command for at most this long, and ends what it leaves behind.
+    ///
+    /// # Errors
+    /// When it can't be started, and [`Kind::Cancelled`] with what it wrote.
+    pub(crate) async fn run(line: &Line<'_>, at_most: Duration, cx: &Cx) -> Result<Self, Fault> {
+        let process = line.start(cx).await?;
+        let exit = tokio::select! {
+            biased;
+            () = cx.cancelled() => {
+                process.end(Ending::within(SHORT_GRACE)).await;
+                let seen = kit::Output::text(answer::with(&process.output().since(0, SHOWN).text, &[]));
+                return Err(Fault::new(Kind::Cancelled, "the command was stopped").seen(seen));
+            }
+            exit = process.finished(DRAIN) => Some(exit),
+            () = sleep(at_most) => None,
+        };
+        // What it wrote while it was being ended counts, too.
+        process.end(Ending::within(if exit.is_some() { Duration::ZERO } else { GRACE })).await;
+        Ok(Self { process, exit })
+    }
+
+    /// What it wrote.
+    pub(crate) fn output(&self) -> String {
+        self.process.output().since(0, SHOWN).text
+    }
+
+    /// What it wrote as errors, where they are kept apart.
+    pub(crate) fn errors(&self) -> String {
+        self.process.errors().map(|it| it.since(0, SHOWN).text).unwrap_or_default()
+    }
+
+    /// What the sandbox may have to do with it, one line each.
+    pub(crate) fn denials(&self, cx: &Cx) -> Vec<String> {
+        let Some(exit) = self.exit.filter(|exit| !exit.is_success()) else { return Vec::new() };
+        let recording = self.process.errors().unwrap_or_else(|| self.process.output());
+        cx.procs().denials(exit, &recording.tail(4096).text)
+    }
+}

@@ -1,0 +1,314 @@
+//! `terminal` as navi-1 has it: one command at a time, or named terminals that stay open.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use kit::{
+    prelude::*,
+    procs::{Ending, Process, Stdin, Streams},
+};
+use tokio::{
+    sync::Mutex,
+    time::{Instant, sleep},
+};
+
+use crate::shell::{DRAIN, Line, Once};
+
+const TIMEOUT: u64 = 20;
+const LONGEST: u64 = 300;
+
+/// What the runtime has to wait beyond that for our own words.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// Terminals of one session.
+const MOST: usize = 10;
+
+/// Characters that are shown.
+const SHOWN: usize = 5000;
+
+const GRACE: Duration = Duration::from_millis(500);
+
+/// How long a terminal that was typed into is listened to.
+const ANSWER: Duration = Duration::from_millis(500);
+
+/// Run shell commands. `run` runs one and gives its output. `open` starts one in a named terminal: it is waited for,
+/// unless it is to go on in the `background`; then `status` shows its output, `send_input` types into it and `close` ends it.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Terminal {
+    /// What to do. Default: run.
+    #[serde(default)]
+    action: Action,
+    /// Command for `run` and `open`.
+    #[serde(default)]
+    command: String,
+    /// Terminal for `open`, `close`, `status` and `send_input`.
+    #[serde(default)]
+    terminal_name: String,
+    /// What the terminal is for, for `open`.
+    #[serde(default)]
+    description: String,
+    /// Let the command of `open` go on.
+    #[serde(default)]
+    background: bool,
+    /// Text for `send_input`; a line break is added.
+    #[serde(default)]
+    input: String,
+    /// Seconds a command may take; at most 300. Default: 20.
+    #[serde(default)]
+    timeout: Option<u64>,
+}
+
+/// What to do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Action {
+    #[default]
+    Run,
+    Open,
+    Close,
+    List,
+    Status,
+    SendInput,
+}
+
+/// The terminals of a session, by name.
+#[derive(Default)]
+struct Terminals {
+    open: Mutex<BTreeMap<String, Open>>,
+}
+
+#[derive(Clone)]
+struct Open {
+    process: Arc<Process>,
+    command: String,
+    description: String,
+    since: Instant,
+}
+
+impl Tool for Terminal {
+    const NAME: &str = "terminal";
+    const AT_MOST: Kinds = Kinds::RUN.with(Kinds::SESSION).with(Kinds::EXCLUSIVE);
+
+    fn touches(&self) -> Touches {
+        match self.action {
+            Action::Run | Action::Open => Touches::run(&self.command).and(Touch::Exclusive),
+            // What is typed may be a command to whatever reads it.
+            Action::SendInput => Touches::run(&self.input).and(Touch::Session("terminals".to_owned())),
+            Action::Close => Touches::session("terminals"),
+            Action::List | Action::Status => Touches::none(),
+        }
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        Some(self.time() + LAST_WORDS)
+    }
+
+    fn title(&self) -> String {
+        self.command.lines().next().unwrap_or_default().to_owned()
+    }
+
+    async fn run(self, cx: &Cx) -> Result<Output, Fault> {
+        let terminals = cx.shelf().get::<Terminals>();
+        match self.action {
+            Action::Run => self.once(cx).await,
+            Action::Open => self.open(&terminals, cx).await,
+            Action::List => Ok(terminals.list().await),
+            Action::Status => {
+                Ok(Output::text(terminals.find(&self.terminal_name).await?.status(&self.terminal_name)))
+            }
+            Action::SendInput => {
+                let open = terminals.find(&self.terminal_name).await?;
+                let before = open.process.output().total();
+                open.process.write(format!("{}\n", self.input).as_bytes()).await?;
+                // Its answer, if it gives one soon.
+                tokio::select! {
+                    () = sleep(ANSWER) => {}
+                    _ = open.process.exited() => {}
+                }
+                Ok(Output::text(some(&open.process.output().since(before, SHOWN).text)))
+            }
+            Action::Close => {
+                let open = terminals.find(&self.terminal_name).await?;
+                open.process.end(Ending::within(GRACE)).await;
+                terminals.open.lock().await.remove(&self.terminal_name);
+                Ok(Output::text(format!("Terminal '{}' closed.", self.terminal_name)))
+            }
+        }
+    }
+}
+
+impl Terminal {
+    fn time(&self) -> Duration {
+        Duration::from_secs(self.timeout.unwrap_or(TIMEOUT).clamp(1, LONGEST))
+    }
+
+    fn check(&self) -> Result<(), Fault> {
+        if self.command.trim().is_empty() { Err(Fault::bad_args("Empty command.")) } else { Ok(()) }
+    }
+
+    async fn once(&self, cx: &Cx) -> Result<Output, Fault> {
+        self.check()?;
+        let line = Line::new(&self.command, "", Stdin::Null, Streams::Apart);
+        let once = Once::run(&line, self.time(), cx).await?;
+        let (output, errors) = (once.output(), once.errors());
+        let mut parts: Vec<String> = Vec::new();
+        if !output.trim_end().is_empty() {
+            parts.push(output.trim_end_matches('\n').to_owned());
+        }
+        if !errors.trim_end().is_empty() {
+            parts.push(format!("[stderr]\n{}", errors.trim_end_matches('\n')));
+        }
+        let mut text = cut(&if parts.is_empty() { "(no output)".to_owned() } else { parts.join("\n") });
+        let Some(exit) = once.exit else {
+            let what = format!("Command timed out after {}s", self.time().as_secs());
+            return Err(Fault::new(Kind::Timeout, what).seen(Output::text(text)));
+        };
+        if !exit.is_success() {
+            text.push_str(&format!("\nExit code {}", exit.code()));
+        }
+        for line in once.denials(cx) {
+            text.push('\n');
+            text.push_str(&line);
+        }
+        Ok(Output { exit: Some(exit.code()), ..Output::text(text) })
+    }
+
+    async fn open(&self, terminals: &Terminals, cx: &Cx) -> Result<Output, Fault> {
+        self.check()?;
+        if self.terminal_name.is_empty() {
+            return Err(Fault::bad_args("missing field `terminal_name`"));
+        }
+        let name = &self.terminal_name;
+        let process = {
+            let mut open = terminals.open.lock().await;
+            if open.get(name).is_some_and(|it| it.process.exit().is_none()) {
+                return Err(Fault::bad_args(format!("Terminal '{name}' is open already."))
+                    .next("Close it, or choose another name."));
+            }
+            if open.values().filter(|it| it.process.exit().is_none()).count() >= MOST {
+                return Err(Fault::new(
+                    Kind::TooBig,
+                    format!("{MOST} terminals are open, which is the most."),
+                )
+                .next("Close one; `list` shows them."));
+            }
+            let line = Line::new(&self.command, "", Stdin::Pipe, Streams::Together);
+            let process = Arc::new(line.start(cx).await?);
+            open.retain(|_, it| it.process.exit().is_none());
+            let new = Open {
+                process: process.clone(),
+                command: self.command.clone(),
+                description: self.description.clone(),
+                since: Instant::now(),
+            };
+            open.insert(name.clone(), new);
+            process
+        };
+        if self.background {
+            return Ok(Output::text(format!(
+                "Terminal '{name}' opened in the background (pid {}).",
+                process.pid()
+            )));
+        }
+        let exit = tokio::select! {
+            biased;
+            () = cx.cancelled() => None,
+            exit = process.finished(DRAIN) => Some(exit),
+            () = sleep(self.time()) => None,
+        };
+        let text = some(&process.output().since(0, SHOWN).text);
+        let Some(exit) = exit else {
+            if cx.check().is_err() {
+                process.end(Ending::NOW).await;
+                return Err(Fault::new(Kind::Cancelled, "the command was stopped").seen(Output::text(text)));
+            }
+            return Ok(Output::text(format!(
+                "{text}\nTerminal '{name}' is still running after {}s; it stays open.",
+                self.time().as_secs()
+            )));
+        };
+        terminals.open.lock().await.remove(name);
+        let code = if exit.is_success() { String::new() } else { format!("\nExit code {}", exit.code()) };
+        Ok(Output { exit: Some(exit.code()), ..Output::text(format!("{text}{code}")) })
+    }
+}
+
+impl Terminals {
+    async fn find(&self, name: &str) -> Result<Open, Fault> {
+        let open = self.open.lock().await;
+        open.get(name).cloned().ok_or_else(|| {
+            let names: Vec<&str> = open.keys().map(String::as_str).collect();
+            let next = if names.is_empty() {
+                "None is open.".to_owned()
+            } else {
+                format!("Open are: {}.", names.join(", "))
+            };
+            Fault::not_found(format!("Terminal '{name}' not found.")).next(next)
+        })
+    }
+
+    async fn list(&self) -> Output {
+        let open = self.open.lock().await;
+        let lines: Vec<String> = open.iter().map(|(name, it)| it.line(name)).collect();
+        Output::text(if lines.is_empty() { "No open terminals.".to_owned() } else { lines.join("\n") })
+    }
+}
+
+impl Open {
+    fn line(&self, name: &str) -> String {
+        let state = match self.process.exit() {
+            Some(exit) => format!("exited ({})", exit.code()),
+            None => format!("running, {}s", self.since.elapsed().as_secs()),
+        };
+        let about =
+            if self.description.is_empty() { String::new() } else { format!(" - {}", self.description) };
+        format!("{name}: {} [{state}]{about}", self.command.lines().next().unwrap_or_default())
+    }
+
+    fn status(&self, name: &str) -> String {
+        format!("{}\n{}", self.line(name), some(&self.process.output().tail(SHOWN).text))
+    }
+}
+
+fn some(text: &str) -> String {
+    let text = text.trim_end_matches('\n');
+    if text.is_empty() { "(no output)".to_owned() } else { text.to_owned() }
+}
+
+/// The head and the tail of what is too long for navi's models.
+fn cut(text: &str) -> String {
+    let count = text.chars().count();
+    if count <= SHOWN {
+        return text.to_owned();
+    }
+    let half = SHOWN / 2;
+    let head: String = text.chars().take(half).collect();
+    let tail: String = text.chars().skip(count - half).collect();
+    format!("{head}\n... [{} characters left out]\n{tail}", count - 2 * half)
+}
+
+#[cfg(test)]
+mod tests {
+    use kit::testing::Room;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_empty_command_is_said_in_its_words() {
+        assert_eq!(Room::empty().says::<Terminal>(&json!({"action": "run"})), "bad_args: Empty command.");
+    }
+
+    #[test]
+    fn a_terminal_that_is_not_there_is_said_with_those_that_are() {
+        let said = Room::empty().says::<Terminal>(&json!({"action": "status", "terminal_name": "x"}));
+        assert_eq!(said, "not_found: Terminal 'x' not found.\nNone is open.");
+    }
+
+    #[test]
+    fn a_long_text_keeps_its_head_and_its_tail() {
+        let cut = cut(&"x".repeat(SHOWN + 10));
+        assert!(cut.contains("[10 characters left out]"), "{cut}");
+        assert_eq!(super::cut("short"), "short");
+    }
+}

@@ -1,0 +1,14 @@
+//! The tools of KohakuTerrarium, under its names, as far as there are any here.
+
+mod bash;
+
+use std::sync::Arc;
+
+use kit::{AnyTool, erase};
+
+use crate::{code, jobs};
+
+/// Its framework's commands `jobs`, `read_job`, `wait` and `stop_task` are tools here.
+pub(super) fn tools() -> Vec<Arc<dyn AnyTool>> {
+    [vec![erase::<bash::Bash>(), erase::<code::TerrariumPython>()], jobs::all()].concat()
+}
