@@ -166,7 +166,7 @@ impl Ground {
         let living = match self.try_with(&plan).await? {
             Ok(living) => living,
             Err(trouble) if trouble.part == Part::Namespaces && self.accepts(trouble.part) => {
-                let plan = Plan { confined: Confined::ByRules, ..plan };
+                let plan = Plan { confined: Confined::ByRules, scratch: vec![self.scratch()?], ..plan };
                 self.try_with(&plan).await?.map_err(|trouble| unavailable(&trouble))?
             }
             Err(trouble) => return Err(unavailable(&trouble)),
@@ -206,6 +206,16 @@ impl Ground {
         })
     }
 
+    /// A folder for temporary files, where commands can have no private `/tmp`.
+    fn scratch(&self) -> Result<PathBuf, Fault> {
+        let folder = self.inner.spill.with_extension("tmp");
+        let made = crate::store::create_folder(&folder).and_then(|()| folder.canonicalize());
+        made.map_err(|error| {
+            Fault::new(Kind::Unavailable, format!("no folder for temporary files could be made: {error}"))
+                .caused_by(error)
+        })
+    }
+
     fn accepts(&self, part: Part) -> bool {
         self.inner.commands.accept_weaker.iter().any(|it| it == part.name())
     }
@@ -229,6 +239,10 @@ impl Ground {
             return Ok(Err(trouble));
         }
         let mut env = environment::environment(&self.inner.commands.variables, &self.inner.commands.env);
+        if let Some(scratch) = plan.scratch.first() {
+            env.retain(|(name, _)| name != "TMPDIR");
+            env.push(("TMPDIR".to_owned(), scratch.to_string_lossy().into_owned()));
+        }
         if plan.confined != Confined::Not {
             let mut seen = self.inner.seen.lock();
             seen.mounts.clone_from(&plan.mounts);

@@ -58,8 +58,14 @@ impl Tool for Run {
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {
         let cwd = cx.files().roots().workspace().to_owned();
         let argv = ["/bin/sh", "-c", &self.command].map(str::to_owned).to_vec();
-        let program =
-            Program { argv, cwd, env: Vec::new(), stdin: Stdin::Null, streams: Streams::Together, files: Vec::new() };
+        let program = Program {
+            argv,
+            cwd,
+            env: Vec::new(),
+            stdin: Stdin::Null,
+            streams: Streams::Together,
+            files: Vec::new(),
+        };
         let begun = std::time::Instant::now();
         let process = cx.procs().start(program).await?;
         let exit = process.finished(Duration::from_secs(5)).await;

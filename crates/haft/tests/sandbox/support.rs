@@ -48,10 +48,20 @@ impl World {
         let folder = tempfile::Builder::new().prefix("haft-sandbox-").tempdir().unwrap();
         let base = folder.path().canonicalize().unwrap();
         fs::set_permissions(&base, fs::Permissions::from_mode(0o755)).unwrap();
-        for name in ["ws/sub", "ws/.vscode", "outside", "shared", "home/.ssh", "other_home", "state", "config", "bin"] {
+        for name in
+            ["ws/sub", "ws/.vscode", "outside", "shared", "home/.ssh", "other_home", "state", "config", "bin"]
+        {
             fs::create_dir_all(base.join(name)).unwrap();
         }
-        for file in ["outside/secret", "shared/file", "shared/file2", "shared/file3", "home/.ssh/id", "other_home/x", "state/x"] {
+        for file in [
+            "outside/secret",
+            "shared/file",
+            "shared/file2",
+            "shared/file3",
+            "home/.ssh/id",
+            "other_home/x",
+            "state/x",
+        ] {
             fs::write(base.join(file), "secret\n").unwrap();
         }
         for file in ["ws/haft.toml", "ws/.vscode/tasks.json"] {
@@ -202,7 +212,8 @@ impl Driver {
 
     /// Which attacks worked, and what each said.
     pub(crate) fn attack(&mut self, world: &World, unconfined: bool) -> BTreeMap<String, (bool, String)> {
-        let command = format!("/usr/bin/python3 {}/ws/attacks.py '{}'", world.base.display(), world.places(self.id()));
+        let command =
+            format!("/usr/bin/python3 {}/ws/attacks.py '{}'", world.base.display(), world.places(self.id()));
         let ran = self.run(&json!({"command": command, "unconfined": unconfined}));
         assert_eq!(ran.exit, 0, "{ran:?}");
         let lines = ran.text.lines().filter_map(|line| {

@@ -10,6 +10,8 @@ mod filter;
 mod keep;
 pub mod layout;
 pub mod limits;
+#[cfg(target_os = "linux")]
+pub mod probe;
 pub mod proxy;
 #[cfg(target_os = "linux")]
 mod ruleset;
