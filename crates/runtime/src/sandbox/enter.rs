@@ -108,7 +108,7 @@ pub(super) fn settle_outside(plan: &Plan) -> Result<(), Trouble> {
             What::Private { .. } | What::Hidden { .. } | What::Link(_) | What::Text(_) | What::Terminals => {}
         }
     }
-    confine(plan, Some(readable))
+    confine(plan, Some(&readable))
 }
 
 /// Rules only ever add: a folder with something hidden in it is given piece by piece.
@@ -125,7 +125,7 @@ fn all_but(path: &Path, hidden: &[&Path], given: &mut Vec<PathBuf>) {
     }
 }
 
-fn confine(plan: &Plan, readable: Option<Vec<PathBuf>>) -> Result<(), Trouble> {
+fn confine(plan: &Plan, readable: Option<&[PathBuf]>) -> Result<(), Trouble> {
     plan.limits.set().at(Part::Limits, "setrlimit")?;
     join_new_keyring();
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
@@ -138,7 +138,7 @@ fn confine(plan: &Plan, readable: Option<Vec<PathBuf>>) -> Result<(), Trouble> {
         places.retain(|it| it.starts_with("/dev") || plan.is_root(it));
         places.extend(plan.scratch.clone());
     }
-    let enforced = ruleset::apply(&places, readable.as_deref()).map_err(|error| Trouble {
+    let enforced = ruleset::apply(&places, readable).map_err(|error| Trouble {
         part: Part::Landlock,
         step: "the rules of Landlock".to_owned(),
         error: error.to_string(),

@@ -33,9 +33,9 @@ pub fn keep() -> ExitCode {
         },
     };
     match plan.confined {
-        Confined::Not => serve(orders, Report::default(), &[]),
+        Confined::Not => serve(orders),
         Confined::ByRules => match by_rules(&plan) {
-            Ok(()) => serve(orders, Report::default(), &[]),
+            Ok(()) => serve(orders),
             Err(trouble) => fail(&orders, trouble),
         },
         Confined::Apart => apart(orders, &plan),
@@ -104,8 +104,8 @@ fn elsewhere() -> Trouble {
     Trouble { part: super::Part::Namespaces, step: "unshare".to_owned(), error }
 }
 
-fn serve(orders: Orders, report: Report, files: &[BorrowedFd<'_>]) -> ExitCode {
-    match say(&orders, &report, files) {
+fn serve(orders: Orders) -> ExitCode {
+    match say(&orders, &Report::default(), &[]) {
         Ok(()) => orders.serve(&|| Ok(()), None),
         Err(_) => ExitCode::FAILURE,
     }

@@ -55,7 +55,7 @@ const TRIES: &[(&str, &str, Try)] = &[
     }),
     ("G2", "io_uring", |_| io_uring()),
     ("G2", "ptrace", |_| trace_me()),
-    ("G2", "a new user namespace", |_| in_child(|| unshare_user())),
+    ("G2", "a new user namespace", |_| in_child(unshare_user)),
     ("G2", "a signal to haft", |at| signal(at.haft)),
     ("G2", "a setting of the kernel", |_| {
         fs::OpenOptions::new().write(true).open("/proc/sys/kernel/core_pattern").map(drop)
