@@ -1,6 +1,10 @@
 //! A keeper of the binary that is tested, and commands on it.
 
-use std::{process::Command, time::Duration};
+use std::{
+    process::Command,
+    sync::atomic::{AtomicU32, Ordering},
+    time::Duration,
+};
 
 use haft::kit::{
     Fault,
@@ -46,4 +50,52 @@ pub(crate) async fn run(keeper: &Keeper, program: Program) -> (Exit, String) {
     let process = start(keeper, program).await.unwrap();
     let exit = tokio::time::timeout(HANG, process.finished(HANG)).await.unwrap();
     (exit, process.output().since(0, usize::MAX).text)
+}
+
+/// What no other process has in its environment.
+pub(crate) fn mark() -> (String, String) {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    ("HAFT_TEST_MARK".to_owned(), format!("mark-{}-{count}", std::process::id()))
+}
+
+/// The processes that have this in their environment.
+pub(crate) fn marked(mark: &(String, String)) -> Vec<u32> {
+    let mark = format!("{}={}", mark.0, mark.1).into_bytes();
+    let all = std::fs::read_dir("/proc").unwrap().flatten();
+    all.filter_map(|it| it.file_name().to_str()?.parse().ok())
+        .filter(|pid: &u32| {
+            let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            environment.split(|it| *it == 0).any(|it| it == mark)
+        })
+        .collect()
+}
+
+/// Waits until so many have it.
+pub(crate) async fn until_marked(mark: &(String, String), enough: impl Fn(usize) -> bool) {
+    until(|| enough(marked(mark).len())).await;
+}
+
+/// Waits for what no event tells of.
+pub(crate) async fn until(holds: impl Fn() -> bool) {
+    let wait = async {
+        while !holds() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(HANG, wait).await.unwrap();
+}
+
+/// Waits until the output has this in it.
+pub(crate) async fn until_written(process: &Process, what: &str) {
+    let wait = async {
+        loop {
+            let slice = process.output().since(0, usize::MAX);
+            if slice.text.contains(what) {
+                return;
+            }
+            assert!(process.output().grown(slice.total).await, "{what} never came: {}", slice.text);
+        }
+    };
+    tokio::time::timeout(HANG, wait).await.unwrap();
 }

@@ -8,7 +8,7 @@ use std::{
     },
     process::{Child, Command, Stdio},
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -17,7 +17,7 @@ use std::{
 use parking_lot::Mutex;
 use rustix::{
     fs::{Mode, OFlags},
-    pipe::{PipeFlags, pipe_with},
+    process::{Resource, Rlimit, getrlimit, setrlimit},
 };
 use tokio::{io::Interest, net::UnixStream, time::timeout};
 use tokio_util::sync::CancellationToken;
@@ -27,8 +27,7 @@ use super::{
     control::Control,
     input::Input,
     refusal,
-    start::ABOVE,
-    wire::{self, FILES, Limit, REPLY, Reply, Request, ToKeeper},
+    wire::{self, ABOVE, FILES, Limit, REPLY, Reply, Request, ToKeeper},
 };
 use crate::{Fault, Kind};
 
@@ -38,6 +37,8 @@ const BEGIN: Duration = Duration::from_secs(30);
 const HEAR: Duration = Duration::from_secs(5);
 /// The longest report of a keeper on its sandbox.
 const LONGEST: usize = 1 << 20;
+/// As many files are enough for us.
+const OPEN: u64 = 1 << 16;
 /// The descriptors that a file may become in a command.
 const NUMBERS: std::ops::Range<i32> = 3..ABOVE;
 
@@ -89,6 +90,10 @@ impl Keeper {
             )
             .caused_by(error)
         };
+        if !cfg!(target_os = "linux") {
+            return Err(trouble(io::Error::other("commands are run on Linux only, as yet")));
+        }
+        open_files();
         let (ours, theirs) = Socket::pair().map_err(trouble)?;
         ours.set_nonblocking(true).map_err(trouble)?;
         command
@@ -141,31 +146,31 @@ impl Keeper {
         ours.set_nonblocking(true).map_err(refusal::no_pipe)?;
         let ours = UnixStream::from_std(ours).map_err(refusal::no_pipe)?;
         let id = self.inner.next.fetch_add(1, Ordering::Relaxed);
+        // From here on the supervisor ends with what it has started when this is broken off.
+        let (control, begun) = Control::new(ours, id, self.inner.clone());
         let started = timeout(BEGIN, async {
             send(&self.inner.line.socket, &ToKeeper::Start(id).encode(), &[theirs.as_fd()]).await?;
             drop(theirs);
             let borrowed: Vec<_> = files.iter().map(AsFd::as_fd).collect();
-            send(&ours, &request.encode(), &borrowed).await?;
+            control.request(&request.encode(), &borrowed).await?;
             drop(files);
-            let mut came = Vec::new();
-            let reply = reply(&ours, &mut came).await?;
-            Ok((reply, came))
+            begun.await.map_err(|_| io::ErrorKind::UnexpectedEof.into())
         });
-        let (reply, mut came) = match started.await {
+        let begun = match started.await {
             Ok(Ok(it)) => it,
             Ok(Err(error)) => return Err(self.lost(error)),
             Err(_) => return Err(refusal::too_slow(&program, BEGIN)),
         };
-        let pid = match reply {
+        let pid = match begun.reply {
             Reply::Started(pid) => pid,
             Reply::Failed(failure) => return Err(refusal::failed(&program, base.env, failure)),
             _ => return Err(self.lost(io::ErrorKind::UnexpectedEof.into())),
         };
-        if let Some(terminal) = came.pop() {
+        if let Some(terminal) = begun.terminal {
             ends.input = Some(terminal.try_clone().map_err(refusal::no_pipe)?);
             ends.output = Some(terminal);
         }
-        self.process(id, pid, ours, ends)
+        process(pid, control, ends)
     }
 
     /// Has the keeper ended? All its processes have, too.
@@ -230,22 +235,16 @@ impl Keeper {
             numbers.push(*number);
             files.push(file.try_clone().map_err(refusal::no_pipe)?);
         }
-        let request = Request { cwd, argv, env, terminal, numbers, limits: base.limits.to_vec() };
+        let mut limits = base.limits.to_vec();
+        // What we may have open is more than what commands expect.
+        let ours = open_files();
+        if limits.iter().all(|it| it.resource != Resource::Nofile as u32) {
+            let forever = libc::RLIM_INFINITY;
+            let (soft, hard) = (ours.current.unwrap_or(forever), ours.maximum.unwrap_or(forever));
+            limits.push(Limit { resource: Resource::Nofile as u32, soft, hard });
+        }
+        let request = Request { cwd, argv, env, terminal, numbers, limits };
         Ok((request, files, ends))
-    }
-
-    fn process(&self, id: u64, pid: u32, socket: UnixStream, ends: Ends) -> Result<Process, Fault> {
-        let Some(output) = ends.output else {
-            return Err(Fault::bug("the command has no output to read"));
-        };
-        let recording =
-            |end: OwnedFd| Recording::reading(end, ends.spilling.clone()).map_err(refusal::no_pipe);
-        let output = recording(output)?;
-        let errors = ends.errors.map(recording).transpose()?;
-        let input =
-            ends.input.map(|it| Input::new(it, ends.is_terminal)).transpose().map_err(refusal::no_pipe)?;
-        let control = Control::new(socket, id, self.inner.clone());
-        Ok(Process::new(pid, output, errors, input, control))
     }
 
     fn lost(&self, error: io::Error) -> Fault {
@@ -259,6 +258,18 @@ impl Keeper {
     }
 }
 
+fn process(pid: u32, control: Control, ends: Ends) -> Result<Process, Fault> {
+    let Some(output) = ends.output else {
+        return Err(Fault::bug("the command has no output to read"));
+    };
+    let recording = |end: OwnedFd| Recording::reading(end, ends.spilling.clone()).map_err(refusal::no_pipe);
+    let output = recording(output)?;
+    let errors = ends.errors.map(recording).transpose()?;
+    let input =
+        ends.input.map(|it| Input::new(it, ends.is_terminal)).transpose().map_err(refusal::no_pipe)?;
+    Ok(Process::new(pid, output, errors, input, control))
+}
+
 /// Our ends of what a command reads and writes.
 #[derive(Default)]
 struct Ends {
@@ -270,7 +281,8 @@ struct Ends {
 }
 
 fn pipe() -> Result<(OwnedFd, OwnedFd), Fault> {
-    pipe_with(PipeFlags::CLOEXEC).map_err(|error| refusal::no_pipe(error.into()))
+    let (reader, writer) = io::pipe().map_err(refusal::no_pipe)?;
+    Ok((reader.into(), writer.into()))
 }
 
 impl Inner {
@@ -292,6 +304,18 @@ impl Drop for Inner {
         // It goes when its socket closes, which is soon but not now; nobody else takes note of its end.
         let _ = std::thread::Builder::new().name("keeper".to_owned()).spawn(move || child.wait());
     }
+}
+
+/// Lets this process have as many files open as it may: each command takes three. Gives what it was before.
+fn open_files() -> Rlimit {
+    static BEFORE: OnceLock<Rlimit> = OnceLock::new();
+    *BEFORE.get_or_init(|| {
+        let before = getrlimit(Resource::Nofile);
+        let raised = before.maximum.map_or(OPEN, |it| it.min(OPEN)).max(before.current.unwrap_or(OPEN));
+        // With what there was before there are fewer commands at once, that is all.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(raised), ..before });
+        before
+    })
 }
 
 /// Sees the keeper end: it says nothing by itself.

@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     io,
+    os::fd::{BorrowedFd, OwnedFd},
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering},
@@ -25,7 +26,7 @@ use super::{
 };
 
 /// How long a supervisor that is not wanted any more may take to end its tree and go.
-const LEAVE: Duration = Duration::from_secs(15);
+const LEAVE: Duration = Duration::from_secs(10);
 /// The longest answer that is believed.
 const LONGEST: u64 = 1 << 20;
 
@@ -47,6 +48,12 @@ struct Shared {
     sending: tokio::sync::Mutex<()>,
 }
 
+/// What came of a request.
+pub(super) struct Begun {
+    pub(super) reply: Reply,
+    pub(super) terminal: Option<OwnedFd>,
+}
+
 /// What came of an order.
 pub(super) struct Answer {
     pub(super) value: u64,
@@ -54,8 +61,10 @@ pub(super) struct Answer {
 }
 
 impl Control {
-    pub(super) fn new(socket: UnixStream, id: u64, keeper: Arc<Inner>) -> Self {
+    /// Listens to the supervisor of this number; also gives whether its command began.
+    pub(super) fn new(socket: UnixStream, id: u64, keeper: Arc<Inner>) -> (Self, oneshot::Receiver<Begun>) {
         let (said, exit) = watch::channel(None);
+        let (begin, begun) = oneshot::channel();
         let dropped = CancellationToken::new();
         let shared = Arc::new(Shared {
             socket,
@@ -65,8 +74,13 @@ impl Control {
             next: AtomicU32::new(1),
             sending: tokio::sync::Mutex::default(),
         });
-        tokio::spawn(listen(shared.clone(), said, dropped.clone()));
-        Self { shared, exit, _wanted: dropped.drop_guard() }
+        tokio::spawn(listen(shared.clone(), said, begin, dropped.clone()));
+        (Self { shared, exit, _wanted: dropped.drop_guard() }, begun)
+    }
+
+    /// Tells the supervisor what to start.
+    pub(super) async fn request(&self, request: &[u8], files: &[BorrowedFd<'_>]) -> io::Result<()> {
+        send(&self.shared.socket, request, files).await
     }
 
     /// How the process ended, if it has.
@@ -114,8 +128,13 @@ impl Control {
 }
 
 /// Hears what the supervisor says, for as long as it lives.
-async fn listen(shared: Arc<Shared>, exit: watch::Sender<Option<Exit>>, dropped: CancellationToken) {
-    let hear = hear(&shared, &exit);
+async fn listen(
+    shared: Arc<Shared>,
+    exit: watch::Sender<Option<Exit>>,
+    begin: oneshot::Sender<Begun>,
+    dropped: CancellationToken,
+) {
+    let hear = hear(&shared, &exit, begin);
     tokio::pin!(hear);
     tokio::select! {
         () = &mut hear => {}
@@ -140,8 +159,12 @@ async fn leave(shared: &Shared, hear: impl Future<Output = ()>) {
     }
 }
 
-async fn hear(shared: &Shared, exit: &watch::Sender<Option<Exit>>) {
-    while let Ok(reply) = reply(&shared.socket, &mut Vec::new()).await {
+async fn hear(shared: &Shared, exit: &watch::Sender<Option<Exit>>, begin: oneshot::Sender<Begun>) {
+    let mut files = Vec::new();
+    let Ok(begun) = reply(&shared.socket, &mut files).await else { return };
+    // Who asked may have stopped waiting.
+    let _ = begin.send(Begun { reply: begun, terminal: files.pop() });
+    while let Ok(reply) = reply(&shared.socket, &mut files).await {
         let ended = match reply {
             Reply::Exited(code) => Exit::Code(code),
             Reply::Killed(signal) => Exit::Signal(signal),
@@ -149,7 +172,6 @@ async fn hear(shared: &Shared, exit: &watch::Sender<Option<Exit>>) {
                 let Ok(bytes) = payload(&shared.socket, bytes).await else { return };
                 let asked = shared.asked.lock().as_mut().and_then(|it| it.remove(&number));
                 if let Some(asked) = asked {
-                    // Who asked may have stopped waiting.
                     let _ = asked.send(Answer { value, bytes });
                 }
                 continue;

@@ -20,8 +20,7 @@ use rustix::{
 };
 
 use super::{
-    start::Inside,
-    supervisor,
+    Inside, supervisor,
     tree::{self, NoChildren, Spared},
     wire::{self, TO_KEEPER, ToKeeper},
 };
@@ -245,11 +244,20 @@ fn ended_well(status: WaitStatus) -> bool {
 /// Lets no signal end this process or what it forks, and gives what tells of children that ended.
 #[expect(unsafe_code, reason = "signal masks")]
 fn block_signals() -> io::Result<OwnedFd> {
-    // SAFETY: plain calls on sets that live here; the descriptor that comes is new and ours.
+    // SAFETY: plain calls on sets and on an empty `sigaction` that live here; the descriptor that comes is new and
+    // ours.
     unsafe {
         // What runs below starts with everything as it is by default, and inherits that from us.
+        // The C library would not let us at two that it has for itself, and whoever started haft may ignore those.
+        let default = [0u64; 4];
         for signal in 1..=libc::SIGRTMAX() {
-            libc::signal(signal, libc::SIG_DFL);
+            libc::syscall(
+                libc::SYS_rt_sigaction,
+                signal,
+                default.as_ptr(),
+                std::ptr::null_mut::<u64>(),
+                8usize,
+            );
         }
         let mut set = MaybeUninit::<libc::sigset_t>::uninit();
         libc::sigfillset(set.as_mut_ptr());

@@ -9,26 +9,34 @@ mod awaited;
 mod client;
 mod control;
 mod input;
+#[cfg(target_os = "linux")]
 mod keeper;
+#[cfg(target_os = "linux")]
 mod left;
 mod process;
 mod recording;
 mod refusal;
+#[cfg(target_os = "linux")]
 mod start;
+#[cfg(target_os = "linux")]
 mod supervisor;
+#[cfg(target_os = "linux")]
 mod tree;
 mod wire;
 
 use std::{future::Future, os::fd::OwnedFd, path::PathBuf, pin::Pin, sync::Arc};
 
 pub use client::{Base, Keeper};
+#[cfg(target_os = "linux")]
 pub use keeper::{Orders, Tick};
 pub use process::{Ending, Exit, Left, Process};
 pub use recording::{Recording, Slice, SpillFile, Spilling};
-pub use start::Inside;
 pub use wire::Limit;
 
 use crate::Fault;
+
+/// What the sandbox does in each command before it begins.
+pub type Inside<'a> = &'a dyn Fn() -> std::io::Result<()>;
 
 /// What to start.
 #[derive(Debug)]

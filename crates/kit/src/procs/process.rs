@@ -10,7 +10,7 @@ use crate::{Fault, Kind};
 /// How long a supervisor may take for what needs no waiting.
 const ANSWER: Duration = Duration::from_secs(5);
 /// How long a tree may take to go after it was killed, before its supervisor is given up.
-const KILL: Duration = Duration::from_secs(10);
+const KILL: Duration = Duration::from_secs(8);
 
 /// A process that was started, and everything it started in turn. Dropping it ends them all.
 pub struct Process {
@@ -118,7 +118,8 @@ impl Process {
         }
     }
 
-    /// Remembers what it has started until now, for [`Ending::spare`]. Of marks, the newest eight are good.
+    /// Remembers what it has started until now, for [`Ending::spare`]. The newest eight marks are good; with an older
+    /// one, all that it started is ended.
     pub async fn mark(&self) -> u64 {
         // Marks count from 1: what there was before no mark is nothing.
         self.control.ask(Order::Mark, ANSWER).await.map_or(0, |it| it.value)

@@ -4,8 +4,7 @@ use std::{collections::HashMap, ffi::CString, io, os::unix::ffi::OsStrExt, path:
 
 use super::{
     Program,
-    start::PATH,
-    wire::{Failure, Step},
+    wire::{Failure, PATH, Step},
 };
 use crate::{Fault, Kind};
 

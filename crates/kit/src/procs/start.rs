@@ -12,15 +12,11 @@ use std::{
     ptr,
 };
 
-use super::wire::{Failure, Limit, Request, Step};
+use super::{
+    Inside,
+    wire::{Failure, Limit, PATH, Request, Step},
+};
 
-/// What the sandbox does in each command before it begins.
-pub type Inside<'a> = &'a dyn Fn() -> io::Result<()>;
-
-/// Where programs are looked up by a command without `PATH`.
-pub(super) const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
-/// Files are kept above these numbers until they get the ones they are to have.
-pub(super) const ABOVE: RawFd = 64;
 /// How much stack the child has until it is another program.
 const STACK: usize = 256 << 10;
 

@@ -17,11 +17,11 @@ use rustix::{
 };
 
 use super::{
+    Inside,
     keeper::{drain, wait_for},
-    left,
-    start::{self, ABOVE, Inside},
+    left, start,
     tree::{self, Identity, NoChildren, Spared},
-    wire::{self, Failure, ORDER, Order, Reply, Request, Step},
+    wire::{self, ABOVE, Failure, ORDER, Order, Reply, Request, Step},
 };
 
 /// How long a tree may withstand being killed before that is said.

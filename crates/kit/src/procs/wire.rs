@@ -16,6 +16,10 @@ use rustix::net::{
     SendFlags, recvmsg, sendmsg,
 };
 
+/// Where programs are looked up by a command without `PATH`.
+pub(super) const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+/// Files are kept above these numbers until they get the ones they are to have.
+pub(super) const ABOVE: i32 = 64;
 /// The most files that one message carries.
 pub(super) const FILES: usize = 24;
 /// The length of what is said to a keeper.
@@ -26,6 +30,17 @@ pub(super) const ORDER: usize = 24;
 pub(super) const REPLY: usize = 24;
 /// The longest request: what the kernel takes of arguments and variables, and some more.
 const LONGEST: usize = 16 << 20;
+
+/// A message to who is gone is an error, not the end of us.
+#[cfg(target_os = "linux")]
+const SEND: SendFlags = SendFlags::NOSIGNAL;
+#[cfg(not(target_os = "linux"))]
+const SEND: SendFlags = SendFlags::empty();
+/// What comes is not open in any other program.
+#[cfg(target_os = "linux")]
+const RECEIVE: RecvFlags = RecvFlags::CMSG_CLOEXEC;
+#[cfg(not(target_os = "linux"))]
+const RECEIVE: RecvFlags = RecvFlags::empty();
 
 /// What haft asks of a keeper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -261,7 +276,7 @@ pub(super) fn send(
     if !files.is_empty() && !control.push(SendAncillaryMessage::ScmRights(files)) {
         return Err(rustix::io::Errno::TOOBIG);
     }
-    rustix::io::retry_on_intr(|| sendmsg(socket, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL))
+    rustix::io::retry_on_intr(|| sendmsg(socket, &[IoSlice::new(bytes)], &mut control, SEND))
 }
 
 /// Receives what there is, and the files that came with it; 0 bytes at the end.
@@ -272,9 +287,8 @@ pub(super) fn receive(
 ) -> rustix::io::Result<usize> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
-    let got = rustix::io::retry_on_intr(|| {
-        recvmsg(socket, &mut [IoSliceMut::new(bytes)], &mut control, RecvFlags::CMSG_CLOEXEC)
-    })?;
+    let got =
+        rustix::io::retry_on_intr(|| recvmsg(socket, &mut [IoSliceMut::new(bytes)], &mut control, RECEIVE))?;
     for message in control.drain() {
         if let RecvAncillaryMessage::ScmRights(came) = message {
             files.extend(came);
@@ -377,7 +391,7 @@ impl Rest<'_> {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
+    #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
     use std::ffi::CString;
 

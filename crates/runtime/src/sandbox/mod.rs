@@ -7,6 +7,7 @@ mod enter;
 pub mod environment;
 #[cfg(target_os = "linux")]
 mod filter;
+#[cfg(target_os = "linux")]
 mod keep;
 pub mod layout;
 pub mod limits;
@@ -24,6 +25,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
+#[cfg(target_os = "linux")]
 pub use keep::keep;
 use layout::{Mount, What};
 use limits::Limits;
@@ -139,4 +141,10 @@ impl Plan {
     fn is_root(&self, path: &Path) -> bool {
         self.mounts.iter().any(|mount| mount.at == path && matches!(mount.what, What::Bind { .. }))
     }
+}
+
+/// There is no keeper on this system yet.
+#[cfg(not(target_os = "linux"))]
+pub fn keep() -> std::process::ExitCode {
+    std::process::ExitCode::FAILURE
 }

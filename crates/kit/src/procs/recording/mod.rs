@@ -4,6 +4,8 @@ mod newest;
 mod plain;
 mod reader;
 mod spill;
+#[cfg(test)]
+mod tests;
 
 use std::{fs::File, io, ops::Range, os::fd::OwnedFd, sync::Arc};
 
@@ -233,9 +235,10 @@ impl Recording {
             let (text, end) = state.text(from..total);
             return Slice { text, bytes: from..end, total, handle: state.handle() };
         }
-        // What is left out here can be read there.
-        if state.pending.is_empty() {
+        // What is left out here can be read there, from now on.
+        if let Kept::Memory = state.file {
             self.open(state);
+            state.write();
         }
         let head = state.newest.head(from..from.saturating_add(bytes as u64 / 4));
         let head = head.start..state.newest.line_end(&head);
@@ -246,13 +249,22 @@ impl Recording {
             text.push('\n');
         }
         let (rest, end) = state.text(tail..total);
-        text.push_str(&state.left_out(from, head.end.max(from), tail));
+        text.push_str(&state.left_out(head.end, tail));
         text.push_str(&rest);
         Slice { text, bytes: from..end, total, handle: state.handle() }
     }
 }
 
 impl State {
+    /// Brings the file up to date at once: as much as there is in memory, which is little.
+    fn write(&mut self) {
+        let Kept::File(file) = &self.file else { return };
+        file.write(&std::mem::take(&mut self.pending));
+        if self.over {
+            file.finish();
+        }
+    }
+
     /// The text of bytes that are in memory, and where it ends.
     fn text(&self, range: Range<u64>) -> (String, u64) {
         let before = self.newest.get(range.start.saturating_sub(LOOK_BACK as u64)..range.start);
@@ -271,7 +283,7 @@ impl State {
     }
 
     /// The line that stands for the bytes between.
-    fn left_out(&self, _from: u64, start: u64, end: u64) -> String {
+    fn left_out(&self, start: u64, end: u64) -> String {
         let count = grouped(end.saturating_sub(start));
         match &self.file {
             Kept::Memory => format!("[{count} bytes left out]\n"),

@@ -90,6 +90,8 @@ impl Newest {
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::indexing_slicing, reason = "tests")]
+
     use proptest::prelude::*;
 
     use super::*;

@@ -133,6 +133,8 @@ fn run(bytes: &[u8], from: usize, of: std::ops::RangeInclusive<u8>) -> Option<us
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::indexing_slicing, reason = "tests")]
+
     use proptest::prelude::*;
 
     use super::*;
