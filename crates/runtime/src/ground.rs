@@ -11,7 +11,7 @@ use std::{
 
 use kit::{
     Fault, Kind, Touch, Touches,
-    procs::{Base, Exit, Keeper, Procs, Program, SpillFile, Spilling, Starting},
+    procs::{Base, Exit, Keeper, Limit, Procs, Program, SpillFile, Spilling, Starting},
 };
 use parking_lot::Mutex;
 use serde_json::json;
@@ -73,6 +73,7 @@ struct Inner {
 struct Living {
     keeper: Keeper,
     env: Arc<Vec<(String, String)>>,
+    limits: Arc<Vec<Limit>>,
 }
 
 /// What is known of the sandbox for who asks why something failed.
@@ -152,7 +153,7 @@ impl Ground {
             Place::Inside => self.inside().await?,
             Place::Outside => self.outside().await?,
         };
-        let base = Base { env: &living.env, spilling: Some(&self.inner.spilling), ..Base::default() };
+        let base = Base { env: &living.env, limits: &living.limits, spilling: Some(&self.inner.spilling) };
         living.keeper.start(program, base).await
     }
 
@@ -253,7 +254,8 @@ impl Ground {
             env.extend(environment::proxy_variables(port));
             self.serve(files);
         }
-        Ok(Ok(Living { keeper, env: Arc::new(env) }))
+        let limits = if plan.confined == Confined::Not { Vec::new() } else { plan.limits.of_each() };
+        Ok(Ok(Living { keeper, env: Arc::new(env), limits: Arc::new(limits) }))
     }
 
     /// Serves what a sandbox asks of us.

@@ -126,7 +126,6 @@ fn all_but(path: &Path, hidden: &[&Path], given: &mut Vec<PathBuf>) {
 }
 
 fn confine(plan: &Plan, readable: Option<&[PathBuf]>) -> Result<(), Trouble> {
-    plan.limits.set().at(Part::Limits, "setrlimit")?;
     join_new_keyring();
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
         .at(Part::Namespaces, "dumpable")?;

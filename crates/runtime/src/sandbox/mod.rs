@@ -85,8 +85,6 @@ pub enum Part {
     Signals,
     /// The filter of system calls.
     Seccomp,
-    /// The limits on what each process uses.
-    Limits,
 }
 
 /// Why a sandbox could not be built.
@@ -108,7 +106,6 @@ impl Part {
             Self::Landlock => "landlock",
             Self::Signals => "signals",
             Self::Seccomp => "seccomp",
-            Self::Limits => "limits",
         }
     }
 
@@ -122,7 +119,6 @@ impl Part {
             Self::Landlock => "the second layer that keeps writes inside the roots is then missing.",
             Self::Signals => "commands may then send signals to other processes of this user.",
             Self::Seccomp => "the filter of system calls is then missing.",
-            Self::Limits => "a command may then use all of the machine.",
         }
     }
 }
