@@ -38,9 +38,14 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
-    // The process that starts commands in the sandbox is this program too.
-    if std::env::args_os().nth(1).is_some_and(|first| first == haft::runtime::sandbox::KEEPER) {
+    // The process that starts commands in the sandbox is this program too, and so is what `haft doctor` runs there.
+    let first = std::env::args_os().nth(1).unwrap_or_default();
+    if first == haft::runtime::sandbox::KEEPER {
         return haft::runtime::sandbox::keep();
+    }
+    #[cfg(target_os = "linux")]
+    if first == haft::runtime::sandbox::probe::PROBE {
+        return haft::runtime::sandbox::probe::probe();
     }
     let Haft { options, verb } = Haft::parse();
     start_log();

@@ -92,8 +92,7 @@ impl Options {
         let mut roots: Vec<_> = config.roots.iter().map(|root| parse_root(root, &workspace)).collect();
         let here = std::env::current_dir().unwrap_or_default();
         roots.extend(self.roots.iter().map(|root| parse_root(root, &here)));
-        let mut accept_weaker = config.accept_weaker;
-        accept_weaker.extend(self.accept_weaker.iter().cloned());
+        let accept_weaker = [config.accept_weaker, self.accept_weaker.clone()].concat();
         let policy = Policy {
             sandbox: self.sandbox.map(Sandbox::from).or(config.sandbox).unwrap_or_default(),
             approve: self.approve.map(Approve::from).or(config.approve).unwrap_or_default(),
@@ -119,6 +118,15 @@ impl Options {
             },
         };
         Ok(Opened { runtime: Runtime::open(settings, tools)?, aside, toolset })
+    }
+
+    /// The parts of the sandbox that the person agreed to do without.
+    ///
+    /// # Errors
+    /// When the user's configuration can't be read.
+    pub fn accept_weaker(&self, place: &Place) -> Result<Vec<String>, Fault> {
+        let own = Config::read(&place.config.join(FILE))?;
+        Ok([own.accept_weaker, self.accept_weaker.clone()].concat())
     }
 
     /// The workspace's canonical path.

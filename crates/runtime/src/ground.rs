@@ -11,7 +11,7 @@ use std::{
 
 use kit::{
     Fault, Kind, Touch, Touches,
-    procs::{Base, Exit, Keeper, Procs, Program, SpillFile, Spilling, Starting},
+    procs::{Base, Exit, Keeper, Limit, Procs, Program, SpillFile, Spilling, Starting},
 };
 use parking_lot::Mutex;
 use serde_json::json;
@@ -73,6 +73,7 @@ struct Inner {
 struct Living {
     keeper: Keeper,
     env: Arc<Vec<(String, String)>>,
+    limits: Arc<Vec<Limit>>,
 }
 
 /// What is known of the sandbox for who asks why something failed.
@@ -152,7 +153,7 @@ impl Ground {
             Place::Inside => self.inside().await?,
             Place::Outside => self.outside().await?,
         };
-        let base = Base { env: &living.env, spilling: Some(&self.inner.spilling), ..Base::default() };
+        let base = Base { env: &living.env, limits: &living.limits, spilling: Some(&self.inner.spilling) };
         living.keeper.start(program, base).await
     }
 
@@ -166,7 +167,7 @@ impl Ground {
         let living = match self.try_with(&plan).await? {
             Ok(living) => living,
             Err(trouble) if trouble.part == Part::Namespaces && self.accepts(trouble.part) => {
-                let plan = Plan { confined: Confined::ByRules, ..plan };
+                let plan = Plan { confined: Confined::ByRules, scratch: vec![self.scratch()?], ..plan };
                 self.try_with(&plan).await?.map_err(|trouble| unavailable(&trouble))?
             }
             Err(trouble) => return Err(unavailable(&trouble)),
@@ -206,6 +207,16 @@ impl Ground {
         })
     }
 
+    /// A folder for temporary files, where commands can have no private `/tmp`.
+    fn scratch(&self) -> Result<PathBuf, Fault> {
+        let folder = self.inner.spill.with_extension("tmp");
+        let made = crate::store::create_folder(&folder).and_then(|()| folder.canonicalize());
+        made.map_err(|error| {
+            Fault::new(Kind::Unavailable, format!("no folder for temporary files could be made: {error}"))
+                .caused_by(error)
+        })
+    }
+
     fn accepts(&self, part: Part) -> bool {
         self.inner.commands.accept_weaker.iter().any(|it| it == part.name())
     }
@@ -229,6 +240,10 @@ impl Ground {
             return Ok(Err(trouble));
         }
         let mut env = environment::environment(&self.inner.commands.variables, &self.inner.commands.env);
+        if let Some(scratch) = plan.scratch.first() {
+            env.retain(|(name, _)| name != "TMPDIR");
+            env.push(("TMPDIR".to_owned(), scratch.to_string_lossy().into_owned()));
+        }
         if plan.confined != Confined::Not {
             let mut seen = self.inner.seen.lock();
             seen.mounts.clone_from(&plan.mounts);
@@ -239,7 +254,8 @@ impl Ground {
             env.extend(environment::proxy_variables(port));
             self.serve(files);
         }
-        Ok(Ok(Living { keeper, env: Arc::new(env) }))
+        let limits = if plan.confined == Confined::Not { Vec::new() } else { plan.limits.of_each() };
+        Ok(Ok(Living { keeper, env: Arc::new(env), limits: Arc::new(limits) }))
     }
 
     /// Serves what a sandbox asks of us.

@@ -22,7 +22,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let haft = std::env::current_exe()?.with_file_name("haft");
     let mut command = Command::new(haft);
     command.arg("keeper");
-    let (keeper, _, _) = Keeper::spawn(command, b"").await?;
+    let (keeper, ..) = Keeper::spawn(command, b"").await?;
     let env = [("PATH".to_owned(), std::env::var("PATH")?)];
     let base = Base { env: &env, ..Base::default() };
     let mut out = io::stdout().lock();

@@ -1,5 +1,11 @@
 //! `haft doctor`: which guarantees hold on this machine? Each is tried, not assumed.
 
+#[cfg(target_os = "linux")]
+mod commands;
+#[cfg(not(target_os = "linux"))]
+#[path = "doctor/elsewhere.rs"]
+mod commands;
+
 use std::{
     fs, io,
     path::{Path, PathBuf},
@@ -47,7 +53,8 @@ impl Doctor {
     /// When no room for the self-test can be made.
     pub async fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         let room = Room::make(&place.state)?;
-        let findings = room.findings().await;
+        let accepted = options.accept_weaker(place)?;
+        let findings = room.findings(place, &accepted).await;
         room.session.runtime().store().close(super::LAST_WRITE);
         // Before anything is printed: who reads it may be gone already.
         drop(room);
@@ -139,21 +146,34 @@ impl Room {
         Ok(Self { folder, session })
     }
 
-    async fn findings(&self) -> Vec<Finding> {
+    async fn findings(&self, place: &Place, accepted: &[String]) -> Vec<Finding> {
         let tried = |name, promise, result: Result<(), String>| Finding {
             name,
             promise,
             state: result.map_or_else(State::Broken, |()| State::Holds),
         };
         let later = |name, promise, why| Finding { name, promise, state: State::NotYet(why) };
+        let commands = commands::findings(&self.folder, &place.variables, accepted).await;
         vec![
             tried("G1", "file tools reach nothing outside the roots", self.stays_inside().await),
-            later("G2", "processes are confined", "no tool of this version starts a process"),
-            tried("G3", "control files are changed only after approval", self.asks_for_control_files().await),
-            tried("G4", "secrets of haft's environment are masked", self.masks().await),
+            tried("G2", "commands reach only what they were given", commands.of("G2")),
+            tried(
+                "G3",
+                "control files are changed only after approval",
+                self.asks_for_control_files().await.and(commands.of("G3")),
+            ),
+            tried(
+                "G4",
+                "secrets of haft's environment are masked, and no command has them",
+                self.masks().await.and(commands.of("G4")),
+            ),
             tried("G5", "a change lands whole and leaves nothing beside it", self.writes_whole().await),
             tried("G6", "edits are exact, and refused when unclear", self.edits_exactly().await),
-            tried("G7", "answers are bounded, and a stopped call ends", self.is_bounded().await),
+            tried(
+                "G7",
+                "answers are bounded, a stopped call ends, and nothing it started lives on",
+                self.is_bounded().await.and(commands.leaves_nothing()),
+            ),
             tried("G8", "no input crashes it, and faults say what to do", self.survives_bad_input().await),
             later("G9", "outgoing requests are guarded", "no tool of this version makes one"),
             later(
@@ -164,6 +184,7 @@ impl Room {
             later("G11", "a user's tools run apart", "this version has only its own tools"),
             later("G12", "the HTTP door is guarded", "this version has no HTTP door"),
             tried("G13", "every call is in the journal", self.is_journaled()),
+            tried("G14", "what was tried in the sandbox works outside of it", commands.are_proof()),
         ]
     }
 

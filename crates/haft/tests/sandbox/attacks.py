@@ -61,7 +61,7 @@ def read_key(): return open(at["home"] + "/.ssh/id").read()
 def read_other_home(): return os.listdir(at["other_home"])
 
 @attack
-def read_state(): return os.listdir(at["state"])
+def read_state(): return open(at["state"] + "/x").read()
 
 @attack
 def environment_of_haft():
@@ -87,7 +87,13 @@ def files_of_the_first_process():
         return os.readlink("/proc/1/fd/" + name)
 
 @attack
-def outside_by_proc_root(): return open("/proc/1/root" + at["outside"] + "/secret").read()
+def outside_by_proc_root():
+    for process in [at["haft"], 1]:
+        try:
+            return open("/proc/%d/root%s/secret" % (process, at["outside"])).read()
+        except OSError as error:
+            last = error
+    raise last
 
 @attack
 def outside_by_proc_cwd(): return open("/proc/%d/cwd/secret" % at["haft"]).read()

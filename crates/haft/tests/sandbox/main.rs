@@ -90,7 +90,6 @@ fn is_proved_outside(attack: &str, user: User) -> bool {
     ];
     let by_root = [
         "read_shadow",
-        "outside_by_proc_root",
         "write_core_pattern",
         "raw_socket",
         "packet_socket",
@@ -254,7 +253,11 @@ fn a_fork_bomb_ends_at_its_limit(user: User) {
     let ran = driver.sh(bomb);
     let forked: u32 = ran.text.split(' ').next().and_then(|it| it.parse().ok()).unwrap_or(u32::MAX);
     assert!((100..4096).contains(&forked), "{ran:?}");
-    assert_eq!(driver.sh("echo alive").text, "alive\n");
+    // What was killed is still counted until it has gone.
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while driver.sh("echo alive").text != "alive\n" {
+        assert!(std::time::Instant::now() < until, "no command starts any more");
+    }
 }
 
 fn a_memory_hog_is_ended(user: User) {
@@ -266,7 +269,7 @@ fn a_memory_hog_is_ended(user: User) {
                \x20   if os.fork() == 0:\n\
                \x20       x = bytearray(b\"x\") * (80 << 20); time.sleep(600)\n\
                codes = [os.waitstatus_to_exitcode(os.wait()[1]) for _ in range(2)]\n\
-               print(codes); os._exit(1)'";
+               print(codes, flush=True); os._exit(1)'";
     let ran = driver.sh(hog);
     assert!(ran.text.contains("-9"), "{ran:?}");
     assert!(ran.denials.iter().any(|it| it.starts_with("sandbox: rule `memory`: ")), "{ran:?}");
@@ -283,7 +286,7 @@ fn nothing_outlives_haft(user: User) {
     drop(driver);
     let mut driver = confined(&world);
     let command = format!(
-        "MARK={mark} nohup setsid sleep 600 >/dev/null 2>&1 & sleep 0.1; ps ax | grep -c '[s]leep 600'"
+        "MARK={mark} nohup setsid sleep 600 >/dev/null 2>&1 & sleep 0.1; ps ax -o comm= | grep -c sleep"
     );
     assert_eq!(driver.sh(&command).text.trim(), "1");
     Command::new("kill").args(["-9", &driver.id().to_string()]).status().unwrap();
@@ -355,6 +358,7 @@ fn a_weaker_sandbox_is_had_by_name_and_still_holds(user: User) {
 fn a_new_control_file_is_named(user: User) {
     let world = World::new(user);
     let mut driver = confined(&world);
+    let first = driver.sh("true").microseconds;
     let ran = driver.sh("echo '{}' > .mcp.json");
     assert!(
         ran.denials.iter().any(|it| it.contains("rule `control_files`") && it.contains(".mcp.json")),
@@ -362,7 +366,10 @@ fn a_new_control_file_is_named(user: User) {
     );
     assert!(driver.sh("true").denials.is_empty());
     let times: Vec<u64> = (0..20).map(|_| driver.sh("true").microseconds).collect();
-    println!("  a command takes {} us ({user:?}, unoptimised)", times.iter().min().unwrap());
+    println!(
+        "  {user:?}: the first command took {first} us, one after it {} us",
+        times.iter().min().unwrap()
+    );
     drop(driver);
     drop(world.keep_folder());
 }

@@ -72,6 +72,7 @@ pub fn denials(exit: Exit, output: &str, known: &Known<'_>) -> Vec<String> {
             said.push(("net", format!("{hosts} was refused; ask for it with `net: [{ask}]`")));
         }
     }
+    said.dedup();
     said.into_iter().map(|(rule, says)| format!("sandbox: rule `{rule}`: {says}")).collect()
 }
 

@@ -10,7 +10,7 @@ use std::{
     fs, io,
     net::{Ipv4Addr, TcpListener},
     os::fd::{AsFd, AsRawFd, OwnedFd},
-    path::{Component, Path},
+    path::{Component, Path, PathBuf},
     process::ExitCode,
 };
 
@@ -98,17 +98,34 @@ pub(super) fn settle(plan: &Plan) -> Result<TcpListener, Trouble> {
 
 /// What can be had without namespaces: the rules of Landlock, which then are about reading too, and no socket at all.
 pub(super) fn settle_outside(plan: &Plan) -> Result<(), Trouble> {
-    let readable: Vec<_> = plan
-        .mounts
-        .iter()
-        .filter(|mount| matches!(mount.what, What::Bind { .. } | What::Processes))
-        .map(|mount| mount.at.clone())
-        .collect();
-    confine(plan, Some(readable))
+    let hidden = plan.mounts.iter().filter(|mount| matches!(mount.what, What::Hidden { .. }));
+    let hidden: Vec<&Path> = hidden.map(|mount| mount.at.as_path()).collect();
+    let mut readable = Vec::new();
+    for mount in &plan.mounts {
+        match mount.what {
+            What::Bind { access: Access::Read, .. } => all_but(&mount.at, &hidden, &mut readable),
+            What::Bind { .. } | What::Processes => readable.push(mount.at.clone()),
+            What::Private { .. } | What::Hidden { .. } | What::Link(_) | What::Text(_) | What::Terminals => {}
+        }
+    }
+    confine(plan, Some(&readable))
 }
 
-fn confine(plan: &Plan, readable: Option<Vec<std::path::PathBuf>>) -> Result<(), Trouble> {
-    plan.limits.set().at(Part::Limits, "setrlimit")?;
+/// Rules only ever add: a folder with something hidden in it is given piece by piece.
+fn all_but(path: &Path, hidden: &[&Path], given: &mut Vec<PathBuf>) {
+    if hidden.contains(&path) {
+        return;
+    }
+    if !hidden.iter().any(|it| it.starts_with(path)) {
+        given.push(path.to_owned());
+        return;
+    }
+    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+        all_but(&entry.path(), hidden, given);
+    }
+}
+
+fn confine(plan: &Plan, readable: Option<&[PathBuf]>) -> Result<(), Trouble> {
     join_new_keyring();
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
         .at(Part::Namespaces, "dumpable")?;
@@ -120,7 +137,7 @@ fn confine(plan: &Plan, readable: Option<Vec<std::path::PathBuf>>) -> Result<(),
         places.retain(|it| it.starts_with("/dev") || plan.is_root(it));
         places.extend(plan.scratch.clone());
     }
-    let enforced = ruleset::apply(&places, readable.as_deref()).map_err(|error| Trouble {
+    let enforced = ruleset::apply(&places, readable).map_err(|error| Trouble {
         part: Part::Landlock,
         step: "the rules of Landlock".to_owned(),
         error: error.to_string(),

@@ -181,7 +181,7 @@ fn refused(sockets: Sockets) -> Result<Rules, seccompiler::BackendError> {
         rules.insert(call, any);
     }
     // Typing into the terminal of who runs haft.
-    let typing = [libc::TIOCSTI as u64, TIOCLINUX];
+    let typing = [libc::TIOCSTI, TIOCLINUX];
     let typing = typing.map(|it| Rule::new(vec![condition(1, Op::Eq, it)?]));
     rules.insert(libc::SYS_ioctl, typing.into_iter().collect::<Result<_, _>>()?);
 

@@ -13,9 +13,11 @@ use std::{
 
 use kit::procs::{Orders, Tick};
 
-#[cfg(target_os = "linux")]
-use super::enter::{self, Side};
-use super::{Confined, Plan, Report, Trouble, limits};
+use super::{
+    Confined, Plan, Report, Trouble,
+    enter::{self, Side},
+    limits,
+};
 
 /// How often it is looked how much memory is used.
 const LOOK: Duration = Duration::from_millis(250);
@@ -33,16 +35,15 @@ pub fn keep() -> ExitCode {
         },
     };
     match plan.confined {
-        Confined::Not => serve(orders, Report::default(), &[]),
-        Confined::ByRules => match by_rules(&plan) {
-            Ok(()) => serve(orders, Report::default(), &[]),
+        Confined::Not => serve(orders),
+        Confined::ByRules => match enter::settle_outside(&plan) {
+            Ok(()) => serve(orders),
             Err(trouble) => fail(&orders, trouble),
         },
         Confined::Apart => apart(orders, &plan),
     }
 }
 
-#[cfg(target_os = "linux")]
 fn apart(orders: Orders, plan: &Plan) -> ExitCode {
     let mut orders = Some(orders);
     let side = enter::leave(|| drop(orders.take()));
@@ -59,7 +60,6 @@ fn apart(orders: Orders, plan: &Plan) -> ExitCode {
     }
 }
 
-#[cfg(target_os = "linux")]
 fn serve_apart(orders: Orders, plan: &Plan, proxy: &TcpListener) -> ExitCode {
     let Ok((mut ours, theirs)) = UnixStream::pair() else { return ExitCode::FAILURE };
     // Who does not listen must not hold us up.
@@ -82,30 +82,8 @@ fn serve_apart(orders: Orders, plan: &Plan, proxy: &TcpListener) -> ExitCode {
     orders.serve(&|| Ok(()), Some(Tick { every: LOOK, run: &mut look }))
 }
 
-#[cfg(target_os = "linux")]
-fn by_rules(plan: &Plan) -> Result<(), Trouble> {
-    enter::settle_outside(plan)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn apart(orders: Orders, _: &Plan) -> ExitCode {
-    fail(&orders, elsewhere())
-}
-
-/// There the keeper is started in its sandbox: see `seatbelt.rs`.
-#[cfg(not(target_os = "linux"))]
-fn by_rules(_: &Plan) -> Result<(), Trouble> {
-    Ok(())
-}
-
-#[cfg(not(target_os = "linux"))]
-fn elsewhere() -> Trouble {
-    let error = "this system has none".to_owned();
-    Trouble { part: super::Part::Namespaces, step: "unshare".to_owned(), error }
-}
-
-fn serve(orders: Orders, report: Report, files: &[BorrowedFd<'_>]) -> ExitCode {
-    match say(&orders, &report, files) {
+fn serve(orders: Orders) -> ExitCode {
+    match say(&orders, &Report::default(), &[]) {
         Ok(()) => orders.serve(&|| Ok(()), None),
         Err(_) => ExitCode::FAILURE,
     }

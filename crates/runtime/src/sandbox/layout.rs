@@ -250,12 +250,10 @@ pub fn layout(wanted: &Wanted) -> Result<Vec<Mount>, Fault> {
             plan.put(at, What::Private { bytes, mode, sealed: false });
         }
     }
-    if let Some(home) = &home {
-        if !given(home) {
-            plan.put(home, What::Private { bytes: scratch, mode: 0o700, sealed: false });
-            if let Some(identity) = git_identity(home) {
-                plan.put(home.join(".gitconfig"), What::Text(identity));
-            }
+    if let Some(home) = home.as_ref().filter(|it| !given(it)) {
+        plan.put(home, What::Private { bytes: scratch, mode: 0o700, sealed: false });
+        if let Some(identity) = git_identity(home) {
+            plan.put(home.join(".gitconfig"), What::Text(identity));
         }
     }
     plan.toolchains(&wanted.variables, home.as_deref(), &given);

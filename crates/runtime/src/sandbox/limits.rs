@@ -2,7 +2,8 @@
 
 use std::{fs, io};
 
-use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, setrlimit};
+use kit::procs::Limit;
+use rustix::process::{Pid, Resource, Signal, getrlimit, kill_process};
 use serde::{Deserialize, Serialize};
 
 /// What the processes of one sandbox may use.
@@ -39,15 +40,22 @@ pub(super) fn memory_of_machine() -> u64 {
 }
 
 impl Limits {
-    /// Sets them on this process and all that it will start.
-    pub(super) fn set(&self) -> io::Result<()> {
-        let both = |value| Rlimit { current: Some(value), maximum: Some(value) };
-        lower(Resource::Data, both(self.memory.max(4 * GIB)))?;
-        lower(Resource::Fsize, both(self.file))?;
-        lower(Resource::Core, both(0))?;
-        lower(Resource::Nproc, both(self.processes))?;
+    /// They, as each command is given them. What holds for haft already is not raised.
+    pub fn of_each(&self) -> Vec<Limit> {
         let most = self.open_files.max(MOST_OPEN_FILES);
-        lower(Resource::Nofile, Rlimit { current: Some(self.open_files), maximum: Some(most) })
+        let limits = [
+            (Resource::Data, self.memory.max(4 * GIB), None),
+            (Resource::Fsize, self.file, None),
+            (Resource::Core, 0, None),
+            (Resource::Nproc, self.processes, None),
+            (Resource::Nofile, self.open_files, Some(most)),
+        ];
+        let limits = limits.map(|(resource, soft, hard)| {
+            let held = getrlimit(resource).maximum.unwrap_or(u64::MAX);
+            let hard = hard.unwrap_or(soft).min(held);
+            Limit { resource: resource as u32, soft: soft.min(hard), hard }
+        });
+        limits.to_vec()
     }
 
     /// The limit of the processes of this PID namespace, which holds for root too: a limit of
@@ -59,17 +67,6 @@ impl Limits {
         }
         fs::write("/proc/sys/kernel/pid_max", self.processes.to_string())
     }
-}
-
-/// Sets a limit, as far as what holds already allows it: raising it is not ours to do.
-fn lower(resource: Resource, new: Rlimit) -> io::Result<()> {
-    let old = rustix::process::getrlimit(resource);
-    let least = |new: Option<u64>, old: Option<u64>| match (new, old) {
-        (Some(new), Some(old)) => Some(new.min(old)),
-        (new, old) => new.or(old),
-    };
-    let maximum = least(new.maximum, old.maximum);
-    Ok(setrlimit(resource, Rlimit { current: least(new.current, maximum), maximum })?)
 }
 
 fn kernel() -> (u32, u32) {

@@ -7,9 +7,12 @@ mod enter;
 pub mod environment;
 #[cfg(target_os = "linux")]
 mod filter;
+#[cfg(target_os = "linux")]
 mod keep;
 pub mod layout;
 pub mod limits;
+#[cfg(target_os = "linux")]
+pub mod probe;
 pub mod proxy;
 #[cfg(target_os = "linux")]
 mod ruleset;
@@ -22,6 +25,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
+#[cfg(target_os = "linux")]
 pub use keep::keep;
 use layout::{Mount, What};
 use limits::Limits;
@@ -81,8 +85,6 @@ pub enum Part {
     Signals,
     /// The filter of system calls.
     Seccomp,
-    /// The limits on what each process uses.
-    Limits,
 }
 
 /// Why a sandbox could not be built.
@@ -104,7 +106,6 @@ impl Part {
             Self::Landlock => "landlock",
             Self::Signals => "signals",
             Self::Seccomp => "seccomp",
-            Self::Limits => "limits",
         }
     }
 
@@ -118,7 +119,6 @@ impl Part {
             Self::Landlock => "the second layer that keeps writes inside the roots is then missing.",
             Self::Signals => "commands may then send signals to other processes of this user.",
             Self::Seccomp => "the filter of system calls is then missing.",
-            Self::Limits => "a command may then use all of the machine.",
         }
     }
 }
@@ -137,4 +137,10 @@ impl Plan {
     fn is_root(&self, path: &Path) -> bool {
         self.mounts.iter().any(|mount| mount.at == path && matches!(mount.what, What::Bind { .. }))
     }
+}
+
+/// There is no keeper on this system yet.
+#[cfg(not(target_os = "linux"))]
+pub fn keep() -> std::process::ExitCode {
+    std::process::ExitCode::FAILURE
 }

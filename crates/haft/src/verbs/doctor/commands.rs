@@ -1,0 +1,241 @@
+//! Does the sandbox of commands hold? Tried by a process in it, and by the same process outside.
+
+use std::{
+    fs::{self, File},
+    io,
+    net::{TcpListener, UdpSocket},
+    os::{
+        linux::net::SocketAddrExt,
+        unix::net::{SocketAddr, UnixListener},
+    },
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
+
+use kit::{
+    Cx, Fault, Output, Tool, Touch, Touches,
+    procs::{Ending, Program, Stdin, Streams},
+};
+use runtime::{
+    Call, Commands, Runtime, Session, Settings, Unattended,
+    policy::{Approve, Policy},
+    sandbox::probe::{PROBE, Targets, Tried},
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// Nothing that is run here takes as long, unless it hangs.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What was found by trying.
+pub(super) struct Findings {
+    inside: Result<Vec<Tried>, String>,
+    outside: Result<Vec<Tried>, String>,
+    leaves_nothing: Result<(), String>,
+}
+
+impl Findings {
+    /// Does this guarantee hold, as far as commands can break it?
+    pub(super) fn of(&self, guarantee: &str) -> Result<(), String> {
+        let about = |it: &&Tried| it.guarantee == guarantee;
+        let inside = self.inside.as_ref().map_err(Clone::clone)?;
+        let reached: Vec<&str> =
+            inside.iter().filter(about).filter(|it| it.reached).map(|it| it.what.as_str()).collect();
+        if reached.is_empty() { Ok(()) } else { Err(format!("a command reached: {}", reached.join(", "))) }
+    }
+
+    /// Does what is tried work where nothing forbids it?
+    pub(super) fn are_proof(&self) -> Result<(), String> {
+        let outside = self.outside.as_ref().map_err(Clone::clone)?;
+        let root = rustix::process::getuid().is_root();
+        // An ordinary user may not set up the kernel; and no command ever has these variables.
+        let idle = outside.iter().filter(|it| !it.reached && (root || it.what != "a setting of the kernel"));
+        let idle: Vec<&str> =
+            idle.map(|it| it.what.as_str()).filter(|it| !it.starts_with("a key of")).collect();
+        let proof = idle.is_empty();
+        if proof {
+            Ok(())
+        } else {
+            Err(format!("this does not work outside the sandbox either: {}", idle.join(", ")))
+        }
+    }
+
+    /// Does a process live on that was left behind?
+    pub(super) fn leaves_nothing(&self) -> Result<(), String> {
+        self.leaves_nothing.clone()
+    }
+}
+
+/// Tries it all, in a folder of the self-test's own.
+pub(super) async fn findings(
+    folder: &Path,
+    variables: &[(String, String)],
+    accept_weaker: &[String],
+) -> Findings {
+    match Trial::begin(folder, variables, accept_weaker) {
+        Ok(trial) => Findings {
+            outside: trial.probe(true).await,
+            inside: trial.probe(false).await,
+            leaves_nothing: trial.leave_behind().await,
+        },
+        Err(why) => {
+            Findings { inside: Err(why.clone()), outside: Err(why.clone()), leaves_nothing: Err(why) }
+        }
+    }
+}
+
+struct Trial {
+    session: Session,
+    targets: Targets,
+}
+
+impl Trial {
+    fn begin(
+        folder: &Path,
+        variables: &[(String, String)],
+        accept_weaker: &[String],
+    ) -> Result<Self, String> {
+        let targets = targets(folder).map_err(|error| error.to_string())?;
+        let settings = Settings {
+            workspace: targets.workspace.clone(),
+            roots: Vec::new(),
+            state: targets.state.clone(),
+            config: folder.join("config"),
+            policy: Policy { approve: Approve::Auto, ..Policy::default() },
+            other_names: kit::files::OtherNames::Refuse,
+            allowed: None,
+            deadline: runtime::DEADLINE,
+            secrets: runtime::mask::Secrets::none(),
+            commands: Commands {
+                variables: variables.to_vec(),
+                accept_weaker: accept_weaker.to_vec(),
+                ..Commands::default()
+            },
+        };
+        let runtime =
+            Runtime::open(settings, vec![kit::erase::<Start>()]).map_err(|fault| fault.as_text())?;
+        Ok(Self { session: runtime.session(None, "doctor", Arc::new(Unattended)), targets })
+    }
+
+    async fn probe(&self, unconfined: bool) -> Result<Vec<Tried>, String> {
+        let targets = serde_json::to_string(&self.targets).map_err(|error| error.to_string())?;
+        // Our own program is not there inside; its open file is.
+        let said = self
+            .start(
+                json!({"argv": [format!("/proc/self/fd/{OWN}"), PROBE, targets], "unconfined": unconfined}),
+            )
+            .await?;
+        serde_json::from_str(&said).map_err(|error| format!("{error}: {said}"))
+    }
+
+    async fn leave_behind(&self) -> Result<(), String> {
+        let mark = format!("haft-doctor-{}", std::process::id());
+        let script = "setsid sleep 600 >/dev/null 2>&1 & echo up";
+        self.start(json!({"argv": ["/bin/sh", "-c", script], "env": mark, "unconfined": false})).await?;
+        if is_marked(&mark) { Err("a process that was left behind lives on".to_owned()) } else { Ok(()) }
+    }
+
+    async fn start(&self, arguments: Value) -> Result<String, String> {
+        let answer = self.session.call(Call::new(Start::NAME, arguments)).await;
+        answer.result.map(|output| output.as_text()).map_err(|fault| fault.as_text())
+    }
+}
+
+impl Drop for Trial {
+    fn drop(&mut self) {
+        self.session.runtime().store().close(super::super::LAST_WRITE);
+    }
+}
+
+/// The descriptor that our own program is open as.
+const OWN: i32 = 9;
+
+/// Start a program and end what it leaves.
+#[derive(Deserialize, JsonSchema)]
+struct Start {
+    /// It and its arguments.
+    argv: Vec<String>,
+    /// A mark in its environment.
+    #[serde(default)]
+    env: String,
+    /// Outside the sandbox.
+    unconfined: bool,
+}
+
+impl Tool for Start {
+    const NAME: &'static str = "start";
+
+    fn touches(&self) -> Touches {
+        let touches = Touches::run(self.argv.join(" "));
+        if self.unconfined { touches.and(Touch::Unconfined) } else { touches }
+    }
+
+    async fn run(self, cx: &Cx) -> Result<Output, Fault> {
+        let leaves = !self.env.is_empty();
+        let own = File::open("/proc/self/exe").map_err(|error| Fault::bug(error.to_string()))?;
+        let program = Program {
+            argv: self.argv,
+            cwd: cx.files().roots().workspace().to_owned(),
+            env: vec![("HAFT_DOCTOR".to_owned(), self.env)],
+            stdin: Stdin::Null,
+            streams: Streams::Together,
+            files: vec![(OWN, own.into())],
+        };
+        let process = cx.procs().start(program).await?;
+        let ended = tokio::time::timeout(PATIENCE, process.finished(PATIENCE)).await;
+        if leaves && process.left().await.processes.is_empty() {
+            return Err(Fault::bug("it left nothing behind to look for"));
+        }
+        process.end(Ending::NOW).await;
+        let text = process.output().since(0, 1 << 16).text;
+        match ended {
+            Ok(exit) if exit.is_success() => Ok(Output::text(text)),
+            Ok(exit) => Err(Fault::bug(format!("it ended with {exit:?}: {text}"))),
+            Err(_) => Err(Fault::bug(format!("it did not end: {text}"))),
+        }
+    }
+}
+
+/// Makes what must not be reached.
+fn targets(folder: &Path) -> io::Result<Targets> {
+    let folder = folder.join("commands");
+    for name in ["ws/.git/hooks", "outside", "state", "config"] {
+        fs::create_dir_all(folder.join(name))?;
+    }
+    for name in ["outside/secret", "state/secret", "ws/.git/config"] {
+        fs::write(folder.join(name), "")?;
+    }
+    let folder = folder.canonicalize()?;
+    let tcp = TcpListener::bind("127.0.0.1:0")?;
+    let udp = UdpSocket::bind("127.0.0.1:0")?;
+    let ports = (tcp.local_addr()?.port(), udp.local_addr()?.port());
+    // A socket's path is short; the name of the self-test's folder may not be.
+    let path = Path::new(&folder).join("ws/s");
+    let name = format!("haft-doctor-{}", std::process::id());
+    let with_path = UnixListener::bind(&path)?;
+    let with_name = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;
+    std::thread::spawn(move || {
+        // They are open for as long as somebody asks.
+        let _open = (tcp, with_path, with_name);
+        while let Ok((_, from)) = udp.recv_from(&mut [0; 16]) {
+            let _ = udp.send_to(b"x", from);
+        }
+    });
+    Ok(Targets {
+        outside: folder.join("outside"),
+        state: folder.join("state"),
+        workspace: folder.join("ws"),
+        haft: rustix::process::getpid().as_raw_nonzero().get(),
+        ports,
+        sockets: (path, name),
+    })
+}
+
+/// Does a process have the mark in its environment?
+fn is_marked(mark: &str) -> bool {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let mut environments = processes.filter_map(|it| fs::read(it.path().join("environ")).ok());
+    environments.any(|it| it.windows(mark.len()).any(|part| part == mark.as_bytes()))
+}

@@ -1,0 +1,159 @@
+//! What does a process reach from where it is? Tried by the process itself.
+//!
+//! `haft doctor` runs this inside the sandbox and outside: what does not work outside proves nothing.
+
+use std::{
+    fs, io,
+    io::Write,
+    net::{TcpStream, UdpSocket},
+    os::{
+        linux::net::SocketAddrExt,
+        unix::net::{SocketAddr, UnixStream},
+    },
+    path::PathBuf,
+    process::ExitCode,
+    time::Duration,
+};
+
+use serde::{Deserialize, Serialize};
+
+/// The first argument of our own binary that makes it a probe.
+pub const PROBE: &str = "sandbox-probe";
+
+/// Where the things are that a process in the sandbox must not reach.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Targets {
+    /// A folder outside the roots, with a file `secret` in it.
+    pub outside: PathBuf,
+    /// haft's state, with a file `secret` in it.
+    pub state: PathBuf,
+    /// The workspace, with a `.git` in it.
+    pub workspace: PathBuf,
+    /// haft's process.
+    pub haft: i32,
+    /// Ports that are served outside, for TCP and UDP.
+    pub ports: (u16, u16),
+    /// A socket's path, and the name of one that has none.
+    pub sockets: (PathBuf, String),
+}
+
+type Try = fn(&Targets) -> io::Result<()>;
+
+/// Each thing that is tried: the guarantee it is about, what it is, how.
+const TRIES: &[(&str, &str, Try)] = &[
+    ("G2", "write outside the roots", |at| fs::write(at.outside.join("written"), "x")),
+    ("G2", "read outside the roots", |at| fs::read(at.outside.join("secret")).map(drop)),
+    ("G2", "change a mode outside the roots", |at| {
+        use std::os::unix::fs::PermissionsExt;
+        fs::set_permissions(at.outside.join("secret"), fs::Permissions::from_mode(0o644))
+    }),
+    ("G2", "TCP", |at| TcpStream::connect(("127.0.0.1", at.ports.0)).map(drop)),
+    ("G2", "UDP", udp),
+    ("G2", "a socket with a path", |at| UnixStream::connect(&at.sockets.0).map(drop)),
+    ("G2", "a socket with a name", |at| {
+        UnixStream::connect_addr(&SocketAddr::from_abstract_name(&at.sockets.1)?).map(drop)
+    }),
+    ("G2", "io_uring", |_| io_uring()),
+    ("G2", "ptrace", |_| trace_me()),
+    ("G2", "a new user namespace", |_| in_child(unshare_user)),
+    ("G2", "a signal to haft", |at| signal(at.haft)),
+    ("G2", "a setting of the kernel", |_| {
+        fs::OpenOptions::new().write(true).open("/proc/sys/kernel/core_pattern").map(drop)
+    }),
+    ("G3", "a git hook", |at| fs::write(at.workspace.join(".git/hooks/probe"), "")),
+    ("G3", "git's configuration", |at| {
+        fs::OpenOptions::new().append(true).open(at.workspace.join(".git/config")).map(drop)
+    }),
+    ("G3", "the name of .git", |at| {
+        fs::rename(at.workspace.join(".git"), at.workspace.join("git2"))?;
+        fs::rename(at.workspace.join("git2"), at.workspace.join(".git"))
+    }),
+    ("G4", "haft's state", |at| fs::read(at.state.join("secret")).map(drop)),
+    ("G4", "haft's environment", |at| fs::read(format!("/proc/{}/environ", at.haft)).map(drop)),
+    ("G4", "a key of haft's environment in its own", |_| {
+        let own = std::env::vars_os().any(|(name, _)| name == "DOCTOR_TOKEN" || name == "SSH_AUTH_SOCK");
+        if own { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
+    }),
+];
+
+/// One thing that was tried.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tried {
+    /// The guarantee it is about.
+    pub guarantee: String,
+    /// What it is.
+    pub what: String,
+    /// Whether it worked.
+    pub reached: bool,
+}
+
+/// Tries everything with the targets of the second argument, and prints what came of it as JSON.
+pub fn probe() -> ExitCode {
+    let targets = std::env::args().nth(2).and_then(|it| serde_json::from_str::<Targets>(&it).ok());
+    let Some(targets) = targets else { return ExitCode::FAILURE };
+    let tried = TRIES.iter().map(|(guarantee, what, attempt)| Tried {
+        guarantee: (*guarantee).to_owned(),
+        what: (*what).to_owned(),
+        reached: attempt(&targets).is_ok(),
+    });
+    let said = serde_json::to_string(&tried.collect::<Vec<_>>()).unwrap_or_default();
+    match writeln!(io::stdout(), "{said}") {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn udp(at: &Targets) -> io::Result<()> {
+    let socket = UdpSocket::bind("127.0.0.1:0")?;
+    socket.set_read_timeout(Some(Duration::from_secs(1)))?;
+    socket.send_to(b"x", ("127.0.0.1", at.ports.1))?;
+    socket.recv(&mut [0]).map(drop)
+}
+
+fn signal(process: i32) -> io::Result<()> {
+    let process = rustix::process::Pid::from_raw(process).ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(rustix::process::test_kill_process(process)?)
+}
+
+#[expect(unsafe_code, reason = "rustix has no call for it")]
+fn io_uring() -> io::Result<()> {
+    let mut parameters = [0_u64; 15];
+    // SAFETY: the kernel writes 120 bytes, which is what there is.
+    done(unsafe { libc::syscall(libc::SYS_io_uring_setup, 4, parameters.as_mut_ptr()) })
+}
+
+fn trace_me() -> io::Result<()> {
+    #[expect(unsafe_code, reason = "rustix has no call for it")]
+    in_child(|| {
+        // SAFETY: this request takes no pointers.
+        done(unsafe { libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) })
+    })
+}
+
+#[expect(unsafe_code, reason = "it is done in a child that ends at once")]
+fn unshare_user() -> io::Result<()> {
+    // SAFETY: no file descriptor table is taken apart.
+    Ok(unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWUSER) }?)
+}
+
+/// Does it in a child, so that this process stays as it is.
+#[expect(unsafe_code, reason = "there is no other way to a child without a program")]
+fn in_child(attempt: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    // SAFETY: this process has one thread.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let code = i32::from(attempt().is_err());
+        // SAFETY: the child ends here, without running what this process would at its end.
+        unsafe { libc::_exit(code) }
+    }
+    let child = rustix::process::Pid::from_raw(child).ok_or(io::ErrorKind::Other)?;
+    let ended = rustix::process::waitpid(Some(child), rustix::process::WaitOptions::empty())?;
+    match ended.and_then(|(_, status)| status.exit_status()) {
+        Some(0) => Ok(()),
+        _ => Err(io::ErrorKind::PermissionDenied.into()),
+    }
+}
+
+fn done(result: libc::c_long) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
