@@ -30,7 +30,7 @@ const LONGEST: usize = 2_000;
 const CTRL_C: u8 = 3;
 
 /// Who is asked: the person at the terminal, if there is one.
-pub fn approver() -> Arc<dyn Approver> {
+pub(crate) fn approver() -> Arc<dyn Approver> {
     let somebody = (io::stderr().is_terminal() || io::stdin().is_terminal()) && terminal().is_ok();
     if somebody { Arc::new(AtTerminal) } else { Arc::new(Unattended) }
 }
