@@ -374,7 +374,7 @@ mod tests {
 
     use super::*;
 
-    fn decide(policy: Policy, room: &Room, path: &str) -> String {
+    fn decide(policy: &Policy, room: &Room, path: &str) -> String {
         let spec = RootSpec { path: room.path().to_owned(), read_only: false };
         let roots = Roots::open(&[spec], OtherNames::Refuse).unwrap();
         match policy.decide(&[Want::Place(roots.locate(path).unwrap(), Access::Write)]) {
@@ -410,10 +410,10 @@ mod tests {
             "bare.store/config",
             "bare.store/hooks/post-checkout",
         ] {
-            assert_eq!(decide(Policy::default(), &room, path), "ask control_files", "{path}");
+            assert_eq!(decide(&Policy::default(), &room, path), "ask control_files", "{path}");
         }
         for path in ["src/main.rs", ".gitignore", "git/config", "x.mcp.json", ".github/workflows/ci.yml"] {
-            assert_eq!(decide(Policy::default(), &room, path), "allow", "{path}");
+            assert_eq!(decide(&Policy::default(), &room, path), "allow", "{path}");
         }
     }
 
@@ -421,11 +421,11 @@ mod tests {
     fn the_strictest_answer_wins_and_approval_settles_what_is_asked() {
         let room = Room::empty();
         let with = |sandbox, approve| Policy { sandbox, approve, ..Policy::default() };
-        assert_eq!(decide(with(Sandbox::ReadOnly, Approve::Auto), &room, "a"), "deny sandbox");
+        assert_eq!(decide(&with(Sandbox::ReadOnly, Approve::Auto), &room, "a"), "deny sandbox");
         assert_eq!(
-            decide(with(Sandbox::Workspace, Approve::Never), &room, ".mcp.json"),
+            decide(&with(Sandbox::Workspace, Approve::Never), &room, ".mcp.json"),
             "deny control_files"
         );
-        assert_eq!(decide(with(Sandbox::Workspace, Approve::Auto), &room, ".mcp.json"), "allow");
+        assert_eq!(decide(&with(Sandbox::Workspace, Approve::Auto), &room, ".mcp.json"), "allow");
     }
 }

@@ -324,13 +324,25 @@ async fn what_was_allowed_for_longer_is_not_asked_again() {
         }
         let requests = person.1.lock().unwrap().clone();
         assert_eq!(requests.len(), asked_here, "{scope:?}");
-        assert_eq!(requests[0].effects, ["net example.org"]);
-        assert_eq!(requests[0].offers, [Effect::Net("example.org".to_owned())]);
+        for request in &requests {
+            assert_eq!(request.effects, ["net example.org"]);
+            assert_eq!(request.offers, [Effect::Net("example.org".to_owned())]);
+        }
         let beside = house.session.runtime().session(Some("beside"), "cli", person.clone());
         let call = Call::new("puppet", json!({"act": "net"}));
         assert!(beside.call(call).await.result.is_ok());
         assert_eq!(person.1.lock().unwrap().len(), asked_here + asked_beside, "{scope:?}");
     }
+}
+
+#[tokio::test]
+async fn one_answer_serves_the_calls_that_wait_behind_it() {
+    let person = Arc::new(Person(Verdict::Yes(Scope::Session), Mutex::default()));
+    let house = House::with(vec![erase::<Puppet>()], Policy::default(), person.clone());
+    let net = || house.call("puppet", json!({"act": "net"}));
+    let (one, two, three) = tokio::join!(net(), net(), net());
+    assert!(one.result.is_ok() && two.result.is_ok() && three.result.is_ok());
+    assert_eq!(person.1.lock().unwrap().len(), 1);
 }
 
 #[tokio::test]

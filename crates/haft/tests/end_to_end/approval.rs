@@ -84,10 +84,18 @@ impl Terminal {
 const QUESTION: &str = "[n]o: ";
 
 fn write(path: &str) -> Value {
-    json!({"path": path, "content": "x\n"})
+    json!({"path": path, "content": "x\n", "overwrite": true})
+}
+
+/// Takes the files away, so that nothing but the rules stands against writing them.
+fn anew(room: &Room) {
+    for path in [".mcp.json", ".envrc"] {
+        let _ = std::fs::remove_file(room.at(path));
+    }
 }
 
 fn asked(room: &Room, options: &[&str], path: &str) -> Terminal {
+    anew(room);
     let arguments = write(path).to_string();
     Terminal::start(&room.haft(&[options, &["call", "write", &arguments]].concat()))
 }
@@ -110,13 +118,17 @@ fn an_answer_holds_for_the_call_the_session_or_the_project() {
     assert_eq!(terminal.ends().0, Some(0));
     let (code, seen) = asked(&room, &["--session", "one"], ".mcp.json").ends();
     assert_eq!((code, seen.contains("allow it?")), (Some(0), false), "{seen}");
+    anew(&room);
     room.call_with(&["--session", "one"], "write", &write(".mcp.json")).must("ok");
     room.call_with(&["--session", "two"], "write", &write(".mcp.json")).must("denied");
+    anew(&room);
     // The project: everybody's, until it is revoked.
     let mut terminal = asked(&room, &["--session", "two"], ".envrc");
     terminal.shows(QUESTION, 1).types("p\n");
     assert_eq!(terminal.ends().0, Some(0));
+    anew(&room);
     room.call("write", &write(".envrc")).must("ok");
+    anew(&room);
     room.call_with(&["--approve", "never"], "write", &write(".envrc")).must("ok");
     let grants = room.run(&["grants"]).out;
     assert!(

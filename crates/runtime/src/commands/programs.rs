@@ -2,394 +2,60 @@
 
 use super::{Part, Word};
 
-/// Programs that run what they are given, or start what they are told to. No prefix of
-/// theirs says what they do.
-const RUNS_OTHERS: &[&str] = &[
-    // Shells and interpreters; versions such as `python3.12` are recognised by their stem.
-    "sh",
-    "bash",
-    "rbash",
-    "zsh",
-    "dash",
-    "ash",
-    "ksh",
-    "mksh",
-    "yash",
-    "fish",
-    "csh",
-    "tcsh",
-    "nu",
-    "elvish",
-    "xonsh",
-    "pwsh",
-    "powershell",
-    "cmd",
-    "busybox",
-    "toybox",
-    "python",
-    "pypy",
-    "ipython",
-    "perl",
-    "ruby",
-    "irb",
-    "node",
-    "nodejs",
-    "deno",
-    "bun",
-    "php",
-    "lua",
-    "luajit",
-    "awk",
-    "gawk",
-    "mawk",
-    "nawk",
-    "tclsh",
-    "wish",
-    "expect",
-    "osascript",
-    "R",
-    "Rscript",
-    "julia",
-    "octave",
-    "guile",
-    "racket",
-    "sbcl",
-    "clisp",
-    "emacs",
-    "erl",
-    "elixir",
-    "iex",
-    "ghci",
-    "runghc",
-    "runhaskell",
-    "groovy",
-    "scala",
-    "kotlin",
-    "java",
-    "jshell",
-    "swift",
-    "tcc",
-    "gdb",
-    "lldb",
-    "sqlite3",
-    "psql",
-    "mysql",
-    "mongosh",
-    "redis-cli",
-    "dc",
-    "m4",
-    "ed",
-    "ex",
-    "vi",
-    "vim",
-    "nvim",
-    "view",
-    "nano",
-    "pico",
-    "less",
-    "more",
-    "most",
-    "man",
-    "info",
-    // What starts another program.
-    "env",
-    "xargs",
-    "sudo",
-    "doas",
-    "su",
-    "pkexec",
-    "runuser",
-    "nohup",
-    "timeout",
-    "nice",
-    "ionice",
-    "chrt",
-    "taskset",
-    "numactl",
-    "setsid",
-    "stdbuf",
-    "unbuffer",
-    "time",
-    "watch",
-    "parallel",
-    "entr",
-    "watchexec",
-    "script",
-    "strace",
-    "ltrace",
-    "perf",
-    "valgrind",
-    "rr",
-    "flock",
-    "chroot",
-    "unshare",
-    "nsenter",
-    "bwrap",
-    "firejail",
-    "setpriv",
-    "capsh",
-    "prlimit",
-    "systemd-run",
-    "at",
-    "batch",
-    "crontab",
-    "ssh",
-    "scp",
-    "sftp",
-    "mosh",
-    "docker",
-    "podman",
-    "nerdctl",
-    "kubectl",
-    "oc",
-    "lxc",
-    "machinectl",
-    "vagrant",
-    "ansible",
-    "tmux",
-    "screen",
-    "dtach",
-    "nc",
-    "ncat",
-    "netcat",
-    "socat",
-    "npx",
-    "bunx",
-    "uvx",
-    "pipx",
-    "ld.so",
-    "ld-linux-x86-64.so.2",
-    "ld-linux-aarch64.so.1",
-    "xdg-open",
-    "open",
-    "start-stop-daemon",
-    "daemonize",
-    "haft",
-    // Of the shell itself.
-    "eval",
-    "source",
-    ".",
-    "exec",
-    "command",
-    "builtin",
-    "trap",
-    "alias",
-    "unalias",
-    "enable",
-    "hash",
-    "bind",
-    "complete",
-    "compgen",
-    "shopt",
-    "mapfile",
-    "readarray",
-    "read",
-    "fc",
-    "coproc",
-    "let",
-    "declare",
-    "typeset",
-    "local",
-    "readonly",
-    "export",
-    "getopts",
-    "unset",
-    "wait",
-];
+/// Programs that run what they are given, or start what they are told to: shells and
+/// interpreters, what starts another program, what the shell itself runs. No prefix of theirs
+/// says what they do. Versions such as `python3.12` are recognised by their stem.
+const RUNS_OTHERS: &str = "
+    sh bash rbash zsh dash ash ksh mksh yash fish csh tcsh nu elvish xonsh pwsh powershell cmd busybox
+    toybox python pypy ipython perl ruby irb node nodejs deno bun php lua luajit awk gawk mawk nawk
+    tclsh wish expect osascript R Rscript julia octave guile racket sbcl clisp emacs erl elixir iex ghci
+    runghc runhaskell groovy scala kotlin java jshell swift tcc gdb lldb sqlite3 psql mysql mongosh
+    redis-cli dc m4 ed ex vi vim nvim view nano pico less more most man info env xargs sudo doas su
+    pkexec runuser nohup timeout nice ionice chrt taskset numactl setsid stdbuf unbuffer time watch
+    parallel entr watchexec script strace ltrace perf valgrind rr flock chroot unshare nsenter bwrap
+    firejail setpriv capsh prlimit systemd-run at batch crontab ssh scp sftp mosh docker podman nerdctl
+    kubectl oc lxc machinectl vagrant ansible tmux screen dtach nc ncat netcat socat npx bunx uvx pipx
+    ld.so ld-linux-x86-64.so.2 ld-linux-aarch64.so.1 xdg-open open start-stop-daemon daemonize haft eval
+    source . exec command builtin trap alias unalias enable hash bind complete compgen shopt mapfile
+    readarray read fc coproc let declare typeset local readonly export getopts unset wait
+";
 
 /// Wrappers that do nothing themselves: where what they start is allowed, so are they.
-const HARMLESS_WRAPPERS: &[&str] = &["timeout", "nice", "nohup", "time", "command", "stdbuf"];
+const HARMLESS_WRAPPERS: &str = "
+    timeout nice nohup time command stdbuf
+";
 
 /// Programs whose whole command a person should see again, rather than a prefix.
-const DESTROYS: &[&str] = &[
-    "rm",
-    "rmdir",
-    "mv",
-    "dd",
-    "shred",
-    "truncate",
-    "chmod",
-    "chown",
-    "chgrp",
-    "ln",
-    "kill",
-    "pkill",
-    "killall",
-    "mkfs",
-    "mount",
-    "umount",
-    "tee",
-    "install",
-    "cp",
-    "reboot",
-    "shutdown",
-    "systemctl",
-];
+const DESTROYS: &str = "
+    rm rmdir mv dd shred truncate chmod chown chgrp ln kill pkill killall mkfs mount umount tee install
+    cp reboot shutdown systemctl
+";
 
 /// Programs with commands of their own, so that a prefix means two words.
-const HAS_COMMANDS: &[&str] = &[
-    "git",
-    "cargo",
-    "npm",
-    "pnpm",
-    "yarn",
-    "go",
-    "pip",
-    "pip3",
-    "uv",
-    "poetry",
-    "make",
-    "just",
-    "gh",
-    "rustup",
-    "brew",
-    "apt",
-    "apt-get",
-    "dotnet",
-    "mvn",
-    "gradle",
-    "bundle",
-    "composer",
-    "helm",
-    "terraform",
-    "jj",
-    "hg",
-    "svn",
-    "mix",
-];
+const HAS_COMMANDS: &str = "
+    git cargo npm pnpm yarn go pip pip3 uv poetry make just gh rustup brew apt apt-get dotnet mvn gradle
+    bundle composer helm terraform jj hg svn mix
+";
 
 /// Variables that decide what other programs run. Whole names, and beginnings with `*`.
-const DANGEROUS_VARIABLES: &[&str] = &[
-    "PATH",
-    "LD_*",
-    "DYLD_*",
-    "GIT_*",
-    "BASH*",
-    "ENV",
-    "SHELL",
-    "SHELLOPTS",
-    "IFS",
-    "PS0",
-    "PS1",
-    "PS4",
-    "PROMPT_COMMAND",
-    "CDPATH",
-    "FPATH",
-    "ZDOTDIR",
-    "HOME",
-    "HISTFILE",
-    "INPUTRC",
-    "TERMINFO*",
-    "TERMCAP",
-    "PAGER",
-    "*PAGER",
-    "EDITOR",
-    "*EDITOR",
-    "VISUAL",
-    "BROWSER",
-    "LESS*",
-    "LS_COLORS",
-    "PYTHON*",
-    "PERL*",
-    "RUBY*",
-    "NODE_*",
-    "npm_*",
-    "NPM_*",
-    "YARN_*",
-    "DENO_*",
-    "BUN_*",
-    "PHP*",
-    "LUA_*",
-    "JAVA*",
-    "_JAVA*",
-    "JDK_*",
-    "CLASSPATH",
-    "MAVEN_*",
-    "GRADLE_*",
-    "GO*",
-    "CGO_*",
-    "CC",
-    "CXX",
-    "CPP",
-    "LD",
-    "AR",
-    "AS",
-    "NM",
-    "RANLIB",
-    "CFLAGS",
-    "CXXFLAGS",
-    "CPPFLAGS",
-    "LDFLAGS",
-    "MAKE*",
-    "MFLAGS",
-    "RUSTC*",
-    "RUSTDOC*",
-    "RUSTFLAGS",
-    "RUSTUP_*",
-    "CARGO",
-    "CARGO_HOME",
-    "CARGO_BUILD_*",
-    "CARGO_TARGET_*",
-    "CARGO_ENCODED_*",
-    "CARGO_ALIAS_*",
-    "CARGO_REGISTR*",
-    "CARGO_NET_*",
-    "CMAKE_*",
-    "PKG_CONFIG*",
-    "TAR_OPTIONS",
-    "GZIP",
-    "RSYNC_*",
-    "SSH_*",
-    "SUDO_*",
-    "GPG_*",
-    "GNUPGHOME",
-    "CURL_HOME",
-    "WGETRC",
-    "XDG_*",
-    "TMPDIR",
-    "PIP_*",
-    "UV_*",
-    "VIRTUAL_ENV",
-    "CONDA_*",
-    "EXINIT",
-    "VIM*",
-    "MYVIMRC",
-    "GEM_*",
-    "BUNDLE_*",
-    "R_*",
-    "JULIA_*",
-    "DOCKER_*",
-    "KUBECONFIG",
-    "AWS_*",
-    "DBUS_*",
-    "DISPLAY",
-    "http_proxy",
-    "https_proxy",
-    "all_proxy",
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "ALL_PROXY",
-    "OPENSSL_*",
-    "SSL_*",
-    "GCONV_PATH",
-    "LOCPATH",
-    "NLSPATH",
-    "HOSTALIASES",
-    "RES_OPTIONS",
-    "MALLOC_*",
-    "GLIBC_*",
-    "ASAN_OPTIONS",
-    "FZF_*",
-    "RIPGREP_CONFIG_PATH",
-    "BAT_*",
-    "HAFT_*",
-    "OPTARG",
-    "OPTIND",
-];
+const DANGEROUS_VARIABLES: &str = "
+    PATH LD_* DYLD_* GIT_* BASH* ENV SHELL SHELLOPTS IFS PS0 PS1 PS4 PROMPT_COMMAND CDPATH FPATH ZDOTDIR
+    HOME HISTFILE INPUTRC TERMINFO* TERMCAP PAGER *PAGER EDITOR *EDITOR VISUAL BROWSER LESS* LS_COLORS
+    PYTHON* PERL* RUBY* NODE_* npm_* NPM_* YARN_* DENO_* BUN_* PHP* LUA_* JAVA* _JAVA* JDK_* CLASSPATH
+    MAVEN_* GRADLE_* GO* CGO_* CC CXX CPP LD AR AS NM RANLIB CFLAGS CXXFLAGS CPPFLAGS LDFLAGS MAKE*
+    MFLAGS RUSTC* RUSTDOC* RUSTFLAGS RUSTUP_* CARGO CARGO_HOME CARGO_BUILD_* CARGO_TARGET_*
+    CARGO_ENCODED_* CARGO_ALIAS_* CARGO_REGISTR* CARGO_NET_* CMAKE_* PKG_CONFIG* TAR_OPTIONS GZIP
+    RSYNC_* SSH_* SUDO_* GPG_* GNUPGHOME CURL_HOME WGETRC XDG_* TMPDIR PIP_* UV_* VIRTUAL_ENV CONDA_*
+    EXINIT VIM* MYVIMRC GEM_* BUNDLE_* R_* JULIA_* DOCKER_* KUBECONFIG AWS_* DBUS_* DISPLAY http_proxy
+    https_proxy all_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY OPENSSL_* SSL_* GCONV_PATH LOCPATH NLSPATH
+    HOSTALIASES RES_OPTIONS MALLOC_* GLIBC_* ASAN_OPTIONS FZF_* RIPGREP_CONFIG_PATH BAT_* HAFT_* OPTARG
+    OPTIND
+";
 
 /// Folders whose programs are the ones that a bare name means.
-const SYSTEM_FOLDERS: &[&str] =
-    &["/bin/", "/usr/bin/", "/usr/local/bin/", "/sbin/", "/usr/sbin/", "/opt/homebrew/bin/"];
+const SYSTEM_FOLDERS: &str = "
+    /bin/ /usr/bin/ /usr/local/bin/ /sbin/ /usr/sbin/ /opt/homebrew/bin/
+";
 
 /// The name without its folder.
 pub(super) fn base(program: &str) -> &str {
@@ -398,7 +64,7 @@ pub(super) fn base(program: &str) -> &str {
 
 /// The program as a list names it: without one of the system's folders.
 pub(super) fn known_as(program: &str) -> &str {
-    let bare = SYSTEM_FOLDERS.iter().find_map(|folder| program.strip_prefix(folder));
+    let bare = SYSTEM_FOLDERS.split_whitespace().find_map(|folder| program.strip_prefix(folder));
     bare.filter(|name| !name.contains('/')).unwrap_or(program)
 }
 
@@ -407,9 +73,9 @@ fn stem(name: &str) -> &str {
     name.trim_end_matches(|it: char| it.is_ascii_digit() || it == '.' || it == '-')
 }
 
-fn is_one_of(names: &[&str], program: &str) -> bool {
+fn is_one_of(names: &str, program: &str) -> bool {
     let name = base(program);
-    names.iter().any(|it| {
+    names.split_whitespace().any(|it| {
         it.eq_ignore_ascii_case(name) || (!stem(name).is_empty() && it.eq_ignore_ascii_case(stem(name)))
     })
 }
@@ -427,20 +93,20 @@ pub(super) fn destroys(program: &str) -> bool {
 
 /// Has it commands of its own?
 pub(super) fn has_commands(program: &str) -> bool {
-    HAS_COMMANDS.contains(&base(program))
+    HAS_COMMANDS.split_whitespace().any(|it| it == base(program))
 }
 
 /// Does it only start what it is given?
 pub(super) fn is_harmless_wrapper(program: &str) -> bool {
-    HARMLESS_WRAPPERS.contains(&known_as(program))
+    HARMLESS_WRAPPERS.split_whitespace().any(|it| it == known_as(program))
 }
 
 /// Is it a variable that decides what other programs run?
 pub(super) fn is_dangerous_variable(name: &str) -> bool {
-    DANGEROUS_VARIABLES.iter().any(|it| match (it.strip_prefix('*'), it.strip_suffix('*')) {
+    DANGEROUS_VARIABLES.split_whitespace().any(|it| match (it.strip_prefix('*'), it.strip_suffix('*')) {
         (Some(end), _) => name.ends_with(end),
         (None, Some(start)) => name.starts_with(start),
-        (None, None) => *it == name,
+        (None, None) => it == name,
     }) && !is_known_harmless(name)
 }
 

@@ -21,7 +21,7 @@ impl Walk {
             .map_err(|_| Unparsed::new(format!("the word `{raw}` can't be read")))?;
         let mut plain = Some(String::new());
         for piece in &pieces {
-            self.piece(piece, raw, Quoted::No, &mut plain)?;
+            self.piece(piece, Quoted::No, &mut plain)?;
         }
         self.back();
         Ok(plain.map_or_else(|| Word::Open(raw.to_owned()), Word::Plain))
@@ -33,7 +33,7 @@ impl Walk {
             .map_err(|_| Unparsed::new("a here-document can't be read"))?;
         let mut plain = Some(String::new());
         for piece in &pieces {
-            self.piece(piece, raw, Quoted::Yes, &mut plain)?;
+            self.piece(piece, Quoted::Yes, &mut plain)?;
         }
         Ok(plain)
     }
@@ -42,7 +42,6 @@ impl Walk {
     fn piece(
         &mut self,
         piece: &WordPieceWithSource,
-        raw: &str,
         quoted: Quoted,
         plain: &mut Option<String>,
     ) -> Result<(), Unparsed> {
@@ -70,14 +69,14 @@ impl Walk {
             },
             WordPiece::DoubleQuotedSequence(pieces) => {
                 for piece in pieces {
-                    self.piece(piece, raw, Quoted::Yes, plain)?;
+                    self.piece(piece, Quoted::Yes, plain)?;
                 }
             }
             // What they expand to is not known.
             WordPiece::AnsiCQuotedText(_) | WordPiece::TildeExpansion(_) => *plain = None,
             WordPiece::GettextDoubleQuotedSequence(pieces) => {
                 for piece in pieces {
-                    self.piece(piece, raw, Quoted::Yes, plain)?;
+                    self.piece(piece, Quoted::Yes, plain)?;
                 }
                 *plain = None;
             }

@@ -101,7 +101,7 @@ impl Rules {
                 Then::Deny => rules.deny.push(rule.prefix.clone()),
             }
         }
-        if rules.allow.iter().any(|it| is_all(it)) {
+        if rules.allow.iter().any(is_all) {
             return Err(Fault::bad_args("`allow = [\"*\"]` would allow every command")
                 .next("Use `approve = \"auto\"` for that, or name the commands.".to_owned()));
         }
@@ -110,7 +110,7 @@ impl Rules {
 
     /// What becomes of a command line that would run there, with these grants.
     pub(crate) fn judge(&self, text: &str, ground: Ground, grants: &[&Effect]) -> Judged {
-        let only = self.only.as_deref().filter(|only| !only.iter().any(|it| is_all(it)));
+        let only = self.only.as_deref().filter(|only| !only.iter().any(is_all));
         if ground.contained && self.ask.is_empty() && self.deny.is_empty() && only.is_none() {
             return Judged::Runs(Vec::new());
         }
