@@ -4,12 +4,12 @@
 use std::{collections::HashSet, fs, os::unix::fs::symlink, sync::Arc, time::Duration};
 
 use expect_test::expect_file;
-use kit::{AnyTool, Fault, Kind, Output, Spec, Touches, testing::Room};
+use kit::{AnyTool, Fault, Kind, Output, Spec, Touch, testing::Room};
 use serde_json::{Value, json};
 
-/// Bytes that one tool may cost a model, and all of them together (under 3,000 tokens).
+/// Bytes that one tool may cost a model, and all of them together (under 4,000 tokens).
 const TOOL_BYTES: usize = 1_800;
-const ALL_BYTES: usize = 12_000;
+const ALL_BYTES: usize = 16_000;
 
 /// Every tool of every toolset, with the toolset it is in.
 fn every_tool() -> Vec<(&'static str, Arc<dyn AnyTool>)> {
@@ -36,12 +36,16 @@ fn arguments(toolset: &str, tool: &str, path: &str) -> Value {
         (_, "jobs") => json!({}),
         (_, "read_job" | "wait" | "stop_task") => json!({"job": "job_1"}),
         (_, "continue_job") => json!({"job": "job_1", "input": path}),
+        (_, "bash" | "interact") => json!({"command": "true"}),
+        (_, "shell") => json!({"command": "true", "dir": path}),
+        (_, "shell_status") => json!({"action": "kill", "job": "job_1"}),
         _ => panic!("`{tool}` of `{toolset}` needs a line in this test"),
     }
 }
 
 /// Tools that have no path among their arguments, and touch no file by themselves.
-const WITHOUT_PATH: [&str; 5] = ["jobs", "read_job", "wait", "stop_task", "continue_job"];
+const WITHOUT_PATH: [&str; 8] =
+    ["jobs", "read_job", "wait", "stop_task", "continue_job", "bash", "shell_status", "interact"];
 
 fn properties(spec: &Spec) -> Vec<(&String, &Value)> {
     spec.schema.get("properties").and_then(Value::as_object).expect("an object's schema").iter().collect()
@@ -170,7 +174,8 @@ fn a_path_outside_the_workspace_is_denied_in_every_spelling() {
         let name = &tool.spec().name;
         if WITHOUT_PATH.contains(&name.as_str()) {
             let touches = tool.prepare(arguments(toolset, name, &plain)).unwrap().touches();
-            assert_eq!(touches, Touches::none(), "{name} touches something");
+            let a_file = |it: &Touch| matches!(it, Touch::Read(_) | Touch::Write(_));
+            assert!(!touches.iter().any(a_file), "{name} touches a file");
             continue;
         }
         for path in spellings {
@@ -188,7 +193,13 @@ fn a_path_outside_the_workspace_is_denied_in_every_spelling() {
         match call(&room, &tool, &arguments(toolset, name, inside)) {
             Ok(_) => {}
             Err(fault) => {
-                assert!(matches!(fault.kind, Kind::NotFound | Kind::Stale), "{name}: {}", fault.as_text());
+                // A room has no processes.
+                let none = name == "shell" && fault.kind == Kind::Unavailable;
+                assert!(
+                    none || matches!(fault.kind, Kind::NotFound | Kind::Stale),
+                    "{name}: {}",
+                    fault.as_text()
+                );
             }
         }
         fs::write(room.path().join("sub/a"), "inside\n").unwrap();
@@ -260,7 +271,7 @@ fn a_tool_that_cuts_its_output_to_pages_stays_bounded_and_says_how_to_go_on() {
         let path = match name.as_str() {
             "glob" | "tree" => "wide",
             "json_read" => "big.json",
-            "write" | "edit" | "undo" | "json_write" => continue,
+            "write" | "edit" | "undo" | "json_write" | "shell" => continue,
             without if WITHOUT_PATH.contains(&without) => continue,
             _ => "big",
         };
