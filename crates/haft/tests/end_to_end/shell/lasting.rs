@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::{Shells, alive, mark, until};
+use super::{Shells, alive, job_in, mark, until};
 
 #[test]
 fn inputs_that_hang_elsewhere_come_back_at_once() {
@@ -182,6 +182,21 @@ fn a_cancelled_command_is_stopped_and_the_shell_lives() {
     assert!(!alive(&shells.room).iter().any(|it| it.contains("1234 ")));
     assert!(!shells.has("DANGER"));
     shells.kill();
+}
+
+#[test]
+fn a_bash_that_is_busy_in_the_background_says_so() {
+    let shells = Shells::new();
+    shells.bash("v=kept");
+    let busy = json!({"command": "touch begun; sleep 1234", "timeout_s": 600, "run_in_background": true});
+    let job = job_in(&shells.does("bash", &busy));
+    shells.await_file("begun");
+    let said = shells.call("bash", &json!({"command": "echo x"}));
+    assert!(said.is_error && said.text.contains("busy"), "{}", said.text);
+    let said = shells.does("stop_task", &json!({"job": job}));
+    assert!(said.contains("bash goes on"), "{said}");
+    assert_eq!(shells.bash("echo $v").lines().last(), Some("kept"));
+    shells.finish();
 }
 
 #[test]
