@@ -140,14 +140,18 @@ impl Place {
                             .to_owned()
                     }
                 };
-                notes.after.clear();
-                let seen = Output::text(notes.around(&bash.output().since(from, SHOWN).text));
                 let took = answer::time(began.elapsed());
+                let cancelled = cx.check().is_err();
+                if cancelled {
+                    // Of what was cancelled, only what was seen is told.
+                    notes.after.push(format!("[{what}]"));
+                }
+                let seen = Output::text(notes.around(&bash.output().since(from, SHOWN).text));
                 if lives {
                     self.keep(bash);
                 }
-                Err(if cx.check().is_err() {
-                    Fault::new(Kind::Cancelled, format!("stopped after {took}: {what}")).seen(seen)
+                Err(if cancelled {
+                    Fault::new(Kind::Cancelled, format!("stopped after {took}")).seen(seen)
                 } else {
                     Fault::new(Kind::Timeout, format!("stopped after {took}, its `timeout_s`: {what}"))
                         .next(

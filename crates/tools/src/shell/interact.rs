@@ -149,13 +149,15 @@ struct Goal {
     wait: Duration,
     /// How long the screen may stay as it was.
     still: Duration,
+    /// How much had been written when something was typed: what stood there before is no answer to it.
+    typed_at: Option<u64>,
     /// What was wrong with the input.
     complaint: Option<String>,
 }
 
 impl Default for Goal {
     fn default() -> Self {
-        Self { until: None, wait: WAIT, still: QUIET, complaint: None }
+        Self { until: None, wait: WAIT, still: QUIET, typed_at: None, complaint: None }
     }
 }
 
@@ -220,9 +222,8 @@ impl Seat {
         let output = self.process.output().clone();
         loop {
             self.draw().await;
-            if let Some(until) = &goal.until
-                && until.is_match(self.screen.text().as_bytes()).unwrap_or(false)
-            {
+            let is_new = goal.typed_at.is_none_or(|it| self.drawn > it);
+            if is_new && self.shows(goal) {
                 return Seen::Met;
             }
             let quiet = if goal.until.is_some() { end } else { still.min(end) };
@@ -240,11 +241,17 @@ impl Seat {
                     return Seen::Ended(exit);
                 }
                 () = sleep_until(quiet) => {
-                    let met = goal.until.is_none() && quiet < end;
+                    let met = if goal.until.is_some() { self.shows(goal) } else { quiet < end };
                     return if met { Seen::Met } else { Seen::Late };
                 }
             }
         }
+    }
+
+    /// Does the screen show what is waited for?
+    fn shows(&self, goal: &Goal) -> bool {
+        let text = || self.screen.text();
+        goal.until.as_ref().is_some_and(|until| until.is_match(text().as_bytes()).unwrap_or(false))
     }
 
     /// Draws until the program has ended.
@@ -276,13 +283,14 @@ impl Seat {
                     .next("It looks like {\"keys\": [\"ls\", \"Enter\"], \"until\": \"\\\\$ $\"} or {\"text\": \"as it is\"}.")
             })?,
         };
-        let goal = Goal::new(input.until.as_deref(), input.wait_ms)?;
+        let mut goal = Goal::new(input.until.as_deref(), input.wait_ms)?;
         let cursor = self.screen.cursor_keys();
         let mut typed = input.text.into_bytes();
         for key in &input.keys {
             typed.extend(keys::typed(key, cursor));
         }
         if !typed.is_empty() {
+            goal.typed_at = Some(self.process.output().total());
             self.process.write(&typed).await?;
         }
         Ok(goal)

@@ -132,12 +132,13 @@ impl Running {
         let ended = self.process.end(Ending::within(GRACE)).await;
         let took = answer::time(self.began.elapsed());
         let what = match ended {
-            0 => format!("stopped after {took}"),
-            1 => format!("stopped after {took}; 1 process ended"),
-            ended => format!("stopped after {took}; {ended} processes ended"),
+            0 => "[nothing of it was left to end]".to_owned(),
+            1 => "[it was ended]".to_owned(),
+            ended => format!("[it was ended, {ended} processes in all]"),
         };
         let text = self.process.output().since(0, SHOWN).text;
-        Fault::new(Kind::Cancelled, what).seen(Output::text(answer::with(&text, &[])))
+        Fault::new(Kind::Cancelled, format!("stopped after {took}"))
+            .seen(Output::text(answer::with(&text, &[what])))
     }
 
     /// Waits until nothing is left of its tree.

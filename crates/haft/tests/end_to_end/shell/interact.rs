@@ -35,7 +35,7 @@ fn a_repl_is_spoken_with() {
     let said = shells.types(&job, &json!({"keys": ["C-c"], "until": "KeyboardInterrupt"}));
     assert!(said.contains("KeyboardInterrupt"), "{said}");
     let said = shells.types(&job, &json!("exit(3)"));
-    assert!(said.ends_with("[exit 3]"), "{said}");
+    assert!(said.contains("\n[exit 3]"), "{said}");
     shells.finish();
 }
 
@@ -52,7 +52,7 @@ fn a_program_that_owns_the_screen_is_shown_as_it_stands() {
     let said = shells.types(&job, &json!({"keys": ["b"], "until": "> b"}));
     assert!(said.contains("    > b\n") && !said.contains("> a"), "{said}");
     let said = shells.types(&job, &json!({"keys": ["q"]}));
-    assert_eq!(said, "bye\n[exit 4]");
+    assert!(said.starts_with("bye\n[exit 4]"), "{said}");
     shells.finish();
 }
 
@@ -67,7 +67,7 @@ fn what_is_typed_wrong_is_said_and_does_not_end_the_program() {
     let said = shells.types(&job, &json!("still here"));
     assert_eq!(said.lines().next(), Some("still here"), "{said}");
     let said = shells.types(&job, &json!({"keys": ["C-d"]}));
-    assert!(said.ends_with("[it has ended]"), "{said}");
+    assert!(said.contains("\n[it has ended]"), "{said}");
     let said = shells.call("continue_job", &json!({"job": job, "input": "x"}));
     assert!(said.is_error, "{}", said.text);
     shells.finish();

