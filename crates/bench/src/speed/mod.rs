@@ -1,6 +1,7 @@
 //! How long does each thing take, beside something that does no more than it must?
 
 mod call;
+mod commands;
 mod edit;
 mod large;
 mod process;
@@ -18,7 +19,7 @@ use kit::{
     AnyTool,
     files::{OtherNames, RootSpec},
 };
-use runtime::{Call, DEADLINE, Runtime, Session, Settings, Unattended, mask::Secrets, policy::Policy};
+use runtime::{Call, Commands, DEADLINE, Runtime, Session, Settings, Unattended, mask::Secrets, policy::Policy};
 use serde_json::Value;
 
 /// What went wrong, in words.
@@ -28,7 +29,7 @@ pub type Trouble = Box<dyn Error>;
 pub type Measure = fn(&Scratch) -> Result<Vec<Row>, Trouble>;
 
 /// What can be measured, by the name it is asked for.
-pub const ROOMS: [(&str, Measure); 7] = [
+pub const ROOMS: [(&str, Measure); 8] = [
     ("call", call::rows),
     ("read", large::rows),
     ("edit", edit::rows),
@@ -36,6 +37,7 @@ pub const ROOMS: [(&str, Measure); 7] = [
     ("start", process::start),
     ("stdio", process::stdio),
     ("memory", process::memory),
+    ("commands", commands::rows),
 ];
 
 /// One line of the table.
@@ -123,6 +125,7 @@ impl fmt::Display for Amount {
                 format!("{:.1} us", time.as_secs_f64() * 1e6)
             }
             Self::Time(time) => format!("{:.2} ms", time.as_secs_f64() * 1e3),
+            Self::Bytes(bytes) if *bytes < 1_000_000 => format!("{:.1} kB", self.number() / 1e3),
             Self::Bytes(_) => format!("{:.1} MB", self.number() / 1e6),
         };
         f.pad(&text)
@@ -239,17 +242,27 @@ struct House {
 
 impl House {
     fn open(scratch: &Scratch, workspace: &Path, tools: Vec<Arc<dyn AnyTool>>) -> Result<Self, Trouble> {
+        Self::with(scratch, workspace, tools, Policy::default(), Commands::default())
+    }
+
+    fn with(
+        scratch: &Scratch,
+        workspace: &Path,
+        tools: Vec<Arc<dyn AnyTool>>,
+        policy: Policy,
+        commands: Commands,
+    ) -> Result<Self, Trouble> {
         let settings = Settings {
             workspace: workspace.to_owned(),
             roots: Vec::<RootSpec>::new(),
             state: scratch.folder("state")?,
             config: scratch.folder("config")?,
-            policy: Policy::default(),
+            policy,
             other_names: OtherNames::Refuse,
             allowed: None,
             deadline: DEADLINE,
             secrets: Secrets::collect([("API_TOKEN", "correct-horse-battery-staple")], []),
-            commands: runtime::Commands::default(),
+            commands,
         };
         // As the program has it.
         let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

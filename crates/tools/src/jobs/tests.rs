@@ -113,8 +113,6 @@ fn pages_follow_each_other_and_say_how_to_go_on() {
     assert_eq!(
         first,
         "job_1 running, 12.3 s: npm run dev\nline 1\nline 2\nline 3\n[bytes 0-20 of 18893; next: offset 20]"
-            .replace("line 3\n[", "line 3\n[")
-            .as_str()
     );
     let last = says::<ReadJob>(&json!({"job": "job_1", "offset": 18883, "limit": 20}));
     assert_eq!(

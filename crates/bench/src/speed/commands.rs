@@ -1,0 +1,142 @@
+//! What does a command cost in a session, beside the same command without one?
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use runtime::{
+    Call, Commands, Session,
+    policy::{Approve, Policy, Sandbox},
+};
+use serde_json::{Value, json};
+
+use super::{Aim, Amount, Beside, House, Row, Scratch, Trouble, in_turn, timed};
+
+const RUNS: usize = 300;
+const JOBS: usize = 1_000;
+
+pub(super) fn rows(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
+    let haft = scratch.target.join("release/haft");
+    if !haft.exists() {
+        return Err(format!("there is no `{}`; cargo build --release -p haft", haft.display()).into());
+    }
+    let workspace = scratch.folder("commands")?;
+    let mut rows = Vec::new();
+    let open = |sandbox| house(scratch, &workspace, &haft, sandbox);
+    let (free, boxed) = (open(Sandbox::Full)?, open(Sandbox::Workspace)?);
+    let shell = json!({"command": "true"});
+    let [free, sandboxed, direct] = in_turn(
+        RUNS,
+        [&mut || free.call("shell", shell.clone()), &mut || boxed.call("shell", shell.clone()), &mut || {
+            run(&["bash", "-c", "true"], &workspace)
+        }],
+    )?;
+    let beside = "fork, exec and wait of `bash -c true`";
+    rows.push(free.row("`shell true`, --sandbox full", direct.beside(beside), Some(Aim::Times(1.5))));
+    rows.push(sandboxed.row("`shell true` in the sandbox", direct.beside(beside), Some(Aim::Times(2.0))));
+    rows.push(bash(&boxed)?);
+    rows.extend(python(&boxed, &workspace)?);
+    rows.extend(jobs(&open(Sandbox::Workspace)?)?);
+    Ok(rows)
+}
+
+fn house(scratch: &Scratch, workspace: &Path, haft: &Path, sandbox: Sandbox) -> Result<House, Trouble> {
+    let policy = Policy { sandbox, approve: Approve::Auto, ..Policy::default() };
+    let commands = Commands {
+        keeper: Some(haft.to_owned()),
+        variables: std::env::vars().collect(),
+        ..Commands::default()
+    };
+    House::with(scratch, workspace, tools::all(), policy, commands)
+}
+
+/// What a call adds to a command in the lasting bash; the command itself costs microseconds.
+fn bash(house: &House) -> Result<Row, Trouble> {
+    let call = json!({"command": ":"});
+    let [ours, noop] =
+        in_turn(RUNS, [&mut || house.call("bash", call.clone()), &mut || house.call("jobs", json!({}))])?;
+    let aim = Aim::Under(Amount::Time(Duration::from_millis(1)));
+    Ok(ours.row("`bash :` in a live session", noop.beside("`jobs`, a call without a command"), Some(aim)))
+}
+
+fn python(house: &House, workspace: &Path) -> Result<[Row; 2], Trouble> {
+    let call = json!({"code": "1+1"});
+    let [ours, fresh, system] = in_turn(
+        RUNS / 3,
+        [
+            &mut || house.call("python", call.clone()),
+            // The interpreter itself, without the shim that a version manager puts before it.
+            &mut || run(&["python3", "-c", "1+1"], workspace),
+            &mut || run(&["/usr/bin/python3", "-c", "1+1"], workspace),
+        ],
+    )?;
+    let aim = Some(Aim::Times(0.2));
+    Ok([
+        ours.row("`python 1+1`", fresh.beside("`python3 -c 1+1`, of the PATH"), aim),
+        ours.row("`python 1+1`", system.beside("`/usr/bin/python3 -c 1+1`"), aim),
+    ])
+}
+
+/// Many commands in the background at once.
+fn jobs(house: &House) -> Result<Vec<Row>, Trouble> {
+    house.call("shell", json!({"command": "true"}))?;
+    let before = resident()?;
+    let began = Instant::now();
+    house.tokio.block_on(async {
+        let calls = (0..JOBS).map(|_| {
+            let session = house.session.clone();
+            tokio::spawn(start(session, json!({"command": "sleep 600", "wait_ms": 0, "allow_concurrent": true})))
+        });
+        for call in calls.collect::<Vec<_>>() {
+            call.await??;
+        }
+        Ok::<_, Trouble>(())
+    })?;
+    let took = began.elapsed();
+    let each = (resident()?.saturating_sub(before)) / JOBS as u64;
+    let began = Instant::now();
+    for _ in 0..JOBS {
+        run(&["bash", "-c", "true"], Path::new("/"))?;
+    }
+    let direct = began.elapsed();
+    Ok(vec![
+        Row {
+            what: format!("{JOBS} background jobs at once, to start"),
+            ours: Amount::Time(took),
+            p95: None,
+            beside: Beside::Measured(format!("{JOBS} times `bash -c true`"), Amount::Time(direct)),
+            aim: None,
+        },
+        Row {
+            what: "memory of haft for each of them".to_owned(),
+            ours: Amount::Bytes(each),
+            p95: None,
+            beside: Beside::Missing("nothing is beside it".to_owned()),
+            aim: Some(Aim::Under(Amount::Bytes(200_000))),
+        },
+    ])
+}
+
+async fn start(session: Session, arguments: Value) -> Result<(), Trouble> {
+    let answer = session.call(Call::new("shell", arguments)).await;
+    if answer.result.is_err() { Err(answer.as_text().into()) } else { Ok(()) }
+}
+
+fn run(argv: &[&str], dir: &Path) -> Result<Duration, Trouble> {
+    let (program, arguments) = argv.split_first().ok_or("no program")?;
+    timed(|| {
+        let mut command = Command::new(program);
+        command.args(arguments).current_dir(dir).stdin(Stdio::null()).stdout(Stdio::null());
+        if command.status()?.success() { Ok(()) } else { Err(format!("{argv:?} failed").into()) }
+    })
+}
+
+/// The memory that this process holds.
+fn resident() -> Result<u64, Trouble> {
+    let status = fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS")?;
+    Ok(line.trim().trim_end_matches("kB").trim().parse::<u64>()? * 1024)
+}
