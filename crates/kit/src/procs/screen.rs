@@ -44,15 +44,31 @@ impl Screen {
 
     /// What stands there, row by row, without the blanks at the ends of rows and the blank rows at the end.
     pub fn text(&self) -> String {
-        let screen = self.parser.screen();
-        let (_, cols) = screen.size();
         let mut text = String::new();
-        for row in screen.rows(0, cols.get()) {
+        for row in self.rows() {
             text.push_str(row.trim_end());
             text.push('\n');
         }
         text.truncate(text.trim_end_matches('\n').len());
         text
+    }
+
+    /// The text up to the cursor, with the blanks before it: what ends in a prompt, such as `> `, where the program
+    /// waits for input.
+    pub fn before_cursor(&self) -> String {
+        let (row, col) = self.parser.screen().cursor_position();
+        let mut text = String::new();
+        for above in self.rows().take(row.into()) {
+            text.push_str(above.trim_end());
+            text.push('\n');
+        }
+        text.push_str(&self.parser.screen().rows(0, col).nth(row.into()).unwrap_or_default());
+        text
+    }
+
+    fn rows(&self) -> impl Iterator<Item = String> + '_ {
+        let (_, cols) = self.parser.screen().size();
+        self.parser.screen().rows(0, cols.get())
     }
 
     /// Where the cursor stands, as row and column from 1; none where the program hides it.
@@ -114,6 +130,16 @@ mod tests {
         assert_eq!(shown("old\x1b[2J\x1b[H\r\nnew"), "\nnew");
         assert_eq!(shown("1\r\n2\r\n3\r\n4\r\n5\r\n6"), "2\n3\n4\n5\n6");
         assert_eq!(shown(""), "");
+    }
+
+    #[test]
+    fn a_prompt_keeps_the_blank_before_the_cursor() {
+        let mut screen = Screen::new(5, 20);
+        let _ = screen.draw(b"one  \r\n>>> ");
+        assert_eq!(screen.text(), "one\n>>>");
+        assert_eq!(screen.before_cursor(), "one\n>>> ");
+        let _ = screen.draw(b"x\r\n\x1b[1;4H");
+        assert_eq!(screen.before_cursor(), "one");
     }
 
     #[test]

@@ -250,8 +250,9 @@ impl Seat {
 
     /// Does the screen show what is waited for?
     fn shows(&self, goal: &Goal) -> bool {
-        let text = || self.screen.text();
-        goal.until.as_ref().is_some_and(|until| until.is_match(text().as_bytes()).unwrap_or(false))
+        let Some(until) = &goal.until else { return false };
+        let shows = |text: String| until.is_match(text.as_bytes()).unwrap_or(false);
+        shows(self.screen.text()) || shows(self.screen.before_cursor())
     }
 
     /// Draws until the program has ended.

@@ -24,9 +24,9 @@ impl Shells {
 #[test]
 fn a_repl_is_spoken_with() {
     let shells = Shells::new();
-    let said = shells.does("interact", &json!({"command": "python3 -q", "until": "^>>> ?$"}));
+    let said = shells.does("interact", &json!({"command": "python3 -q", "until": "^>>> $"}));
     let job = job_in(&said);
-    let said = shells.types(&job, &json!({"text": "x = 6 * 7\r", "until": "^>>> ?$"}));
+    let said = shells.types(&job, &json!({"text": "x = 6 * 7\r", "until": "^>>> $"}));
     assert!(said.contains(">>> x = 6 * 7"), "{said}");
     let said = shells.types(&job, &json!({"text": "print('x is', x)", "keys": ["Enter"], "until": "^x is"}));
     assert!(said.contains("\nx is 42\n"), "{said}");
