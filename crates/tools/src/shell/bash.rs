@@ -128,18 +128,7 @@ impl Place {
             Ok(Came::Done) => Ok(self.done(bash, from, notes, cx)),
             Ok(Came::Ended(exit)) => Ok(self.ended(&bash, from, exit, notes, cx)),
             Err(grace) => {
-                let (ended, lives) = bash.interrupt(cx, &word, mark, grace).await;
-                let what = match (lives, ended) {
-                    (true, 0) => "bash goes on, with its variables and folder".to_owned(),
-                    (true, ended) => {
-                        format!("{ended} of its processes ended; bash goes on, with its variables and folder")
-                    }
-                    (false, _) => {
-                        bash.process().end(Ending::within(SHORT_GRACE)).await;
-                        "bash did not answer and was ended with all it ran; the next call starts a new one"
-                            .to_owned()
-                    }
-                };
+                let what = Self::stop(&mut bash, &word, mark, grace, cx).await;
                 let took = answer::time(began.elapsed());
                 let cancelled = cx.check().is_err();
                 if cancelled {
@@ -147,18 +136,30 @@ impl Place {
                     notes.after.push(format!("[{what}]"));
                 }
                 let seen = Output::text(notes.around(&bash.output().since(from, SHOWN).text));
-                if lives {
+                if bash.process().exit().is_none() {
                     self.keep(bash);
                 }
+                let next = "Give it a longer `timeout_s`, or use `shell`, which goes on in the background.";
                 Err(if cancelled {
                     Fault::new(Kind::Cancelled, format!("stopped after {took}")).seen(seen)
                 } else {
                     Fault::new(Kind::Timeout, format!("stopped after {took}, its `timeout_s`: {what}"))
-                        .next(
-                            "Give it a longer `timeout_s`, or use `shell`, which goes on in the background.",
-                        )
+                        .next(next)
                         .seen(seen)
                 })
+            }
+        }
+    }
+
+    /// Ends what a command started, and bash too if it does not obey; says what came of it.
+    async fn stop(bash: &mut Lasting, word: &str, mark: u64, grace: Duration, cx: &Cx) -> String {
+        let goes_on = "bash goes on, with its variables and folder";
+        match bash.interrupt(cx, word, mark, grace).await {
+            (0, true) => goes_on.to_owned(),
+            (ended, true) => format!("{ended} of its processes ended; {goes_on}"),
+            (_, false) => {
+                bash.process().end(Ending::within(SHORT_GRACE)).await;
+                "bash did not answer and was ended with all it ran; the next call starts a new one".to_owned()
             }
         }
     }
