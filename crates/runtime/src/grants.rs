@@ -253,6 +253,15 @@ impl Session {
         Ok(())
     }
 
+    /// The hosts that a person granted to this session, or to all of the workspace.
+    pub(crate) fn granted_hosts(&self) -> Vec<String> {
+        let host = |held: Held| match held.effect {
+            Effect::Net(host) => Some(host),
+            _ => None,
+        };
+        self.held().into_iter().filter_map(host).collect()
+    }
+
     fn held(&self) -> Vec<Held> {
         let mut held: Vec<Held> = self
             .passing()

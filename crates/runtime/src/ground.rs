@@ -12,12 +12,14 @@ use std::{
 use kit::{
     Fault, Kind, Touch, Touches,
     procs::{Base, Exit, Keeper, Limit, Procs, Program, SpillFile, Spilling, Starting},
+    services::Mask,
 };
 use parking_lot::Mutex;
 use serde_json::json;
 
 use crate::{
     Runtime,
+    mask::Secrets,
     policy::Sandbox,
     sandbox::{
         Confined, KEEPER, Part, Plan, Report, Trouble, control,
@@ -106,14 +108,20 @@ impl Ground {
         let of_root =
             |(path, read_only): (&Path, bool)| (path.to_owned(), !read_only && sandbox != Sandbox::ReadOnly);
         let spills = runtime.spills().clone();
+        let hosts = Hosts::default();
+        runtime.policy().hosts.iter().for_each(|host| hosts.grant_lasting(host));
         let inner = Inner {
             commands: runtime.commands().clone(),
             sandbox,
             roots: runtime.roots().list().map(of_root).collect(),
             hidden: runtime.hidden().to_vec(),
             spill: spills.folder_of(session),
-            spilling: Arc::new(OfSession { spills, session: session.to_owned() }),
-            hosts: Hosts::default(),
+            spilling: Arc::new(OfSession {
+                spills,
+                session: session.to_owned(),
+                secrets: runtime.secrets().clone(),
+            }),
+            hosts,
             confined: tokio::sync::Mutex::default(),
             unconfined: tokio::sync::Mutex::default(),
             seen: Mutex::default(),
@@ -122,10 +130,10 @@ impl Ground {
     }
 
     /// What a call that touches these starts its processes with. They have been decided on: what is among
-    /// them is allowed.
-    pub(crate) fn of_call(&self, touches: &Touches) -> Procs {
+    /// them is allowed, and so are the hosts that were granted before.
+    pub(crate) fn of_call(&self, touches: &Touches, granted: &[String]) -> Procs {
         let mut place = Place::Nowhere;
-        let mut hosts = Vec::new();
+        let mut hosts: Vec<_> = granted.iter().map(|host| self.inner.hosts.grant(host)).collect();
         for touch in touches.iter() {
             match touch {
                 Touch::Run(_) if place == Place::Nowhere => place = Place::Inside,
@@ -312,12 +320,17 @@ impl kit::procs::Ground for OfCall {
 struct OfSession {
     spills: Spills,
     session: String,
+    secrets: Arc<Secrets>,
 }
 
 impl Spilling for OfSession {
     fn open(&self) -> Result<SpillFile, Fault> {
         let (handle, file) = self.spills.create(&self.session)?;
         Ok(SpillFile { handle, file })
+    }
+
+    fn mask(&self) -> Option<Arc<dyn Mask>> {
+        Some(self.secrets.clone())
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
 };
 
 use kit::{
-    Fault, Spec, Touches,
+    Fault, Kinds, Spec, Touches,
     files::Roots,
     procs::Procs,
     seen::Views,
@@ -275,7 +275,9 @@ impl Session {
 
     /// What the processes of a call that touches these are started with.
     pub(crate) fn procs(&self, touches: &Touches) -> Procs {
-        self.inner.ground.of_call(touches)
+        // What starts nothing need not know which hosts a person granted.
+        let granted = if touches.kinds().covers(Kinds::RUN) { self.granted_hosts() } else { Vec::new() };
+        self.inner.ground.of_call(touches, &granted)
     }
 
     /// The hosts that this session's commands may reach.
