@@ -88,7 +88,10 @@ fn jobs(house: &House) -> Result<Vec<Row>, Trouble> {
     house.tokio.block_on(async {
         let calls = (0..JOBS).map(|_| {
             let session = house.session.clone();
-            tokio::spawn(start(session, json!({"command": "sleep 600", "wait_ms": 0, "allow_concurrent": true})))
+            tokio::spawn(start(
+                session,
+                json!({"command": "sleep 600", "wait_ms": 0, "allow_concurrent": true}),
+            ))
         });
         for call in calls.collect::<Vec<_>>() {
             call.await??;
@@ -120,9 +123,9 @@ fn jobs(house: &House) -> Result<Vec<Row>, Trouble> {
     ])
 }
 
-async fn start(session: Session, arguments: Value) -> Result<(), Trouble> {
+async fn start(session: Session, arguments: Value) -> Result<(), String> {
     let answer = session.call(Call::new("shell", arguments)).await;
-    if answer.result.is_err() { Err(answer.as_text().into()) } else { Ok(()) }
+    if answer.result.is_err() { Err(answer.as_text()) } else { Ok(()) }
 }
 
 fn run(argv: &[&str], dir: &Path) -> Result<Duration, Trouble> {

@@ -19,7 +19,9 @@ use kit::{
     AnyTool,
     files::{OtherNames, RootSpec},
 };
-use runtime::{Call, Commands, DEADLINE, Runtime, Session, Settings, Unattended, mask::Secrets, policy::Policy};
+use runtime::{
+    Call, Commands, DEADLINE, Runtime, Session, Settings, Unattended, mask::Secrets, policy::Policy,
+};
 use serde_json::Value;
 
 /// What went wrong, in words.

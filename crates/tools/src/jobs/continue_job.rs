@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use kit::prelude::*;
+use kit::{
+    prelude::*,
+    procs::keys::{self, Cursor},
+};
 use serde_json::Value;
 
 use super::Id;
@@ -24,10 +27,12 @@ pub(crate) struct ContinueJob {
 impl Tool for ContinueJob {
     const NAME: &str = "continue_job";
     // What the job does with it may change anything, though this call itself needs no lock.
-    const AT_MOST: Kinds = Kinds::SESSION.with(Kinds::EXCLUSIVE);
+    const AT_MOST: Kinds = Kinds::SESSION.with(Kinds::RUN).with(Kinds::EXCLUSIVE);
 
     fn touches(&self) -> Touches {
-        Touches::none()
+        // What is typed may be a command to whatever reads it, so it is judged as one.
+        let typed = typed(&self.input);
+        if typed.is_empty() { Touches::none() } else { Touches::run(typed) }
     }
 
     fn patience(&self) -> Option<Duration> {
@@ -40,5 +45,35 @@ impl Tool for ContinueJob {
 
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {
         cx.jobs().go_on(&self.job.0, self.input, AT_MOST).await
+    }
+}
+
+/// The text in an input that types: a plain string, or `text` and the `keys` that write something.
+fn typed(input: &Value) -> String {
+    if let Some(text) = input.as_str() {
+        return text.to_owned();
+    }
+    let text = input.get("text").and_then(Value::as_str).unwrap_or_default();
+    let keys = input.get("keys").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+    let written = keys
+        .filter_map(|key| String::from_utf8(keys::typed(key, Cursor::Normal)).ok())
+        .map(|sent| sent.replace('\r', "\n"))
+        .filter(|sent| sent.chars().all(|it| !it.is_control() || matches!(it, '\n' | '\t')));
+    [text.to_owned()].into_iter().chain(written).collect::<String>().trim_end_matches('\n').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::typed;
+
+    #[test]
+    fn what_is_typed_is_found_in_every_form_of_input() {
+        assert_eq!(typed(&json!("rm x")), "rm x");
+        assert_eq!(typed(&json!({"text": "rm x", "keys": ["Enter"]})), "rm x");
+        assert_eq!(typed(&json!({"keys": ["r", "m", "Space", "x", "Enter", "C-c"]})), "rm x");
+        assert_eq!(typed(&json!({"page": 2})), "");
+        assert_eq!(typed(&json!(7)), "");
     }
 }
