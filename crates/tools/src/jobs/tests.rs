@@ -170,5 +170,5 @@ fn any_json_is_an_input() {
 fn all_five_cost_little() {
     let bytes: usize = all().iter().map(|tool| tool.spec().bytes()).sum();
     assert!(bytes < 1_900, "{bytes}");
-    assert_eq!(Spec::of::<ReadJob>().schema["properties"]["job"]["type"], "string");
+    assert_eq!(Spec::of::<ReadJob>().schema.pointer("/properties/job/type").unwrap(), "string");
 }
