@@ -7,7 +7,10 @@ use std::{
     collections::{HashMap, HashSet},
     io,
     mem::MaybeUninit,
-    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
+    os::{
+        fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
+        unix::net::UnixStream,
+    },
     panic::{AssertUnwindSafe, catch_unwind},
     process::ExitCode,
     time::{Duration, Instant},
@@ -85,10 +88,18 @@ struct Serving {
     signals: OwnedFd,
     /// The supervisors, by process id.
     supervisors: HashMap<i32, u64>,
+    /// The one that waits for its command.
+    spare: Option<Spare>,
     /// Children that were there before.
     others: HashSet<i32>,
     /// Is there something to end that no supervisor minds?
     strays: bool,
+}
+
+/// A fork that will be a supervisor, and how it hears that it is one.
+struct Spare {
+    pid: i32,
+    line: UnixStream,
 }
 
 impl Serving {
@@ -99,10 +110,11 @@ impl Serving {
         let _ = rustix::process::setsid();
         rustix::process::umask(Mode::from_raw_mode(0o022));
         let others = tree::children(tree::own_pid()).into_iter().collect();
-        Ok(Self { socket, signals, supervisors: HashMap::new(), others, strays: false })
+        Ok(Self { socket, signals, supervisors: HashMap::new(), spare: None, others, strays: false })
     }
 
     fn serve(&mut self, inside: Inside<'_>, mut tick: Option<Tick<'_>>) -> io::Result<()> {
+        self.fork(inside);
         let mut last = Instant::now();
         loop {
             let at_most = match &mut tick {
@@ -142,7 +154,7 @@ impl Serving {
         match ToKeeper::decode(&message) {
             Some(ToKeeper::Start(id)) => {
                 if let Some(socket) = files.pop() {
-                    self.fork(id, socket, inside);
+                    self.start(id, socket, inside);
                 }
             }
             Some(ToKeeper::Kill(id)) => {
@@ -155,33 +167,48 @@ impl Serving {
         Ok(true)
     }
 
+    /// Gives this socket to a supervisor.
+    fn start(&mut self, id: u64, socket: OwnedFd, inside: Inside<'_>) {
+        if self.spare.is_none() {
+            self.fork(inside);
+        }
+        // If there is none, or it was killed just now, the socket closes, which says that nothing was started.
+        if let Some(spare) = self.spare.take() {
+            let _ = wire::send_all(&spare.line, &[0], &[socket.as_fd()]);
+            self.supervisors.insert(spare.pid, id);
+        }
+        // Invariant: no fork has the socket of another, or nobody would see that one end.
+        drop(socket);
+        // The next finds one that waits for it: forking takes as long as starting a small program.
+        self.fork(inside);
+    }
+
     #[expect(unsafe_code, reason = "fork")]
-    fn fork(&mut self, id: u64, socket: OwnedFd, inside: Inside<'_>) {
+    fn fork(&mut self, inside: Inside<'_>) {
+        let Ok((ours, theirs)) = UnixStream::pair() else { return };
         // SAFETY: this process has one thread, so no lock is held by another in the copy.
         match unsafe { libc::fork() } {
-            // Its socket closes, which says that it could not be.
             -1 => {}
             0 => {
+                drop(ours);
                 // SAFETY: the copy of the keeper's socket is not used any more, so that haft hears of the keeper's
                 // end; and the copy ends here, without running what the keeper would at its end.
                 unsafe {
                     libc::close(self.socket.as_raw_fd());
                     // What panics here must not go on as a second keeper.
-                    let clean = catch_unwind(AssertUnwindSafe(|| {
-                        supervisor::supervise(socket, &self.signals, inside)
-                    }));
+                    let clean =
+                        catch_unwind(AssertUnwindSafe(|| wait_to_supervise(theirs, &self.signals, inside)));
                     libc::_exit(if clean.unwrap_or(false) { 0 } else { 1 })
                 }
             }
-            pid => {
-                self.supervisors.insert(pid, id);
-            }
+            pid => self.spare = Some(Spare { pid, line: ours }),
         }
     }
 
     fn reap(&mut self) {
         while let Ok(Some((pid, status))) = tree::reap() {
             self.others.remove(&pid);
+            self.spare.take_if(|it| it.pid == pid);
             if self.supervisors.remove(&pid).is_some() && !ended_well(status) {
                 self.strays = true;
             }
@@ -189,7 +216,8 @@ impl Serving {
     }
 
     fn spared(&self) -> Spared {
-        let children = self.supervisors.keys().chain(&self.others).copied().collect();
+        let spare = self.spare.as_ref().map(|it| it.pid);
+        let children = self.supervisors.keys().chain(&self.others).copied().chain(spare).collect();
         Spared { children, ..Spared::default() }
     }
 
@@ -197,6 +225,7 @@ impl Serving {
     fn end(&mut self) {
         let until = Instant::now() + PATIENCE;
         self.supervisors.clear();
+        self.spare = None;
         while Instant::now() < until {
             tree::kill_all(&self.spared(), &mut HashSet::new());
             loop {
@@ -212,6 +241,18 @@ impl Serving {
             let _ = wait_for(&self.signals, &self.signals, Some(LOOK));
             drain(&self.signals);
         }
+    }
+}
+
+/// What a fork does until it is needed, and then.
+fn wait_to_supervise(line: UnixStream, signals: &OwnedFd, inside: Inside<'_>) -> bool {
+    let mut files = Vec::new();
+    // Without a message the keeper is gone.
+    let told = supervisor::adopt() && matches!(wire::receive_all(&line, &mut [0], &mut files), Ok(true));
+    drop(line);
+    match files.pop() {
+        Some(socket) if told => supervisor::supervise(socket, signals, inside),
+        _ => true,
     }
 }
 

@@ -35,9 +35,6 @@ const MARKS: usize = 8;
 
 /// Serves one command, whose request comes over `socket`. Whether nothing of it is left.
 pub(super) fn supervise(socket: OwnedFd, signals: &OwnedFd, inside: Inside<'_>) -> bool {
-    if rustix::process::set_child_subreaper(Pid::from_raw(1)).is_err() {
-        return fail(&socket, Failure { step: Step::Setup, errno: libc::ENOSYS });
-    }
     let started = request(&socket).and_then(|(request, files)| begin(&request, files, inside));
     let (first, terminal) = match started {
         Ok(it) => it,
@@ -57,6 +54,11 @@ pub(super) fn supervise(socket: OwnedFd, signals: &OwnedFd, inside: Inside<'_>) 
         endings: Vec::new(),
     }
     .serve()
+}
+
+/// Has what descends from this process be its child when its own parent has gone. Whether that is so.
+pub(super) fn adopt() -> bool {
+    rustix::process::set_child_subreaper(Pid::from_raw(1)).is_ok()
 }
 
 fn fail(socket: &OwnedFd, failure: Failure) -> bool {

@@ -169,7 +169,7 @@ proptest! {
     fn pieces_that_follow_each_other_are_the_whole(
         writes in prop::collection::vec(prop_oneof![
             Just("é".as_bytes().to_vec()), Just(b"\x1b[1mx\x1b".to_vec()), Just(b"[0m\xe2".to_vec()), Just(b"\x82\xac\n".to_vec()),
-            Just(b"\xff\r\n".to_vec()), prop::collection::vec(b'a'..b'z', 0..50),
+            Just(b"\xff\r\n".to_vec()), prop::collection::vec(b'a'..=b'z', 0..50),
         ], 0..30),
         polls in prop::collection::vec(any::<bool>(), 30),
     ) {
