@@ -22,7 +22,7 @@ use crate::{
     mask::Secrets,
     policy::Sandbox,
     sandbox::{
-        Confined, KEEPER, Part, Plan, Report, Trouble, control,
+        Confined, KEEPER, Part, Plan, Report, Trouble, bubblewrap, control,
         denial::{self, Known},
         environment,
         layout::{self, Mount, Wanted},
@@ -172,10 +172,30 @@ impl Ground {
             return Ok(living.clone());
         }
         let plan = self.plan()?;
-        let living = match self.try_with(&plan).await? {
+        let mut tried = self.try_with(&plan).await?;
+        if matches!(&tried, Err(trouble) if trouble.part == Part::Namespaces) && self.bubblewrap().is_some() {
+            // Whoever is refused by a kernel that makes exceptions may be no exception, but bubblewrap be one.
+            let plan = Plan { confined: Confined::Wrapped, ..plan.clone() };
+            let wrapped = match self.try_with(&plan).await {
+                Ok(Ok(living)) => Ok(living),
+                Ok(Err(trouble)) => Err(trouble.to_string()),
+                Err(fault) => Err(fault.what),
+            };
+            tried = match (wrapped, tried) {
+                (Ok(living), _) | (Err(_), Ok(living)) => Ok(living),
+                (Err(why), Err(trouble)) => {
+                    Err(Trouble { error: format!("{}; with bubblewrap: {why}", trouble.error), ..trouble })
+                }
+            };
+        }
+        let living = match tried {
             Ok(living) => living,
             Err(trouble) if trouble.part == Part::Namespaces && self.accepts(trouble.part) => {
-                let plan = Plan { confined: Confined::ByRules, scratch: vec![self.scratch()?], ..plan };
+                let plan = Plan {
+                    confined: Confined::ByRules,
+                    scratch: vec![self.scratch().map_err(|error| unavailable_folder(&error))?],
+                    ..plan
+                };
                 self.try_with(&plan).await?.map_err(|trouble| unavailable(&trouble))?
             }
             Err(trouble) => return Err(unavailable(&trouble)),
@@ -216,13 +236,42 @@ impl Ground {
     }
 
     /// A folder for temporary files, where commands can have no private `/tmp`.
-    fn scratch(&self) -> Result<PathBuf, Fault> {
-        let folder = self.inner.spill.with_extension("tmp");
-        let made = crate::store::create_folder(&folder).and_then(|()| folder.canonicalize());
-        made.map_err(|error| {
-            Fault::new(Kind::Unavailable, format!("no folder for temporary files could be made: {error}"))
-                .caused_by(error)
-        })
+    fn scratch(&self) -> std::io::Result<PathBuf> {
+        let folder = self.inner.scratch();
+        crate::store::create_folder(&folder)?;
+        folder.canonicalize()
+    }
+
+    fn bubblewrap(&self) -> Option<PathBuf> {
+        let path = self.inner.commands.variables.iter().find(|(name, _)| name == "PATH");
+        let found = bubblewrap::find(path.map(|(_, value)| value.as_str())?)?.canonicalize().ok()?;
+        // What lies in a root may have been put there by a command.
+        (!self.inner.roots.iter().any(|(root, _)| found.starts_with(root))).then_some(found)
+    }
+
+    /// What starts a keeper of this plan.
+    fn command(&self, plan: &Plan) -> Result<Command, Fault> {
+        let program = match &self.inner.commands.keeper {
+            Some(program) => program.clone(),
+            // What the link leads to may be deleted or replaced by an update; the link still is this very program.
+            None => PathBuf::from("/proc/self/exe"),
+        };
+        let mut command = match self.bubblewrap().filter(|_| plan.confined == Confined::Wrapped) {
+            None => Command::new(program),
+            Some(wrapper) => {
+                let arguments = program
+                    .canonicalize()
+                    .and_then(|program| bubblewrap::arguments(&plan.mounts, &program, &self.scratch()?));
+                let arguments = arguments.map_err(|error: std::io::Error| {
+                    Fault::new(Kind::Unavailable, format!("bubblewrap can't be started: {error}"))
+                })?;
+                let mut command = Command::new(wrapper);
+                command.args(arguments);
+                command
+            }
+        };
+        command.arg(KEEPER);
+        Ok(command)
     }
 
     fn accepts(&self, part: Part) -> bool {
@@ -231,13 +280,7 @@ impl Ground {
 
     /// A keeper of this plan, or why there can be none.
     async fn try_with(&self, plan: &Plan) -> Result<Result<Living, Trouble>, Fault> {
-        let program = match &self.inner.commands.keeper {
-            Some(program) => program.clone(),
-            // What the link leads to may be deleted or replaced by an update; the link still is this very program.
-            None => PathBuf::from("/proc/self/exe"),
-        };
-        let mut command = Command::new(program);
-        command.arg(KEEPER);
+        let command = self.command(plan)?;
         let plan_bytes = serde_json::to_vec(plan).map_err(|error| {
             Fault::new(Kind::Unavailable, format!("the sandbox can't be described: {error}")).caused_by(error)
         })?;
@@ -299,6 +342,21 @@ impl Ground {
     }
 }
 
+impl Inner {
+    /// No session has a name like this.
+    fn scratch(&self) -> PathBuf {
+        let name = self.spill.file_name().unwrap_or_default().to_string_lossy();
+        self.spill.with_file_name(format!("=tmp-{}-{name}", std::process::id()))
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // There mostly is none.
+        let _ = std::fs::remove_dir_all(self.scratch());
+    }
+}
+
 impl kit::procs::Ground for OfCall {
     fn start(&self, program: Program) -> Starting<'_> {
         Box::pin(self.ground.start(self.place, program))
@@ -332,6 +390,10 @@ impl Spilling for OfSession {
     fn mask(&self) -> Option<Arc<dyn Mask>> {
         Some(self.secrets.clone())
     }
+}
+
+fn unavailable_folder(error: &std::io::Error) -> Fault {
+    Fault::new(Kind::Unavailable, format!("no folder for temporary files could be made: {error}"))
 }
 
 fn unavailable(trouble: &Trouble) -> Fault {

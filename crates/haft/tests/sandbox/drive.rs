@@ -29,6 +29,7 @@ pub(crate) struct Setup {
     pub(crate) accept_weaker: Vec<String>,
     pub(crate) memory: u64,
     pub(crate) workspace: PathBuf,
+    pub(crate) path: String,
 }
 
 /// Run a command.
@@ -81,7 +82,8 @@ pub(crate) fn drive(setup: &str) {
     let setup: Setup = serde_json::from_str(setup).unwrap();
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let base = &setup.base;
-    let variables = std::env::vars().collect::<Vec<_>>();
+    let mut variables = std::env::vars().filter(|(name, _)| name != "PATH").collect::<Vec<_>>();
+    variables.push(("PATH".to_owned(), setup.path.clone()));
     let settings = Settings {
         workspace: setup.workspace.clone(),
         roots: vec![haft::kit::files::RootSpec { path: base.join("shared"), read_only: true }],

@@ -37,6 +37,7 @@ const CASES: &[Case] = &[
     ("nothing_outlives_haft", nothing_outlives_haft),
     ("a_sandbox_that_can_t_be_built_is_refused", a_sandbox_that_can_t_be_built_is_refused),
     ("a_weaker_sandbox_is_had_by_name_and_still_holds", a_weaker_sandbox_is_had_by_name_and_still_holds),
+    ("bubblewrap_does_what_we_may_not", bubblewrap_does_what_we_may_not),
     ("a_new_control_file_is_named", a_new_control_file_is_named),
 ];
 
@@ -313,9 +314,35 @@ fn without_namespaces(world: &World, setup: &drive::Setup) -> Driver {
     world.start_by(command, setup)
 }
 
-fn a_sandbox_that_can_t_be_built_is_refused(user: User) {
+/// Without bubblewrap, which may be allowed what we are not.
+fn without_bubblewrap(setup: drive::Setup) -> drive::Setup {
+    drive::Setup { path: "/usr/sbin:/sbin".to_owned(), ..setup }
+}
+
+fn bubblewrap_does_what_we_may_not(user: User) {
+    let path = std::env::var("PATH").unwrap();
+    if !path.split(':').any(|it| std::path::Path::new(it).join("bwrap").exists()) {
+        println!("  there is no bwrap on the PATH to try");
+        return;
+    }
+    // As an ordinary user it may not either, in a place like this.
+    if user == User::Ordinary {
+        return;
+    }
     let world = World::new(user);
     let mut driver = without_namespaces(&world, &world.setup());
+    let before = world.outside();
+    let inside = driver.attack(&world, false);
+    let broken: Vec<_> = inside.iter().filter(|it| it.1.0).collect();
+    assert!(broken.is_empty(), "{broken:#?}");
+    assert_eq!(before, world.outside());
+    let ran = driver.sh("echo a > a && git add a && git commit -qm a && cat a && tr '\\0' '\\n' < /proc/1/environ | wc -l; cat /proc/1/cmdline");
+    assert!(ran.text.starts_with("a\n") && !ran.text.contains(CANARY), "{ran:?}");
+}
+
+fn a_sandbox_that_can_t_be_built_is_refused(user: User) {
+    let world = World::new(user);
+    let mut driver = without_namespaces(&world, &without_bubblewrap(world.setup()));
     let ran = driver.sh("echo ran > ran");
     let fault = ran.fault.unwrap_or_default();
     assert!(fault.contains("namespaces") && fault.contains("--accept-weaker namespaces"), "{fault}");
@@ -325,8 +352,11 @@ fn a_sandbox_that_can_t_be_built_is_refused(user: User) {
 fn a_weaker_sandbox_is_had_by_name_and_still_holds(user: User) {
     let world = World::new(user);
     let setup = drive::Setup { accept_weaker: vec!["namespaces".to_owned()], ..world.setup() };
-    let mut driver = without_namespaces(&world, &setup);
-    assert_eq!(driver.sh("echo in > in && cat in && echo x > $TMPDIR/x && cat $TMPDIR/x").text, "in\nx\n");
+    let mut driver = without_namespaces(&world, &without_bubblewrap(setup));
+    assert_eq!(
+        driver.sh("echo in > in && /bin/cat in && echo x > $TMPDIR/x && /bin/cat $TMPDIR/x").text,
+        "in\nx\n"
+    );
     let before = world.outside();
     let attacks = driver.attack(&world, false);
     // What it is known to let through is said when it is accepted.
@@ -352,7 +382,7 @@ fn a_weaker_sandbox_is_had_by_name_and_still_holds(user: User) {
     let content =
         |world: &World| world.outside().into_iter().map(|(path, it)| (path, it.0)).collect::<Vec<_>>();
     assert_eq!(before.into_iter().map(|(path, it)| (path, it.0)).collect::<Vec<_>>(), content(&world));
-    assert!(!driver.sh("env").text.contains(CANARY));
+    assert!(!driver.sh("/usr/bin/env").text.contains(CANARY));
 }
 
 fn a_new_control_file_is_named(user: User) {

@@ -108,6 +108,7 @@ impl World {
             sandbox: Sandbox::Workspace,
             accept_weaker: Vec::new(),
             memory: 4 << 30,
+            path: std::env::var("PATH").unwrap(),
         }
     }
 

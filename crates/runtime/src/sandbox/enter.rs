@@ -96,6 +96,18 @@ pub(super) fn settle(plan: &Plan) -> Result<TcpListener, Trouble> {
     Ok(proxy)
 }
 
+/// The rest of what there is to do in namespaces that bubblewrap made.
+pub(super) fn settle_wrapped(plan: &Plan) -> Result<TcpListener, Trouble> {
+    // Whoever started this as something else has not made any.
+    if !rustix::process::getpid().is_init() {
+        let error = "this is not the first process of a namespace".to_owned();
+        return Err(Trouble { part: Part::Namespaces, step: "bubblewrap".to_owned(), error });
+    }
+    let proxy = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).at(Part::Namespaces, "the proxy's socket")?;
+    confine(plan, None)?;
+    Ok(proxy)
+}
+
 /// What can be had without namespaces: the rules of Landlock, which then are about reading too, and no socket at all.
 pub(super) fn settle_outside(plan: &Plan) -> Result<(), Trouble> {
     let hidden = plan.mounts.iter().filter(|mount| matches!(mount.what, What::Hidden { .. }));
@@ -129,8 +141,8 @@ fn confine(plan: &Plan, readable: Option<&[PathBuf]>) -> Result<(), Trouble> {
     join_new_keyring();
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
         .at(Part::Namespaces, "dumpable")?;
-    drop_capabilities().at(Part::Namespaces, "capabilities")?;
     rustix::thread::set_no_new_privs(true).at(Part::Seccomp, "no_new_privs")?;
+    drop_capabilities().at(Part::Namespaces, "capabilities")?;
     let mut places = writable(&plan.mounts);
     let apart = readable.is_none();
     if !apart {
@@ -467,10 +479,6 @@ fn drop_from_bounding_set(number: libc::c_ulong) -> io::Result<bool> {
         return Ok(true);
     }
     let error = io::Error::last_os_error();
-    // Without namespaces of our own an ordinary user has none to give up, and can't; they gain none either.
-    if error.raw_os_error() == Some(libc::EPERM) && !rustix::process::getuid().is_root() {
-        Ok(true)
-    } else {
-        Err(error)
-    }
+    // Without rights of our own there is none to give up, and by `no_new_privs` none to be gained.
+    if error.raw_os_error() == Some(libc::EPERM) { Ok(true) } else { Err(error) }
 }

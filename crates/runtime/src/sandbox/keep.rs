@@ -41,6 +41,10 @@ pub fn keep() -> ExitCode {
             Err(trouble) => fail(&orders, trouble),
         },
         Confined::Apart => apart(orders, &plan),
+        Confined::Wrapped => match enter::settle_wrapped(&plan) {
+            Ok(proxy) => serve_apart(orders, &plan, &proxy),
+            Err(trouble) => fail(&orders, trouble),
+        },
     }
 }
 

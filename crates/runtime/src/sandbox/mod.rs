@@ -1,5 +1,6 @@
 //! What does the operating system enforce on the processes of a session?
 
+pub(crate) mod bubblewrap;
 pub(crate) mod control;
 pub mod denial;
 #[cfg(target_os = "linux")]
@@ -59,6 +60,8 @@ pub enum Confined {
     Not,
     /// In namespaces of their own, with rules on top.
     Apart,
+    /// The same, in namespaces that bubblewrap made.
+    Wrapped,
     /// By rules alone, where a person accepted that.
     ByRules,
 }
