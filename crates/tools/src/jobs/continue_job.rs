@@ -26,8 +26,8 @@ pub(crate) struct ContinueJob {
 
 impl Tool for ContinueJob {
     const NAME: &str = "continue_job";
-    // What the job does with it may change anything, though this call itself needs no lock.
-    const AT_MOST: Kinds = Kinds::SESSION.with(Kinds::RUN).with(Kinds::EXCLUSIVE);
+    // What the job does with it may change anything.
+    const AT_MOST: Kinds = Kinds::SESSION.with(Kinds::RUN);
 
     fn touches(&self) -> Touches {
         // What is typed may be a command to whatever reads it, so it is judged as one.
