@@ -15,10 +15,10 @@ pub(super) struct Options {
     pub(super) allow_concurrent: bool,
 }
 
-/// The spec as a model is shown it: tools that start something say that it may go on in the background.
-/// Others take the options as well and are spared the words. None where nothing is added.
+/// The spec as a model is shown it: tools that start something, and run alone unless they are told not to, say
+/// what may be asked for. Others take the options as well and are spared the words. None where nothing is added.
 pub(crate) fn with_options(spec: &Spec) -> Option<Spec> {
-    if !spec.at_most.covers(Kinds::RUN) {
+    if !spec.at_most.covers(Kinds::RUN.with(Kinds::EXCLUSIVE)) || spec.mode == Mode::Stateful {
         return None;
     }
     let mut spec = spec.clone();

@@ -122,8 +122,8 @@ fn answer(ran: &Ran, exit: Exit, cx: &Cx) -> Output {
     let mut lines = vec![ran.shown()];
     if !exit.is_success() {
         lines.push(format!("Python exited with code {}", exit.code()));
-        lines.extend(ran.denials(exit, cx));
     }
+    lines.extend(ran.denials(exit, cx));
     Output { exit: Some(exit.code()), ..Output::text(lines.join("\n")) }
 }
 

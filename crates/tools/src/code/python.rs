@@ -95,10 +95,10 @@ fn answer(ran: &Ran, exit: Exit, cx: &Cx) -> Output {
                     .to_owned()
             }
         });
-        for denial in ran.denials(exit, cx) {
-            text.push('\n');
-            text.push_str(&denial);
-        }
+    }
+    for denial in ran.denials(exit, cx) {
+        text.push('\n');
+        text.push_str(&denial);
     }
     Output { exit: Some(exit.code()), ..Output::text(text) }
 }

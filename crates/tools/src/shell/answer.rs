@@ -21,8 +21,9 @@ pub(super) fn of_exit(cx: &Cx, recording: &Recording, from: u64, exit: Exit) -> 
         notes.push(ended(exit));
         let tail = recording.tail(REASON).text;
         notes.extend(asked(&tail));
-        notes.extend(cx.procs().denials(exit, &tail));
     }
+    // Also a command that worked may have made a file that a person should know of.
+    notes.extend(cx.procs().denials(exit, &recording.tail(REASON).text));
     Output { exit: Some(exit.code()), ..Output::text(with(&text, &notes)) }
 }
 

@@ -227,12 +227,13 @@ impl Notes {
     /// The output from byte `from` on; notes how the command ended.
     fn of(&mut self, bash: &Lasting, from: u64, exit: Exit, cx: &Cx) -> String {
         let output = bash.output();
+        let tail = output.since(from.max(output.total().saturating_sub(4096)), 4096).text;
         if !exit.is_success() {
             self.after.push(answer::ended(exit));
-            let tail = output.since(from.max(output.total().saturating_sub(4096)), 4096).text;
             self.after.extend(answer::asked(&tail));
-            self.after.extend(cx.procs().denials(exit, &tail));
         }
+        // Also a command that worked may have made a file that a person should know of.
+        self.after.extend(cx.procs().denials(exit, &tail));
         output.since(from, SHOWN).text
     }
 

@@ -59,7 +59,7 @@ impl Once {
 
     /// What the sandbox may have to do with it, one line each.
     pub(crate) fn denials(&self, cx: &Cx) -> Vec<String> {
-        let Some(exit) = self.exit.filter(|exit| !exit.is_success()) else { return Vec::new() };
+        let Some(exit) = self.exit else { return Vec::new() };
         let recording = self.process.errors().unwrap_or_else(|| self.process.output());
         cx.procs().denials(exit, &recording.tail(4096).text)
     }

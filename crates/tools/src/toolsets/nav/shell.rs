@@ -95,10 +95,10 @@ fn text(process: &Process, exit: Exit, cx: &Cx) -> String {
     let mut text = shown(process);
     if !exit.is_success() {
         text.push_str(&format!("\nexit code: {}", exit.code()));
-        for line in cx.procs().denials(exit, &process.output().tail(4096).text) {
-            text.push('\n');
-            text.push_str(&line);
-        }
+    }
+    for line in cx.procs().denials(exit, &process.output().tail(4096).text) {
+        text.push('\n');
+        text.push_str(&line);
     }
     text
 }
