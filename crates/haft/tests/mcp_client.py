@@ -108,8 +108,11 @@ async def converse(command: list[str], folder: Path, mode: str) -> None:
             result = await client.call_tool("steps", {"count": 1000}, progress_callback=heard)
             check("progress arrives", bool(steps) and steps[-1] == 1000, f"{len(steps)} steps")
 
-        slow = ("wait", {}) if "wait" in names else ("grep", {"pattern": SLOW_PATTERN})
-        with anyio.move_on_after(0.05) as scope:
+        if "shell" in names:
+            result = await client.call_tool("shell", {"command": "sleep 60 & echo done; exit 3", "wait_ms": 20000})
+            check("a command comes back", not result.is_error and text(result).startswith("done\n"), text(result)[:120])
+        slow = ("shell", {"command": "sleep 60"}) if "shell" in names else ("grep", {"pattern": SLOW_PATTERN})
+        with anyio.move_on_after(0.2) as scope:
             await client.call_tool(*slow)
         began = time.perf_counter()
         result = await client.call_tool("read", {"path": "hello.txt"})

@@ -1,9 +1,8 @@
 //! Where do a session's processes run?
 
 use std::{
-    io::BufRead,
     net::TcpListener,
-    os::{fd::OwnedFd, unix::net::UnixStream},
+    os::fd::OwnedFd,
     path::{Path, PathBuf},
     process::Command,
     sync::Arc,
@@ -16,6 +15,10 @@ use kit::{
 };
 use parking_lot::Mutex;
 use serde_json::json;
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    net::UnixStream,
+};
 
 use crate::{
     Runtime,
@@ -317,9 +320,14 @@ impl Ground {
         }
         let Some(ended) = files.next() else { return };
         let ground = Arc::downgrade(&self.inner);
-        // It comes to its end when the sandbox does.
-        tokio::task::spawn_blocking(move || {
-            for line in std::io::BufReader::new(UnixStream::from(ended)).lines().map_while(Result::ok) {
+        let ended = std::os::unix::net::UnixStream::from(ended);
+        // A task and no thread: whoever ends the runtime must not wait for the sandbox's end.
+        let Ok(ended) = ended.set_nonblocking(true).and_then(|()| UnixStream::from_std(ended)) else {
+            return;
+        };
+        tokio::spawn(async move {
+            let mut lines = BufReader::new(ended).lines();
+            while let Ok(Some(line)) = lines.next_line().await {
                 let (Some(ground), Ok(one)) = (ground.upgrade(), serde_json::from_str(&line)) else { return };
                 ground.seen.lock().ended.push(one);
             }

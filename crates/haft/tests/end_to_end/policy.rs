@@ -257,8 +257,12 @@ fn the_users_own_configuration_is_believed_and_the_workspace_cannot_undo_it() {
 fn a_toolset_is_exactly_its_tools_and_they_work() {
     let room = Room::new();
     room.put("file", "one\ntwo\nthree\n");
-    assert_eq!(tools(&room, &["--toolset", "nav"]), ["read", "edit", "write", "skim", "filegrep"]);
-    assert_eq!(tools(&room, &["--toolset", "hyperagents"]), ["editor"]);
+    let nav = ["read", "edit", "write", "skim", "filegrep", "shell", "shell_status"];
+    assert_eq!(tools(&room, &["--toolset", "nav"]), nav);
+    assert_eq!(tools(&room, &["--toolset", "hyperagents"]), ["bash", "editor"]);
+    assert_eq!(tools(&room, &["--toolset", "navi"]), ["terminal", "code_exec"]);
+    let terrarium = ["bash", "python", "jobs", "read_job", "wait", "stop_task", "continue_job"];
+    assert_eq!(tools(&room, &["--toolset", "terrarium"]), terrarium);
 
     let server = room.serve_with(&["--toolset", "nav"]);
     let shown = server.does("read", &json!({"path": "file"}));

