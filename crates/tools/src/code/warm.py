@@ -43,7 +43,7 @@ GRACE = 0.1
 # How long code that was interrupted may take to say where it was.
 LAST_WORDS = 0.1
 # How long after a call the next fork is made: not while the code begins, which it would slow down.
-PAUSE = 0.005
+PAUSE = 0.0007
 LIBRARY = os.path.dirname(os.__file__) + os.sep
 
 

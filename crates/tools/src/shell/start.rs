@@ -31,10 +31,22 @@ impl<'a> Line<'a> {
         if let Some(shell) = self.shell {
             return cx.procs().start(self.program(shell, cwd)).await;
         }
+        if let Some(words) = plain(self.command)
+            && let Ok(process) = cx.procs().start(self.directly(words, cwd.clone())).await
+        {
+            return Ok(process);
+        }
         match cx.procs().start(self.program("bash", cwd.clone())).await {
             Err(fault) if fault.kind == Kind::NotFound => cx.procs().start(self.program("sh", cwd)).await,
             other => other,
         }
+    }
+
+    /// The same without a shell, which would only start it.
+    fn directly(&self, words: Vec<String>, cwd: PathBuf) -> Program {
+        let program = self.program("", cwd);
+        let here = ("PWD".to_owned(), program.cwd.display().to_string());
+        Program { argv: words, env: [program.env, vec![here]].concat(), ..program }
     }
 
     fn program(&self, shell: &str, cwd: PathBuf) -> Program {
@@ -55,6 +67,96 @@ fn folder(cx: &Cx, dir: &str) -> Result<PathBuf, Fault> {
     Ok(location.absolute())
 }
 
+/// What a shell does itself, or reads as its own language. `true` and `false` are the same as programs.
+const SHELLS_OWN: &[&str] = &[
+    ".",
+    ":",
+    "[",
+    "alias",
+    "bg",
+    "bind",
+    "break",
+    "builtin",
+    "caller",
+    "case",
+    "cd",
+    "command",
+    "compgen",
+    "complete",
+    "compopt",
+    "continue",
+    "coproc",
+    "declare",
+    "dirs",
+    "disown",
+    "do",
+    "done",
+    "echo",
+    "elif",
+    "else",
+    "enable",
+    "esac",
+    "eval",
+    "exec",
+    "exit",
+    "export",
+    "fc",
+    "fg",
+    "fi",
+    "for",
+    "function",
+    "getopts",
+    "hash",
+    "help",
+    "history",
+    "if",
+    "in",
+    "jobs",
+    "kill",
+    "let",
+    "local",
+    "logout",
+    "mapfile",
+    "popd",
+    "printf",
+    "pushd",
+    "pwd",
+    "read",
+    "readarray",
+    "readonly",
+    "return",
+    "select",
+    "set",
+    "shift",
+    "shopt",
+    "source",
+    "suspend",
+    "test",
+    "then",
+    "time",
+    "times",
+    "trap",
+    "type",
+    "typeset",
+    "ulimit",
+    "umask",
+    "unalias",
+    "unset",
+    "until",
+    "wait",
+    "while",
+];
+
+/// The words of a command that a shell would only split at its blanks and start: that is most of a shell's
+/// cost saved. Nothing, for whatever might mean more.
+fn plain(command: &str) -> Option<Vec<String>> {
+    let is_plain = |it: char| it.is_ascii_alphanumeric() || " _-./:=@%+,".contains(it);
+    let words: Vec<String> = command.split(' ').filter(|it| !it.is_empty()).map(str::to_owned).collect();
+    let first = words.first()?;
+    let runs = command.chars().all(is_plain) && !first.contains('=') && !SHELLS_OWN.contains(&first.as_str());
+    runs.then_some(words)
+}
+
 /// Refuses what no shell can be told.
 pub(super) fn checked(command: &str) -> Result<(), Fault> {
     if command.contains('\0') {
@@ -65,4 +167,25 @@ pub(super) fn checked(command: &str) -> Result<(), Fault> {
         return Err(Fault::bad_args("`command` is empty"));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plain;
+
+    #[test]
+    fn only_what_a_shell_would_start_as_it_is_goes_without_one() {
+        for command in ["true", "cargo test --workspace", "git log -n 3", " make  -j2 CC=gcc", "./run.sh a,b"]
+        {
+            let words: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
+            assert_eq!(plain(command), Some(words), "{command}");
+        }
+        for command in [
+            "", " ", "cd x", "A=1 make", "ls *", "ls ~", "echo a", "a\nb", "a;b", "a|b", "a&", "a>b", "a <b",
+            "$x", "`x`", "a#b", "'a'", "\"a\"", "a\\b", "{a,b}", "!x", "a\tb", "time x", "[ a ]", "é", "(a)",
+            "x?",
+        ] {
+            assert_eq!(plain(command), None, "{command}");
+        }
+    }
 }
