@@ -185,7 +185,18 @@ async fn a_supervisor_that_is_stopped_holds_nobody_up() {
     until_written(&process, "done").await;
     tokio::time::timeout(HANG, process.end(Ending::NOW)).await.unwrap();
     until_marked(&mark, |count| count == 0).await;
-    assert_eq!(process.exit(), Some(Exit::Lost));
+    assert_eq!(process.exit(), Some(Exit::Signal(9)));
+    assert_eq!(run(&keeper, sh("kill -STOP $PPID; exit 3")).await.0, Exit::Code(3));
+}
+
+#[tokio::test]
+async fn who_goes_on_stopping_its_supervisor_loses_it() {
+    let (keeper, mark) = (keeper().await, mark());
+    let script = sh("sleep 1000 & while kill -STOP $PPID; do :; done; sleep 1000");
+    let process = start(&keeper, Program { env: vec![mark.clone()], ..script }).await.unwrap();
+    assert_eq!(tokio::time::timeout(HANG, process.exited()).await.unwrap(), Exit::Lost);
+    until_marked(&mark, |count| count == 0).await;
+    assert_eq!(run(&keeper, sh("exit 2")).await.0, Exit::Code(2));
 }
 
 #[tokio::test]

@@ -142,9 +142,11 @@ async fn listen(
         () = shared.keeper.gone() => {
             // In a sandbox of its own it has gone with the keeper; elsewhere it goes when it hears of it. What it has
             // said before is still there to be read.
-            let _ = timeout(Duration::ZERO, &mut hear).await;
+            let over = timeout(Duration::ZERO, &mut hear).await.is_ok();
             exit.send_if_modified(|it| it.is_none().then(|| *it = Some(Exit::Lost)).is_some());
-            leave(&shared, hear).await;
+            if !over {
+                leave(&shared, hear).await;
+            }
         }
     }
     *shared.asked.lock() = None;

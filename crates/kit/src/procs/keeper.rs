@@ -30,6 +30,8 @@ use super::{
 
 /// How often it is looked whether what was killed has gone.
 const LOOK: Duration = Duration::from_millis(5);
+/// So often a supervisor may be stopped by what it keeps.
+const STOPS: usize = 64;
 /// How long what is killed may take to go, at the end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -94,6 +96,8 @@ struct Serving {
     others: HashSet<i32>,
     /// Is there something to end that no supervisor minds?
     strays: bool,
+    /// How often each supervisor was stopped by somebody.
+    stopped: HashMap<i32, usize>,
 }
 
 /// A fork that will be a supervisor, and how it hears that it is one.
@@ -110,7 +114,15 @@ impl Serving {
         let _ = rustix::process::setsid();
         rustix::process::umask(Mode::from_raw_mode(0o022));
         let others = tree::children(tree::own_pid()).into_iter().collect();
-        Ok(Self { socket, signals, supervisors: HashMap::new(), spare: None, others, strays: false })
+        Ok(Self {
+            socket,
+            signals,
+            supervisors: HashMap::new(),
+            spare: None,
+            others,
+            strays: false,
+            stopped: HashMap::new(),
+        })
     }
 
     fn serve(&mut self, inside: Inside<'_>, mut tick: Option<Tick<'_>>) -> io::Result<()> {
@@ -206,13 +218,30 @@ impl Serving {
     }
 
     fn reap(&mut self) {
-        while let Ok(Some((pid, status))) = tree::reap() {
+        while let Some((pid, status)) = tree::ended_or_stopped() {
+            if status.stopped() {
+                self.let_go_on(pid);
+                continue;
+            }
+            self.stopped.remove(&pid);
             self.others.remove(&pid);
             self.spare.take_if(|it| it.pid == pid);
             if self.supervisors.remove(&pid).is_some() && !ended_well(status) {
                 self.strays = true;
             }
         }
+    }
+
+    /// A command has the same user as its supervisor, and can stop it; that must keep nobody waiting.
+    fn let_go_on(&mut self, pid: i32) {
+        let is_spare = self.spare.as_ref().is_some_and(|it| it.pid == pid);
+        if !is_spare && !self.supervisors.contains_key(&pid) {
+            return;
+        }
+        let times = self.stopped.entry(pid).or_default();
+        *times += 1;
+        // Whoever goes on stopping it loses it, and with it all that it keeps.
+        tree::send(pid, if *times > STOPS { Signal::KILL } else { Signal::CONT });
     }
 
     fn spared(&self) -> Spared {

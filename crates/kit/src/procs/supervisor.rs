@@ -58,6 +58,8 @@ pub(super) fn supervise(socket: OwnedFd, signals: &OwnedFd, inside: Inside<'_>) 
 
 /// Has what descends from this process be its child when its own parent has gone. Whether that is so.
 pub(super) fn adopt() -> bool {
+    // Who was stopped would not notice that the keeper is gone, and that there is nobody to wake it any more.
+    let _ = rustix::process::set_parent_process_death_signal(Some(Signal::CONT));
     rustix::process::set_child_subreaper(Pid::from_raw(1)).is_ok()
 }
 

@@ -92,6 +92,12 @@ pub(super) fn reap() -> Result<Option<(i32, WaitStatus)>, NoChildren> {
     }
 }
 
+/// Children that have ended or were stopped, one by one.
+pub(super) fn ended_or_stopped() -> Option<(i32, WaitStatus)> {
+    let noticed = rustix::io::retry_on_intr(|| wait(WaitOptions::NOHANG | WaitOptions::UNTRACED));
+    noticed.ok().flatten().map(|(pid, status)| (pid.as_raw_nonzero().get(), status))
+}
+
 /// A process that adopts all its descendants and has no child has no descendant.
 #[derive(Debug)]
 pub(super) struct NoChildren;
