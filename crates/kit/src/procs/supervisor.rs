@@ -260,7 +260,15 @@ impl Supervisor<'_> {
             };
             ending.next_look = (ending.next_look * 2).min(LATER);
             let given_up = now >= ending.kill_at + PATIENCE;
-            if left > 0 && !given_up {
+            // A list of children may miss one while others end; that there is no child at all is sure.
+            let over = left == 0
+                && if ending.spared.alone.is_none() {
+                    self.reap();
+                    self.alone
+                } else {
+                    tree::below(&ending.spared).is_empty()
+                };
+            if !over && !given_up {
                 return true;
             }
             done.push((ending.number, ending.ended.len()));
