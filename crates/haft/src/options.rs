@@ -38,7 +38,7 @@ pub struct Options {
     /// landlock, signals, seccomp.
     #[arg(long, global = true, value_name = "NAME", value_delimiter = ',')]
     pub accept_weaker: Vec<String>,
-    /// Show these tools: nav, hyperagents, or haft's own.
+    /// Show these tools: nav, hyperagents, navi, terrarium, or haft's own.
     #[arg(long, global = true, value_name = "NAME")]
     pub toolset: Option<String>,
 }
@@ -49,7 +49,7 @@ pub enum SandboxArg {
     ReadOnly,
     /// The workspace, and roots added without `:ro`.
     Workspace,
-    /// The same for files; commands run unconfined.
+    /// The same for files; commands run unconfined, each after approval.
     Full,
 }
 

@@ -29,7 +29,7 @@ use crate::{
     Session,
     approve::{Request, Verdict},
     commands::quote,
-    grants::Effect,
+    grants::{self, Effect},
     jobs::ThisCall,
     policy::{Decision, Rule, Want},
     repair::{self, Repaired},
@@ -140,7 +140,7 @@ pub(crate) async fn run(session: &Session, mut call: Call) -> Answer {
         Ok((plan, Decision::Deny(rule))) => {
             told.decision = format!("denied: {}", rule.name);
             drop(plan);
-            Err(denied(&rule, "it was not done"))
+            Err(denied(session, &rule, "it was not done"))
         }
         Ok((plan, Decision::Ask(rule))) => {
             ask(session, &tool, &rule, &mut told, &cancel).await.map(|()| plan)
@@ -269,6 +269,10 @@ impl Plan {
                 Touch::Unconfined
             }
             Touch::Net(host) => {
+                if !grants::is_host(host) {
+                    return Err(Fault::bad_args(format!("`{host}` is no host"))
+                        .next("Name the host alone: `example.org`, `example.org:8443`, `*.example.org`."));
+                }
                 wants.push(Want::Net(host.clone()));
                 touch.clone()
             }
@@ -332,8 +336,8 @@ async fn ask(
     told.decision = format!("{}: {}", verdict.name(), rule.name);
     match verdict {
         Verdict::Yes(_) => Ok(()),
-        Verdict::No => Err(denied(rule, "the person said no")),
-        Verdict::NobodyThere => Err(denied(rule, "there was nobody to ask")),
+        Verdict::No => Err(denied(session, rule, "the person said no")),
+        Verdict::NobodyThere => Err(denied(session, rule, "there was nobody to ask")),
     }
 }
 
@@ -348,7 +352,7 @@ fn effect(touch: &Touch) -> Option<String> {
     }
 }
 
-fn denied(rule: &Rule, why: &str) -> Fault {
+fn denied(session: &Session, rule: &Rule, why: &str) -> Fault {
     let next = match rule.name {
         "sandbox" => "A person can start haft with `--sandbox workspace`.".to_owned(),
         "read_only_root" => "A person can add the root without `:ro`.".to_owned(),
@@ -360,10 +364,12 @@ fn denied(rule: &Rule, why: &str) -> Fault {
             "Write the command so that each of its programs can be seen, one command to a call.".to_owned()
         }
         _ => {
+            let workspace = session.runtime().roots().workspace().display().to_string();
+            let workspace = quote(&workspace);
             let grants: Vec<String> = rule
                 .offers
                 .iter()
-                .map(|it| format!("`haft grants add {}`", quote(&it.to_string())))
+                .map(|it| format!("`haft --dir {workspace} grants add {}`", quote(&it.to_string())))
                 .collect();
             match grants.as_slice() {
                 [] => "A person can do it, or start haft with `--approve auto`.".to_owned(),

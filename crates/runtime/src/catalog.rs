@@ -26,7 +26,7 @@ struct Shown {
 
 impl Shown {
     fn of(tool: &Arc<dyn AnyTool>) -> Self {
-        Self { tool: tool.clone(), spec: with_options(tool.spec()).map(Arc::new) }
+        Self { tool: tool.clone(), spec: None }
     }
 
     fn spec(&self) -> &Spec {
@@ -50,7 +50,13 @@ impl Catalog {
                 snapshot.tools().filter(|tool| allowed.contains(&tool.spec().name)).map(Shown::of).collect()
             }
         };
-        Self { tools, failed }
+        let mut catalog = Self { tools, failed };
+        // A call that goes to the background is of use only to who can look after it there.
+        let has_jobs = catalog.has("read_job");
+        for shown in catalog.tools.iter_mut().filter(|_| has_jobs) {
+            shown.spec = with_options(shown.tool.spec()).map(Arc::new);
+        }
+        catalog
     }
 
     /// The tools' specs, in the order in which they are shown.

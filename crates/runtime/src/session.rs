@@ -285,6 +285,12 @@ impl Session {
         self.inner.ground.hosts()
     }
 
+    /// The ids of the jobs that are not over: they end with the session.
+    pub fn running_jobs(&self) -> Vec<String> {
+        use kit::services::Jobs;
+        self.inner.jobs.list().into_iter().filter(|job| !job.state.is_over()).map(|job| job.id).collect()
+    }
+
     pub(crate) fn jobs(&self) -> &Arc<Jobs> {
         &self.inner.jobs
     }

@@ -147,6 +147,23 @@ impl Tool for Slow {
     }
 }
 
+/// Without it nobody is told that a call may go to the background.
+#[derive(Deserialize, JsonSchema)]
+struct ReadJob {}
+
+impl Tool for ReadJob {
+    const NAME: &str = "read_job";
+    const AT_MOST: Kinds = Kinds::NONE;
+
+    fn touches(&self) -> Touches {
+        Touches::none()
+    }
+
+    async fn run(self, _: &Cx) -> Result<Output, Fault> {
+        Ok(Output::text(""))
+    }
+}
+
 /// What a model would do with jobs.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -260,7 +277,7 @@ fn open(dir: &Path) -> Session {
         commands: runtime::Commands::default(),
     };
     let tools: Vec<Arc<dyn AnyTool>> =
-        vec![erase::<Actor>(), erase::<Counter>(), erase::<Slow>(), erase::<Hand>()];
+        vec![erase::<Actor>(), erase::<Counter>(), erase::<Slow>(), erase::<Hand>(), erase::<ReadJob>()];
     Runtime::open(settings, tools).unwrap().session(None, "test", Arc::new(Unattended))
 }
 

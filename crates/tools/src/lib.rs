@@ -15,13 +15,17 @@ pub use toolsets::{HAFT, toolset, toolsets};
 
 /// What a client is told about a toolset as a whole, and may show its model.
 pub fn instructions(toolset: &str) -> &'static str {
-    if toolset == HAFT { INSTRUCTIONS } else { "Tools for the files of one workspace." }
+    if toolset == HAFT { INSTRUCTIONS } else { OTHERS }
 }
 
+const OTHERS: &str = "\
+Tools for the files of one workspace, and for commands. Commands run in a sandbox: they write below the workspace, and in a home and a /tmp of their own that end with the session; they have no network but what a person grants.";
+
 const INSTRUCTIONS: &str = "\
-Tools for the files of one workspace. `read` shows lines as LINE:HASH|text; `edit` takes LINE:HASH as anchors, many edits per call, all or nothing.
+Tools for the files of one workspace, and for commands. `read` shows lines as LINE:HASH|text; `edit` takes LINE:HASH as anchors, many edits per call, all or nothing.
 A fault says what happened and what to do next. Long outputs are cut and kept: read or search the rest by its handle, such as out_12.
-Calls on different files may be made together.";
+Calls on different files may be made together.
+Commands run in a sandbox: they write below the workspace, and in a home and a /tmp of their own that end with the session; `shell` and `python` reach the hosts named in `net`. `bash` keeps its folder and variables; `shell` moves what takes long to the background, where `wait`, `read_job` and `stop_task` look after it.";
 
 /// Every tool, family by family.
 pub fn all() -> Vec<Arc<dyn AnyTool>> {

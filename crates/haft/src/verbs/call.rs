@@ -53,6 +53,13 @@ impl Call {
             Some(file) => self.batch(&session, file).await,
             None => self.single(&session).await,
         };
+        let ending = session.running_jobs();
+        if !ending.is_empty() {
+            print::err(&format!(
+                "haft: {} ends here, with this process; `--batch` or `haft mcp` keeps a session",
+                ending.join(", ")
+            ));
+        }
         finish(&session).await;
         worst.map(|good| if good { ExitCode::SUCCESS } else { ExitCode::from(FAULT) })
     }

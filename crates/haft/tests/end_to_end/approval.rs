@@ -185,7 +185,11 @@ fn one_answer_serves_the_calls_that_wait_behind_it() {
 fn a_refusal_names_the_grant_that_would_allow_it_and_that_line_works() {
     let room = Room::new();
     let refused = room.call("write", &write(".vscode/settings.json")).must("denied").text();
-    assert!(refused.contains("`haft grants add 'write .vscode/settings.json'`"), "{refused}");
+    let line = format!(
+        "`haft --dir {} grants add 'write .vscode/settings.json'`",
+        room.at("").display().to_string().trim_end_matches('/')
+    );
+    assert!(refused.contains(&line), "{refused}");
     assert_eq!(room.run(&["grants", "add", "write .vscode"]).out, "1  project  write .vscode\n");
     room.call("write", &write(".vscode/settings.json")).must("ok");
     room.call("write", &write(".vscodium/x")).must("ok");

@@ -52,7 +52,7 @@ async fn a_flood_stays_out_of_memory_and_is_whole_in_its_file() {
     let slice = process.output().since(0, 4000);
     assert_eq!(slice.handle.as_deref(), Some("out_1"));
     assert!(slice.text.starts_with("an output"), "{}", slice.text);
-    assert!(slice.text.contains(" bytes left out; all of it: out_1]\n"), "{}", slice.text);
+    assert!(slice.text.contains(" bytes left out; all of it: out_1; read or grep it]\n"), "{}", slice.text);
     assert!(slice.text.ends_with(&format!("number {LINES}\n")), "{}", slice.text);
 }
 
@@ -77,7 +77,7 @@ async fn what_is_left_out_can_be_read_by_a_handle() {
     let slice = process.output().since(0, 40);
     assert_eq!(
         slice.text,
-        "1\n2\n3\n4\n5\n[3,854 bytes left out; all of it: out_1]\n994\n995\n996\n997\n998\n999\n1000\n"
+        "1\n2\n3\n4\n5\n[3,854 bytes left out; all of it: out_1; read or grep it]\n994\n995\n996\n997\n998\n999\n1000\n"
     );
     assert_eq!(std::fs::read(spills.0.path()).unwrap().len(), 3893);
 }

@@ -1,6 +1,6 @@
 //! What does a person see who sits before the terminal?
 
-use std::num::NonZeroU16;
+use std::{num::NonZeroU16, ops::Range};
 
 use vt100::{Callbacks, Parser};
 
@@ -44,10 +44,29 @@ impl Screen {
 
     /// What stands there, row by row, without the blanks at the ends of rows and the blank rows at the end.
     pub fn text(&self) -> String {
-        let mut text = String::new();
-        for row in self.rows() {
-            text.push_str(row.trim_end());
-            text.push('\n');
+        self.text_hiding(&|_| Vec::new())
+    }
+
+    /// The same with stars for what is found to be secret. A line that the terminal has broken is looked at as a whole.
+    pub fn text_hiding(&self, find: &dyn Fn(&str) -> Vec<Range<usize>>) -> String {
+        let (mut whole, mut breaks) = (String::new(), Vec::new());
+        for (row, at) in self.rows().zip(0..) {
+            if self.parser.screen().row_wrapped(at) {
+                whole.push_str(&row);
+                breaks.push(whole.len());
+            } else {
+                whole.push_str(row.trim_end());
+                whole.push('\n');
+            }
+        }
+        let secrets = find(&whole);
+        let mut text = String::with_capacity(whole.len());
+        for (at, letter) in whole.char_indices() {
+            if breaks.contains(&at) {
+                text.push('\n');
+            }
+            let is_secret = letter != '\n' && secrets.iter().any(|it| it.contains(&at));
+            text.push(if is_secret { '*' } else { letter });
         }
         text.truncate(text.trim_end_matches('\n').len());
         text

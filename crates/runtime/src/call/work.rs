@@ -175,7 +175,7 @@ impl Work {
         self.waited = locks.waited;
         if locks.waited > LONG_WAIT {
             self.told.notes.push(format!(
-                "waited {:.1} s for other calls on the same files",
+                "waited {:.1} s for other calls on the same things",
                 locks.waited.as_secs_f32()
             ));
         }

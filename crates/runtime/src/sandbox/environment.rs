@@ -54,6 +54,8 @@ const ALWAYS: &[(&str, &str)] = &[
     ("TERM", "dumb"),
     ("TMPDIR", "/tmp"),
     ("CI", "1"),
+    // What a server logs is to be seen when it is written.
+    ("PYTHONUNBUFFERED", "1"),
     ("NO_COLOR", "1"),
     ("PAGER", "cat"),
     ("GIT_PAGER", "cat"),

@@ -16,7 +16,7 @@ use super::{
 };
 
 /// How much of the output a model is shown; all of it is in a file if it is longer.
-const SHOWN: usize = 48 << 10;
+const SHOWN: usize = 30 << 10;
 /// How much of the output's end may tell that the sandbox was in the way.
 const TELLING: usize = 4 << 10;
 /// How long code may take to end once its time is up.

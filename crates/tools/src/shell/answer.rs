@@ -8,7 +8,7 @@ use kit::{
 };
 
 /// How much of an output is shown; the runtime's own bound lies above.
-pub(crate) const SHOWN: usize = 56 << 10;
+pub(crate) const SHOWN: usize = 30 << 10;
 
 /// How much of the end of an output is looked at for the reason of a failure.
 const REASON: usize = 4096;

@@ -13,7 +13,7 @@ use tokio::{
 
 use super::{
     answer::{self, SHOWN},
-    lasting::{Came, Lasting},
+    lasting::{self, Came, Lasting},
     start::checked,
 };
 
@@ -234,7 +234,7 @@ impl Notes {
         }
         // Also a command that worked may have made a file that a person should know of.
         self.after.extend(cx.procs().denials(exit, &tail));
-        output.since(from, SHOWN).text
+        named(&output.since(from, SHOWN).text)
     }
 
     fn around(&self, text: &str) -> String {
@@ -251,5 +251,32 @@ impl Notes {
         }
         whole.push_str(&answer::with(text, &self.after));
         whole
+    }
+}
+
+/// What bash says of itself, by its name: it reads from a descriptor, whose path and line tell a model nothing.
+fn named(text: &str) -> String {
+    let script = lasting::script_name();
+    let name = |line: &str| {
+        let rest = line.strip_prefix(&script)?.strip_prefix(": ")?;
+        let rest = rest.strip_prefix("eval: ").unwrap_or(rest);
+        let rest = match rest.strip_prefix("line ").and_then(|it| it.split_once(": ")) {
+            Some((number, rest)) if number.bytes().all(|it| it.is_ascii_digit()) => rest,
+            _ => rest,
+        };
+        Some(format!("bash: {rest}"))
+    };
+    text.split_inclusive('\n').map(|line| name(line).unwrap_or_else(|| line.to_owned())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::named;
+
+    #[test]
+    fn bash_speaks_under_its_own_name() {
+        assert_eq!(named("/dev/fd/58: line 24: x: command not found\n"), "bash: x: command not found\n");
+        assert_eq!(named("a\n/dev/fd/58: eval: line 3: unexpected\nb"), "a\nbash: unexpected\nb");
+        assert_eq!(named("see /dev/fd/58: line 1: no\n"), "see /dev/fd/58: line 1: no\n");
     }
 }

@@ -108,21 +108,21 @@ impl Tool for Interact {
         loop {
             let seen = tokio::select! {
                 biased;
-                () = cx.cancelled() => return Err(seat.stopped().await),
+                () = cx.cancelled() => return Err(seat.stopped(cx).await),
                 seen = seat.watch(&goal) => seen,
             };
             let shown = match seen {
-                Seen::Ended(exit) => return Ok(seat.over(exit)),
-                other => seat.shown(&other, &cx.caller().job()),
+                Seen::Ended(exit) => return Ok(seat.over(exit, cx)),
+                other => seat.shown(&other, cx),
             };
             let input = tokio::select! {
                 biased;
                 input = cx.yield_output(Output::text(shown)) => match input {
                     Ok(input) => input,
-                    Err(fault) => return Err(Fault { kind: fault.kind, ..seat.stopped().await }),
+                    Err(fault) => return Err(Fault { kind: fault.kind, ..seat.stopped(cx).await }),
                 },
                 // Its screen is drawn on while nobody looks, and its end is the end of the job.
-                exit = seat.idle() => return Ok(seat.over(exit)),
+                exit = seat.idle() => return Ok(seat.over(exit, cx)),
             };
             goal = match seat.take(input).await {
                 Ok(goal) => goal,
@@ -297,7 +297,12 @@ impl Seat {
         Ok(goal)
     }
 
-    fn shown(&self, seen: &Seen, job: &str) -> String {
+    /// The screen, without the secrets on it: a terminal breaks lines, and a secret in two is found no more.
+    fn text(&self, cx: &Cx) -> String {
+        self.screen.text_hiding(&|text| cx.services().mask.find(text))
+    }
+
+    fn shown(&self, seen: &Seen, cx: &Cx) -> String {
         let mut notes = Vec::new();
         if self.screen.is_full()
             && let Some((row, col)) = self.screen.cursor()
@@ -309,24 +314,25 @@ impl Seat {
             Seen::Refused(complaint) => notes.push(format!("[{complaint}]")),
             Seen::Met | Seen::Ended(_) => {}
         }
-        notes.push(format!("[{job} waits for `continue_job`]"));
-        let text = self.screen.text();
+        let text = self.text(cx);
         let text = if text.trim().is_empty() { "(an empty screen)" } else { &text };
         answer::with(text, &notes)
     }
 
-    fn over(&self, exit: Exit) -> Output {
-        let note = match exit {
+    fn over(&self, exit: Exit, cx: &Cx) -> Output {
+        let mut notes = vec![match exit {
             Exit::Code(0) => "[it has ended]".to_owned(),
             other => answer::ended(other),
-        };
-        Output { exit: Some(exit.code()), ..Output::text(answer::with(&self.screen.text(), &[note])) }
+        }];
+        let text = self.text(cx);
+        notes.extend(cx.procs().denials(exit, &text));
+        Output { exit: Some(exit.code()), ..Output::text(answer::with(&text, &notes)) }
     }
 
-    async fn stopped(&mut self) -> Fault {
+    async fn stopped(&mut self, cx: &Cx) -> Fault {
         self.draw().await;
         self.process.end(Ending::within(GRACE)).await;
-        let seen = Output::text(answer::with(&self.screen.text(), &[]));
+        let seen = Output::text(answer::with(&self.text(cx), &[]));
         Fault::new(Kind::Cancelled, "the program was ended").seen(seen)
     }
 }

@@ -72,6 +72,11 @@ struct Restore {
     skipped: bool,
 }
 
+/// Where bash reads its script, as its messages name it.
+pub(super) fn script_name() -> String {
+    format!("/dev/fd/{SCRIPT}")
+}
+
 /// What came of a command.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Came {
@@ -87,7 +92,7 @@ impl Lasting {
         let (told, telling) = io::pipe().or_fault(Kind::Unavailable, "no pipe for bash")?;
         let told = Receiver::from_owned_fd(told.into()).or_fault(Kind::Unavailable, "no pipe for bash")?;
         let (script, writing) = io::pipe().or_fault(Kind::Unavailable, "no pipe for bash")?;
-        let script_name = format!("/dev/fd/{SCRIPT}");
+        let script_name = script_name();
         let program = Program {
             argv: ["bash", "--norc", "--noprofile", &script_name].map(str::to_owned).to_vec(),
             cwd,

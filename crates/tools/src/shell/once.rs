@@ -23,6 +23,8 @@ pub(crate) struct Once {
     process: Process,
     /// How it ended; nothing, if it had to be ended.
     pub(crate) exit: Option<Exit>,
+    /// How many processes that it left behind were ended.
+    left: usize,
 }
 
 impl Once {
@@ -43,8 +45,8 @@ impl Once {
             () = sleep(at_most) => None,
         };
         // What it wrote while it was being ended counts, too.
-        process.end(Ending::within(if exit.is_some() { Duration::ZERO } else { GRACE })).await;
-        Ok(Self { process, exit })
+        let left = process.end(Ending::within(if exit.is_some() { Duration::ZERO } else { GRACE })).await;
+        Ok(Self { process, exit, left })
     }
 
     /// What it wrote.
@@ -57,10 +59,16 @@ impl Once {
         self.process.errors().map(|it| it.since(0, SHOWN).text).unwrap_or_default()
     }
 
-    /// What the sandbox may have to do with it, one line each.
-    pub(crate) fn denials(&self, cx: &Cx) -> Vec<String> {
+    /// What else there is to say of it, one line each: what it left behind, and what the sandbox may have to do with it.
+    pub(crate) fn notes(&self, cx: &Cx) -> Vec<String> {
         let Some(exit) = self.exit else { return Vec::new() };
+        let mut notes = match self.left {
+            0 => Vec::new(),
+            1 => vec!["[1 process that it left running was ended]".to_owned()],
+            left => vec![format!("[{left} processes that it left running were ended]")],
+        };
         let recording = self.process.errors().unwrap_or_else(|| self.process.output());
-        cx.procs().denials(exit, &recording.tail(4096).text)
+        notes.extend(cx.procs().denials(exit, &recording.tail(4096).text));
+        notes
     }
 }

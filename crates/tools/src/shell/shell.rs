@@ -77,7 +77,7 @@ impl Tool for Shell {
         let stdin = if self.input { Stdin::Pipe } else { Stdin::Null };
         let line = Line::new(&self.command, &self.dir, stdin, Streams::Together);
         let process = Arc::new(line.start(cx).await?);
-        let running = Running { process, began: Instant::now() };
+        let running = Running { process, began: Instant::now(), input: self.input };
         running.show(cx);
         running.run(self.wait(), cx).await
     }
@@ -93,6 +93,8 @@ impl Shell {
 struct Running {
     process: Arc<Process>,
     began: Instant,
+    /// Its input was kept open.
+    input: bool,
 }
 
 impl Running {
@@ -163,6 +165,11 @@ impl Running {
             format!("[still running after {took}: {job} (pid {pid}, {ports})]"),
             format!("[next: wait {{\"job\": \"{job}\"}}, or read_job, or stop_task]"),
         ];
+        if self.input {
+            notes.push(format!(
+                "[to write to it: shell_status {{\"action\": \"input\", \"job\": \"{job}\", \"text\": …}}]"
+            ));
+        }
         notes.extend(answer::asked(&self.process.output().tail(4096).text).into_iter().take(1));
         Output::text(answer::with(&text, &notes))
     }

@@ -324,7 +324,7 @@ impl State {
                 format!("[{count} bytes left out; they could not be kept: {trouble}]\n")
             }
             Kept::File(file) => match file.trouble() {
-                None => format!("[{count} bytes left out; all of it: {}]\n", file.handle),
+                None => format!("[{count} bytes left out; all of it: {}; read or grep it]\n", file.handle),
                 Some(trouble) => format!("[{count} bytes left out; see {}, but {trouble}]\n", file.handle),
             },
         }

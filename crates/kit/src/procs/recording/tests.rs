@@ -79,7 +79,7 @@ fn what_is_left_out_is_counted_and_in_the_file_at_once() {
     let slice = recording.since(0, 60);
     assert_eq!(
         slice.text,
-        "line 1\nline 2\n[737 bytes left out; all of it: out_1]\nline 96\nline 97\nline 98\nline 99\nline 100\n"
+        "line 1\nline 2\n[737 bytes left out; all of it: out_1; read or grep it]\nline 96\nline 97\nline 98\nline 99\nline 100\n"
     );
     assert_eq!(slice.bytes, 0..792);
     assert_eq!(String::from_utf8(spills.read()).unwrap(), lines(100));

@@ -166,7 +166,7 @@ impl Terminal {
         if !exit.is_success() {
             text.push_str(&format!("\nExit code {}", exit.code()));
         }
-        for line in once.denials(cx) {
+        for line in once.notes(cx) {
             text.push('\n');
             text.push_str(&line);
         }

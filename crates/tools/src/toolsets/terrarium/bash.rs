@@ -91,7 +91,7 @@ impl Tool for Bash {
         if !exit.is_success() {
             say(&format!("Command exited with code {}", exit.code()));
         }
-        once.denials(cx).iter().for_each(|it| say(it));
+        once.notes(cx).iter().for_each(|it| say(it));
         Ok(Output { exit: Some(exit.code()), ..Output::text(text) })
     }
 }
