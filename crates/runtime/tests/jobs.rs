@@ -263,6 +263,10 @@ impl House {
 }
 
 fn open(dir: &Path) -> Session {
+    open_with(dir, &[])
+}
+
+fn open_with(dir: &Path, more: &[Arc<dyn AnyTool>]) -> Session {
     std::fs::create_dir_all(dir.join("ws")).unwrap();
     let settings = Settings {
         workspace: dir.join("ws"),
@@ -276,9 +280,8 @@ fn open(dir: &Path) -> Session {
         secrets: Secrets::collect([("SOME_TOKEN", SECRET)], []),
         commands: runtime::Commands::default(),
     };
-    let tools: Vec<Arc<dyn AnyTool>> =
-        vec![erase::<Actor>(), erase::<Counter>(), erase::<Slow>(), erase::<Hand>(), erase::<ReadJob>()];
-    Runtime::open(settings, tools).unwrap().session(None, "test", Arc::new(Unattended))
+    let tools = [erase::<Actor>(), erase::<Counter>(), erase::<Slow>(), erase::<Hand>()];
+    Runtime::open(settings, [&tools, more].concat()).unwrap().session(None, "test", Arc::new(Unattended))
 }
 
 fn acts(act: &str, key: &str) -> Value {
@@ -320,9 +323,10 @@ async fn any_call_goes_to_the_background_by_argument() {
 
 #[tokio::test]
 async fn tools_that_run_commands_say_so_in_their_schema() {
-    let house = House::new();
+    let dir = tempfile::tempdir().unwrap();
+    let session = open_with(dir.path(), &[erase::<ReadJob>()]);
     let has = |tool: &str, option: &str| {
-        let spec = house.session.catalog().specs().find(|spec| spec.name == tool).unwrap().clone();
+        let spec = session.catalog().specs().find(|spec| spec.name == tool).unwrap().clone();
         spec.schema.pointer(&format!("/properties/{option}/type")) == Some(&json!("boolean"))
     };
     assert!(has("actor", "run_in_background") && has("actor", "allow_concurrent"));
