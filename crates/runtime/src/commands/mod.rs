@@ -4,6 +4,8 @@
 //! run, wherever it hides. What can't be understood for sure is an error, never a guess:
 //! whoever decides then asks. The answer is for questions and lists; the wall is the sandbox.
 
+mod inline;
+mod launchers;
 mod programs;
 mod read;
 mod rules;
@@ -35,6 +37,14 @@ pub(crate) struct Part {
     pub(crate) odd: Option<&'static str>,
     /// Whether it runs text that can't be seen, so that any rule might be about it.
     pub(crate) opaque: bool,
+    /// Whether it brings code or options that may start what no list can read. Only lists care.
+    pub(crate) unclear: bool,
+    /// Text in which the name of a denied program counts as that program.
+    pub(crate) code: Vec<String>,
+    /// Files that get another name or place by it, or become a variable's value.
+    pub(crate) takes: Vec<Word>,
+    /// Programs of the system among its arguments, which it may start.
+    pub(crate) near: Vec<Word>,
     /// Whether it reads something that the command line brings.
     pub(crate) fed: bool,
     /// It only starts another part, which stands beside it.

@@ -68,8 +68,13 @@ pub(super) fn known_as(program: &str) -> &str {
     bare.filter(|name| !name.contains('/')).unwrap_or(program)
 }
 
+/// Is this the path of a program of the system?
+pub(super) fn is_in_system_folder(path: &str) -> bool {
+    path.starts_with('/') && path.rsplit_once('/').is_some_and(|(folder, _)| folder.ends_with("bin"))
+}
+
 /// The name without a version at its end: `python3.12` is `python`.
-fn stem(name: &str) -> &str {
+pub(super) fn stem(name: &str) -> &str {
     name.trim_end_matches(|it: char| it.is_ascii_digit() || it == '.' || it == '-')
 }
 

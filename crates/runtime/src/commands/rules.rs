@@ -136,6 +136,20 @@ impl Rules {
         if let Some(grant) = exactly {
             return Judged::Runs(vec![grant]);
         }
+        if let Some(only) = only
+            && let Some(part) =
+                parts.iter().find(|part| (part.opaque || part.unclear) && !lists_code(part, only))
+        {
+            return Judged::Ask(Case {
+                offers: vec![Effect::exactly(text, ground.leaves)],
+                firm: true,
+                ..Case::of(
+                    "command_unclear",
+                    part,
+                    "it can't be seen whether it stays on the list of commands".to_owned(),
+                )
+            });
+        }
         self.ask(text, &parts, ground, grants)
     }
 
@@ -146,6 +160,7 @@ impl Rules {
         let mut open: Vec<&Part> = Vec::new();
         let mut first: Option<Case> = None;
         let mut said = false;
+        let mut firm = false;
         for part in parts {
             let denied = self.deny.iter().find(|rule| about(rule, part) == Sure::Maybe);
             let asked = self.ask.iter().find(|rule| about(rule, part) != Sure::No);
@@ -154,6 +169,15 @@ impl Rules {
                     "command_unclear",
                     part,
                     format!("it can't be seen whether this is `{}`, which is denied", rule.join(" ")),
+                )
+            } else if let Some(rule) = asked.filter(|rule| about(rule, part) == Sure::Maybe) {
+                Case::of(
+                    "command_unclear",
+                    part,
+                    format!(
+                        "it can't be seen whether this is `{}`, which is run only after approval",
+                        rule.join(" ")
+                    ),
                 )
             } else if let Some(rule) = asked {
                 Case::of("command_ask", part, format!("`{}` is run only after approval", rule.join(" ")))
@@ -164,6 +188,7 @@ impl Rules {
             } else {
                 Case::of("run", part, "a command is run without a sandbox only after approval".to_owned())
             };
+            let unclear = case.name == "command_unclear";
             let granted = grants.iter().position(|grant| {
                 grant.prefix(ground.leaves).is_some_and(|prefix| {
                     denied.is_none() && speaks_for(prefix, part, moved, ground.contained)
@@ -179,10 +204,11 @@ impl Rules {
                 first = Some(case);
             }
             said |= denied.is_some();
+            firm |= unclear;
         }
         match first {
             None => Judged::Runs(used),
-            Some(case) => Judged::Ask(Case { offers: offers(text, &open, ground), firm: said, ..case }),
+            Some(case) => Judged::Ask(Case { offers: offers(text, &open, ground), firm, ..case }),
         }
     }
 
@@ -262,6 +288,20 @@ fn not_allowed(about: String, only: &[Prefix]) -> Case {
         offers: Vec::new(),
         firm: true,
     }
+}
+
+/// Does the list have the option itself by which code is given, as `python3 -c`?
+fn lists_code(part: &Part, only: &[Prefix]) -> bool {
+    let option = |prefix: &Prefix| {
+        prefix.last().is_some_and(|it| matches!(it.as_str(), "-c" | "-e" | "-E" | "-r" | "-p" | "--eval"))
+    };
+    let same = |prefix: &Prefix| {
+        part.words.len() > prefix.len()
+            && part.words.iter().zip(prefix).enumerate().all(|(at, (word, wanted))| {
+                word.plain().is_some_and(|it| it == wanted || (at == 0 && known_as(it) == wanted))
+            })
+    };
+    only.iter().any(|prefix| option(prefix) && same(prefix))
 }
 
 fn is_all(prefix: &Prefix) -> bool {
@@ -347,7 +387,8 @@ fn bare(part: &Part) -> Vec<&Word> {
 
 /// Is the rule that asks or denies about this part?
 fn about(rule: &[String], part: &Part) -> Sure {
-    let hidden = if part.opaque { Sure::Maybe } else { Sure::No };
+    let hidden = if part.opaque || part.unclear { Sure::Maybe } else { Sure::No };
+    let hidden = hidden.max(brings(rule, part));
     let (Some(wanted), Some(first)) = (rule.first(), part.words.first()) else { return hidden };
     if rule.len() == 1 && wanted == "*" {
         return Sure::Yes;
@@ -358,6 +399,37 @@ fn about(rule: &[String], part: &Part) -> Sure {
         return hidden;
     }
     follow(rule.get(1..).unwrap_or_default(), part.words.get(1..).unwrap_or_default()).max(hidden)
+}
+
+/// Does the part bring in the program that the rule is about, in code or as a file?
+fn brings(rule: &[String], part: &Part) -> Sure {
+    let Some(wanted) = rule.first().map(|it| base(it)) else { return Sure::No };
+    let rest = rule.get(1..).unwrap_or_default();
+    let said = part.code.iter().any(|text| {
+        let within = |it: char| it.is_alphanumeric() || "_-./".contains(it);
+        let words: Vec<Word> = text
+            .split(|it| !within(it))
+            .filter(|it| !it.is_empty())
+            .map(|it| Word::Plain(it.to_owned()))
+            .collect();
+        let starts = |at: usize| words.get(at).is_some_and(|it| base(it.text()).eq_ignore_ascii_case(wanted));
+        (0..words.len())
+            .any(|at| starts(at) && follow(rest, words.get(at + 1..).unwrap_or_default()) == Sure::Yes)
+    });
+    if said {
+        return Sure::Yes;
+    }
+    let named = |word: &Word| match word {
+        Word::Plain(path) => base(path).eq_ignore_ascii_case(wanted),
+        Word::Open(raw) => raw.contains("$(") || raw.contains('`') || programs::is_in_system_folder(raw),
+    };
+    let sure = |word: &Word| {
+        let all = if word.plain().is_some() && rest.is_empty() { Sure::Yes } else { Sure::Maybe };
+        if named(word) { all } else { Sure::No }
+    };
+    let taken = part.takes.iter().map(sure).max().unwrap_or(Sure::No);
+    let near = |word: &Word| programs::is_in_system_folder(word.text()) && named(word);
+    if part.near.iter().any(near) { taken.max(Sure::Maybe) } else { taken }
 }
 
 /// Do these words follow each other there, with nothing between them but options and what

@@ -100,7 +100,7 @@ fn every_command_line_of_the_table_has_its_verdict() {
         }
     }
     assert!(wrong.is_empty(), "{} of {count}:\n{}", wrong.len(), wrong.join("\n"));
-    assert!(count >= 170, "only {count} lines");
+    assert!(count >= 540, "only {count} lines");
 }
 
 #[test]
@@ -140,6 +140,42 @@ fn a_list_of_the_only_commands_holds_for_every_part() {
         (case.about.as_str(), case.says.as_str()),
         ("curl x", "it is not on the list of commands: git, ls")
     );
+}
+
+#[test]
+fn what_cannot_be_seen_under_any_list_is_left_to_a_person() {
+    let judge = |list: Commands, command: &str| {
+        Rules::new(&list, Path::new("/ws")).unwrap().judge(command, CONTAINED, &[])
+    };
+    let deny = |words: &[&str]| Commands { deny: lines(words), ..Commands::default() };
+    let ask = |words: &[&str]| Commands { ask: lines(words), ..Commands::default() };
+    let only = |words: &[&str]| Commands { only: Some(lines(words)), ..Commands::default() };
+    for (list, command, wanted) in [
+        (deny(&["curl"]), "python3 -c 'import os; os.system(\"curl x\")'", "deny command_deny"),
+        (deny(&["curl"]), "python3 -c 'print(1)'", "ask command_unclear"),
+        (deny(&["curl"]), "cp /usr/bin/curl c", "deny command_deny"),
+        (deny(&["curl"]), "rm x", "runs"),
+        (ask(&["git push"]), "git -c alias.p=push p", "ask command_ask"),
+        (ask(&["git push"]), "git -c alias.p=psuh p", "ask command_unclear"),
+        (ask(&["git push"]), "perl -e 'x'", "ask command_unclear"),
+        (ask(&["git push"]), "perl -e 'exec qw(git push)'", "ask command_ask"),
+        (ask(&["git push"]), "ln -s /usr/bin/git g", "ask command_unclear"),
+        (ask(&["git push"]), "sh -c \"$X\"", "ask command_unclear"),
+        (only(&["python3", "sed"]), "python3 x.py", "runs"),
+        (only(&["python3", "sed"]), "python3 -c 'x'", "ask command_unclear"),
+        (only(&["python3 -c", "sed"]), "python3 -c 'x'", "runs"),
+        (only(&["python3", "sed"]), "sed -n 1,5p x", "runs"),
+        (only(&["python3", "sed"]), "sed '1e x' x", "ask command_unclear"),
+        (Commands::default(), "python3 -c 'x'; sed 1e x; hash -p /bin/rm k", "runs"),
+    ] {
+        let judged = judge(list, command);
+        assert_eq!(verdict(&judged), wanted, "{command}");
+        if let Judged::Ask(case) = judged
+            && case.name == "command_unclear"
+        {
+            assert!(case.firm, "{command}");
+        }
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use brush_parser::{Parser, ast};
 
 use super::{
-    Part, Unparsed, Word, programs,
+    Part, Unparsed, Word, inline, launchers, programs,
     read::{hides_code, options},
     scan, wrappers,
 };
@@ -50,6 +50,7 @@ pub(super) enum Input {
 #[derive(Default)]
 struct Redirects {
     writes: Vec<Word>,
+    reads: Vec<Word>,
     input: Option<Input>,
     odd: Option<&'static str>,
 }
@@ -94,6 +95,8 @@ impl Walk {
         }
         part.fed = *input != Input::Inherited;
         wrappers::look_through(self, &mut part, input)?;
+        launchers::look(self, &mut part, input)?;
+        inline::look(&mut part, input);
         self.parts.push(part);
         Ok(())
     }
@@ -148,9 +151,9 @@ impl Walk {
         input: Input,
         inner: impl FnOnce(&mut Self) -> Result<(), Unparsed>,
     ) -> Result<(), Unparsed> {
-        let Redirects { writes, input: own, odd } = redirects;
+        let Redirects { writes, reads: near, input: own, odd } = redirects;
         if !writes.is_empty() || odd.is_some() {
-            self.parts.push(Part { writes, odd, ..Part::default() });
+            self.parts.push(Part { writes, near, odd, ..Part::default() });
         }
         let outer = std::mem::replace(&mut self.input, own.unwrap_or(input));
         let done = inner(self);
@@ -273,9 +276,7 @@ impl Walk {
         for item in simple.prefix.iter().flat_map(|prefix| &prefix.0) {
             match item {
                 ast::CommandPrefixOrSuffixItem::AssignmentWord(assignment, _) => {
-                    if let Some(odd) = self.assignment(assignment)? {
-                        part.odd = Some(odd);
-                    }
+                    self.assignment(assignment, &mut part)?;
                 }
                 item => self.item(item, &mut part, &mut redirects, letters)?,
             }
@@ -288,6 +289,7 @@ impl Walk {
             self.item(item, &mut part, &mut redirects, letters)?;
         }
         part.writes = redirects.writes;
+        part.near = redirects.reads;
         part.odd = part.odd.or(redirects.odd);
         if part.words.is_empty() && part.writes.is_empty() && part.odd.is_none() {
             return Ok(());
@@ -315,9 +317,7 @@ impl Walk {
                     part.words.push(word);
                 }
                 ast::AssignmentValue::Array(_) => {
-                    if let Some(odd) = self.assignment(assignment)? {
-                        part.odd = Some(odd);
-                    }
+                    self.assignment(assignment, part)?;
                     part.words.push(Word::Open(word.value.clone()));
                 }
             },
@@ -330,8 +330,8 @@ impl Walk {
         Ok(())
     }
 
-    /// Reads an assignment; gives why no prefix can speak for a command that has it.
-    fn assignment(&mut self, assignment: &ast::Assignment) -> Result<Option<&'static str>, Unparsed> {
+    /// Reads an assignment, and notes what it does to the command that has it.
+    fn assignment(&mut self, assignment: &ast::Assignment, part: &mut Part) -> Result<(), Unparsed> {
         let name = match &assignment.name {
             ast::AssignmentName::VariableName(name) => name,
             ast::AssignmentName::ArrayElementName(name, index) => {
@@ -345,21 +345,28 @@ impl Walk {
                 items.iter().flat_map(|(key, value)| key.iter().chain([value])).collect()
             }
         };
-        let mut odd =
-            programs::is_dangerous_variable(name).then_some("a variable that other programs obey is set");
+        if programs::is_dangerous_variable(name) {
+            part.odd = Some("a variable that other programs obey is set");
+        }
         for value in values {
             let word = self.word(&value.value)?;
             if word.plain().is_some_and(hides_code) {
-                odd = Some("a variable is set to text that looks like code");
+                part.odd = Some("a variable is set to text that looks like code");
             }
+            launchers::variable(self, part, name, &word)?;
         }
-        Ok(odd)
+        Ok(())
     }
 
     /// Text that arithmetic or a test may evaluate later.
     fn watch_value(&mut self, word: &Word) {
         if word.plain().is_some_and(hides_code) {
-            self.oddity("quoted text that looks like code");
+            self.parts.push(Part {
+                odd: Some("quoted text that looks like code"),
+                code: vec![word.text().to_owned()],
+                unclear: true,
+                ..Part::default()
+            });
         }
     }
 
@@ -390,7 +397,10 @@ impl Walk {
                         redirects.odd = Some("a redirection that opens a connection");
                     }
                     match kind {
-                        K::Read => redirects.input = Some(Input::Open),
+                        K::Read => {
+                            redirects.input = Some(Input::Open);
+                            redirects.reads.push(word);
+                        }
                         K::Write
                         | K::Append
                         | K::ReadAndWrite

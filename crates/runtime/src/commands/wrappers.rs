@@ -15,37 +15,35 @@ struct Shape {
     own: usize,
     /// Whether it adds words to the command that are not seen here.
     adds: bool,
+    /// Whether its options are not known well enough: the word after one may begin the command.
+    loose: bool,
 }
 
 const fn shape(with_value: &'static [&'static str], own: usize) -> Option<Shape> {
-    Some(Shape { with_value, own, adds: false })
+    Some(Shape { with_value, own, adds: false, loose: false })
+}
+
+const fn loose(own: usize) -> Option<Shape> {
+    Some(Shape { with_value: &[], own, adds: false, loose: true })
 }
 
 fn shape_of(program: &str) -> Option<Shape> {
     match program {
-        "nohup" | "setsid" | "command" | "builtin" | "unbuffer" | "doas-" => shape(&[], 0),
+        "nohup" | "command" | "builtin" | "unbuffer" | "busybox" | "toybox" => shape(&[], 0),
         "time" => shape(&["-f", "-o", "--format", "--output"], 0),
         "exec" => shape(&["-a"], 0),
         "nice" => shape(&["-n", "--adjustment"], 0),
-        "ionice" => shape(&["-c", "-n", "--class", "--classdata"], 0),
         "stdbuf" => shape(&["-i", "-o", "-e", "--input", "--output", "--error"], 0),
         "timeout" | "gtimeout" => shape(&["-s", "-k", "--signal", "--kill-after"], 1),
-        "chrt" | "taskset" => shape(&["-p", "-c", "-T", "-P", "-D"], 1),
-        "flock" => shape(&["-w", "-E", "--timeout", "--wait", "--conflict-exit-code"], 1),
-        "chroot" => shape(&["--userspec", "--groups"], 1),
-        "sudo" => shape(
-            &[
-                "-u", "-g", "-p", "-C", "-h", "-r", "-t", "-T", "-U", "-D", "-R", "--user", "--group",
-                "--prompt", "--chdir", "--chroot", "--host", "--role", "--type",
-            ],
-            0,
-        ),
-        "doas" => shape(&["-u", "-C"], 0),
-        "pkexec" => shape(&["--user"], 0),
-        "runuser" | "setpriv" | "prlimit" | "numactl" | "unshare" | "nsenter" | "bwrap" | "firejail"
-        | "systemd-run" | "strace" | "ltrace" | "valgrind" | "perf" | "rr" | "catchsegv" => {
-            shape(&["-u", "-g", "-o", "-e", "-p", "-s", "-t", "-S", "-G", "--user", "--reuid", "--regid"], 0)
-        }
+        "chrt" | "taskset" | "flock" | "chroot" | "setarch" | "runcon" => loose(1),
+        "setsid" | "ionice" | "sudo" | "doas" | "pkexec" | "runuser" | "setpriv" | "prlimit" | "numactl"
+        | "unshare" | "nsenter" | "bwrap" | "firejail" | "systemd-run" | "strace" | "ltrace" | "valgrind"
+        | "perf" | "rr" | "catchsegv" | "gdb" | "script" | "dbus-run-session" | "dbus-launch"
+        | "fakeroot" | "proot" | "linux32" | "linux64" | "torsocks" | "chronic" | "ifne" | "tini"
+        | "dumb-init" | "start-stop-daemon" | "daemonize" => loose(0),
+        // `time -o x rm`, of which bash takes `time` away.
+        name if name.starts_with('-') => loose(1),
+        name if is_loader(name) => loose(0),
         "xargs" | "gxargs" => Some(Shape {
             with_value: &[
                 "-I",
@@ -66,26 +64,10 @@ fn shape_of(program: &str) -> Option<Shape> {
             ],
             own: 0,
             adds: true,
+            loose: false,
         }),
-        "parallel" => Some(Shape {
-            with_value: &[
-                "-j",
-                "-n",
-                "-N",
-                "-I",
-                "-a",
-                "--jobs",
-                "--delay",
-                "--joblog",
-                "--results",
-                "--timeout",
-                "--retries",
-                "--colsep",
-            ],
-            own: 0,
-            adds: true,
-        }),
-        "entr" => Some(Shape { with_value: &[], own: 0, adds: true }),
+        "parallel" => Some(Shape { with_value: &[], own: 0, adds: true, loose: true }),
+        "entr" => Some(Shape { with_value: &[], own: 0, adds: true, loose: false }),
         _ => None,
     }
 }
@@ -125,7 +107,7 @@ pub(super) fn look_through(walk: &mut Walk, part: &mut Part, input: &Input) -> R
                     walk,
                     part,
                     &arguments,
-                    &Shape { with_value: &["-n", "--interval"], own: 0, adds: false },
+                    &Shape { with_value: &["-n", "--interval"], own: 0, adds: false, loose: false },
                     input,
                 ),
                 _ => Ok(()),
@@ -138,10 +120,28 @@ pub(super) fn look_through(walk: &mut Walk, part: &mut Part, input: &Input) -> R
         }
         name if is_shell(name) => shell(walk, part, &arguments, input),
         name => match shape_of(name) {
+            Some(shape) if shape.adds => {
+                // `-I{}`: braces with nothing in them are what they are.
+                let known = |it: &Word| match it {
+                    Word::Open(text)
+                        if text.starts_with('-') && text.ends_with("{}") && !text.contains(['$', '`']) =>
+                    {
+                        Word::Plain(text.clone())
+                    }
+                    word => word.clone(),
+                };
+                let arguments: Vec<Word> = arguments.iter().map(known).collect();
+                start(walk, part, &arguments, &shape, input)
+            }
             Some(shape) => start(walk, part, &arguments, &shape, input),
             None => Ok(()),
         },
     }
+}
+
+/// Is it the loader, which starts any program that it is given?
+fn is_loader(name: &str) -> bool {
+    ["ld-linux", "ld-musl", "ld.so", "ld64.so", "ld-2"].iter().any(|it| name.starts_with(it))
 }
 
 fn is_shell(name: &str) -> bool {
@@ -173,7 +173,11 @@ fn shell(walk: &mut Walk, part: &mut Part, arguments: &[Word], input: &Input) ->
             return Ok(());
         };
         match text {
-            "-o" | "+o" | "-O" | "+O" | "--rcfile" | "--init-file" => drop(rest.next()),
+            "--rcfile" | "--init-file" => {
+                part.unclear = true;
+                part.code.extend(rest.next().map(|it| it.text().to_owned()));
+            }
+            "-o" | "+o" | "-O" | "+O" => drop(rest.next()),
             "-" | "--" | "-s" => given |= text == "-s",
             _ if text.starts_with("--") => {}
             _ if text.starts_with(['-', '+']) && text.contains('c') => given = true,
@@ -188,6 +192,7 @@ fn shell(walk: &mut Walk, part: &mut Part, arguments: &[Word], input: &Input) ->
                 part.opaque |= plain && ["[[", "((", "&>", "$'", "{"].iter().any(|it| text.contains(it));
                 return walk.script(text);
             }
+            text if super::inline::is_brought(text) => break,
             _ => return Ok(()),
         }
     }
@@ -211,6 +216,7 @@ fn env(walk: &mut Walk, part: &mut Part, arguments: &[Word], input: &Input) -> R
         if let Some((name, value)) = text.split_once('=')
             && !text.starts_with('-')
         {
+            super::launchers::variable(walk, &mut inner, name, &Word::Plain(value.to_owned()))?;
             if is_dangerous_variable(name) || hides_code(value) {
                 inner.odd = Some("a variable that other programs obey is set");
             }
@@ -222,10 +228,13 @@ fn env(walk: &mut Walk, part: &mut Part, arguments: &[Word], input: &Input) -> R
                 rest.next();
             }
             "-S" | "--split-string" => return script(walk, part, rest.as_slice()),
-            _ if text.starts_with("-S")
-                || text.starts_with("--split-string=")
-                || (text.starts_with('-') && !text.starts_with("--") && text.contains('S')) =>
-            {
+            _ if text.starts_with("-S") || text.starts_with("--split-string=") => {
+                let own = text.strip_prefix("-S").or_else(|| text.strip_prefix("--split-string="));
+                let mut words = vec![Word::Plain(own.unwrap_or_default().to_owned())];
+                words.extend(rest.cloned());
+                return script(walk, part, &words);
+            }
+            _ if (text.starts_with('-') && !text.starts_with("--") && text.contains('S')) => {
                 part.opaque = true;
                 return Ok(());
             }
@@ -251,7 +260,10 @@ fn start(
     let mut rest = arguments.iter();
     let mut own = shape.own;
     let mut plain = true;
+    // Whether the word before is an option whose value this one may be.
+    let mut after_option = false;
     while let Some(word) = rest.next() {
+        let here = || std::iter::once(word.clone()).chain(rest.clone().cloned()).collect::<Vec<_>>();
         let Some(text) = word.plain() else {
             if own > 0 {
                 own -= 1;
@@ -261,47 +273,81 @@ fn start(
             return Ok(());
         };
         if text == "--" {
-            continue;
-        }
-        if shape.with_value.contains(&text) {
+            after_option = false;
+        } else if shape.with_value.contains(&text) {
             plain &= matches!(text, "-n" | "-k" | "-s" | "-o" | "-e" | "-i");
             rest.next();
         } else if text.starts_with('-') {
-            // `flock x -c 'rm y'`, `parallel --pipe`: its script is in an option.
-            if text == "-c" {
+            // `flock x -c 'rm y'`: its script is in an option.
+            if text == "-c" && (!shape.loose || part.program().map(base) == Some("flock")) {
                 return script(walk, part, rest.as_slice().get(..1).unwrap_or_default());
             }
+            after_option = shape.loose && !text.contains('=');
         } else if text.contains('=')
             && !text.starts_with('/')
             && matches!(part.program().map(base), Some("sudo" | "doas"))
         {
             // `sudo A=1 rm`.
+        } else if text.starts_with(":::") && part.program().map(base) == Some("parallel") {
+            // The commands themselves are what it is given.
+            part.unclear = true;
+            return rest.try_for_each(|it| script(walk, part, std::slice::from_ref(it)));
+        } else if shape.loose && (after_option || own > 0) {
+            let words = here();
+            command(walk, part, words, shape, input)?;
+            own -= usize::from(!after_option);
+            after_option = false;
         } else if own > 0 {
             own -= 1;
         } else {
-            let mut words: Vec<Word> = std::iter::once(word.clone()).chain(rest.cloned()).collect();
-            if shape.adds {
-                words.push(Word::Open("…".to_owned()));
-            }
             part.wraps = plain && part.program().is_some_and(is_harmless_wrapper);
-            // `watch 'rm x'` and `parallel 'rm {}'` give one word to a shell.
-            if matches!(part.program().map(base), Some("watch" | "parallel" | "entr"))
-                && words.first().and_then(Word::plain).is_some_and(|it| it.contains(' '))
-            {
-                let Some(text) = words.first().and_then(Word::plain).map(str::to_owned) else {
-                    return Ok(());
-                };
-                return walk.script(&text);
-            }
-            return walk.part(
-                Part { words, ..Part::default() },
-                &if shape.adds { Input::Open } else { input.clone() },
-            );
+            let words = here();
+            return command(walk, part, words, shape, input);
         }
     }
     // `xargs` and `parallel` alone run `echo`, or what they read.
     part.opaque |= shape.adds && part.program().map(base) == Some("parallel");
     Ok(())
+}
+
+/// Adds the command that begins with these words.
+fn command(
+    walk: &mut Walk,
+    part: &Part,
+    mut words: Vec<Word>,
+    shape: &Shape,
+    input: &Input,
+) -> Result<(), Unparsed> {
+    // `watch 'rm x'` and `parallel 'rm {}'` give one word to a shell.
+    if matches!(part.program().map(base), Some("watch" | "parallel" | "entr"))
+        && let Some(text) = words.first().and_then(Word::plain).filter(|it| it.contains(' '))
+    {
+        return walk.script(&text.replace("{}", "$_"));
+    }
+    if shape.adds {
+        for word in &mut words {
+            if replaced(part, word) {
+                *word = Word::Open(word.text().to_owned());
+            }
+        }
+        words.push(Word::Open("…".to_owned()));
+    }
+    walk.part(Part { words, ..Part::default() }, &if shape.adds { Input::Open } else { input.clone() })
+}
+
+/// Does `xargs` or `parallel` put what it reads into this word?
+fn replaced(part: &Part, word: &Word) -> bool {
+    let text = word.text();
+    let mut options = part.words.iter();
+    text.contains("{}")
+        || options.any(|it| {
+            let mark = it.text().strip_prefix("-I").or_else(|| it.text().strip_prefix("--replace="));
+            let mark = mark.or_else(|| it.text().strip_prefix("-i"));
+            mark.is_some_and(|it| !it.is_empty() && text.contains(it))
+        })
+        || part.words.windows(2).any(|pair| {
+            matches!(pair, [option, mark] if matches!(option.text(), "-I" | "--replace") && text.contains(mark.text()))
+        })
 }
 
 /// The commands after `-exec` and its like.
