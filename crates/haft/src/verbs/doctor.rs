@@ -175,7 +175,11 @@ impl Room {
                 self.is_bounded().await.and(commands.leaves_nothing()),
             ),
             tried("G8", "no input crashes it, and faults say what to do", self.survives_bad_input().await),
-            later("G9", "outgoing requests are guarded", "no tool makes one itself; a command reaches only hosts that were granted, through a proxy"),
+            later(
+                "G9",
+                "outgoing requests are guarded",
+                "no tool makes one itself; a command reaches only hosts that were granted, through a proxy",
+            ),
             later(
                 "G10",
                 "tool descriptions from outside are pinned",
