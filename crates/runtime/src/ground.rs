@@ -79,6 +79,8 @@ struct Living {
     keeper: Keeper,
     env: Arc<Vec<(String, String)>>,
     limits: Arc<Vec<Limit>>,
+    /// Where the proxy is, inside.
+    proxy: Option<u16>,
 }
 
 /// What is known of the sandbox for who asks why something failed.
@@ -95,6 +97,8 @@ struct OfCall {
     place: Place,
     /// For as long as the call.
     _hosts: Vec<Granted>,
+    /// What its commands show the proxy, where hosts were granted to this call alone.
+    pass: Option<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -135,20 +139,22 @@ impl Ground {
     /// What a call that touches these starts its processes with. They have been decided on: what is among
     /// them is allowed, and so are the hosts that were granted before.
     pub(crate) fn of_call(&self, touches: &Touches, granted: &[String]) -> Procs {
-        let mut place = Place::Nowhere;
+        let (mut place, mut pass) = (Place::Nowhere, None);
         let mut hosts: Vec<_> = granted.iter().map(|host| self.inner.hosts.grant(host)).collect();
         for touch in touches.iter() {
             match touch {
                 Touch::Run(_) if place == Place::Nowhere => place = Place::Inside,
                 Touch::Unconfined => place = Place::Outside,
-                Touch::Net(host) => hosts.push(self.inner.hosts.grant(host)),
+                Touch::Net(host) => {
+                    hosts.push(self.inner.hosts.grant_to(host, pass.get_or_insert_with(new_pass)));
+                }
                 Touch::Run(_) | Touch::Read(_) | Touch::Write(_) | Touch::Session(_) | Touch::Exclusive => {}
             }
         }
         if place == Place::Inside && self.inner.sandbox == Sandbox::Full {
             place = Place::Outside;
         }
-        Procs::new(Arc::new(OfCall { ground: self.clone(), place, _hosts: hosts }))
+        Procs::new(Arc::new(OfCall { ground: self.clone(), place, _hosts: hosts, pass }))
     }
 
     /// The hosts that commands may reach.
@@ -156,7 +162,12 @@ impl Ground {
         &self.inner.hosts
     }
 
-    async fn start(&self, place: Place, program: Program) -> Result<kit::procs::Process, Fault> {
+    async fn start(
+        &self,
+        place: Place,
+        pass: Option<&str>,
+        mut program: Program,
+    ) -> Result<kit::procs::Process, Fault> {
         let living = match place {
             Place::Nowhere => {
                 return Err(Fault::denied("this call did not declare that it starts a command"));
@@ -164,6 +175,9 @@ impl Ground {
             Place::Inside => self.inside().await?,
             Place::Outside => self.outside().await?,
         };
+        if let (Some(pass), Some(port)) = (pass, living.proxy) {
+            program.env.extend(environment::proxy_variables(port, Some(pass)));
+        }
         let base = Base { env: &living.env, limits: &living.limits, spilling: Some(&self.inner.spilling) };
         living.keeper.start(program, base).await
     }
@@ -305,11 +319,11 @@ impl Ground {
                 control::Watch::begin(self.inner.roots.iter().filter(|it| it.1).map(|it| it.0.clone()));
         }
         if let Some(port) = report.proxy {
-            env.extend(environment::proxy_variables(port));
+            env.extend(environment::proxy_variables(port, None));
             self.serve(files);
         }
         let limits = if plan.confined == Confined::Not { Vec::new() } else { plan.limits.of_each() };
-        Ok(Ok(Living { keeper, env: Arc::new(env), limits: Arc::new(limits) }))
+        Ok(Ok(Living { keeper, env: Arc::new(env), limits: Arc::new(limits), proxy: report.proxy }))
     }
 
     /// Serves what a sandbox asks of us.
@@ -367,7 +381,7 @@ impl Drop for Inner {
 
 impl kit::procs::Ground for OfCall {
     fn start(&self, program: Program) -> Starting<'_> {
-        Box::pin(self.ground.start(self.place, program))
+        Box::pin(self.ground.start(self.place, self.pass.as_deref(), program))
     }
 
     fn denials(&self, exit: Exit, output: &str) -> Vec<String> {
@@ -380,6 +394,14 @@ impl kit::procs::Ground for OfCall {
     fn spilling(&self) -> Option<Arc<dyn Spilling>> {
         Some(self.ground.inner.spilling.clone())
     }
+}
+
+/// A pass that nobody guesses.
+fn new_pass() -> String {
+    let mut bytes = [0; 16];
+    // Without randomness there is a pass all the same: the grant is then as wide as the session.
+    let _ = getrandom::fill(&mut bytes);
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The spills of one session.

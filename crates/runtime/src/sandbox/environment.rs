@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::layout;
+use super::{layout, proxy::USER};
 
 /// Taken over as they are, where they are set.
 const TAKEN: &[&str] = &["USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "COLUMNS"];
@@ -100,8 +100,9 @@ pub fn environment(variables: &[(String, String)], granted: &[String]) -> Vec<(S
 }
 
 /// The variables that lead programs to the proxy at this port of the sandbox's own machine.
-pub fn proxy_variables(port: u16) -> Vec<(String, String)> {
-    let at = format!("http://127.0.0.1:{port}");
+pub fn proxy_variables(port: u16, pass: Option<&str>) -> Vec<(String, String)> {
+    let who = pass.map(|pass| format!("{USER}:{pass}@")).unwrap_or_default();
+    let at = format!("http://{who}127.0.0.1:{port}");
     let names = ["http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "all_proxy"];
     let mut variables: Vec<_> = names.iter().map(|name| ((*name).to_owned(), at.clone())).collect();
     // A server that a command starts is talked to directly.

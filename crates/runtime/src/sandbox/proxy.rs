@@ -27,6 +27,9 @@ const LONGEST_HEAD: usize = 32 * 1024;
 /// How long a program may take to say what it wants, and a host to answer.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// The name in the address of the proxy, where there is a pass.
+pub const USER: &str = "haft";
+
 /// How many connections there are at a time.
 const MOST: usize = 256;
 
@@ -42,8 +45,17 @@ pub struct Hosts {
 #[derive(Debug, Default)]
 struct Inner {
     next: u64,
-    granted: Vec<(u64, Pattern)>,
+    granted: Vec<Entry>,
     refused: Vec<String>,
+}
+
+/// One grant.
+#[derive(Debug)]
+struct Entry {
+    id: u64,
+    pattern: Pattern,
+    /// What one has to show who is meant, where not everybody is.
+    pass: Option<String>,
 }
 
 /// A grant, which ends when this is dropped.
@@ -68,12 +80,18 @@ impl Hosts {
     /// granted with its port.
     #[must_use = "the grant ends when this is dropped"]
     pub fn grant(&self, host: &str) -> Granted {
-        Granted { id: self.add(host), hosts: self.clone() }
+        Granted { id: self.add(host, None), hosts: self.clone() }
+    }
+
+    /// The same for those alone who show the proxy this pass, as the password of [`USER`].
+    #[must_use = "the grant ends when this is dropped"]
+    pub fn grant_to(&self, host: &str, pass: &str) -> Granted {
+        Granted { id: self.add(host, Some(credentials(pass))), hosts: self.clone() }
     }
 
     /// Grants a host for as long as the session lasts.
     pub fn grant_lasting(&self, host: &str) {
-        self.add(host);
+        self.add(host, None);
     }
 
     /// Which hosts were asked for and refused since this was last asked.
@@ -81,19 +99,19 @@ impl Hosts {
         std::mem::take(&mut self.inner.lock().refused)
     }
 
-    fn add(&self, host: &str) -> u64 {
+    fn add(&self, host: &str, pass: Option<String>) -> u64 {
         let mut inner = self.inner.lock();
         inner.next += 1;
         let id = inner.next;
-        inner.granted.push((id, Pattern::parse(host)));
+        inner.granted.push(Entry { id, pattern: Pattern::parse(host), pass });
         id
     }
 
     /// Whether this host may be reached, and whether at a private address too.
-    fn allows(&self, host: &str, port: u16) -> Option<Reach> {
+    fn allows(&self, host: &str, port: u16, shown: Option<&str>) -> Option<Reach> {
         let inner = self.inner.lock();
-        let fits = inner.granted.iter().filter(|(_, pattern)| pattern.fits(host, port));
-        fits.map(|(_, pattern)| pattern.reach()).max()
+        let meant = inner.granted.iter().filter(|it| it.pass.is_none() || it.pass.as_deref() == shown);
+        meant.map(|it| &it.pattern).filter(|it| it.fits(host, port)).map(Pattern::reach).max()
     }
 
     fn note_refused(&self, host: &str, port: u16) {
@@ -109,7 +127,7 @@ impl Hosts {
 
 impl Drop for Granted {
     fn drop(&mut self) {
-        self.hosts.inner.lock().granted.retain(|(id, _)| *id != self.id);
+        self.hosts.inner.lock().granted.retain(|it| it.id != self.id);
     }
 }
 
@@ -192,7 +210,7 @@ async fn handle(mut client: TcpStream, hosts: &Hosts) -> io::Result<()> {
     let Some(wanted) = Wanted::parse(&head) else {
         return refuse(&mut client, "400 Bad Request", "this is a proxy for HTTP").await;
     };
-    let Some(reach) = hosts.allows(&wanted.host, wanted.port) else {
+    let Some(reach) = hosts.allows(&wanted.host, wanted.port, wanted.shown.as_deref()) else {
         hosts.note_refused(&wanted.host, wanted.port);
         let says = format!("{REFUSAL}: {}:{}", wanted.host, wanted.port);
         return refuse(&mut client, &format!("403 {REFUSAL}"), &says).await;
@@ -266,6 +284,8 @@ fn memchr_end(bytes: &[u8]) -> Option<usize> {
 struct Wanted {
     host: String,
     port: u16,
+    /// The credentials that were shown, as they were sent.
+    shown: Option<String>,
     /// What the host is sent in place of the request's head; nothing for a tunnel.
     head: Option<String>,
 }
@@ -278,9 +298,10 @@ impl Wanted {
         if words.next().is_some() || !version.starts_with("HTTP/1.") || head.contains('\0') {
             return None;
         }
+        let shown = lines.clone().find_map(shown);
         if method == "CONNECT" {
             let (host, port) = split_port(target);
-            return Some(Self { host: host.to_owned(), port: port?, head: None });
+            return Some(Self { host: host.to_owned(), port: port?, shown, head: None });
         }
         let rest = target.strip_prefix("http://")?;
         let at = rest.find(['/', '?']).unwrap_or(rest.len());
@@ -303,8 +324,33 @@ impl Wanted {
             }
         }
         forwarded.push_str("\r\n");
-        Some(Self { host: host.to_owned(), port: port.unwrap_or(80), head: Some(forwarded) })
+        Some(Self { host: host.to_owned(), port: port.unwrap_or(80), shown, head: Some(forwarded) })
     }
+}
+
+/// The credentials in a line of a head.
+fn shown(line: &str) -> Option<String> {
+    let (name, value) = line.split_once(':')?;
+    let value = value.trim();
+    let (scheme, credentials) = value.split_once(' ')?;
+    let ours = name.eq_ignore_ascii_case("proxy-authorization") && scheme.eq_ignore_ascii_case("basic");
+    ours.then(|| credentials.trim().to_owned())
+}
+
+/// What a program sends that was given this pass in the proxy's address: name and password in base64 (RFC 7617).
+fn credentials(pass: &str) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let text = format!("{USER}:{pass}");
+    let mut encoded = String::new();
+    for three in text.as_bytes().chunks(3) {
+        let bits =
+            three.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - three.len()));
+        for place in 0..4 {
+            let letter = LETTERS.get((bits >> (18 - 6 * place) & 63) as usize).copied().unwrap_or(b'=');
+            encoded.push(if place <= three.len() { char::from(letter) } else { '=' });
+        }
+    }
+    encoded
 }
 
 /// Is this an address that anybody on the internet may reach?
@@ -360,21 +406,21 @@ mod tests {
     #[test]
     fn only_what_is_granted_is_allowed_and_only_as_long() {
         let hosts = Hosts::default();
-        assert_eq!(hosts.allows("crates.io", 443), None);
+        assert_eq!(hosts.allows("crates.io", 443, None), None);
         let grant = hosts.grant("Crates.io");
-        assert_eq!(hosts.allows("crates.io.", 443), Some(Reach::Public));
-        assert_eq!(hosts.allows("index.crates.io", 443), None);
-        assert_eq!(hosts.allows("evilcrates.io", 443), None);
+        assert_eq!(hosts.allows("crates.io.", 443, None), Some(Reach::Public));
+        assert_eq!(hosts.allows("index.crates.io", 443, None), None);
+        assert_eq!(hosts.allows("evilcrates.io", 443, None), None);
         drop(grant);
-        assert_eq!(hosts.allows("crates.io", 443), None);
+        assert_eq!(hosts.allows("crates.io", 443, None), None);
         hosts.grant_lasting("*.crates.io");
-        assert_eq!(hosts.allows("index.crates.io", 443), Some(Reach::Public));
-        assert_eq!(hosts.allows("crates.io", 443), None);
+        assert_eq!(hosts.allows("index.crates.io", 443, None), Some(Reach::Public));
+        assert_eq!(hosts.allows("crates.io", 443, None), None);
         hosts.grant_lasting("localhost:8080");
-        assert_eq!(hosts.allows("localhost", 8080), Some(Reach::Anywhere));
-        assert_eq!(hosts.allows("localhost", 22), None);
+        assert_eq!(hosts.allows("localhost", 8080, None), Some(Reach::Anywhere));
+        assert_eq!(hosts.allows("localhost", 22, None), None);
         hosts.grant_lasting("*");
-        assert_eq!(hosts.allows("localhost", 22), Some(Reach::Public));
+        assert_eq!(hosts.allows("localhost", 22, None), Some(Reach::Public));
     }
 
     #[test]
@@ -433,6 +479,20 @@ mod tests {
         ] {
             assert_eq!(Wanted::parse(bad), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn a_grant_with_a_pass_is_for_who_shows_it() {
+        assert_eq!(credentials("a"), "aGFmdDph");
+        assert_eq!(credentials("ab"), "aGFmdDphYg==");
+        assert_eq!(credentials("abc"), "aGFmdDphYmM=");
+        let hosts = Hosts::default();
+        let _granted = hosts.grant_to("crates.io", "abc");
+        assert_eq!(hosts.allows("crates.io", 443, None), None);
+        assert_eq!(hosts.allows("crates.io", 443, Some("aGFmdDphYg==")), None);
+        let head = "CONNECT crates.io:443 HTTP/1.1\r\nproxy-authorization: Basic aGFmdDphYmM=\r\n\r\n";
+        let wanted = Wanted::parse(head).unwrap();
+        assert_eq!(hosts.allows("crates.io", 443, wanted.shown.as_deref()), Some(Reach::Public));
     }
 
     #[tokio::test]
