@@ -404,6 +404,24 @@ fn hidden_folders_are_neither_read_nor_walked() {
 }
 
 #[test]
+fn credentials_are_out_of_reach_unless_a_root_lies_in_them() {
+    use kit::files::{OtherNames, RootSpec, Roots};
+    let room = Room::new("//- .ssh/id\nx\n//- .claude/skills/x\nx\n//- plain\nx\n");
+    symlink(".ssh/id", room.path().join("link")).unwrap();
+    let spec = |path| RootSpec { path, read_only: false };
+    let specs = [spec(room.path().to_owned()), spec(room.path().join(".claude/skills"))];
+    let secrets = [".ssh", ".netrc", ".claude"].map(|it| room.path().join(it));
+    let roots = Roots::open(&specs, OtherNames::Refuse).unwrap().withholding(&secrets);
+    for path in [".ssh/id", ".ssh", "link", ".netrc"] {
+        let fault = roots.locate(path).unwrap_err();
+        assert!(fault.kind == Kind::Denied && fault.what.contains("credentials"), "{path}: {fault:?}");
+    }
+    for path in ["plain", ".claude/skills/x"] {
+        assert!(roots.locate(path).is_ok(), "{path}");
+    }
+}
+
+#[test]
 fn a_change_of_bytes_is_noticed_although_size_and_time_are_as_before() {
     let room = Room::new("//- a\none\n");
     let path = room.path().join("a");

@@ -25,12 +25,13 @@ use crate::{
     mask::Secrets,
     policy::Sandbox,
     sandbox::{
-        Confined, KEEPER, Part, Plan, Report, Trouble, bubblewrap, control,
+        Confined, KEEPER, Part, Plan, Report, Trouble, bubblewrap,
         denial::{self, Known},
         environment,
         layout::{self, Mount, Wanted},
         limits::{Ended, Limits},
         proxy::{self, Granted, Hosts},
+        watch::{self, Watch},
     },
     spill::Spills,
 };
@@ -88,7 +89,7 @@ struct Living {
 struct Seen {
     mounts: Vec<Mount>,
     ended: Vec<Ended>,
-    watch: control::Watch,
+    watch: Watch,
 }
 
 /// Where the processes of one call run.
@@ -242,9 +243,17 @@ impl Ground {
             hidden: inner.hidden.clone(),
             spill,
         };
+        let mut seen = inner.seen.lock();
+        // What is there when the sandbox is made would be taken for the person's own.
+        seen.watch.take_away();
+        let layout = layout::layout(&wanted)?;
+        let alone = watch::without_common(&layout.guarded);
+        let roots = inner.roots.iter().filter(|it| it.1).map(|it| it.0.clone()).collect();
+        seen.watch.begin(roots, layout.guarded.into_iter().collect(), layout.cut);
         Ok(Plan {
             confined: Confined::Apart,
-            mounts: layout::layout(&wanted)?,
+            mounts: layout.mounts,
+            alone,
             scratch: Vec::new(),
             limits: inner.commands.limits,
             unix_sockets: inner.commands.unix_sockets,
@@ -315,8 +324,6 @@ impl Ground {
         if plan.confined != Confined::Not {
             let mut seen = self.inner.seen.lock();
             seen.mounts.clone_from(&plan.mounts);
-            seen.watch =
-                control::Watch::begin(self.inner.roots.iter().filter(|it| it.1).map(|it| it.0.clone()));
         }
         if let Some(port) = report.proxy {
             env.extend(environment::proxy_variables(port, None));
@@ -350,7 +357,7 @@ impl Ground {
 
     fn denials(&self, exit: Exit, output: &str) -> Vec<String> {
         let mut seen = self.inner.seen.lock();
-        let (ended, appeared) = (std::mem::take(&mut seen.ended), seen.watch.appeared());
+        let (ended, found) = (std::mem::take(&mut seen.ended), seen.watch.found());
         let refused_hosts = self.inner.hosts.take_refused();
         let known = Known {
             mounts: &seen.mounts,
@@ -358,7 +365,9 @@ impl Ground {
             limits: self.inner.commands.limits,
             refused_hosts: &refused_hosts,
             ended: &ended,
-            appeared: &appeared,
+            appeared: &found.appeared,
+            taken: &found.taken,
+            cut: &found.cut,
         };
         denial::denials(exit, output, &known)
     }
@@ -374,6 +383,9 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        // Its end takes the commands with it; the keeper looks once more when they are gone.
+        *self.confined.get_mut() = None;
+        self.seen.get_mut().watch.take_away();
         // There mostly is none.
         let _ = std::fs::remove_dir_all(self.scratch());
     }

@@ -124,6 +124,8 @@ impl Runtime {
         specs.extend(settings.roots);
         let own = [settings.state.clone(), settings.config.clone()];
         let roots = Roots::open(&specs, settings.other_names)?.hiding(&own);
+        // What a person's programs keep there lets one act as that person, by whatever tool it is read.
+        let roots = roots.withholding(&sandbox::layout::credentials(&settings.commands.variables));
         let secrets = Arc::new(settings.secrets);
         let store = Store::open(&settings.state, roots.workspace(), secrets.clone());
         let spills = store.spills();

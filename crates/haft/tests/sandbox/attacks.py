@@ -46,6 +46,11 @@ def write(path, text="x"):
         file.write(text)
 
 
+def there_and_back(name):
+    os.rename(at["ws"] + "/" + name, at["ws"] + "/elsewhere")
+    os.rename(at["ws"] + "/elsewhere", at["ws"] + "/" + name)
+
+
 # Reading
 
 @attack
@@ -202,6 +207,59 @@ def git_info_renamed():
 
 @attack
 def nested_git_config(): open(at["ws"] + "/sub/.git/config", "a").close()
+
+@attack
+def deep_git_config(): open(at["ws"] + "/deep/b/c/d/e/.git/config", "a").close()
+
+@attack
+def folder_of_a_repository_renamed(): there_and_back("sub")
+
+@attack
+def folder_of_folders_renamed(): there_and_back("deep")
+
+@attack
+def kept_apart_config(): open(at["ws"] + "/apart/config", "a").close()
+
+@attack
+def kept_apart_hook(): write(at["ws"] + "/apart/hooks/post-commit", "#!/bin/sh\n")
+
+@attack
+def kept_apart_renamed(): there_and_back("apart")
+
+@attack
+def kept_apart_led_elsewhere(): open(at["ws"] + "/apart-tree/.git", "a").close()
+
+@attack
+def kept_apart_file_replaced():
+    os.rename(at["ws"] + "/apart-tree/.git", at["ws"] + "/apart-tree/git2")
+    os.rename(at["ws"] + "/apart-tree/git2", at["ws"] + "/apart-tree/.git")
+
+@attack
+def linked_git_config(): open(at["ws"] + "/link/real/config", "a").close()
+
+@attack
+def linked_git_hook(): write(at["ws"] + "/link/.git/hooks/post-commit", "#!/bin/sh\n")
+
+@attack
+def linked_git_renamed(): there_and_back("link/real")
+
+@attack
+def submodule_config(): open(at["ws"] + "/.git/modules/n/m/config", "a").close()
+
+@attack
+def submodule_hook(): write(at["ws"] + "/.git/modules/n/m/hooks/post-commit", "#!/bin/sh\n")
+
+@attack
+def submodule_led_elsewhere(): open(at["ws"] + "/n/m/.git", "a").close()
+
+@attack
+def submodule_renamed(): there_and_back("n")
+
+@attack
+def bare_repository_config(): open(at["ws"] + "/bare.git/config", "a").close()
+
+@attack
+def worktree_configuration(): write(at["ws"] + "/per/.git/config.worktree", "")
 
 @attack
 def tasks_of_an_editor(): open(at["ws"] + "/.vscode/tasks.json", "a").close()

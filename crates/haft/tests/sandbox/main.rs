@@ -16,7 +16,7 @@ mod support;
 use std::{
     fs,
     panic::{AssertUnwindSafe, catch_unwind},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, ExitCode},
 };
 
@@ -29,7 +29,14 @@ type Case = (&'static str, fn(User));
 const CASES: &[Case] = &[
     ("no_attack_reaches_anything", no_attack_reaches_anything),
     ("programs_of_every_day_work", programs_of_every_day_work),
+    ("git_works_in_a_plain_repository", git_works_in_a_plain_repository),
+    ("git_works_in_a_submodule", git_works_in_a_submodule),
     ("git_works_in_a_linked_worktree", git_works_in_a_linked_worktree),
+    ("git_is_not_led_elsewhere", git_is_not_led_elsewhere),
+    ("git_is_not_led_elsewhere_when_haft_is_killed", git_is_not_led_elsewhere_when_haft_is_killed),
+    ("many_folders_hide_no_repository", many_folders_hide_no_repository),
+    ("too_many_folders_are_told_of_once", too_many_folders_are_told_of_once),
+    ("a_new_repository_is_named", a_new_repository_is_named),
     ("a_root_may_be_read_only_for_commands", a_root_may_be_read_only_for_commands),
     ("a_granted_host_is_reached_through_the_proxy", a_granted_host_is_reached_through_the_proxy),
     ("what_is_denied_is_told_with_its_rule", what_is_denied_is_told_with_its_rule),
@@ -167,28 +174,178 @@ fn programs_of_every_day_work(user: User) {
     }
 }
 
-fn git_works_in_a_linked_worktree(user: User) {
+/// What is done with git every day, in a repository with one commit.
+const EVERY_DAY: &str = "set -e; git status --short >/dev/null
+    echo a > new && git add new && git commit -qm second && git branch side && git checkout -q side
+    echo b > b && git add b && git commit -qm third && git checkout -q -
+    echo c >> new && git stash -q && git stash pop -q && git checkout -q new
+    git merge -q --no-ff -m merge side && git worktree add -q new-tree
+    cd new-tree && git status --short && echo d > d && git add d && git commit -qm fourth
+    git log --oneline | wc -l";
+
+fn git_works_in_a_plain_repository(user: User) {
     let world = World::new(user);
+    git(&world.base.join("ws"), &["commit", "--quiet", "--allow-empty", "-m", "first"]);
+    world.give(&world.base.join("ws/.git"));
+    let ran = confined(&world).sh(EVERY_DAY);
+    assert_eq!((ran.exit, ran.text.trim()), (0, "5"), "{ran:?}");
+}
+
+fn git_works_in_a_submodule(user: User) {
+    let world = World::new(user);
+    let (part, whole) = (world.base.join("part"), world.base.join("whole"));
+    for repository in [&part, &whole] {
+        fs::create_dir(repository).unwrap();
+        git(repository, &["init", "--quiet"]);
+        git(repository, &["commit", "--quiet", "--allow-empty", "-m", "first"]);
+    }
+    git(&whole, &["submodule", "--quiet", "add", "../part", "n/part"]);
+    git(&whole, &["commit", "--quiet", "-m", "a part"]);
+    world.give(&whole);
+    let mut driver = world.start(&drive::Setup { workspace: whole, ..world.setup() });
+    let ran = driver.sh(&format!("cd n/part; {EVERY_DAY}"));
+    assert_eq!((ran.exit, ran.text.trim()), (0, "5"), "{ran:?}");
+    let ran =
+        driver.sh("git add n/part && git commit -qm more && git submodule status && git status --short");
+    assert!(ran.exit == 0 && ran.text.contains("n/part"), "{ran:?}");
+    for command in ["echo x > .git/modules/n/part/hooks/post-commit", "echo x > n/part/.git", "mv n n2"] {
+        let ran = driver.sh(command);
+        assert_ne!(ran.exit, 0, "{command}: {ran:?}");
+    }
+}
+
+/// A repository `main`, and `tree`, which is a worktree of it.
+fn linked_worktree(world: &World) -> drive::Setup {
     let main = world.base.join("main");
     fs::create_dir(&main).unwrap();
     git(&main, &["init", "--quiet"]);
     git(&main, &["commit", "--quiet", "--allow-empty", "-m", "first"]);
+    git(&main, &["worktree", "add", "--quiet", "../other"]);
     git(&main, &["worktree", "add", "--quiet", "../tree"]);
-    world.give(&main);
-    world.give(&world.base.join("tree"));
-    let mut driver = world.start(&drive::Setup { workspace: world.base.join("tree"), ..world.setup() });
-    let ran = driver.sh("echo a > a && git add a && git commit -qm second && git log --oneline | wc -l");
-    assert_eq!((ran.exit, ran.text.trim()), (0, "2"), "{ran:?}");
+    for folder in [&main, &world.base.join("tree"), &world.base.join("other")] {
+        world.give(folder);
+    }
+    drive::Setup { workspace: world.base.join("tree"), ..world.setup() }
+}
+
+fn git_works_in_a_linked_worktree(user: User) {
+    let world = World::new(user);
+    let mut driver = world.start(&linked_worktree(&world));
+    let ran = driver.sh(EVERY_DAY);
+    assert_eq!((ran.exit, ran.text.trim()), (0, "5"), "{ran:?}");
     for command in [
         "echo x > ../main/.git/hooks/post-commit",
         "git config a.b c",
         "echo x > .git",
         "echo x > ../main/.git/worktrees/tree/commondir",
+        "echo x > ../main/.git/worktrees/other/commondir",
+        "echo x > ../main/.git/HEAD",
+        "echo x > ../main/.git/info/attributes",
+        "echo x > ../main/.git/objects/info/alternates",
     ] {
         let ran = driver.sh(command);
         assert_ne!(ran.exit, 0, "{command}: {ran:?}");
     }
     assert_eq!(driver.sh("ls ../main").text.trim(), "", "only what git keeps is there, not the files");
+}
+
+/// Makes a repository take its configuration from a folder that runs a program at every `git status`.
+fn lead_elsewhere(world: &World, git: &Path) -> (PathBuf, String) {
+    let (git, ran) = (git.display(), world.base.join("state/ran"));
+    let command = format!(
+        "rm -rf evil && mkdir evil && cp -r {git}/objects {git}/refs evil/ && \
+         printf '[core]\\n\\tbare=false\\n\\tfsmonitor=\"touch {}; false\"\\n' > evil/config && \
+         echo \"$PWD/evil\" > {git}/commondir",
+        ran.display()
+    );
+    (ran, command)
+}
+
+fn git_is_not_led_elsewhere(user: User) {
+    let world = World::new(user);
+    let linked = linked_worktree(&world);
+    for (setup, repository) in [(world.setup(), "ws"), (linked, "main")] {
+        let repository = world.base.join(repository);
+        let common = repository.join(".git/commondir");
+        let (marker, command) = lead_elsewhere(&world, &repository.join(".git"));
+        let mut driver = world.start(&setup);
+        let ran = driver.sh(&command);
+        let told =
+            ran.denials.iter().any(|it| it.contains("rule `control_files`") && it.contains("commondir"));
+        assert!(ran.exit == 0 && told, "{ran:?}");
+        assert!(fs::symlink_metadata(&common).is_err());
+        git(&repository, &["status"]);
+        assert!(!marker.exists());
+        assert!(driver.sh("true").denials.is_empty());
+        // The same outside: what does not work there proves nothing.
+        let ran = driver.run(&json!({"command": command, "unconfined": true}));
+        assert_eq!(ran.exit, 0, "{ran:?}");
+        git(&repository, &["status"]);
+        assert!(marker.exists());
+        fs::remove_file(marker).unwrap();
+        fs::remove_file(common).unwrap();
+    }
+}
+
+fn git_is_not_led_elsewhere_when_haft_is_killed(user: User) {
+    let world = World::new(user);
+    let common = world.base.join("ws/.git/commondir");
+    let mut driver = confined(&world);
+    let mark = format!("mark{}", driver.id());
+    driver.begin(&format!("export MARK={mark}; while /bin/true; do echo ../evil > .git/commondir; done"));
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while !common.exists() {
+        assert!(std::time::Instant::now() < until, "it is not made");
+        std::thread::yield_now();
+    }
+    // haft itself can do nothing about it any more.
+    Command::new("kill").args(["-9", &driver.id().to_string()]).status().unwrap();
+    drop(driver);
+    while is_marked(&mark) || fs::symlink_metadata(&common).is_ok() {
+        assert!(std::time::Instant::now() < until, "it is still there");
+        std::thread::yield_now();
+    }
+}
+
+fn many_folders_hide_no_repository(user: User) {
+    let world = World::new(user);
+    let ws = world.base.join("ws");
+    (0..2100).for_each(|it| fs::create_dir_all(ws.join(format!("many/{it}"))).unwrap());
+    fs::create_dir_all(ws.join("last/repository")).unwrap();
+    git(&ws.join("last/repository"), &["init", "--quiet"]);
+    world.give(&ws);
+    let ran = confined(&world).sh("echo x >> last/repository/.git/config");
+    // A machine that is busy may not get so far in its time, but then it is said.
+    assert!(ran.exit != 0 || ran.denials.iter().any(|it| it.contains("too many folders")), "{ran:?}");
+}
+
+fn too_many_folders_are_told_of_once(user: User) {
+    let world = World::new(user);
+    let ws = world.base.join("ws");
+    fs::create_dir_all(ws.join("crowd/folder")).unwrap();
+    (0..20_001).for_each(|it| fs::write(ws.join(format!("crowd/{it}")), "").unwrap());
+    let mut driver = confined(&world);
+    let ran = driver.sh("true");
+    let told =
+        |it: &String| it.starts_with("sandbox: rule `control_files`: ") && it.contains("too many folders");
+    assert!(ran.denials.iter().any(told), "{ran:?}");
+    assert!(driver.sh("true").denials.is_empty());
+}
+
+fn a_new_repository_is_named(user: User) {
+    let world = World::new(user);
+    let mut driver = confined(&world);
+    let named = |ran: &support::Ran, path: &str| {
+        ran.denials.iter().any(|it| it.contains("rule `control_files`") && it.contains(path))
+    };
+    let ran = driver.sh("git init -q x/y");
+    assert!(named(&ran, "ws/x/y/.git is new"), "{ran:?}");
+    let ran = driver.sh("echo x > x/y/.git/hooks/pre-commit");
+    assert!(named(&ran, "ws/x/y/.git/hooks/pre-commit is new"), "{ran:?}");
+    // A link can't be covered, so it can be replaced.
+    let ran = driver.sh("rm link/.git && cp -r link/real link/.git");
+    assert!(named(&ran, "ws/link/.git is new"), "{ran:?}");
+    assert!(driver.sh("true").denials.is_empty());
 }
 
 fn a_root_may_be_read_only_for_commands(user: User) {
@@ -386,6 +543,23 @@ fn a_weaker_sandbox_is_had_by_name_and_still_holds(user: User) {
         "git_renamed",
         "git_info_renamed",
         "nested_git_config",
+        "deep_git_config",
+        "folder_of_a_repository_renamed",
+        "folder_of_folders_renamed",
+        "kept_apart_config",
+        "kept_apart_hook",
+        "kept_apart_renamed",
+        "kept_apart_led_elsewhere",
+        "kept_apart_file_replaced",
+        "linked_git_config",
+        "linked_git_hook",
+        "linked_git_renamed",
+        "submodule_config",
+        "submodule_hook",
+        "submodule_led_elsewhere",
+        "submodule_renamed",
+        "bare_repository_config",
+        "worktree_configuration",
         "tasks_of_an_editor",
         "own_configuration",
         "own_configuration_replaced",

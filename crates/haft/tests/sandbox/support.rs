@@ -74,6 +74,7 @@ impl World {
         for repository in ["ws", "ws/sub"] {
             git(&base.join(repository), &["init", "--quiet", "--initial-branch=main"]);
         }
+        make_repositories(&base.join("ws"));
         serve_unix(UnixListener::bind(base.join("ws/host.sock")).unwrap());
         let name = SocketAddr::from_abstract_name(abstract_name(&base)).unwrap();
         serve_unix(UnixListener::bind_addr(&name).unwrap());
@@ -196,6 +197,11 @@ impl Driver {
         self.run(&json!({"command": command}))
     }
 
+    /// Begins a command whose end is not waited for.
+    pub(crate) fn begin(&mut self, command: &str) {
+        writeln!(self.stdin.as_mut().unwrap(), "{}", json!({"command": command})).unwrap();
+    }
+
     pub(crate) fn run(&mut self, arguments: &Value) -> Ran {
         writeln!(self.stdin.as_mut().unwrap(), "{arguments}").unwrap();
         let mut line = String::new();
@@ -234,12 +240,33 @@ impl Drop for Driver {
 
 pub(crate) fn git(folder: &Path, arguments: &[&str]) {
     let ran = Command::new("git")
-        .args(["-c", "user.name=A", "-c", "user.email=a@b.example"])
+        .args(["-c", "user.name=A", "-c", "user.email=a@b.example", "-c", "safe.directory=*"])
+        .args(["-c", "protocol.file.allow=always"])
         .args(arguments)
         .current_dir(folder)
         .output()
         .unwrap();
     assert!(ran.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&ran.stderr));
+}
+
+/// Repositories in every place that git knows.
+fn make_repositories(ws: &Path) {
+    for folder in ["deep/b/c/d/e", "apart-tree", "link", "n/m", "per", "bare.git", ".git/modules/n"] {
+        fs::create_dir_all(ws.join(folder)).unwrap();
+    }
+    for (repository, arguments) in [
+        ("deep/b/c/d/e", &[][..]),
+        ("apart-tree", &["--separate-git-dir=../apart"]),
+        ("link", &[]),
+        ("n/m", &["--separate-git-dir=../../.git/modules/n/m"]),
+        ("per", &[]),
+        ("bare.git", &["--bare"]),
+    ] {
+        git(&ws.join(repository), &[&["init", "--quiet"], arguments].concat());
+    }
+    git(&ws.join("per"), &["config", "extensions.worktreeConfig", "true"]);
+    fs::rename(ws.join("link/.git"), ws.join("link/real")).unwrap();
+    std::os::unix::fs::symlink("real", ws.join("link/.git")).unwrap();
 }
 
 fn abstract_name(base: &Path) -> String {

@@ -51,6 +51,8 @@ pub struct Roots {
     shelf: Option<Arc<Root>>,
     /// Folders of haft's own.
     hidden: Arc<[PathBuf]>,
+    /// Files and folders with a person's credentials in them.
+    withheld: Arc<[PathBuf]>,
     pub(super) kept: Arc<Kept>,
 }
 
@@ -100,7 +102,13 @@ impl Roots {
             links: Mutex::new(HardLinks::default()),
             other_names,
         };
-        Ok(Self { roots, shelf: None, hidden: Arc::default(), kept: Arc::new(kept) })
+        Ok(Self {
+            roots,
+            shelf: None,
+            hidden: Arc::default(),
+            withheld: Arc::default(),
+            kept: Arc::new(kept),
+        })
     }
 
     /// The same roots, with this folder's files readable by their bare names `out_1`, `out_2`, ….
@@ -138,18 +146,28 @@ impl Roots {
     /// what decides over calls by a call. A folder that a root lies in stays as it is.
     #[must_use]
     pub fn hiding(&self, folders: &[PathBuf]) -> Self {
-        let canonical = |folder: &PathBuf| {
-            let folder = std::path::absolute(folder).ok()?;
-            folder.canonicalize().ok().or_else(|| canonical_ancestor(&folder))
-        };
-        let mut hidden: Vec<PathBuf> = folders.iter().filter_map(canonical).collect();
-        hidden.retain(|folder| !self.roots.iter().any(|root| root.path.starts_with(folder)));
-        Self { hidden: hidden.into(), ..self.clone() }
+        Self { hidden: self.not_around_a_root(folders), ..self.clone() }
     }
 
-    /// Is this canonical path haft's own?
+    /// The same roots without these files and folders, which hold credentials. One that a root lies in
+    /// stays as it is: a person named that root.
+    #[must_use]
+    pub fn withholding(&self, paths: &[PathBuf]) -> Self {
+        Self { withheld: self.not_around_a_root(paths), ..self.clone() }
+    }
+
+    fn not_around_a_root(&self, paths: &[PathBuf]) -> Arc<[PathBuf]> {
+        let canonical = |path: &PathBuf| {
+            let path = std::path::absolute(path).ok()?;
+            path.canonicalize().ok().or_else(|| canonical_ancestor(&path))
+        };
+        let paths = paths.iter().filter_map(canonical);
+        paths.filter(|path| !self.roots.iter().any(|root| root.path.starts_with(path))).collect()
+    }
+
+    /// Is this canonical path haft's own, or does it hold credentials?
     pub(super) fn is_hidden(&self, path: &Path) -> bool {
-        self.hidden.iter().any(|folder| path.starts_with(folder))
+        self.hidden.iter().chain(&*self.withheld).any(|folder| path.starts_with(folder))
     }
 
     pub(super) fn resolve(&self, path: &str) -> Result<Opened, Fault> {
@@ -166,7 +184,17 @@ impl Roots {
         }
         let opened = opened.unwrap_or_else(|| Err(self.outside(path, None)))?;
         let opened = self.by_its_own_root(path, opened)?;
-        if self.is_hidden(&opened.location.absolute()) {
+        let absolute = opened.location.absolute();
+        if self.withheld.iter().any(|it| absolute.starts_with(it)) {
+            return Err(Fault::denied(format!(
+                "`{path}` is hidden because it holds credentials (rule `credentials`)"
+            ))
+            .next(
+                "Do without it, or ask the person for what you need. A root inside a hidden folder shows what is in it."
+                    .to_owned(),
+            ));
+        }
+        if self.is_hidden(&absolute) {
             return Err(Fault::denied(format!(
                 "`{path}` is haft's own state or configuration (rule `own_state`)"
             ))

@@ -1,41 +1,61 @@
 //! Which files inside the roots decide what other programs run, and how are they kept as they are?
 //!
-//! What exists is bound on itself, read-only. What does not exist can't be: it is looked for
-//! after a command, and named to whoever reads the answer.
+//! What exists is bound on itself, read-only, and every folder on the way to it is bound on itself
+//! too: a mount point can't be renamed away, and what is bound inside it with it. What does not
+//! exist can't be bound: `watch.rs` looks for that.
 
 use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
     fs,
     path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
 
 use super::layout::Access;
 use crate::policy::is_control_file;
 
-/// How deep git's folders are looked for, below a root.
-const DEEP: usize = 3;
+/// How many files and folders are looked at in a search for git's folders, nearest first.
+const MANY: usize = 20_000;
 
-/// How many folders are looked at for them.
-const MANY: usize = 2000;
+/// How long that may take.
+const LONG: Duration = Duration::from_millis(100);
 
-/// Which paths below this root are bound on themselves, and what may be done with each.
-pub(super) fn guards(root: &Path) -> Vec<(PathBuf, Access)> {
-    let mut guards = Vec::new();
-    for path in at_the_top(root) {
-        // A link can't be covered: what takes its place is found afterwards.
-        let Ok(about) = fs::symlink_metadata(&path) else { continue };
-        if is_named(&path, ".git") {
-            guard_git(&path, &mut guards);
-        } else if about.is_dir() || about.is_file() {
-            guards.push((path, Access::Read));
+/// Folders that are full of what a program put there, and not searched.
+const FULL: &[&str] =
+    &["node_modules", "target", ".venv", "venv", "__pycache__", ".tox", ".mypy_cache", ".cache"];
+
+/// What is kept as it is.
+#[derive(Debug, Default)]
+pub(super) struct Guards {
+    /// What is bound on itself, and what may be done with it.
+    pub(super) mounts: BTreeMap<PathBuf, Access>,
+    /// Git's folders among it.
+    pub(super) folders: BTreeSet<PathBuf>,
+    /// Roots in which not everything was looked at.
+    pub(super) cut: Vec<PathBuf>,
+}
+
+/// What is kept as it is in these roots, of which each may be written or not.
+pub(super) fn guards(roots: &[(PathBuf, bool)]) -> Guards {
+    let mut guarding = Guarding { roots, beyond: Vec::new(), guards: Guards::default() };
+    let writable = || roots.iter().filter(|it| it.1).map(|it| it.0.as_path());
+    for root in writable() {
+        for path in at_the_top(root) {
+            // A link can't be covered: what takes its place is found afterwards.
+            let kept = fs::symlink_metadata(&path).is_ok_and(|it| it.is_dir() || it.is_file());
+            if kept && !is_named(&path, ".git") {
+                guarding.keep(path, Access::Read);
+            }
         }
     }
-    for git in nested_git(root) {
-        guard_git(&git, &mut guards);
+    for root in writable() {
+        guarding.git(&root.join(".git"));
+        if is_git_folder(root) {
+            guarding.folder(root);
+        }
+        guarding.search(root);
     }
-    if is_git_folder(root) {
-        guard_git_folder(root, &mut guards);
-    }
-    guards
+    guarding.guards
 }
 
 /// The folder that the worktree at `root` shares with its repository, when that lies elsewhere.
@@ -46,41 +66,211 @@ pub(super) fn common_folder(root: &Path) -> Option<PathBuf> {
     (!common.starts_with(root)).then(|| common.to_owned())
 }
 
-/// What was not there when the sandbox was made, and would decide what other programs run.
-#[derive(Debug, Default)]
-pub(crate) struct Watch {
-    roots: Vec<PathBuf>,
-    known: Vec<(PathBuf, Option<PathBuf>)>,
+struct Guarding<'a> {
+    roots: &'a [(PathBuf, bool)],
+    /// Repositories outside the roots whose worktrees are roots.
+    beyond: Vec<PathBuf>,
+    guards: Guards,
 }
 
-impl Watch {
-    /// Notes what there is now at the top of these roots.
-    pub(crate) fn begin(roots: impl IntoIterator<Item = PathBuf>) -> Self {
-        let roots: Vec<PathBuf> = roots.into_iter().collect();
-        let known = Self::look(&roots);
-        Self { roots, known }
+impl Guarding<'_> {
+    /// The innermost root decides, where one lies in another.
+    fn root_of(&self, path: &Path) -> Option<&(PathBuf, bool)> {
+        let around = self.roots.iter().filter(|(root, _)| path.starts_with(root));
+        around.max_by_key(|(root, _)| root.components().count())
     }
 
-    /// What is new since then, or is a link that now leads elsewhere. Each is given once.
-    pub(crate) fn appeared(&mut self) -> Vec<PathBuf> {
-        let now = Self::look(&self.roots);
-        let new = now.iter().filter(|it| !self.known.contains(it)).map(|(path, _)| path.clone()).collect();
-        self.known = now;
-        new
+    fn is_open(&self, path: &Path) -> bool {
+        self.beyond.iter().any(|it| path.starts_with(it)) || self.root_of(path).is_some_and(|it| it.1)
     }
 
-    fn look(roots: &[PathBuf]) -> Vec<(PathBuf, Option<PathBuf>)> {
-        let found = roots.iter().flat_map(|root| {
-            // With this file in it, git takes its configuration from where the file says.
-            let common = Some(root.join(".git/commondir")).filter(|it| it.exists());
-            at_the_top(root).into_iter().chain(common)
-        });
-        found.map(|path| (path.clone(), fs::read_link(&path).ok())).collect()
+    /// Binds this on itself, unless that would open what is closed.
+    fn keep(&mut self, path: PathBuf, access: Access) {
+        let mounts = &mut self.guards.mounts;
+        let closed = path.ancestors().skip(1).find_map(|it| mounts.get(it)) == Some(&Access::Read);
+        if access == Access::Write && (closed || mounts.contains_key(&path)) || !self.is_open(&path) {
+            return;
+        }
+        self.guards.mounts.insert(path, access);
+    }
+
+    /// Makes every folder between a root and this a mount point, which nobody can rename.
+    fn pin(&mut self, path: &Path) {
+        let Some((root, true)) = self.root_of(path).cloned() else { return };
+        let between: Vec<_> =
+            path.ancestors().skip(1).take_while(|it| *it != root).map(Path::to_owned).collect();
+        for folder in between.into_iter().rev().filter(|_| path != root) {
+            self.keep(folder, Access::Write);
+        }
+    }
+
+    /// Keeps a file or folder of this name, if there is one; where a link leads, if that is in a root.
+    fn keep_existing(&mut self, path: &Path, access: Access) -> bool {
+        let Ok(about) = fs::symlink_metadata(path) else { return false };
+        if about.is_dir() || about.is_file() {
+            self.keep(path.to_owned(), access);
+        } else if about.is_symlink()
+            && let Ok(target) = path.canonicalize()
+            && self.is_open(&target)
+            && !self.roots.iter().any(|it| it.0 == target)
+        {
+            self.pin(&target);
+            self.keep(target, access);
+        }
+        about.is_dir()
+    }
+
+    /// A `.git`: the folder, a link to it, or the file that says where it is.
+    fn git(&mut self, git: &Path) {
+        let Ok(about) = fs::symlink_metadata(git) else { return };
+        let Ok(real) = git.canonicalize() else { return };
+        if real.is_dir() {
+            if self.is_open(&real) {
+                self.folder(&real);
+            }
+            self.pin(git);
+            return;
+        }
+        self.pin(git);
+        if about.is_symlink() {
+            self.pin(&real);
+        }
+        self.keep(real, Access::Read);
+        let Some(root) = git.parent() else { return };
+        if let Some(own) = worktree_folder(root) {
+            self.linked(&own);
+        } else if let Some(folder) = folder_named_in(git)
+            && folder.is_dir()
+            && self.is_open(&folder)
+        {
+            self.folder(&folder);
+        }
+    }
+
+    /// What a linked worktree has of its repository: of that repository's own worktree, nothing.
+    fn linked(&mut self, own: &Path) {
+        let Some(common) = own.parent().and_then(Path::parent) else { return };
+        if self.root_of(common).is_some_and(|it| it.1) {
+            return self.folder(common);
+        }
+        if !self.beyond.iter().any(|it| it == common) {
+            self.beyond.push(common.to_owned());
+            for closed in ["HEAD", "index", "info", "objects/info"] {
+                self.keep_existing(&common.join(closed), Access::Read);
+            }
+            self.guards.mounts.insert(common.to_owned(), Access::Write);
+            self.keep(common.join("worktrees"), Access::Write);
+            for other in folders_in(&common.join("worktrees")) {
+                self.keep(other, Access::Read);
+            }
+            self.folder(common);
+        }
+        self.guards.mounts.insert(own.to_owned(), Access::Write);
+        self.worktree(own, has_worktree_configuration(common));
+    }
+
+    /// What git keeps of a repository: everything but what decides which programs it runs.
+    fn folder(&mut self, git: &Path) {
+        if !self.guards.folders.insert(git.to_owned()) {
+            return;
+        }
+        self.pin(git);
+        self.keep(git.to_owned(), Access::Write);
+        let per_worktree = has_worktree_configuration(git);
+        if self.is_open(git) {
+            // Empty it harms nobody; missing, it could be made with something in it.
+            let _ = fs::create_dir(git.join("hooks"));
+            if per_worktree {
+                let _ = fs::File::create_new(git.join("config.worktree"));
+            }
+        }
+        for name in ["hooks", "config", "config.worktree", "commondir", "gitdir"] {
+            self.keep_existing(&git.join(name), Access::Read);
+        }
+        if self.keep_existing(&git.join("info"), Access::Write) {
+            self.keep_existing(&git.join("info/attributes"), Access::Read);
+        }
+        let worktrees = git.join("worktrees");
+        if self.keep_existing(&worktrees, Access::Write) {
+            for own in folders_in(&worktrees) {
+                if self.guards.mounts.get(&own) != Some(&Access::Read) {
+                    self.keep(own.clone(), Access::Write);
+                    self.worktree(&own, per_worktree);
+                }
+            }
+        }
+        self.modules(&git.join("modules"));
+        // A worktree's own folder, by a file in a root that its repository does not know.
+        if let Some(common) = common_of(git).filter(|it| it.is_dir() && self.is_open(it)) {
+            self.folder(&common);
+        }
+    }
+
+    fn worktree(&mut self, own: &Path, per_worktree: bool) {
+        if per_worktree {
+            let _ = fs::File::create_new(own.join("config.worktree"));
+        }
+        for name in ["gitdir", "commondir", "config.worktree"] {
+            self.keep_existing(&own.join(name), Access::Read);
+        }
+        self.modules(&own.join("modules"));
+    }
+
+    /// The submodules' own git folders, whose names may have slashes in them.
+    fn modules(&mut self, modules: &Path) {
+        let mut folders = vec![modules.to_owned()];
+        let mut looked_at = 0;
+        while let Some(folder) = folders.pop() {
+            looked_at += 1;
+            if !fs::symlink_metadata(&folder).is_ok_and(|it| it.is_dir()) || looked_at > MANY {
+                continue;
+            }
+            if is_git_folder(&folder) {
+                self.folder(&folder);
+            } else {
+                self.keep(folder.clone(), Access::Write);
+                folders.extend(folders_in(&folder));
+            }
+        }
+    }
+
+    /// Looks for every `.git` below a root but the root's own, and for what has all that is in one.
+    fn search(&mut self, root: &Path) {
+        let begun = Instant::now();
+        let mut folders = VecDeque::from([root.to_owned()]);
+        let mut looked_at = 0;
+        while let Some(folder) = folders.pop_front() {
+            for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+                looked_at += 1;
+                let name = entry.file_name();
+                if !entry.file_type().is_ok_and(|it| it.is_dir())
+                    || FULL.iter().any(|it| name == *it)
+                    || name.eq_ignore_ascii_case(".git")
+                {
+                    continue;
+                }
+                let path = entry.path();
+                if !self.is_open(&path) || self.guards.folders.contains(&path) {
+                    continue;
+                }
+                // Seen from above: what is near is found before much is opened.
+                self.git(&path.join(".git"));
+                if is_git_folder(&path) {
+                    self.folder(&path);
+                } else {
+                    folders.push_back(path);
+                }
+            }
+            if !folders.is_empty() && (looked_at > MANY || begun.elapsed() > LONG) {
+                self.guards.cut.push(root.to_owned());
+                return;
+            }
+        }
     }
 }
 
 /// The control files and folders that lie directly in a root, in `.config` too.
-fn at_the_top(root: &Path) -> Vec<PathBuf> {
+pub(super) fn at_the_top(root: &Path) -> Vec<PathBuf> {
     let entries = |folder: &Path| {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
         entries.map(|entry| entry.path()).collect::<Vec<_>>()
@@ -92,112 +282,13 @@ fn at_the_top(root: &Path) -> Vec<PathBuf> {
     found
 }
 
+/// Has this folder all that git takes a folder for its own by?
+pub(super) fn is_git_folder(folder: &Path) -> bool {
+    folder.join("HEAD").exists() && folder.join("objects").is_dir() && folder.join("refs").is_dir()
+}
+
 fn is_named(path: &Path, name: &str) -> bool {
     path.file_name().is_some_and(|it| it.eq_ignore_ascii_case(name))
-}
-
-/// Every `.git` in the folders below a root, but not the root's own.
-fn nested_git(root: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    let mut folders = vec![(root.to_owned(), 0)];
-    let mut looked_at = 0;
-    while let Some((folder, depth)) = folders.pop() {
-        looked_at += 1;
-        if looked_at > MANY {
-            tracing::warn!("{} has too many folders: not every .git in it was looked for", root.display());
-            break;
-        }
-        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
-            let (path, name) = (entry.path(), entry.file_name());
-            if name.eq_ignore_ascii_case(".git") {
-                if depth > 0 {
-                    found.push(path);
-                }
-            } else if depth < DEEP
-                && entry.file_type().is_ok_and(|it| it.is_dir())
-                && name != "node_modules"
-                && name != "target"
-            {
-                folders.push((path, depth + 1));
-            }
-        }
-    }
-    found.sort();
-    found
-}
-
-/// A `.git`: the folder, or the file that says where the folder is.
-fn guard_git(git: &Path, guards: &mut Vec<(PathBuf, Access)>) {
-    let Ok(about) = fs::symlink_metadata(git) else { return };
-    if about.is_dir() {
-        // A mount point can't be renamed away, and what is bound inside it with it.
-        guards.push((git.to_owned(), Access::Write));
-        guard_git_folder(git, guards);
-    } else if about.is_file() {
-        guards.push((git.to_owned(), Access::Read));
-        let Some(root) = git.parent() else { return };
-        let Some(own) = worktree_folder(root) else { return };
-        let Some(common) = own.parent().and_then(Path::parent) else { return };
-        guards.push((common.to_owned(), Access::Write));
-        guard_git_folder(common, guards);
-        // The other worktrees are nobody's business here.
-        let worktrees = common.join("worktrees");
-        guards.retain(|(path, _)| !path.starts_with(&worktrees));
-        guards.push((worktrees, Access::Read));
-        guards.push((own.clone(), Access::Write));
-        guard_worktree(&own, guards);
-    }
-}
-
-fn guard_git_folder(git: &Path, guards: &mut Vec<(PathBuf, Access)>) {
-    // Empty it harms nobody; missing, it could be made with something in it.
-    let _ = fs::create_dir(git.join("hooks"));
-    let mut keep = |path: PathBuf, access: Access, folder: bool| {
-        let there =
-            fs::symlink_metadata(&path).is_ok_and(|it| if folder { it.is_dir() } else { it.is_file() });
-        if there {
-            guards.push((path, access));
-        }
-        there
-    };
-    keep(git.join("hooks"), Access::Read, true);
-    for name in ["config", "config.worktree", "commondir", "gitdir"] {
-        keep(git.join(name), Access::Read, false);
-    }
-    if keep(git.join("info"), Access::Write, true) {
-        keep(git.join("info/attributes"), Access::Read, false);
-    }
-    let worktrees = git.join("worktrees");
-    if keep(worktrees.clone(), Access::Write, true) {
-        for own in folders_in(&worktrees) {
-            guards.push((own.clone(), Access::Write));
-            guard_worktree(&own, guards);
-        }
-    }
-    guard_modules(&git.join("modules"), guards);
-}
-
-fn guard_worktree(own: &Path, guards: &mut Vec<(PathBuf, Access)>) {
-    let names = ["gitdir", "commondir", "config.worktree"];
-    guards.extend(names.iter().map(|it| own.join(it)).filter(|it| it.is_file()).map(|it| (it, Access::Read)));
-}
-
-/// The submodules' own git folders, whose names may have slashes in them.
-fn guard_modules(modules: &Path, guards: &mut Vec<(PathBuf, Access)>) {
-    let mut folders = vec![modules.to_owned()];
-    let mut looked_at = 0;
-    while let Some(folder) = folders.pop() {
-        looked_at += 1;
-        if !fs::symlink_metadata(&folder).is_ok_and(|it| it.is_dir()) || looked_at > MANY {
-            continue;
-        }
-        guards.push((folder.clone(), Access::Write));
-        if is_git_folder(&folder) {
-            guard_git_folder(&folder, guards);
-        } else {
-            folders.extend(folders_in(&folder));
-        }
-    }
 }
 
 fn folders_in(folder: &Path) -> Vec<PathBuf> {
@@ -205,18 +296,30 @@ fn folders_in(folder: &Path) -> Vec<PathBuf> {
     entries.filter(|it| it.file_type().is_ok_and(|it| it.is_dir())).map(|it| it.path()).collect()
 }
 
-fn is_git_folder(folder: &Path) -> bool {
-    folder.join("HEAD").is_file() && folder.join("objects").is_dir() && folder.join("refs").is_dir()
+/// With this extension git reads `config.worktree`, of the repository and of every worktree.
+fn has_worktree_configuration(git: &Path) -> bool {
+    let text = fs::read(git.join("config")).unwrap_or_default();
+    String::from_utf8_lossy(&text).to_ascii_lowercase().contains("worktreeconfig")
+}
+
+/// Where a `.git` file says that git's folder is.
+fn folder_named_in(git: &Path) -> Option<PathBuf> {
+    let says = fs::read_to_string(git).ok()?;
+    git.parent()?.join(says.strip_prefix("gitdir:")?.trim()).canonicalize().ok()
+}
+
+/// Where a folder of git's says that the repository is.
+fn common_of(own: &Path) -> Option<PathBuf> {
+    let common = fs::read_to_string(own.join("commondir")).ok()?;
+    own.join(common.trim()).canonicalize().ok()
 }
 
 /// Where git keeps what belongs to the worktree at `root` alone: `<repository>/worktrees/<name>`.
 fn worktree_folder(root: &Path) -> Option<PathBuf> {
-    let says = fs::read_to_string(root.join(".git")).ok()?;
-    let own = root.join(says.strip_prefix("gitdir:")?.trim()).canonicalize().ok()?;
+    let own = folder_named_in(&root.join(".git"))?;
     let back = fs::read_to_string(own.join("gitdir")).ok()?;
     let back = own.join(back.trim()).canonicalize().ok()?;
-    let common = fs::read_to_string(own.join("commondir")).ok()?;
-    let common = own.join(common.trim()).canonicalize().ok()?;
+    let common = common_of(&own)?;
     let worktrees = own.parent()?;
     let is_known = back == root.join(".git").canonicalize().ok()?
         && is_named(worktrees, "worktrees")
@@ -249,7 +352,7 @@ mod tests {
         let line = |(path, access): (PathBuf, Access)| {
             format!("{} {}", name(access), path.strip_prefix(root).unwrap().display())
         };
-        guards(root).into_iter().map(line).collect()
+        guards(&[(root.to_owned(), true)]).mounts.into_iter().map(line).collect()
     }
 
     #[test]
@@ -277,18 +380,19 @@ mod tests {
             seen(&root),
             [
                 "rw .git",
-                "ro .git/hooks",
                 "ro .git/config",
+                "ro .git/hooks",
                 "rw .git/info",
                 "ro .git/info/attributes",
                 "rw .git/modules",
                 "rw .git/modules/a",
                 "rw .git/modules/a/b",
-                "ro .git/modules/a/b/hooks",
                 "ro .git/modules/a/b/config",
+                "ro .git/modules/a/b/hooks",
+                "rw sub",
                 "rw sub/.git",
-                "ro sub/.git/hooks",
                 "ro sub/.git/config",
+                "ro sub/.git/hooks",
             ]
         );
     }
@@ -313,13 +417,40 @@ mod tests {
     }
 
     #[test]
-    fn what_is_new_is_named_once() {
-        let (_dir, root) = tree(&["haft.toml", ".git/HEAD"]);
-        let mut watch = Watch::begin([root.clone()]);
-        assert!(watch.appeared().is_empty());
-        fs::write(root.join(".mcp.json"), "").unwrap();
-        fs::write(root.join(".git/commondir"), "").unwrap();
-        assert_eq!(watch.appeared(), [root.join(".mcp.json"), root.join(".git/commondir")]);
-        assert!(watch.appeared().is_empty());
+    fn a_repository_that_is_kept_apart_is_kept_as_it_is() {
+        let (_dir, root) = tree(&["a/b/w/x", "apart/HEAD", "apart/config", "apart/objects/", "apart/refs/"]);
+        fs::write(root.join("a/b/w/.git"), "gitdir: ../../../apart\n").unwrap();
+        assert_eq!(
+            seen(&root),
+            ["rw a", "rw a/b", "rw a/b/w", "ro a/b/w/.git", "rw apart", "ro apart/config", "ro apart/hooks"]
+        );
+    }
+
+    #[test]
+    fn where_links_lead_is_kept_as_it_is() {
+        let (_dir, root) = tree(&["real/config", "hooks.d/x", "w/x"]);
+        std::os::unix::fs::symlink("../real", root.join("w/.git")).unwrap();
+        std::os::unix::fs::symlink("../hooks.d", root.join("real/hooks")).unwrap();
+        assert_eq!(seen(&root), ["ro hooks.d", "rw real", "ro real/config", "rw w"]);
+    }
+
+    #[test]
+    fn the_configuration_of_a_worktree_is_made_before_somebody_else_makes_it() {
+        let (_dir, root) = tree(&[".git/HEAD"]);
+        fs::write(root.join(".git/config"), "[extensions]\n\tworktreeConfig = true\n").unwrap();
+        assert!(seen(&root).contains(&"ro .git/config.worktree".to_owned()));
+    }
+
+    #[test]
+    fn what_is_read_only_stays_so() {
+        let (_dir, root) = tree(&["vendor/x/.git/config", ".vscode/x/.git/config"]);
+        let roots = [(root.clone(), true), (root.join("vendor"), false)];
+        let mounts: Vec<_> = guards(&roots).mounts.into_iter().collect();
+        assert!(
+            mounts
+                .iter()
+                .all(|(path, access)| *access == Access::Read && path.starts_with(root.join(".vscode"))),
+            "{mounts:?}"
+        );
     }
 }

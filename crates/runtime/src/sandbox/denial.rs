@@ -31,11 +31,26 @@ pub struct Known<'a> {
     pub ended: &'a [Ended],
     /// Control files that the command made.
     pub appeared: &'a [PathBuf],
+    /// Files that lead git's configuration elsewhere, which were taken away.
+    pub taken: &'a [PathBuf],
+    /// Roots in which not every repository was found.
+    pub cut: &'a [PathBuf],
 }
 
 /// One line for each rule that the failure may be due to.
 pub fn denials(exit: Exit, output: &str, known: &Known<'_>) -> Vec<String> {
     let mut said: Vec<(&'static str, String)> = Vec::new();
+    for path in known.taken {
+        let path = path.display();
+        said.push((
+            "control_files",
+            format!("{path} would lead git's configuration elsewhere, so it was deleted; tell the person"),
+        ));
+    }
+    for root in known.cut {
+        let root = root.display();
+        said.push(("control_files", format!("{root} has too many folders to find every repository in it: hooks and configuration of those that were not found can be changed by commands; tell the person")));
+    }
     for path in known.appeared {
         let path = path.display();
         said.push((

@@ -67,6 +67,8 @@ pub(super) fn leave(give_up: impl FnOnce()) -> Result<Side, Trouble> {
             Ok(Side::Inside)
         }
         Some(child) => {
+            // The end of haft ends the child; what is to be done after that is done here.
+            outlive_signals();
             // Who listens at the other end of the socket has to see the child go.
             give_up();
             let ended =
@@ -424,6 +426,15 @@ fn fork() -> io::Result<Option<rustix::process::Pid>> {
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         child => Ok(rustix::process::Pid::from_raw(child)),
+    }
+}
+
+/// What is typed at a terminal ends haft, and only by that this process.
+#[expect(unsafe_code, reason = "rustix has no call for it")]
+fn outlive_signals() {
+    for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM] {
+        // SAFETY: to ignore a signal runs no code of ours.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
 }
 

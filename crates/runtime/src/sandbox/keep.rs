@@ -16,7 +16,7 @@ use kit::procs::{Orders, Tick};
 use super::{
     Confined, Plan, Report, Trouble,
     enter::{self, Side},
-    limits,
+    limits, watch,
 };
 
 /// How often it is looked how much memory is used.
@@ -53,7 +53,11 @@ fn apart(orders: Orders, plan: &Plan) -> ExitCode {
     let side = enter::leave(|| drop(orders.take()));
     let Some(orders) = orders else {
         return match side {
-            Ok(Side::Outside(code)) => code,
+            Ok(Side::Outside(code)) => {
+                // Nothing of the sandbox runs any more, whatever became of haft.
+                watch::take_away(&plan.alone);
+                code
+            }
             _ => ExitCode::FAILURE,
         };
     };

@@ -4,7 +4,7 @@
 //! at, and carried out inside by `enter.rs`. What is not in the list does not exist there.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
@@ -220,11 +220,22 @@ const LOCAL: &[&str] = &[
 
 const MIB: u64 = 1 << 20;
 
-/// Everything that a command sees, parents before what lies in them.
+/// What a command sees, and what is known of it.
+#[derive(Debug, Default)]
+pub struct Layout {
+    /// Everything that it sees, parents before what lies in them.
+    pub mounts: Vec<Mount>,
+    /// Folders of git's of which only that can be changed which runs no program.
+    pub guarded: BTreeSet<PathBuf>,
+    /// Roots too large to find every folder of git's in.
+    pub cut: Vec<PathBuf>,
+}
+
+/// Everything that a command sees.
 ///
 /// # Errors
 /// When a root is a place that can't be confined to.
-pub fn layout(wanted: &Wanted) -> Result<Vec<Mount>, Fault> {
+pub fn layout(wanted: &Wanted) -> Result<Layout, Fault> {
     let mut plan = Plan::default();
     for (root, _) in &wanted.roots {
         if root == Path::new("/") || ["/proc", "/sys", "/dev"].iter().any(|it| root.starts_with(it)) {
@@ -257,12 +268,12 @@ pub fn layout(wanted: &Wanted) -> Result<Vec<Mount>, Fault> {
         }
     }
     plan.toolchains(&wanted.variables, home.as_deref(), &given);
-    plan.roots(wanted);
+    let guards = plan.roots(wanted);
     plan.secrets(wanted, home.as_deref());
     if let Some(spill) = &wanted.spill {
         plan.bind(spill, Access::Read);
     }
-    Ok(plan.finish())
+    Ok(Layout { mounts: plan.finish(), guarded: guards.folders, cut: guards.cut })
 }
 
 /// The home folder of who runs haft, without links.
@@ -272,6 +283,19 @@ pub fn home(variables: &[(String, String)]) -> Option<PathBuf> {
     // A service's "home" may be `/`, and a private `/` would be no machine at all.
     (home.is_dir() && home.components().count() > 1 && !SYSTEM.iter().any(|it| Path::new(it) == home))
         .then_some(home)
+}
+
+/// The well-known places of a person's credentials, there or not.
+pub fn credentials(variables: &[(String, String)]) -> Vec<PathBuf> {
+    secrets(variables, home(variables).as_deref())
+}
+
+fn secrets(variables: &[(String, String)], home: Option<&Path>) -> Vec<PathBuf> {
+    let of_home = home.into_iter().flat_map(|home| SECRETS.iter().map(|it| home.join(it)));
+    let cargo = variables.iter().filter(|(name, value)| name == "CARGO_HOME" && !value.is_empty());
+    let of_cargo =
+        cargo.flat_map(|(_, cargo)| ["credentials", "credentials.toml"].map(|it| Path::new(cargo).join(it)));
+    of_home.chain(of_cargo).collect()
 }
 
 /// The places that a command may write to, of these mounts: what the second layer lets through.
@@ -381,31 +405,31 @@ impl Plan {
         self.bind(path, Access::Read);
     }
 
-    fn roots(&mut self, wanted: &Wanted) {
-        for (root, read_only) in &wanted.roots {
-            let writable = !read_only && wanted.sandbox != Sandbox::ReadOnly;
-            self.bind(root, if writable { Access::Write } else { Access::Read });
+    fn roots(&mut self, wanted: &Wanted) -> control::Guards {
+        let roots: Vec<(PathBuf, bool)> = wanted
+            .roots
+            .iter()
+            .map(|(root, read_only)| (root.clone(), !read_only && wanted.sandbox != Sandbox::ReadOnly))
+            .collect();
+        for (root, writable) in &roots {
+            self.bind(root, if *writable { Access::Write } else { Access::Read });
         }
-        for (root, read_only) in &wanted.roots {
-            if !read_only && wanted.sandbox != Sandbox::ReadOnly {
-                for (path, access) in control::guards(root) {
-                    self.bind(path, access);
-                }
-            } else if let Some(common) = control::common_folder(root) {
+        for (root, _) in roots.iter().filter(|it| !it.1) {
+            let inside = |common: &PathBuf| roots.iter().any(|(root, _)| common.starts_with(root));
+            if let Some(common) = control::common_folder(root).filter(|it| !inside(it)) {
                 self.bind(common, Access::Read);
             }
         }
+        let guards = control::guards(&roots);
+        for (path, access) in &guards.mounts {
+            self.bind(path, *access);
+        }
+        guards
     }
 
     /// What must not be seen, wherever it would be seen.
     fn secrets(&mut self, wanted: &Wanted, home: Option<&Path>) {
-        let mut hidden: Vec<PathBuf> = Vec::new();
-        if let Some(home) = home {
-            hidden.extend(SECRETS.iter().map(|it| home.join(it)));
-        }
-        if let Some((_, cargo)) = wanted.variables.iter().find(|(name, _)| name == "CARGO_HOME") {
-            hidden.extend(["credentials", "credentials.toml"].map(|it| Path::new(cargo).join(it)));
-        }
+        let mut hidden = secrets(&wanted.variables, home);
         // A root that lies in one of these was named by a person.
         hidden.retain(|path| !wanted.roots.iter().any(|(root, _)| root.starts_with(path)));
         hidden.extend(wanted.hidden.iter().cloned());
@@ -413,6 +437,11 @@ impl Plan {
             let Ok(path) = path.canonicalize() else { continue };
             if self.is_there(&path) {
                 let folder = path.is_dir();
+                // What is bound in it would be seen through it; a root there was named by a person.
+                let in_root = |at: &Path| {
+                    wanted.roots.iter().any(|(root, _)| root.starts_with(&path) && at.starts_with(root))
+                };
+                self.mounts.retain(|at, _| !at.starts_with(&path) || in_root(at));
                 self.put(path, What::Hidden { folder });
             }
         }
@@ -562,7 +591,7 @@ mod tests {
                 What::Text(_) => "text",
                 What::Processes | What::Terminals => "special",
             };
-            let mounts = layout(wanted).unwrap();
+            let mounts = layout(wanted).unwrap().mounts;
             let below =
                 mounts.iter().filter_map(|it| Some((it.at.strip_prefix(&home).ok()?, name(&it.what))));
             below.map(|(path, name)| format!("{name} {}", path.display())).collect()

@@ -18,6 +18,7 @@ pub mod proxy;
 #[cfg(target_os = "linux")]
 mod ruleset;
 pub mod seatbelt;
+pub(crate) mod watch;
 
 use std::{
     fmt,
@@ -41,6 +42,8 @@ pub struct Plan {
     pub confined: Confined,
     /// What commands see.
     pub mounts: Vec<Mount>,
+    /// Folders of git's that have no `commondir`, and must have none when the sandbox has ended.
+    pub alone: Vec<PathBuf>,
     /// Where temporary files go when there can be no private folder for them.
     pub scratch: Vec<PathBuf>,
     /// What commands may use.
