@@ -75,17 +75,14 @@ pub fn denials(exit: Exit, output: &str, known: &Known<'_>) -> Vec<String> {
                 said.push(one);
             }
         }
-        if said.iter().any(|(rule, _)| *rule == "net") && !known.refused_hosts.is_empty() {
-            let hosts = known.refused_hosts.join(", ");
-            let ask = known
-                .refused_hosts
-                .iter()
-                .map(|it| format!("\"{}\"", without_port(it)))
-                .collect::<Vec<_>>()
-                .join(", ");
-            said.retain(|(rule, _)| *rule != "net");
-            said.push(("net", format!("{hosts} was refused; ask for it with `net: [{ask}]`")));
-        }
+    }
+    // Also a command that worked, such as the last of a pipe, may have gone without what it asked for.
+    if !known.refused_hosts.is_empty() {
+        let hosts = known.refused_hosts.join(", ");
+        let names: Vec<String> =
+            known.refused_hosts.iter().map(|it| format!("\"{}\"", without_port(it))).collect();
+        said.retain(|(rule, _)| *rule != "net");
+        said.push(("net", format!("{hosts} was refused; `shell` takes `net: [{}]`", names.join(", "))));
     }
     said.dedup();
     said.into_iter().map(|(rule, says)| format!("sandbox: rule `{rule}`: {says}")).collect()
@@ -101,7 +98,7 @@ fn read_line(line: &str, known: &Known<'_>) -> Option<(&'static str, String)> {
         return Some(("control_files", fixed(&control)));
     }
     if has(NO_NETWORK) {
-        let says = "commands have no network; ask for a host with `net: [\"crates.io\"]`";
+        let says = "commands have no network but a proxy for granted hosts: `shell` takes `net: [\"example.org\"]`; a program that asks no proxy needs `unconfined: true`";
         return Some(("net", says.to_owned()));
     }
     if has(&["Operation not permitted", "EPERM"]) {
@@ -184,29 +181,41 @@ fn unwritable(line: &str, known: &Known<'_>) -> (&'static str, String) {
     match found.first() {
         Some(path) => {
             let path = path.display();
-            ("write", format!("{path} lies outside the roots; a person can add it with `--root`"))
+            ("write", format!("{path} lies outside the roots; a person can add its folder with `--root PATH`"))
         }
-        None => ("write", "it may be that a file outside the roots was to be written; a person can add a folder with `--root`".to_owned()),
+        None if known.roots.iter().all(|(_, writable)| !writable) => {
+            ("read_only", "with `--sandbox read-only` commands change nothing".to_owned())
+        }
+        None => ("write", "it may be that a file outside the roots was to be written; a person can add a folder with `--root PATH`".to_owned()),
     }
 }
 
 fn fixed(path: &Path) -> String {
     format!(
-        "{} decides what other programs run, and commands can't change it; ask the person to",
+        "{} decides what other programs run, so commands can't change it; after approval `edit` can, and `shell` with `unconfined: true`",
         path.display()
     )
 }
 
 fn hidden(path: &Path) -> (&'static str, String) {
+    let keeps_keys = path.components().any(|it| KEYS.iter().any(|one| it.as_os_str() == *one));
+    if keeps_keys {
+        return ("read", format!("{} is kept from commands: it holds keys", path.display()));
+    }
+    let folder = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
     (
         "read",
         format!(
-            "{} exists, but commands don't see it; a person can add it with `--root {}:ro`",
+            "{} exists, but commands don't see it; a person can add its folder with `--root {}:ro`",
             path.display(),
-            path.display()
+            folder.display()
         ),
     )
 }
+
+/// Nobody is told how to show these to a command.
+const KEYS: &[&str] =
+    &[".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".netrc", ".npmrc", ".pypirc", "shadow"];
 
 fn not_permitted(line: &str) -> Option<(&'static str, String)> {
     let lower = line.to_ascii_lowercase();
@@ -223,7 +232,8 @@ fn not_permitted(line: &str) -> Option<(&'static str, String)> {
     if has(&["ptrace", "traceme", "attach"]) {
         return Some((
             "system_calls",
-            "a command can't trace another; a person can approve running it outside the sandbox".to_owned(),
+            "a command can't trace another; `shell` with `unconfined: true` asks a person to let it out"
+                .to_owned(),
         ));
     }
     let call = [
@@ -241,7 +251,9 @@ fn not_permitted(line: &str) -> Option<(&'static str, String)> {
     let call = call.into_iter().find(|call| lower.contains(call))?;
     Some((
         "system_calls",
-        format!("`{call}` is refused to commands; a person can approve running it outside the sandbox"),
+        format!(
+            "`{call}` is refused to commands; `shell` with `unconfined: true` asks a person to let it out"
+        ),
     ))
 }
 
