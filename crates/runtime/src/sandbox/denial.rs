@@ -393,7 +393,7 @@ mod tests {
         let hosts = ["index.crates.io:443".to_owned()];
         let known = Known { refused_hosts: &hosts, ..Known::default() };
         let said = denials(Exit::Code(101), "[56] CONNECT tunnel failed, response 403", &known);
-        let line = "sandbox: rule `net`: index.crates.io:443 was refused; ask for it with `net: [\"index.crates.io\"]`";
+        let line = "sandbox: rule `net`: index.crates.io:443 was refused; `shell` takes `net: [\"index.crates.io\"]`";
         assert_eq!(said, [line]);
     }
 }
