@@ -116,9 +116,9 @@ impl Procs {
     /// Starts a program; it ends, with all it started, when the [`Process`] is dropped.
     ///
     /// # Errors
-    /// [`Kind::Denied`](crate::Kind::Denied) when this call declared no command,
-    /// [`Kind::NotFound`](crate::Kind::NotFound) when there is no such program or folder,
-    /// [`Kind::Unavailable`](crate::Kind::Unavailable) when the sandbox can't be built.
+    /// [`Kind::Denied`] when this call declared no command,
+    /// [`Kind::NotFound`] when there is no such program or folder,
+    /// [`Kind::Unavailable`] when the sandbox can't be built.
     pub async fn start(&self, program: Program) -> Result<Process, Fault> {
         self.ground.start(program).await
     }
@@ -127,7 +127,7 @@ impl Procs {
     /// started earlier writes.
     ///
     /// # Errors
-    /// [`Kind::Unavailable`](crate::Kind::Unavailable) when it can't be read.
+    /// [`Kind::Unavailable`] when it can't be read.
     pub fn record(&self, pipe: OwnedFd) -> Result<Arc<Recording>, Fault> {
         Recording::reading(pipe, self.ground.spilling())
             .or_fault(Kind::Unavailable, "the output can't be read")
