@@ -31,10 +31,10 @@ pub(super) fn rows(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
     let [free, sandboxed, direct] = in_turn(
         RUNS,
         [&mut || free.call("shell", shell.clone()), &mut || boxed.call("shell", shell.clone()), &mut || {
-            run(&["bash", "-c", "true"], &workspace)
+            run(&["sh", "-c", "true"], &workspace)
         }],
     )?;
-    let beside = "fork, exec and wait of `bash -c true`";
+    let beside = "fork, exec and wait of `sh -c true`";
     rows.push(free.row("`shell true`, --sandbox full", direct.beside(beside), Some(Aim::Times(1.5))));
     rows.push(sandboxed.row("`shell true` in the sandbox", direct.beside(beside), Some(Aim::Times(2.0))));
     rows.push(bash(&boxed)?);
@@ -102,7 +102,7 @@ fn jobs(house: &House) -> Result<Vec<Row>, Trouble> {
     let each = (resident()?.saturating_sub(before)) / JOBS as u64;
     let began = Instant::now();
     for _ in 0..JOBS {
-        run(&["bash", "-c", "true"], Path::new("/"))?;
+        run(&["sh", "-c", "true"], Path::new("/"))?;
     }
     let direct = began.elapsed();
     Ok(vec![
@@ -110,7 +110,7 @@ fn jobs(house: &House) -> Result<Vec<Row>, Trouble> {
             what: format!("{JOBS} background jobs at once, to start"),
             ours: Amount::Time(took),
             p95: None,
-            beside: Beside::Measured(format!("{JOBS} times `bash -c true`"), Amount::Time(direct)),
+            beside: Beside::Measured(format!("{JOBS} times `sh -c true`"), Amount::Time(direct)),
             aim: None,
         },
         Row {
