@@ -10,13 +10,11 @@ use super::{layout, proxy::USER};
 /// Taken over as they are, where they are set.
 const TAKEN: &[&str] = &["USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "COLUMNS"];
 
-/// Where the programs of a toolchain look for their own.
-const TOOLCHAINS: &[&str] = &[
+/// Where the programs of a toolchain look for their own: folders, which are shown to commands as well.
+pub(super) const FOLDERS: &[&str] = &[
     "CARGO_HOME",
     "RUSTUP_HOME",
-    "RUSTUP_TOOLCHAIN",
     "PYENV_ROOT",
-    "PYENV_VERSION",
     "NVM_DIR",
     "NVM_BIN",
     "FNM_DIR",
@@ -29,10 +27,8 @@ const TOOLCHAINS: &[&str] = &[
     "JAVA_HOME",
     "SDKMAN_DIR",
     "ANDROID_HOME",
-    "ANDROID_SDK_ROOT",
     "VIRTUAL_ENV",
     "CONDA_PREFIX",
-    "CONDA_DEFAULT_ENV",
     "MAMBA_ROOT_PREFIX",
     "RBENV_ROOT",
     "GEM_HOME",
@@ -40,6 +36,14 @@ const TOOLCHAINS: &[&str] = &[
     "ASDF_DATA_DIR",
     "MISE_DATA_DIR",
     "OPAMROOT",
+];
+
+/// What else such programs go by.
+const TOOLCHAINS: &[&str] = &[
+    "RUSTUP_TOOLCHAIN",
+    "PYENV_VERSION",
+    "ANDROID_SDK_ROOT",
+    "CONDA_DEFAULT_ENV",
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
     "NIX_SSL_CERT_FILE",
@@ -82,8 +86,8 @@ pub fn environment(variables: &[(String, String)], granted: &[String]) -> Vec<(S
     let home = layout::home(variables).unwrap_or_else(|| PathBuf::from("/tmp"));
     set("HOME", home.to_string_lossy().into_owned());
     for (name, value) in variables {
-        let taken =
-            TAKEN.contains(&name.as_str()) || TOOLCHAINS.contains(&name.as_str()) || name.starts_with("LC_");
+        let taken = [TAKEN, FOLDERS, TOOLCHAINS].iter().any(|it| it.contains(&name.as_str()))
+            || name.starts_with("LC_");
         if taken {
             set(name, value.clone());
         }

@@ -13,7 +13,7 @@ use std::{
 use kit::{Fault, Kind};
 use serde::{Deserialize, Serialize};
 
-use super::control;
+use super::{control, environment::FOLDERS};
 use crate::policy::Sandbox;
 
 /// One thing that a command sees at one place.
@@ -172,34 +172,8 @@ const SECRETS: &[&str] = &[
     ".local/share/opencode",
 ];
 
-/// Variables that name a folder which programs of a toolchain need.
-const TOOLCHAINS: &[&str] = &[
-    "CARGO_HOME",
-    "RUSTUP_HOME",
-    "PYENV_ROOT",
-    "NVM_DIR",
-    "NVM_BIN",
-    "FNM_DIR",
-    "VOLTA_HOME",
-    "BUN_INSTALL",
-    "DENO_INSTALL",
-    "PNPM_HOME",
-    "GOROOT",
-    "GOPATH",
-    "JAVA_HOME",
-    "SDKMAN_DIR",
-    "ANDROID_HOME",
-    "GEM_HOME",
-    "RBENV_ROOT",
-    "VIRTUAL_ENV",
-    "CONDA_PREFIX",
-    "MAMBA_ROOT_PREFIX",
-    "ASDF_DIR",
-    "ASDF_DATA_DIR",
-    "MISE_DATA_DIR",
-    "OPAMROOT",
-    "GHCUP_INSTALL_BASE_PREFIX",
-];
+/// A variable that names a toolchain's folder too, but that its programs need not be told.
+const ALSO_A_FOLDER: &str = "GHCUP_INSTALL_BASE_PREFIX";
 
 /// Visible folders below home that are a toolchain as a whole.
 const KNOWN: &[&str] =
@@ -370,7 +344,11 @@ impl Plan {
     ) {
         let value = |name: &str| variables.iter().find(|(it, _)| it == name).map(|(_, value)| value.as_str());
         let entries = value("PATH").unwrap_or_default().split(':').map(|it| (PathBuf::from(it), true));
-        let folders = TOOLCHAINS.iter().filter_map(|name| value(name)).map(|it| (PathBuf::from(it), false));
+        let folders = FOLDERS
+            .iter()
+            .chain([&ALSO_A_FOLDER])
+            .filter_map(|name| value(name))
+            .map(|it| (PathBuf::from(it), false));
         for (path, on_path) in entries.chain(folders) {
             if !path.is_absolute() || !path.is_dir() {
                 continue;

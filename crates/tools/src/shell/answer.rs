@@ -28,7 +28,7 @@ pub(super) fn of_exit(cx: &Cx, recording: &Recording, from: u64, exit: Exit) -> 
 }
 
 /// An output, and what is to be said about it below, line by line.
-pub(super) fn with(text: &str, notes: &[String]) -> String {
+pub(crate) fn with(text: &str, notes: &[String]) -> String {
     let text = text.trim_end_matches('\n');
     let mut whole = if text.is_empty() { "(no output)" } else { text }.to_owned();
     for note in notes {

@@ -73,7 +73,7 @@ impl Tool for Bash {
     }
 
     fn title(&self) -> String {
-        self.command.lines().next().unwrap_or_default().to_owned()
+        super::title(&self.command)
     }
 
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {

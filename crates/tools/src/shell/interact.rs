@@ -85,7 +85,7 @@ impl Tool for Interact {
     }
 
     fn title(&self) -> String {
-        self.command.lines().next().unwrap_or_default().to_owned()
+        super::title(&self.command)
     }
 
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {

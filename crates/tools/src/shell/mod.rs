@@ -1,6 +1,6 @@
 //! Tools that run commands.
 
-mod answer;
+pub(crate) mod answer;
 mod bash;
 mod interact;
 mod lasting;
@@ -12,7 +12,8 @@ mod start;
 
 use std::{sync::Arc, time::Duration};
 
-use kit::{AnyTool, erase};
+use kit::{AnyTool, erase, procs::Process};
+use tokio::time::sleep;
 
 pub(crate) use answer::SHOWN;
 pub(crate) use bash::Bash;
@@ -21,6 +22,21 @@ pub(crate) use start::Line;
 
 /// How long what was written at the end is waited for, where somebody else still holds the pipe.
 pub(crate) const DRAIN: Duration = Duration::from_millis(100);
+
+/// What a person calls a command: its first line.
+pub(crate) fn title(command: &str) -> String {
+    command.lines().next().unwrap_or_default().to_owned()
+}
+
+/// How often it is looked whether what a command left behind is still there.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Waits until nothing is left of a command's tree.
+pub(crate) async fn gone(process: &Process) {
+    while !process.left().await.processes.is_empty() {
+        sleep(LOOK).await;
+    }
+}
 
 /// The tools of this family.
 pub(crate) fn all() -> Vec<Arc<dyn AnyTool>> {

@@ -22,9 +22,6 @@ const LONGEST: u64 = 3_600_000;
 /// How long a command may take to end by itself when it is stopped.
 const GRACE: Duration = Duration::from_millis(100);
 
-/// How often it is looked whether what a command left behind is still there.
-const LOOK: Duration = Duration::from_millis(500);
-
 /// What the runtime has to wait beyond `wait_ms` for our own words.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
@@ -70,7 +67,7 @@ impl Tool for Shell {
     }
 
     fn title(&self) -> String {
-        self.command.lines().next().unwrap_or_default().to_owned()
+        super::title(&self.command)
     }
 
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {
@@ -125,7 +122,7 @@ impl Running {
         tokio::select! {
             biased;
             () = cx.cancelled() => Err(self.stopped().await),
-            () = self.gone() => Ok(answer::of_exit(cx, self.process.output(), 0, exit)),
+            () = super::gone(&self.process) => Ok(answer::of_exit(cx, self.process.output(), 0, exit)),
         }
     }
 
@@ -141,13 +138,6 @@ impl Running {
         let text = self.process.output().since(0, SHOWN).text;
         Fault::new(Kind::Cancelled, format!("stopped after {took}"))
             .seen(Output::text(answer::with(&text, &[what])))
-    }
-
-    /// Waits until nothing is left of its tree.
-    async fn gone(&self) {
-        while !self.process.left().await.processes.is_empty() {
-            sleep(LOOK).await;
-        }
     }
 
     /// What is said of a command that goes on.

@@ -9,12 +9,11 @@ use kit::{
 };
 use tokio::time::sleep;
 
-use crate::shell::{DRAIN, Line, SHOWN};
+use crate::shell::{DRAIN, Line, SHOWN, answer};
 
 const WAIT: u64 = 30_000;
 const LONGEST: u64 = 3_590_000;
 const GRACE: Duration = Duration::from_millis(100);
-const LOOK: Duration = Duration::from_millis(500);
 
 /// What the runtime has to wait beyond `wait_ms` for our own words.
 const LAST_WORDS: Duration = Duration::from_secs(5);
@@ -44,7 +43,7 @@ impl Tool for Shell {
     }
 
     fn title(&self) -> String {
-        self.command.lines().next().unwrap_or_default().to_owned()
+        crate::shell::title(&self.command)
     }
 
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {
@@ -79,15 +78,10 @@ async fn finished(process: &Process, exit: Exit, cx: &Cx) -> Result<Output, Faul
         return Ok(output);
     }
     cx.caller().go_on(output.clone());
-    let gone = async {
-        while !process.left().await.processes.is_empty() {
-            sleep(LOOK).await;
-        }
-    };
     tokio::select! {
         biased;
         () = cx.cancelled() => Err(stopped(process).await),
-        () = gone => Ok(output),
+        () = crate::shell::gone(process) => Ok(output),
     }
 }
 
@@ -118,7 +112,5 @@ async fn stopped(process: &Process) -> Fault {
 }
 
 fn shown(process: &Process) -> String {
-    let text = process.output().since(0, SHOWN).text;
-    let text = text.trim_end_matches('\n');
-    if text.is_empty() { "(no output)".to_owned() } else { text.to_owned() }
+    answer::with(&process.output().since(0, SHOWN).text, &[])
 }

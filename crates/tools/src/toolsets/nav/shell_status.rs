@@ -2,6 +2,8 @@
 
 use kit::{prelude::*, services::Job};
 
+use crate::shell::answer;
+
 /// How much `status` and `tail` show, and `output`.
 const STATUS: usize = 2048;
 const TAIL: usize = 4096;
@@ -87,6 +89,5 @@ fn tail(job: &Job, bytes: usize) -> String {
 }
 
 fn some(text: &str) -> String {
-    let text = text.trim_end_matches('\n');
-    if text.is_empty() { "(no output)".to_owned() } else { text.to_owned() }
+    answer::with(text, &[])
 }

@@ -11,7 +11,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use crate::shell::{DRAIN, Line, Once};
+use crate::shell::{DRAIN, Line, Once, answer};
 
 const TIMEOUT: u64 = 20;
 const LONGEST: u64 = 300;
@@ -104,7 +104,7 @@ impl Tool for Terminal {
     }
 
     fn title(&self) -> String {
-        self.command.lines().next().unwrap_or_default().to_owned()
+        crate::shell::title(&self.command)
     }
 
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {
@@ -271,8 +271,7 @@ impl Open {
 }
 
 fn some(text: &str) -> String {
-    let text = text.trim_end_matches('\n');
-    if text.is_empty() { "(no output)".to_owned() } else { text.to_owned() }
+    answer::with(text, &[])
 }
 
 /// The head and the tail of what is too long for navi's models.
