@@ -8,6 +8,7 @@ use runtime::{
     Commands, DEADLINE, Rules, Runtime, Settings,
     config::{Config, FILE, Trust, parse_root},
     mask::Secrets,
+    outside::{Folder, OWN, ToolFiles, Whose},
     policy::{Approve, Policy, Sandbox},
 };
 
@@ -100,7 +101,13 @@ impl Options {
             hosts: config.net.allow.into(),
             workspace: workspace.as_path().into(),
         };
+        let whose = if trusted { Whose::Workspace } else { Whose::Untrusted };
+        let folders = vec![
+            Folder { path: place.config.join("tools"), whose: Whose::Person },
+            Folder { path: workspace.join(OWN), whose },
+        ];
         let settings = Settings {
+            tool_files: ToolFiles { folders, ..ToolFiles::default() },
             workspace,
             roots,
             state: place.state.clone(),

@@ -10,7 +10,7 @@ use crate::{
     Fault, Files, Kind, Output,
     procs::Procs,
     seen::Views,
-    services::{Caller, Jobs, Services, Shelf, Undo},
+    services::{Caller, Jobs, Services, Shelf, Tools, Undo},
 };
 
 /// How long work may take to notice that it is to stop. The whole answer is promised within
@@ -60,6 +60,11 @@ impl Cx {
     /// The session's jobs.
     pub fn jobs(&self) -> &dyn Jobs {
         &*self.inner.services.jobs
+    }
+
+    /// The session's tools.
+    pub fn tools(&self) -> &dyn Tools {
+        &*self.inner.services.tools
     }
 
     /// This call itself: its id as a job, and how it becomes one.

@@ -1,6 +1,6 @@
 //! How are tools of different types kept in one list?
 
-use std::{future::Future, marker::PhantomData, pin::Pin, sync::Arc, time::Duration};
+use std::{future::Future, marker::PhantomData, path::PathBuf, pin::Pin, sync::Arc, time::Duration};
 
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
@@ -20,6 +20,17 @@ pub struct Spec {
     pub mode: Mode,
     /// The most that any call of it touches.
     pub at_most: Kinds,
+    /// Where it comes from.
+    pub origin: Origin,
+}
+
+/// Where a tool comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// It is part of the program.
+    Program,
+    /// It is this file, which somebody put into a folder of tools.
+    File(PathBuf),
 }
 
 /// A tool of any type. Tools known only at run time implement it directly.
@@ -125,7 +136,14 @@ impl Spec {
         if let Some(object) = schema.as_object_mut() {
             object.entry("properties").or_insert_with(|| Value::Object(Map::new()));
         }
-        Self { name: T::NAME.to_owned(), description, schema, mode: T::MODE, at_most: T::AT_MOST }
+        Self {
+            name: T::NAME.to_owned(),
+            description,
+            schema,
+            mode: T::MODE,
+            at_most: T::AT_MOST,
+            origin: Origin::Program,
+        }
     }
 
     /// What it costs to show this tool to a model, in bytes of JSON.

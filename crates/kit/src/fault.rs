@@ -45,6 +45,8 @@ pub enum Kind {
     TooBig,
     /// What it needs is not to be had on this machine just now.
     Unavailable,
+    /// The tool ran, and says itself that it did not work.
+    Failed,
     /// A defect of haft or of the tool.
     Bug,
 }
@@ -62,6 +64,7 @@ impl Kind {
             Self::Cancelled => "cancelled",
             Self::TooBig => "too_big",
             Self::Unavailable => "unavailable",
+            Self::Failed => "failed",
             Self::Bug => "bug",
         }
     }

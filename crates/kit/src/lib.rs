@@ -26,7 +26,7 @@ pub mod testing;
 pub mod text;
 
 pub use cx::Cx;
-pub use erased::{AnyTool, Prepared, Running, Spec, erase};
+pub use erased::{AnyTool, Origin, Prepared, Running, Spec, erase};
 pub use fault::{Fault, Kind, OrFault};
 pub use files::Files;
 pub use output::{Output, Part};

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::{
-    Fault, Output,
+    Fault, Output, Spec,
     procs::{Process, Procs, Recording, Slice},
     text::Content,
 };
@@ -246,6 +246,81 @@ pub struct Waited {
     pub line: Option<String>,
 }
 
+/// The tools of a session, for tools that deal in tools.
+pub trait Tools: Send + Sync {
+    /// Those that are shown, in their order, and what could not be loaded.
+    fn list(&self) -> Listed;
+
+    /// What there is to say of a tool that is a file beyond its description, where somebody wrote it down.
+    fn manual(&self, name: &str) -> Option<String>;
+
+    /// Looks at the folders of tools again, and gives what that came to.
+    fn reload(&self) -> Soon<'_, Reloaded>;
+
+    /// Tries code that is meant to be the Python tool `name`, without keeping any of it: reads it with Python's own
+    /// parser, looks for what a tool must have, imports it where it would run.
+    ///
+    /// # Errors
+    /// [`Kind::BadArgs`](crate::Kind::BadArgs) with everything that is missing, or the traceback.
+    fn check<'a>(&'a self, name: &'a str, code: &'a str) -> Soon<'a, Result<Spec, Fault>>;
+
+    /// Takes note that the tool `name` is now what a model wrote, or is gone, and loads it.
+    ///
+    /// # Errors
+    /// When it can't be loaded: then what there was before goes on.
+    fn rewritten<'a>(&'a self, name: &'a str) -> Soon<'a, Result<(), Fault>>;
+
+    /// Calls a tool, as a call of its own: with its own rules, locks, deadline and place in the journal. It stops
+    /// when the returned future is dropped.
+    fn call<'a>(&'a self, name: &'a str, arguments: Value) -> Soon<'a, Called>;
+}
+
+/// The tools there are.
+#[derive(Debug, Clone, Default)]
+pub struct Listed {
+    /// Those that are shown, in their order.
+    pub tools: Vec<Spec>,
+    /// What could not be loaded.
+    pub failed: Vec<NotLoaded>,
+}
+
+/// A file that is meant to be a tool, and could not be loaded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotLoaded {
+    /// The file, or the name that no tool has.
+    pub file: String,
+    /// Why: the traceback, where there is one.
+    pub why: String,
+    /// An earlier version of it goes on.
+    pub older_serves: bool,
+}
+
+/// What became of the tools when their folders were looked at again.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reloaded {
+    /// The names of the tools that are files, in their order.
+    pub loaded: Vec<String>,
+    /// Those of them that are new or different.
+    pub changed: Vec<String>,
+    /// Those that are gone.
+    pub gone: Vec<String>,
+    /// What could not be loaded.
+    pub failed: Vec<NotLoaded>,
+    /// What else a person should know: which of two formats was taken, a name that occurs twice.
+    pub notes: Vec<String>,
+}
+
+/// What came of a call that a tool made.
+#[derive(Debug)]
+pub struct Called {
+    /// What the model would read.
+    pub result: Result<Output, Fault>,
+    /// What the runtime says of it.
+    pub notes: Vec<String>,
+    /// How long it took.
+    pub took: Duration,
+}
+
 /// What tools keep in a session from one call to the next, one value of each type.
 #[derive(Default)]
 pub struct Shelf {
@@ -259,6 +334,11 @@ impl Shelf {
             self.slots.lock().entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(T::default())).clone();
         // What lies under a type's id is of that type.
         slot.downcast().unwrap_or_default()
+    }
+
+    /// Puts a value there, in place of the one of its type.
+    pub fn put<T: Send + Sync + 'static>(&self, value: Arc<T>) {
+        self.slots.lock().insert(TypeId::of::<T>(), value);
     }
 
     /// Drops everything.
@@ -277,6 +357,8 @@ pub struct Services {
     pub caller: Arc<dyn Caller>,
     /// The session's jobs.
     pub jobs: Arc<dyn Jobs>,
+    /// The session's tools.
+    pub tools: Arc<dyn Tools>,
     /// What tools keep from one call to the next.
     pub shelf: Arc<Shelf>,
     /// Where before-images go.

@@ -14,13 +14,13 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    AnyTool, Cx, Fault, Files, Kind, Output, Tool, Touch, Touches, erase,
+    AnyTool, Cx, Fault, Files, Kind, Output, Spec, Tool, Touch, Touches, erase,
     files::{Access, Grant, OtherNames, RootSpec, Roots},
     procs::{Exit, Ground, Procs, Program, Slice, Starting},
     seen::Views,
     services::{
-        Caller, History, Job, Jobs, Live, Mask, Progress, Services, Shelf, Soon, Transcript, Undo, Until,
-        Waited, Which,
+        Called, Caller, History, Job, Jobs, Listed, Live, Mask, Progress, Reloaded, Services, Shelf, Soon,
+        Tools, Transcript, Undo, Until, Waited, Which,
     },
     text::Content,
 };
@@ -112,6 +112,7 @@ impl Room {
                     Touch::Run(_)
                     | Touch::Unconfined
                     | Touch::Net(_)
+                    | Touch::Tool(_)
                     | Touch::Session(_)
                     | Touch::Exclusive => return None,
                 };
@@ -123,6 +124,7 @@ impl Room {
             procs: Procs::new(Arc::new(Nothing)),
             caller: Arc::new(Nothing),
             jobs: self.jobs.clone(),
+            tools: Arc::new(Nothing),
             shelf: self.shelf.clone(),
             history: Arc::new(Nothing),
             undo: Arc::new(Nothing),
@@ -236,6 +238,33 @@ impl Jobs for Nothing {
 
     fn go_on<'a>(&'a self, id: &'a str, _: Value, _: Duration) -> Soon<'a, Result<Output, Fault>> {
         Box::pin(async move { self.get(id).map(|_| Output::text("")) })
+    }
+}
+
+impl Tools for Nothing {
+    fn list(&self) -> Listed {
+        Listed::default()
+    }
+
+    fn manual(&self, _: &str) -> Option<String> {
+        None
+    }
+
+    fn reload(&self) -> Soon<'_, Reloaded> {
+        Box::pin(std::future::ready(Reloaded::default()))
+    }
+
+    fn check<'a>(&'a self, _: &'a str, _: &'a str) -> Soon<'a, Result<Spec, Fault>> {
+        Box::pin(std::future::ready(Err(Fault::new(Kind::Unavailable, "this room has no Python"))))
+    }
+
+    fn rewritten<'a>(&'a self, _: &'a str) -> Soon<'a, Result<(), Fault>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn call<'a>(&'a self, name: &'a str, _: Value) -> Soon<'a, Called> {
+        let result = Err(Fault::not_found(format!("there is no tool `{name}`")));
+        Box::pin(std::future::ready(Called { result, notes: Vec::new(), took: Duration::ZERO }))
     }
 }
 

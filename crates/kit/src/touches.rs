@@ -21,6 +21,8 @@ pub enum Touch {
     Unconfined,
     /// Speaks to this host.
     Net(String),
+    /// Writes or deletes the workspace's own tool of this name, and the list of the tools that are enabled.
+    Tool(String),
     /// Uses a thing of the session that has this key, such as its todo list.
     Session(String),
     /// Must not run beside another exclusive call, or beside one that writes.
@@ -80,7 +82,7 @@ impl Touches {
             kinds
                 | match touch {
                     Touch::Read(_) => Kinds::READ,
-                    Touch::Write(_) => Kinds::READ | Kinds::WRITE,
+                    Touch::Write(_) | Touch::Tool(_) => Kinds::READ | Kinds::WRITE,
                     Touch::Run(_) | Touch::Unconfined => Kinds::RUN,
                     Touch::Net(_) => Kinds::NET,
                     Touch::Session(_) => Kinds::SESSION,

@@ -31,6 +31,7 @@ use crate::{
     commands::quote,
     grants::{self, Effect},
     jobs::ThisCall,
+    outside,
     policy::{Decision, Rule, Want},
     repair::{self, Repaired},
     schedule::{Hold, Key},
@@ -181,7 +182,8 @@ fn plan(session: &Session, call: Call, told: &mut Told) -> Result<(Plan, Decisio
         told.arguments.clone_from(text);
     }
     told.decision = "not reached".to_owned();
-    let Some(tool) = session.catalog().get(&call.tool) else { return Err(unknown(session, &call.tool)) };
+    let catalog = session.catalog();
+    let Some(tool) = catalog.get(&call.tool) else { return Err(unknown(session, &call.tool)) };
     let spec = tool.spec();
     let raw = matches!(call.arguments, Arguments::Raw(_));
     let mut options = Options::of(spec);
@@ -191,7 +193,7 @@ fn plan(session: &Session, call: Call, told: &mut Told) -> Result<(Plan, Decisio
             // As they were understood: an escape in the text must not hide what it says.
             told.arguments = arguments.to_string();
         }
-        options.take(&mut arguments)?;
+        options.take(spec, &mut arguments)?;
         tool.prepare(arguments).map_err(|fault| match fault.next {
             Some(_) => fault,
             None => fault.next(format!("Arguments look like {}.", repair::example(spec))),
@@ -280,6 +282,18 @@ impl Plan {
                 self.locks.push((Key::Session(format!("{}/{key}", session.name())), Hold::Alone));
                 touch.clone()
             }
+            Touch::Tool(name) => {
+                for path in outside::own_files(name)? {
+                    let location = place(&path)?;
+                    let absolute = location.absolute();
+                    self.locks.push((Key::Path(absolute.clone()), Hold::Alone));
+                    self.writes.push(absolute);
+                    self.grants.push(Grant { location, access: Access::Write });
+                }
+                self.locks.push((Key::World, Hold::Shared));
+                wants.push(Want::Tool(name.clone()));
+                touch.clone()
+            }
             Touch::Exclusive => {
                 self.locks.push((Key::World, Hold::Alone));
                 Touch::Exclusive
@@ -348,6 +362,7 @@ fn effect(touch: &Touch) -> Option<String> {
         Touch::Run(command) => Some(format!("run {command}")),
         Touch::Unconfined => Some("outside the sandbox".to_owned()),
         Touch::Net(host) => Some(format!("net {host}")),
+        Touch::Tool(name) => Some(format!("write the tool {name}")),
         Touch::Read(_) | Touch::Session(_) | Touch::Exclusive => None,
     }
 }
@@ -384,9 +399,10 @@ fn denied(session: &Session, rule: &Rule, why: &str) -> Fault {
 }
 
 fn unknown(session: &Session, name: &str) -> Fault {
-    let near = session.catalog().nearest(name);
+    let catalog = session.catalog();
+    let near = catalog.nearest(name);
     let next = if near.is_empty() {
-        let all: Vec<&str> = session.catalog().specs().map(|spec| spec.name.as_str()).collect();
+        let all: Vec<&str> = catalog.specs().map(|spec| spec.name.as_str()).collect();
         format!("The tools here are: {}.", all.join(", "))
     } else {
         format!("Did you mean `{}`?", near.join("` or `"))

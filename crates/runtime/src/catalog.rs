@@ -116,7 +116,14 @@ mod tests {
     fn tool(name: &str) -> Arc<dyn AnyTool> {
         let schema = json!({"type": "object"});
         let (name, description) = (name.to_owned(), String::new());
-        Arc::new(Named(Spec { name, description, schema, mode: Mode::Direct, at_most: Kinds::NONE }))
+        Arc::new(Named(Spec {
+            name,
+            description,
+            schema,
+            mode: Mode::Direct,
+            at_most: Kinds::NONE,
+            origin: kit::Origin::Program,
+        }))
     }
 
     fn names(catalog: &Catalog) -> Vec<&str> {

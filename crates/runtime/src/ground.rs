@@ -102,6 +102,21 @@ struct OfCall {
     pass: Option<String>,
 }
 
+/// What the sandbox of a tool that is a file has beyond that of its session.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Own {
+    /// The folder it lies in, where it may keep files of its own beside it.
+    pub(crate) folder: PathBuf,
+    /// What in there is code, and can't be changed.
+    pub(crate) code: Vec<PathBuf>,
+    /// What else it may read.
+    pub(crate) read: Vec<PathBuf>,
+    /// What else it may change.
+    pub(crate) write: Vec<PathBuf>,
+    /// Variables that it has on top.
+    pub(crate) env: Vec<(String, String)>,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Nowhere,
@@ -137,6 +152,11 @@ impl Ground {
         Self { inner: Arc::new(inner) }
     }
 
+    /// The ground of one tool that is a file: a sandbox of its own with what the session's has, and this.
+    pub(crate) fn of_tool(&self, _own: Own) -> Self {
+        self.clone()
+    }
+
     /// What a call that touches these starts its processes with. They have been decided on: what is among
     /// them is allowed, and so are the hosts that were granted before.
     pub(crate) fn of_call(&self, touches: &Touches, granted: &[String]) -> Procs {
@@ -149,7 +169,12 @@ impl Ground {
                 Touch::Net(host) => {
                     hosts.push(self.inner.hosts.grant_to(host, pass.get_or_insert_with(new_pass)));
                 }
-                Touch::Run(_) | Touch::Read(_) | Touch::Write(_) | Touch::Session(_) | Touch::Exclusive => {}
+                Touch::Run(_)
+                | Touch::Read(_)
+                | Touch::Write(_)
+                | Touch::Session(_)
+                | Touch::Tool(_)
+                | Touch::Exclusive => {}
             }
         }
         if place == Place::Inside && self.inner.sandbox == Sandbox::Full {

@@ -19,6 +19,7 @@ pub mod grants;
 pub mod history;
 pub mod journal;
 pub mod mask;
+pub mod outside;
 pub mod policy;
 pub mod sandbox;
 pub mod schedule;
@@ -48,6 +49,7 @@ pub use registry::{Failure, Registry, Snapshot};
 pub use session::Session;
 
 use mask::Secrets;
+use outside::ToolFiles;
 use parking_lot::{Condvar, Mutex};
 use policy::Policy;
 use schedule::Schedule;
@@ -77,6 +79,8 @@ pub struct Settings {
     pub secrets: Secrets,
     /// What commands are started with.
     pub commands: Commands,
+    /// Where tools that are files are looked for.
+    pub tool_files: ToolFiles,
 }
 
 /// After how long a call is stopped, where nothing else is said.

@@ -111,6 +111,8 @@ pub enum Want {
     Unconfined,
     /// A host.
     Net(String),
+    /// To write or delete the workspace's own tool of this name.
+    Tool(String),
 }
 
 impl Policy {
@@ -193,6 +195,18 @@ impl Policy {
                 "unconfined",
                 "this call",
                 "a call leaves the sandbox only after approval",
+            )),
+            Want::Tool(_) if self.sandbox == Sandbox::ReadOnly => Decision::Deny(Rule::new(
+                "sandbox",
+                "this tool",
+                "with `--sandbox read-only` nothing is changed, tools neither",
+            )),
+            // What a model may run in the sandbox it may also keep: a tool runs there, and has no more.
+            Want::Tool(_) if self.sandbox != Sandbox::Full => Decision::Allow,
+            Want::Tool(name) => Decision::Ask(Rule::new(
+                "own_tools",
+                name,
+                "where no sandbox contains it, a tool is written only after approval",
             )),
             Want::Net(host) => {
                 let allowed =

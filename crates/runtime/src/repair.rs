@@ -285,6 +285,7 @@ mod tests {
             }}),
             mode: Mode::Direct,
             at_most: Kinds::READ,
+            origin: kit::Origin::Program,
         }
     }
 

@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use arc_swap::ArcSwap;
 use kit::{
     Fault, Kinds, Spec, Touches,
     files::Roots,
@@ -19,7 +20,7 @@ use parking_lot::Mutex;
 use tokio::sync::broadcast;
 
 use crate::{
-    Answer, Call, Catalog, Runtime,
+    Answer, Call, Catalog, Runtime, Snapshot,
     approve::Approver,
     call,
     grants::Passing,
@@ -64,12 +65,27 @@ impl Drop for Hold {
     }
 }
 
+/// A snapshot of the registry, and what this session shows of it.
+struct Shown {
+    snapshot: Arc<Snapshot>,
+    catalog: Arc<Catalog>,
+}
+
+impl Shown {
+    fn now(runtime: &Runtime) -> Self {
+        let snapshot = runtime.registry().snapshot();
+        let catalog = Arc::new(Catalog::of(&snapshot, runtime.allowed()));
+        Self { snapshot, catalog }
+    }
+}
+
 struct Inner {
     runtime: Runtime,
     name: String,
     /// A named session goes on where it was left.
     named: bool,
-    catalog: Catalog,
+    /// What is shown of the newest snapshot that was looked at.
+    shown: ArcSwap<Shown>,
     views: Arc<Views>,
     /// The files whose kept views were looked up.
     recalled: Mutex<HashSet<PathBuf>>,
@@ -101,7 +117,7 @@ impl Session {
         let sessions = runtime.store().sessions();
         // That the session was used is told to whoever lists sessions; a call does not depend on it.
         let _ = sessions.used(&*name, door);
-        let catalog = Catalog::of(&runtime.registry().snapshot(), runtime.allowed());
+        let shown = ArcSwap::from_pointee(Shown::now(&runtime));
         let ground = Ground::new(&runtime, &name);
         let (jobs, shelf) = (Arc::<Jobs>::default(), Arc::<Shelf>::default());
         let hold = Hold { jobs: jobs.clone(), shelf: shelf.clone() };
@@ -111,7 +127,7 @@ impl Session {
                 runtime,
                 name,
                 named,
-                catalog,
+                shown,
                 views: Arc::default(),
                 recalled: Mutex::default(),
                 approver,
@@ -134,9 +150,16 @@ impl Session {
         &self.inner.name
     }
 
-    /// The tools this session shows.
-    pub fn catalog(&self) -> &Catalog {
-        &self.inner.catalog
+    /// The tools this session shows, as they are now. Who holds what this gave keeps those of that moment.
+    pub fn catalog(&self) -> Arc<Catalog> {
+        let runtime = &self.inner.runtime;
+        let shown = self.inner.shown.load();
+        if Arc::ptr_eq(&shown.snapshot, &runtime.registry().snapshot()) {
+            return shown.catalog.clone();
+        }
+        let shown = Arc::new(Shown::now(runtime));
+        self.inner.shown.store(shown.clone());
+        shown.catalog.clone()
     }
 
     /// The runtime it belongs to.

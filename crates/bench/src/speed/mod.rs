@@ -255,6 +255,7 @@ impl House {
         commands: Commands,
     ) -> Result<Self, Trouble> {
         let settings = Settings {
+            tool_files: Default::default(),
             workspace: workspace.to_owned(),
             roots: Vec::<RootSpec>::new(),
             state: scratch.folder("state")?,

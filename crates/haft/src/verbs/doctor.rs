@@ -130,6 +130,7 @@ impl Room {
             .next("Choose another folder with HAFT_STATE_DIR.".to_owned())
         })?;
         let settings = Settings {
+            tool_files: Default::default(),
             workspace: folder.join("ws"),
             roots: Vec::new(),
             state: folder.join("state"),

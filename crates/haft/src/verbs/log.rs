@@ -87,6 +87,7 @@ fn line(record: &CallRecord, workspace: &std::path::Path) -> String {
                 Touch::Unconfined => "outside the sandbox".to_owned(),
                 Touch::Net(host) => format!("net {host}"),
                 Touch::Session(key) => format!("session {key}"),
+                Touch::Tool(name) => format!("tool {name}"),
                 Touch::Exclusive => "alone".to_owned(),
             }
         })

@@ -23,8 +23,9 @@ impl Manual {
         let opened = options.open(place)?;
         let session = opened.runtime.session(None, "cli", Arc::new(Unattended));
         close(&opened.runtime);
-        let Some(tool) = session.catalog().get(&self.tool) else {
-            let all: Vec<&str> = session.catalog().specs().map(|spec| spec.name.as_str()).collect();
+        let catalog = session.catalog();
+        let Some(tool) = catalog.get(&self.tool) else {
+            let all: Vec<&str> = catalog.specs().map(|spec| spec.name.as_str()).collect();
             return Err(Fault::not_found(format!("there is no tool `{}`", self.tool))
                 .next(format!("The tools are: {}.", all.join(", "))));
         };

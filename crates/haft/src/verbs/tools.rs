@@ -32,8 +32,9 @@ impl Tools {
         let session = opened.runtime.session(None, "cli", Arc::new(Unattended));
         let shown = self.show(&session);
         close(&opened.runtime);
+        let catalog = session.catalog();
         let missing: Vec<String> =
-            session.catalog().failed().iter().map(|it| format!("`{}`: {}", it.tool, it.why)).collect();
+            catalog.failed().iter().map(|it| format!("`{}`: {}", it.tool, it.why)).collect();
         if self.strict && !missing.is_empty() {
             let count = missing.len();
             return Err(Fault::new(
@@ -52,7 +53,8 @@ impl Tools {
     }
 
     fn show(&self, session: &Session) -> String {
-        let specs: Vec<&Spec> = session.catalog().specs().collect();
+        let catalog = session.catalog();
+        let specs: Vec<&Spec> = catalog.specs().collect();
         if self.json {
             let specs: Vec<_> = specs
                 .iter()

@@ -1,6 +1,6 @@
 //! What may be said of any call, beside the arguments of its tool?
 
-use kit::{Fault, Kinds, Mode, Spec};
+use kit::{Fault, Kinds, Mode, Origin, Spec};
 use serde_json::{Map, Value, json};
 
 const BACKGROUND: &str = "run_in_background";
@@ -18,7 +18,9 @@ pub(super) struct Options {
 /// The spec as a model is shown it: tools that start something, and run alone unless they are told not to, say
 /// what may be asked for. Others take the options as well and are spared the words. None where nothing is added.
 pub(crate) fn with_options(spec: &Spec) -> Option<Spec> {
-    if !spec.at_most.covers(Kinds::RUN.with(Kinds::EXCLUSIVE)) || spec.mode == Mode::Stateful {
+    // A file's schema is shown as it is declared.
+    let is_file = matches!(spec.origin, Origin::File(_));
+    if is_file || !spec.at_most.covers(Kinds::RUN.with(Kinds::EXCLUSIVE)) || spec.mode == Mode::Stateful {
         return None;
     }
     let mut spec = spec.clone();
@@ -42,15 +44,19 @@ impl Options {
         Self { run_in_background: spec.mode == Mode::Background, allow_concurrent: false }
     }
 
-    /// Takes the options out of the arguments.
+    /// Takes the options out of the arguments, but for those that the tool has arguments of its own for.
     ///
     /// # Errors
     /// [`kit::Kind::BadArgs`] when one is neither true nor false.
-    pub(super) fn take(&mut self, arguments: &mut Value) -> Result<(), Fault> {
+    pub(super) fn take(&mut self, spec: &Spec, arguments: &mut Value) -> Result<(), Fault> {
         let Some(arguments) = arguments.as_object_mut() else { return Ok(()) };
         for (name, option) in
             [(BACKGROUND, &mut self.run_in_background), (CONCURRENT, &mut self.allow_concurrent)]
         {
+            let is_own = spec.schema.pointer("/properties").is_some_and(|it| it.get(name).is_some());
+            if is_own {
+                continue;
+            }
             let Some(said) = arguments.shift_remove(name) else { continue };
             *option = match &said {
                 Value::Null => continue,

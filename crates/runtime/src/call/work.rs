@@ -25,6 +25,7 @@ use crate::{
     beside::{self, Beside},
     jobs::{Jobs, ThisCall, Wish},
     journal::{Begun, Durability, Ended, Outcome},
+    outside::ToolsOf,
     schedule::Locks,
 };
 
@@ -208,6 +209,7 @@ impl Work {
             procs: self.session.procs(&plan.prepared.touches()),
             caller: self.this.clone(),
             jobs: self.session.jobs().clone(),
+            tools: Arc::new(ToolsOf::new(&self.session)),
             shelf: self.session.shelf().clone(),
             history,
             undo: self.session.undo(&self.id, plan.writes),

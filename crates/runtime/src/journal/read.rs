@@ -180,8 +180,10 @@ fn touches(json: &str) -> Vec<Touch> {
 }
 
 fn touch(value: &Value) -> Option<Touch> {
-    if value == "exclusive" {
-        return Some(Touch::Exclusive);
+    match value.as_str() {
+        Some("exclusive") => return Some(Touch::Exclusive),
+        Some("unconfined") => return Some(Touch::Unconfined),
+        _ => {}
     }
     let (kind, of) = value.as_object()?.iter().next()?;
     let of = of.as_str()?.to_owned();
@@ -191,6 +193,7 @@ fn touch(value: &Value) -> Option<Touch> {
         "run" => Some(Touch::Run(of)),
         "net" => Some(Touch::Net(of)),
         "session" => Some(Touch::Session(of)),
+        "tool" => Some(Touch::Tool(of)),
         _ => None,
     }
 }

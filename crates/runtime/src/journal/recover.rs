@@ -131,6 +131,7 @@ fn paths(call: &CallRecord) -> Vec<PathBuf> {
         | Touch::Unconfined
         | Touch::Net(_)
         | Touch::Session(_)
+        | Touch::Tool(_)
         | Touch::Exclusive => None,
     });
     let mut paths: Vec<PathBuf> = declared.collect();
@@ -152,6 +153,7 @@ fn text(call: &CallRecord, read: ReadFile) -> String {
             Touch::Unconfined => others.push("outside the sandbox".to_owned()),
             Touch::Net(host) => others.push(format!("speak to {host}")),
             Touch::Session(key) => others.push(format!("use the session's {key}")),
+            Touch::Tool(name) => others.push(format!("write or delete the tool {name}")),
             Touch::Exclusive => others.push("anything (exclusive)".to_owned()),
             Touch::Read(_) | Touch::Write(_) => {}
         }

@@ -127,6 +127,7 @@ impl FakeHands {
 fn spec(name: &str, arguments: &[&str], at_most: Kinds) -> Spec {
     let properties: Map<String, Value> = arguments.iter().map(|&name| (name.to_owned(), json!({}))).collect();
     Spec {
+        origin: kit::Origin::Program,
         name: name.to_owned(),
         description: format!("Does what `{name}` says."),
         schema: json!({"type": "object", "properties": properties}),

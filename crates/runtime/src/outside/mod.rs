@@ -1,0 +1,135 @@
+//! Which tools are files, and how do they run?
+//!
+//! A file in a folder of tools is a tool: Python in any of the formats people have, or any program that says what it
+//! is. Each runs in a process and a sandbox of its own, so that nothing it does harms haft or another tool.
+
+mod arguments;
+mod declared;
+mod describe;
+mod executable;
+mod python;
+mod service;
+
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+
+use kit::Fault;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+pub(crate) use service::ToolsOf;
+
+/// The folder of a workspace's own tools, below the workspace.
+pub const OWN: &str = ".haft/tools";
+
+/// The file in a folder of tools that names those which every profile and toolset gets.
+pub const ENABLED: &str = "enabled.json";
+
+/// Where tools that are files are looked for, and what they may do.
+#[derive(Debug, Clone, Default)]
+pub struct ToolFiles {
+    /// The folders, in the order in which a name is looked for: the first tool of a name is the one.
+    pub folders: Vec<Folder>,
+    /// What a person granted to tools, by their names.
+    pub sections: BTreeMap<String, Section>,
+}
+
+/// A folder of tools.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Folder {
+    /// Where it is; it need not exist.
+    pub path: PathBuf,
+    /// Who put the tools there.
+    pub whose: Whose,
+}
+
+/// Who put tools into a folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whose {
+    /// The person who runs haft.
+    Person,
+    /// Whoever wrote what is in the workspace, which the person trusts.
+    Workspace,
+    /// The same, and the person does not trust it: only what was written here by [`Touch::Tool`](kit::Touch::Tool)
+    /// is loaded.
+    Untrusted,
+}
+
+/// What a person granted to a tool: `[tool.NAME]` in haft.toml. It holds for no tool that a model wrote.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Section {
+    /// Hosts that it may reach, as in `allow` of `[net]`.
+    #[serde(default)]
+    pub net: Vec<String>,
+    /// Paths outside the roots that it may read.
+    #[serde(default)]
+    pub read: Vec<PathBuf>,
+    /// Paths outside the roots that it may change.
+    #[serde(default)]
+    pub write: Vec<PathBuf>,
+    /// Variables of haft's environment that it gets.
+    #[serde(default)]
+    pub env: Vec<String>,
+    /// How long a call may take, in seconds.
+    pub timeout_seconds: Option<u64>,
+}
+
+/// One version of a file, whatever becomes of the file.
+#[derive(Debug)]
+pub(crate) struct Version {
+    /// The file.
+    pub(crate) path: PathBuf,
+    /// The folder of tools it lies in.
+    pub(crate) folder: PathBuf,
+    /// Who put it there.
+    pub(crate) whose: Whose,
+    /// A model wrote it, and no person has vouched for it since.
+    pub(crate) by_model: bool,
+    /// What it holds, where it is Python.
+    pub(crate) source: Arc<[u8]>,
+    /// The hash of that.
+    pub(crate) hash: blake3::Hash,
+}
+
+/// What a file says of a tool in it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Described {
+    /// Its name.
+    pub(crate) name: String,
+    /// What it does.
+    pub(crate) description: String,
+    /// The JSON schema of its arguments, as declared.
+    pub(crate) schema: Value,
+    /// Which of the formats it is: `navi`, `navi-class`, `hyperagents`, `terrarium`, `terrarium-function`, `executable`.
+    pub(crate) format: String,
+    /// What in the file it is: the name of a class, a function; empty for the module itself.
+    #[serde(default)]
+    pub(crate) entry: String,
+    /// What a call touches, where the file says so: `read {path}`, `write {path}`, `net HOST`, `session KEY`, with
+    /// `{argument}` standing for its value. None: it says nothing, so it runs alone.
+    #[serde(default)]
+    pub(crate) touches: Option<Vec<String>>,
+    /// How long a call may take, in seconds, where the file says so.
+    #[serde(default)]
+    pub(crate) timeout_seconds: Option<f64>,
+    /// What it says of itself at length.
+    #[serde(default)]
+    pub(crate) manual: Option<String>,
+    /// What a person should know of how it was read: which of two formats was taken.
+    #[serde(default)]
+    pub(crate) notes: Vec<String>,
+}
+
+/// The files that whoever writes the workspace's own tool `name` has to write, relative to the workspace.
+pub(crate) fn own_files(name: &str) -> Result<[String; 2], Fault> {
+    let is_word = |it: u8| it.is_ascii_alphanumeric() || it == b'_';
+    let good = (1..=64).contains(&name.len())
+        && name.bytes().all(is_word)
+        && !name.starts_with(|it: char| it == '_' || it.is_ascii_digit());
+    if !good {
+        return Err(Fault::bad_args(format!("`{name}` can't be the name of a tool")).next(
+            "A name has 1 to 64 letters, digits and `_`, and begins with a letter: it is the name of a Python file.",
+        ));
+    }
+    Ok([format!("{OWN}/{name}.py"), format!("{OWN}/{ENABLED}")])
+}
