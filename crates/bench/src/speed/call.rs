@@ -34,14 +34,36 @@ impl Tool for Nothing {
     }
 }
 
+/// Do nothing, and nothing beside it.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Alone {
+    /// Any text.
+    text: String,
+}
+
+impl Tool for Alone {
+    const NAME: &str = "alone";
+
+    fn touches(&self) -> Touches {
+        Touches::exclusive()
+    }
+
+    async fn run(self, _: &Cx) -> Result<Output, Fault> {
+        Ok(Output::text(self.text))
+    }
+}
+
 pub(super) fn rows(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
     let workspace = scratch.folder("call")?;
     let small = workspace.join("small.rs");
     fs::write(&small, (1..=40).map(super::line).collect::<String>())?;
     let mut tools: Vec<std::sync::Arc<dyn AnyTool>> = tools::all();
     tools.push(erase::<Nothing>());
+    tools.push(erase::<Alone>());
     let house = House::open(scratch, &workspace, tools)?;
     let [nothing] = in_turn(CALLS, [&mut || house.call("nothing", json!({"text": "ok"}))])?;
+    let [alone] = in_turn(READS, [&mut || house.call("alone", json!({"text": "ok"}))])?;
     let [read, plain] = in_turn(
         READS,
         [&mut || house.call("read", json!({"path": "small.rs"})), &mut || timed(|| Ok(fs::read(&small)?))],
@@ -49,6 +71,11 @@ pub(super) fn rows(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
     let aim = Aim::Under(Amount::Time(Duration::from_micros(20)));
     Ok(vec![
         nothing.row("a call of a no-op tool, in process", terrarium(scratch), Some(aim)),
+        alone.row(
+            "the same, if it might change something",
+            nothing.beside("a call of which no record is awaited"),
+            None,
+        ),
         read.row("`read` of 40 lines, in process", plain.beside("fs::read of the same file"), None),
     ])
 }
