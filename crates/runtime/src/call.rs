@@ -19,6 +19,7 @@ use std::{
 use kit::{
     Fault, Kind, Kinds, Output, Prepared, Touch, Touches,
     files::{Access, Grant},
+    own_tools::{OWN, own_files},
     services::Progress,
 };
 use serde_json::Value;
@@ -31,7 +32,6 @@ use crate::{
     commands::quote,
     grants::{self, Effect},
     jobs::ThisCall,
-    outside,
     policy::{Decision, Rule, Want},
     repair::{self, Repaired},
     schedule::{Hold, Key},
@@ -283,13 +283,19 @@ impl Plan {
                 touch.clone()
             }
             Touch::Tool(name) => {
-                for path in outside::own_files(name)? {
+                let folder = session.runtime().roots().workspace().join(OWN);
+                for path in own_files(name)? {
                     let location = place(&path)?;
                     let absolute = location.absolute();
+                    // A link that leads elsewhere makes it a file like any other.
+                    if absolute.parent() != Some(&folder) {
+                        wants.push(Want::Place(location.clone(), Access::Write));
+                    }
                     self.locks.push((Key::Path(absolute.clone()), Hold::Alone));
                     self.writes.push(absolute);
                     self.grants.push(Grant { location, access: Access::Write });
                 }
+                self.grants.push(Grant { location: place(OWN)?, access: Access::Read });
                 self.locks.push((Key::World, Hold::Shared));
                 wants.push(Want::Tool(name.clone()));
                 touch.clone()

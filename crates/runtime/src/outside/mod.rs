@@ -12,17 +12,12 @@ mod service;
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
-use kit::Fault;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub(crate) use service::ToolsOf;
 
-/// The folder of a workspace's own tools, below the workspace.
-pub const OWN: &str = ".haft/tools";
-
-/// The file in a folder of tools that names those which every profile and toolset gets.
-pub const ENABLED: &str = "enabled.json";
+pub use kit::own_tools::{ENABLED, OWN};
 
 /// Where tools that are files are looked for, and what they may do.
 #[derive(Debug, Clone, Default)]
@@ -118,18 +113,4 @@ pub(crate) struct Described {
     /// What a person should know of how it was read: which of two formats was taken.
     #[serde(default)]
     pub(crate) notes: Vec<String>,
-}
-
-/// The files that whoever writes the workspace's own tool `name` has to write, relative to the workspace.
-pub(crate) fn own_files(name: &str) -> Result<[String; 2], Fault> {
-    let is_word = |it: u8| it.is_ascii_alphanumeric() || it == b'_';
-    let good = (1..=64).contains(&name.len())
-        && name.bytes().all(is_word)
-        && !name.starts_with(|it: char| it == '_' || it.is_ascii_digit());
-    if !good {
-        return Err(Fault::bad_args(format!("`{name}` can't be the name of a tool")).next(
-            "A name has 1 to 64 letters, digits and `_`, and begins with a letter: it is the name of a Python file.",
-        ));
-    }
-    Ok([format!("{OWN}/{name}.py"), format!("{OWN}/{ENABLED}")])
 }
