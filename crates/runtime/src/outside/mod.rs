@@ -7,6 +7,7 @@ mod arguments;
 mod declared;
 mod describe;
 mod executable;
+mod load;
 mod python;
 mod service;
 
@@ -15,6 +16,7 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use load::Outside;
 pub(crate) use service::ToolsOf;
 
 pub use kit::own_tools::{ENABLED, OWN};
@@ -24,8 +26,12 @@ pub use kit::own_tools::{ENABLED, OWN};
 pub struct ToolFiles {
     /// The folders, in the order in which a name is looked for: the first tool of a name is the one.
     pub folders: Vec<Folder>,
-    /// What a person granted to tools, by their names.
+    /// What a person granted to tools of a person's folders, by their names.
     pub sections: BTreeMap<String, Section>,
+    /// The same for those of the workspace, by the workspace's own file, which the person trusts.
+    pub workspace_sections: BTreeMap<String, Section>,
+    /// Only tools that the `enabled.json` of their folder names are loaded, where there is such a file.
+    pub only_enabled: bool,
 }
 
 /// A folder of tools.
