@@ -6,6 +6,7 @@ mod jobs;
 mod search;
 mod shell;
 mod toolsets;
+mod toolsmith;
 
 use std::sync::Arc;
 
@@ -29,7 +30,7 @@ Commands run in a sandbox: they write below the workspace, and in a home and a /
 
 /// Every tool, family by family.
 pub fn all() -> Vec<Arc<dyn AnyTool>> {
-    [files::all(), search::all(), shell::all(), code::all(), jobs::all()].concat()
+    [files::all(), search::all(), shell::all(), code::all(), jobs::all(), toolsmith::all()].concat()
 }
 
 /// The manual of a tool, where there is more to say than its description.

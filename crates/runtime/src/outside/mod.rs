@@ -16,10 +16,10 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub(crate) use kit::own_tools::own_files;
+pub use kit::own_tools::{ENABLED, OWN};
 pub use load::Outside;
 pub(crate) use service::ToolsOf;
-
-pub use kit::own_tools::{ENABLED, OWN};
 
 /// Where tools that are files are looked for, and what they may do.
 #[derive(Debug, Clone, Default)]
