@@ -13,6 +13,7 @@ use std::sync::Arc;
 use kit::AnyTool;
 
 pub use toolsets::{HAFT, toolset, toolsets};
+pub use toolsmith::with_enabled;
 
 /// What a client is told about a toolset as a whole, and may show its model.
 pub fn instructions(toolset: &str) -> &'static str {
@@ -48,5 +49,7 @@ pub const MANUALS: &[(&str, &str)] = &[
     ("python", include_str!("../manuals/python.md")),
     ("shell", include_str!("../manuals/shell.md")),
     ("shell_status", include_str!("../manuals/shell_status.md")),
+    ("test_tool", include_str!("../manuals/test_tool.md")),
     ("tree", include_str!("../manuals/tree.md")),
+    ("write_tool", include_str!("../manuals/write_tool.md")),
 ];

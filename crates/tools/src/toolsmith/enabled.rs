@@ -37,15 +37,25 @@ pub(super) fn add(cx: &Cx, path: &str, name: &str, others: &[String]) -> Result<
         cx.files().save(path, Before::Absent, text.into_bytes())?;
         return Ok(Listing::Done);
     };
-    let Some((root, list)) = root.and_then(|root| Some((root.clone(), names_of(&root)?))) else {
-        return Ok(Listing::NotAList);
-    };
-    if list.elements().iter().any(|it| is_name(it, name)) {
-        return Ok(Listing::Done);
+    match root.and_then(|root| appended(&root, name)) {
+        None => return Ok(Listing::NotAList),
+        Some(text) if *text.as_bytes() == *before.bytes => {}
+        Some(text) => drop(cx.files().save(path, Before::Was(&before), text.into_bytes())?),
     }
-    list.append(CstInputValue::String(name.to_owned()));
-    cx.files().save(path, Before::Was(&before), root.to_string().into_bytes())?;
     Ok(Listing::Done)
+}
+
+/// The text of a list of enabled tools, with `name` on it and all else as it was; `None` if it is no list.
+pub fn with_enabled(text: &str, name: &str) -> Option<String> {
+    appended(&CstRootNode::parse(text, &ParseOptions::default()).ok()?, name)
+}
+
+fn appended(root: &CstRootNode, name: &str) -> Option<String> {
+    let list = names_of(root)?;
+    if !list.elements().iter().any(|it| is_name(it, name)) {
+        list.append(CstInputValue::String(name.to_owned()));
+    }
+    Some(root.to_string())
 }
 
 /// Takes `name` off the list at `path`, if it is on it.

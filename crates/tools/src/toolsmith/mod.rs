@@ -21,6 +21,7 @@ use kit::{
 };
 
 pub(crate) use delete_tool::DeleteTool;
+pub use enabled::with_enabled;
 pub(crate) use info::explain;
 pub(crate) use list_tools::ListTools;
 pub(crate) use reload_tools::ReloadTools;

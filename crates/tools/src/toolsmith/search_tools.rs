@@ -49,10 +49,7 @@ impl Tool for SearchTools {
             .iter()
             .take(limit)
             .map(|it| {
-                // Written by hand, as a map would put the description before the name.
-                let name = json!(it.name);
-                let description = json!(it.description);
-                format!("{{\"name\":{name},\"description\":{description},\"inputSchema\":{}}}", it.schema)
+                json!({"name": it.name, "description": it.description, "inputSchema": it.schema}).to_string()
             })
             .collect();
         if found.len() > limit {

@@ -22,7 +22,7 @@ const LARGEST: usize = 256 << 10;
 /// What it needs may have to be fetched before it can be tried.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// Write a tool in Python, checked, and kept for later sessions. Read its manual first.
+/// Write a Python tool: checked, kept for later sessions. Read its manual first.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct WriteTool {
