@@ -23,6 +23,8 @@ enum Verb {
     Tools(verbs::tools::Tools),
     /// Print the manual of a tool.
     Manual(verbs::manual::Manual),
+    /// Write a tool to begin with, and its test, into this workspace.
+    NewTool(verbs::new_tool::NewTool),
     /// Serve the tools to an MCP client on standard input and output.
     Mcp(verbs::mcp::Mcp),
     /// Show what calls were made, and what came of them.
@@ -70,6 +72,7 @@ fn main() -> ExitCode {
             Verb::Call(verb) => verb.run(&options, &place).await,
             Verb::Tools(verb) => verb.run(&options, &place),
             Verb::Manual(verb) => verb.run(&options, &place),
+            Verb::NewTool(verb) => verb.run(&options, &place),
             Verb::Mcp(verb) => verb.run(&options, &place).await,
             Verb::Log(verb) => verb.run(&options, &place),
             Verb::Undo(verb) => verb.run(&options, &place).await,
