@@ -137,7 +137,7 @@ impl Runtime {
         let spills = store.spills();
         let workspace = roots.workspace().to_owned();
         let registry = Arc::new(Registry::new(tools));
-        let outside = Outside::new(settings.tool_files, workspace.clone(), registry.clone());
+        let outside = Outside::new(settings.tool_files, workspace.clone(), &settings.state, registry.clone());
         let outside = Arc::new(outside);
         let runtime = Self {
             inner: Arc::new(Inner {

@@ -4,12 +4,16 @@
 //! is. Each runs in a process and a sandbox of its own, so that nothing it does harms haft or another tool.
 
 mod arguments;
+mod cache;
 mod declared;
 mod describe;
 mod executable;
+mod folders;
 mod load;
 mod python;
 mod service;
+mod set;
+mod written;
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
@@ -19,6 +23,8 @@ use serde_json::Value;
 
 pub use load::Outside;
 pub(crate) use service::ToolsOf;
+pub(crate) use set::Loaded;
+pub use set::gist;
 
 /// The folder of a workspace's own tools, below the workspace.
 pub const OWN: &str = ".haft/tools";
