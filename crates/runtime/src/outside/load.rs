@@ -63,6 +63,17 @@ struct Turn {
     report: Reloaded,
 }
 
+/// Which files are asked what they are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ask {
+    /// Those of which nothing is known.
+    Unknown,
+    /// And those that failed, and might work by now.
+    Due,
+    /// All of them.
+    All,
+}
+
 /// What was found in the folders.
 #[derive(Default)]
 struct Survey {
@@ -105,7 +116,7 @@ impl Outside {
             looked: Mutex::new(None),
             changes: watch::Sender::new(0),
         };
-        let survey = outside.survey(&Loaded::default(), false);
+        let survey = outside.survey(&Loaded::default(), Ask::Unknown);
         if !survey.files.is_empty() || !survey.folders.is_empty() {
             outside.conclude(&Loaded::default(), survey, None);
         }
@@ -125,6 +136,14 @@ impl Outside {
     /// Waits until every file is loaded, or known to be broken.
     pub async fn settled(self: &Arc<Self>) {
         if self.is_pending() {
+            self.reload(false).await;
+        }
+    }
+
+    /// The same, and asks those that were broken once more, where they might work by now.
+    pub async fn refreshed(self: &Arc<Self>) {
+        let now = self.now.load_full();
+        if now.is_pending || !now.failed.is_empty() {
             self.reload(false).await;
         }
     }
@@ -169,9 +188,10 @@ impl Outside {
 
     async fn load(self: &Arc<Self>, fresh: bool) -> Reloaded {
         let before = self.now.load_full();
+        let ask = if fresh { Ask::All } else { Ask::Due };
         let looking = {
             let (this, before) = (self.clone(), before.clone());
-            tokio::task::spawn_blocking(move || this.survey(&before, fresh)).await
+            tokio::task::spawn_blocking(move || this.survey(&before, ask)).await
         };
         let Ok(survey) = looking else { return before.since(&before) };
         let answers = self.ask(&survey).await;
@@ -275,7 +295,7 @@ impl Outside {
     }
 
     /// Looks at all files, and takes what is known of them.
-    fn survey(&self, before: &Loaded, fresh: bool) -> Survey {
+    fn survey(&self, before: &Loaded, ask: Ask) -> Survey {
         *self.looked.lock() = Some(Instant::now());
         let mut survey = Survey::default();
         let mut marks: Option<Marks> = None;
@@ -295,7 +315,7 @@ impl Outside {
                     continue;
                 }
                 let prior = before.by_path.get(&found.path).cloned();
-                survey.files.push(of_folder.look(found, by_model, prior, fresh, marks));
+                survey.files.push(of_folder.look(found, by_model, prior, ask, marks));
             }
             survey.caches.push(of_folder.cache);
         }
@@ -493,7 +513,7 @@ impl OfFolder<'_> {
         found: Found,
         by_model: bool,
         prior: Option<Arc<Tried>>,
-        fresh: bool,
+        ask: Ask,
         marks: &Marks,
     ) -> Looked {
         let held = match &found.held {
@@ -507,7 +527,7 @@ impl OfFolder<'_> {
             }
         };
         if let Some(prior) = &prior
-            && !fresh
+            && ask != Ask::All
             && !prior.is_unknown
             && prior.hash == Some(held.hash)
             && prior.by_model == by_model
@@ -519,13 +539,13 @@ impl OfFolder<'_> {
         let (outside, hash) = (self.outside, held.hash);
         let file = name_in(&self.folder.path, &found.path);
         let version = Arc::new(version(self.folder, &found.path, held, by_model));
-        let said = if fresh { None } else { self.cache().get(&file, &hash) };
+        let said = if ask == Ask::All { None } else { self.cache().get(&file, &hash) };
         match said {
             Some(Ok(described)) => {
                 let serves = outside.serving(found.sort, version, described, prior.as_deref());
                 self.known(found, Some(hash), by_model, Some(serves), None)
             }
-            Some(Err(failed)) if !failed.is_due(self.fingerprint()) => {
+            Some(Err(failed)) if ask == Ask::Unknown || !failed.is_due(self.fingerprint()) => {
                 let serves = outside.older(self.folder, &found, prior.as_deref(), self.cache.as_ref(), marks);
                 self.known(found, Some(hash), by_model, serves, Some(failed))
             }

@@ -3,6 +3,7 @@
 //! A file in a folder of tools is a tool: Python in any of the formats people have, or any program that says what it
 //! is. Each runs in a process and a sandbox of its own, so that nothing it does harms haft or another tool.
 
+mod adopt;
 mod arguments;
 mod cache;
 mod declared;
@@ -21,6 +22,7 @@ use kit::Fault;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use adopt::{OwnFile, adopt};
 pub use load::Outside;
 pub(crate) use service::ToolsOf;
 pub(crate) use set::Loaded;
