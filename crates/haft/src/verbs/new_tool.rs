@@ -65,7 +65,7 @@ impl NewTool {
             said.push(line);
         }
         let dir = options.dir.as_ref().map(|dir| format!(" --dir {}", quoted(dir))).unwrap_or_default();
-        let trusted = options.trust || Trust::in_state(&place.state).holds(&workspace);
+        let trusted = options.trust || Trust::in_state(&place.state).holds_tools(&workspace);
         if !trusted {
             said.push(format!("The workspace's own tools run once you trust it: haft{dir} trust"));
         }

@@ -3,23 +3,31 @@
 //! A file in a folder of tools is a tool: Python in any of the formats people have, or any program that says what it
 //! is. Each runs in a process and a sandbox of its own, so that nothing it does harms haft or another tool.
 
+mod adopt;
 mod arguments;
+mod cache;
 mod declared;
 mod describe;
 mod executable;
+mod folders;
 mod load;
 mod python;
 mod service;
+mod set;
+mod written;
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use adopt::{OwnFile, adopt};
 pub(crate) use kit::own_tools::own_files;
 pub use kit::own_tools::{ENABLED, OWN};
 pub use load::Outside;
 pub(crate) use service::ToolsOf;
+pub(crate) use set::Loaded;
+pub use set::gist;
 
 /// Where tools that are files are looked for, and what they may do.
 #[derive(Debug, Clone, Default)]
