@@ -26,14 +26,12 @@ impl ToolsOf {
 impl Tools for ToolsOf {
     fn list(&self) -> Listed {
         let catalog = self.session.catalog();
-        let mut failed = self.session.runtime().outside().failed();
-        for it in catalog.failed() {
-            // What is known of a file says more.
-            if !failed.iter().any(|known| known.file == it.tool) {
-                failed.push(NotLoaded { file: it.tool.clone(), why: it.why.clone(), older_serves: false });
-            }
-        }
-        Listed { tools: catalog.specs().cloned().collect(), failed }
+        let failed = catalog.failed().iter().map(|it| NotLoaded {
+            file: it.tool.clone(),
+            why: it.why.clone(),
+            older_serves: it.older_serves,
+        });
+        Listed { tools: catalog.specs().cloned().collect(), failed: failed.collect() }
     }
 
     fn manual(&self, name: &str) -> Option<String> {

@@ -386,8 +386,10 @@ fn the_name_of_another_tool_is_refused_with_who_has_it() {
 #[test]
 fn what_is_written_and_can_not_be_loaded_is_said_to_be_so() {
     let (room, _) = with(Room::empty(), Fake { unloadable: Some("it went away"), ..Fake::default() });
-    expect!["failed: .haft/tools/rain.py is written, but not loaded: it went away"]
-        .assert_eq(&room.says::<WriteTool>(&json!({"name": "rain", "code": "x"})));
+    expect![[r#"
+        failed: it went away
+        Write it again as it should be; `undo` brings back what was there before."#]]
+    .assert_eq(&room.says::<WriteTool>(&json!({"name": "rain", "code": "x"})));
 }
 
 #[test]

@@ -66,12 +66,10 @@ impl Tool for WriteTool {
         let others = of_this_folder(cx, &listed);
         let (tool, bytes) = (name.clone(), code.len());
         let (did, listing) = cx.blocking(move |cx| write(cx, &tool, code, others)).await?;
-        if let Err(fault) = cx.tools().rewritten(&name).await {
-            return Err(Fault {
-                what: format!("{OWN}/{name}.py is written, but not loaded: {}", fault.what),
-                ..fault
-            });
-        }
+        cx.tools().rewritten(&name).await.map_err(|fault| match fault.next {
+            Some(_) => fault,
+            None => fault.next("Write it again as it should be; `undo` brings back what was there before."),
+        })?;
         let mut text = format!(
             "{did} {OWN}/{name}.py ({bytes} bytes). Arguments: {}.\n\
              It has no network and writes below the workspace only, until a person grants more.\n\
