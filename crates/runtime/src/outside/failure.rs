@@ -16,7 +16,7 @@ pub(super) fn broken(file: &str, said: &Said, printed: &str, procs: &Procs) -> F
     advised(with_texts(fault, &said.traceback, printed), &said.error, Exit::Code(1), procs)
 }
 
-/// The process ended while it imported the file.
+/// The process ended while it imported the file, or had it in hand to see what is in it.
 pub(super) fn not_imported(file: &str, lost: &Lost, printed: &str, procs: &Procs) -> Fault {
     // What an interpreter that is too old says.
     if let Some(line) = printed.lines().find(|it| it.starts_with("Python 3.") && it.contains(" is needed")) {
