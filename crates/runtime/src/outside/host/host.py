@@ -92,6 +92,8 @@ def serve(message):
     if message["op"] == "load":
         serve_load(message)
     elif message["op"] == "call":
+        if message.get("tell"):
+            send({"op": "begun", "id": message["id"]})
         begin(Call(message))
     elif message["op"] == "cancel":
         cancel(message["id"])
@@ -106,7 +108,7 @@ def serve_load(message):
         if Serving.loop is None and ("asyncio" in sys.modules or "await" in message["source"] or "async for" in message["source"] or "async with" in message["source"]):
             use_loop()
         Serving.tools = {it.described["entry"]: it for it in tools}
-        answer = {"op": "loaded", "tools": [it.described for it in tools]}
+        answer = {"op": "loaded", "tools": [it.described for it in tools], "executable": sys.executable}
         flush()
         send(answer)
     except BaseException as error:
