@@ -30,11 +30,13 @@ use super::Described;
 /// The oldest Python 3 that the script runs on.
 pub(super) const OLDEST: u8 = 8;
 /// The host script: its parts share one set of globals.
-const SCRIPT: [&str; 5] = [
+const SCRIPT: [&str; 7] = [
     include_str!("host/wire.py"),
     include_str!("host/faults.py"),
     include_str!("host/shims.py"),
+    include_str!("host/results.py"),
     include_str!("host/formats.py"),
+    include_str!("host/describe.py"),
     include_str!("host/host.py"),
 ];
 /// A longer line is no answer, and neither is as much that is none.
