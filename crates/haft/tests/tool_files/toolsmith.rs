@@ -4,7 +4,7 @@ use std::{fs, net::TcpListener, os::unix::fs::symlink};
 
 use serde_json::{Value, json};
 
-use super::support::{Room, Server};
+use super::program::{Room, Server};
 
 /// A tool that says `says`.
 fn code(name: &str, says: &str) -> String {
@@ -53,7 +53,8 @@ fn a_tool_is_written_called_rewritten_undone_and_deleted() {
     assert!(said.starts_with("Deleted .haft/tools/greet.py"), "{said}");
     assert!(!room.at(".haft/tools/greet.py").exists());
     assert!(!listed(&server).contains(&"greet".to_owned()));
-    assert!(server.call("greet", &json!({})).is_error);
+    let gone = server.start_call("greet", &json!({})).wait().unwrap();
+    assert!(gone.to_string().contains("there is no tool `greet`"), "{gone}");
 
     server.does("undo", &json!({}));
     assert!(server.does("greet", &json!({})).starts_with("hello you"));
@@ -105,6 +106,7 @@ fn no_tool_of_somebody_else_is_hidden() {
     fs::create_dir_all(&mine).unwrap();
     fs::write(mine.join("mine.py"), code("mine", "mine")).unwrap();
     let server = room.serve();
+    server.does("reload_tools", &json!({}));
     assert_eq!(server.does("mine", &json!({})), "mine you");
     for name in ["read", "terminal", "mine"] {
         let said = server.call("write_tool", &json!({"name": name, "code": code(name, "x")}));
@@ -189,6 +191,13 @@ fn a_tool_is_tried_with_success_though_it_fails_and_nothing_waits_for_itself() {
     for part in ["ValueError: no such city", "Traceback", "so far"] {
         assert!(said.contains(part), "{part}: {said}");
     }
+    write(
+        &server,
+        "chatty",
+        &code("chatty", "done").replace("    return", "    print('on the way')\n    return"),
+    );
+    let said = server.does("test_tool", &json!({"name": "chatty"}));
+    assert!(said.contains("\ndone you\nnote: it printed: on the way"), "{said}");
     // The same of a tool of haft's own.
     let said = server.does("test_tool", &json!({"name": "read", "arguments": {"path": "no/such"}}));
     assert!(said.starts_with("failed: read, ") && said.contains("not_found"), "{said}");
@@ -226,7 +235,7 @@ fn a_reload_says_what_is_broken_with_the_traceback() {
     let said = server.call("reload_tools", &json!({}));
     assert!(said.is_error, "{}", said.text);
     for part in
-        ["Loaded (1): good\n", "Errors (1):\n .haft/tools/bad.py: RuntimeError: not today\n", "line 7"]
+        ["Loaded (1): good\n", "Errors (1):\n .haft/tools/bad.py: RuntimeError: not today\n", "line 8"]
     {
         assert!(said.text.contains(part), "{part}: {}", said.text);
     }

@@ -1,12 +1,13 @@
 //! What do the tools that deal in tools see of them?
 
 use kit::{
-    Fault, Spec,
+    Fault, Origin, Spec,
     services::{Called, Listed, NotLoaded, Reloaded, Soon, Tools},
 };
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use super::Hosts;
 use crate::{Call, Session};
 
 /// The tools of one session, as one of its calls sees them.
@@ -20,6 +21,15 @@ impl ToolsOf {
     /// Those of this session, which it does not keep from ending, for a call that `stop` stops.
     pub(crate) fn new(session: &Session, stop: CancellationToken) -> Self {
         Self { session: session.unheld(), stop }
+    }
+}
+
+impl ToolsOf {
+    /// What the newest call of a tool printed, where it is a Python file and printed something.
+    fn printed(&self, name: &str) -> Option<String> {
+        let catalog = self.session.catalog();
+        let Origin::File(path) = &catalog.get(name)?.spec().origin else { return None };
+        self.session.shelf().find::<Hosts>()?.printed(path)
     }
 }
 
@@ -54,7 +64,13 @@ impl Tools for ToolsOf {
     fn call<'a>(&'a self, name: &'a str, arguments: Value) -> Soon<'a, Called> {
         Box::pin(async move {
             let call = Call { cancel: self.stop.child_token(), ..Call::new(name, arguments) };
-            let answer = self.session.call(call).await;
+            let mut answer = self.session.call(call).await;
+            // A failure has it already.
+            if answer.result.is_ok()
+                && let Some(printed) = self.printed(name)
+            {
+                answer.notes.push(format!("it printed: {printed}"));
+            }
             Called { result: answer.result, notes: answer.notes, took: answer.took }
         })
     }
