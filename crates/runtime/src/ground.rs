@@ -229,6 +229,11 @@ impl Ground {
         Procs::new(Arc::new(OfCall { ground: self.clone(), place, _hosts: hosts, pass }))
     }
 
+    /// The workspace.
+    pub(crate) fn workspace(&self) -> &Path {
+        self.inner.roots.first().map_or(Path::new("/"), |(path, _)| path)
+    }
+
     /// The hosts that commands may reach.
     pub(crate) fn hosts(&self) -> &Hosts {
         &self.inner.hosts

@@ -27,7 +27,7 @@ use crate::{
     ground::Ground,
     jobs::{Event, Jobs},
     mask::Secrets,
-    outside::Loaded,
+    outside::{self, Loaded},
     policy::Policy,
     put_back,
     sandbox::proxy::Hosts,
@@ -147,6 +147,10 @@ impl Session {
             }),
         };
         session.open_shelf();
+        let variables = session.inner.runtime.commands().variables.clone();
+        let workspace = session.inner.runtime.roots().workspace();
+        let hosts = outside::Hosts::new(session.inner.ground.clone(), workspace, session.name(), variables);
+        session.inner.shelf.put(Arc::new(hosts));
         session
     }
 

@@ -9,8 +9,13 @@ mod cache;
 mod declared;
 mod describe;
 mod executable;
+mod failure;
 mod folders;
+mod host;
+mod hosts;
+mod interpreter;
 mod load;
+mod parts;
 mod python;
 mod service;
 mod set;
@@ -24,6 +29,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use adopt::{OwnFile, adopt};
+pub(crate) use hosts::Hosts;
 pub use load::Outside;
 pub(crate) use service::ToolsOf;
 pub(crate) use set::Loaded;
@@ -148,4 +154,20 @@ pub(crate) fn own_files(name: &str) -> Result<[String; 2], Fault> {
         ));
     }
     Ok([format!("{OWN}/{name}.py"), format!("{OWN}/{ENABLED}")])
+}
+
+/// A tool in a Python file that is described already.
+#[doc(hidden)]
+pub fn scratch(path: &std::path::Path, described: Value, section: Section) -> Option<Arc<dyn kit::AnyTool>> {
+    let source = std::fs::read(path).ok()?;
+    let described: Described = serde_json::from_value(described).ok()?;
+    let version = Version {
+        path: path.to_owned(),
+        folder: path.parent()?.to_owned(),
+        whose: Whose::Workspace,
+        by_model: false,
+        hash: blake3::hash(&source),
+        source: source.into(),
+    };
+    Some(Arc::new(python::PythonTool::new(Arc::new(version), described, section)))
 }
