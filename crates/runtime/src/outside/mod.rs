@@ -19,6 +19,7 @@ mod parts;
 mod python;
 mod service;
 mod set;
+mod watch;
 mod written;
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
@@ -34,6 +35,7 @@ pub use load::Outside;
 pub(crate) use service::ToolsOf;
 pub(crate) use set::Loaded;
 pub use set::gist;
+pub use watch::Watching;
 
 /// Where tools that are files are looked for, and what they may do.
 #[derive(Debug, Clone, Default)]
