@@ -10,6 +10,7 @@
 mod cx;
 mod erased;
 mod fault;
+mod manual;
 mod output;
 mod show;
 mod tool;
@@ -18,6 +19,7 @@ mod touches;
 pub mod anchor;
 pub mod edit;
 pub mod files;
+pub mod own_tools;
 pub mod procs;
 pub mod seen;
 pub mod services;

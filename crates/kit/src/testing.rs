@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     AnyTool, Cx, Fault, Files, Kind, Output, Spec, Tool, Touch, Touches, erase,
     files::{Access, Grant, OtherNames, RootSpec, Roots},
+    own_tools::{OWN, own_files},
     procs::{Exit, Ground, Procs, Program, Slice, Starting},
     seen::Views,
     services::{
@@ -34,6 +35,8 @@ pub struct Room {
     shelf: Arc<Shelf>,
     /// The jobs that tools find here: none, unless a test puts some in their place.
     pub jobs: Arc<dyn Jobs>,
+    /// What tools that deal in tools find here: nothing, unless a test puts some in their place.
+    pub tools: Arc<dyn Tools>,
     /// Stops whatever runs here.
     pub cancel: CancellationToken,
 }
@@ -73,6 +76,7 @@ impl Room {
             views,
             shelf: Arc::default(),
             jobs: Arc::new(Nothing),
+            tools: Arc::new(Nothing),
             cancel: CancellationToken::new(),
         }
     }
@@ -105,26 +109,25 @@ impl Room {
     pub fn cx_for(&self, touches: &Touches) -> Cx {
         let grants = touches
             .iter()
-            .filter_map(|touch| {
-                let (path, access) = match touch {
-                    Touch::Read(path) => (path, Access::Read),
-                    Touch::Write(path) => (path, Access::Write),
-                    Touch::Run(_)
-                    | Touch::Unconfined
-                    | Touch::Net(_)
-                    | Touch::Tool(_)
-                    | Touch::Session(_)
-                    | Touch::Exclusive => return None,
-                };
-                Some(Grant { location: self.roots.locate(path).ok()?, access })
+            .flat_map(|touch| match touch {
+                Touch::Read(path) => vec![(path.clone(), Access::Read)],
+                Touch::Write(path) => vec![(path.clone(), Access::Write)],
+                Touch::Tool(name) => {
+                    let files = own_files(name).into_iter().flatten().map(|path| (path, Access::Write));
+                    files.chain([(OWN.to_owned(), Access::Read)]).collect()
+                }
+                Touch::Run(_) | Touch::Unconfined | Touch::Net(_) | Touch::Session(_) | Touch::Exclusive => {
+                    Vec::new()
+                }
             })
+            .filter_map(|(path, access)| Some(Grant { location: self.roots.locate(&path).ok()?, access }))
             .collect();
         let files = Files::new(self.roots.clone(), grants, Arc::new(Nothing));
         let services = Services {
             procs: Procs::new(Arc::new(Nothing)),
             caller: Arc::new(Nothing),
             jobs: self.jobs.clone(),
-            tools: Arc::new(Nothing),
+            tools: self.tools.clone(),
             shelf: self.shelf.clone(),
             history: Arc::new(Nothing),
             undo: Arc::new(Nothing),

@@ -19,6 +19,7 @@ use std::{
 use kit::{
     Fault, Kind, Kinds, Output, Prepared, Touch, Touches,
     files::{Access, Grant},
+    own_tools::{OWN, own_files},
     services::Progress,
 };
 use serde_json::Value;
@@ -31,7 +32,6 @@ use crate::{
     commands::quote,
     grants::{self, Effect},
     jobs::ThisCall,
-    outside,
     policy::{Decision, Rule, Want},
     repair::{self, Repaired},
     schedule::{Hold, Key},
@@ -136,6 +136,15 @@ pub(crate) async fn run(session: &Session, mut call: Call) -> Answer {
     let tool = call.tool.clone();
     let progress = call.progress.clone();
     let mut told = Told::default();
+    let outside = session.runtime().outside();
+    // A file that was saved or put there since is what this call means. Most calls don't wait here.
+    if outside.wants_a_look(&tool) {
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => {}
+            _ = outside.reload(false) => {}
+        }
+    }
     let planned = match plan(session, call, &mut told) {
         Ok((plan, Decision::Allow)) => Ok(plan),
         Ok((plan, Decision::Deny(rule))) => {
@@ -283,13 +292,19 @@ impl Plan {
                 touch.clone()
             }
             Touch::Tool(name) => {
-                for path in outside::own_files(name)? {
+                let folder = session.runtime().roots().workspace().join(OWN);
+                for path in own_files(name)? {
                     let location = place(&path)?;
                     let absolute = location.absolute();
+                    // A link that leads elsewhere makes it a file like any other.
+                    if absolute.parent() != Some(&folder) {
+                        wants.push(Want::Place(location.clone(), Access::Write));
+                    }
                     self.locks.push((Key::Path(absolute.clone()), Hold::Alone));
                     self.writes.push(absolute);
                     self.grants.push(Grant { location, access: Access::Write });
                 }
+                self.grants.push(Grant { location: place(OWN)?, access: Access::Read });
                 self.locks.push((Key::World, Hold::Shared));
                 wants.push(Want::Tool(name.clone()));
                 touch.clone()
@@ -407,5 +422,6 @@ fn unknown(session: &Session, name: &str) -> Fault {
     } else {
         format!("Did you mean `{}`?", near.join("` or `"))
     };
-    Fault::not_found(format!("there is no tool `{name}` in this session")).next(next)
+    let why = session.runtime().outside().why_missing(name).map(|why| format!(": {why}")).unwrap_or_default();
+    Fault::not_found(format!("there is no tool `{name}` in this session{why}")).next(next)
 }

@@ -45,7 +45,7 @@ impl Catalog {
                 let unknown = allowed.iter().filter(|name| snapshot.get(name).is_none());
                 failed.extend(unknown.map(|name| {
                     let why = "`tools` in haft.toml names it, and there is no such tool".to_owned();
-                    Failure { tool: name.clone(), why }
+                    Failure { tool: name.clone(), why, older_serves: false }
                 }));
                 snapshot.tools().filter(|tool| allowed.contains(&tool.spec().name)).map(Shown::of).collect()
             }

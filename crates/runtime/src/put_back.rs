@@ -8,7 +8,8 @@ use std::{
 
 use kit::{
     Fault, Files, Kind,
-    files::{Access, Before, Grant, Loaded},
+    files::{Access, Before, Grant, Loaded, Location},
+    own_tools::{ENABLED, OWN, own_files},
     services::{History, Undo},
     text::Content,
 };
@@ -46,7 +47,11 @@ impl Hands {
     /// The files that may be touched: this one.
     fn files(&self, path: &str, access: Access) -> Result<Files, Fault> {
         let location = self.runtime.roots().locate(path)?;
-        match self.runtime.policy().decide(&[Want::Place(location.clone(), access)]) {
+        let want = match self.own_tool(&location) {
+            Some(name) if access == Access::Write => Want::Tool(name),
+            _ => Want::Place(location.clone(), access),
+        };
+        match self.runtime.policy().decide(&[want]) {
             Decision::Allow => {}
             Decision::Ask(rule) | Decision::Deny(rule) => {
                 let next = match rule.name {
@@ -61,6 +66,16 @@ impl Hands {
             vec![Grant { location, access }],
             Arc::new(RecordedAlready),
         ))
+    }
+}
+
+impl Hands {
+    /// The name under which whoever may write the workspace's own tools may put back this file.
+    fn own_tool(&self, location: &Location) -> Option<String> {
+        let absolute = location.absolute();
+        let name = absolute.strip_prefix(self.runtime.roots().workspace().join(OWN)).ok()?.to_str()?;
+        let tool = if name == ENABLED { "enabled" } else { name.strip_suffix(".py")? };
+        own_files(tool).ok().map(|_| tool.to_owned())
     }
 }
 

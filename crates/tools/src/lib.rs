@@ -6,12 +6,14 @@ mod jobs;
 mod search;
 mod shell;
 mod toolsets;
+mod toolsmith;
 
 use std::sync::Arc;
 
 use kit::AnyTool;
 
 pub use toolsets::{HAFT, toolset, toolsets};
+pub use toolsmith::with_enabled;
 
 /// What a client is told about a toolset as a whole, and may show its model.
 pub fn instructions(toolset: &str) -> &'static str {
@@ -29,7 +31,7 @@ Commands run in a sandbox: they write below the workspace, and in a home and a /
 
 /// Every tool, family by family.
 pub fn all() -> Vec<Arc<dyn AnyTool>> {
-    [files::all(), search::all(), shell::all(), code::all(), jobs::all()].concat()
+    [files::all(), search::all(), shell::all(), code::all(), jobs::all(), toolsmith::all()].concat()
 }
 
 /// The manual of a tool, where there is more to say than its description.
@@ -47,5 +49,7 @@ pub const MANUALS: &[(&str, &str)] = &[
     ("python", include_str!("../manuals/python.md")),
     ("shell", include_str!("../manuals/shell.md")),
     ("shell_status", include_str!("../manuals/shell_status.md")),
+    ("test_tool", include_str!("../manuals/test_tool.md")),
     ("tree", include_str!("../manuals/tree.md")),
+    ("write_tool", include_str!("../manuals/write_tool.md")),
 ];

@@ -3,9 +3,8 @@
 use std::{process::ExitCode, sync::Arc};
 
 use clap::Args;
-use kit::{Fault, Spec};
+use kit::Fault;
 use runtime::Unattended;
-use serde_json::{Map, Value};
 
 use super::close;
 use crate::{Options, Place, print};
@@ -19,8 +18,9 @@ pub struct Manual {
 impl Manual {
     /// # Errors
     /// When there is no such tool.
-    pub fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
+    pub async fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         let opened = options.open(place)?;
+        opened.runtime.load_tools().await;
         let session = opened.runtime.session(None, "cli", Arc::new(Unattended));
         close(&opened.runtime);
         let catalog = session.catalog();
@@ -30,7 +30,7 @@ impl Manual {
                 .next(format!("The tools are: {}.", all.join(", "))));
         };
         let written = (opened.toolset == tools::HAFT).then(|| tools::manual(&self.tool)).flatten();
-        let mut text = from_schema(tool.spec());
+        let mut text = tool.spec().manual();
         if let Some(written) = written {
             text.push('\n');
             text.push_str(written);
@@ -38,30 +38,4 @@ impl Manual {
         print::out(&text);
         Ok(ExitCode::SUCCESS)
     }
-}
-
-/// What the schema says, as a person reads it.
-fn from_schema(spec: &Spec) -> String {
-    let mut text = format!("# {}\n\n{}\n\n## Arguments\n\n", spec.name, spec.description);
-    let required = names(spec.schema.get("required"));
-    describe(&mut text, spec.schema.get("properties").and_then(Value::as_object), &required, "");
-    text
-}
-
-/// One line for each argument, those of the items of a list below it.
-fn describe(text: &mut String, properties: Option<&Map<String, Value>>, required: &[&str], indent: &str) {
-    for (name, schema) in properties.into_iter().flatten() {
-        let kind = schema.get("type").and_then(Value::as_str).unwrap_or("value");
-        let must = if required.contains(&name.as_str()) { ", required" } else { "" };
-        let says = schema.get("description").and_then(Value::as_str).unwrap_or_default();
-        text.push_str(&format!("{indent}- `{name}` ({kind}{must}): {says}\n"));
-        if let Some(items) = schema.get("items") {
-            let below = items.get("properties").and_then(Value::as_object);
-            describe(text, below, &names(items.get("required")), &format!("{indent}  "));
-        }
-    }
-}
-
-fn names(list: Option<&Value>) -> Vec<&str> {
-    list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
 }

@@ -205,18 +205,18 @@ impl Work {
         let deadline = patience.map_or(deadline, |patience| deadline.max(Clock::now() + patience));
         let history = Arc::new(self.session.store().history(self.session.name(), &self.id));
         let files = Files::new(self.session.roots(), plan.grants, history.clone());
+        let stop = self.this.stop.clone();
         let services = Services {
             procs: self.session.procs(&plan.prepared.touches()),
             caller: self.this.clone(),
             jobs: self.session.jobs().clone(),
-            tools: Arc::new(ToolsOf::new(&self.session)),
+            tools: Arc::new(ToolsOf::new(&self.session, stop.clone())),
             shelf: self.session.shelf().clone(),
             history,
             undo: self.session.undo(&self.id, plan.writes),
             progress: self.progress.clone().unwrap_or_else(|| Arc::new(Nobody)),
             mask: self.session.secrets().clone(),
         };
-        let stop = self.this.stop.clone();
         let cx = Cx::new(files.clone(), self.session.views().clone(), services, stop.clone());
         self.this.runs();
         // Making the future is the tool's code as well.
@@ -336,8 +336,14 @@ impl Work {
         if !news.is_empty() {
             notes.extend(Jobs::notes(&news, self.has("read_job")));
         }
+        let changed = if read { self.session.tool_news() } else { None };
+        notes.extend(changed.iter().filter_map(|(note, _)| note.clone()));
         let answer = Answer { id: self.id.clone(), result, notes, took: self.began.elapsed() };
-        if reply.send(answer).is_err() && !news.is_empty() {
+        if reply.send(answer).is_ok() {
+            if let Some((_, as_of)) = changed {
+                self.session.knows_tools(as_of);
+            }
+        } else if !news.is_empty() {
             self.session.jobs().give_back(news);
         }
     }

@@ -1,22 +1,35 @@
 //! What do the tools that deal in tools see of them?
 
 use kit::{
-    Fault, Kind, Spec,
+    Fault, Origin, Spec,
     services::{Called, Listed, NotLoaded, Reloaded, Soon, Tools},
 };
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
+use super::Hosts;
 use crate::{Call, Session};
 
-/// The tools of one session.
+/// The tools of one session, as one of its calls sees them.
 pub(crate) struct ToolsOf {
     session: Session,
+    /// Stops that call, and with it those that it makes.
+    stop: CancellationToken,
 }
 
 impl ToolsOf {
-    /// Those of this session, which it does not keep from ending.
-    pub(crate) fn new(session: &Session) -> Self {
-        Self { session: session.unheld() }
+    /// Those of this session, which it does not keep from ending, for a call that `stop` stops.
+    pub(crate) fn new(session: &Session, stop: CancellationToken) -> Self {
+        Self { session: session.unheld(), stop }
+    }
+}
+
+impl ToolsOf {
+    /// What the newest call of a tool printed, where it is a Python file and printed something.
+    fn printed(&self, name: &str) -> Option<String> {
+        let catalog = self.session.catalog();
+        let Origin::File(path) = &catalog.get(name)?.spec().origin else { return None };
+        self.session.shelf().find::<Hosts>()?.printed(path)
     }
 }
 
@@ -26,31 +39,38 @@ impl Tools for ToolsOf {
         let failed = catalog.failed().iter().map(|it| NotLoaded {
             file: it.tool.clone(),
             why: it.why.clone(),
-            older_serves: false,
+            older_serves: it.older_serves,
         });
         Listed { tools: catalog.specs().cloned().collect(), failed: failed.collect() }
     }
 
-    fn manual(&self, _name: &str) -> Option<String> {
-        None
+    fn manual(&self, name: &str) -> Option<String> {
+        self.session.runtime().outside().manual(name)
     }
 
     fn reload(&self) -> Soon<'_, Reloaded> {
-        Box::pin(std::future::ready(Reloaded::default()))
+        Box::pin(self.session.runtime().outside().reload(true))
     }
 
-    fn check<'a>(&'a self, name: &'a str, _code: &'a str) -> Soon<'a, Result<Spec, Fault>> {
-        let fault = Fault::new(Kind::Unavailable, format!("`{name}` can't be checked yet"));
-        Box::pin(std::future::ready(Err(fault)))
+    fn check<'a>(&'a self, name: &'a str, code: &'a str) -> Soon<'a, Result<Spec, Fault>> {
+        Box::pin(self.session.runtime().outside().check(name, code))
     }
 
-    fn rewritten<'a>(&'a self, _name: &'a str) -> Soon<'a, Result<(), Fault>> {
-        Box::pin(std::future::ready(Ok(())))
+    fn rewritten<'a>(&'a self, name: &'a str) -> Soon<'a, Result<(), Fault>> {
+        Box::pin(self.session.runtime().outside().rewritten(name))
     }
 
+    // It stops with the call that makes it, and is waited for as that is; and at once when it is dropped.
     fn call<'a>(&'a self, name: &'a str, arguments: Value) -> Soon<'a, Called> {
         Box::pin(async move {
-            let answer = self.session.call(Call::new(name, arguments)).await;
+            let call = Call { cancel: self.stop.child_token(), ..Call::new(name, arguments) };
+            let mut answer = self.session.call(call).await;
+            // A failure has it already.
+            if answer.result.is_ok()
+                && let Some(printed) = self.printed(name)
+            {
+                answer.notes.push(format!("it printed: {printed}"));
+            }
             Called { result: answer.result, notes: answer.notes, took: answer.took }
         })
     }

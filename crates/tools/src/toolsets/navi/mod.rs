@@ -1,13 +1,27 @@
 //! The tools of navi-1, under its names, as far as there are any here.
 
 mod terminal;
+mod test_tool;
+mod tool_manual;
 
 use std::sync::Arc;
 
 use kit::{AnyTool, erase};
 
-use crate::code;
+use crate::{
+    code,
+    toolsmith::{DeleteTool, ListTools, ReloadTools, WriteTool},
+};
 
 pub(super) fn tools() -> Vec<Arc<dyn AnyTool>> {
-    vec![erase::<terminal::Terminal>(), erase::<code::CodeExec>()]
+    vec![
+        erase::<terminal::Terminal>(),
+        erase::<code::CodeExec>(),
+        erase::<WriteTool>(),
+        erase::<DeleteTool>(),
+        erase::<test_tool::TestTool>(),
+        erase::<ListTools>(),
+        erase::<tool_manual::ToolManual>(),
+        erase::<ReloadTools>(),
+    ]
 }

@@ -1,0 +1,10 @@
+//! Do tools that are files work as the others do, whatever is in them; and those that a model writes?
+#![expect(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used, reason = "tests")]
+
+mod calls;
+mod new_tool;
+#[path = "../end_to_end/support/mod.rs"]
+#[expect(dead_code, unused_imports, reason = "shared with the tests that look at other things")]
+mod program;
+mod support;
+mod toolsmith;

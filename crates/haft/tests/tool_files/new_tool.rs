@@ -1,0 +1,96 @@
+//! Does `haft new-tool` give a person a tool that works, and a test that passes?
+
+use std::process::Command;
+
+use serde_json::json;
+
+use super::program::Room;
+
+/// Runs what it said to run for `what`, in the workspace.
+fn run(room: &Room, said: &str, what: &str, more: &str) {
+    let command = said.lines().find_map(|line| line.strip_prefix(what)).unwrap_or_else(|| panic!("{said}"));
+    let ran = Command::new("sh")
+        .arg("-c")
+        .arg(format!("{command}{more}"))
+        .current_dir(room.at(""))
+        .output()
+        .unwrap();
+    let err = String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success(), "{command}: {err}{}", String::from_utf8_lossy(&ran.stdout));
+}
+
+/// Writes a tool of this language, runs its test, and calls it.
+fn tried(lang: &str, more: &str) -> (Room, String) {
+    let room = Room::new();
+    let made = room.run(&["new-tool", "count_words", "--lang", lang]);
+    assert_eq!(made.code, 0, "{made:?}");
+    assert!(made.out.contains("once you trust it: haft"), "{}", made.out);
+    assert_eq!(room.run(&["trust"]).code, 0);
+    if made.out.contains("\nbuild: ") {
+        run(&room, &made.out, "build: ", more);
+    }
+    run(&room, &made.out, "test:  ", more);
+    assert_eq!(
+        room.call("count_words", &json!({"text": "one two three"})).must("ok").text().trim_end(),
+        "3 words"
+    );
+    let failed = room.call("count_words", &json!({"text": " "})).must("failed").text();
+    assert!(failed.contains("the text has no words"), "{failed}");
+    room.call("count_words", &json!({})).must("bad_args");
+    (room, made.out)
+}
+
+#[test]
+fn a_tool_in_python_works_at_once() {
+    let (room, said) = tried("python", "");
+    for file in [".haft/tools/count_words.py", ".haft/tools/_test_count_words.py"] {
+        assert!(said.contains(&format!("wrote {file}\n")) && room.at(file).exists(), "{said}");
+    }
+}
+
+#[test]
+fn a_tool_in_sh_works_at_once() {
+    tried("sh", "");
+}
+
+#[test]
+fn a_tool_in_rust_works_once_it_is_built() {
+    tried("rust", " --offline");
+}
+
+#[test]
+fn nothing_is_written_over() {
+    let room = Room::new();
+    assert_eq!(room.run(&["new-tool", "x"]).code, 0);
+    let before = room.text(".haft/tools/x.py");
+    for lang in ["python", "sh", "rust"] {
+        let again = room.run(&["new-tool", "x", "--lang", lang]);
+        assert_eq!(again.code, 2, "{again:?}");
+        assert!(again.err.contains("exists; nothing was written"), "{again:?}");
+    }
+    assert_eq!(room.text(".haft/tools/x.py"), before);
+    assert!(!room.at(".haft/tools/x.sh").exists() && !room.at(".haft/tools/x").exists());
+}
+
+#[test]
+fn a_name_is_one_that_a_model_can_call() {
+    let room = Room::new();
+    for name in ["read", "terminal", "_x", "1x", "a.b", "../x"] {
+        let made = room.run(&["new-tool", name]);
+        assert_eq!(made.code, 2, "{made:?}");
+        assert!(made.err.contains(&format!("`{name}`")), "{made:?}");
+    }
+    assert!(!room.at(".haft").exists());
+    let made = room.run(&["new-tool", "count-words"]);
+    assert!(made.out.starts_with("It is called `count_words`"), "{made:?}");
+    assert!(room.at(".haft/tools/count_words.py").exists());
+}
+
+#[test]
+fn a_list_of_enabled_tools_gets_the_new_one() {
+    let room = Room::new();
+    room.put(".haft/tools/enabled.json", "[\"a\"]\n");
+    let made = room.run(&["new-tool", "x"]);
+    assert!(made.out.contains("added to .haft/tools/enabled.json"), "{made:?}");
+    assert_eq!(room.text(".haft/tools/enabled.json"), "[\"a\", \"x\"]\n");
+}

@@ -1,0 +1,52 @@
+//! What does a tool's spec say, as a person reads it?
+
+use serde_json::{Map, Value};
+
+use crate::Spec;
+
+impl Spec {
+    /// Its description and its arguments, as Markdown.
+    pub fn manual(&self) -> String {
+        let mut text = format!("# {}\n\n{}\n\n## Arguments\n\n", self.name, self.description);
+        let required = names(self.schema.get("required"));
+        let properties = self.schema.get("properties").and_then(Value::as_object);
+        if properties.is_none_or(Map::is_empty) {
+            text.push_str("None.\n");
+        }
+        describe(&mut text, properties, &required, "");
+        text
+    }
+
+    /// Its arguments in one line: `path (string, required), limit (integer)`.
+    pub fn arguments(&self) -> String {
+        let required = names(self.schema.get("required"));
+        let properties = self.schema.get("properties").and_then(Value::as_object);
+        let each = properties.into_iter().flatten().map(|(name, schema)| {
+            let must = if required.contains(&name.as_str()) { ", required" } else { "" };
+            format!("{name} ({}{must})", kind(schema))
+        });
+        let all: Vec<String> = each.collect();
+        if all.is_empty() { "none".to_owned() } else { all.join(", ") }
+    }
+}
+
+fn kind(schema: &Value) -> &str {
+    schema.get("type").and_then(Value::as_str).unwrap_or("value")
+}
+
+/// One line for each argument, those of the items of a list below it.
+fn describe(text: &mut String, properties: Option<&Map<String, Value>>, required: &[&str], indent: &str) {
+    for (name, schema) in properties.into_iter().flatten() {
+        let must = if required.contains(&name.as_str()) { ", required" } else { "" };
+        let says = schema.get("description").and_then(Value::as_str).unwrap_or_default();
+        text.push_str(&format!("{indent}- `{name}` ({}{must}): {says}\n", kind(schema)));
+        if let Some(items) = schema.get("items") {
+            let below = items.get("properties").and_then(Value::as_object);
+            describe(text, below, &names(items.get("required")), &format!("{indent}  "));
+        }
+    }
+}
+
+fn names(list: Option<&Value>) -> Vec<&str> {
+    list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
+}

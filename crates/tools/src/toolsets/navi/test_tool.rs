@@ -1,0 +1,39 @@
+//! navi's `test_tool`: does a tool work?
+
+use std::time::Duration;
+
+use kit::prelude::*;
+use serde_json::{Map, Value};
+
+use crate::toolsmith::{LONGEST, Try};
+
+/// Run a tool and verify its output.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TestTool {
+    /// The tool's name.
+    tool_name: String,
+    /// The parameters to run it with.
+    #[serde(default)]
+    params: Map<String, Value>,
+}
+
+impl Tool for TestTool {
+    const NAME: &str = "test_tool";
+
+    fn touches(&self) -> Touches {
+        Touches::none()
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        Some(LONGEST)
+    }
+
+    fn title(&self) -> String {
+        self.tool_name.clone()
+    }
+
+    async fn run(self, cx: &Cx) -> Result<Output, Fault> {
+        Try { name: self.tool_name, arguments: self.params }.run(cx, Self::NAME).await
+    }
+}

@@ -1,0 +1,147 @@
+//! Which tools does `enabled.json` name?
+//!
+//! The list is a person's file: what is changed in it is one name, and all else stays as it is written.
+
+use jsonc_parser::{
+    ParseOptions,
+    cst::{CstArray, CstInputValue, CstNode, CstRootNode},
+};
+use kit::{
+    Cx, Fault, Kind,
+    files::{Before, Loaded},
+};
+
+/// The largest list that is changed.
+const LARGEST: u64 = 1 << 20;
+
+/// What became of the list.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Listing {
+    /// It is as it should be.
+    Done,
+    /// It is not a list of names, so it was left alone.
+    NotAList,
+}
+
+/// Puts `name` on the list at `path`; where there is none, makes one with `others` and it.
+///
+/// # Errors
+/// Those of the disk.
+pub(super) fn add(cx: &Cx, path: &str, name: &str, others: &[String]) -> Result<Listing, Fault> {
+    let Some((before, root)) = read(cx, path)? else {
+        let mut names: Vec<&str> = others.iter().map(String::as_str).chain([name]).collect();
+        names.sort_unstable();
+        names.dedup();
+        let text =
+            serde_json::to_string_pretty(&names).map_err(|error| Fault::bug(error.to_string()))? + "\n";
+        cx.files().save(path, Before::Absent, text.into_bytes())?;
+        return Ok(Listing::Done);
+    };
+    match root.and_then(|root| appended(&root, name)) {
+        None => return Ok(Listing::NotAList),
+        Some(text) if *text.as_bytes() == *before.bytes => {}
+        Some(text) => drop(cx.files().save(path, Before::Was(&before), text.into_bytes())?),
+    }
+    Ok(Listing::Done)
+}
+
+/// The text of a list of enabled tools, with `name` on it and all else as it was; `None` if it is no list.
+pub fn with_enabled(text: &str, name: &str) -> Option<String> {
+    appended(&CstRootNode::parse(text, &ParseOptions::default()).ok()?, name)
+}
+
+fn appended(root: &CstRootNode, name: &str) -> Option<String> {
+    let list = names_of(root)?;
+    if !list.elements().iter().any(|it| is_name(it, name)) {
+        list.append(CstInputValue::String(name.to_owned()));
+    }
+    Some(root.to_string())
+}
+
+/// Takes `name` off the list at `path`, if it is on it.
+///
+/// # Errors
+/// Those of the disk.
+pub(super) fn remove(cx: &Cx, path: &str, name: &str) -> Result<(), Fault> {
+    let Some((before, Some(root))) = read(cx, path)? else { return Ok(()) };
+    let Some(list) = names_of(&root) else { return Ok(()) };
+    let there: Vec<CstNode> = list.elements().into_iter().filter(|it| is_name(it, name)).collect();
+    if there.is_empty() {
+        return Ok(());
+    }
+    there.into_iter().for_each(CstNode::remove);
+    cx.files().save(path, Before::Was(&before), root.to_string().into_bytes()).map(drop)
+}
+
+/// The file, and what it says where that is JSON; nothing where there is no file.
+fn read(cx: &Cx, path: &str) -> Result<Option<(Loaded, Option<CstRootNode>)>, Fault> {
+    let loaded = match cx.files().load(path, LARGEST) {
+        Ok(loaded) => loaded,
+        Err(fault) if fault.kind == Kind::NotFound => return Ok(None),
+        Err(fault) => return Err(fault),
+    };
+    let text = std::str::from_utf8(&loaded.bytes).ok();
+    let root = text.and_then(|text| CstRootNode::parse(text, &ParseOptions::default()).ok());
+    Ok(Some((loaded, root)))
+}
+
+fn names_of(root: &CstRootNode) -> Option<CstArray> {
+    root.value()?.as_array()
+}
+
+fn is_name(node: &CstNode, name: &str) -> bool {
+    node.as_string_lit().and_then(|it| it.decoded_value().ok()).is_some_and(|it| it == name)
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use kit::{Touch, Touches, testing::Room};
+
+    use super::*;
+
+    const PATH: &str = ".haft/tools/enabled.json";
+
+    fn text(room: &Room) -> String {
+        String::from_utf8(room.bytes(PATH)).unwrap()
+    }
+
+    fn cx(room: &Room) -> Cx {
+        room.cx_for(&Touches::none().and(Touch::Tool("x".to_owned())))
+    }
+
+    #[test]
+    fn a_name_is_added_and_taken_off_in_the_form_the_list_has() {
+        for (before, after) in [
+            ("[]", "[\"x\"]"),
+            ("[\"a\", \"b\"]\n", "[\"a\", \"b\", \"x\"]\n"),
+            ("[\n\t\"a\",\n\t\"b\"\n]\n", "[\n\t\"a\",\n\t\"b\",\n\t\"x\"\n]\n"),
+        ] {
+            let room = Room::new(&format!("//- {PATH}\n{before}"));
+            assert_eq!(add(&cx(&room), PATH, "x", &["other".to_owned()]).unwrap(), Listing::Done);
+            assert_eq!(text(&room), after);
+            assert_eq!(add(&cx(&room), PATH, "x", &[]).unwrap(), Listing::Done);
+            assert_eq!(text(&room), after, "it is there already");
+            remove(&cx(&room), PATH, "x").unwrap();
+            assert_eq!(text(&room), before);
+        }
+    }
+
+    #[test]
+    fn a_list_that_is_made_does_not_disable_the_others() {
+        let room = Room::empty();
+        add(&cx(&room), PATH, "x", &["z".to_owned(), "a".to_owned(), "x".to_owned()]).unwrap();
+        assert_eq!(text(&room), "[\n  \"a\",\n  \"x\",\n  \"z\"\n]\n");
+    }
+
+    #[test]
+    fn what_is_no_list_is_left_alone() {
+        for before in ["{\"a\": 1}", "[\"a\"", "\u{0}"] {
+            let room = Room::new(&format!("//- {PATH}\n{before}"));
+            assert_eq!(add(&cx(&room), PATH, "x", &[]).unwrap(), Listing::NotAList);
+            remove(&cx(&room), PATH, "x").unwrap();
+            assert_eq!(text(&room), before);
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! `info`: how is a tool used?
+
+use kit::{Origin, prelude::*};
+
+use super::{find, told, unknown};
+
+/// The manual of a tool.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Info {
+    /// The tool.
+    name: String,
+}
+
+impl Tool for Info {
+    const NAME: &str = "info";
+    const AT_MOST: Kinds = Kinds::NONE;
+
+    fn touches(&self) -> Touches {
+        Touches::none()
+    }
+
+    fn title(&self) -> String {
+        self.name.clone()
+    }
+
+    async fn run(self, cx: &Cx) -> Result<Output, Fault> {
+        explain(cx, &self.name, crate::manual)
+    }
+}
+
+/// What the schema says, and what somebody wrote down; `of_program` knows that of the tools that are no files.
+///
+/// # Errors
+/// [`Kind::NotFound`] when there is no such tool.
+pub(crate) fn explain(
+    cx: &Cx,
+    name: &str,
+    of_program: fn(&str) -> Option<&'static str>,
+) -> Result<Output, Fault> {
+    cx.check()?;
+    let listed = cx.tools().list();
+    let Some(spec) = find(&listed, name) else { return Err(unknown(cx, &listed, name)) };
+    let mut text = spec.manual();
+    let written = match &spec.origin {
+        Origin::Program => of_program(name).map(str::to_owned),
+        Origin::File(path) => {
+            text.push_str(&format!("\nIt is the file {}.\n", told(cx, path)));
+            cx.tools().manual(name)
+        }
+    };
+    if let Some(written) = written {
+        text.push('\n');
+        text.push_str(written.trim_end());
+        text.push('\n');
+    }
+    Ok(Output::text(text))
+}

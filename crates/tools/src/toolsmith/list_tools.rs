@@ -1,0 +1,48 @@
+//! `list_tools`: which tools are there?
+
+use std::path::Path;
+
+use kit::{Origin, prelude::*};
+
+use super::{first_sentence, last_line, told};
+
+/// List all tools, one line each, and the files of tools that could not be loaded.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListTools {}
+
+impl Tool for ListTools {
+    const NAME: &str = "list_tools";
+    const AT_MOST: Kinds = Kinds::NONE;
+
+    fn touches(&self) -> Touches {
+        Touches::none()
+    }
+
+    async fn run(self, cx: &Cx) -> Result<Output, Fault> {
+        cx.check()?;
+        let listed = cx.tools().list();
+        let mut lines: Vec<String> = listed
+            .tools
+            .iter()
+            .map(|spec| {
+                let file = match &spec.origin {
+                    Origin::Program => String::new(),
+                    Origin::File(path) => format!(" [{}]", told(cx, path)),
+                };
+                format!("{}: {}{file}", spec.name, first_sentence(&spec.description))
+            })
+            .collect();
+        if !listed.failed.is_empty() {
+            lines.push(format!("Not loaded ({}), `reload_tools` says more:", listed.failed.len()));
+        }
+        lines.extend(listed.failed.iter().map(|it| {
+            let older = if it.older_serves { " (its last good version goes on)" } else { "" };
+            format!(" {}: {}{older}", told(cx, Path::new(&it.file)), last_line(&it.why))
+        }));
+        if lines.is_empty() {
+            lines.push("no tools".to_owned());
+        }
+        Ok(Output::text(lines.join("\n")))
+    }
+}

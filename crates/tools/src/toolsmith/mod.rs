@@ -1,0 +1,132 @@
+//! Tools that deal in tools: they list, explain, find, try, write and delete them.
+
+mod delete_tool;
+mod enabled;
+mod info;
+mod list_tools;
+mod rank;
+mod reload_tools;
+mod search_tools;
+mod test_tool;
+#[cfg(test)]
+mod tests;
+mod write_tool;
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use kit::{
+    AnyTool, Cx, Fault, Origin, Spec, erase,
+    own_tools::OWN,
+    services::{Listed, NotLoaded},
+};
+
+pub(crate) use delete_tool::DeleteTool;
+pub use enabled::with_enabled;
+pub(crate) use info::explain;
+pub(crate) use list_tools::ListTools;
+pub(crate) use reload_tools::ReloadTools;
+pub(crate) use test_tool::{LONGEST, Try};
+pub(crate) use write_tool::WriteTool;
+
+/// The tools of this family.
+pub(crate) fn all() -> Vec<Arc<dyn AnyTool>> {
+    vec![
+        erase::<ListTools>(),
+        erase::<search_tools::SearchTools>(),
+        erase::<info::Info>(),
+        erase::<WriteTool>(),
+        erase::<test_tool::TestTool>(),
+        erase::<DeleteTool>(),
+        erase::<ReloadTools>(),
+    ]
+}
+
+/// A path as it is told: relative to the workspace where it lies in it.
+fn told(cx: &Cx, path: &Path) -> String {
+    path.strip_prefix(cx.files().roots().workspace()).unwrap_or(path).display().to_string()
+}
+
+/// The first sentence of a description, or what of it fits into a line.
+fn first_sentence(description: &str) -> String {
+    const CHARS: usize = 140;
+    let line = description.trim().lines().next().unwrap_or_default();
+    let begins_anew = |at: usize| {
+        // Not after `e.g. this`.
+        line.get(at + 2..).and_then(|rest| rest.chars().next()).is_none_or(|it| !it.is_lowercase())
+    };
+    let end = line.match_indices(". ").map(|(at, _)| at).find(|at| begins_anew(*at));
+    let sentence = end.and_then(|at| line.get(..=at)).unwrap_or(line);
+    match sentence.char_indices().nth(CHARS) {
+        Some((at, _)) => format!("{}…", sentence.get(..at).unwrap_or_default()),
+        None => sentence.to_owned(),
+    }
+}
+
+/// `12 ms` while that says something, `75 s` later.
+fn time(took: Duration) -> String {
+    match took {
+        _ if took < Duration::from_millis(10) => format!("{:.1} ms", took.as_secs_f64() * 1e3),
+        _ if took < Duration::from_secs(10) => format!("{} ms", took.as_millis()),
+        _ => format!("{:.0} s", took.as_secs_f64()),
+    }
+}
+
+/// The last line that says something: of a traceback, the error itself.
+fn last_line(text: &str) -> &str {
+    text.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default()
+}
+
+/// A traceback with its middle left out where it is long.
+fn bounded(why: &str) -> String {
+    const HEAD: usize = 10;
+    const TAIL: usize = 20;
+    const CHARS: usize = 400;
+    let clip = |line: &str| match line.char_indices().nth(CHARS) {
+        Some((at, _)) => format!("{}…", line.get(..at).unwrap_or_default()),
+        None => line.to_owned(),
+    };
+    let lines: Vec<&str> = why.trim_end().lines().collect();
+    let out = lines.len().saturating_sub(HEAD + TAIL);
+    if out == 0 {
+        return lines.into_iter().map(clip).collect::<Vec<_>>().join("\n");
+    }
+    let head = lines.iter().take(HEAD).map(|line| clip(line));
+    let tail = lines.iter().skip(HEAD + out).map(|line| clip(line));
+    let middle = std::iter::once(format!("[{out} lines left out]"));
+    head.chain(middle).chain(tail).collect::<Vec<_>>().join("\n")
+}
+
+/// The tool of this name.
+fn find<'l>(listed: &'l Listed, name: &str) -> Option<&'l Spec> {
+    listed.tools.iter().find(|spec| spec.name == name)
+}
+
+/// Why the file of this name is no tool, if there is one.
+fn failure<'l>(listed: &'l Listed, name: &str) -> Option<&'l NotLoaded> {
+    let is_it = |file: &str| file == name || Path::new(file).file_stem().is_some_and(|stem| stem == name);
+    listed.failed.iter().find(|it| is_it(&it.file))
+}
+
+/// There is no such tool: why, or which there are.
+fn unknown(cx: &Cx, listed: &Listed, name: &str) -> Fault {
+    if let Some(it) = failure(listed, name) {
+        return Fault::not_found(format!(
+            "`{name}` is no tool: {} can't be loaded",
+            told(cx, Path::new(&it.file))
+        ))
+        .next(bounded(&it.why));
+    }
+    let near: Vec<&str> = rank::rank(&listed.tools, name).into_iter().take(3).map(|it| &*it.name).collect();
+    let next = if near.is_empty() {
+        "`list_tools` shows what there is.".to_owned()
+    } else {
+        format!("Did you mean {}? `list_tools` shows what there is.", near.join(", "))
+    };
+    Fault::not_found(format!("there is no tool `{name}`")).next(next)
+}
+
+/// Is this a tool of the workspace's own folder that is the one Python file of its name?
+fn is_own(cx: &Cx, spec: &Spec) -> bool {
+    let own = cx.files().roots().workspace().join(OWN).join(format!("{}.py", spec.name));
+    matches!(&spec.origin, Origin::File(path) if *path == own)
+}

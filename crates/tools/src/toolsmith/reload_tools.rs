@@ -1,0 +1,74 @@
+//! `reload_tools`: what is in the folders of tools now?
+
+use std::{path::Path, time::Duration};
+
+use kit::{prelude::*, services::Reloaded};
+
+use super::{bounded, last_line, told};
+
+/// Describing files that are new means running them, and they may be many.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// Look at the folders of tools again; says what was loaded, and why a file was not.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ReloadTools {}
+
+impl Tool for ReloadTools {
+    const NAME: &str = "reload_tools";
+    const AT_MOST: Kinds = Kinds::SESSION;
+
+    fn touches(&self) -> Touches {
+        Touches::session("tools")
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        Some(PATIENCE)
+    }
+
+    async fn run(self, cx: &Cx) -> Result<Output, Fault> {
+        cx.check()?;
+        let reloaded = cx.tools().reload().await;
+        let report = report(cx, &reloaded);
+        match reloaded.failed.len() {
+            0 => Ok(Output::text(report)),
+            // It worked only if there are no errors; what did load is loaded all the same.
+            failed => {
+                let file = if failed == 1 { "file" } else { "files" };
+                Err(Fault::new(Kind::Failed, format!("{failed} {file} could not be loaded"))
+                    .seen(Output::text(report)))
+            }
+        }
+    }
+}
+
+/// What there is, what is wrong, and then each traceback.
+fn report(cx: &Cx, reloaded: &Reloaded) -> String {
+    let Reloaded { loaded, changed, gone, failed, notes } = reloaded;
+    let mut lines = vec![if loaded.is_empty() {
+        "No tools loaded.".to_owned()
+    } else {
+        format!("Loaded ({}): {}", loaded.len(), loaded.join(", "))
+    }];
+    for (what, names) in [("New or changed", changed), ("Gone", gone)] {
+        if !names.is_empty() {
+            lines.push(format!("{what} ({}): {}", names.len(), names.join(", ")));
+        }
+    }
+    lines.extend(notes.iter().map(|note| format!("note: {note}")));
+    if !failed.is_empty() {
+        lines.push(format!("Errors ({}):", failed.len()));
+    }
+    let file = |file: &str| told(cx, Path::new(file));
+    lines.extend(failed.iter().map(|it| format!(" {}: {}", file(&it.file), last_line(&it.why))));
+    for it in failed {
+        if it.older_serves {
+            lines.push(format!("The last good version of {} goes on.", file(&it.file)));
+        }
+        // An error of one line is said already.
+        if it.why.trim().contains('\n') {
+            lines.push(format!("\n{}:\n{}", file(&it.file), bounded(&it.why)));
+        }
+    }
+    lines.join("\n")
+}

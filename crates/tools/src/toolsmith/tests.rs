@@ -1,0 +1,431 @@
+//! Does a model that deals in tools read what it needs?
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use std::{fs, path::PathBuf, sync::Arc, time::Duration};
+
+use expect_test::expect;
+use kit::{
+    Fault, Kind, Kinds, Mode, Origin, Output, Spec,
+    services::{Called, Listed, NotLoaded, Reloaded, Soon, Tools},
+    testing::Room,
+};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+use super::{
+    DeleteTool, ListTools, ReloadTools, WriteTool, first_sentence, info::Info, search_tools::SearchTools,
+    test_tool::TestTool,
+};
+
+/// The tools that a test plays.
+#[derive(Default)]
+struct Fake {
+    listed: Listed,
+    reloaded: Reloaded,
+    /// What a check says is wrong; `None`: nothing.
+    unfit: Option<&'static str>,
+    /// What can't be loaded once it is written.
+    unloadable: Option<&'static str>,
+    manual: Option<&'static str>,
+    /// What was asked of it, in order.
+    asked: Mutex<Vec<String>>,
+}
+
+impl Tools for Fake {
+    fn list(&self) -> Listed {
+        self.listed.clone()
+    }
+
+    fn manual(&self, _: &str) -> Option<String> {
+        self.manual.map(str::to_owned)
+    }
+
+    fn reload(&self) -> Soon<'_, Reloaded> {
+        Box::pin(std::future::ready(self.reloaded.clone()))
+    }
+
+    fn check<'a>(&'a self, name: &'a str, code: &'a str) -> Soon<'a, Result<Spec, Fault>> {
+        self.asked.lock().push(format!("check {name} {code:?}"));
+        let result = match self.unfit {
+            Some(what) => Err(Fault::bad_args(what)),
+            None => Ok(spec(name, "New.", Origin::Program)),
+        };
+        Box::pin(std::future::ready(result))
+    }
+
+    fn rewritten<'a>(&'a self, name: &'a str) -> Soon<'a, Result<(), Fault>> {
+        self.asked.lock().push(format!("rewritten {name}"));
+        let result = self.unloadable.map_or(Ok(()), |what| Err(Fault::new(Kind::Failed, what)));
+        Box::pin(std::future::ready(result))
+    }
+
+    fn call<'a>(&'a self, name: &'a str, arguments: Value) -> Soon<'a, Called> {
+        self.asked.lock().push(format!("call {name} {arguments}"));
+        let result = match name {
+            "good" => Ok(Output::text("four")),
+            "quiet" => Ok(Output::text("")),
+            "bad" => Err(Fault::new(Kind::Failed, "ValueError: no such city")
+                .seen(Output::text("Traceback (most recent call last):\n  …\nprinted: hello"))),
+            _ => Err(Fault::not_found(format!("there is no tool `{name}`"))),
+        };
+        let called = Called { result, notes: vec!["a note".to_owned()], took: Duration::from_millis(12) };
+        Box::pin(std::future::ready(called))
+    }
+}
+
+fn spec(name: &str, description: &str, origin: Origin) -> Spec {
+    Spec {
+        name: name.to_owned(),
+        description: description.to_owned(),
+        schema: json!({
+            "type": "object",
+            "properties": {
+                "city": {"type": "string", "description": "Where."},
+                "days": {"type": "integer"},
+            },
+            "required": ["city"],
+        }),
+        mode: Mode::Direct,
+        at_most: Kinds::ALL,
+        origin,
+    }
+}
+
+fn file(room: &Room, path: &str) -> Origin {
+    Origin::File(room.path().join(path))
+}
+
+/// A room with these tools in it, and who was asked.
+fn with(mut room: Room, fake: Fake) -> (Room, Arc<Fake>) {
+    let fake = Arc::new(fake);
+    room.tools = fake.clone();
+    (room, fake)
+}
+
+fn some_tools(room: &Room) -> Listed {
+    Listed {
+        tools: vec![
+            spec("read", "Read a file. And more.", Origin::Program),
+            spec("weather", "The weather (e.g. rain). Ask often.", file(room, ".haft/tools/weather.py")),
+            spec("tides", "High tide.", file(room, ".haft/tools/sea.py")),
+            spec("disk", "Space left.", file(room, ".haft/tools/disk.sh")),
+            spec("mine", "The person's.", Origin::File(PathBuf::from("/config/tools/mine.py"))),
+        ],
+        failed: vec![NotLoaded {
+            file: room.path().join(".haft/tools/broken.py").display().to_string(),
+            why: "Traceback (most recent call last):\n  line 3\nSyntaxError: invalid syntax".to_owned(),
+            older_serves: true,
+        }],
+    }
+}
+
+fn text(room: &Room, path: &str) -> String {
+    String::from_utf8(room.bytes(path)).unwrap()
+}
+
+#[test]
+fn a_list_has_one_line_for_each_tool_and_then_what_is_broken() {
+    let room = Room::empty();
+    let listed = some_tools(&room);
+    let (room, _) = with(room, Fake { listed, ..Fake::default() });
+    expect![[r#"
+        read: Read a file.
+        weather: The weather (e.g. rain). [.haft/tools/weather.py]
+        tides: High tide. [.haft/tools/sea.py]
+        disk: Space left. [.haft/tools/disk.sh]
+        mine: The person's. [/config/tools/mine.py]
+        Not loaded (1), `reload_tools` says more:
+         .haft/tools/broken.py: SyntaxError: invalid syntax (its last good version goes on)"#]]
+    .assert_eq(&room.says::<ListTools>(&json!({})));
+}
+
+#[test]
+fn a_sentence_ends_where_the_next_begins() {
+    assert_eq!(first_sentence("Do it, e.g. this. Then that."), "Do it, e.g. this.");
+    assert_eq!(first_sentence("No end"), "No end");
+    assert_eq!(first_sentence("One line\nand another"), "One line");
+    assert_eq!(first_sentence(&"x".repeat(500)).chars().count(), 141);
+}
+
+#[test]
+fn a_search_gives_whole_schemas_ready_to_call() {
+    let room = Room::empty();
+    let listed = some_tools(&room);
+    let (room, _) = with(room, Fake { listed, ..Fake::default() });
+    expect![[r#"
+        {"name":"weather","description":"The weather (e.g. rain). Ask often.","inputSchema":{"type":"object","properties":{"city":{"type":"string","description":"Where."},"days":{"type":"integer"}},"required":["city"]}}"#]]
+    .assert_eq(&room.says::<SearchTools>(&json!({"query": "is it raining"})));
+    let said = room.says::<SearchTools>(&json!({"query": "city", "limit": 2}));
+    assert_eq!(said.lines().count(), 3, "{said}");
+    assert!(said.ends_with("3 more match; a larger `limit` shows them"), "{said}");
+    expect!["none of 5 tools matches `unicorn`; try other words, or `list_tools`"]
+        .assert_eq(&room.says::<SearchTools>(&json!({"query": "unicorn"})));
+    expect![[r#"
+        bad_args: `limit` is 0
+        Give 1 to 20."#]]
+    .assert_eq(&room.says::<SearchTools>(&json!({"query": "x", "limit": 0})));
+}
+
+#[test]
+fn a_manual_is_the_schema_and_what_somebody_wrote() {
+    let room = Room::empty();
+    let listed = some_tools(&room);
+    let (room, _) = with(room, Fake { listed, manual: Some("Ask in the morning."), ..Fake::default() });
+    expect![[r#"
+        # weather
+
+        The weather (e.g. rain). Ask often.
+
+        ## Arguments
+
+        - `city` (string, required): Where.
+        - `days` (integer): 
+
+        It is the file .haft/tools/weather.py.
+
+        Ask in the morning.
+    "#]]
+    .assert_eq(&room.says::<Info>(&json!({"name": "weather"})));
+    expect![[r#"
+        not_found: `broken` is no tool: .haft/tools/broken.py can't be loaded
+        Traceback (most recent call last):
+          line 3
+        SyntaxError: invalid syntax"#]]
+    .assert_eq(&room.says::<Info>(&json!({"name": "broken"})));
+    expect![[r#"
+        not_found: there is no tool `read_weather`
+        Did you mean read, weather? `list_tools` shows what there is."#]]
+    .assert_eq(&room.says::<Info>(&json!({"name": "read_weather"})));
+}
+
+#[test]
+fn a_reload_that_worked_says_what_is_there() {
+    let none = with(Room::empty(), Fake::default()).0;
+    expect!["No tools loaded."].assert_eq(&none.says::<ReloadTools>(&json!({})));
+    let names = |names: &[&str]| names.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
+    let reloaded = Reloaded {
+        loaded: names(&["a", "b"]),
+        changed: names(&["b"]),
+        gone: names(&["c"]),
+        notes: names(&["a.py holds two formats"]),
+        ..Reloaded::default()
+    };
+    let (room, _) = with(Room::empty(), Fake { reloaded, ..Fake::default() });
+    expect![[r#"
+        Loaded (2): a, b
+        New or changed (1): b
+        Gone (1): c
+        note: a.py holds two formats"#]]
+    .assert_eq(&room.says::<ReloadTools>(&json!({})));
+}
+
+#[test]
+fn a_reload_with_errors_fails_with_the_whole_report() {
+    let long: String = (0..10_000).map(|line| format!("  line {line}\n")).collect();
+    let failed =
+        |file: &str, why: String, older_serves| NotLoaded { file: file.to_owned(), why, older_serves };
+    let reloaded = Reloaded {
+        loaded: vec!["a".to_owned()],
+        failed: vec![
+            failed(
+                "b.py",
+                "Traceback:\n  File \"b.py\", line 1\nNameError: name 'x' is not defined\n".to_owned(),
+                true,
+            ),
+            failed("c.sh", "it says nothing".to_owned(), false),
+            failed("d.py", format!("{long}RecursionError: deep"), false),
+        ],
+        ..Reloaded::default()
+    };
+    let (room, _) = with(Room::empty(), Fake { reloaded, ..Fake::default() });
+    let said = room.says::<ReloadTools>(&json!({}));
+    assert!(said.len() < 3_000, "{} bytes", said.len());
+    let (beginning, _) = said.split_once("  line 3\n").unwrap();
+    expect![[r#"
+        failed: 3 files could not be loaded
+        Loaded (1): a
+        Errors (3):
+         b.py: NameError: name 'x' is not defined
+         c.sh: it says nothing
+         d.py: RecursionError: deep
+        The last good version of b.py goes on.
+
+        b.py:
+        Traceback:
+          File "b.py", line 1
+        NameError: name 'x' is not defined
+
+        d.py:
+          line 0
+          line 1
+          line 2
+    "#]]
+    .assert_eq(beginning);
+    assert!(said.contains("[9971 lines left out]") && said.ends_with("RecursionError: deep"), "{said}");
+}
+
+#[test]
+fn a_tool_that_fails_was_tried_with_success() {
+    let (room, fake) = with(Room::empty(), Fake::default());
+    expect![[r#"
+        ok: good, 12 ms
+        four
+        note: a note"#]]
+    .assert_eq(&room.says::<TestTool>(&json!({"name": "good", "arguments": {"city": "Ulm"}})));
+    expect![[r#"
+        ok: quiet, 12 ms, no output
+        note: a note"#]]
+    .assert_eq(&room.says::<TestTool>(&json!({"name": "quiet"})));
+    let failed = room.call::<TestTool>(&json!({"name": "bad"})).unwrap();
+    expect![[r#"
+        failed: bad, 12 ms, failed
+        ValueError: no such city
+        Traceback (most recent call last):
+          …
+        printed: hello
+        note: a note"#]]
+    .assert_eq(&failed.as_text());
+    assert!(failed.paged, "what is cut to size once is not cut again");
+    assert_eq!(*fake.asked.lock(), ["call good {\"city\":\"Ulm\"}", "call quiet {}", "call bad {}"]);
+}
+
+#[test]
+fn what_can_not_be_tried_is_refused() {
+    let room = Room::empty();
+    let listed = some_tools(&room);
+    let (room, fake) = with(room, Fake { listed, ..Fake::default() });
+    expect![[r#"
+        bad_args: `test_tool` can't try itself
+        Name another tool."#]]
+    .assert_eq(&room.says::<TestTool>(&json!({"name": "test_tool"})));
+    assert!(fake.asked.lock().is_empty());
+    expect![[r#"
+        not_found: there is no tool `weathr_now`
+        `list_tools` shows what there is."#]]
+    .assert_eq(&room.says::<TestTool>(&json!({"name": "weathr_now"})));
+}
+
+#[test]
+fn a_tool_is_checked_written_listed_and_loaded() {
+    let room = Room::empty();
+    let listed = Listed {
+        failed: vec![NotLoaded {
+            file: room.path().join(".haft/tools/broken.py").display().to_string(),
+            why: "it is".to_owned(),
+            older_serves: false,
+        }],
+        ..some_tools(&room)
+    };
+    fs::create_dir_all(room.path().join(".haft/tools")).unwrap();
+    for name in ["broken.py", "_template.py", "data.json"] {
+        fs::write(room.path().join(".haft/tools").join(name), "").unwrap();
+    }
+    let (room, fake) = with(room, Fake { listed, ..Fake::default() });
+    expect![[r#"
+        Created .haft/tools/rain.py (9 bytes). Arguments: city (string, required), days (integer).
+        It has no network and writes below the workspace only, until a person grants more.
+        Call it as `rain`, or by test_tool {"name":"rain","arguments":{"city":"…"}}. `undo` takes it back.
+        note: the ``` around the code was left out"#]]
+    .assert_eq(&room.says::<WriteTool>(&json!({"name": "rain", "code": "```python\nthe code\n\n```\n"})));
+    assert_eq!(text(&room, ".haft/tools/rain.py"), "the code\n");
+    assert_eq!(
+        text(&room, ".haft/tools/enabled.json"),
+        "[\n  \"broken\",\n  \"disk\",\n  \"rain\",\n  \"tides\",\n  \"weather\"\n]\n"
+    );
+    assert_eq!(*fake.asked.lock(), ["check rain \"the code\\n\"", "rewritten rain"]);
+    let said = room.says::<WriteTool>(&json!({"name": "rain", "code": "x = 1"}));
+    assert!(said.starts_with("Replaced .haft/tools/rain.py (5 bytes)."), "{said}");
+    assert!(said.contains("`undo` brings the version before back."), "{said}");
+    assert_eq!(text(&room, ".haft/tools/rain.py"), "x = 1");
+    let said = room.says::<WriteTool>(&json!({"name": "rain", "code": "x = 1"}));
+    assert!(said.starts_with("Unchanged: .haft/tools/rain.py"), "{said}");
+}
+
+#[test]
+fn nothing_is_written_that_does_not_pass() {
+    let (room, fake) =
+        with(Room::empty(), Fake { unfit: Some("missing: `description = …`"), ..Fake::default() });
+    expect!["bad_args: missing: `description = …`"]
+        .assert_eq(&room.says::<WriteTool>(&json!({"name": "rain", "code": "x"})));
+    let large = "#".repeat((256 << 10) + 1);
+    expect![[r#"
+        too_big: the code has 262145 bytes; a tool has at most 262144
+        Keep data in a file beside it, found by `__file__`."#]]
+    .assert_eq(&room.says::<WriteTool>(&json!({"name": "rain", "code": large})));
+    for name in ["_rain", "../rain", "ra-in", ""] {
+        let said = room.says::<WriteTool>(&json!({"name": name, "code": "x"}));
+        assert!(said.starts_with("bad_args: "), "{name}: {said}");
+    }
+    assert!(!room.path().join(".haft").exists());
+    assert_eq!(fake.asked.lock().len(), 1, "what is refused beforehand is not run");
+}
+
+#[test]
+fn the_name_of_another_tool_is_refused_with_who_has_it() {
+    let room = Room::empty();
+    let listed = some_tools(&room);
+    let (room, _) = with(room, Fake { listed, ..Fake::default() });
+    let says = |name: &str| {
+        let said = room.says::<WriteTool>(&json!({"name": name, "code": "x"}));
+        said.lines().next().unwrap_or_default().to_owned()
+    };
+    assert_eq!(says("read"), "bad_args: `read` is a tool of haft's own; nothing was written");
+    // Not shown here, and a tool of navi's.
+    assert_eq!(says("terminal"), "bad_args: `terminal` is a tool of haft's own; nothing was written");
+    assert_eq!(
+        says("mine"),
+        "bad_args: `mine` is a tool already, in /config/tools/mine.py; nothing was written"
+    );
+    assert_eq!(
+        says("tides"),
+        "bad_args: `tides` is a tool already, in .haft/tools/sea.py; nothing was written"
+    );
+    assert!(!room.path().join(".haft").exists());
+}
+
+#[test]
+fn what_is_written_and_can_not_be_loaded_is_said_to_be_so() {
+    let (room, _) = with(Room::empty(), Fake { unloadable: Some("it went away"), ..Fake::default() });
+    expect![[r#"
+        failed: it went away
+        Write it again as it should be; `undo` brings back what was there before."#]]
+    .assert_eq(&room.says::<WriteTool>(&json!({"name": "rain", "code": "x"})));
+}
+
+#[test]
+fn a_tool_is_deleted_and_its_data_stays() {
+    let room = Room::new(
+        "//- .haft/tools/weather.py\nx\n//- .haft/tools/weather_data.json\n{}\n//- .haft/tools/weather_map.py\ny\n//- .haft/tools/_test_weather.py\nz\n//- .haft/tools/enabled.json\n[\"weather\", \"tides\"]\n",
+    );
+    let listed = some_tools(&room);
+    let (room, fake) = with(room, Fake { listed, ..Fake::default() });
+    expect![[r#"
+        Deleted .haft/tools/weather.py. The last change can be undone: `undo`.
+        Still there: .haft/tools/_test_weather.py, .haft/tools/weather_data.json"#]]
+    .assert_eq(&room.says::<DeleteTool>(&json!({"name": "weather"})));
+    assert!(!room.path().join(".haft/tools/weather.py").exists());
+    assert_eq!(text(&room, ".haft/tools/enabled.json"), "[ \"tides\"]\n");
+    assert_eq!(*fake.asked.lock(), ["rewritten weather"]);
+}
+
+#[test]
+fn what_is_no_tool_of_the_workspace_is_not_deleted() {
+    let room = Room::empty();
+    let listed = some_tools(&room);
+    let (room, fake) = with(room, Fake { listed, ..Fake::default() });
+    let says = |name: &str| room.says::<DeleteTool>(&json!({"name": name}));
+    expect!["denied: `read` is part of haft; only a workspace's own tools are deleted"]
+        .assert_eq(&says("read"));
+    expect![[r#"
+        denied: `mine` is /config/tools/mine.py, which is not among this workspace's own tools
+        A person can delete it."#]]
+    .assert_eq(&says("mine"));
+    expect![[r#"
+        denied: `disk` is .haft/tools/disk.sh, which is no single Python file
+        A person can delete it."#]]
+    .assert_eq(&says("disk"));
+    let tides = says("tides");
+    assert!(tides.starts_with("denied: `tides` is one of the tools in .haft/tools/sea.py\n"), "{tides}");
+    assert!(says("unicorn").starts_with("not_found: there is no tool `unicorn`"));
+    assert!(fake.asked.lock().is_empty());
+}

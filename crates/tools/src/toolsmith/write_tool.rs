@@ -1,0 +1,204 @@
+//! `write_tool`: how does a model give itself a tool?
+
+use std::time::Duration;
+
+use kit::{
+    Origin, Spec,
+    files::Before,
+    own_tools::{OWN, own_files},
+    prelude::*,
+    services::Listed,
+};
+use serde_json::Value;
+
+use super::{
+    enabled::{self, Listing},
+    find, is_own, told,
+};
+
+/// The largest tool.
+const LARGEST: usize = 256 << 10;
+
+/// What it needs may have to be fetched before it can be tried.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// Write a Python tool: checked, kept for later sessions. Read its manual first.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WriteTool {
+    /// Its name.
+    name: String,
+    /// The whole file: `name`, `description`, `parameters`, `async def execute(params)`.
+    code: String,
+}
+
+impl Tool for WriteTool {
+    const NAME: &str = "write_tool";
+    const AT_MOST: Kinds = Kinds::WRITE;
+
+    fn touches(&self) -> Touches {
+        Touches::none().and(Touch::Tool(self.name.clone()))
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        Some(PATIENCE)
+    }
+
+    fn title(&self) -> String {
+        self.name.clone()
+    }
+
+    async fn run(self, cx: &Cx) -> Result<Output, Fault> {
+        let Self { name, code } = self;
+        cx.check()?;
+        own_files(&name)?;
+        if code.len() > LARGEST {
+            return Err(Fault::new(
+                Kind::TooBig,
+                format!("the code has {} bytes; a tool has at most {LARGEST}", code.len()),
+            )
+            .next("Keep data in a file beside it, found by `__file__`."));
+        }
+        let listed = cx.tools().list();
+        free(cx, &listed, &name)?;
+        let (code, was_fenced) = without_fence(code);
+        let spec = cx.tools().check(&name, &code).await?;
+        let others = of_this_folder(cx, &listed);
+        let (tool, bytes) = (name.clone(), code.len());
+        let (did, listing) = cx.blocking(move |cx| write(cx, &tool, code, others)).await?;
+        cx.tools().rewritten(&name).await.map_err(|fault| match fault.next {
+            Some(_) => fault,
+            None => fault.next("Write it again as it should be; `undo` brings back what was there before."),
+        })?;
+        let mut text = format!(
+            "{did} {OWN}/{name}.py ({bytes} bytes). Arguments: {}.\n\
+             It has no network and writes below the workspace only, until a person grants more.\n\
+             Call it as `{name}`, or by test_tool {}. {}",
+            spec.arguments(),
+            example(&spec),
+            match did {
+                Did::Created => "`undo` takes it back.",
+                Did::Replaced => "`undo` brings the version before back.",
+                Did::Kept => "It was just that before.",
+            },
+        );
+        if was_fenced {
+            text.push_str("\nnote: the ``` around the code was left out");
+        }
+        if listing == Listing::NotAList {
+            text.push_str(&format!(
+                "\nnote: {OWN}/enabled.json is no list of names, and was left as it is; it may not enable the tool"
+            ));
+        }
+        Ok(Output::text(text))
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Did {
+    Created,
+    Replaced,
+    Kept,
+}
+
+impl std::fmt::Display for Did {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Created => "Created",
+            Self::Replaced => "Replaced",
+            Self::Kept => "Unchanged:",
+        })
+    }
+}
+
+/// The file first: a name on the list that no tool has would be reported as an error.
+fn write(cx: &Cx, name: &str, code: String, others: Vec<String>) -> Result<(Did, Listing), Fault> {
+    let [path, list] = own_files(name)?;
+    let did = if cx.files().exists(&path)? {
+        // A file that is not a tool of a model's making may be of any size.
+        let before = cx.files().load(&path, 16 << 20)?;
+        if *before.bytes == *code.as_bytes() {
+            Did::Kept
+        } else {
+            cx.files().save(&path, Before::Was(&before), code.into_bytes())?;
+            Did::Replaced
+        }
+    } else {
+        cx.files().save(&path, Before::Absent, code.into_bytes())?;
+        Did::Created
+    };
+    let listing = enabled::add(cx, &list, name, &others)?;
+    Ok((did, listing))
+}
+
+/// Nobody else's tool has this name.
+fn free(cx: &Cx, listed: &Listed, name: &str) -> Result<(), Fault> {
+    let taken = |by: String| {
+        let what = format!("`{name}` is {by}; nothing was written");
+        Err(Fault::bad_args(what).next("Choose another name, and give it to `name` in the code too."))
+    };
+    match find(listed, name) {
+        Some(Spec { origin: Origin::Program, .. }) => taken("a tool of haft's own".to_owned()),
+        Some(spec @ Spec { origin: Origin::File(path), .. }) if !is_own(cx, spec) => {
+            taken(format!("a tool already, in {}", told(cx, path)))
+        }
+        // It would be hidden where another toolset is shown.
+        None if is_in_a_toolset(name) => taken("a tool of haft's own".to_owned()),
+        _ => Ok(()),
+    }
+}
+
+fn is_in_a_toolset(name: &str) -> bool {
+    crate::toolsets().filter_map(crate::toolset).flatten().any(|tool| tool.spec().name == name)
+}
+
+/// The names that are tools of the workspace's own folder, so that a list that is new disables none of them.
+fn of_this_folder(cx: &Cx, listed: &Listed) -> Vec<String> {
+    let own = cx.files().roots().workspace().join(OWN);
+    let loaded = listed.tools.iter().filter_map(|spec| match &spec.origin {
+        Origin::File(path) if path.starts_with(&own) => Some(spec.name.clone()),
+        Origin::File(_) | Origin::Program => None,
+    });
+    // What can't be loaded today may be mended tomorrow.
+    let files =
+        cx.files().list(OWN).unwrap_or_default().into_iter().filter_map(|it| it.name.into_string().ok());
+    let broken = files
+        .filter_map(|it| it.strip_suffix(".py").map(str::to_owned))
+        .filter(|it| !it.starts_with('_') && super::failure(listed, it).is_some());
+    loaded.chain(broken).collect()
+}
+
+/// The code without the fence that some models put around it.
+fn without_fence(code: String) -> (String, bool) {
+    let trimmed = code.trim();
+    let inner = trimmed
+        .strip_prefix("```")
+        .and_then(|it| it.strip_suffix("```"))
+        .and_then(|it| it.split_once('\n'))
+        .filter(|(language, _)| language.trim().chars().all(char::is_alphanumeric));
+    match inner {
+        Some((_, inner)) => (inner.trim_end().to_owned() + "\n", true),
+        None => (code, false),
+    }
+}
+
+/// Arguments to begin with: those that are required, with a value of their type.
+fn example(spec: &Spec) -> Value {
+    let properties = spec.schema.get("properties").and_then(Value::as_object);
+    let required = spec.schema.get("required").and_then(Value::as_array);
+    let names = required.into_iter().flatten().filter_map(Value::as_str);
+    let each = names.map(|name| {
+        let schema = properties.and_then(|it| it.get(name));
+        let first = schema.and_then(|it| it.get("enum")).and_then(|it| it.get(0)).cloned();
+        let value =
+            first.unwrap_or_else(|| match schema.and_then(|it| it.get("type")).and_then(Value::as_str) {
+                Some("integer" | "number") => Value::from(1),
+                Some("boolean") => Value::from(true),
+                Some("array") => Value::Array(Vec::new()),
+                Some("object") => Value::Object(serde_json::Map::new()),
+                _ => Value::from("…"),
+            });
+        (name.to_owned(), value)
+    });
+    serde_json::json!({"name": spec.name, "arguments": each.collect::<serde_json::Map<_, _>>()})
+}
