@@ -24,7 +24,7 @@ use crate::{
     approve::Approver,
     call,
     grants::Passing,
-    ground::Ground,
+    ground::{Ground, Own},
     jobs::{Event, Jobs},
     mask::Secrets,
     policy::Policy,
@@ -301,6 +301,12 @@ impl Session {
         // What starts nothing need not know which hosts a person granted.
         let granted = if touches.kinds().covers(Kinds::RUN) { self.granted_hosts() } else { Vec::new() };
         self.inner.ground.of_call(touches, &granted)
+    }
+
+    /// What a tool that is a file starts its processes with: a keeper and a sandbox of its own, which end with what
+    /// this gives. What it touches has been decided on.
+    pub fn procs_of_tool(&self, own: Own, touches: &Touches) -> Procs {
+        self.inner.ground.of_tool(own).of_call(touches, &[])
     }
 
     /// The hosts that this session's commands may reach.
