@@ -23,10 +23,11 @@ use crate::{
     Answer, Call, Catalog, Runtime, Snapshot,
     approve::Approver,
     call,
-    grants::Passing,
+    grants::{Passing, host_matches},
     ground::{Ground, Own},
     jobs::{Event, Jobs},
     mask::Secrets,
+    outside::uv::{self, Environments},
     policy::Policy,
     put_back,
     sandbox::proxy::Hosts,
@@ -307,6 +308,26 @@ impl Session {
     /// this gives. What it touches has been decided on.
     pub fn procs_of_tool(&self, own: Own, touches: &Touches) -> Procs {
         self.inner.ground.of_tool(own).of_call(touches, &[])
+    }
+
+    /// The Python that has the packages which this source of a tool says it needs; nothing where it needs none. They are
+    /// fetched if they are not there, from those hosts that were granted to this session.
+    ///
+    /// # Errors
+    /// [`Kind::BadArgs`](kit::Kind::BadArgs) when it says so wrongly, [`Kind::Unavailable`](kit::Kind::Unavailable) when
+    /// there is no `uv`, [`Kind::Failed`](kit::Kind::Failed) when they can't be had.
+    pub async fn packages(&self, file: &str, source: &[u8]) -> Result<Option<PathBuf>, Fault> {
+        let script = uv::wanted(source).map_err(|why| Fault::bad_args(format!("{file}: {why}")))?;
+        let environments = Environments::of(&self.inner.runtime);
+        let Some(script) = script.filter(|it| environments.is_needed(it)) else { return Ok(None) };
+        let mut reach = environments.hosts(&script);
+        let granted: Vec<_> = self
+            .granted_hosts()
+            .into_iter()
+            .chain(self.inner.runtime.policy().hosts.iter().cloned())
+            .collect();
+        reach.retain(|host| granted.iter().any(|it| host_matches(it, host)));
+        environments.python(&self.inner.ground, &script, file, &reach).await.map(Some)
     }
 
     /// The hosts that this session's commands may reach.

@@ -30,6 +30,8 @@ pub(crate) struct Setup {
     pub(crate) memory: u64,
     pub(crate) workspace: PathBuf,
     pub(crate) path: String,
+    /// Hosts that are granted to everything.
+    pub(crate) hosts: Vec<String>,
 }
 
 /// Run a command.
@@ -118,7 +120,12 @@ pub(crate) fn drive(setup: &str) {
         roots: vec![haft::kit::files::RootSpec { path: base.join("shared"), read_only: true }],
         state: base.join("state"),
         config: base.join("config"),
-        policy: Policy { sandbox: setup.sandbox, approve: Approve::Auto, ..Policy::default() },
+        policy: Policy {
+            sandbox: setup.sandbox,
+            approve: Approve::Auto,
+            hosts: setup.hosts.clone().into(),
+            ..Policy::default()
+        },
         other_names: Default::default(),
         allowed: None,
         deadline: DEADLINE,
@@ -145,6 +152,14 @@ pub(crate) fn drive(setup: &str) {
                 let command = arguments["command"].as_str().unwrap();
                 let ran = run(&procs, sh(command, setup.workspace.clone())).await;
                 say(&ran.unwrap_or_else(|fault| {
+                    json!({"fault": fault.kind, "what": fault.as_text()}).to_string()
+                }));
+                continue;
+            }
+            if let Some(source) = arguments["packages"].as_str() {
+                let made = session.packages("x.py", source.as_bytes()).await;
+                let said = made.map(|it| json!({"exit": 0, "text": it}).to_string());
+                say(&said.unwrap_or_else(|fault| {
                     json!({"fault": fault.kind, "what": fault.as_text()}).to_string()
                 }));
                 continue;

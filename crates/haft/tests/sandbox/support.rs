@@ -119,6 +119,7 @@ impl World {
             accept_weaker: Vec::new(),
             memory: 4 << 30,
             path: std::env::var("PATH").unwrap(),
+            hosts: Vec::new(),
         }
     }
 

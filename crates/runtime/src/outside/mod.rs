@@ -9,6 +9,7 @@ mod describe;
 mod executable;
 mod python;
 mod service;
+pub(crate) mod uv;
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
