@@ -203,7 +203,7 @@ impl Environments {
             }
         };
         let addresses = script.dependencies.iter().filter_map(|it| it.split_once('@')).map(|it| it.1);
-        addresses.filter_map(host_of).for_each(&mut add);
+        addresses.filter_map(|it| host_of(it, "")).for_each(&mut add);
         let by_name = script.dependencies.iter().any(|it| !it.contains("://"));
         let is_set = |name: &str| self.value(name).is_some_and(|it| !["", "0", "false"].contains(&it));
         if by_name && !is_set("UV_NO_INDEX") && !is_set("UV_OFFLINE") {
@@ -213,18 +213,19 @@ impl Environments {
     }
 
     fn indexes(&self, script: &Script, add: &mut dyn FnMut(String)) {
-        let of_script = script.indexes.iter().find(|it| it.1).map(|it| it.0.as_str());
-        let default = of_script.or_else(|| DEFAULT.iter().find_map(|it| self.value(it)));
+        let of_script = script.indexes.iter().filter(|it| it.1).find_map(|it| host_of(&it.0, ""));
+        let default = || DEFAULT.iter().find_map(|it| self.value(it)).and_then(of_person);
+        match of_script.or_else(default) {
+            None => INDEX.iter().for_each(|it| add((*it).to_owned())),
+            Some(host) => {
+                let files = host.strip_prefix("pypi.org").map(|port| format!("files.pythonhosted.org{port}"));
+                add(host);
+                files.into_iter().for_each(&mut *add);
+            }
+        }
         let more = MORE.iter().filter_map(|it| self.value(it)).flat_map(str::split_whitespace);
-        let more = more.chain(script.indexes.iter().filter(|it| !it.1).map(|it| it.0.as_str()));
-        if default.is_none() {
-            INDEX.iter().for_each(|it| add((*it).to_owned()));
-        }
-        for host in default.into_iter().chain(more).filter_map(host_of) {
-            let files = host.strip_prefix("pypi.org").map(|port| format!("files.pythonhosted.org{port}"));
-            add(host);
-            files.into_iter().for_each(&mut *add);
-        }
+        more.filter_map(of_person).for_each(&mut *add);
+        script.indexes.iter().filter(|it| !it.1).filter_map(|it| host_of(&it.0, "")).for_each(add);
     }
 
     /// The Python of an environment with what this file needs, which is made if it is not there. Only `reach` of the
@@ -421,19 +422,22 @@ fn local_file(dependency: &str) -> Option<PathBuf> {
     path.starts_with('/').then(|| PathBuf::from(path))
 }
 
-/// The host of an address, with its port: it was named, so it may be at a private address.
-fn host_of(address: &str) -> Option<String> {
+/// The host of an index that the person configured: with its port, as it may be at an address that is not public.
+fn of_person(address: &str) -> Option<String> {
+    host_of(address, if address.contains("http://") { ":80" } else { ":443" })
+}
+
+/// The host of an address, with its port or, where it names none, this one.
+fn host_of(address: &str, port: &str) -> Option<String> {
     let (scheme, rest) = address.trim().split_once("://")?;
-    let authority = rest.split(['/', '?', '#']).next()?;
+    let authority = rest.split(['/', '?', '#', ';']).next()?.trim();
     let host = authority.rsplit_once('@').map_or(authority, |it| it.1);
     if scheme.ends_with("file") || host.is_empty() {
         return None;
     }
-    let has_port = host
-        .rsplit_once(':')
-        .is_some_and(|it| it.1.bytes().all(|it| it.is_ascii_digit()) && !it.1.is_empty());
-    let port = if scheme.ends_with("http") { 80 } else { 443 };
-    Some(if has_port { host.to_owned() } else { format!("{host}:{port}") })
+    let is_port = |it: &str| !it.is_empty() && it.bytes().all(|it| it.is_ascii_digit());
+    let has_port = host.rsplit_once(':').is_some_and(|it| is_port(it.1));
+    Some(if has_port { host.to_owned() } else { format!("{host}{port}") })
 }
 
 #[cfg(test)]
@@ -518,7 +522,7 @@ mod tests {
         assert_eq!(hosts(&[], &script(&["a @ file:///w/a.whl"])), [""; 0]);
         assert_eq!(
             hosts(&[], &script(&["a @ https://h.example/a.whl", "b @ git+https://g.example:8443/b"])),
-            ["h.example:443", "g.example:8443"]
+            ["h.example", "g.example:8443"]
         );
         assert_eq!(hosts(&[], &script(&["a @ file:///w/a.whl", "b"])), INDEX);
     }
