@@ -19,6 +19,7 @@ mod parts;
 mod python;
 mod service;
 mod set;
+pub(crate) mod uv;
 mod watch;
 mod written;
 

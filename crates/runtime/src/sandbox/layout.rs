@@ -314,6 +314,12 @@ impl Plan {
             });
             self.bind(path, Access::Read);
         }
+        // Python runs what lies there in place of the code that it was made of, in every tool that imports it.
+        let made = tools.folder.join("__pycache__");
+        if self.is_open(&tools.folder) && !tools.wide {
+            let folder = !fs::symlink_metadata(&made).is_ok_and(|it| !it.is_dir());
+            self.put(made, What::Hidden { folder });
+        }
     }
 
     /// Makes the way to a real path by the links in its name, where nothing is seen of them.
