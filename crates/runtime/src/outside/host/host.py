@@ -38,7 +38,7 @@ class Call:
     """One call of a tool."""
 
     task = stop = None
-    cancelled = False
+    begun = cancelled = False
 
     def __init__(self, message):
         self.id, self.session, self.arguments = message["id"], message.get("session"), message["arguments"]
@@ -63,7 +63,8 @@ class Call:
         self.cancelled = True
         if self.stop is not None:
             self.stop.set()
-        if self.task is not None:
+        # A task that has not begun would never do so, and never answer.
+        if self.begun:
             self.task.cancel()
 
     def returned(self, value):
@@ -167,8 +168,9 @@ def by_hand(call):
 
 
 async def in_loop(call):
+    call.begun = True
     try:
-        outcome = call.returned(await call.start())
+        outcome = failed("cancelled") if call.cancelled else call.returned(await call.start())
     except BaseException as error:
         outcome = call.raised(error)
     call.answer(outcome)
