@@ -141,8 +141,10 @@ def serve_descriptions(messages):
     import gc
     from select import POLLIN, poll
 
-    waiting, children, poller = list(messages), [], poll()
+    waiting, children, poller = [], [], poll()
     poller.register(Wire.descriptor, POLLIN)
+    for message in messages:
+        waiting = taken(message, waiting, children)
     while True:
         while waiting and len(children) < AT_ONCE:
             message = waiting.pop(0)
