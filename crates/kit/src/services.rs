@@ -336,6 +336,11 @@ impl Shelf {
         slot.downcast().unwrap_or_default()
     }
 
+    /// The value of this type, if there is one.
+    pub fn find<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        self.slots.lock().get(&TypeId::of::<T>()).cloned()?.downcast().ok()
+    }
+
     /// Puts a value there, in place of the one of its type.
     pub fn put<T: Send + Sync + 'static>(&self, value: Arc<T>) {
         self.slots.lock().insert(TypeId::of::<T>(), value);

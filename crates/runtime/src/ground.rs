@@ -5,7 +5,10 @@ use std::{
     os::fd::OwnedFd,
     path::{Path, PathBuf},
     process::Command,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use kit::{
@@ -28,7 +31,7 @@ use crate::{
         Confined, KEEPER, Part, Plan, Report, Trouble, bubblewrap,
         denial::{self, Known},
         environment,
-        layout::{self, Mount, Wanted},
+        layout::{self, Access, Mount, Wanted, What},
         limits::{Ended, Limits},
         proxy::{self, Granted, Hosts},
         watch::{self, Watch},
@@ -54,6 +57,9 @@ pub struct Commands {
     pub limits: Limits,
 }
 
+/// Where, below the state folder, what tools need of others is kept.
+pub(crate) const ENVIRONMENTS: &str = "tools/environments";
+
 /// The ground of one session: its keeper, started at first use and kept to its end. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Ground {
@@ -69,6 +75,10 @@ struct Inner {
     spill: PathBuf,
     spilling: Arc<dyn Spilling>,
     hosts: Hosts,
+    /// For one tool that is a file.
+    own: Option<Own>,
+    /// Tells its folder for temporary files from that of others.
+    number: u64,
     confined: tokio::sync::Mutex<Option<Living>>,
     unconfined: tokio::sync::Mutex<Option<Living>>,
     seen: Mutex<Seen>,
@@ -102,19 +112,26 @@ struct OfCall {
     pass: Option<String>,
 }
 
-/// What the sandbox of a tool that is a file has beyond that of its session.
+/// What the sandbox of a tool that is a file has beyond that of its session. All paths are absolute; those that do not
+/// exist when the sandbox is made are not there.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Own {
+pub struct Own {
     /// The folder it lies in, where it may keep files of its own beside it.
-    pub(crate) folder: PathBuf,
-    /// What in there is code, and can't be changed.
-    pub(crate) code: Vec<PathBuf>,
+    pub folder: PathBuf,
+    /// What in there is code, and can't be changed, beside what looks like code.
+    pub code: Vec<PathBuf>,
     /// What else it may read.
-    pub(crate) read: Vec<PathBuf>,
+    pub read: Vec<PathBuf>,
     /// What else it may change.
-    pub(crate) write: Vec<PathBuf>,
+    pub write: Vec<PathBuf>,
     /// Variables that it has on top.
-    pub(crate) env: Vec<(String, String)>,
+    pub env: Vec<(String, String)>,
+}
+
+impl Own {
+    fn paths(&self) -> impl Iterator<Item = &PathBuf> {
+        [&self.folder].into_iter().chain(&self.read).chain(&self.write)
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -145,6 +162,8 @@ impl Ground {
                 secrets: runtime.secrets().clone(),
             }),
             hosts,
+            own: None,
+            number: 0,
             confined: tokio::sync::Mutex::default(),
             unconfined: tokio::sync::Mutex::default(),
             seen: Mutex::default(),
@@ -152,9 +171,34 @@ impl Ground {
         Self { inner: Arc::new(inner) }
     }
 
-    /// The ground of one tool that is a file: a sandbox of its own with what the session's has, and this.
-    pub(crate) fn of_tool(&self, _own: Own) -> Self {
-        self.clone()
+    /// The ground of one tool that is a file: a keeper and a sandbox of its own with what the session's has, and this.
+    /// They end when this is dropped. A host that is granted to the session is granted to the tool, but what is granted
+    /// to a call of the tool is granted to nobody else.
+    pub(crate) fn of_tool(&self, own: Own) -> Self {
+        static NUMBER: AtomicU64 = AtomicU64::new(1);
+        let session = &*self.inner;
+        let mut roots = session.roots.clone();
+        let open = session.sandbox != Sandbox::ReadOnly;
+        for (path, writable) in
+            own.write.iter().map(|it| (it, open)).chain(own.read.iter().map(|it| (it, false)))
+        {
+            add_root(&mut roots, path, writable);
+        }
+        let inner = Inner {
+            commands: session.commands.clone(),
+            sandbox: session.sandbox,
+            roots,
+            hidden: session.hidden.clone(),
+            spill: session.spill.clone(),
+            spilling: session.spilling.clone(),
+            hosts: session.hosts.below(),
+            own: Some(own),
+            number: NUMBER.fetch_add(1, Ordering::Relaxed),
+            confined: tokio::sync::Mutex::default(),
+            unconfined: tokio::sync::Mutex::default(),
+            seen: Mutex::default(),
+        };
+        Self { inner: Arc::new(inner) }
     }
 
     /// What a call that touches these starts its processes with. They have been decided on: what is among
@@ -166,6 +210,8 @@ impl Ground {
             match touch {
                 Touch::Run(_) if place == Place::Nowhere => place = Place::Inside,
                 Touch::Unconfined => place = Place::Outside,
+                // All that runs in the sandbox of a tool is that tool.
+                Touch::Net(host) if self.inner.own.is_some() => hosts.push(self.inner.hosts.grant(host)),
                 Touch::Net(host) => {
                     hosts.push(self.inner.hosts.grant_to(host, pass.get_or_insert_with(new_pass)));
                 }
@@ -237,6 +283,7 @@ impl Ground {
                 let plan = Plan {
                     confined: Confined::ByRules,
                     scratch: vec![self.scratch().map_err(|error| unavailable_folder(&error))?],
+                    mounts: self.without_own_folder(plan.mounts),
                     ..plan
                 };
                 self.try_with(&plan).await?.map_err(|trouble| unavailable(&trouble))?
@@ -259,6 +306,16 @@ impl Ground {
 
     fn plan(&self) -> Result<Plan, Fault> {
         let inner = &*self.inner;
+        if let Some(path) =
+            inner.own.iter().flat_map(|own| own.read.iter().chain(&own.write)).find(|it| inner.is_haft_s(it))
+        {
+            let path = path.display();
+            return Err(Fault::new(
+                Kind::Unavailable,
+                format!("{path} is haft's own, and no tool is given it"),
+            )
+            .next("Take it out of the tool's section in haft.toml.".to_owned()));
+        }
         // What is to be seen has to be there before.
         let spill = crate::store::create_folder(&inner.spill).is_ok().then(|| inner.spill.clone());
         let wanted = Wanted {
@@ -267,6 +324,8 @@ impl Ground {
             variables: inner.commands.variables.clone(),
             hidden: inner.hidden.clone(),
             spill,
+            tools: inner.own.as_ref().map(|it| (it.folder.clone(), it.code.clone())),
+            names: inner.own.iter().flat_map(Own::paths).cloned().collect(),
         };
         let mut seen = inner.seen.lock();
         // What is there when the sandbox is made would be taken for the person's own.
@@ -274,7 +333,7 @@ impl Ground {
         let layout = layout::layout(&wanted)?;
         let alone = watch::without_common(&layout.guarded);
         let roots = inner.roots.iter().filter(|it| it.1).map(|it| it.0.clone()).collect();
-        seen.watch.begin(roots, layout.guarded.into_iter().collect(), layout.cut);
+        seen.watch.begin(roots, layout.tools, layout.guarded.into_iter().collect(), layout.cut);
         Ok(Plan {
             confined: Confined::Apart,
             mounts: layout.mounts,
@@ -291,6 +350,19 @@ impl Ground {
         let folder = self.inner.scratch();
         crate::store::create_folder(&folder)?;
         folder.canonicalize()
+    }
+
+    /// These without the right to change what lies beside the tool: rules can't tell its code from its data.
+    fn without_own_folder(&self, mut mounts: Vec<Mount>) -> Vec<Mount> {
+        let folder = self.inner.own.as_ref().and_then(|it| it.folder.canonicalize().ok());
+        for mount in
+            mounts.iter_mut().filter(|it| folder.as_ref().is_some_and(|folder| it.at.starts_with(folder)))
+        {
+            if let What::Bind { access, .. } = &mut mount.what {
+                *access = Access::Read;
+            }
+        }
+        mounts
     }
 
     fn bubblewrap(&self) -> Option<PathBuf> {
@@ -350,6 +422,15 @@ impl Ground {
             let mut seen = self.inner.seen.lock();
             seen.mounts.clone_from(&plan.mounts);
         }
+        if let Some(own) = &self.inner.own {
+            if plan.confined != Confined::Not {
+                // Else one tool leaves what another takes for what was made of its code.
+                let folder = env.iter().find(|(name, _)| name == "TMPDIR").map_or("/tmp", |(_, value)| value);
+                env.push(("PYTHONPYCACHEPREFIX".to_owned(), format!("{folder}/pycache")));
+            }
+            env.retain(|(name, _)| !own.env.iter().any(|(it, _)| it == name));
+            env.extend(own.env.iter().cloned());
+        }
         if let Some(port) = report.proxy {
             env.extend(environment::proxy_variables(port, None));
             self.serve(files);
@@ -402,7 +483,16 @@ impl Inner {
     /// No session has a name like this.
     fn scratch(&self) -> PathBuf {
         let name = self.spill.file_name().unwrap_or_default().to_string_lossy();
-        self.spill.with_file_name(format!("=tmp-{}-{name}", std::process::id()))
+        let number = if self.own.is_some() { format!("-{}", self.number) } else { String::new() };
+        self.spill.with_file_name(format!("=tmp-{}{number}-{name}", std::process::id()))
+    }
+
+    /// Does this lie in haft's own folders, but for what was made for tools?
+    fn is_haft_s(&self, path: &Path) -> bool {
+        let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let own = self.hidden.iter().filter_map(|it| it.canonicalize().ok());
+        let mut own = own.filter(|it| real.starts_with(it));
+        own.any(|it| !real.starts_with(it.join(ENVIRONMENTS)))
     }
 }
 
@@ -430,6 +520,22 @@ impl kit::procs::Ground for OfCall {
 
     fn spilling(&self) -> Option<Arc<dyn Spilling>> {
         Some(self.ground.inner.spilling.clone())
+    }
+}
+
+/// Adds what a person named, unless it is to be had already. Where a link inside a root leads to it, it is not what was
+/// named: anybody may have made that link.
+fn add_root(roots: &mut Vec<(PathBuf, bool)>, path: &Path, writable: bool) {
+    let Ok(real) = path.canonicalize() else { return };
+    let of = |path: &Path| {
+        roots
+            .iter()
+            .filter(|(root, _)| path.starts_with(root))
+            .max_by_key(|(root, _)| root.components().count())
+    };
+    let led = real != path && of(path).is_some();
+    if !led && of(&real).is_none_or(|it| writable && !it.1) {
+        roots.push((real, writable));
     }
 }
 

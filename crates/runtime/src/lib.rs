@@ -43,7 +43,7 @@ pub use approve::{Approver, Request, Unattended, Verdict};
 pub use call::{Answer, Arguments, Call};
 pub use catalog::Catalog;
 pub use commands::Rules;
-pub use ground::Commands;
+pub use ground::{Commands, Own};
 pub use jobs::Event;
 pub use registry::{Failure, Registry, Snapshot};
 pub use session::Session;
@@ -129,7 +129,7 @@ impl Runtime {
         let own = [settings.state.clone(), settings.config.clone()];
         let roots = Roots::open(&specs, settings.other_names)?.hiding(&own);
         // What a person's programs keep there lets one act as that person, by whatever tool it is read.
-        let roots = roots.withholding(&sandbox::layout::credentials(&settings.commands.variables));
+        let roots = roots.withholding(&sandbox::places::credentials(&settings.commands.variables));
         let secrets = Arc::new(settings.secrets);
         let store = Store::open(&settings.state, roots.workspace(), secrets.clone());
         let spills = store.spills();

@@ -18,6 +18,7 @@ mod process;
 mod recording;
 mod refusal;
 mod screen;
+pub mod script;
 #[cfg(target_os = "linux")]
 mod start;
 #[cfg(target_os = "linux")]

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{layout, proxy::USER};
+use super::{places, proxy::USER};
 
 /// Taken over as they are, where they are set.
 const TAKEN: &[&str] = &["USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "COLUMNS"];
@@ -83,7 +83,7 @@ pub fn environment(variables: &[(String, String)], granted: &[String]) -> Vec<(S
         None => environment.push((name.to_owned(), value)),
     };
     set("PATH", path(&value("PATH").unwrap_or_default()));
-    let home = layout::home(variables).unwrap_or_else(|| PathBuf::from("/tmp"));
+    let home = places::home(variables).unwrap_or_else(|| PathBuf::from("/tmp"));
     set("HOME", home.to_string_lossy().into_owned());
     for (name, value) in variables {
         let taken = [TAKEN, FOLDERS, TOOLCHAINS].iter().any(|it| it.contains(&name.as_str()))

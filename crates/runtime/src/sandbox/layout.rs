@@ -6,14 +6,20 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
 
 use kit::{Fault, Kind};
 use serde::{Deserialize, Serialize};
 
-use super::{control, environment::FOLDERS};
+use super::{
+    code::code_in,
+    control,
+    environment::FOLDERS,
+    places::{
+        ALSO_A_FOLDER, DEVICE_LINKS, DEVICES, HARDWARE, SYSTEM, below, closed_files, folder_of, home, secrets,
+    },
+};
 use crate::policy::Sandbox;
 
 /// One thing that a command sees at one place.
@@ -85,112 +91,11 @@ pub struct Wanted {
     pub hidden: Vec<PathBuf>,
     /// Where the session's long outputs are, which may be read.
     pub spill: Option<PathBuf>,
+    /// The folder of the tool that this is for, and the files in it that are code whatever they look like.
+    pub tools: Option<(PathBuf, Vec<PathBuf>)>,
+    /// Paths as a person named them, by which they are found if links lead there.
+    pub names: Vec<PathBuf>,
 }
-
-/// What is the same for everybody, as far as it is there.
-const SYSTEM: &[&str] = &[
-    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/gnu", "/snap",
-];
-
-/// What a program may ask of the machine's build.
-const HARDWARE: &[&str] = &["/sys/devices/system/cpu", "/sys/devices/system/node"];
-
-const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom", "tty"];
-
-const DEVICE_LINKS: &[(&str, &str)] = &[
-    ("fd", "/proc/self/fd"),
-    ("stdin", "/proc/self/fd/0"),
-    ("stdout", "/proc/self/fd/1"),
-    ("stderr", "/proc/self/fd/2"),
-    ("ptmx", "pts/ptmx"),
-];
-
-/// Where a person's programs keep what lets one act as that person. Below home.
-const SECRETS: &[&str] = &[
-    ".ssh",
-    ".gnupg",
-    ".aws",
-    ".azure",
-    ".kube",
-    ".docker",
-    ".oci",
-    ".password-store",
-    ".netrc",
-    ".npmrc",
-    ".pypirc",
-    ".git-credentials",
-    ".pgpass",
-    ".my.cnf",
-    ".vault-token",
-    ".boto",
-    ".s3cfg",
-    ".databrickscfg",
-    ".yarnrc.yml",
-    ".cargo/credentials",
-    ".cargo/credentials.toml",
-    ".gem/credentials",
-    ".bundle/config",
-    ".m2/settings.xml",
-    ".m2/settings-security.xml",
-    ".gradle/gradle.properties",
-    ".composer/auth.json",
-    ".nuget/NuGet/NuGet.Config",
-    ".terraform.d",
-    ".terraformrc",
-    ".huggingface",
-    ".cache/huggingface/token",
-    ".config/gh",
-    ".config/hub",
-    ".config/gcloud",
-    ".config/git/credentials",
-    ".config/op",
-    ".config/rclone",
-    ".config/sops",
-    ".config/pip",
-    ".config/composer/auth.json",
-    ".config/google-chrome",
-    ".config/chromium",
-    ".config/BraveSoftware",
-    ".mozilla",
-    ".thunderbird",
-    ".local/share/keyrings",
-    ".local/share/password-store",
-    ".bash_history",
-    ".zsh_history",
-    ".python_history",
-    ".node_repl_history",
-    ".psql_history",
-    ".mysql_history",
-    ".sqlite_history",
-    ".lesshst",
-    ".claude",
-    ".claude.json",
-    ".codex",
-    ".gemini",
-    ".config/claude",
-    ".config/opencode",
-    ".local/share/opencode",
-];
-
-/// A variable that names a toolchain's folder too, but that its programs need not be told.
-const ALSO_A_FOLDER: &str = "GHCUP_INSTALL_BASE_PREFIX";
-
-/// Visible folders below home that are a toolchain as a whole.
-const KNOWN: &[&str] =
-    &["go", "sdk", "miniconda3", "anaconda3", "miniforge3", "mambaforge", "micromamba", "perl5", "flutter"];
-
-/// Hidden folders below home of which no more is shown than what is named.
-const MIXED: &[&str] = &[".local", ".config", ".cache", ".var"];
-
-/// What installers put below `.local` beside `.local/bin`.
-const LOCAL: &[&str] = &[
-    ".local/lib",
-    ".local/share/uv",
-    ".local/share/pipx",
-    ".local/share/mise",
-    ".local/share/pnpm",
-    ".local/share/fnm",
-];
 
 const MIB: u64 = 1 << 20;
 
@@ -203,6 +108,8 @@ pub struct Layout {
     pub guarded: BTreeSet<PathBuf>,
     /// Roots too large to find every folder of git's in.
     pub cut: Vec<PathBuf>,
+    /// The folder of tools that can be changed but for its code.
+    pub tools: Option<PathBuf>,
 }
 
 /// Everything that a command sees.
@@ -242,34 +149,15 @@ pub fn layout(wanted: &Wanted) -> Result<Layout, Fault> {
         }
     }
     plan.toolchains(&wanted.variables, home.as_deref(), &given);
-    let guards = plan.roots(wanted);
-    plan.secrets(wanted, home.as_deref());
+    let tools = tools_folder(wanted, home.as_deref());
+    let guards = plan.roots(wanted, tools.as_ref());
+    plan.secrets(wanted, tools.as_ref(), home.as_deref());
+    wanted.names.iter().for_each(|path| plan.links_to(path));
     if let Some(spill) = &wanted.spill {
         plan.bind(spill, Access::Read);
     }
-    Ok(Layout { mounts: plan.finish(), guarded: guards.folders, cut: guards.cut })
-}
-
-/// The home folder of who runs haft, without links.
-pub fn home(variables: &[(String, String)]) -> Option<PathBuf> {
-    let home = variables.iter().find(|(name, _)| name == "HOME").map(|(_, value)| PathBuf::from(value))?;
-    let home = home.canonicalize().ok()?;
-    // A service's "home" may be `/`, and a private `/` would be no machine at all.
-    (home.is_dir() && home.components().count() > 1 && !SYSTEM.iter().any(|it| Path::new(it) == home))
-        .then_some(home)
-}
-
-/// The well-known places of a person's credentials, there or not.
-pub fn credentials(variables: &[(String, String)]) -> Vec<PathBuf> {
-    secrets(variables, home(variables).as_deref())
-}
-
-fn secrets(variables: &[(String, String)], home: Option<&Path>) -> Vec<PathBuf> {
-    let of_home = home.into_iter().flat_map(|home| SECRETS.iter().map(|it| home.join(it)));
-    let cargo = variables.iter().filter(|(name, value)| name == "CARGO_HOME" && !value.is_empty());
-    let of_cargo =
-        cargo.flat_map(|(_, cargo)| ["credentials", "credentials.toml"].map(|it| Path::new(cargo).join(it)));
-    of_home.chain(of_cargo).collect()
+    let tools = tools.filter(|it| plan.is_open(&it.folder)).map(|it| it.folder);
+    Ok(Layout { mounts: plan.finish(), guarded: guards.folders, cut: guards.cut, tools })
 }
 
 /// The places that a command may write to, of these mounts: what the second layer lets through.
@@ -383,11 +271,12 @@ impl Plan {
         self.bind(path, Access::Read);
     }
 
-    fn roots(&mut self, wanted: &Wanted) -> control::Guards {
+    fn roots(&mut self, wanted: &Wanted, tools: Option<&Tools>) -> control::Guards {
         let roots: Vec<(PathBuf, bool)> = wanted
             .roots
             .iter()
             .map(|(root, read_only)| (root.clone(), !read_only && wanted.sandbox != Sandbox::ReadOnly))
+            .chain(tools.iter().filter(|it| !it.wide).map(|it| (it.folder.clone(), it.writable)))
             .collect();
         for (root, writable) in &roots {
             self.bind(root, if *writable { Access::Write } else { Access::Read });
@@ -402,24 +291,65 @@ impl Plan {
         for (path, access) in &guards.mounts {
             self.bind(path, *access);
         }
+        if let Some(tools) = tools {
+            self.tools(tools, &roots);
+        }
         guards
     }
 
+    /// Closes the code in a folder of tools, and pins the folder where it is.
+    fn tools(&mut self, tools: &Tools, roots: &[(PathBuf, bool)]) {
+        let around = |it: &&Path| roots.iter().any(|(root, _)| it.starts_with(root) && it != root);
+        let between: Vec<&Path> = tools.folder.ancestors().skip(1).take_while(around).collect();
+        for folder in between.into_iter().rev() {
+            if self.is_open(folder) && !self.mounts.contains_key(folder) {
+                self.bind(folder, Access::Write);
+            }
+        }
+        for path in &tools.code {
+            // What is open further down would be open again.
+            self.mounts.retain(|at, _| {
+                !at.starts_with(path)
+                    || roots.iter().any(|(root, _)| at.starts_with(root) && root.starts_with(path))
+            });
+            self.bind(path, Access::Read);
+        }
+    }
+
+    /// Makes the way to a real path by the links in its name, where nothing is seen of them.
+    fn links_to(&mut self, path: &Path) {
+        let (mut path, mut left) = (path.to_owned(), 20);
+        loop {
+            let Some(link) =
+                path.ancestors().collect::<Vec<_>>().into_iter().rev().find(|it| it.is_symlink())
+            else {
+                return;
+            };
+            let (Ok(real), Ok(rest)) = (link.canonicalize(), path.strip_prefix(link)) else { return };
+            left -= 1;
+            if left == 0 {
+                return;
+            }
+            if !self.is_there(link) && !self.mounts.contains_key(link) {
+                self.put(link, What::Link(real.clone()));
+            }
+            path = real.join(rest);
+        }
+    }
+
     /// What must not be seen, wherever it would be seen.
-    fn secrets(&mut self, wanted: &Wanted, home: Option<&Path>) {
-        let mut hidden = secrets(&wanted.variables, home);
-        // A root that lies in one of these was named by a person.
-        hidden.retain(|path| !wanted.roots.iter().any(|(root, _)| root.starts_with(path)));
-        hidden.extend(wanted.hidden.iter().cloned());
+    fn secrets(&mut self, wanted: &Wanted, tools: Option<&Tools>, home: Option<&Path>) {
+        // What was named by a person is seen, wherever it lies.
+        let mut named: Vec<&Path> = wanted.roots.iter().map(|(root, _)| root.as_path()).collect();
+        let of_home = secrets(&wanted.variables, home).into_iter().filter_map(|it| it.canonicalize().ok());
+        let mut hidden: Vec<PathBuf> = of_home.filter(|it| !named.contains(&it.as_path())).collect();
+        hidden.extend(wanted.hidden.iter().filter_map(|it| it.canonicalize().ok()));
+        named.extend(tools.iter().map(|it| it.folder.as_path()));
         for path in hidden {
-            let Ok(path) = path.canonicalize() else { continue };
             if self.is_there(&path) {
                 let folder = path.is_dir();
-                // What is bound in it would be seen through it; a root there was named by a person.
-                let in_root = |at: &Path| {
-                    wanted.roots.iter().any(|(root, _)| root.starts_with(&path) && at.starts_with(root))
-                };
-                self.mounts.retain(|at, _| !at.starts_with(&path) || in_root(at));
+                let is_named = |at: &Path| named.iter().any(|it| it.starts_with(&path) && at.starts_with(it));
+                self.mounts.retain(|at, _| !at.starts_with(&path) || is_named(at));
                 self.put(path, What::Hidden { folder });
             }
         }
@@ -431,67 +361,53 @@ impl Plan {
         matches!(nearest, Some(What::Bind { .. }))
     }
 
+    /// May this path be changed, as things stand?
+    fn is_open(&self, path: &Path) -> bool {
+        let nearest = path.ancestors().find_map(|it| self.mounts.get(it));
+        matches!(nearest, Some(What::Bind { access: Access::Write, .. }))
+    }
+
     /// Parents first: a map's order has them before what lies in them.
     fn finish(self) -> Vec<Mount> {
         self.mounts.into_iter().map(|(at, what)| Mount { at, what }).collect()
     }
 }
 
-/// Which folders have to be shown so that what lies in `folder` can run.
-fn below(home: &Path, folder: &Path, on_path: bool) -> Vec<PathBuf> {
-    let Ok(rest) = folder.strip_prefix(home) else { return folder_of(folder, on_path) };
-    let Some(first) = rest.components().next().and_then(|it| it.as_os_str().to_str()) else {
-        return Vec::new();
-    };
-    if SECRETS.contains(&first) {
-        return Vec::new();
-    }
-    if MIXED.contains(&first) {
-        let mut shown = folder_of(folder, on_path);
-        if first == ".local" {
-            shown.retain(|it| it != &home.join(".local"));
-            shown.push(folder.to_owned());
-            shown.extend(LOCAL.iter().map(|it| home.join(it)));
-        }
-        return shown;
-    }
-    if !first.starts_with('.') && !KNOWN.contains(&first) {
-        return folder_of(folder, on_path);
-    }
-    let mut shown = vec![home.join(first)];
-    if first == ".cargo" {
-        shown.push(home.join(".rustup"));
-    }
-    shown
+/// A folder of tools, as a tool in it sees it.
+#[derive(Debug)]
+struct Tools {
+    folder: PathBuf,
+    writable: bool,
+    /// More lies below it than tools: it is seen as it would be without them.
+    wide: bool,
+    code: BTreeSet<PathBuf>,
 }
 
-/// The folder itself, or what it is the `bin` of.
-fn folder_of(folder: &Path, on_path: bool) -> Vec<PathBuf> {
-    let whole = folder.parent().filter(|parent| {
-        on_path
-            && folder.file_name().is_some_and(|name| name == "bin")
-            && ["lib", "libexec", "pyvenv.cfg"].iter().any(|beside| parent.join(beside).exists())
-            && parent.components().count() > 2
-    });
-    vec![whole.unwrap_or(folder).to_owned()]
-}
-
-/// What not everybody may read, in this folder and the folders in it.
-fn closed_files(folder: &Path) -> Vec<PathBuf> {
-    let mut closed = Vec::new();
-    let mut folders = vec![(folder.to_owned(), 0)];
-    while let Some((folder, depth)) = folders.pop() {
-        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
-            let Ok(about) = entry.metadata() else { continue };
-            let mode = about.permissions().mode();
-            if about.is_file() && mode & 0o004 == 0 || about.is_dir() && mode & 0o005 != 0o005 {
-                closed.push(entry.path());
-            } else if about.is_dir() && depth < 2 {
-                folders.push((entry.path(), depth + 1));
-            }
-        }
+/// What a tool sees of the folder it lies in; nothing of its own where a link inside a root leads to it, which anybody
+/// may have made.
+fn tools_folder(wanted: &Wanted, home: Option<&Path>) -> Option<Tools> {
+    let (path, named) = wanted.tools.as_ref()?;
+    let folder = path.canonicalize().ok().filter(|it| it.is_dir())?;
+    if wanted.roots.iter().any(|(root, _)| path.starts_with(root)) && folder != *path {
+        return None;
     }
-    closed
+    let named: Vec<PathBuf> = named
+        .iter()
+        .map(|it| it.strip_prefix(path).map_or_else(|_| it.clone(), |it| folder.join(it)))
+        .collect();
+    let code = code_in(&folder, &named);
+    let around = wanted.roots.iter().filter(|(root, _)| folder.starts_with(root));
+    let read_only = around.max_by_key(|(root, _)| root.components().count()).is_some_and(|it| it.1);
+    let own = wanted.hidden.iter().filter_map(|it| it.canonicalize().ok());
+    let wide = wanted
+        .roots
+        .iter()
+        .map(|it| it.0.clone())
+        .chain(own)
+        .chain(home.map(Path::to_owned))
+        .any(|it| it.starts_with(&folder));
+    let writable = !read_only && !code.linked && wanted.sandbox != Sandbox::ReadOnly;
+    Some(Tools { folder, writable, wide, code: code.fixed })
 }
 
 /// Who commits, in what is the person's own configuration: no more of it, since it may name tokens.

@@ -1,6 +1,7 @@
 //! What does the operating system enforce on the processes of a session?
 
 pub(crate) mod bubblewrap;
+pub(crate) mod code;
 pub(crate) mod control;
 pub mod denial;
 #[cfg(target_os = "linux")]
@@ -12,6 +13,7 @@ mod filter;
 mod keep;
 pub mod layout;
 pub mod limits;
+pub mod places;
 #[cfg(target_os = "linux")]
 pub mod probe;
 pub mod proxy;

@@ -40,6 +40,8 @@ const REMEMBERED: usize = 16;
 #[derive(Debug, Clone, Default)]
 pub struct Hosts {
     inner: Arc<Mutex<Inner>>,
+    /// What is granted there is granted here, too.
+    above: Option<Arc<Mutex<Inner>>>,
 }
 
 #[derive(Debug, Default)]
@@ -94,6 +96,11 @@ impl Hosts {
         self.add(host, None);
     }
 
+    /// A list of its own for somebody who may reach these as well: what is granted there is granted to nobody else.
+    pub(crate) fn below(&self) -> Self {
+        Self { inner: Arc::default(), above: Some(self.inner.clone()) }
+    }
+
     /// Which hosts were asked for and refused since this was last asked.
     pub fn take_refused(&self) -> Vec<String> {
         std::mem::take(&mut self.inner.lock().refused)
@@ -109,9 +116,8 @@ impl Hosts {
 
     /// Whether this host may be reached, and whether at a private address too.
     fn allows(&self, host: &str, port: u16, shown: Option<&str>) -> Option<Reach> {
-        let inner = self.inner.lock();
-        let meant = inner.granted.iter().filter(|it| it.pass.is_none() || it.pass.as_deref() == shown);
-        meant.map(|it| &it.pattern).filter(|it| it.fits(host, port)).map(Pattern::reach).max()
+        let reach = |list: &Mutex<Inner>| list.lock().allows(host, port, shown);
+        reach(&self.inner).max(self.above.as_deref().and_then(reach))
     }
 
     fn note_refused(&self, host: &str, port: u16) {
@@ -122,6 +128,13 @@ impl Hosts {
         }
         let extra = inner.refused.len().saturating_sub(REMEMBERED);
         inner.refused.drain(..extra);
+    }
+}
+
+impl Inner {
+    fn allows(&self, host: &str, port: u16, shown: Option<&str>) -> Option<Reach> {
+        let meant = self.granted.iter().filter(|it| it.pass.is_none() || it.pass.as_deref() == shown);
+        meant.map(|it| &it.pattern).filter(|it| it.fits(host, port)).map(Pattern::reach).max()
     }
 }
 

@@ -9,7 +9,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::control::{at_the_top, is_git_folder};
+use super::{
+    code::code_in,
+    control::{at_the_top, is_git_folder},
+};
 
 /// With this file in its folder, git takes its configuration from where the file says.
 const COMMON: &str = "commondir";
@@ -21,6 +24,8 @@ const FOLDERS: usize = 1000;
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     roots: Vec<PathBuf>,
+    /// A folder of tools, in which code is closed.
+    tools: Option<PathBuf>,
     /// Git's folders that are kept as they are.
     folders: Vec<PathBuf>,
     /// Those of them in which there was no such file.
@@ -43,7 +48,13 @@ pub(crate) struct Found {
 
 impl Watch {
     /// Notes what there is now. What an earlier watch has not said yet is still said.
-    pub(crate) fn begin(&mut self, roots: Vec<PathBuf>, folders: Vec<PathBuf>, cut: Vec<PathBuf>) {
+    pub(crate) fn begin(
+        &mut self,
+        roots: Vec<PathBuf>,
+        tools: Option<PathBuf>,
+        folders: Vec<PathBuf>,
+        cut: Vec<PathBuf>,
+    ) {
         let is_first = self.roots.is_empty();
         let mut found = std::mem::take(&mut self.found);
         let (alone, strange): (Vec<_>, Vec<_>) =
@@ -58,7 +69,7 @@ impl Watch {
             found.cut = cut;
         }
         let said_cut = self.said_cut;
-        *self = Self { roots, folders, alone, known: BTreeSet::new(), found, said_cut };
+        *self = Self { roots, tools, folders, alone, known: BTreeSet::new(), found, said_cut };
         self.known = self.look();
     }
 
@@ -84,6 +95,9 @@ impl Watch {
             found.extend(at_the_top(root));
             found.extend(submodules(root));
             self.look_around(root, &mut found);
+        }
+        if let Some(tools) = &self.tools {
+            found.extend(code_in(tools, &[]).fixed);
         }
         for folder in &self.folders {
             found.extend(["hooks", "config", "config.worktree", COMMON].map(|it| folder.join(it)));
@@ -172,7 +186,7 @@ mod tests {
     fn begun(root: &Path) -> Watch {
         repository(&root.join(".git"));
         let mut watch = Watch::default();
-        watch.begin(vec![root.to_owned()], vec![root.join(".git")], Vec::new());
+        watch.begin(vec![root.to_owned()], None, vec![root.join(".git")], Vec::new());
         assert_eq!(watch.found(), Found::default());
         watch
     }
@@ -197,7 +211,7 @@ mod tests {
         assert_eq!(watch.found(), Found { taken: vec![common.clone()], ..Found::default() });
         std::os::unix::fs::symlink("../later", &common).unwrap();
         watch.take_away();
-        watch.begin(vec![root.clone()], vec![root.join(".git")], Vec::new());
+        watch.begin(vec![root.clone()], None, vec![root.join(".git")], Vec::new());
         assert_eq!(watch.found().taken, std::slice::from_ref(&common));
         assert!(fs::symlink_metadata(common).is_err());
     }

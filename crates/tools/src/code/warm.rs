@@ -12,13 +12,13 @@ use std::{
 
 use kit::{
     Cx, Fault, Kind, OrFault,
-    procs::{Exit, Process, Program, Stdin, Streams},
+    procs::{
+        Exit, Process, Program, Stdin,
+        script::{framed, python, sockets},
+    },
 };
 use rustix::{
-    net::{
-        AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
-        sendmsg, socketpair,
-    },
+    net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg},
     pipe::{PipeFlags, pipe_with},
 };
 use tokio::{
@@ -30,16 +30,8 @@ use tokio::{
     time::timeout,
 };
 
-/// What is given to the interpreter with `-c`: it takes `warm.py` from descriptor 3, so that no
-/// list of processes shows all of that.
-const FIRST: &str = "\
-import os,sys
-if sys.version_info<(3,7):sys.exit('Python 3.7 or newer is needed; this is '+sys.version)
-d=b''
-while len(d)<8:d+=os.read(3,8-len(d)) or sys.exit(1)
-n=int(d);s=b''
-while len(s)<n:s+=os.read(3,n-len(s)) or sys.exit(1)
-exec(compile(s,'<haft>','exec'),{'__name__':'haft','MODE':sys.argv[1]})";
+/// The oldest Python 3 that runs `warm.py`.
+const OLDEST: u8 = 7;
 const SCRIPT: &str = include_str!("warm.py");
 /// How long an interpreter may take to start.
 const START: Duration = Duration::from_secs(20);
@@ -98,13 +90,13 @@ impl Warm {
         let (ours, theirs) = sockets().or_fault(Kind::Unavailable, "a socket can't be made")?;
         let program = Program {
             cwd: cx.files().roots().workspace().to_owned(),
-            ..program(name, "serve", theirs, Stdin::Null)
+            ..python(name, OLDEST, "serve", theirs, Stdin::Null)
         };
         let process = cx.procs().start(program).await?;
         let ready = async {
             ours.set_nonblocking(true)?;
             let mut stream = UnixStream::from_std(ours)?;
-            stream.write_all(&script()).await?;
+            stream.write_all(&framed(SCRIPT)).await?;
             let mut line = Vec::new();
             while !line.ends_with(b"\n") {
                 let mut byte = [0];
@@ -203,33 +195,10 @@ impl Request<'_> {
 
     /// A process of its own that runs this, for when there is no warm interpreter.
     pub(super) fn alone(&self, name: &str) -> io::Result<Program> {
-        let input = feed([script(), self.encoded()].concat())?;
+        let input = feed([framed(SCRIPT), self.encoded()].concat())?;
         let stdin = if self.stdin.is_some() { Stdin::Pipe } else { Stdin::Null };
-        Ok(Program { cwd: self.folder.into(), ..program(name, "once", input, stdin) })
+        Ok(Program { cwd: self.folder.into(), ..python(name, OLDEST, "once", input, stdin) })
     }
-}
-
-fn program(name: &str, mode: &str, input: impl Into<OwnedFd>, stdin: Stdin) -> Program {
-    // Unbuffered: what was printed is there when the code is killed, and in order with the errors.
-    let argv = [name, "-u", "-X", "utf8", "-c", FIRST, mode];
-    Program {
-        argv: argv.map(str::to_owned).to_vec(),
-        cwd: "/".into(),
-        env: Vec::new(),
-        stdin,
-        streams: Streams::Together,
-        files: vec![(3, input.into())],
-    }
-}
-
-/// The script with its length before it.
-fn script() -> Vec<u8> {
-    format!("{:08}{SCRIPT}", SCRIPT.len()).into_bytes()
-}
-
-fn sockets() -> io::Result<(std::os::unix::net::UnixStream, OwnedFd)> {
-    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    Ok((ours.into(), theirs))
 }
 
 /// The end of a pipe from which these bytes can be read, and then the end.

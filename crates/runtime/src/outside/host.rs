@@ -1,0 +1,477 @@
+//! How does haft speak with a process that holds a Python file?
+//!
+//! Over a socket, one JSON value per line; `host/host.py` is at the other end. What a tool in there writes to the socket
+//! itself lies before the token that begins each message, and is left out.
+
+use std::{
+    collections::HashMap,
+    io,
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
+
+use kit::{
+    Fault, Kind, OrFault,
+    procs::{
+        Ending, Exit, Process, Procs, Program, Recording, Stdin,
+        script::{framed, python, sockets},
+    },
+    services::Progress,
+};
+use memchr::{memchr, memmem, memrchr};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::{
+    io::Interest,
+    net::UnixStream,
+    sync::{Notify, oneshot},
+    time::timeout,
+};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::Described;
+
+/// The oldest Python 3 that the script runs on.
+pub(super) const OLDEST: u8 = 8;
+/// The host script: its parts share one set of globals.
+const SCRIPT: [&str; 1] = [include_str!("host/host.py")];
+/// A longer line is no answer, and neither is as much that is none.
+const LONGEST: usize = (64 << 20) + (1 << 16);
+/// So much is read at once.
+const CHUNK: usize = 64 << 10;
+/// How often it is read before others have their turn.
+const TURNS: usize = 16;
+/// How long a process that has closed its socket may take to end.
+const EXIT: Duration = Duration::from_secs(2);
+
+/// A process with the host script in it. It ends, with all it started, when this is dropped.
+pub(super) struct Host {
+    link: Arc<Link>,
+    process: Arc<Process>,
+    _wanted: DropGuard,
+}
+
+/// What the process is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Mode {
+    /// It holds one file, and is called.
+    Serve,
+    /// It says what is in files.
+    Describe,
+}
+
+/// The socket, and who waits for what.
+struct Link {
+    stream: UnixStream,
+    token: String,
+    state: Mutex<State>,
+    /// Something did not go out at once.
+    unsent: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    next: u64,
+    waiting: HashMap<u64, Waiter>,
+    unsent: Vec<u8>,
+    gone: Option<Why>,
+}
+
+/// Who waits for an answer.
+struct Waiter {
+    answer: oneshot::Sender<Result<Said, Lost>>,
+    progress: Option<Arc<dyn Progress>>,
+    /// The process may have begun with it.
+    begun: bool,
+}
+
+/// A request that is under way. Dropping it means that nobody waits for the answer any more.
+pub(super) struct Asked<'a> {
+    host: &'a Host,
+    /// The number of the request.
+    pub(super) id: u64,
+    answer: oneshot::Receiver<Result<Said, Lost>>,
+}
+
+/// Why no answer will come.
+#[derive(Debug, Clone)]
+pub(super) struct Lost {
+    /// Why the process is gone.
+    pub(super) why: Why,
+    /// The process may have begun with the request.
+    pub(super) begun: bool,
+    /// With how many others it may have.
+    pub(super) others: usize,
+}
+
+/// Why a process is gone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Why {
+    /// It ended by itself.
+    Exited(Exit),
+    /// It closed its socket.
+    Closed,
+    /// What it wrote to its socket is no answer.
+    Garbled(String),
+    /// haft ended it because of the request of this number, which was stopped or took too long.
+    For(u64),
+    /// haft ended it because nobody needs it.
+    Unneeded,
+}
+
+/// What a process says.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Said {
+    pub(super) op: String,
+    pub(super) id: u64,
+    pub(super) ok: bool,
+    pub(super) parts: Vec<Piece>,
+    pub(super) structured: Option<Value>,
+    pub(super) exit: Option<i32>,
+    pub(super) notes: Vec<String>,
+    pub(super) error: String,
+    pub(super) traceback: String,
+    pub(super) tools: Vec<Described>,
+    pub(super) tool: Option<Described>,
+    pub(super) missing: Vec<String>,
+    done: f64,
+    total: Option<f64>,
+    message: String,
+    pub(super) executable: String,
+}
+
+/// One part of a result.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum Piece {
+    Text { text: String },
+    Image { mime: Option<String>, data: String },
+    Link { uri: String, name: Option<String> },
+}
+
+impl Host {
+    /// Starts one by this interpreter, in this folder. It may not be ready when this returns.
+    pub(super) async fn start(
+        procs: &Procs,
+        interpreter: &str,
+        folder: &Path,
+        mode: Mode,
+    ) -> Result<Self, Fault> {
+        let (ours, theirs) = sockets().or_fault(Kind::Unavailable, "a socket can't be made")?;
+        ours.set_nonblocking(true).or_fault(Kind::Unavailable, "a socket can't be made")?;
+        let stream = UnixStream::from_std(ours).or_fault(Kind::Unavailable, "a socket can't be used")?;
+        let program = Program {
+            cwd: folder.to_owned(),
+            // What a tool's folder holds is not for it to change.
+            env: vec![("PYTHONDONTWRITEBYTECODE".to_owned(), "1".to_owned())],
+            ..python(interpreter, OLDEST, "host", theirs, Stdin::Null)
+        };
+        let process = Arc::new(procs.start(program).await?);
+        let token = token()?;
+        let link = Arc::new(Link { stream, token, state: Mutex::default(), unsent: Notify::new() });
+        let mut first = framed(&SCRIPT.concat());
+        first.extend(line(&First { token: &link.token, mode })?);
+        // Who is gone already is noticed by who waits for it.
+        let _ = link.send(&mut link.state.lock(), &first);
+        let dropped = CancellationToken::new();
+        tokio::spawn(attend(link.clone(), process.clone(), dropped.clone()));
+        Ok(Self { link, process, _wanted: dropped.drop_guard() })
+    }
+
+    /// Asks for something: `request` is made of the number that it gets, and whether the process is to tell when it
+    /// begins with it. The first request has the number 0, which the answer need not have.
+    ///
+    /// # Errors
+    /// When the process is gone.
+    pub(super) fn ask<T: Serialize>(
+        &self,
+        progress: Option<Arc<dyn Progress>>,
+        request: impl FnOnce(u64, bool) -> T,
+    ) -> Result<Asked<'_>, Lost> {
+        let (to, answer) = oneshot::channel();
+        let mut state = self.link.state.lock();
+        let id = state.next;
+        state.next += 1;
+        // One that comes while there are others may have to wait until the process has time for it.
+        let begun = state.waiting.is_empty();
+        let bytes = line(&request(id, !begun)).unwrap_or_default();
+        self.link.send(&mut state, &bytes).map_err(|why| Lost { why, begun: false, others: 0 })?;
+        state.waiting.insert(id, Waiter { answer: to, progress, begun });
+        Ok(Asked { host: self, id, answer })
+    }
+
+    /// Tells it something that has no answer of its own.
+    pub(super) fn tell(&self, message: &impl Serialize) {
+        if let Ok(bytes) = line(message) {
+            // Who is gone needs no telling.
+            let _ = self.link.send(&mut self.link.state.lock(), &bytes);
+        }
+    }
+
+    /// Has it gone, or is it to go?
+    pub(super) fn is_gone(&self) -> bool {
+        self.link.state.lock().gone.is_some()
+    }
+
+    /// How many requests have no answer yet.
+    pub(super) fn under_way(&self) -> usize {
+        self.link.state.lock().waiting.len()
+    }
+
+    /// What it printed, with its errors.
+    pub(super) fn printed(&self) -> &Arc<Recording> {
+        self.process.output()
+    }
+
+    /// Ends it at once. Whoever still waits for an answer hears why.
+    pub(super) fn end(&self, why: Why) {
+        self.link.over(why);
+        let process = self.process.clone();
+        tokio::spawn(async move { process.end(Ending::NOW).await });
+    }
+}
+
+impl Asked<'_> {
+    /// The answer. May be awaited again, if that was broken off.
+    pub(super) async fn answer(&mut self) -> Result<Said, Lost> {
+        let gone = Lost { why: Why::Unneeded, begun: true, others: 0 };
+        (&mut self.answer).await.unwrap_or(Err(gone))
+    }
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        self.host.link.state.lock().waiting.remove(&self.id);
+    }
+}
+
+#[derive(Serialize)]
+struct First<'a> {
+    token: &'a str,
+    mode: Mode,
+}
+
+/// A message as it goes over the socket.
+fn line(message: &impl Serialize) -> Result<Vec<u8>, Fault> {
+    let mut bytes = Vec::with_capacity(256);
+    serde_json::to_writer(&mut bytes, message)
+        .or_fault(Kind::Bug, "a message to a tool can't be written")?;
+    bytes.push(b'\n');
+    Ok(bytes)
+}
+
+fn token() -> Result<String, Fault> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).or_fault(Kind::Unavailable, "there are no random numbers to be had")?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Hears what the process says until it is gone, and then sees to it that all of it is.
+async fn attend(link: Arc<Link>, process: Arc<Process>, dropped: CancellationToken) {
+    let mut heard = Heard::default();
+    let why = tokio::select! {
+        biased;
+        () = dropped.cancelled() => Why::Unneeded,
+        why = link.hear(&mut heard) => match why {
+            Some(why) => why,
+            None => match timeout(EXIT, process.exited()).await {
+                Ok(exit) => Why::Exited(exit),
+                Err(_) => Why::Closed,
+            },
+        },
+        // A process that it left behind may hold the socket.
+        exit = process.exited() => Why::Exited(exit),
+    };
+    link.drain(&mut heard);
+    link.over(why);
+    process.end(Ending::NOW).await;
+}
+
+impl Link {
+    /// Sends, or keeps for later what does not go out at once.
+    fn send(&self, state: &mut State, bytes: &[u8]) -> Result<(), Why> {
+        if let Some(why) = &state.gone {
+            return Err(why.clone());
+        }
+        // Where the other end is gone, the one who listens says so.
+        let sent =
+            if state.unsent.is_empty() { self.stream.try_write(bytes).unwrap_or(0) } else { 0 };
+        if let Some(rest) = bytes.get(sent..).filter(|it| !it.is_empty()) {
+            state.unsent.extend_from_slice(rest);
+            self.unsent.notify_one();
+        }
+        Ok(())
+    }
+
+    fn send_rest(&self) {
+        let mut state = self.state.lock();
+        while !state.unsent.is_empty() {
+            let Ok(sent) = self.stream.try_write(&state.unsent) else { return };
+                state.unsent.drain(..sent);
+        }
+        state.unsent = Vec::new();
+    }
+
+    /// Takes messages until there will be no more: why, or nothing at the end of the socket.
+    async fn hear(&self, heard: &mut Heard) -> Option<Why> {
+        loop {
+            let all_sent = self.state.lock().unsent.is_empty();
+            let interest = if all_sent { Interest::READABLE } else { Interest::READABLE | Interest::WRITABLE };
+            let ready = tokio::select! {
+                biased;
+                ready = self.stream.ready(interest) => ready,
+                () = self.unsent.notified(), if all_sent => continue,
+            };
+            let Ok(ready) = ready else { return None };
+            if ready.is_writable() {
+                self.send_rest();
+            }
+            if !ready.is_readable() && !ready.is_read_closed() {
+                continue;
+            }
+            for _ in 0..TURNS {
+                match self.read(heard) {
+                    Ok(0) => return None,
+                    Ok(_) => {}
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    Err(_) => return None,
+                }
+                if let Err(why) = self.take(heard) {
+                    return Some(Why::Garbled(why));
+                }
+            }
+        }
+    }
+
+    fn read(&self, heard: &mut Heard) -> io::Result<usize> {
+        if heard.bytes.capacity() - heard.bytes.len() < CHUNK / 4 {
+            heard.bytes.reserve(CHUNK);
+        }
+        self.stream.try_read_buf(&mut heard.bytes)
+    }
+
+    /// Takes what is there to be read of a process that has ended: its last answer may be among it.
+    fn drain(&self, heard: &mut Heard) {
+        while let Ok(1..) = self.read(heard)
+            && self.take(heard).is_ok()
+        {}
+    }
+
+    /// Takes the whole lines of what was read.
+    fn take(&self, heard: &mut Heard) -> Result<(), String> {
+        let Some(last) = memrchr(b'\n', heard.bytes.get(heard.searched..).unwrap_or_default()) else {
+            heard.searched = heard.bytes.len();
+            return heard.check();
+        };
+        let end = heard.searched + last + 1;
+        let mut rest = heard.bytes.get(..end).unwrap_or_default();
+        while let Some(length) = memchr(b'\n', rest) {
+            let (line, after) = rest.split_at(length + 1);
+            rest = after;
+            match message(line, self.token.as_bytes()) {
+                Some(message) => {
+                    heard.junk = 0;
+                    self.hand(message)?;
+                }
+                None => heard.junk += line.len(),
+            }
+        }
+        heard.bytes.drain(..end);
+        heard.bytes.shrink_to(CHUNK * 2);
+        heard.searched = heard.bytes.len();
+        heard.check()
+    }
+
+    /// Gives a message to who waits for it.
+    fn hand(&self, message: &[u8]) -> Result<(), String> {
+        let said: Said = serde_json::from_slice(message).map_err(|error| {
+            let begin = String::from_utf8_lossy(message.get(..200).unwrap_or(message)).into_owned();
+            format!("{error}: {}", begin.trim_end())
+        })?;
+        let mut state = self.state.lock();
+        match said.op.as_str() {
+            "begun" => {
+                if let Some(waiter) = state.waiting.get_mut(&said.id) {
+                    waiter.begun = true;
+                }
+            }
+            "progress" => {
+                let progress = state.waiting.get(&said.id).and_then(|it| it.progress.clone());
+                drop(state);
+                if let Some(progress) = progress {
+                    progress.report(said.done, said.total, &said.message);
+                }
+            }
+            _ => {
+                // Who gave up waiting may be gone.
+                if let Some(waiter) = state.waiting.remove(&said.id) {
+                    drop(state);
+                    let _ = waiter.answer.send(Ok(said));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// No more answers will come.
+    fn over(&self, why: Why) {
+        let mut state = self.state.lock();
+        let why = state.gone.get_or_insert(why).clone();
+        let waiting = std::mem::take(&mut state.waiting);
+        state.unsent = Vec::new();
+        drop(state);
+        let all = waiting.values().filter(|it| it.begun).count();
+        for Waiter { answer, begun, .. } in waiting.into_values() {
+            // Who gave up waiting may be gone.
+            let _ = answer.send(Err(Lost { why: why.clone(), begun, others: all - usize::from(begun) }));
+        }
+    }
+}
+
+/// What was read and is no whole line yet.
+#[derive(Default)]
+struct Heard {
+    bytes: Vec<u8>,
+    /// No line ends before this.
+    searched: usize,
+    /// How much came since the last message that was none.
+    junk: usize,
+}
+
+impl Heard {
+    fn check(&self) -> Result<(), String> {
+        if self.bytes.len() + self.junk <= LONGEST {
+            return Ok(());
+        }
+        Err(format!("more than {} MB that are no answer", LONGEST >> 20))
+    }
+}
+
+/// The message in a line: what comes after the token.
+fn message<'a>(line: &'a [u8], token: &[u8]) -> Option<&'a [u8]> {
+    let after = match line.strip_prefix(token) {
+        Some(after) => after,
+        None => line.get(memmem::rfind(line, token)? + token.len()..)?,
+    };
+    after.strip_prefix(b" ")
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn a_message_begins_after_its_token_whatever_a_tool_wrote_before() {
+        assert_eq!(message(b"t0k {}\n", b"t0k").unwrap(), b"{}\n");
+        assert_eq!(message(b"junk t0k {}\n", b"t0k").unwrap(), b"{}\n");
+        assert_eq!(message(b"t0k t0k {}\n", b"t0k"), Some(b"t0k {}\n".as_slice()));
+        assert_eq!(message(b"junk {}\n", b"t0k"), None);
+        assert_eq!(message(b"t0k\n", b"t0k"), None);
+    }
+}

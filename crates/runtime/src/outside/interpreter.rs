@@ -1,0 +1,62 @@
+//! Which Python runs a file?
+
+use std::path::Path;
+
+use kit::{Fault, Kind};
+use parking_lot::Mutex;
+
+use super::{Version, Whose};
+
+/// Under which names a Python is looked for.
+const NAMES: [&str; 2] = ["python3", "python"];
+
+/// What a session knows of its interpreters.
+#[derive(Default)]
+pub(super) struct Interpreters {
+    /// The program that the names came to: what they name may be a shim, which takes its time to find that.
+    found: Mutex<Option<String>>,
+}
+
+impl Interpreters {
+    /// The interpreters to try for a version of a file, in their order.
+    pub(super) fn of(&self, version: &Version, workspace: &Path) -> Vec<String> {
+        if version.whose != Whose::Person
+            && let Some(own) = own(workspace)
+        {
+            return vec![own];
+        }
+        match &*self.found.lock() {
+            Some(found) => vec![found.clone()],
+            None => names(),
+        }
+    }
+
+    /// Remembers which program this name came to.
+    pub(super) fn remember(&self, name: &str, executable: &str) {
+        if NAMES.contains(&name) && Path::new(executable).is_absolute() {
+            *self.found.lock() = Some(executable.to_owned());
+        }
+    }
+
+    /// Looks for it anew the next time: what was found may have been removed.
+    pub(super) fn forget(&self) {
+        *self.found.lock() = None;
+    }
+}
+
+/// The names to try where nothing is known.
+pub(super) fn names() -> Vec<String> {
+    NAMES.map(str::to_owned).to_vec()
+}
+
+/// The interpreter of the workspace, if it has one.
+pub(super) fn own(workspace: &Path) -> Option<String> {
+    let own = [".venv/bin/python", "venv/bin/python"].map(|it| workspace.join(it));
+    own.iter().find(|it| it.is_file()).map(|it| it.display().to_string())
+}
+
+/// What is said when there is none.
+pub(super) fn none(names: &[String]) -> Fault {
+    Fault::new(Kind::Unavailable, format!("there is no Python here: looked for `{}`", names.join("`, `")))
+        .next("A person can install python3, or make a `.venv` in the workspace.")
+}
