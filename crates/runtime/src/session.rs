@@ -121,6 +121,8 @@ impl Session {
         let ground = Ground::new(&runtime, &name);
         let (jobs, shelf) = (Arc::<Jobs>::default(), Arc::<Shelf>::default());
         let hold = Hold { jobs: jobs.clone(), shelf: shelf.clone() };
+        // Programs that are tools have grounds of their own, made of this one.
+        shelf.put(Arc::new(ground.clone()));
         let session = Self {
             _held: Some(Arc::new(hold)),
             inner: Arc::new(Inner {

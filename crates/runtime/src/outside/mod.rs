@@ -7,6 +7,7 @@ mod arguments;
 mod declared;
 mod describe;
 mod executable;
+mod manifest;
 mod python;
 mod service;
 
