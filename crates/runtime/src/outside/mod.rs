@@ -15,10 +15,12 @@ mod host;
 mod hosts;
 mod interpreter;
 mod load;
+mod manifest;
 mod parts;
 mod python;
 mod service;
 mod set;
+mod watch;
 mod written;
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
@@ -33,6 +35,7 @@ pub use load::Outside;
 pub(crate) use service::ToolsOf;
 pub(crate) use set::Loaded;
 pub use set::gist;
+pub use watch::Watching;
 
 /// The folder of a workspace's own tools, below the workspace.
 pub const OWN: &str = ".haft/tools";
