@@ -33,7 +33,9 @@ enum Verb {
     Grants(verbs::grants::Grants),
     /// Show which guarantees hold on this machine, by trying them.
     Doctor(verbs::doctor::Doctor),
-    /// Believe this workspace's haft.toml as it is now.
+    /// Ask all tools that are files again what they are, and show what failed.
+    ReloadTools(verbs::reload_tools::ReloadTools),
+    /// Believe this workspace's haft.toml as it is now, and let its own tools run.
     Trust(verbs::trust::Trust),
 }
 
@@ -68,13 +70,14 @@ fn main() -> ExitCode {
     let done = runtime.block_on(async {
         match verb {
             Verb::Call(verb) => verb.run(&options, &place).await,
-            Verb::Tools(verb) => verb.run(&options, &place),
-            Verb::Manual(verb) => verb.run(&options, &place),
+            Verb::Tools(verb) => verb.run(&options, &place).await,
+            Verb::Manual(verb) => verb.run(&options, &place).await,
             Verb::Mcp(verb) => verb.run(&options, &place).await,
             Verb::Log(verb) => verb.run(&options, &place),
             Verb::Undo(verb) => verb.run(&options, &place).await,
             Verb::Grants(verb) => verb.run(&options, &place),
             Verb::Doctor(verb) => verb.run(&options, &place).await,
+            Verb::ReloadTools(verb) => verb.run(&options, &place).await,
             Verb::Trust(verb) => verb.run(&options, &place),
         }
     });

@@ -1,14 +1,19 @@
 //! What did the person ask for, and what runtime does that make?
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use clap::{Args, ValueEnum};
 use kit::{Fault, Kind};
 use runtime::{
     Commands, DEADLINE, Rules, Runtime, Settings,
-    config::{Config, FILE, Trust, parse_root},
+    config::{Config, FILE, Trust, parse_path, parse_root},
     mask::Secrets,
-    outside::{Folder, OWN, ToolFiles, Whose},
+    outside::{Folder, OWN, Section, ToolFiles, Whose},
     policy::{Approve, Policy, Sandbox},
 };
 
@@ -32,7 +37,7 @@ pub struct Options {
     /// The session to go on with: what it has seen and changed is remembered.
     #[arg(long, global = true, value_name = "NAME")]
     pub session: Option<String>,
-    /// Believe this workspace's haft.toml for this run.
+    /// Believe this workspace's haft.toml, and let its own tools run, for this run.
     #[arg(long, global = true)]
     pub trust: bool,
     /// Start commands although these parts of the sandbox can't be had on this machine: namespaces,
@@ -81,9 +86,10 @@ impl Options {
     /// When the workspace, a root, a configuration or the toolset is not what it should be.
     pub fn open(&self, place: &Place) -> Result<Opened, Fault> {
         let workspace = self.workspace()?;
-        let trusted = self.trust || Trust::in_state(&place.state).holds(&workspace);
+        let trust = Trust::in_state(&place.state);
+        let trusted = self.trust || trust.holds(&workspace);
         let own = Config::read(&place.config.join(FILE))?;
-        let (config, aside) = own.with_workspace(Config::read_workspace(&workspace)?, trusted);
+        let (config, mut aside) = own.with_workspace(Config::read_workspace(&workspace)?, trusted);
         let toolset = self.toolset.clone().or(config.toolset).unwrap_or_else(|| tools::HAFT.to_owned());
         let Some(tools) = tools::toolset(&toolset) else {
             let all: Vec<&str> = tools::toolsets().collect();
@@ -101,13 +107,26 @@ impl Options {
             hosts: config.net.allow.into(),
             workspace: workspace.as_path().into(),
         };
-        let whose = if trusted { Whose::Workspace } else { Whose::Untrusted };
-        let folders = vec![
-            Folder { path: place.config.join("tools"), whose: Whose::Person },
-            Folder { path: workspace.join(OWN), whose },
-        ];
+        let whose =
+            if self.trust || trust.holds_tools(&workspace) { Whose::Workspace } else { Whose::Untrusted };
+        let home = place.home();
+        let resolved = |sections: BTreeMap<String, Section>| {
+            let path = |it: &mut PathBuf| *it = parse_path(it, &home);
+            let of_tool = |(name, mut section): (String, Section)| {
+                section.read.iter_mut().chain(&mut section.write).for_each(path);
+                (name, section)
+            };
+            sections.into_iter().map(of_tool).collect()
+        };
+        let tool_files = ToolFiles {
+            folders: tool_folders(place, &workspace, &config.tools_dirs, whose),
+            sections: resolved(config.sections),
+            workspace_sections: resolved(config.workspace_sections),
+            // Who asks for another ecosystem's tools gets those, and what was put beside them on purpose.
+            only_enabled: toolset != tools::HAFT,
+        };
         let settings = Settings {
-            tool_files: ToolFiles { folders, ..ToolFiles::default() },
+            tool_files,
             workspace,
             roots,
             state: place.state.clone(),
@@ -124,7 +143,13 @@ impl Options {
                 ..Commands::default()
             },
         };
-        Ok(Opened { runtime: Runtime::open(settings, tools)?, aside, toolset })
+        let runtime = Runtime::open(settings, tools)?;
+        let left = runtime.outside().aside();
+        if left > 0 {
+            let (files, are) = if left == 1 { ("tool", "is") } else { ("tools", "are") };
+            aside.push(format!("{left} {files} in {OWN} {are} left aside until you run `haft trust`"));
+        }
+        Ok(Opened { runtime, aside, toolset })
     }
 
     /// The parts of the sandbox that the person agreed to do without.
@@ -151,6 +176,26 @@ impl Options {
         }
         Ok(canonical)
     }
+}
+
+/// Where tools that are files are looked for, in the order in which a name is looked for.
+pub(crate) fn tool_folders(place: &Place, workspace: &Path, more: &[PathBuf], whose: Whose) -> Vec<Folder> {
+    let home = place.home();
+    let more = more.iter().map(|path| {
+        let path = parse_path(path, &home);
+        // What lies in the workspace came with it, whatever name leads there.
+        let inside =
+            path.starts_with(workspace) || path.canonicalize().is_ok_and(|it| it.starts_with(workspace));
+        Folder { path, whose: if inside { whose } else { Whose::Person } }
+    });
+    let own = Folder { path: workspace.join(OWN), whose };
+    let mut folders = vec![Folder { path: place.config.join("tools"), whose: Whose::Person }];
+    for folder in more.chain([own]) {
+        if !folders.iter().any(|it| it.path == folder.path) {
+            folders.push(folder);
+        }
+    }
+    folders
 }
 
 impl From<SandboxArg> for Sandbox {

@@ -49,6 +49,16 @@ impl Place {
     }
 }
 
+impl Place {
+    /// The person's home folder; the root, where there is none.
+    pub(crate) fn home(&self) -> PathBuf {
+        let home = self.variables.iter().find(|(name, value)| name == "HOME" && !value.is_empty());
+        home.map(|(_, value)| PathBuf::from(value))
+            .or_else(home_of_this_user)
+            .unwrap_or_else(|| PathBuf::from("/"))
+    }
+}
+
 /// The home folder that the system's list of users has, for who starts us without `HOME`.
 fn home_of_this_user() -> Option<PathBuf> {
     let user = rustix::process::getuid().as_raw().to_string();

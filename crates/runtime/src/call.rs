@@ -136,6 +136,15 @@ pub(crate) async fn run(session: &Session, mut call: Call) -> Answer {
     let tool = call.tool.clone();
     let progress = call.progress.clone();
     let mut told = Told::default();
+    let outside = session.runtime().outside();
+    // A file that was saved or put there since is what this call means. Most calls don't wait here.
+    if outside.wants_a_look(&tool) {
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => {}
+            _ = outside.reload(false) => {}
+        }
+    }
     let planned = match plan(session, call, &mut told) {
         Ok((plan, Decision::Allow)) => Ok(plan),
         Ok((plan, Decision::Deny(rule))) => {
@@ -407,5 +416,6 @@ fn unknown(session: &Session, name: &str) -> Fault {
     } else {
         format!("Did you mean `{}`?", near.join("` or `"))
     };
-    Fault::not_found(format!("there is no tool `{name}` in this session")).next(next)
+    let why = session.runtime().outside().why_missing(name).map(|why| format!(": {why}")).unwrap_or_default();
+    Fault::not_found(format!("there is no tool `{name}` in this session{why}")).next(next)
 }

@@ -45,7 +45,7 @@ impl Catalog {
                 let unknown = allowed.iter().filter(|name| snapshot.get(name).is_none());
                 failed.extend(unknown.map(|name| {
                     let why = "`tools` in haft.toml names it, and there is no such tool".to_owned();
-                    Failure { tool: name.clone(), why }
+                    Failure { tool: name.clone(), why, older_serves: false }
                 }));
                 snapshot.tools().filter(|tool| allowed.contains(&tool.spec().name)).map(Shown::of).collect()
             }
@@ -153,7 +153,7 @@ mod tests {
     fn who_holds_a_snapshot_keeps_it() {
         let registry = Registry::new(vec![tool("old")]);
         let held = registry.snapshot();
-        registry.swap(vec![tool("new")]);
+        registry.swap(vec![tool("new")], Vec::new());
         assert!(held.get("old").is_some() && held.get("new").is_none());
         assert!(registry.snapshot().get("new").is_some());
     }

@@ -5,9 +5,10 @@
 //! would widen it, it counts only once the person has trusted this very text.
 
 use std::{
+    collections::BTreeMap,
     fs,
     io::{self, Read},
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
 };
 
 use kit::{Fault, Kind, files::OtherNames, files::RootSpec};
@@ -17,6 +18,7 @@ use serde::Deserialize;
 use crate::{
     DEADLINE, Rules,
     grants::is_host,
+    outside::Section,
     policy::{Approve, Sandbox},
 };
 
@@ -60,6 +62,15 @@ pub struct Config {
     /// Which hosts may be spoken to.
     #[serde(default)]
     pub net: Net,
+    /// More folders of tools, absolute or below `~`.
+    #[serde(default)]
+    pub tools_dirs: Vec<PathBuf>,
+    /// What tools that are files may do, by their names.
+    #[serde(default, rename = "tool")]
+    pub sections: BTreeMap<String, Section>,
+    /// The same by the workspace's own file, for the workspace's own tools.
+    #[serde(skip)]
+    pub workspace_sections: BTreeMap<String, Section>,
 }
 
 /// What is said about commands. Each line has the first words of some.
@@ -176,6 +187,12 @@ impl Config {
         })?;
         config.deadline_seconds = config.deadline_seconds.map(|it| it.clamp(1, LONGEST));
         config.commands.rules = std::mem::take(&mut config.command);
+        let base = path.parent().unwrap_or(Path::new(""));
+        config.tools_dirs.iter_mut().for_each(|it| meant_from(base, it));
+        for section in config.sections.values_mut() {
+            section.read.iter_mut().chain(&mut section.write).for_each(|it| meant_from(base, it));
+            section.timeout_seconds = section.timeout_seconds.map(|it| it.clamp(1, LONGEST));
+        }
         config.check().map_err(|fault| Fault {
             what: format!("`{}` is not a configuration of haft: {}", path.display(), fault.what),
             ..fault
@@ -186,9 +203,14 @@ impl Config {
     /// Tries the rules and their examples.
     fn check(&self) -> Result<(), Fault> {
         Rules::new(&self.commands, Path::new(""))?;
-        match self.net.allow.iter().find(|it| !is_host(it)) {
+        let of_net = self.net.allow.iter().map(|host| (host, "[net]".to_owned()));
+        let of_tools = self
+            .sections
+            .iter()
+            .flat_map(|(name, section)| section.net.iter().map(move |host| (host, format!("[tool.{name}]"))));
+        match of_net.chain(of_tools).find(|(host, _)| !is_host(host)) {
             None => Ok(()),
-            Some(host) => Err(Fault::bad_args(format!("`{host}` in `[net]` is no host"))
+            Some((host, place)) => Err(Fault::bad_args(format!("`{host}` in `{place}` is no host"))
                 .next("A host is `host`, `host:port`, `*.example.org` or `*`.".to_owned())),
         }
     }
@@ -222,6 +244,12 @@ impl Config {
         }
         if !workspace.accept_weaker.is_empty() && widens("`accept_weaker`") {
             self.accept_weaker.extend(workspace.accept_weaker);
+        }
+        if !workspace.tools_dirs.is_empty() && widens("`tools_dirs`") {
+            self.tools_dirs.extend(workspace.tools_dirs);
+        }
+        if !workspace.sections.is_empty() && widens("`[tool.NAME]`") {
+            self.workspace_sections = workspace.sections;
         }
         if !workspace.roots.is_empty() && widens("`roots`") {
             self.roots.extend(workspace.roots);
@@ -289,6 +317,27 @@ fn both(mine: &[String], theirs: &[String]) -> Vec<String> {
     lines
 }
 
+/// A path of a file is meant from the folder of that file, but for one that begins with `~`.
+fn meant_from(base: &Path, path: &mut PathBuf) {
+    if !path.starts_with("~") {
+        *path = base.join(&*path);
+    }
+}
+
+/// A path with the home folder in place of a leading `~`, without `.` and `..`.
+pub fn parse_path(path: &Path, home: &Path) -> PathBuf {
+    let path = path.strip_prefix("~").map_or_else(|_| path.to_owned(), |below| home.join(below));
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => drop(plain.pop()),
+            part => plain.push(part),
+        }
+    }
+    plain
+}
+
 fn rank(sandbox: Sandbox) -> u8 {
     match sandbox {
         Sandbox::ReadOnly => 0,
@@ -307,7 +356,7 @@ pub fn parse_root(text: &str, base: &Path) -> RootSpec {
     RootSpec { path: base.join(path), read_only }
 }
 
-/// The workspaces whose configuration the person has trusted, each by its exact text.
+/// The workspaces that the person has trusted: the configuration of each by its exact text, its tools by its path.
 pub struct Trust {
     file: PathBuf,
 }
@@ -320,17 +369,30 @@ impl Trust {
 
     /// Is the workspace's configuration trusted as it is now?
     pub fn holds(&self, workspace: &Path) -> bool {
-        let mark = mark(workspace);
-        fs::read_to_string(&self.file).is_ok_and(|text| text.lines().any(|line| line == mark))
+        self.has(&mark(workspace))
     }
 
-    /// Trusts it as it is now.
+    /// May the workspace's tools run? That was said of all that the person who works there puts there.
+    pub fn holds_tools(&self, workspace: &Path) -> bool {
+        self.has(&mark_of_tools(workspace))
+    }
+
+    /// Trusts both.
     ///
     /// # Errors
     /// When the list can't be written.
     pub fn add(&self, workspace: &Path) -> Result<(), Fault> {
+        self.put(&mark(workspace))?;
+        self.put(&mark_of_tools(workspace))
+    }
+
+    fn has(&self, mark: &str) -> bool {
+        fs::read_to_string(&self.file).is_ok_and(|text| text.lines().any(|line| line == mark))
+    }
+
+    fn put(&self, mark: &str) -> Result<(), Fault> {
         use io::Write;
-        if self.holds(workspace) {
+        if self.has(mark) {
             return Ok(());
         }
         let write = || {
@@ -339,7 +401,7 @@ impl Trust {
             }
             // One line in one write: two that add at once both stay whole.
             let mut file = fs::OpenOptions::new().append(true).create(true).open(&self.file)?;
-            file.write_all(format!("{}\n", mark(workspace)).as_bytes())?;
+            file.write_all(format!("{mark}\n").as_bytes())?;
             file.sync_all()
         };
         write().map_err(|error: io::Error| {
@@ -347,6 +409,11 @@ impl Trust {
                 .caused_by(error)
         })
     }
+}
+
+/// What says that the tools of this workspace may run. No hash looks like it.
+fn mark_of_tools(workspace: &Path) -> String {
+    format!("tools {}", workspace.display().to_string().escape_default())
 }
 
 /// A text that changes with the configuration: a later pull doesn't inherit the trust.

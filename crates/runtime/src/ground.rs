@@ -229,10 +229,9 @@ impl Ground {
         Procs::new(Arc::new(OfCall { ground: self.clone(), place, _hosts: hosts, pass }))
     }
 
-    /// Those of haft's own variables that have one of these names.
-    pub(crate) fn variables(&self, names: &[String]) -> Vec<(String, String)> {
-        let all = self.inner.commands.variables.iter();
-        all.filter(|(name, _)| names.contains(name)).cloned().collect()
+    /// The workspace.
+    pub(crate) fn workspace(&self) -> &Path {
+        self.inner.roots.first().map_or(Path::new("/"), |(path, _)| path)
     }
 
     /// The hosts that commands may reach.

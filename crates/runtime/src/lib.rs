@@ -48,8 +48,9 @@ pub use jobs::Event;
 pub use registry::{Failure, Registry, Snapshot};
 pub use session::Session;
 
+use ground::Ground;
 use mask::Secrets;
-use outside::ToolFiles;
+use outside::{Outside, ToolFiles};
 use parking_lot::{Condvar, Mutex};
 use policy::Policy;
 use schedule::Schedule;
@@ -98,7 +99,8 @@ pub struct Runtime {
 struct Inner {
     roots: Roots,
     store: Store,
-    registry: Registry,
+    registry: Arc<Registry>,
+    outside: Arc<Outside>,
     schedule: Schedule,
     policy: Policy,
     allowed: Option<Vec<String>>,
@@ -134,11 +136,15 @@ impl Runtime {
         let store = Store::open(&settings.state, roots.workspace(), secrets.clone());
         let spills = store.spills();
         let workspace = roots.workspace().to_owned();
+        let registry = Arc::new(Registry::new(tools));
+        let outside = Outside::new(settings.tool_files, workspace.clone(), &settings.state, registry.clone());
+        let outside = Arc::new(outside);
         let runtime = Self {
             inner: Arc::new(Inner {
                 roots,
                 store,
-                registry: Registry::new(tools),
+                registry,
+                outside,
                 schedule: Schedule::default(),
                 policy: Policy { workspace: workspace.into(), ..settings.policy },
                 allowed: settings.allowed,
@@ -150,6 +156,7 @@ impl Runtime {
                 recovery: Recovery::default(),
             }),
         };
+        runtime.outside().stands_on(Ground::new(&runtime, "tools"));
         runtime.recover();
         Ok(runtime)
     }
@@ -211,6 +218,16 @@ impl Runtime {
     /// Which tools exist.
     pub fn registry(&self) -> &Registry {
         &self.inner.registry
+    }
+
+    /// The tools that are files.
+    pub fn outside(&self) -> &Arc<Outside> {
+        &self.inner.outside
+    }
+
+    /// Waits until every tool file is loaded, or known to be broken. At once, where all of them were known.
+    pub async fn load_tools(&self) {
+        self.outside().settled().await;
     }
 
     /// What may run.

@@ -10,6 +10,8 @@ use kit::AnyTool;
 
 /// The tools of one server.
 pub struct Registry {
+    /// Those that are part of the program: they are there whatever becomes of the others.
+    own: Vec<Arc<dyn AnyTool>>,
     now: ArcSwap<Snapshot>,
 }
 
@@ -27,14 +29,17 @@ pub struct Snapshot {
 pub struct Failure {
     /// What it would have been called, or the file it is in.
     pub tool: String,
-    /// Why not.
+    /// Why not: the traceback, where there is one.
     pub why: String,
+    /// An earlier version of it goes on.
+    pub older_serves: bool,
 }
 
 impl Registry {
-    /// A registry with these tools.
+    /// A registry with these tools, which are part of the program.
     pub fn new(tools: Vec<Arc<dyn AnyTool>>) -> Self {
-        Self { now: ArcSwap::from_pointee(Snapshot::new(tools)) }
+        let now = ArcSwap::from_pointee(Snapshot::new(tools.iter().cloned()));
+        Self { own: tools, now }
     }
 
     /// The tools as they are now.
@@ -42,24 +47,30 @@ impl Registry {
         self.now.load_full()
     }
 
-    /// Puts these in the place of all that were there.
-    pub fn swap(&self, tools: Vec<Arc<dyn AnyTool>>) {
-        self.now.store(Arc::new(Snapshot::new(tools)));
+    /// The names that no file can take.
+    pub(crate) fn own_names(&self) -> impl Iterator<Item = &str> {
+        self.own.iter().map(|tool| tool.spec().name.as_str())
+    }
+
+    /// Puts these in the place of all tools that are files, with what could not be loaded.
+    pub fn swap(&self, files: Vec<Arc<dyn AnyTool>>, failed: Vec<Failure>) {
+        let mut snapshot = Snapshot::new(self.own.iter().cloned().chain(files));
+        snapshot.failed.extend(failed);
+        self.now.store(Arc::new(snapshot));
     }
 }
 
 impl Snapshot {
     /// Takes the tools in order; one whose name is taken or malformed is left out and reported.
-    fn new(tools: Vec<Arc<dyn AnyTool>>) -> Self {
+    fn new(tools: impl IntoIterator<Item = Arc<dyn AnyTool>>) -> Self {
         let mut snapshot = Self::default();
         for tool in tools {
             let name = tool.spec().name.clone();
             if !is_name(&name) {
-                let why = "a name has 1 to 64 letters, digits, `_` or `-`".to_owned();
-                snapshot.failed.push(Failure { tool: name, why });
+                snapshot.failed.push(Failure { tool: name, why: NAME_RULE.to_owned(), older_serves: false });
             } else if snapshot.by_name.contains_key(&name) {
                 let why = "a tool of this name exists already; the first one is kept".to_owned();
-                snapshot.failed.push(Failure { tool: name, why });
+                snapshot.failed.push(Failure { tool: name, why, older_serves: false });
             } else {
                 snapshot.by_name.insert(name, snapshot.tools.len());
                 snapshot.tools.push(tool);
@@ -84,8 +95,11 @@ impl Snapshot {
     }
 }
 
+/// What is said of another name.
+pub(crate) const NAME_RULE: &str = "a name has 1 to 64 letters, digits, `_` or `-`";
+
 /// What every model provider accepts as a name.
-fn is_name(name: &str) -> bool {
+pub(crate) fn is_name(name: &str) -> bool {
     (1..=64).contains(&name.len())
         && name.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'_' || it == b'-')
 }

@@ -27,6 +27,7 @@ use crate::{
     ground::Ground,
     jobs::{Event, Jobs},
     mask::Secrets,
+    outside::{self, Loaded},
     policy::Policy,
     put_back,
     sandbox::proxy::Hosts,
@@ -103,6 +104,8 @@ struct Inner {
     ground: Ground,
     jobs: Arc<Jobs>,
     shelf: Arc<Shelf>,
+    /// The tools that are files, as the model knows them.
+    known: ArcSwap<Loaded>,
 }
 
 impl Session {
@@ -120,9 +123,8 @@ impl Session {
         let shown = ArcSwap::from_pointee(Shown::now(&runtime));
         let ground = Ground::new(&runtime, &name);
         let (jobs, shelf) = (Arc::<Jobs>::default(), Arc::<Shelf>::default());
+        let known = ArcSwap::new(runtime.outside().loaded());
         let hold = Hold { jobs: jobs.clone(), shelf: shelf.clone() };
-        // Programs that are tools have grounds of their own, made of this one.
-        shelf.put(Arc::new(ground.clone()));
         let session = Self {
             _held: Some(Arc::new(hold)),
             inner: Arc::new(Inner {
@@ -141,9 +143,14 @@ impl Session {
                 ground,
                 jobs,
                 shelf,
+                known,
             }),
         };
         session.open_shelf();
+        let variables = session.inner.runtime.commands().variables.clone();
+        let workspace = session.inner.runtime.roots().workspace();
+        let hosts = outside::Hosts::new(session.inner.ground.clone(), workspace, session.name(), variables);
+        session.inner.shelf.put(Arc::new(hosts));
         session
     }
 
@@ -174,6 +181,32 @@ impl Session {
     /// was first polled. Dropping the future stops the call.
     pub async fn call(&self, call: Call) -> Answer {
         call::run(self, call).await
+    }
+
+    /// Is there a tool of this name, once it was looked for where tools are files?
+    pub async fn find(&self, name: &str) -> bool {
+        let outside = self.runtime().outside();
+        if !self.catalog().has(name) && outside.wants_a_look(name) {
+            outside.reload(false).await;
+        }
+        self.catalog().has(name)
+    }
+
+    /// What the next answer is to say of tools that changed, and what to [tell](Self::knows_tools) of once it did.
+    pub(crate) fn tool_news(&self) -> Option<(Option<String>, Arc<Loaded>)> {
+        let now = self.runtime().outside().loaded();
+        let known = self.inner.known.load();
+        if Arc::ptr_eq(&known, &now) {
+            return None;
+        }
+        let allowed = self.runtime().allowed();
+        let news = now.news(&known, |name| allowed.is_none_or(|it| it.iter().any(|it| it == name)));
+        Some((news, now))
+    }
+
+    /// The model knows the tools that are files as they were then: it was told, or asked for the change itself.
+    pub(crate) fn knows_tools(&self, as_of: Arc<Loaded>) {
+        self.inner.known.store(as_of);
     }
 
     /// An id for [`Call::id`], which nothing else has.

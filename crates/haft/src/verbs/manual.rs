@@ -19,8 +19,9 @@ pub struct Manual {
 impl Manual {
     /// # Errors
     /// When there is no such tool.
-    pub fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
+    pub async fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         let opened = options.open(place)?;
+        opened.runtime.load_tools().await;
         let session = opened.runtime.session(None, "cli", Arc::new(Unattended));
         close(&opened.runtime);
         let catalog = session.catalog();

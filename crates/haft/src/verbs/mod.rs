@@ -6,6 +6,7 @@ pub mod grants;
 pub mod log;
 pub mod manual;
 pub mod mcp;
+pub mod reload_tools;
 pub mod tools;
 pub mod trust;
 pub mod undo;

@@ -4,7 +4,7 @@ use std::{process::ExitCode, sync::Arc};
 
 use clap::Args;
 use kit::{Fault, Kind, Spec};
-use runtime::{Session, Unattended};
+use runtime::{Failure, Session, Unattended, outside::gist};
 use serde_json::json;
 
 use super::close;
@@ -27,8 +27,9 @@ pub struct Tools {
 impl Tools {
     /// # Errors
     /// When there is no runtime to be had, or with `--strict` when a tool is missing.
-    pub fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
+    pub async fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         let opened = options.open(place)?;
+        opened.runtime.outside().refreshed().await;
         let session = opened.runtime.session(None, "cli", Arc::new(Unattended));
         let shown = self.show(&session);
         close(&opened.runtime);
@@ -46,7 +47,7 @@ impl Tools {
             ));
         }
         print::out(&shown);
-        for line in missing.iter().chain(&opened.aside) {
+        for line in catalog.failed().iter().map(in_short).chain(opened.aside) {
             print::err(&format!("haft: {line}"));
         }
         Ok(ExitCode::SUCCESS)
@@ -69,6 +70,15 @@ impl Tools {
         let line = |spec: &&Spec| format!("{:width$}  {}\n", spec.name, first_sentence(&spec.description));
         specs.iter().map(line).collect()
     }
+}
+
+/// One line for what could not be loaded.
+fn in_short(failure: &Failure) -> String {
+    let why = gist(&failure.why);
+    let older = if failure.older_serves { "; its last good version goes on" } else { "" };
+    let whole =
+        if why == failure.why.trim() { "" } else { "; `haft reload-tools` shows the whole traceback" };
+    format!("`{}`: {why}{older}{whole}", failure.tool)
 }
 
 fn bill(specs: &[&Spec]) -> String {

@@ -1,34 +1,60 @@
-//! `haft trust`: is this workspace's haft.toml believed?
+//! `haft trust`: is this workspace's haft.toml believed, and may its tools run?
 
 use std::process::ExitCode;
 
 use clap::Args;
 use kit::{Fault, Kind};
-use runtime::config::{FILE, Trust as Trusted, workspace_text};
+use runtime::{
+    config::{Config, FILE, Trust as Trusted, workspace_text},
+    outside::{OWN, Whose, adopt},
+};
 
-use crate::{Options, Place, print};
+use crate::{Options, Place, options::tool_folders, print};
 
 #[derive(Args)]
 pub struct Trust {}
 
 impl Trust {
     /// # Errors
-    /// When the configuration can't be read, or the list of trusted workspaces not be written.
+    /// When there is nothing to trust, it can't be read, or the list of trusted workspaces not be written.
     pub fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         let workspace = options.workspace()?;
         let file = workspace.join(FILE);
-        let text = workspace_text(&workspace).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => Fault::not_found(format!(
-                "there is no {FILE} in `{}`, so nothing to trust",
+        let text = match workspace_text(&workspace) {
+            Ok(text) => Some(text),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            Err(error) => {
+                let what = format!("nothing is trusted: can't read `{}`: {error}", file.display());
+                return Err(Fault::new(Kind::Unavailable, what));
+            }
+        };
+        // One that is no configuration names no folders; whoever uses it is told so.
+        let more = Config::read_workspace(&workspace).map(|it| it.tools_dirs).unwrap_or_default();
+        let mut folders = tool_folders(place, &workspace, &more, Whose::Workspace);
+        folders.retain(|it| it.whose == Whose::Workspace);
+        if text.is_none() && !folders.iter().any(|it| it.path.is_dir()) {
+            return Err(Fault::not_found(format!(
+                "there is neither {FILE} nor {OWN} in `{}`, so nothing to trust",
                 workspace.display()
-            )),
-            _ => Fault::new(
-                Kind::Unavailable,
-                format!("nothing is trusted: can't read `{}`: {error}", file.display()),
-            ),
-        })?;
+            )));
+        }
         Trusted::in_state(&place.state).add(&workspace)?;
-        print::out(&format!("trusted, until it changes: {}\n{text}", file.display()));
+        let tools = adopt(&place.state, &workspace, &folders).map_err(|error| {
+            let what = format!("the tools that a model wrote can't be vouched for: {error}");
+            Fault::new(Kind::Unavailable, what)
+        })?;
+        let mut said = String::new();
+        if let Some(text) = text {
+            said.push_str(&format!("trusted, until it changes: {}\n{}\n", file.display(), text.trim_end()));
+        }
+        if !tools.is_empty() {
+            said.push_str("trusted, also when they change: the workspace's tools\n");
+        }
+        for tool in tools {
+            let by_model = if tool.by_model { "  (written by a model; you vouch for it now)" } else { "" };
+            said.push_str(&format!("{}{by_model}\n", tool.file));
+        }
+        print::out(&said);
         Ok(ExitCode::SUCCESS)
     }
 }

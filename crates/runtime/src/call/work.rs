@@ -336,8 +336,14 @@ impl Work {
         if !news.is_empty() {
             notes.extend(Jobs::notes(&news, self.has("read_job")));
         }
+        let changed = if read { self.session.tool_news() } else { None };
+        notes.extend(changed.iter().filter_map(|(note, _)| note.clone()));
         let answer = Answer { id: self.id.clone(), result, notes, took: self.began.elapsed() };
-        if reply.send(answer).is_err() && !news.is_empty() {
+        if reply.send(answer).is_ok() {
+            if let Some((_, as_of)) = changed {
+                self.session.knows_tools(as_of);
+            }
+        } else if !news.is_empty() {
             self.session.jobs().give_back(news);
         }
     }

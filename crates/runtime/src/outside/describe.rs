@@ -1,18 +1,49 @@
 //! What do Python files say that they are?
 
-use std::sync::Arc;
+use std::{collections::VecDeque, path::Path, sync::Arc, time::Duration};
 
-use kit::{Fault, Kind};
+use futures_util::{StreamExt, stream::FuturesUnordered};
+use kit::{Fault, Kind, Output, Touches, procs::Procs};
+use serde::Serialize;
+use tokio::time::timeout;
 
-use super::{Described, Version};
+use super::{
+    Described, Version, failure,
+    host::{Asked, Host, Lost, Mode, Said},
+    interpreter,
+};
 use crate::ground::Ground;
 
+/// How long nothing may be heard of files that are described: each has 10 s there.
+const SILENCE: Duration = Duration::from_secs(30);
+/// So many are asked at once; the process takes them in turn.
+const AT_ONCE: usize = 16;
+/// How much of what was printed is shown of a file whose process went.
+const PRINTED: usize = 4 << 10;
+
 /// Asks each of these files in a process of its own; gives for each what it says, or the traceback.
-pub(crate) async fn describe(
-    _ground: &Ground,
-    files: &[Arc<Version>],
-) -> Vec<Result<Vec<Described>, String>> {
-    files.iter().map(|it| Err(format!("{} can't be asked yet", it.path.display()))).collect()
+pub(crate) async fn describe(ground: &Ground, files: &[Arc<Version>]) -> Vec<Result<Vec<Described>, String>> {
+    let mut said: Vec<Option<Result<Vec<Described>, String>>> = files.iter().map(|_| None).collect();
+    let mut open: VecDeque<usize> = (0..files.len()).collect();
+    // What has no answer when the process has gone may be what ended it: that is asked alone.
+    let mut alone = false;
+    while let Some(first) = open.front().copied() {
+        let batch: Vec<usize> = if alone { vec![first] } else { open.iter().copied().collect() };
+        let lost = match describer(ground).await {
+            Ok(describer) => describer.describe(files, &batch, &mut said).await,
+            Err(fault) => Some(fault.as_text()),
+        };
+        if let (Some(why), true) = (lost, alone || batch.len() == 1)
+            && let Some(said) = said.get_mut(first)
+            && said.is_none()
+        {
+            *said = Some(Err(why));
+        }
+        alone = true;
+        open.retain(|it| said.get(*it).is_some_and(Option::is_none));
+    }
+    let unasked = || Err("it was not asked".to_owned());
+    said.into_iter().map(|it| it.unwrap_or_else(unasked)).collect()
 }
 
 /// Tries code that is meant to be the tool `name`, as [`kit::services::Tools::check`] promises. The version is of the
@@ -20,6 +51,133 @@ pub(crate) async fn describe(
 ///
 /// # Errors
 /// [`Kind::BadArgs`] with everything that is missing, or the traceback.
-pub(crate) async fn check(_ground: &Ground, draft: &Arc<Version>, name: &str) -> Result<Described, Fault> {
-    Err(Fault::new(Kind::Unavailable, format!("`{name}` of {} can't be checked yet", draft.path.display())))
+pub(crate) async fn check(ground: &Ground, draft: &Arc<Version>, name: &str) -> Result<Described, Fault> {
+    let describer = describer(ground).await?;
+    let said = match describer.ask("check", draft, Some(name)) {
+        Ok(mut asked) => timeout(SILENCE, asked.answer()).await,
+        Err(lost) => Ok(Err(lost)),
+    };
+    let said = match said {
+        Ok(Ok(said)) => said,
+        Ok(Err(lost)) => return Err(unfit(name, &describer.went(draft, &lost))),
+        Err(_) => return Err(unfit(name, &still(SILENCE))),
+    };
+    if let Some(described) = said.tool {
+        return Ok(described);
+    }
+    if said.missing.is_empty() {
+        let fault = unfit(name, &said.error);
+        return Err(if said.traceback.is_empty() { fault } else { fault.seen(Output::text(said.traceback)) });
+    }
+    let missing = said.missing.join(", ");
+    Err(Fault::new(Kind::BadArgs, format!("the code of `{name}` lacks {missing}"))
+        .next("Write it again with all of them; `info` of `write_tool` shows a whole tool."))
+}
+
+/// A process that describes files.
+struct Describer<'a> {
+    host: Arc<Host>,
+    procs: Procs,
+    workspace: &'a Path,
+}
+
+#[derive(Serialize)]
+struct Request<'a> {
+    op: &'static str,
+    id: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
+    path: &'a Path,
+    folder: &'a Path,
+    source: &'a str,
+    workspace: &'a Path,
+}
+
+async fn describer(ground: &Ground) -> Result<Describer<'_>, Fault> {
+    let workspace = ground.workspace();
+    let procs = ground.of_call(&Touches::run("python3"), &[]);
+    let names = interpreter::names();
+    for name in &names {
+        match Host::start(&procs, name, workspace, Mode::Describe).await {
+            Err(fault) if fault.kind == Kind::NotFound => {}
+            host => return Ok(Describer { host: Arc::new(host?), procs, workspace }),
+        }
+    }
+    Err(interpreter::none(&names))
+}
+
+impl Describer<'_> {
+    fn ask(&self, op: &'static str, version: &Version, name: Option<&str>) -> Result<Asked, Lost> {
+        let source = String::from_utf8_lossy(&version.source);
+        let (path, folder) = (&version.path, &version.folder);
+        self.host.ask(None, |id, _| Request {
+            op,
+            id,
+            name,
+            path,
+            folder,
+            source: &source,
+            workspace: self.workspace,
+        })
+    }
+
+    /// Has the files of these numbers described. Gives why there will be no more answers, if not all came.
+    async fn describe(
+        &self,
+        files: &[Arc<Version>],
+        batch: &[usize],
+        said: &mut [Option<Result<Vec<Described>, String>>],
+    ) -> Option<String> {
+        let mut rest = batch.iter();
+        let mut asked = FuturesUnordered::new();
+        loop {
+            while asked.len() < AT_ONCE
+                && let Some(at) = rest.next()
+                && let Some(version) = files.get(*at)
+            {
+                match self.ask("describe", version, None) {
+                    Ok(mut it) => asked.push(async move { (*at, it.answer().await) }),
+                    Err(lost) => return Some(self.went(version, &lost)),
+                }
+            }
+            let (at, answer) = match timeout(SILENCE, asked.next()).await {
+                Ok(next) => next?,
+                Err(_) => return Some(still(SILENCE)),
+            };
+            match answer {
+                Ok(answer) => {
+                    if let Some(said) = said.get_mut(at) {
+                        *said = Some(outcome(answer));
+                    }
+                }
+                Err(lost) => return Some(self.went(files.get(at)?, &lost)),
+            }
+        }
+    }
+
+    /// How the process went while it had this file, with what it printed last.
+    fn went(&self, version: &Version, lost: &Lost) -> String {
+        let printed = self.host.printed();
+        printed.catch_up();
+        let printed = printed.tail(PRINTED).text;
+        let file = version.path.display().to_string();
+        failure::not_imported(&file, lost, printed.trim_end(), &self.procs).as_text()
+    }
+}
+
+fn outcome(said: Said) -> Result<Vec<Described>, String> {
+    match (said.op.as_str(), said.traceback.trim_end()) {
+        ("described", _) => Ok(said.tools),
+        (_, "") => Err(said.error),
+        (_, traceback) if traceback.ends_with(&said.error) => Err(traceback.to_owned()),
+        (_, traceback) => Err(format!("{}\n{traceback}", said.error)),
+    }
+}
+
+fn unfit(name: &str, why: &str) -> Fault {
+    Fault::new(Kind::BadArgs, format!("the code of `{name}` can't be a tool: {why}"))
+}
+
+fn still(after: Duration) -> String {
+    format!("nothing was heard of it within {} s", after.as_secs())
 }

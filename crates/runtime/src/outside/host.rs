@@ -3,13 +3,7 @@
 //! Over a socket, one JSON value per line; `host/host.py` is at the other end. What a tool in there writes to the socket
 //! itself lies before the token that begins each message, and is left out.
 
-use std::{
-    collections::HashMap,
-    io,
-    path::Path,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::HashMap, io, path::Path, sync::Arc, time::Duration};
 
 use kit::{
     Fault, Kind, OrFault,
@@ -36,13 +30,24 @@ use super::Described;
 /// The oldest Python 3 that the script runs on.
 pub(super) const OLDEST: u8 = 8;
 /// The host script: its parts share one set of globals.
-const SCRIPT: [&str; 1] = [include_str!("host/host.py")];
+const SCRIPT: [&str; 7] = [
+    include_str!("host/wire.py"),
+    include_str!("host/faults.py"),
+    include_str!("host/shims.py"),
+    include_str!("host/results.py"),
+    include_str!("host/formats.py"),
+    include_str!("host/describe.py"),
+    include_str!("host/host.py"),
+];
 /// A longer line is no answer, and neither is as much that is none.
 const LONGEST: usize = (64 << 20) + (1 << 16);
 /// So much is read at once.
 const CHUNK: usize = 64 << 10;
 /// How often it is read before others have their turn.
 const TURNS: usize = 16;
+/// How long a process may take to stop a request, by itself or because it is ended: an answer is promised within 200 ms.
+const OBEY: Duration = Duration::from_millis(100);
+const GO: Duration = Duration::from_millis(50);
 /// How long a process that has closed its socket may take to end.
 const EXIT: Duration = Duration::from_secs(2);
 
@@ -88,12 +93,13 @@ struct Waiter {
     begun: bool,
 }
 
-/// A request that is under way. Dropping it means that nobody waits for the answer any more.
-pub(super) struct Asked<'a> {
-    host: &'a Host,
-    /// The number of the request.
-    pub(super) id: u64,
-    answer: oneshot::Receiver<Result<Said, Lost>>,
+/// A request that is under way. Dropping it before there is an answer stops it: by word, and if that does not do, by
+/// ending the process.
+pub(super) struct Asked {
+    host: Arc<Host>,
+    id: u64,
+    /// None once there was an answer.
+    answer: Option<oneshot::Receiver<Result<Said, Lost>>>,
 }
 
 /// Why no answer will come.
@@ -164,12 +170,8 @@ impl Host {
         let (ours, theirs) = sockets().or_fault(Kind::Unavailable, "a socket can't be made")?;
         ours.set_nonblocking(true).or_fault(Kind::Unavailable, "a socket can't be made")?;
         let stream = UnixStream::from_std(ours).or_fault(Kind::Unavailable, "a socket can't be used")?;
-        let program = Program {
-            cwd: folder.to_owned(),
-            // What a tool's folder holds is not for it to change.
-            env: vec![("PYTHONDONTWRITEBYTECODE".to_owned(), "1".to_owned())],
-            ..python(interpreter, OLDEST, "host", theirs, Stdin::Null)
-        };
+        let program =
+            Program { cwd: folder.to_owned(), ..python(interpreter, OLDEST, "host", theirs, Stdin::Null) };
         let process = Arc::new(procs.start(program).await?);
         let token = token()?;
         let link = Arc::new(Link { stream, token, state: Mutex::default(), unsent: Notify::new() });
@@ -188,10 +190,10 @@ impl Host {
     /// # Errors
     /// When the process is gone.
     pub(super) fn ask<T: Serialize>(
-        &self,
+        self: &Arc<Self>,
         progress: Option<Arc<dyn Progress>>,
         request: impl FnOnce(u64, bool) -> T,
-    ) -> Result<Asked<'_>, Lost> {
+    ) -> Result<Asked, Lost> {
         let (to, answer) = oneshot::channel();
         let mut state = self.link.state.lock();
         let id = state.next;
@@ -201,13 +203,12 @@ impl Host {
         let bytes = line(&request(id, !begun)).unwrap_or_default();
         self.link.send(&mut state, &bytes).map_err(|why| Lost { why, begun: false, others: 0 })?;
         state.waiting.insert(id, Waiter { answer: to, progress, begun });
-        Ok(Asked { host: self, id, answer })
+        Ok(Asked { host: self.clone(), id, answer: Some(answer) })
     }
 
-    /// Tells it something that has no answer of its own.
-    pub(super) fn tell(&self, message: &impl Serialize) {
-        if let Ok(bytes) = line(message) {
-            // Who is gone needs no telling.
+    fn tell_to_stop(&self, id: u64) {
+        if let Ok(bytes) = line(&Stop { op: "cancel", id }) {
+            // Who is gone has stopped.
             let _ = self.link.send(&mut self.link.state.lock(), &bytes);
         }
     }
@@ -217,36 +218,67 @@ impl Host {
         self.link.state.lock().gone.is_some()
     }
 
-    /// How many requests have no answer yet.
-    pub(super) fn under_way(&self) -> usize {
-        self.link.state.lock().waiting.len()
-    }
-
     /// What it printed, with its errors.
     pub(super) fn printed(&self) -> &Arc<Recording> {
         self.process.output()
     }
 
-    /// Ends it at once. Whoever still waits for an answer hears why.
-    pub(super) fn end(&self, why: Why) {
-        self.link.over(why);
-        let process = self.process.clone();
-        tokio::spawn(async move { process.end(Ending::NOW).await });
+    /// Ends it at once, because of the request of this number. Whoever waits for another answer hears so.
+    async fn end_for(self: Arc<Self>, id: u64) {
+        self.link.over(Why::For(id));
+        self.process.end(Ending::NOW).await;
     }
 }
 
-impl Asked<'_> {
+impl Asked {
     /// The answer. May be awaited again, if that was broken off.
     pub(super) async fn answer(&mut self) -> Result<Said, Lost> {
         let gone = Lost { why: Why::Unneeded, begun: true, others: 0 };
-        (&mut self.answer).await.unwrap_or(Err(gone))
+        let Some(answer) = &mut self.answer else { return Err(gone) };
+        let said = answer.await.unwrap_or(Err(gone));
+        self.answer = None;
+        said
+    }
+
+    /// Stops it: by word, and if there is no answer soon, by ending the process. Gives the answer, if one came.
+    pub(super) async fn stop(mut self) -> Option<Said> {
+        self.host.tell_to_stop(self.id);
+        match timeout(OBEY, self.answer()).await {
+            Ok(said) => said.ok(),
+            Err(_) => {
+                self.answer = None;
+                // It goes on if this is broken off.
+                let ending = tokio::spawn(self.host.clone().end_for(self.id));
+                let _ = timeout(GO, ending).await;
+                None
+            }
+        }
     }
 }
 
-impl Drop for Asked<'_> {
+impl Drop for Asked {
     fn drop(&mut self) {
-        self.host.link.state.lock().waiting.remove(&self.id);
+        let (Some(mut answer), Ok(tokio)) = (self.answer.take(), tokio::runtime::Handle::try_current())
+        else {
+            return;
+        };
+        if answer.try_recv().is_ok() {
+            return;
+        }
+        self.host.tell_to_stop(self.id);
+        let (host, id) = (self.host.clone(), self.id);
+        tokio.spawn(async move {
+            if timeout(OBEY, answer).await.is_err() {
+                host.end_for(id).await;
+            }
+        });
     }
+}
+
+#[derive(Serialize)]
+struct Stop {
+    op: &'static str,
+    id: u64,
 }
 
 #[derive(Serialize)]
@@ -258,8 +290,7 @@ struct First<'a> {
 /// A message as it goes over the socket.
 fn line(message: &impl Serialize) -> Result<Vec<u8>, Fault> {
     let mut bytes = Vec::with_capacity(256);
-    serde_json::to_writer(&mut bytes, message)
-        .or_fault(Kind::Bug, "a message to a tool can't be written")?;
+    serde_json::to_writer(&mut bytes, message).or_fault(Kind::Bug, "a message to a tool can't be written")?;
     bytes.push(b'\n');
     Ok(bytes)
 }
@@ -298,8 +329,7 @@ impl Link {
             return Err(why.clone());
         }
         // Where the other end is gone, the one who listens says so.
-        let sent =
-            if state.unsent.is_empty() { self.stream.try_write(bytes).unwrap_or(0) } else { 0 };
+        let sent = if state.unsent.is_empty() { self.stream.try_write(bytes).unwrap_or(0) } else { 0 };
         if let Some(rest) = bytes.get(sent..).filter(|it| !it.is_empty()) {
             state.unsent.extend_from_slice(rest);
             self.unsent.notify_one();
@@ -311,7 +341,7 @@ impl Link {
         let mut state = self.state.lock();
         while !state.unsent.is_empty() {
             let Ok(sent) = self.stream.try_write(&state.unsent) else { return };
-                state.unsent.drain(..sent);
+            state.unsent.drain(..sent);
         }
         state.unsent = Vec::new();
     }
@@ -320,7 +350,8 @@ impl Link {
     async fn hear(&self, heard: &mut Heard) -> Option<Why> {
         loop {
             let all_sent = self.state.lock().unsent.is_empty();
-            let interest = if all_sent { Interest::READABLE } else { Interest::READABLE | Interest::WRITABLE };
+            let interest =
+                if all_sent { Interest::READABLE } else { Interest::READABLE | Interest::WRITABLE };
             let ready = tokio::select! {
                 biased;
                 ready = self.stream.ready(interest) => ready,

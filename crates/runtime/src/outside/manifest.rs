@@ -40,7 +40,9 @@ impl Manifest {
         let text = std::str::from_utf8(source).map_err(|error| format!("it is not UTF-8: {error}"))?;
         let manifest: Self = toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())?;
         if manifest.command.first().is_none_or(String::is_empty) {
-            return Err("`command` names no program: it is a list such as [\"./disk.sh\", \"--fast\"]".to_owned());
+            return Err(
+                "`command` names no program: it is a list such as [\"./disk.sh\", \"--fast\"]".to_owned()
+            );
         }
         if manifest.parameters.is_some() && manifest.schema.is_some() {
             return Err("it has both `[parameters]` and `schema`: one of them is the schema".to_owned());
@@ -94,7 +96,8 @@ fn normal(path: &Path) -> PathBuf {
 
 /// What is in a file beside the manifest. Not elsewhere, neither by `..` nor by a link: what it holds is shown to a model.
 fn beside(folder: &Path, file: &str) -> Result<String, String> {
-    let is_below = Path::new(file).components().all(|it| matches!(it, Component::Normal(_) | Component::CurDir));
+    let is_below =
+        Path::new(file).components().all(|it| matches!(it, Component::Normal(_) | Component::CurDir));
     if !is_below || file.is_empty() {
         return Err(format!("{file} does not lie beside the tool.toml"));
     }
@@ -154,8 +157,12 @@ mod tests {
         let schema = |text: &str| {
             Manifest::parse(format!("{START}command = ['x']\n{text}").as_bytes()).unwrap().schema(dir.path())
         };
-        let inline = schema("[parameters]\ntype = 'object'\nproperties.n = { type = 'integer', minimum = 1 }");
-        assert_eq!(inline.unwrap(), json!({"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}}));
+        let inline =
+            schema("[parameters]\ntype = 'object'\nproperties.n = { type = 'integer', minimum = 1 }");
+        assert_eq!(
+            inline.unwrap(),
+            json!({"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}})
+        );
         assert_eq!(schema("").unwrap(), json!({"type": "object", "properties": {}}));
         std::fs::write(dir.path().join("s.json"), "{\"type\": \"object\"}").unwrap();
         assert_eq!(schema("schema = 's.json'").unwrap(), json!({"type": "object"}));

@@ -3,13 +3,25 @@
 //! A file in a folder of tools is a tool: Python in any of the formats people have, or any program that says what it
 //! is. Each runs in a process and a sandbox of its own, so that nothing it does harms haft or another tool.
 
+mod adopt;
 mod arguments;
+mod cache;
 mod declared;
 mod describe;
 mod executable;
+mod failure;
+mod folders;
+mod host;
+mod hosts;
+mod interpreter;
+mod load;
 mod manifest;
+mod parts;
 mod python;
 mod service;
+mod set;
+mod watch;
+mod written;
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
@@ -17,7 +29,13 @@ use kit::Fault;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use adopt::{OwnFile, adopt};
+pub(crate) use hosts::Hosts;
+pub use load::Outside;
 pub(crate) use service::ToolsOf;
+pub(crate) use set::Loaded;
+pub use set::gist;
+pub use watch::Watching;
 
 /// The folder of a workspace's own tools, below the workspace.
 pub const OWN: &str = ".haft/tools";
@@ -30,8 +48,12 @@ pub const ENABLED: &str = "enabled.json";
 pub struct ToolFiles {
     /// The folders, in the order in which a name is looked for: the first tool of a name is the one.
     pub folders: Vec<Folder>,
-    /// What a person granted to tools, by their names.
+    /// What a person granted to tools of a person's folders, by their names.
     pub sections: BTreeMap<String, Section>,
+    /// The same for those of the workspace, by the workspace's own file, which the person trusts.
+    pub workspace_sections: BTreeMap<String, Section>,
+    /// Only tools that the `enabled.json` of their folder names are loaded, where there is such a file.
+    pub only_enabled: bool,
 }
 
 /// A folder of tools.
@@ -133,4 +155,20 @@ pub(crate) fn own_files(name: &str) -> Result<[String; 2], Fault> {
         ));
     }
     Ok([format!("{OWN}/{name}.py"), format!("{OWN}/{ENABLED}")])
+}
+
+/// A tool in a Python file that is described already.
+#[doc(hidden)]
+pub fn scratch(path: &std::path::Path, described: Value, section: Section) -> Option<Arc<dyn kit::AnyTool>> {
+    let source = std::fs::read(path).ok()?;
+    let described: Described = serde_json::from_value(described).ok()?;
+    let version = Version {
+        path: path.to_owned(),
+        folder: path.parent()?.to_owned(),
+        whose: Whose::Workspace,
+        by_model: false,
+        hash: blake3::hash(&source),
+        source: source.into(),
+    };
+    Some(Arc::new(python::PythonTool::new(Arc::new(version), described, section)))
 }

@@ -24,9 +24,8 @@ pub(super) fn part(piece: Piece) -> Part {
             let name = name.unwrap_or_else(|| uri.rsplit('/').next().unwrap_or_default().to_owned());
             Part::Link { uri, name }
         }
-        Piece::Image { mime, data } => picture(mime.as_deref(), &data).unwrap_or_else(|why| Part::Text {
-            text: format!("[a picture is left out: {why}]"),
-        }),
+        Piece::Image { mime, data } => picture(mime.as_deref(), &data)
+            .unwrap_or_else(|why| Part::Text { text: format!("[a picture is left out: {why}]") }),
     }
 }
 
@@ -99,7 +98,9 @@ mod tests {
 
     #[test]
     fn a_picture_is_what_its_bytes_say() {
-        let png = |mime: Option<&str>| part(Piece::Image { mime: mime.map(str::to_owned), data: "iVBORw0KGgo=".to_owned() });
+        let png = |mime: Option<&str>| {
+            part(Piece::Image { mime: mime.map(str::to_owned), data: "iVBORw0KGgo=".to_owned() })
+        };
         assert!(matches!(png(Some("image/jpeg")), Part::Image { mime, .. } if mime == "image/png"));
         assert!(matches!(png(None), Part::Image { .. }));
         let text = part(Piece::Image { mime: None, data: "Zm9v".to_owned() });

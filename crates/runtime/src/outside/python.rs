@@ -1,18 +1,63 @@
 //! How is a tool in a Python file called?
 
-use std::sync::Arc;
+use std::{
+    future::pending,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use kit::{AnyTool, Fault, Kind, Kinds, Mode, Origin, Prepared, Spec};
+use kit::{
+    AnyTool, Cx, Fault, Kind, Kinds, Mode, Origin, Output, Prepared, Running, Spec, Touches, procs::Procs,
+};
+use serde::Serialize;
 use serde_json::Value;
+use tokio::time::sleep;
 
-use super::{Described, Section, Version};
+use super::{
+    Described, Hosts, Section, Version,
+    arguments::Check,
+    declared, failure,
+    host::{Asked, Lost, Said},
+    hosts::{Lease, Printed, Served},
+    parts,
+};
+use crate::commands::quote;
+
+/// How often a call is begun anew whose process went before it had begun.
+const TRIES: usize = 5;
 
 /// A tool in one version of a Python file.
 pub(crate) struct PythonTool {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
     spec: Spec,
-    version: Arc<Version>,
     described: Described,
-    section: Section,
+    served: Arc<Served>,
+    check: Check,
+    /// What runs, in the words of a shell.
+    command: String,
+}
+
+/// A call of it.
+struct PythonCall {
+    tool: Arc<Inner>,
+    arguments: Value,
+    touches: Touches,
+}
+
+/// What the process is asked.
+#[derive(Serialize)]
+struct Request<'a> {
+    op: &'static str,
+    id: u64,
+    entry: &'a str,
+    arguments: &'a Value,
+    session: &'a str,
+    /// The process is to tell when it begins.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    tell: bool,
 }
 
 impl PythonTool {
@@ -26,17 +71,157 @@ impl PythonTool {
             at_most: Kinds::ALL,
             origin: Origin::File(version.path.clone()),
         };
-        Self { spec, version, described, section }
+        let command = format!("python3 {}", quote(&version.path.display().to_string()));
+        let served = Arc::new(Served::new(version, section));
+        Self { inner: Arc::new(Inner { spec, described, served, check: Check::default(), command }) }
     }
 }
 
 impl AnyTool for PythonTool {
     fn spec(&self) -> &Spec {
-        &self.spec
+        &self.inner.spec
     }
 
-    fn prepare(&self, _arguments: Value) -> Result<Box<dyn Prepared>, Fault> {
-        let (entry, net) = (&self.described.entry, &self.section.net);
-        Err(Fault::new(Kind::Unavailable, format!("{entry} {net:?} {}", self.version.path.display())))
+    fn prepare(&self, arguments: Value) -> Result<Box<dyn Prepared>, Fault> {
+        let tool = &self.inner;
+        tool.check.check(&tool.described.schema, &arguments)?;
+        let touches = declared::touches(&tool.described, &tool.served.section, &tool.command, &arguments)?;
+        Ok(Box::new(PythonCall { tool: tool.clone(), arguments, touches }))
     }
+}
+
+impl Prepared for PythonCall {
+    fn touches(&self) -> Touches {
+        self.touches.clone()
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        self.tool.patience()
+    }
+
+    fn title(&self) -> String {
+        self.tool.spec.name.clone()
+    }
+
+    fn run(self: Box<Self>, cx: Cx) -> Running {
+        Box::pin(async move { self.call(&cx).await })
+    }
+}
+
+impl Inner {
+    /// How long a call may take: the person's word counts before the file's.
+    fn patience(&self) -> Option<Duration> {
+        let declared = || self.described.timeout_seconds.and_then(|it| Duration::try_from_secs_f64(it).ok());
+        let granted = self.served.section.timeout_seconds.map(Duration::from_secs);
+        granted.or_else(declared).filter(|it| !it.is_zero())
+    }
+}
+
+impl PythonCall {
+    async fn call(&self, cx: &Cx) -> Result<Output, Fault> {
+        let Some(hosts) = cx.shelf().find::<Hosts>() else {
+            return Err(Fault::new(Kind::Cancelled, "the session has ended, so the tool was not called"));
+        };
+        let mut gone = None;
+        for _ in 0..TRIES {
+            let lease = tokio::select! {
+                biased;
+                () = cx.cancelled() => return Err(not_begun()),
+                lease = hosts.lease(&self.tool.served) => lease?,
+            };
+            match self.call_in(&hosts, &lease, cx).await {
+                Ok(done) => return done,
+                Err(lost) => gone = Some(lost),
+            }
+        }
+        let how = gone.map(|it| failure::how(&it)).unwrap_or_default();
+        let tool = &self.tool.spec.name;
+        Err(Fault::new(
+            Kind::Unavailable,
+            format!("the process of `{tool}` ended {TRIES} times before this call could begin: {how}; it did nothing"),
+        )
+        .next("Call it again when its other calls are over."))
+    }
+
+    /// Calls it in this process. `Err`: the process is gone, and the call had not begun.
+    async fn call_in(&self, hosts: &Hosts, lease: &Lease, cx: &Cx) -> Result<Result<Output, Fault>, Lost> {
+        // What is granted to the call is granted for as long as these live.
+        let procs = lease.ground.of_call(&self.touches, &self.tool.served.section.net);
+        let printed = lease.printed();
+        let progress = cx.services().progress.clone();
+        let began = Instant::now();
+        let mut asked = lease.host.ask(Some(progress), |id, tell| Request {
+            op: "call",
+            id,
+            entry: &self.tool.described.entry,
+            arguments: &self.arguments,
+            session: hosts.session(),
+            tell,
+        })?;
+        let limit = self.tool.patience();
+        let over = async {
+            match limit {
+                Some(limit) => sleep(limit).await,
+                None => pending().await,
+            }
+        };
+        let (kind, what) = tokio::select! {
+            biased;
+            said = asked.answer() => return self.answered(said, lease, printed, &procs),
+            () = cx.cancelled() => {
+                let after = began.elapsed().as_secs_f32();
+                (Kind::Cancelled, format!("`{}` was stopped after {after:.1} s", self.tool.spec.name))
+            }
+            () = over => {
+                let limit = limit.unwrap_or_default().as_secs_f32();
+                (Kind::Timeout, format!("`{}` did not end within its {limit} s", self.tool.spec.name))
+            }
+        };
+        Ok(self.stopped(Fault::new(kind, what), asked, &printed, &procs).await)
+    }
+
+    fn answered(
+        &self,
+        said: Result<Said, Lost>,
+        lease: &Lease,
+        printed: Printed,
+        procs: &Procs,
+    ) -> Result<Result<Output, Fault>, Lost> {
+        Ok(match said {
+            Ok(said) if said.ok => {
+                lease.keep(printed);
+                Ok(parts::output(said))
+            }
+            Ok(said) => Err(failure::raised(said, &printed.text(), procs)),
+            Err(lost) if !lost.begun => return Err(lost),
+            Err(lost) => Err(failure::lost(&self.tool.spec.name, &lost, &printed.text(), procs)),
+        })
+    }
+
+    /// What is said of a call that was stopped, by whomever: it may have been done in that very moment.
+    async fn stopped(
+        &self,
+        fault: Fault,
+        asked: Asked,
+        printed: &Printed,
+        procs: &Procs,
+    ) -> Result<Output, Fault> {
+        match asked.stop().await {
+            Some(said) if said.ok => Ok(parts::output(said)),
+            Some(said) if said.error == "cancelled" => Err(failure::with_printed(fault, &printed.text())),
+            Some(said) => {
+                let raised = failure::raised(said, &printed.text(), procs);
+                Err(Fault { seen: raised.seen, ..fault })
+            }
+            None => {
+                let fault = failure::with_printed(fault, &printed.text());
+                let what = format!("{}; its process did not obey, so it was ended", fault.what);
+                Err(Fault { what, ..fault })
+            }
+        }
+    }
+}
+
+fn not_begun() -> Fault {
+    Fault::new(Kind::Cancelled, "the call was stopped before its tool began; it did nothing")
 }

@@ -48,6 +48,7 @@ def at_length(error):
         # Only here: most calls need none of it, and it takes a while to import.
         import traceback
 
+        seed_lines()
         whole = traceback.TracebackException(type(error), error, error.__traceback__)
         ours_out(whole, set())
         text = whole.format() if whole.stack else whole.format_exception_only()

@@ -41,7 +41,21 @@ class Call:
         self.tool = Serving.tools.get(message.get("entry", ""))
         self.arguments = message["arguments"]
         self.session = message.get("session")
-        self.name = message.get("call")
+
+    def start(self):
+        """In the context of the call: what the tool returns, or a coroutine that gives it."""
+        variables = sys.modules.get("navi.tools.base")
+        if variables is not None:
+            variables.current_session_id.set(self.session)
+            variables.current_event_sink.set(EventSink(self.progress))
+            if Serving.loop is not None:
+                self.stop = sys.modules["asyncio"].Event()
+                variables.current_stop_event.set(self.stop)
+        return self.tool.begin(self.arguments, self)
+
+    def progress(self, message, done=None):
+        done = done if isinstance(done, (int, float)) and not isinstance(done, bool) else None
+        send({"op": "progress", "id": self.id, "done": done, "total": None, "message": clean(message)})
 
     def answer(self, outcome):
         flush()
@@ -78,6 +92,8 @@ def serve(message):
     if message["op"] == "load":
         serve_load(message)
     elif message["op"] == "call":
+        if message.get("tell"):
+            send({"op": "begun", "id": message["id"]})
         begin(Call(message))
     elif message["op"] == "cancel":
         cancel(message["id"])
@@ -92,7 +108,7 @@ def serve_load(message):
         if Serving.loop is None and ("asyncio" in sys.modules or "await" in message["source"] or "async for" in message["source"] or "async with" in message["source"]):
             use_loop()
         Serving.tools = {it.described["entry"]: it for it in tools}
-        answer = {"op": "loaded", "tools": [it.described for it in tools]}
+        answer = {"op": "loaded", "tools": [it.described for it in tools], "executable": sys.executable}
         flush()
         send(answer)
     except BaseException as error:
@@ -115,7 +131,9 @@ def begin(call):
 
 def by_hand(call):
     try:
-        copy_context().run(tool_coroutine(call).send, None)
+        context = copy_context()
+        coroutine = context.run(call.start)
+        context.run(coroutine.send, None)
     except StopIteration as end:
         call.end(end.value)
     except BaseException as error:
@@ -124,13 +142,9 @@ def by_hand(call):
         call.answer(failed("it waits for something that is not asyncio's"))
 
 
-def tool_coroutine(call):
-    return call.tool.begin(call.arguments, call)
-
-
 async def in_loop(call):
     try:
-        value = await call.tool.begin(call.arguments, call)
+        value = await call.start()
     except BaseException as error:
         call.fail(error)
     else:
@@ -149,7 +163,7 @@ def worker():
     while True:
         call = Serving.work.get()
         try:
-            value = copy_context().run(call.tool.begin, call.arguments, call)
+            value = copy_context().run(call.start)
             if hasattr(value, "__await__"):
                 value = run_alone(value)
         except BaseException as error:
@@ -221,6 +235,7 @@ def main():
         del sys.path[0]
     if first["mode"] == "serve":
         serve_all(messages)
+    serve_descriptions(messages)
 
 
 main()

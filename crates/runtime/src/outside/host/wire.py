@@ -1,7 +1,7 @@
 """How does the host speak with haft, whatever a tool does to the process they share?
 
-The host is four files that haft joins into one script, in this order: wire.py, shims.py, formats.py, host.py.
-They share one set of globals and import nothing of each other.
+The host is some files that haft joins into one script, in this order: wire.py, faults.py, shims.py, results.py,
+formats.py, describe.py, host.py. They share one set of globals and import nothing of each other.
 
 Over the socket, which is descriptor 3 at the start, goes one JSON value per line. The first line from haft is
 `{"token": …, "mode": "serve" | "describe"}`; host.py says what follows. Every line to haft is `TOKEN JSON\\n`: what a
@@ -20,7 +20,32 @@ import sys
 import time
 
 from _thread import allocate_lock, start_new_thread
-from os import _exit, close, dup2, fork, getpid, read, register_at_fork, write
+from os import (
+    P_PID,
+    WEXITED,
+    WEXITSTATUS,
+    WIFSIGNALED,
+    WNOHANG,
+    WNOWAIT,
+    WTERMSIG,
+    _exit,
+    chdir,
+    close,
+    dup2,
+    fork,
+    getpid,
+    kill,
+    killpg,
+    pipe,
+    read,
+    register_at_fork,
+    set_blocking,
+    setpgid,
+    stat,
+    waitid,
+    waitpid,
+    write,
+)
 
 try:
     # Not `json`: that imports `re`, which is a third of what the whole start costs.

@@ -1,0 +1,159 @@
+//! How is it told that a tool's code did not work?
+
+use kit::{
+    Fault, Kind, Output, Part,
+    procs::{Exit, Procs},
+};
+
+use super::{
+    host::{Lost, Said, Why},
+    parts,
+};
+
+/// The file could not be imported, and says why.
+pub(super) fn broken(file: &str, said: &Said, printed: &str, procs: &Procs) -> Fault {
+    let fault = Fault::new(Kind::Failed, format!("{file} can't be imported: {}", said.error));
+    advised(with_texts(fault, &said.traceback, printed), &said.error, Exit::Code(1), procs)
+}
+
+/// The process ended while it imported the file, or had it in hand to see what is in it.
+pub(super) fn not_imported(file: &str, lost: &Lost, printed: &str, procs: &Procs) -> Fault {
+    // What an interpreter that is too old says.
+    if let Some(line) = printed.lines().find(|it| it.starts_with("Python 3.") && it.contains(" is needed")) {
+        return Fault::new(Kind::Unavailable, format!("{file} can't be run: {}", line.trim()))
+            .next("A person can install a newer python3, or make a `.venv` in the workspace with one.");
+    }
+    let fault = Fault::new(Kind::Failed, format!("{file} can't be imported: {}", how(lost)));
+    advised(with_printed(fault, printed), "", exit(lost), procs)
+}
+
+/// The tool raised an exception.
+pub(super) fn raised(said: Said, printed: &str, procs: &Procs) -> Fault {
+    let fault = Fault::new(Kind::Failed, said.error.clone());
+    let fault = with_texts(fault, &said.traceback, printed);
+    let mut fault = advised(fault, &said.error, Exit::Code(1), procs);
+    if !said.parts.is_empty() {
+        let mut seen: Vec<Part> = said.parts.into_iter().map(parts::part).collect();
+        seen.extend(fault.seen.take().into_iter().flat_map(|it| it.parts));
+        fault.seen = Some(Box::new(Output { parts: seen, ..Output::default() }));
+    }
+    fault
+}
+
+/// The process of the tool went in the middle of the call.
+pub(super) fn lost(tool: &str, lost: &Lost, printed: &str, procs: &Procs) -> Fault {
+    let what = match (&lost.why, lost.others) {
+        (Why::For(_), _) => format!(
+            "the process of `{tool}` was ended because of another call of the same tool, which was stopped or took too \
+             long; what this call did until then is done"
+        ),
+        (_, 0) => format!("`{tool}` ended its process: {}", how(lost)),
+        (_, 1) => format!(
+            "the process of `{tool}` ended: {}; another call of it was in there, so either may have ended it",
+            how(lost)
+        ),
+        (_, others) => format!(
+            "the process of `{tool}` ended: {}; {others} other calls of it were in there, and any may have ended it",
+            how(lost)
+        ),
+    };
+    let fault = with_printed(Fault::new(Kind::Failed, what), printed);
+    let fault = match lost.why {
+        Why::For(_) => fault.next("Look at what it changed, then call it again."),
+        _ => fault,
+    };
+    advised(fault, "", exit(lost), procs)
+}
+
+/// A fault that carries what was printed.
+pub(super) fn with_printed(fault: Fault, printed: &str) -> Fault {
+    with_texts(fault, "", printed)
+}
+
+/// The same fault for somebody else who waits.
+pub(super) fn copy(fault: &Fault) -> Fault {
+    let (what, next) = (fault.what.clone(), fault.next.clone());
+    Fault { kind: fault.kind, what, next, seen: fault.seen.clone(), source: None }
+}
+
+/// How a process went.
+pub(super) fn how(lost: &Lost) -> String {
+    match &lost.why {
+        Why::Exited(Exit::Code(code)) => format!("it exited with code {code}"),
+        Why::Exited(Exit::Signal(signal)) => format!("it was ended by {}", signal_name(*signal)),
+        Why::Exited(Exit::Lost) => "its sandbox has ended".to_owned(),
+        Why::Closed => "it closed its connection with haft".to_owned(),
+        Why::Garbled(why) => format!("it wrote to its connection with haft what is no answer: {why}"),
+        Why::For(_) | Why::Unneeded => "haft ended it".to_owned(),
+    }
+}
+
+fn exit(lost: &Lost) -> Exit {
+    match lost.why {
+        Why::Exited(exit) => exit,
+        _ => Exit::Code(1),
+    }
+}
+
+fn signal_name(signal: i32) -> String {
+    let name = match signal {
+        libc::SIGABRT => "SIGABRT",
+        libc::SIGBUS => "SIGBUS",
+        libc::SIGFPE => "SIGFPE",
+        libc::SIGHUP => "SIGHUP",
+        libc::SIGILL => "SIGILL",
+        libc::SIGINT => "SIGINT",
+        libc::SIGKILL => "SIGKILL",
+        libc::SIGPIPE => "SIGPIPE",
+        libc::SIGSEGV => "SIGSEGV",
+        libc::SIGSYS => "SIGSYS",
+        libc::SIGTERM => "SIGTERM",
+        _ => return format!("signal {signal}"),
+    };
+    format!("signal {signal} ({name})")
+}
+
+fn with_texts(fault: Fault, traceback: &str, printed: &str) -> Fault {
+    let mut text = traceback.trim_end().to_owned();
+    if !printed.is_empty() {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        text.push_str("printed:\n");
+        text.push_str(printed);
+    }
+    if text.is_empty() { fault } else { fault.seen(Output::text(text)) }
+}
+
+/// Adds what there is to try.
+fn advised(fault: Fault, error: &str, exit: Exit, procs: &Procs) -> Fault {
+    let mut next: Vec<String> = fault.next.iter().cloned().collect();
+    if let Some(module) = missing_module(error) {
+        next.push(format!(
+            "Declare what it needs at the top of the file, which `uv` then provides:\n# /// script\n# dependencies = [\"{module}\"]\n# ///"
+        ));
+    }
+    let seen = fault.seen.as_deref().map(Output::as_text).unwrap_or_default();
+    next.extend(procs.denials(exit, &seen));
+    if next.is_empty() { fault } else { fault.next(next.join("\n")) }
+}
+
+/// The distribution that probably has the module that an import did not find.
+fn missing_module(error: &str) -> Option<&str> {
+    let rest = error.strip_prefix("ModuleNotFoundError: No module named ")?;
+    let module = rest.trim_start_matches(['\'', '"']);
+    let end = module.find(|it: char| !(it.is_alphanumeric() || it == '_'))?;
+    module.get(..end).filter(|it| !it.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_module_that_is_missing_is_named_by_its_top() {
+        let error = "ModuleNotFoundError: No module named 'google.cloud'; 'google' is not a package";
+        assert_eq!(missing_module(error), Some("google"));
+        assert_eq!(missing_module("ValueError: No module named 'x'"), None);
+    }
+}

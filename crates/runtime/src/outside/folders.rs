@@ -1,0 +1,327 @@
+//! What in a folder of tools is a tool, and what does it hold?
+
+use std::{
+    ffi::OsStr,
+    fs::File,
+    io::Read,
+    os::{fd::OwnedFd, unix::ffi::OsStrExt},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use rustix::{
+    fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, fstat, openat, statat},
+    io::Errno,
+};
+
+use super::{ENABLED, Folder, Whose};
+
+/// A longer file of code is refused.
+const LARGEST: u64 = 1 << 20;
+
+/// What comes after this many files is left aside.
+const FILES: usize = 2000;
+
+/// What comes after this many names is not looked at.
+const NAMES: usize = 100_000;
+
+/// A file that was changed this short a time before it was read may be changed again within the same tick of the
+/// clock that files are stamped with.
+const TICK_NS: i128 = 20_000_000;
+
+/// What is in a folder of tools.
+#[derive(Default)]
+pub(super) struct Listing {
+    /// The files that are meant to be tools, by name.
+    pub(super) files: Vec<Found>,
+    /// The names that its `enabled.json` has, or what is wrong with that file; none, if there is no such file.
+    pub(super) enabled: Option<Result<Vec<String>, String>>,
+    /// What is wrong with the folder as a whole.
+    pub(super) troubles: Vec<String>,
+}
+
+/// A file that is meant to be a tool.
+pub(super) struct Found {
+    pub(super) path: PathBuf,
+    pub(super) sort: Sort,
+    pub(super) stamp: Stamp,
+    /// What it holds, or why that can't be had.
+    pub(super) held: Result<Held, String>,
+}
+
+/// What a file holds.
+pub(super) struct Held {
+    pub(super) source: Arc<[u8]>,
+    pub(super) hash: blake3::Hash,
+}
+
+/// What kind of file it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sort {
+    /// `NAME.py`
+    Python,
+    /// `NAME.tool.toml`, or `tool.toml` in a folder of its own.
+    Manifest,
+    /// Anything else that may be executed.
+    Program,
+}
+
+/// By what one sees that a file is the one that was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stamp {
+    inode: u64,
+    size: i64,
+    changed: i128,
+    /// The last change of anything about it: `chmod +x` makes a tool.
+    moved: i128,
+    /// It was older than a tick when it was read, so that what has the same stamp is the same.
+    settled: bool,
+    follows: bool,
+}
+
+impl Stamp {
+    /// Is there a file of this stamp still?
+    pub(super) fn holds(&self, path: &Path) -> bool {
+        self.settled
+            && stat_of(CWD, path.as_os_str(), self.follows)
+                .is_ok_and(|it| Self::of(&it, self.follows, true) == *self)
+    }
+
+    fn of(stat: &Stat, follows: bool, settled: bool) -> Self {
+        let (changed, moved) = times(stat);
+        Self { inode: stat.st_ino, size: stat.st_size, changed, moved, settled, follows }
+    }
+
+    /// As of a file that is read now.
+    fn now(stat: &Stat, follows: bool) -> Self {
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |it| i128::try_from(it.as_nanos()).unwrap_or(0));
+        Self::of(stat, follows, now - times(stat).1 > TICK_NS)
+    }
+
+    /// Of what can't be looked at.
+    fn nothing(follows: bool) -> Self {
+        Self { inode: 0, size: 0, changed: 0, moved: 0, settled: false, follows }
+    }
+}
+
+/// The times of the last change of what is in it, and of anything about it, in nanoseconds.
+fn times(stat: &Stat) -> (i128, i128) {
+    #[cfg_attr(
+        target_os = "linux",
+        expect(clippy::unnecessary_cast, reason = "the types differ from system to system")
+    )]
+    let time = |seconds, nanos| i128::from(seconds as i64) * 1_000_000_000 + i128::from(nanos as i64);
+    (time(stat.st_mtime, stat.st_mtime_nsec as i64), time(stat.st_ctime, stat.st_ctime_nsec as i64))
+}
+
+/// What there is in this folder. One that does not exist has nothing in it.
+///
+/// In a folder of the workspace no link is followed, neither to the folder nor in it: whoever made the workspace
+/// must not choose which other files of the person's are read.
+pub(super) fn read(folder: &Folder, workspace: &Path) -> Listing {
+    let mut listing = Listing::default();
+    let names = match open(folder, workspace) {
+        Ok(dir) => names(&dir).map(|names| (dir, names)),
+        Err(Errno::NOENT) => return listing,
+        Err(errno) => Err(errno),
+    };
+    let (dir, mut names) = match names {
+        Ok(both) => both,
+        Err(Errno::LOOP | Errno::NOTDIR) if folder.whose != Whose::Person => {
+            listing.troubles.push(
+                "it is reached through a link, or is no folder; in a workspace no link is followed"
+                    .to_owned(),
+            );
+            return listing;
+        }
+        Err(errno) => {
+            listing.troubles.push(format!("it can't be read: {errno}"));
+            return listing;
+        }
+    };
+    names.sort_unstable_by(|one, other| one.0.cmp(&other.0));
+    let at = Place { dir: &dir, path: &folder.path, follows: folder.whose == Whose::Person };
+    for (name, kind) in &names {
+        if name == ENABLED.as_bytes() {
+            listing.enabled = Some(at.enabled());
+            continue;
+        }
+        let Some(found) = at.look(OsStr::from_bytes(name), *kind) else { continue };
+        if listing.files.len() == FILES {
+            let last = listing.files.last().map(|it| it.path.display().to_string()).unwrap_or_default();
+            listing
+                .troubles
+                .push(format!("it has more than {FILES} files: what comes after `{last}` is left aside"));
+            break;
+        }
+        listing.files.push(found);
+    }
+    listing
+}
+
+/// A text that changes when anything directly in the folder does: what a file failed for may lie beside it.
+pub(super) fn fingerprint(folder: &Folder, workspace: &Path) -> String {
+    let mut hasher = blake3::Hasher::new();
+    let Ok(dir) = open(folder, workspace) else { return String::new() };
+    let mut names = names(&dir).unwrap_or_default();
+    names.sort_unstable_by(|one, other| one.0.cmp(&other.0));
+    // Python keeps its own there, at every import.
+    for (name, _) in names.iter().filter(|it| it.0 != b"__pycache__") {
+        let stat = stat_of(&dir, OsStr::from_bytes(name), folder.whose == Whose::Person);
+        let stamp = stat.map(|it| Stamp::of(&it, true, true));
+        hasher.update(name).update(format!("{stamp:?}").as_bytes());
+    }
+    hasher.finalize().to_hex().chars().take(16).collect()
+}
+
+type Name = (Vec<u8>, FileType);
+
+fn names(dir: &OwnedFd) -> Result<Vec<Name>, Errno> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(dir)?.take(NAMES) {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if !name.starts_with(b".") {
+            names.push((name.to_vec(), entry.file_type()));
+        }
+    }
+    Ok(names)
+}
+
+const STAND: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+fn open(folder: &Folder, workspace: &Path) -> Result<OwnedFd, Errno> {
+    let open = |dir: &OwnedFd, name: &OsStr| openat(dir, name, STAND | OFlags::NOFOLLOW, Mode::empty());
+    match folder.path.strip_prefix(workspace) {
+        Ok(below) if folder.whose != Whose::Person => {
+            let workspace = openat(CWD, workspace, STAND, Mode::empty())?;
+            below.components().try_fold(workspace, |dir, part| open(&dir, part.as_os_str()))
+        }
+        _ => openat(CWD, &folder.path, STAND, Mode::empty()),
+    }
+}
+
+fn stat_of(dir: impl rustix::fd::AsFd, name: &OsStr, follows: bool) -> Result<Stat, Errno> {
+    statat(dir, name, if follows { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW })
+}
+
+/// Where names are looked at.
+struct Place<'a> {
+    dir: &'a OwnedFd,
+    path: &'a Path,
+    follows: bool,
+}
+
+impl Place<'_> {
+    fn look(&self, name: &OsStr, kind: FileType) -> Option<Found> {
+        let bytes = name.as_bytes();
+        if bytes.starts_with(b"_") {
+            return None;
+        }
+        let sort = if bytes.ends_with(b".py") {
+            Sort::Python
+        } else if bytes.ends_with(b".tool.toml") {
+            Sort::Manifest
+        } else {
+            return self.look_closer(name, kind);
+        };
+        Some(self.found(name, sort))
+    }
+
+    /// A program, or a folder with a `tool.toml` in it.
+    fn look_closer(&self, name: &OsStr, kind: FileType) -> Option<Found> {
+        if matches!(kind, FileType::RegularFile | FileType::Symlink | FileType::Unknown) {
+            let stat = stat_of(self.dir, name, true).ok()?;
+            match FileType::from_raw_mode(stat.st_mode) {
+                FileType::RegularFile => {
+                    let executable =
+                        Mode::from_raw_mode(stat.st_mode).intersects(Mode::XUSR | Mode::XGRP | Mode::XOTH);
+                    return executable.then(|| self.found(name, Sort::Program));
+                }
+                FileType::Directory => {}
+                _ => return None,
+            }
+        } else if kind != FileType::Directory {
+            return None;
+        }
+        let how = if self.follows { STAND } else { STAND | OFlags::NOFOLLOW };
+        let dir = openat(self.dir, name, how, Mode::empty()).ok()?;
+        let path = self.path.join(name);
+        let below = Place { dir: &dir, path: &path, follows: self.follows };
+        let manifest = OsStr::new("tool.toml");
+        stat_of(below.dir, manifest, false).is_ok().then(|| below.found(manifest, Sort::Manifest))
+    }
+
+    fn found(&self, name: &OsStr, sort: Sort) -> Found {
+        let path = self.path.join(name);
+        let stat = stat_of(self.dir, name, self.follows);
+        let stamp = stat.as_ref().map_or(Stamp::nothing(self.follows), |it| Stamp::now(it, self.follows));
+        if name.to_str().is_none() {
+            let held = Err("its name is not UTF-8".to_owned());
+            return Found { path, sort, stamp, held };
+        }
+        // Looked at before it is opened: opening a device may do something.
+        match stat.map(|it| FileType::from_raw_mode(it.st_mode)) {
+            Ok(FileType::RegularFile) => {}
+            Ok(FileType::Symlink) => {
+                let held =
+                    Err("it is a link, which is not followed in a workspace: put the file itself there"
+                        .to_owned());
+                return Found { path, sort, stamp, held };
+            }
+            Ok(_) => return Found { path, sort, stamp, held: Err("it is no regular file".to_owned()) },
+            Err(errno) => {
+                return Found { path, sort, stamp, held: Err(format!("it can't be read: {errno}")) };
+            }
+        }
+        match self.hold(name, sort) {
+            Ok((held, stamp)) => Found { path, sort, stamp, held: Ok(held) },
+            Err(why) => Found { path, sort, stamp, held: Err(why) },
+        }
+    }
+
+    fn hold(&self, name: &OsStr, sort: Sort) -> Result<(Held, Stamp), String> {
+        let (file, stat) = self.open_regular(name)?;
+        let stamp = Stamp::now(&stat, self.follows);
+        let mut bytes =
+            Vec::with_capacity(usize::try_from(stat.st_size).unwrap_or(0).min(LARGEST as usize) + 1);
+        file.take(LARGEST + 1)
+            .read_to_end(&mut bytes)
+            .map_err(|error| format!("it can't be read: {error}"))?;
+        if bytes.len() as u64 <= LARGEST {
+            let hash = blake3::hash(&bytes);
+            return Ok((Held { source: bytes.into(), hash }, stamp));
+        }
+        if sort != Sort::Program {
+            return Err(format!(
+                "it has {} bytes, more than the {LARGEST} that a tool may have",
+                stat.st_size
+            ));
+        }
+        // A compiled program may be of any size, and is the same as long as its stamp is.
+        let hash = blake3::hash(format!("{:?}", Stamp { settled: true, ..stamp }).as_bytes());
+        Ok((Held { source: Arc::default(), hash }, stamp))
+    }
+
+    fn open_regular(&self, name: &OsStr) -> Result<(File, Stat), String> {
+        let how = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let how = if self.follows { how } else { how | OFlags::NOFOLLOW };
+        let file = openat(self.dir, name, how, Mode::empty())
+            .map_err(|errno| format!("it can't be read: {errno}"))?;
+        let stat = fstat(&file).map_err(|errno| format!("it can't be read: {errno}"))?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Err("it is no regular file".to_owned());
+        }
+        Ok((file.into(), stat))
+    }
+
+    fn enabled(&self) -> Result<Vec<String>, String> {
+        let (file, _) = self.open_regular(OsStr::new(ENABLED))?;
+        let mut bytes = Vec::new();
+        file.take(LARGEST).read_to_end(&mut bytes).map_err(|error| format!("it can't be read: {error}"))?;
+        serde_json::from_slice(&bytes).map_err(|error| format!("it is no JSON list of names: {error}"))
+    }
+}

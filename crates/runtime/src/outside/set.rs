@@ -1,0 +1,260 @@
+//! Which tools do the files make together, and how does that differ from what was there?
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    fmt::Write,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use kit::{
+    AnyTool,
+    services::{NotLoaded, Reloaded},
+};
+
+use super::{
+    Described, Version,
+    cache::Failed,
+    folders::{Sort, Stamp},
+};
+use crate::registry::{Failure, NAME_RULE, Registry, is_name};
+
+/// More names than these are only counted in a note.
+const NAMED: usize = 6;
+
+/// A note says at most so many bytes of why a file is broken.
+const WHY: usize = 160;
+
+/// One file, as it was last looked at.
+pub(super) struct Tried {
+    pub(super) path: PathBuf,
+    /// Which of the folders it lies in.
+    pub(super) folder: usize,
+    pub(super) sort: Sort,
+    pub(super) stamp: Stamp,
+    /// Of what it holds; none where that could not be had.
+    pub(super) hash: Option<blake3::Hash>,
+    pub(super) by_model: bool,
+    /// What there is of it to call.
+    pub(super) serves: Option<Arc<Serving>>,
+    /// Why that is not what the file holds.
+    pub(super) failed: Option<Failed>,
+    /// It was not asked yet.
+    pub(super) is_unknown: bool,
+}
+
+/// A version of a file that works.
+pub(super) struct Serving {
+    pub(super) version: Arc<Version>,
+    pub(super) tools: Vec<(Described, Arc<dyn AnyTool>)>,
+}
+
+/// What is said of a folder.
+#[derive(Default)]
+pub(super) struct Remarks {
+    pub(super) path: PathBuf,
+    pub(super) enabled: Option<Result<Vec<String>, String>>,
+    pub(super) troubles: Vec<String>,
+}
+
+/// The files and the tools they make, at one moment.
+#[derive(Default)]
+pub(crate) struct Loaded {
+    pub(super) files: Vec<Arc<Tried>>,
+    pub(super) by_path: HashMap<PathBuf, Arc<Tried>>,
+    pub(super) folders: Vec<Remarks>,
+    /// The tools, by their names.
+    pub(super) tools: BTreeMap<String, Made>,
+    pub(super) failed: Vec<Failure>,
+    notes: Vec<String>,
+    /// Tools that were there once, and their files.
+    pub(super) gone: BTreeMap<String, PathBuf>,
+    /// So many files are left aside until the workspace is trusted.
+    pub(super) aside: usize,
+    /// There are files that were not asked yet.
+    pub(super) is_pending: bool,
+}
+
+/// A tool that is shown.
+pub(super) struct Made {
+    pub(super) file: Arc<Tried>,
+    pub(super) tool: Arc<dyn AnyTool>,
+    pub(super) manual: Option<String>,
+}
+
+impl Loaded {
+    /// Puts together what the files make. A name is taken by built-in tools first, then by the first file.
+    pub(super) fn of(
+        files: Vec<Arc<Tried>>,
+        folders: Vec<Remarks>,
+        aside: usize,
+        registry: &Registry,
+        shows: Shows<'_>,
+    ) -> (Self, Vec<Arc<dyn AnyTool>>) {
+        let is_pending = files.iter().any(|it| it.is_unknown);
+        let by_path = files.iter().map(|it| (it.path.clone(), it.clone())).collect();
+        let mut loaded = Self { by_path, aside, is_pending, ..Self::default() };
+        let built_in: HashSet<&str> = registry.own_names().collect();
+        let mut taken: HashMap<&str, &Path> = HashMap::new();
+        let mut tools = Vec::new();
+        for file in &files {
+            let shown = shows.path(&file.path);
+            let mut fail = |why: String, older_serves| {
+                loaded.failed.push(Failure { tool: shown.clone(), why, older_serves })
+            };
+            if let Some(failed) = &file.failed {
+                fail(failed.why.clone(), file.serves.is_some());
+            }
+            let enabled = folders.get(file.folder).and_then(|it| it.enabled.as_ref()?.as_ref().ok());
+            for (described, tool) in file.serves.iter().flat_map(|it| &it.tools) {
+                let name = described.name.as_str();
+                if !is_name(name) {
+                    fail(format!("`{name}` can't be the name of a tool: {NAME_RULE}"), false);
+                } else if built_in.contains(name) {
+                    fail(
+                        format!(
+                            "`{name}` is the name of a built-in tool, which no file replaces; give it another name"
+                        ),
+                        false,
+                    );
+                } else if let Some(first) = taken.get(name) {
+                    fail(
+                        format!("`{name}` is a tool of {} already; the first one is kept", shows.path(first)),
+                        false,
+                    );
+                } else {
+                    taken.insert(name, &file.path);
+                    loaded.notes.extend(described.notes.iter().map(|note| format!("{shown}: {note}")));
+                    if shows.only_enabled && enabled.is_some_and(|it| !it.iter().any(|it| it == name)) {
+                        continue;
+                    }
+                    let made =
+                        Made { file: file.clone(), tool: tool.clone(), manual: described.manual.clone() };
+                    loaded.tools.insert(name.to_owned(), made);
+                    tools.push(tool.clone());
+                }
+            }
+        }
+        for folder in &folders {
+            let shown = shows.path(&folder.path);
+            let fail = |why: &String| Failure { tool: shown.clone(), why: why.clone(), older_serves: false };
+            loaded.failed.extend(folder.troubles.iter().map(fail));
+            match &folder.enabled {
+                Some(Err(why)) => loaded.failed.push(Failure {
+                    tool: shows.path(&folder.path.join(super::ENABLED)),
+                    why: format!("{why}; it is taken as if it were not there"),
+                    older_serves: false,
+                }),
+                Some(Ok(names)) if !is_pending => {
+                    let unknown = names.iter().filter(|name| !taken.contains_key(name.as_str()));
+                    let note = |name| {
+                        format!("{shown}/{} names `{name}`, and there is no such tool", super::ENABLED)
+                    };
+                    loaded.notes.extend(unknown.map(note));
+                }
+                Some(Ok(_)) | None => {}
+            }
+        }
+        drop(taken);
+        (loaded.files, loaded.folders) = (files, folders);
+        (loaded, tools)
+    }
+
+    /// What became of the tools since.
+    pub(super) fn since(&self, before: &Self) -> Reloaded {
+        let is_other = |name: &&String| match (self.tools.get(*name), before.tools.get(*name)) {
+            (Some(now), Some(then)) => !Arc::ptr_eq(&now.tool, &then.tool),
+            _ => true,
+        };
+        Reloaded {
+            loaded: self.order().map(str::to_owned).collect(),
+            changed: self.order().filter(|name| is_other(&&(*name).to_owned())).map(str::to_owned).collect(),
+            gone: before.tools.keys().filter(|name| !self.tools.contains_key(*name)).cloned().collect(),
+            failed: self.failed().collect(),
+            notes: self.notes.clone(),
+        }
+    }
+
+    /// What could not be loaded.
+    pub(super) fn failed(&self) -> impl Iterator<Item = NotLoaded> {
+        self.failed.iter().map(|it| NotLoaded {
+            file: it.tool.clone(),
+            why: it.why.clone(),
+            older_serves: it.older_serves,
+        })
+    }
+
+    /// The names of the tools in the order of their files.
+    fn order(&self) -> impl Iterator<Item = &str> {
+        let names = self
+            .files
+            .iter()
+            .flat_map(|file| file.serves.iter().flat_map(|it| &it.tools).map(move |it| (file, it)));
+        names.filter_map(|(file, (described, _))| {
+            let made = self.tools.get(&described.name)?;
+            Arc::ptr_eq(&made.file, file).then_some(described.name.as_str())
+        })
+    }
+
+    /// One line for a model that knew the tools as they were then; none if they are the same to it.
+    pub(crate) fn news(&self, then: &Self, is_shown: impl Fn(&str) -> bool) -> Option<String> {
+        // What was still being loaded then is no news now.
+        if then.is_pending {
+            return None;
+        }
+        let mut marks = Vec::new();
+        for name in self.tools.keys().filter(|name| !then.tools.contains_key(*name)) {
+            marks.push(('+', name));
+        }
+        for (name, now) in &self.tools {
+            if then.tools.get(name).is_some_and(|then| !Arc::ptr_eq(&then.tool, &now.tool)) {
+                marks.push(('~', name));
+            }
+        }
+        for name in then.tools.keys().filter(|name| !self.tools.contains_key(*name)) {
+            marks.push(('-', name));
+        }
+        marks.retain(|(_, name)| is_shown(name));
+        let mut parts = Vec::new();
+        if !marks.is_empty() {
+            let more = marks.len().saturating_sub(NAMED);
+            let named: Vec<String> =
+                marks.iter().take(NAMED).map(|(sign, name)| format!("{sign}{name}")).collect();
+            let mut part = format!("tools changed: {}", named.join(", "));
+            if more > 0 {
+                let _ = write!(part, " and {more} more");
+            }
+            parts.push(part);
+        }
+        let broken: Vec<&Failure> = self.failed.iter().filter(|it| !then.failed.contains(it)).collect();
+        for failure in broken.iter().take(NAMED) {
+            let why = gist(&failure.why);
+            let why = why.get(..why.floor_char_boundary(WHY)).unwrap_or_default();
+            let older = if failure.older_serves { " (its last good version goes on)" } else { "" };
+            parts.push(format!("{} is broken{older}: {why}", failure.tool));
+        }
+        (!parts.is_empty()).then(|| parts.join("; "))
+    }
+}
+
+/// How things are shown.
+#[derive(Clone, Copy)]
+pub(super) struct Shows<'a> {
+    pub(super) workspace: &'a Path,
+    pub(super) only_enabled: bool,
+}
+
+impl Shows<'_> {
+    fn path(self, path: &Path) -> String {
+        path.strip_prefix(self.workspace).unwrap_or(path).display().to_string()
+    }
+}
+
+/// The one line of a traceback that says what is wrong: its last; of another text the first.
+pub fn gist(why: &str) -> &str {
+    let mut lines = why.lines().filter(|line| !line.trim().is_empty());
+    let is_traceback =
+        why.contains("Traceback (most recent call last)") || why.trim_start().starts_with("File \"");
+    let line = if is_traceback { lines.rfind(|line| !line.starts_with([' ', '\t'])) } else { lines.next() };
+    line.unwrap_or(why).trim()
+}
