@@ -264,6 +264,12 @@ impl Ground {
         self.inner.roots.iter().any(|(root, _)| real.starts_with(root))
     }
 
+    /// Those of haft's own variables that have one of these names.
+    pub(crate) fn variables(&self, names: &[String]) -> Vec<(String, String)> {
+        let all = self.inner.commands.variables.iter();
+        all.filter(|(name, _)| names.contains(name)).cloned().collect()
+    }
+
     /// The hosts that commands may reach.
     pub(crate) fn hosts(&self) -> &Hosts {
         &self.inner.hosts
