@@ -70,6 +70,10 @@ const CASES: &[Case] = &[
         "a_tool_in_a_weaker_sandbox_changes_no_tool_of_the_person",
         tools::a_tool_in_a_weaker_sandbox_changes_no_tool_of_the_person,
     ),
+    (
+        "a_repository_made_meanwhile_is_closed_to_the_next_tool",
+        tools::a_repository_made_meanwhile_is_closed_to_the_next_tool,
+    ),
     ("packages_are_had_once_and_can_t_be_changed", packages::packages_are_had_once_and_can_t_be_changed),
     ("packages_come_from_granted_hosts_alone", packages::packages_come_from_granted_hosts_alone),
     ("packages_without_uv_are_a_clear_fault", packages::packages_without_uv_are_a_clear_fault),

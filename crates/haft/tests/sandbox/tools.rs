@@ -246,3 +246,17 @@ pub(crate) fn a_tool_in_a_weaker_sandbox_changes_no_tool_of_the_person(user: Use
     assert_eq!(before, code(&tool.folder));
     assert_eq!(run_in(&mut driver, &tool, "/bin/cat mine.py").text, "as it was\n");
 }
+
+pub(crate) fn a_repository_made_meanwhile_is_closed_to_the_next_tool(user: User) {
+    let world = World::new(user);
+    let mut driver = confined(&world);
+    let tool = tool(&world.base.join("ws/.haft/tools"));
+    assert_eq!(run(&mut driver, &tool, "true").exit, 0);
+    let late = world.base.join("ws/late/one");
+    fs::create_dir_all(&late).unwrap();
+    crate::support::git(&late, &["init", "--quiet"]);
+    world.give(&world.base.join("ws/late"));
+    for command in ["echo evil >> late/one/.git/config", "echo evil > late/one/.git/hooks/pre-commit"] {
+        assert!(run(&mut driver, &tool, command).exit > 0, "{command}");
+    }
+}
