@@ -49,7 +49,7 @@ pub use registry::{Failure, Registry, Snapshot};
 pub use session::Session;
 
 use mask::Secrets;
-use outside::ToolFiles;
+use outside::{ToolFiles, appeared::Appeared};
 use parking_lot::{Condvar, Mutex};
 use policy::Policy;
 use schedule::Schedule;
@@ -109,6 +109,7 @@ struct Inner {
     /// Folders of haft's own.
     hidden: [PathBuf; 2],
     recovery: Recovery,
+    appeared: Appeared,
 }
 
 /// Whether what dead processes left has been seen to.
@@ -148,6 +149,7 @@ impl Runtime {
                 commands: settings.commands,
                 hidden: own,
                 recovery: Recovery::default(),
+                appeared: Appeared::default(),
             }),
         };
         runtime.recover();
@@ -242,6 +244,11 @@ impl Runtime {
 
     pub(crate) fn commands(&self) -> &Commands {
         &self.inner.commands
+    }
+
+    /// Which files in folders of tools may have been made by a tool.
+    pub(crate) fn appeared(&self) -> &Appeared {
+        &self.inner.appeared
     }
 
     /// Where state is kept.

@@ -522,6 +522,7 @@ fn bubblewrap_does_what_we_may_not(user: User) {
     assert_eq!(before, world.outside());
     let ran = driver.sh("echo a > a && git add a && git commit -qm a && cat a && tr '\\0' '\\n' < /proc/1/environ | wc -l; cat /proc/1/cmdline");
     assert!(ran.text.starts_with("a\n") && !ran.text.contains(CANARY), "{ran:?}");
+    tools::changes_data_and_no_code(&world, &mut driver);
 }
 
 /// A `PATH` with bubblewrap on it, which is fetched and unpacked beside the build where the machine has none.

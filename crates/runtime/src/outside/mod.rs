@@ -3,6 +3,7 @@
 //! A file in a folder of tools is a tool: Python in any of the formats people have, or any program that says what it
 //! is. Each runs in a process and a sandbox of its own, so that nothing it does harms haft or another tool.
 
+pub(crate) mod appeared;
 mod arguments;
 mod declared;
 mod describe;

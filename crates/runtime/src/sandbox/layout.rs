@@ -111,8 +111,8 @@ pub struct Layout {
     pub guarded: BTreeSet<PathBuf>,
     /// Roots too large to find every folder of git's in.
     pub cut: Vec<PathBuf>,
-    /// The folder of tools that can be changed but for its code.
-    pub tools: Option<PathBuf>,
+    /// The folder of tools that can be changed, but for what is code in it.
+    pub tools: Option<(PathBuf, BTreeSet<PathBuf>)>,
 }
 
 /// Everything that a command sees.
@@ -159,7 +159,7 @@ pub fn layout(wanted: &Wanted) -> Result<Layout, Fault> {
     if let Some(spill) = &wanted.spill {
         plan.bind(spill, Access::Read);
     }
-    let tools = tools.filter(|it| plan.is_open(&it.folder)).map(|it| it.folder);
+    let tools = tools.filter(|it| plan.is_open(&it.folder)).map(|it| (it.folder, it.code));
     Ok(Layout { mounts: plan.finish(), guarded: guards.folders, cut: guards.cut, tools })
 }
 

@@ -22,8 +22,11 @@ const COARSE: Duration = Duration::from_millis(2500);
 /// The searches of one session. Cheap to clone; all clones are the same.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Memory {
-    searches: Arc<Mutex<BTreeMap<(PathBuf, Vec<PathBuf>), Search>>>,
+    searches: Arc<Mutex<BTreeMap<Below, Search>>>,
 }
+
+/// A root, and what is closed below it.
+type Below = (PathBuf, Vec<PathBuf>);
 
 /// What came of a search.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
