@@ -26,6 +26,7 @@ use tokio::{
 use crate::{
     Runtime,
     mask::Secrets,
+    outside::appeared::{Appeared, Open},
     policy::Sandbox,
     sandbox::{
         Confined, KEEPER, Part, Plan, Report, Trouble, bubblewrap,
@@ -33,6 +34,7 @@ use crate::{
         environment,
         layout::{self, Access, Mount, Wanted, What},
         limits::{Ended, Limits},
+        memory::Memory,
         proxy::{self, Granted, Hosts},
         watch::{self, Watch},
     },
@@ -82,6 +84,10 @@ struct Inner {
     confined: tokio::sync::Mutex<Option<Living>>,
     unconfined: tokio::sync::Mutex<Option<Living>>,
     seen: Mutex<Seen>,
+    /// Of the runtime.
+    appeared: Appeared,
+    /// Of the session, for the grounds of its tools as well.
+    memory: Memory,
 }
 
 /// A keeper, and the variables its commands have.
@@ -100,6 +106,8 @@ struct Seen {
     mounts: Vec<Mount>,
     ended: Vec<Ended>,
     watch: Watch,
+    /// For as long as the folder of tools is open.
+    open: Option<Open>,
 }
 
 /// Where the processes of one call run.
@@ -167,6 +175,8 @@ impl Ground {
             confined: tokio::sync::Mutex::default(),
             unconfined: tokio::sync::Mutex::default(),
             seen: Mutex::default(),
+            appeared: runtime.appeared().clone(),
+            memory: Memory::default(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -221,6 +231,8 @@ impl Ground {
             confined: tokio::sync::Mutex::default(),
             unconfined: tokio::sync::Mutex::default(),
             seen: Mutex::default(),
+            appeared: session.appeared.clone(),
+            memory: session.memory.clone(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -368,6 +380,7 @@ impl Ground {
             hidden: inner.hidden.clone(),
             spill,
             tools: inner.own.as_ref().map(|it| (it.folder.clone(), it.code.clone())),
+            memory: inner.memory.clone(),
             names: inner.own.iter().flat_map(Own::paths).cloned().collect(),
         };
         let mut seen = inner.seen.lock();
@@ -376,7 +389,10 @@ impl Ground {
         let layout = layout::layout(&wanted)?;
         let alone = watch::without_common(&layout.guarded);
         let roots = inner.roots.iter().filter(|it| it.1).map(|it| it.0.clone()).collect();
-        seen.watch.begin(roots, layout.tools, layout.guarded.into_iter().collect(), layout.cut);
+        seen.open =
+            layout.tools.as_ref().map(|(folder, code)| inner.appeared.open(folder.clone(), code.clone()));
+        let tools = layout.tools.map(|it| it.0);
+        seen.watch.begin(roots, tools, layout.guarded.into_iter().collect(), layout.cut);
         Ok(Plan {
             confined: Confined::Apart,
             mounts: layout.mounts,

@@ -50,7 +50,7 @@ pub use session::Session;
 
 use ground::Ground;
 use mask::Secrets;
-use outside::{Outside, ToolFiles};
+use outside::{Outside, ToolFiles, appeared::Appeared};
 use parking_lot::{Condvar, Mutex};
 use policy::Policy;
 use schedule::Schedule;
@@ -111,6 +111,7 @@ struct Inner {
     /// Folders of haft's own.
     hidden: [PathBuf; 2],
     recovery: Recovery,
+    appeared: Appeared,
 }
 
 /// Whether what dead processes left has been seen to.
@@ -154,6 +155,7 @@ impl Runtime {
                 commands: settings.commands,
                 hidden: own,
                 recovery: Recovery::default(),
+                appeared: Appeared::default(),
             }),
         };
         runtime.outside().stands_on(Ground::new(&runtime, "tools"));
@@ -259,6 +261,11 @@ impl Runtime {
 
     pub(crate) fn commands(&self) -> &Commands {
         &self.inner.commands
+    }
+
+    /// Which files in folders of tools may have been made by a tool.
+    pub(crate) fn appeared(&self) -> &Appeared {
+        &self.inner.appeared
     }
 
     /// Where state is kept.

@@ -70,6 +70,10 @@ const CASES: &[Case] = &[
         "a_tool_in_a_weaker_sandbox_changes_no_tool_of_the_person",
         tools::a_tool_in_a_weaker_sandbox_changes_no_tool_of_the_person,
     ),
+    (
+        "a_repository_made_meanwhile_is_closed_to_the_next_tool",
+        tools::a_repository_made_meanwhile_is_closed_to_the_next_tool,
+    ),
     ("packages_are_had_once_and_can_t_be_changed", packages::packages_are_had_once_and_can_t_be_changed),
     ("packages_come_from_granted_hosts_alone", packages::packages_come_from_granted_hosts_alone),
     ("packages_without_uv_are_a_clear_fault", packages::packages_without_uv_are_a_clear_fault),
@@ -518,6 +522,7 @@ fn bubblewrap_does_what_we_may_not(user: User) {
     assert_eq!(before, world.outside());
     let ran = driver.sh("echo a > a && git add a && git commit -qm a && cat a && tr '\\0' '\\n' < /proc/1/environ | wc -l; cat /proc/1/cmdline");
     assert!(ran.text.starts_with("a\n") && !ran.text.contains(CANARY), "{ran:?}");
+    tools::changes_data_and_no_code(&world, &mut driver);
 }
 
 /// A `PATH` with bubblewrap on it, which is fetched and unpacked beside the build where the machine has none.

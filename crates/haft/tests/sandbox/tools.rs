@@ -80,22 +80,7 @@ pub(crate) fn a_tool_leaves_its_sandbox_no_more_than_a_command(user: User) {
 pub(crate) fn a_tool_changes_data_beside_it_and_no_code(user: User) {
     let world = World::new(user);
     let mut driver = confined(&world);
-    for folder in ["ws/.haft/tools", "config/tools"] {
-        let tool = tool(&world.base.join(folder));
-        let before = code(&tool.folder);
-        for command in CHANGES {
-            let ran = run_in(&mut driver, &tool, command);
-            assert!(ran.exit > 0 && ran.fault.is_none(), "{folder}: {command}: {ran:?}");
-        }
-        assert_eq!(before, code(&tool.folder));
-        assert!(!tool.folder.join("lib/new.py").exists() && tool.folder.is_dir());
-        let ran = run_in(&mut driver, &tool, DATA);
-        assert_eq!((ran.exit, ran.text.as_str()), (0, "new\n"), "{ran:?}");
-        assert_eq!(fs::read_to_string(tool.folder.join("data.json")).unwrap(), "more\n");
-        let ran = run_in(&mut driver, &tool, "echo evil > new.py");
-        let named = |it: &String| it.contains("rule `control_files`") && it.contains("tools/new.py is new");
-        assert!(ran.exit == 0 && ran.denials.iter().any(named), "{ran:?}");
-    }
+    changes_data_and_no_code(&world, &mut driver);
     let tool = tool(&world.base.join("ws/.haft/tools"));
     for command in [
         "echo evil > haft.toml",
@@ -109,6 +94,28 @@ pub(crate) fn a_tool_changes_data_beside_it_and_no_code(user: User) {
     assert_eq!(run(&mut driver, &tool, "echo x > made && cat made").text, "x\n");
     // A command of the session has no tool's rights.
     assert!(driver.sh("echo x > .haft/tools/data.json").exit > 0);
+}
+
+/// Beside a tool there is data, which it may change, and code, which it may not.
+pub(crate) fn changes_data_and_no_code(world: &World, driver: &mut Driver) {
+    for folder in ["ws/.haft/tools", "config/tools"] {
+        let tool = tool(&world.base.join(folder));
+        let before = code(&tool.folder);
+        for command in CHANGES {
+            let ran = run_in(driver, &tool, command);
+            assert!(ran.exit > 0 && ran.fault.is_none(), "{folder}: {command}: {ran:?}");
+        }
+        assert_eq!(before, code(&tool.folder));
+        assert!(!tool.folder.join("lib/new.py").exists() && tool.folder.is_dir());
+        let ran = run_in(driver, &tool, DATA);
+        assert_eq!((ran.exit, ran.text.as_str()), (0, "new\n"), "{ran:?}");
+        assert_eq!(fs::read_to_string(tool.folder.join("data.json")).unwrap(), "more\n");
+        // What Python would run in place of the code is not taken from there.
+        assert!(run_in(driver, &tool, "mkdir -p __pycache__ && echo evil > __pycache__/mine.pyc").exit > 0);
+        let ran = run_in(driver, &tool, "echo evil > new.py");
+        let named = |it: &String| it.contains("rule `control_files`") && it.contains("tools/new.py is new");
+        assert!(ran.exit == 0 && ran.denials.iter().any(named), "{ran:?}");
+    }
 }
 
 pub(crate) fn a_tool_of_the_person_sees_no_more_of_the_configuration(user: User) {
@@ -245,4 +252,18 @@ pub(crate) fn a_tool_in_a_weaker_sandbox_changes_no_tool_of_the_person(user: Use
     }
     assert_eq!(before, code(&tool.folder));
     assert_eq!(run_in(&mut driver, &tool, "/bin/cat mine.py").text, "as it was\n");
+}
+
+pub(crate) fn a_repository_made_meanwhile_is_closed_to_the_next_tool(user: User) {
+    let world = World::new(user);
+    let mut driver = confined(&world);
+    let tool = tool(&world.base.join("ws/.haft/tools"));
+    assert_eq!(run(&mut driver, &tool, "true").exit, 0);
+    let late = world.base.join("ws/late/one");
+    fs::create_dir_all(&late).unwrap();
+    crate::support::git(&late, &["init", "--quiet"]);
+    world.give(&world.base.join("ws/late"));
+    for command in ["echo evil >> late/one/.git/config", "echo evil > late/one/.git/hooks/pre-commit"] {
+        assert!(run(&mut driver, &tool, command).exit > 0, "{command}");
+    }
 }

@@ -4,6 +4,7 @@
 //! is. Each runs in a process and a sandbox of its own, so that nothing it does harms haft or another tool.
 
 mod adopt;
+pub(crate) mod appeared;
 mod arguments;
 mod cache;
 mod declared;

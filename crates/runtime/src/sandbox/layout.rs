@@ -16,6 +16,7 @@ use super::{
     code::code_in,
     control,
     environment::FOLDERS,
+    memory::Memory,
     places::{
         ALSO_A_FOLDER, DEVICE_LINKS, DEVICES, HARDWARE, SYSTEM, below, closed_files, folder_of, home, secrets,
     },
@@ -95,6 +96,8 @@ pub struct Wanted {
     pub tools: Option<(PathBuf, Vec<PathBuf>)>,
     /// Paths as a person named them, by which they are found if links lead there.
     pub names: Vec<PathBuf>,
+    /// What was found when such a layout was last made.
+    pub(crate) memory: Memory,
 }
 
 const MIB: u64 = 1 << 20;
@@ -108,8 +111,8 @@ pub struct Layout {
     pub guarded: BTreeSet<PathBuf>,
     /// Roots too large to find every folder of git's in.
     pub cut: Vec<PathBuf>,
-    /// The folder of tools that can be changed but for its code.
-    pub tools: Option<PathBuf>,
+    /// The folder of tools that can be changed, but for what is code in it.
+    pub tools: Option<(PathBuf, BTreeSet<PathBuf>)>,
 }
 
 /// Everything that a command sees.
@@ -156,7 +159,7 @@ pub fn layout(wanted: &Wanted) -> Result<Layout, Fault> {
     if let Some(spill) = &wanted.spill {
         plan.bind(spill, Access::Read);
     }
-    let tools = tools.filter(|it| plan.is_open(&it.folder)).map(|it| it.folder);
+    let tools = tools.filter(|it| plan.is_open(&it.folder)).map(|it| (it.folder, it.code));
     Ok(Layout { mounts: plan.finish(), guarded: guards.folders, cut: guards.cut, tools })
 }
 
@@ -204,7 +207,7 @@ impl Plan {
         }
         self.put("/proc", What::Processes);
         // What not everybody may read there is no business of a command, whoever runs haft.
-        for path in closed_files(Path::new("/etc")) {
+        for path in closed_files() {
             let folder = path.is_dir();
             self.put(path, What::Hidden { folder });
         }
@@ -287,7 +290,7 @@ impl Plan {
                 self.bind(common, Access::Read);
             }
         }
-        let guards = control::guards(&roots);
+        let guards = control::guards(&roots, &wanted.memory);
         for (path, access) in &guards.mounts {
             self.bind(path, *access);
         }
