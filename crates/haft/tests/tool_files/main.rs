@@ -1,6 +1,12 @@
 //! Do tools that are files work as the others do, whatever is in them?
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+#![expect(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used, reason = "tests")]
 
 mod calls;
 mod crashes;
+mod folders;
+#[path = "../end_to_end/support/mod.rs"]
+#[expect(dead_code, unused_imports, reason = "shared with the tests that look at other things")]
+mod program;
+mod reload;
 mod support;
+mod trust;
