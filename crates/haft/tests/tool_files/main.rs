@@ -3,9 +3,15 @@
 
 mod calls;
 mod crashes;
+mod folders;
+mod formats;
+mod hostile;
 mod new_tool;
 #[path = "../end_to_end/support/mod.rs"]
 #[expect(dead_code, unused_imports, reason = "shared with the tests that look at other things")]
 mod program;
+mod programs;
+mod reload;
 mod support;
 mod toolsmith;
+mod trust;

@@ -1,0 +1,184 @@
+//! Which files are tools, and what becomes of those that can't be?
+
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt as _, symlink},
+    path::Path,
+};
+
+use serde_json::{Value, json};
+
+use crate::{
+    program::{Ran, Room},
+    support::navi,
+};
+
+/// A tool of this name in a folder.
+pub(crate) fn put(folder: &Path, name: &str, body: &str) {
+    put_file(folder, &format!("{name}.py"), &navi(name, body).1);
+}
+
+pub(crate) fn put_file(folder: &Path, file: &str, content: &str) {
+    fs::create_dir_all(folder).unwrap();
+    fs::write(folder.join(file), content).unwrap();
+}
+
+/// The tools that are files, in their order.
+pub(crate) fn file_tools(room: &Room, options: &[&str]) -> (Vec<String>, Ran) {
+    let ran = room.run(&[options, &["tools", "--json"]].concat());
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let tools: Vec<Value> = serde_json::from_str(&ran.out).unwrap();
+    let is_of_a_file = |it: &&Value| it["description"] == "For a test.";
+    let names = tools.iter().filter(is_of_a_file).map(|it| it["name"].as_str().unwrap().to_owned()).collect();
+    (names, ran)
+}
+
+fn own(room: &Room) -> std::path::PathBuf {
+    room.config().join("tools")
+}
+
+#[test]
+fn only_tool_files_are_tools_and_in_the_order_of_their_names() {
+    let room = Room::new();
+    for name in ["zeta", "alpha"] {
+        put(&own(&room), name, "return 1");
+    }
+    put_file(&own(&room), "_helper.py", "raise Exception('never run')");
+    put_file(&own(&room), ".hidden.py", "raise Exception('never run')");
+    put_file(&own(&room), "notes.md", "no tool");
+    put_file(&own(&room).join("below"), "deep.py", "raise Exception('never run')");
+    let (tools, ran) = file_tools(&room, &[]);
+    assert_eq!(tools, ["alpha", "zeta"]);
+    assert_eq!(ran.err, "", "nothing else was taken for a tool");
+}
+
+#[test]
+fn one_file_that_can_not_be_read_harms_no_other() {
+    let room = Room::new();
+    let folder = own(&room);
+    put(&folder, "good", "return 'still here'");
+    put_file(&folder, "broken.py", "import nothing_of_this_name");
+    put_file(&folder, "wrong.py", "def (");
+    put_file(&folder, "long.py", &"# much\n".repeat(200_000));
+    put_file(&folder, "read.py", &navi("read", "return 'not the built-in one'").1);
+    put_file(&folder, "second.py", &navi("good", "return 'not the first one'").1);
+    put_file(&folder, "spaced.py", &navi("two words", "return 1").1);
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        folder.join("pipe.py"),
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RUSR,
+        0,
+    )
+    .unwrap();
+    symlink("/nowhere", folder.join("dangling.py")).unwrap();
+    let (tools, ran) = file_tools(&room, &[]);
+    assert_eq!(tools, ["good"]);
+    for (file, why) in [
+        ("broken.py", "ModuleNotFoundError: No module named 'nothing_of_this_name'"),
+        ("wrong.py", "SyntaxError"),
+        ("long.py", "it has 1400000 bytes"),
+        ("read.py", "`read` is the name of a built-in tool"),
+        ("second.py", "`good` is a tool of"),
+        ("spaced.py", "`two words`"),
+        ("pipe.py", "it is no regular file"),
+        ("dangling.py", "it can't be read"),
+    ] {
+        let line =
+            ran.err.lines().find(|line| line.contains(file)).unwrap_or_else(|| panic!("{file}: {}", ran.err));
+        assert!(line.contains(why), "{line}");
+    }
+    assert_eq!(ran.err.lines().count(), 8, "one line for each: {}", ran.err);
+    assert_eq!(room.call("good", &json!({})).must("ok").text(), "still here");
+    let called = room.call("read", &json!({"path": "nothing"}));
+    assert_eq!(called.kind(), "not_found", "the built-in one is called: {}", called.text());
+}
+
+#[test]
+fn a_link_is_followed_in_a_persons_folder_and_not_in_a_workspace() {
+    let room = Room::new();
+    put(&room.outside(), "linked", "return 'linked'");
+    put(&room.outside(), "secret", "return 'secret'");
+    fs::create_dir_all(own(&room)).unwrap();
+    symlink(room.outside().join("linked.py"), own(&room).join("linked.py")).unwrap();
+    fs::create_dir_all(room.at(".haft/tools")).unwrap();
+    symlink(room.outside().join("secret.py"), room.at(".haft/tools/secret.py")).unwrap();
+    let (tools, ran) = file_tools(&room, &["--trust"]);
+    assert_eq!(tools, ["linked"]);
+    assert!(
+        ran.err.contains("`.haft/tools/secret.py`: it is a link, which is not followed in a workspace"),
+        "{}",
+        ran.err
+    );
+
+    fs::remove_dir_all(room.at(".haft")).unwrap();
+    symlink(room.outside(), room.at(".haft")).unwrap();
+    fs::create_dir(room.outside().join("tools")).unwrap();
+    put(&room.outside().join("tools"), "secret", "return 'secret'");
+    let (tools, ran) = file_tools(&room, &["--trust"]);
+    assert_eq!(tools, ["linked"]);
+    assert!(ran.err.contains("`.haft/tools`: it is reached through a link"), "{}", ran.err);
+}
+
+#[test]
+fn a_person_comes_first_then_the_folders_they_name_then_the_workspace() {
+    let room = Room::new();
+    fs::create_dir_all(room.config()).unwrap();
+    fs::write(room.config().join("haft.toml"), "tools_dirs = [\"~/mine\", \"beside\"]").unwrap();
+    let home = room.base().join("home/mine");
+    for (folder, names) in [
+        (own(&room), &["one"][..]),
+        (home, &["one", "two"]),
+        (room.config().join("beside"), &["two", "three"]),
+        (room.at(".haft/tools"), &["three", "four"]),
+    ] {
+        for name in names {
+            put(&folder, name, &format!("return '{}'", folder.display()));
+        }
+    }
+    let (tools, ran) = file_tools(&room, &["--trust"]);
+    assert_eq!(tools, ["one", "two", "three", "four"]);
+    assert_eq!(ran.err.matches("the first one is kept").count(), 3, "{}", ran.err);
+    let three = room.call_with(&["--trust"], "three", &json!({})).must("ok").text();
+    assert!(three.ends_with("config/beside"), "{three}");
+}
+
+#[test]
+fn another_toolset_shows_what_is_enabled_and_our_own_shows_all() {
+    let room = Room::new();
+    for name in ["one", "two"] {
+        put(&own(&room), name, "return 1");
+    }
+    assert_eq!(file_tools(&room, &["--toolset", "navi"]).0, ["one", "two"], "without a list all of them");
+    put_file(&own(&room), "enabled.json", "[\"two\", \"three\"]");
+    assert_eq!(file_tools(&room, &["--toolset", "navi"]).0, ["two"]);
+    assert_eq!(file_tools(&room, &[]).0, ["one", "two"]);
+    put_file(&own(&room), "enabled.json", "{\"two\":");
+    let (tools, ran) = file_tools(&room, &["--toolset", "navi"]);
+    assert_eq!(tools, ["one", "two"]);
+    assert!(ran.err.contains("enabled.json`: it is no JSON list of names"), "{}", ran.err);
+}
+
+#[test]
+fn an_allowlist_is_the_last_word() {
+    let room = Room::new();
+    for name in ["one", "two"] {
+        put(&own(&room), name, "return 1");
+    }
+    fs::write(room.config().join("haft.toml"), "tools = [\"two\", \"read\"]").unwrap();
+    assert_eq!(file_tools(&room, &[]).0, ["two"]);
+    room.call("one", &json!({})).must("not_found");
+}
+
+#[test]
+fn a_tool_is_loaded_again_when_it_may_be_executed() {
+    let room = Room::new();
+    put_file(
+        &own(&room),
+        "greet",
+        "#!/bin/sh\necho '{\"name\": \"greet\", \"description\": \"For a test.\"}'\n",
+    );
+    assert_eq!(file_tools(&room, &[]).0, Vec::<String>::new());
+    fs::set_permissions(own(&room).join("greet"), fs::Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(file_tools(&room, &[]).0, ["greet"]);
+}

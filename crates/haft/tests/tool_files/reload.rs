@@ -1,0 +1,245 @@
+//! What becomes of tools when their files change?
+
+use std::{
+    collections::HashMap,
+    fs,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+use crate::{
+    folders::{file_tools, put, put_file},
+    program::{PATIENCE, Room, Server},
+    support::{House, navi},
+};
+
+/// A module that leaves a mark at each import.
+fn marking(mark: &std::path::Path, body: &str) -> String {
+    format!("open({:?}, 'a').write('x')\n{}", mark.display().to_string(), navi("marks", body).1)
+}
+
+#[test]
+fn what_is_known_of_a_file_is_not_asked_again_until_it_changes() {
+    let room = Room::new();
+    let (tools, mark) = (room.at(".haft/tools"), room.at("imported"));
+    put_file(&tools, "marks.py", &marking(&mark, "return 1"));
+    for _ in 0..3 {
+        assert_eq!(file_tools(&room, &["--trust"]).0, ["marks"]);
+    }
+    let imports = || fs::read_to_string(&mark).unwrap().len();
+    assert_eq!(imports(), 1, "it was imported once, to be asked");
+    put_file(&tools, "marks.py", &marking(&mark, "return 2"));
+    file_tools(&room, &["--trust"]);
+    assert_eq!(imports(), 2);
+    let ran = room.run(&["--trust", "reload-tools"]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "loaded: marks\n"));
+    assert_eq!(imports(), 3, "reload-tools asks all of them");
+    fs::write(cache_of(&room), "{ broken").unwrap();
+    assert_eq!(file_tools(&room, &["--trust"]).0, ["marks"], "a broken cache is as none");
+    assert_eq!(imports(), 4);
+}
+
+fn cache_of(room: &Room) -> std::path::PathBuf {
+    let mut folders = fs::read_dir(room.state().join("tools")).unwrap().map(|it| it.unwrap().path());
+    folders.find_map(|it| Some(it.join("about.json")).filter(|it| it.exists())).unwrap()
+}
+
+#[test]
+fn a_broken_file_keeps_its_last_good_version_and_the_report_says_why() {
+    let room = Room::new();
+    let tools = room.config().join("tools");
+    put(&tools, "tool", "return 'good'");
+    put(&tools, "other", "return 'other'");
+    assert_eq!(room.call("tool", &json!({})).must("ok").text(), "good");
+    put_file(&tools, "tool.py", "import json\n\nraise ValueError('not today')\n");
+    let ran = room.run(&["reload-tools"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let file = tools.join("tool.py").display().to_string();
+    assert!(
+        ran.out.contains(&format!("failed: {file}; its last good version goes on\nTraceback")),
+        "{}",
+        ran.out
+    );
+    assert!(ran.out.contains(&format!("File \"{file}\", line 3, in <module>\n")), "{}", ran.out);
+    assert!(ran.out.contains("ValueError: not today\n"), "{}", ran.out);
+    assert_eq!(room.run(&["reload-tools", "--strict"]).code, 1, "one that fails is fatal to who says so");
+    assert_eq!(room.run(&["tools", "--strict"]).code, 1);
+    assert_eq!(
+        room.call("tool", &json!({})).must("ok").text(),
+        "good",
+        "in a process that never saw the good one"
+    );
+    assert_eq!(room.call("other", &json!({})).must("ok").text(), "other");
+    put(&tools, "tool", "return 'better'");
+    assert_eq!(room.call("tool", &json!({})).must("ok").text(), "better");
+    assert_eq!(room.run(&["reload-tools", "--strict"]).code, 0);
+}
+
+#[test]
+fn a_file_that_lacked_something_is_asked_again_once_that_is_there() {
+    let room = Room::new();
+    let tools = room.config().join("tools");
+    put_file(&tools, "needs.py", &format!("import _part\n{}", navi("needs", "return _part.VALUE").1));
+    assert_eq!(file_tools(&room, &[]).0, Vec::<String>::new());
+    put_file(&tools, "_part.py", "VALUE = 'part'");
+    assert_eq!(file_tools(&room, &[]).0, ["needs"]);
+    assert_eq!(room.call("needs", &json!({})).must("ok").text(), "part");
+}
+
+#[test]
+fn the_next_call_uses_the_file_as_it_was_saved() {
+    let room = Room::new();
+    let tools = room.config().join("tools");
+    put(&tools, "tool", "return 0");
+    let server = room.serve();
+    for number in 1..20 {
+        put(&tools, "tool", &format!("return {number}"));
+        assert_eq!(server.does("tool", &json!({})).lines().next().unwrap(), number.to_string());
+    }
+    put(&tools, "late", "return 'was not there'");
+    assert!(server.does("late", &json!({})).starts_with("was not there"));
+    fs::remove_file(tools.join("late.py")).unwrap();
+    let gone = server.start_call("late", &json!({})).wait().unwrap().to_string();
+    assert!(gone.contains("there is no tool `late`"), "{gone}");
+    server.kill();
+}
+
+/// Waits until the server has told of a change, since this was asked last.
+fn wait_for_change(server: &Server) {
+    let until = Instant::now() + PATIENCE;
+    while !server.take_other().iter().any(|it| it.contains("notifications/tools/list_changed")) {
+        assert!(Instant::now() < until, "nobody told of the change");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn listed(server: &Server) -> Vec<String> {
+    let answer = server.ask("tools/list", &json!({})).wait().unwrap();
+    let tools = answer["result"]["tools"].as_array().unwrap();
+    let of_files = tools.iter().filter(|it| it["description"] == "For a test.");
+    of_files.map(|it| it["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_client_hears_of_tools_that_come_change_and_go() {
+    let room = Room::new();
+    let server = room.serve();
+    assert_eq!(listed(&server), Vec::<String>::new());
+    server.does("glob", &json!({"pattern": "*"}));
+    // Neither this folder nor the one above it exists until now.
+    let tools = room.config().join("tools");
+    put(&tools, "one", "return 1");
+    wait_for_change(&server);
+    assert_eq!(listed(&server), ["one"]);
+    put(&tools, "two", "return 2");
+    wait_for_change(&server);
+    assert_eq!(listed(&server), ["one", "two"]);
+    fs::remove_file(tools.join("one.py")).unwrap();
+    wait_for_change(&server);
+    assert_eq!(listed(&server), ["two"]);
+    let said = server.does("glob", &json!({"pattern": "*"}));
+    assert!(said.ends_with("note: tools changed: +two"), "{said}");
+    let said = server.does("glob", &json!({"pattern": "*"}));
+    assert!(!said.contains("tools changed"), "once: {said}");
+    server.kill();
+}
+
+#[test]
+fn a_client_of_the_newest_revision_hears_what_it_listens_to() {
+    let room = Room::new();
+    let server = Server::start(&room, &[]);
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let about = server.ask("server/discover", &json!({"_meta": meta})).wait().unwrap();
+    assert_eq!(about["result"]["capabilities"]["tools"]["listChanged"], true, "{about}");
+    let listening = server
+        .ask("subscriptions/listen", &json!({"_meta": meta, "notifications": {"toolsListChanged": true}}));
+    let until = Instant::now() + PATIENCE;
+    while !server.take_other().iter().any(|it| it.contains("subscriptions/acknowledged")) {
+        assert!(Instant::now() < until, "nobody listens");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    put(&room.config().join("tools"), "one", "return 1");
+    wait_for_change(&server);
+    drop(listening);
+    server.kill();
+}
+
+#[test]
+fn an_import_that_hangs_keeps_nobody_waiting() {
+    let room = Room::new();
+    let tools = room.config().join("tools");
+    put_file(&tools, "hangs.py", "import time\ntime.sleep(3600)\n");
+    put(&tools, "good", "return 'good'");
+    let server = room.serve();
+    room.put("a.txt", "text\n");
+    let began = Instant::now();
+    assert!(server.does("read", &json!({"path": "a.txt"})).contains("text"));
+    assert!(began.elapsed() < Duration::from_secs(5), "a call of another tool waited");
+    let at_first = listed(&server);
+    assert!(at_first.is_empty() || at_first == ["good"], "{at_first:?}");
+    assert!(server.does("good", &json!({})).starts_with("good"), "what is being loaded is waited for");
+    assert_eq!(listed(&server), ["good"]);
+    server.kill();
+}
+
+/// 1,000 calls while the files change 100 times: each is answered, by one version as a whole.
+#[tokio::test]
+async fn reload_under_load_loses_no_call_and_mixes_no_versions() {
+    // Both halves of the answer come from the file, with time in between for it to change.
+    let version = |name: &str, number: usize| {
+        let (name, code) = navi(
+            name,
+            "import asyncio\nfirst = VERSION\nawait asyncio.sleep(0.02)\nreturn f'{first} {helper()}'",
+        );
+        (name, format!("VERSION = {number}\ndef helper():\n    return {number}\n{code}"))
+    };
+    let names = ["one", "two", "three", "four"];
+    let house = Arc::new(House::new(&names.map(|name| version(name, 0))).await);
+    let over = Arc::new(AtomicBool::new(false));
+    let changing = {
+        let (house, over) = (house.clone(), over.clone());
+        tokio::spawn(async move {
+            for number in 1..=100 {
+                let name = names[number % names.len()];
+                house.write(&version(name, number));
+                house.load().await;
+            }
+            over.store(true, Ordering::Release);
+        })
+    };
+    let mut calls = Vec::new();
+    for number in 0..1000 {
+        let house = house.clone();
+        calls.push(tokio::spawn(async move { house.says(names[number % names.len()]).await }));
+        if number % 10 == 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+    let mut versions: HashMap<String, usize> = HashMap::new();
+    let mut lost = Vec::new();
+    for call in calls {
+        let said = call.await.unwrap();
+        let first = said.lines().next().unwrap_or_default();
+        match first.split_once(' ') {
+            Some((one, other)) if one == other && one.parse::<usize>().is_ok() => {
+                *versions.entry(one.to_owned()).or_default() += 1;
+            }
+            _ => lost.push(said),
+        }
+    }
+    changing.await.unwrap();
+    assert!(over.load(Ordering::Acquire));
+    assert!(lost.is_empty(), "{} of 1000: {:?}", lost.len(), lost.first());
+    assert!(versions.len() > 1, "the files changed meanwhile: {versions:?}");
+    let last: Vec<Value> = vec![json!(house.says("one").await), json!(house.says("four").await)];
+    assert_eq!(last, [json!("100 100"), json!("99 99")]);
+}
