@@ -89,7 +89,7 @@ impl House {
     pub(crate) fn load(&self) {
         let files = std::fs::read_dir(self.tools()).unwrap().flatten().map(|it| it.path());
         let tools: Vec<Arc<dyn AnyTool>> = files.map(|it| loaded(&it)).collect();
-        self.runtime.registry().swap(tools);
+        self.runtime.registry().swap(tools, Vec::new());
     }
 
     pub(crate) fn tools(&self) -> PathBuf {
