@@ -2,5 +2,6 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod calls;
+mod crashes;
 mod programs;
 mod support;

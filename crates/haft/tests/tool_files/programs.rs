@@ -75,7 +75,9 @@ impl House {
     }
 
     async fn says(&self, tool: &str, arguments: Value) -> String {
-        self.call(tool, arguments).await.map_or_else(|it| format!("{}: {}", it.kind, it.as_text()), |it| it.as_text())
+        self.call(tool, arguments)
+            .await
+            .map_or_else(|it| format!("{}: {}", it.kind, it.as_text()), |it| it.as_text())
     }
 
     /// Why the one file here is no tool.
@@ -106,7 +108,9 @@ async fn house(body: &str) -> House {
 
 #[tokio::test]
 async fn a_call_is_json_in_and_text_out_in_the_workspace() {
-    let house = house("cat; echo; echo \"$HAFT_TOOL in $PWD, $HAFT_TOOLS_DIR\"; test \"$PWD\" = \"$HAFT_WORKSPACE\"").await;
+    let house =
+        house("cat; echo; echo \"$HAFT_TOOL in $PWD, $HAFT_TOOLS_DIR\"; test \"$PWD\" = \"$HAFT_WORKSPACE\"")
+            .await;
     let base = house.base.display();
     assert_eq!(
         house.says("t", json!({"a": [1, "x"]})).await,
@@ -121,11 +125,14 @@ async fn what_it_prints_is_text_or_parts_or_a_failure() {
     assert_eq!(said(json!("plain")).await.unwrap().as_text(), "\"plain\"");
     let other = said(json!({"n": 1})).await.unwrap();
     assert_eq!((other.as_text().as_str(), other.structured), ("{\"n\":1}", Some(json!({"n": 1}))));
-    let parts = said(json!({"content": [{"type": "text", "text": "hello"}], "structuredContent": {"n": 2}})).await.unwrap();
+    let parts = said(json!({"content": [{"type": "text", "text": "hello"}], "structuredContent": {"n": 2}}))
+        .await
+        .unwrap();
     assert_eq!((parts.as_text().as_str(), parts.structured), ("hello", Some(json!({"n": 2}))));
     let fault = said(json!({"error": "no such disk"})).await.unwrap_err();
     assert_eq!((fault.kind, fault.as_text().as_str()), (Kind::Failed, "no such disk"));
-    let fault = said(json!({"content": [{"type": "text", "text": "no"}], "isError": true})).await.unwrap_err();
+    let fault =
+        said(json!({"content": [{"type": "text", "text": "no"}], "isError": true})).await.unwrap_err();
     assert_eq!((fault.kind, fault.as_text().as_str()), (Kind::Failed, "no"));
 }
 
@@ -144,10 +151,7 @@ async fn a_picture_larger_than_any_pipe_arrives_whole() {
 #[tokio::test]
 async fn another_exit_code_is_a_failure_with_what_was_printed() {
     let house = house("echo half; echo 'disk is gone' >&2; exit 3").await;
-    assert_eq!(
-        house.says("t", json!({})).await,
-        "failed: `t` ended with exit code 3\nhalf\ndisk is gone"
-    );
+    assert_eq!(house.says("t", json!({})).await, "failed: `t` ended with exit code 3\nhalf\ndisk is gone");
     let house = self::house("kill -9 $$").await;
     assert_eq!(house.says("t", json!({})).await, "failed: `t` was ended by signal 9");
     let house = self::house("echo '{\"error\": \"full\"}'; exit 1").await;
@@ -182,9 +186,18 @@ async fn a_program_that_reads_nothing_and_one_that_writes_for_ever_are_bounded()
     ])
     .await;
     assert_eq!(house.says("t", json!({"x": "y".repeat(900_000)})).await, "done");
-    assert!(house.says("t", json!({"x": "y".repeat(1_100_000)})).await.starts_with("too_big: the arguments have 1100008 bytes"));
+    assert!(
+        house
+            .says("t", json!({"x": "y".repeat(1_100_000)}))
+            .await
+            .starts_with("too_big: the arguments have 1100008 bytes")
+    );
     let said = house.says("much", json!({})).await;
-    assert!(said.len() < 60_000 && said.starts_with("0123456789\n") && said.trim_end().ends_with("end"), "{}", said.len());
+    assert!(
+        said.len() < 60_000 && said.starts_with("0123456789\n") && said.trim_end().ends_with("end"),
+        "{}",
+        said.len()
+    );
     assert!(said.contains("bytes left out; all of it: out_"), "{said}");
 }
 
@@ -223,7 +236,10 @@ async fn it_has_a_sandbox_of_its_own() {
 
 #[tokio::test]
 async fn what_a_person_grants_to_it_is_not_asked_about() {
-    let code = script(&json!({"touches": ["net example.org"]}), "echo \"[$THEIR_KEY]\"; cat \"$HAFT_WORKSPACE/../extra\"");
+    let code = script(
+        &json!({"touches": ["net example.org"]}),
+        "echo \"[$THEIR_KEY]\"; cat \"$HAFT_WORKSPACE/../extra\"",
+    );
     let house = House::with(&[("t", &code)], Section::default(), Approve::Never).await;
     assert!(house.says("t", json!({})).await.starts_with("denied: "));
     let dir = tempfile::tempdir().unwrap();
@@ -257,7 +273,11 @@ async fn a_tool_toml_makes_a_tool_of_any_command() {
     assert_eq!(house.says("say", json!({"a": 1})).await, "{\"a\":1}");
     let said = house.says("none", json!({})).await;
     assert!(said.starts_with("failed: ") && said.contains("missing"), "{said}");
-    assert!(house.trouble().contains("line 2") && house.trouble().contains("unknown field `comand`"), "{}", house.trouble());
+    assert!(
+        house.trouble().contains("line 2") && house.trouble().contains("unknown field `comand`"),
+        "{}",
+        house.trouble()
+    );
 }
 
 #[tokio::test]
@@ -298,7 +318,8 @@ fn each_example_does_what_it_says() {
     let base = dir.path().canonicalize().unwrap();
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/tools");
     std::fs::create_dir_all(base.join("ws/.haft")).unwrap();
-    let copied = Command::new("cp").arg("-r").arg(examples).arg(base.join("ws/.haft/tools")).status().unwrap();
+    let copied =
+        Command::new("cp").arg("-r").arg(examples).arg(base.join("ws/.haft/tools")).status().unwrap();
     assert!(copied.success());
     put(&base.join("ws/src/a.rs"), "one\ntwo\n");
     put(&base.join("ws/src/b \"c\"/d.txt"), "one\n");
@@ -319,6 +340,9 @@ fn each_example_does_what_it_says() {
     assert_eq!(says("notes", json!({"action": "list"})), "1. The tests run with `cargo test`.");
     assert_eq!(says("notes", json!({"action": "add", "text": "Ask Ida."})), "note 2 is kept");
     assert_eq!(says("notes", json!({"action": "find", "text": "ida"})), "2. Ask Ida.");
-    assert_eq!(says("notes", json!({"action": "remove", "number": 1})), "removed: The tests run with `cargo test`.");
+    assert_eq!(
+        says("notes", json!({"action": "remove", "number": 1})),
+        "removed: The tests run with `cargo test`."
+    );
     assert!(says("notes", json!({"action": "remove", "number": 7})).contains("there are 1"));
 }

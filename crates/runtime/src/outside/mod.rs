@@ -156,19 +156,3 @@ pub(crate) fn own_files(name: &str) -> Result<[String; 2], Fault> {
     }
     Ok([format!("{OWN}/{name}.py"), format!("{OWN}/{ENABLED}")])
 }
-
-/// A tool in a Python file that is described already.
-#[doc(hidden)]
-pub fn scratch(path: &std::path::Path, described: Value, section: Section) -> Option<Arc<dyn kit::AnyTool>> {
-    let source = std::fs::read(path).ok()?;
-    let described: Described = serde_json::from_value(described).ok()?;
-    let version = Version {
-        path: path.to_owned(),
-        folder: path.parent()?.to_owned(),
-        whose: Whose::Workspace,
-        by_model: false,
-        hash: blake3::hash(&source),
-        source: source.into(),
-    };
-    Some(Arc::new(python::PythonTool::new(Arc::new(version), described, section)))
-}

@@ -92,7 +92,7 @@ async fn ask(ground: &Ground, version: &Version) -> Result<String, String> {
                     return;
                 }
             }
-            std::future::pending().await
+            std::future::pending::<()>().await;
         };
         tokio::select! {
             exit = process.finished(DRAIN) => Some(exit),
