@@ -5,7 +5,9 @@
 //! wanted, null for "not given", a well-known other name for a field that is missing.
 //! A string is never touched where a string is wanted.
 
-use kit::{Fault, Spec};
+use std::cell::Cell;
+
+use kit::{Fault, Origin, Spec};
 use serde_json::{Map, Value};
 
 use crate::Arguments;
@@ -26,6 +28,9 @@ const SYNONYMS: [(&str, &[&str]); 13] = [
     ("new", &["new_text", "new_string", "new_str", "replacement"]),
     ("old", &["old_text", "old_string", "old_str"]),
 ];
+
+/// So much of a schema is looked at; what is beyond is not repaired.
+const STEPS: usize = 20_000;
 
 /// Arguments that can be given to the tool, and what was done to them.
 #[derive(Debug)]
@@ -63,8 +68,18 @@ pub(crate) fn repair(spec: &Spec, arguments: Arguments) -> Result<Repaired, Faul
         ))
         .next(format!("For example {}.", example(spec))));
     };
-    mend_object(object, &spec.schema, "", &mut notes);
+    let schema = Schema::of(spec);
+    schema.mend_object(object, &spec.schema, "", &mut notes);
     Ok(Repaired { arguments: value, notes })
+}
+
+/// The schema of a tool, which may be anybody's.
+struct Schema<'a> {
+    root: &'a Value,
+    /// Its words are the house's, so that what else they are called is known. What a tool that is a file calls `file` may
+    /// be something else than its `path`.
+    is_ours: bool,
+    left: Cell<usize>,
 }
 
 fn parse(spec: &Spec, text: &str) -> Result<Value, Fault> {
@@ -97,51 +112,190 @@ pub(crate) fn example(spec: &Spec) -> Value {
     Value::Object(fields.collect())
 }
 
-fn mend_object(object: &mut Map<String, Value>, schema: &Value, at: &str, notes: &mut Vec<String>) {
-    let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };
-    rename_synonyms(object, properties, at, notes);
-    let absent: Vec<String> = object
-        .iter()
-        .filter(|(name, value)| value.is_null() && properties.get(*name).is_some_and(|it| !takes(it, "null")))
-        .map(|(name, _)| name.clone())
-        .collect();
-    for name in absent {
-        object.shift_remove(&name);
+impl<'a> Schema<'a> {
+    fn of(spec: &'a Spec) -> Self {
+        Self { root: &spec.schema, is_ours: spec.origin == Origin::Program, left: Cell::new(STEPS) }
     }
-    for (name, value) in object {
-        if let Some(schema) = properties.get(name) {
-            mend(value, schema, &join(at, name), notes);
+
+    fn mend_object(
+        &self,
+        object: &mut Map<String, Value>,
+        schema: &Value,
+        at: &str,
+        notes: &mut Vec<String>,
+    ) {
+        let schema = self.form_of(schema, "object");
+        let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };
+        // Where any name is allowed, an unknown one is meant.
+        if matches!(schema.get("additionalProperties"), None | Some(Value::Bool(false)))
+            && schema.get("patternProperties").is_none()
+        {
+            self.rename_synonyms(object, properties, at, notes);
+        }
+        let is_absent = |(name, value): &(&String, &Value)| {
+            value.is_null() && properties.get(*name).is_some_and(|it| !self.takes(it, "null"))
+        };
+        let absent: Vec<String> = object.iter().filter(is_absent).map(|(name, _)| name.clone()).collect();
+        for name in absent {
+            object.shift_remove(&name);
+        }
+        for (name, value) in object {
+            if let Some(schema) = properties.get(name) {
+                self.mend(value, schema, &join(at, name), notes);
+            }
+        }
+    }
+
+    /// Renames a field the tool doesn't have to the one it surely stands for: one that it has, and that was not given.
+    fn rename_synonyms(
+        &self,
+        object: &mut Map<String, Value>,
+        properties: &Map<String, Value>,
+        at: &str,
+        notes: &mut Vec<String>,
+    ) {
+        let unknown: Vec<String> =
+            object.keys().filter(|name| !properties.contains_key(*name)).cloned().collect();
+        for name in unknown {
+            let plain = snake(&name);
+            let is_synonym = |field: &str| {
+                self.is_ours
+                    && SYNONYMS.iter().any(|(it, others)| *it == field && others.contains(&plain.as_str()))
+            };
+            let means = |field: &&String| {
+                !object.contains_key(*field) && (snake(field) == plain || is_synonym(field))
+            };
+            let mut meant = properties.keys().filter(means);
+            let (Some(field), None) = (meant.next().cloned(), meant.next()) else { continue };
+            if let Some(value) = object.shift_remove(&name) {
+                notes.push(format!("`{}` was read as `{}`", join(at, &name), join(at, &field)));
+                object.insert(field, value);
+            }
+        }
+    }
+
+    fn mend(&self, value: &mut Value, schema: &Value, at: &str, notes: &mut Vec<String>) {
+        if let Value::String(text) = value
+            && !self.takes(schema, "string")
+            && let Some(meant) = self.unquote(text, schema)
+        {
+            notes.push(format!("`{at}` came in quotes and was read as {}", kind(&meant)));
+            *value = meant;
+        }
+        if let Value::Number(number) = value
+            && self.takes(schema, "string")
+            && !self.takes(schema, "integer")
+            && !self.takes(schema, "number")
+        {
+            notes.push(format!("`{at}` was read as a string"));
+            *value = Value::String(number.to_string());
+        }
+        if let Value::Number(number) = value
+            && self.takes(schema, "integer")
+            && !self.takes(schema, "number")
+            && let Some(whole) =
+                number.as_f64().filter(|it| number.is_f64() && it.fract() == 0.0 && it.abs() < 9e15)
+        {
+            #[expect(clippy::cast_possible_truncation, reason = "checked to be whole and small")]
+            let whole = whole as i64;
+            *value = Value::from(whole);
+        }
+        if self.takes(schema, "array")
+            && !self.takes(schema, "string")
+            && (value.is_object() || value.is_string())
+        {
+            let items = self.form_of(schema, "array").get("items");
+            let fits = items
+                .is_none_or(|items| self.takes(items, if value.is_object() { "object" } else { "string" }));
+            if fits {
+                notes.push(format!("`{at}` is a list and was given one item without the list"));
+                *value = Value::Array(vec![value.take()]);
+            }
+        }
+        match value {
+            Value::Object(object) => self.mend_object(object, schema, at, notes),
+            Value::Array(items) => {
+                let Some(schema) = self.form_of(schema, "array").get("items") else { return };
+                for (index, item) in items.iter_mut().enumerate() {
+                    self.mend(item, schema, &format!("{at}[{index}]"), notes);
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+
+    /// What a string stands for where no string is wanted.
+    fn unquote(&self, text: &str, schema: &Value) -> Option<Value> {
+        let lower = text.trim().to_ascii_lowercase();
+        if self.takes(schema, "boolean") && (lower == "true" || lower == "false") {
+            return Some(Value::Bool(lower == "true"));
+        }
+        let meant: Value = serde_json::from_str(text.trim()).ok()?;
+        let fits = match &meant {
+            Value::Number(number) => {
+                self.takes(schema, "number") || (self.takes(schema, "integer") && !number.is_f64())
+            }
+            Value::Array(_) => self.takes(schema, "array"),
+            Value::Object(_) => self.takes(schema, "object"),
+            Value::Null | Value::Bool(_) | Value::String(_) => false,
+        };
+        fits.then_some(meant)
+    }
+
+    /// Does the schema allow a value of this type? A schema that says nothing allows all.
+    fn takes(&self, schema: &Value, wanted: &str) -> bool {
+        let Some(left) = self.left.get().checked_sub(1) else { return true };
+        self.left.set(left);
+        let schema = self.followed(schema);
+        let is_one = |it: &Value| it == wanted || it.as_str().is_none_or(|it| !TYPES.contains(&it));
+        let by_type = match schema.get("type") {
+            Some(Value::Array(several)) => several.iter().any(is_one),
+            Some(one) => is_one(one),
+            None => true,
+        };
+        let by_value = || match (schema.get("type"), schema.get("enum").and_then(Value::as_array)) {
+            (None, Some(values)) => values.iter().any(|value| json_type(value) == wanted),
+            (None, None) => schema.get("const").is_none_or(|value| json_type(value) == wanted),
+            (Some(_), _) => true,
+        };
+        let by_forms = || {
+            ["anyOf", "oneOf"]
+                .iter()
+                .filter_map(|it| schema.get(*it)?.as_array())
+                .all(|forms| forms.is_empty() || forms.iter().any(|form| self.takes(form, wanted)))
+        };
+        let is_nullable = wanted == "null" && schema.get("nullable") == Some(&Value::Bool(true));
+        is_nullable || (by_type && by_value() && by_forms())
+    }
+
+    /// What a schema refers to; a reference that leads nowhere, or in a ring, allows all.
+    fn followed<'b>(&'b self, schema: &'b Value) -> &'b Value {
+        let mut schema = schema;
+        for _ in 0..8 {
+            let Some(reference) = schema.get("$ref").and_then(Value::as_str) else { return schema };
+            let target = reference.strip_prefix('#').and_then(|it| self.root.pointer(it));
+            let Some(target) = target else { return &Value::Null };
+            schema = target;
+        }
+        &Value::Null
+    }
+
+    /// Of several forms the one that is meant by a value of this type, where only one can be.
+    fn form_of<'b>(&'b self, schema: &'b Value, json_type: &str) -> &'b Value {
+        let schema = self.followed(schema);
+        if schema.get("properties").is_some() || schema.get("items").is_some() {
+            return schema;
+        }
+        let forms = schema.get("anyOf").or_else(|| schema.get("oneOf")).and_then(Value::as_array);
+        let mut fitting = forms.into_iter().flatten().filter(|it| self.takes(it, json_type));
+        match (fitting.next(), fitting.next()) {
+            (Some(one), None) => self.followed(one),
+            _ => schema,
         }
     }
 }
 
-/// Renames a field the tool doesn't have to the one it surely stands for: one that it
-/// has, and that was not given.
-fn rename_synonyms(
-    object: &mut Map<String, Value>,
-    properties: &Map<String, Value>,
-    at: &str,
-    notes: &mut Vec<String>,
-) {
-    let unknown: Vec<String> =
-        object.keys().filter(|name| !properties.contains_key(*name)).cloned().collect();
-    for name in unknown {
-        let plain = snake(&name);
-        let means = |field: &&String| {
-            !object.contains_key(*field)
-                && (snake(field) == plain
-                    || SYNONYMS
-                        .iter()
-                        .any(|(it, others)| *it == field.as_str() && others.contains(&plain.as_str())))
-        };
-        let mut meant = properties.keys().filter(means);
-        let (Some(field), None) = (meant.next().cloned(), meant.next()) else { continue };
-        if let Some(value) = object.shift_remove(&name) {
-            notes.push(format!("`{}` was read as `{}`", join(at, &name), join(at, &field)));
-            object.insert(field, value);
-        }
-    }
-}
+const TYPES: [&str; 7] = ["string", "integer", "number", "boolean", "array", "object", "null"];
 
 /// `filePath`, `file-path` and `FILE_PATH` are one name.
 fn snake(name: &str) -> String {
@@ -155,86 +309,6 @@ fn snake(name: &str) -> String {
         plain.extend(if letter == '-' || letter == ' ' { '_' } else { letter }.to_lowercase());
     }
     plain
-}
-
-fn mend(value: &mut Value, schema: &Value, at: &str, notes: &mut Vec<String>) {
-    if let Value::String(text) = value
-        && !takes(schema, "string")
-        && let Some(meant) = unquote(text, schema)
-    {
-        notes.push(format!("`{at}` came in quotes and was read as {}", kind(&meant)));
-        *value = meant;
-    }
-    if let Value::Number(number) = value
-        && takes(schema, "string")
-        && !takes(schema, "integer")
-        && !takes(schema, "number")
-    {
-        notes.push(format!("`{at}` was read as a string"));
-        *value = Value::String(number.to_string());
-    }
-    if let Value::Number(number) = value
-        && takes(schema, "integer")
-        && !takes(schema, "number")
-        && let Some(whole) =
-            number.as_f64().filter(|it| number.is_f64() && it.fract() == 0.0 && it.abs() < 9e15)
-    {
-        #[expect(clippy::cast_possible_truncation, reason = "checked to be whole and small")]
-        let whole = whole as i64;
-        *value = Value::from(whole);
-    }
-    if takes(schema, "array") && !takes(schema, "string") && (value.is_object() || value.is_string()) {
-        let items = schema.get("items");
-        let fits =
-            items.is_none_or(|items| takes(items, if value.is_object() { "object" } else { "string" }));
-        if fits {
-            notes.push(format!("`{at}` is a list and was given one item without the list"));
-            *value = Value::Array(vec![value.take()]);
-        }
-    }
-    match value {
-        Value::Object(object) => mend_object(object, schema, at, notes),
-        Value::Array(items) => {
-            let Some(schema) = schema.get("items") else { return };
-            for (index, item) in items.iter_mut().enumerate() {
-                mend(item, schema, &format!("{at}[{index}]"), notes);
-            }
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-    }
-}
-
-/// What a string stands for where no string is wanted.
-fn unquote(text: &str, schema: &Value) -> Option<Value> {
-    let lower = text.trim().to_ascii_lowercase();
-    if takes(schema, "boolean") && (lower == "true" || lower == "false") {
-        return Some(Value::Bool(lower == "true"));
-    }
-    let meant: Value = serde_json::from_str(text.trim()).ok()?;
-    let fits = match &meant {
-        Value::Number(number) => takes(schema, "number") || (takes(schema, "integer") && !number.is_f64()),
-        Value::Array(_) => takes(schema, "array"),
-        Value::Object(_) => takes(schema, "object"),
-        Value::Null | Value::Bool(_) | Value::String(_) => false,
-    };
-    fits.then_some(meant)
-}
-
-/// Does the schema allow a value of this type? A schema that says nothing allows all.
-fn takes(schema: &Value, wanted: &str) -> bool {
-    let any_of = |key: &str| schema.get(key).and_then(Value::as_array);
-    if let Some(choices) = any_of("anyOf").or_else(|| any_of("oneOf")) {
-        return choices.iter().any(|choice| takes(choice, wanted));
-    }
-    match schema.get("type") {
-        Some(Value::String(one)) => one == wanted,
-        Some(Value::Array(several)) => several.iter().any(|one| one == wanted),
-        Some(_) => true,
-        None => match schema.get("enum").and_then(Value::as_array) {
-            Some(values) => values.iter().any(|value| json_type(value) == wanted),
-            None => schema.get("const").is_none_or(|value| json_type(value) == wanted),
-        },
-    }
 }
 
 fn json_type(value: &Value) -> &'static str {
@@ -323,6 +397,87 @@ mod tests {
         ] {
             assert_eq!(mended(value.clone()), (value, 0));
         }
+    }
+
+    /// What becomes of arguments of a tool that is a file and has this schema.
+    fn foreign(schema: Value, value: Value) -> Value {
+        let origin = Origin::File("/t/t.py".into());
+        let spec = Spec { schema, origin, ..spec() };
+        repair(&spec, Arguments::Json(value)).unwrap().arguments
+    }
+
+    #[test]
+    fn the_words_of_a_foreign_schema_are_its_own() {
+        let schema = json!({"type": "object", "properties": {"path": {}, "pattern": {}, "content": {}, "file_name": {}}});
+        for given in [
+            json!({"file": "a"}),
+            json!({"query": "a"}),
+            json!({"text": "a"}),
+            json!({"data": "a", "search": "b"}),
+        ] {
+            assert_eq!(foreign(schema.clone(), given.clone()), given);
+        }
+        assert_eq!(foreign(schema.clone(), json!({"fileName": "a"})), json!({"file_name": "a"}));
+        let mut open = schema;
+        open.as_object_mut().unwrap().insert("additionalProperties".to_owned(), json!({"type": "string"}));
+        assert_eq!(foreign(open, json!({"fileName": "a"})), json!({"fileName": "a"}));
+    }
+
+    #[test]
+    fn a_foreign_schema_is_understood_in_all_the_ways_it_says_a_type() {
+        let of = |schema: Value, value: Value| {
+            let schema = json!({"properties": {"x": schema}, "$defs": {"n": {"type": "integer"}, "m": {"$ref": "#/$defs/n"},
+                "ring": {"$ref": "#/$defs/ring"}, "o": {"type": "object", "properties": {"n": {"$ref": "#/$defs/n"}}}}});
+            foreign(schema, json!({ "x": value })).get("x").cloned()
+        };
+        for (schema, given, becomes) in [
+            (json!({"type": ["integer", "null"]}), json!("5"), Some(json!(5))),
+            (json!({"type": ["integer", "null"]}), json!(null), Some(json!(null))),
+            (json!({"type": ["string", "integer"]}), json!("5"), Some(json!("5"))),
+            (json!({"type": ["string", "null"]}), json!(5), Some(json!("5"))),
+            (json!({"type": "string", "nullable": true}), json!(null), Some(json!(null))),
+            (json!({"type": "string"}), json!(null), None),
+            (json!({"type": "any"}), json!(null), Some(json!(null))),
+            (json!({"anyOf": [{"type": "integer"}, {"type": "null"}]}), json!("5"), Some(json!(5))),
+            (json!({"oneOf": [{"type": "integer"}, {"type": "string"}]}), json!("5"), Some(json!("5"))),
+            (json!({"type": "integer", "anyOf": [{"minimum": 1}]}), json!("5"), Some(json!(5))),
+            (json!({"$ref": "#/$defs/m"}), json!("5"), Some(json!(5))),
+            (json!({"$ref": "#/$defs/ring"}), json!("5"), Some(json!("5"))),
+            (json!({"$ref": "elsewhere"}), json!(null), Some(json!(null))),
+            (
+                json!({"anyOf": [{"$ref": "#/$defs/o"}, {"type": "null"}]}),
+                json!({"n": "5"}),
+                Some(json!({"n": 5})),
+            ),
+            (json!({"enum": [1, 2]}), json!("2"), Some(json!(2))),
+            (json!({"enum": ["1", "2"]}), json!(2), Some(json!("2"))),
+            (json!({"enum": ["1", 2]}), json!("2"), Some(json!("2"))),
+            (
+                json!({"type": "array", "items": {"type": "array", "items": {"type": "integer"}}}),
+                json!([["1"], ["2", 3]]),
+                Some(json!([[1], [2, 3]])),
+            ),
+            (json!({"type": "array", "items": {"type": "array"}}), json!("a"), Some(json!("a"))),
+            (
+                json!({"anyOf": [{"type": "array", "items": {"type": "integer"}}, {"type": "null"}]}),
+                json!("[\"1\"]"),
+                Some(json!([1])),
+            ),
+        ] {
+            assert_eq!(of(schema.clone(), given), becomes, "{schema}");
+        }
+    }
+
+    #[test]
+    fn a_schema_that_is_made_to_take_for_ever_is_left_alone() {
+        let mut defs = Map::new();
+        for index in 0..40 {
+            let next = json!({"$ref": format!("#/$defs/d{}", index + 1)});
+            defs.insert(format!("d{index}"), json!({"anyOf": [next.clone(), next]}));
+        }
+        defs.insert("d40".to_owned(), json!({"type": "integer"}));
+        let schema = json!({"properties": {"x": {"$ref": "#/$defs/d0"}}, "$defs": defs});
+        assert_eq!(foreign(schema, json!({"x": "a"})), json!({"x": "a"}));
     }
 
     #[test]

@@ -10,12 +10,15 @@ use super::{Described, Section};
 use crate::grants::{host_matches, is_host};
 
 /// The words that a line may begin with, and what each makes of the rest.
-const WORDS: [(&str, fn(String) -> Touch); 4] = [
+const WORDS: [(&str, Make); 4] = [
     ("read", Touch::Read),
     ("write", Touch::Write),
     ("net", |it| Touch::Net(host_of(&it).to_owned())),
     ("session", Touch::Session),
 ];
+
+/// What a line makes of what it is about.
+type Make = fn(String) -> Touch;
 
 /// Of more touches than this, one stands for all: the call runs alone.
 const MOST: usize = 256;
@@ -75,7 +78,7 @@ pub(crate) fn check(lines: &[String], schema: &Value) -> Result<(), String> {
 
 /// A line of what is touched.
 struct Line<'a> {
-    touch: fn(String) -> Touch,
+    touch: Make,
     parts: Vec<Part<'a>>,
 }
 

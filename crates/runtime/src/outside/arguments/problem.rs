@@ -59,7 +59,7 @@ pub(super) fn of_forms(at: &At<'_>, value: &Value, forms: Vec<Vec<Problem>>) -> 
                 types.extend(some.iter().filter(|it| !types.contains(*it)).cloned().collect::<Vec<_>>());
             }
             [Problem { at, wrong: Wrong::Value(some), .. }] if *at == place => {
-                values.extend(some.iter().cloned())
+                values.extend(some.iter().cloned());
             }
             _ => others.push(form),
         }

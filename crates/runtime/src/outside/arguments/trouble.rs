@@ -71,7 +71,7 @@ impl Look<'_> {
     fn below(&mut self, must: &Must, value: &Value, at: &str, depth: usize) {
         match (must, value) {
             (Must::Schema | Must::SchemaOrSchemas, value) if !value.is_array() => {
-                self.schema(value, at, depth)
+                self.schema(value, at, depth);
             }
             (Must::Schemas | Must::SchemaOrSchemas, Value::Array(several)) => {
                 for (index, one) in several.iter().enumerate() {

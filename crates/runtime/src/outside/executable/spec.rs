@@ -29,6 +29,11 @@ pub(crate) async fn describe(ground: &Ground, version: &Version) -> Result<Vec<D
     if is_manifest(&version.path) {
         return of_manifest(version).map(|it| vec![it]);
     }
+    // A shell would take any text for its own, and do what it says.
+    let is_text = !version.source.is_empty() && !version.source.iter().take(512).any(|it| *it == 0);
+    if is_text && !version.source.starts_with(b"#!") {
+        return Err(not_a_program(&version.path));
+    }
     let said = ask(ground, version).await?;
     let file = version.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let wrong = |why: &str| {
@@ -87,7 +92,7 @@ async fn ask(ground: &Ground, version: &Version) -> Result<String, String> {
                     return;
                 }
             }
-            std::future::pending().await
+            std::future::pending::<()>().await;
         };
         tokio::select! {
             exit = process.finished(DRAIN) => Some(exit),
