@@ -234,6 +234,12 @@ impl Ground {
         self.inner.roots.first().map_or(Path::new("/"), |(path, _)| path)
     }
 
+    /// Those of haft's own variables that have one of these names.
+    pub(crate) fn variables(&self, names: &[String]) -> Vec<(String, String)> {
+        let all = self.inner.commands.variables.iter();
+        all.filter(|(name, _)| names.contains(name)).cloned().collect()
+    }
+
     /// The hosts that commands may reach.
     pub(crate) fn hosts(&self) -> &Hosts {
         &self.inner.hosts

@@ -125,6 +125,8 @@ impl Session {
         let (jobs, shelf) = (Arc::<Jobs>::default(), Arc::<Shelf>::default());
         let known = ArcSwap::new(runtime.outside().loaded());
         let hold = Hold { jobs: jobs.clone(), shelf: shelf.clone() };
+        // Programs that are tools have grounds of their own, made of this one.
+        shelf.put(Arc::new(ground.clone()));
         let session = Self {
             _held: Some(Arc::new(hold)),
             inner: Arc::new(Inner {

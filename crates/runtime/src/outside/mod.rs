@@ -15,6 +15,7 @@ mod host;
 mod hosts;
 mod interpreter;
 mod load;
+mod manifest;
 mod parts;
 mod python;
 mod service;
