@@ -20,6 +20,7 @@ mod parts;
 mod python;
 mod service;
 mod set;
+pub(crate) mod uv;
 mod watch;
 mod written;
 
@@ -136,20 +137,4 @@ pub(crate) struct Described {
     /// What a person should know of how it was read: which of two formats was taken.
     #[serde(default)]
     pub(crate) notes: Vec<String>,
-}
-
-/// A tool in a Python file that is described already.
-#[doc(hidden)]
-pub fn scratch(path: &std::path::Path, described: Value, section: Section) -> Option<Arc<dyn kit::AnyTool>> {
-    let source = std::fs::read(path).ok()?;
-    let described: Described = serde_json::from_value(described).ok()?;
-    let version = Version {
-        path: path.to_owned(),
-        folder: path.parent()?.to_owned(),
-        whose: Whose::Workspace,
-        by_model: false,
-        hash: blake3::hash(&source),
-        source: source.into(),
-    };
-    Some(Arc::new(python::PythonTool::new(Arc::new(version), described, section)))
 }
