@@ -100,7 +100,7 @@ impl Loaded {
         for file in &files {
             let shown = shows.path(&file.path);
             let mut fail = |why: String, older_serves| {
-                loaded.failed.push(Failure { tool: shown.clone(), why, older_serves })
+                loaded.failed.push(Failure { tool: shown.clone(), why, older_serves });
             };
             if let Some(failed) = &file.failed {
                 fail(failed.why.clone(), file.serves.is_some());
