@@ -33,7 +33,6 @@ use crate::{
         environment,
         layout::{self, Access, Mount, Wanted, What},
         limits::{Ended, Limits},
-        memory::Memory,
         proxy::{self, Granted, Hosts},
         watch::{self, Watch},
     },
@@ -83,8 +82,6 @@ struct Inner {
     confined: tokio::sync::Mutex<Option<Living>>,
     unconfined: tokio::sync::Mutex<Option<Living>>,
     seen: Mutex<Seen>,
-    /// Of the session, for the grounds of its tools as well.
-    memory: Memory,
 }
 
 /// A keeper, and the variables its commands have.
@@ -170,7 +167,6 @@ impl Ground {
             confined: tokio::sync::Mutex::default(),
             unconfined: tokio::sync::Mutex::default(),
             seen: Mutex::default(),
-            memory: Memory::default(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -225,7 +221,6 @@ impl Ground {
             confined: tokio::sync::Mutex::default(),
             unconfined: tokio::sync::Mutex::default(),
             seen: Mutex::default(),
-            memory: session.memory.clone(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -263,16 +258,16 @@ impl Ground {
         self.inner.roots.first().map_or(Path::new("/"), |(path, _)| path)
     }
 
-    /// Those of haft's own variables that have one of these names.
-    pub(crate) fn variables(&self, names: &[String]) -> Vec<(String, String)> {
-        let all = self.inner.commands.variables.iter();
-        all.filter(|(name, _)| names.contains(name)).cloned().collect()
-    }
-
     /// Does this lie where commands may have put it?
     pub(crate) fn is_in_a_root(&self, path: &Path) -> bool {
         let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         self.inner.roots.iter().any(|(root, _)| real.starts_with(root))
+    }
+
+    /// Those of haft's own variables that have one of these names.
+    pub(crate) fn variables(&self, names: &[String]) -> Vec<(String, String)> {
+        let all = self.inner.commands.variables.iter();
+        all.filter(|(name, _)| names.contains(name)).cloned().collect()
     }
 
     /// The hosts that commands may reach.
@@ -373,7 +368,6 @@ impl Ground {
             hidden: inner.hidden.clone(),
             spill,
             tools: inner.own.as_ref().map(|it| (it.folder.clone(), it.code.clone())),
-            memory: inner.memory.clone(),
             names: inner.own.iter().flat_map(Own::paths).cloned().collect(),
         };
         let mut seen = inner.seen.lock();
