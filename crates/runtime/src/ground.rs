@@ -33,6 +33,7 @@ use crate::{
         environment,
         layout::{self, Access, Mount, Wanted, What},
         limits::{Ended, Limits},
+        memory::Memory,
         proxy::{self, Granted, Hosts},
         watch::{self, Watch},
     },
@@ -82,6 +83,8 @@ struct Inner {
     confined: tokio::sync::Mutex<Option<Living>>,
     unconfined: tokio::sync::Mutex<Option<Living>>,
     seen: Mutex<Seen>,
+    /// Of the session, for the grounds of its tools as well.
+    memory: Memory,
 }
 
 /// A keeper, and the variables its commands have.
@@ -167,6 +170,7 @@ impl Ground {
             confined: tokio::sync::Mutex::default(),
             unconfined: tokio::sync::Mutex::default(),
             seen: Mutex::default(),
+            memory: Memory::default(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -221,6 +225,7 @@ impl Ground {
             confined: tokio::sync::Mutex::default(),
             unconfined: tokio::sync::Mutex::default(),
             seen: Mutex::default(),
+            memory: session.memory.clone(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -368,6 +373,7 @@ impl Ground {
             hidden: inner.hidden.clone(),
             spill,
             tools: inner.own.as_ref().map(|it| (it.folder.clone(), it.code.clone())),
+            memory: inner.memory.clone(),
             names: inner.own.iter().flat_map(Own::paths).cloned().collect(),
         };
         let mut seen = inner.seen.lock();
