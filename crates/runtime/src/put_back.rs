@@ -101,7 +101,11 @@ impl Restore for Hands {
             (Some(bytes), None) => files.save(path, Before::Absent, bytes).map(drop),
             (None, Some(now)) => files.remove(path, now),
             (None, None) => Ok(()),
+        }?;
+        if self.own_tool(&files.locate(path)?).is_some() {
+            self.runtime.outside().put_back();
         }
+        Ok(())
     }
 }
 

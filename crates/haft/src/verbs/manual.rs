@@ -3,7 +3,7 @@
 use std::{process::ExitCode, sync::Arc};
 
 use clap::Args;
-use kit::Fault;
+use kit::{Fault, Origin};
 use runtime::Unattended;
 
 use super::close;
@@ -29,11 +29,18 @@ impl Manual {
             return Err(Fault::not_found(format!("there is no tool `{}`", self.tool))
                 .next(format!("The tools are: {}.", all.join(", "))));
         };
-        let written = (opened.toolset == tools::HAFT).then(|| tools::manual(&self.tool)).flatten();
         let mut text = tool.spec().manual();
+        let written = match &tool.spec().origin {
+            Origin::Program if opened.toolset == tools::HAFT => tools::manual(&self.tool).map(str::to_owned),
+            Origin::Program => None,
+            Origin::File(path) => {
+                text.push_str(&format!("\nIt is the file {}.\n", path.display()));
+                opened.runtime.outside().manual(&self.tool)
+            }
+        };
         if let Some(written) = written {
             text.push('\n');
-            text.push_str(written);
+            text.push_str(&written);
         }
         print::out(&text);
         Ok(ExitCode::SUCCESS)

@@ -1,10 +1,10 @@
 //! Can a model give itself a tool, use it, change it, take it back, and do no more by it than it may?
 
-use std::{fs, net::TcpListener, os::unix::fs::symlink};
+use std::{fs, net::TcpListener, os::unix::fs::symlink, time::Instant};
 
 use serde_json::{Value, json};
 
-use super::program::{Room, Server};
+use super::program::{PATIENCE, Room, Server};
 
 /// A tool that says `says`.
 fn code(name: &str, says: &str) -> String {
@@ -203,6 +203,30 @@ fn a_tool_is_tried_with_success_though_it_fails_and_nothing_waits_for_itself() {
     assert!(said.starts_with("failed: read, ") && said.contains("not_found"), "{said}");
     assert!(server.call("test_tool", &json!({"name": "test_tool"})).is_error);
     assert!(server.call("test_tool", &json!({"name": "unicorn"})).is_error);
+}
+
+#[test]
+fn who_stops_a_trial_stops_what_is_tried() {
+    let room = Room::new();
+    let server = room.serve();
+    let slow = code("slow", "x").replace(
+        "    return",
+        "    import asyncio\n    open('begun', 'w').close()\n    await asyncio.sleep(600)\n    return",
+    );
+    write(&server, "slow", &slow);
+    let pending = server.start_call("test_tool", &json!({"name": "slow"}));
+    let began = Instant::now();
+    while !room.at("begun").exists() {
+        assert!(began.elapsed() < PATIENCE, "it never began");
+        std::thread::yield_now();
+    }
+    let cancel =
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": pending.id()}});
+    server.send(&cancel.to_string());
+    // It ran alone, and so does this: it would wait for it.
+    write(&server, "greet", &code("greet", "hello"));
+    assert_eq!(server.does("greet", &json!({})), "hello you");
+    assert!(began.elapsed() < PATIENCE, "the trial was waited for");
 }
 
 #[test]

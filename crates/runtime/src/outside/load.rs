@@ -219,6 +219,11 @@ impl Outside {
             && (self.is_pending() || self.looked.lock().is_none_or(|it| it.elapsed() >= LOOK_AGAIN))
     }
 
+    /// A file of the workspace's own tools was put back just now: the next call looks at the folders again.
+    pub(crate) fn put_back(&self) {
+        *self.looked.lock() = None;
+    }
+
     /// Why there is no tool of this name, where it is a file's.
     pub(crate) fn why_missing(&self, name: &str) -> Option<String> {
         let now = self.now.load();

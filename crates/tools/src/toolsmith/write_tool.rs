@@ -65,7 +65,7 @@ impl Tool for WriteTool {
         let spec = cx.tools().check(&name, &code).await?;
         let others = of_this_folder(cx, &listed);
         let (tool, bytes) = (name.clone(), code.len());
-        let (did, listing) = cx.blocking(move |cx| write(cx, &tool, code, others)).await?;
+        let (did, listing) = cx.blocking(move |cx| write(cx, &tool, code, &others)).await?;
         cx.tools().rewritten(&name).await.map_err(|fault| match fault.next {
             Some(_) => fault,
             None => fault.next("Write it again as it should be; `undo` brings back what was there before."),
@@ -112,7 +112,7 @@ impl std::fmt::Display for Did {
 }
 
 /// The file first: a name on the list that no tool has would be reported as an error.
-fn write(cx: &Cx, name: &str, code: String, others: Vec<String>) -> Result<(Did, Listing), Fault> {
+fn write(cx: &Cx, name: &str, code: String, others: &[String]) -> Result<(Did, Listing), Fault> {
     let [path, list] = own_files(name)?;
     let did = if cx.files().exists(&path)? {
         // A file that is not a tool of a model's making may be of any size.
@@ -127,7 +127,7 @@ fn write(cx: &Cx, name: &str, code: String, others: Vec<String>) -> Result<(Did,
         cx.files().save(&path, Before::Absent, code.into_bytes())?;
         Did::Created
     };
-    let listing = enabled::add(cx, &list, name, &others)?;
+    let listing = enabled::add(cx, &list, name, others)?;
     Ok((did, listing))
 }
 
