@@ -243,7 +243,8 @@ def checked(message):
         return refused(message, "it lacks some of what a tool needs: " + "; ".join(missing), missing=missing)
     tools = load(message)
     if len(tools) != 1 or tools[0].described["format"] != "navi":
-        return refused(message, "it has what a tool needs, but not when it has been imported: " + nearly(vars(sys.modules[Loaded.name])))
+        lacks = nearly(vars(sys.modules[Loaded.name]))
+        return refused(message, "it has what a tool needs, but not once it has been imported. " + lacks)
     found = tools[0].described
     if found["name"] != name:
         return refused(message, "its name is `%s`, not `%s`" % (found["name"], name), missing=['`name = "%s"`' % name])

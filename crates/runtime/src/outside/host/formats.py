@@ -310,11 +310,8 @@ def terrarium_classes(module):
     found = own_classes(module, base.BaseTool)
     found.extend(it for it in Loaded.registered.values() if it.__module__ == Loaded.name and it not in found)
     # One without a name is what others in the file are made from.
-    return [it for it in found if it not in not_these and (it.tool_name is not base.BaseTool.tool_name or is_registered(it))]
-
-
-def is_registered(cls):
-    return any(it is cls for it in Loaded.registered.values())
+    is_named = lambda it: it.tool_name is not base.BaseTool.tool_name or it in Loaded.registered.values()
+    return [it for it in found if it not in not_these and is_named(it)]
 
 
 def terrarium_functions(module):
