@@ -179,13 +179,18 @@ def put(line):
         # A child that a tool forked has come back from the tool: only its parent answers.
         leave()
     with Wire.lock:
+        sent = []
         while line:
             try:
-                line = line[write(Wire.descriptor, line) :]
+                # One step of the interpreter: what a tool's signal handler raises comes before the write, or when
+                # it has been noted how much was written.
+                sent.extend(map(write, (Wire.descriptor,), (line,)))
             except OSError:
                 leave()
             except BaseException:
-                pass  # A tool's signal handler raised here. What it means to stop has ended already.
+                pass
+            if sent:
+                line = line[sent.pop() :]
 
 
 def leave(status=0):
