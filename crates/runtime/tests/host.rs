@@ -28,6 +28,7 @@ cases! {
     classes_of_kohakuterrarium_run_unchanged: "terrarium",
     functions_of_kohakuterrarium_run_unchanged: "terrarium_functions",
     of_two_formats_in_a_file_the_first_is_taken: "first_format_wins",
+    what_a_file_declares_of_its_calls_is_told: "declared",
     coroutines_run_at_the_same_time: "calls_side_by_side",
     functions_run_at_the_same_time: "threads_side_by_side",
     a_coroutine_can_be_cancelled: "cancelled",

@@ -278,6 +278,25 @@ def first_format_wins():
         equal(host.text(), "navi")
 
 
+def declared():
+    navi = (
+        "from navi.tools.base import Tool\ntouches = ['session notes']\n"
+        "class A(Tool):\n    name, description, touches, timeout_seconds = 'a', 'A', ('read {path}',), 5\n"
+        "    async def execute(self, params): return ''\n"
+        "class B(A):\n    name, touches, manual = 'b', None, 'At length.'\n"
+    )
+    with Host() as host:
+        a, b = host.loaded("x", navi)
+        equal((a["touches"], a["timeout_seconds"], a["manual"]), (["read {path}"], 5, None))
+        equal((b["touches"], b["timeout_seconds"], b["manual"]), (["session notes"], 5, "At length."))
+    for wrong in ("touches = 'all'", "touches = [1]", "timeout_seconds = 'long'"):
+        with Host() as host:
+            source = "import tools\nname = description = 'x'\nparameters = {}\n%s\ndef execute(it): pass\n" % wrong
+            said = host.load("x", source)
+            equal(said["op"], "broken")
+            holds(said["error"], wrong.split()[0])
+
+
 # Calls
 
 

@@ -80,6 +80,9 @@ class Child:
                     self.data[descriptor] += chunk
                     if not chunk:
                         break
+                    if len(self.data[descriptor]) > MOST_BYTES:
+                        self.until = 0
+                        break
             except OSError:
                 pass  # There is no more for now.
 
@@ -212,6 +215,8 @@ def died(child, status):
 
 
 def hung(child):
+    if len(child.data[child.answer]) > MOST_BYTES:
+        return "it wrote without end to where its answer belongs"
     return "it had not been imported after %d s%s" % (SECONDS, at_place(child))
 
 

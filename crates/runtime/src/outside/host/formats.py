@@ -249,11 +249,14 @@ def own_classes(module, base):
 
 
 def field_of_class(it):
-    """What an instance says under a name, if it is more than a property's or a function's being there."""
+    """What an instance says under a name, or its module for all in it."""
 
     def field(name):
-        value = getattr(it, name, None)
-        return None if callable(value) else value
+        for place in (it, sys.modules.get(Loaded.name)):
+            value = getattr(place, name, None)
+            if value is not None and not callable(value):
+                return value
+        return None
 
     return field
 
