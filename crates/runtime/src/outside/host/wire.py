@@ -21,6 +21,7 @@ import sys
 import time
 
 from _thread import allocate_lock, start_new_thread
+from errno import EBADF, ECONNRESET, EINVAL, EIO, ENOTCONN, EPIPE
 from os import (
     P_PID,
     WEXITED,
@@ -57,6 +58,8 @@ except ImportError:
 # Where the socket is moved to: out of the way of a tool that closes or writes to low descriptors.
 HIGH = 230
 CHUNK = 65536
+# What the system says of a socket that is no more. A tool's signal handler may raise any other OSError.
+GONE = frozenset((EBADF, ECONNRESET, EINVAL, EIO, ENOTCONN, EPIPE))
 # What a result may come to; the sum of all its parts.
 MOST_BYTES = 64 * 1024 * 1024
 
@@ -146,7 +149,9 @@ def received():
     """The lines that the next read brings, perhaps none. It waits if there is nothing to read."""
     try:
         chunk = read(Wire.descriptor, CHUNK)
-    except OSError:
+    except OSError as error:
+        if error.errno not in GONE:
+            raise
         chunk = b""
     if not chunk:
         leave()
@@ -185,10 +190,9 @@ def put(line):
                 # One step of the interpreter: what a tool's signal handler raises comes before the write, or when
                 # it has been noted how much was written.
                 sent.extend(map(write, (Wire.descriptor,), (line,)))
-            except OSError:
-                leave()
-            except BaseException:
-                pass
+            except BaseException as error:
+                if isinstance(error, OSError) and error.errno in GONE:
+                    leave()
             if sent:
                 line = line[sent.pop() :]
 
