@@ -153,7 +153,7 @@ mod tests {
     fn who_holds_a_snapshot_keeps_it() {
         let registry = Registry::new(vec![tool("old")]);
         let held = registry.snapshot();
-        registry.swap(vec![tool("new")]);
+        registry.swap(vec![tool("new")], Vec::new());
         assert!(held.get("old").is_some() && held.get("new").is_none());
         assert!(registry.snapshot().get("new").is_some());
     }

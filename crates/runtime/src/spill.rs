@@ -106,7 +106,7 @@ impl Spills {
             let number = self.take_number(session, &folder)?;
             let handle = format!("{PREFIX}{number}");
             let path = folder.join(&handle);
-            match OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path) {
+            match OpenOptions::new().read(true).append(true).create_new(true).mode(0o600).open(&path) {
                 Ok(file) => return Ok((handle, file)),
                 // Another process works in this session: look again where it is.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {

@@ -1,8 +1,9 @@
 //! What does an MCP client get of haft?
 
 use std::{
+    convert::Infallible,
     fs::File,
-    future::{Future, poll_fn},
+    future::{Future, pending, poll_fn},
     io::{self, Read, Write},
     panic::AssertUnwindSafe,
     pin::pin,
@@ -16,14 +17,17 @@ use kit::{Spec, services::Progress};
 use rmcp::{
     ErrorData, RoleServer, ServerHandler, ServiceExt as _,
     model::{
-        CallToolRequestParams, CallToolResponse, Implementation, ListToolsResult, PaginatedRequestParams,
-        ServerCapabilities, ServerConfig,
+        CallToolRequestParams, CallToolResponse, ClientConfig, Implementation, ListToolsResult,
+        PaginatedRequestParams, ServerCapabilities, ServerConfig, SubscriptionFilter,
     },
-    service::{RequestContext, ServerInitializeError},
+    service::{Peer, RequestContext, ServerInitializeError, SubscriptionContext},
 };
 use runtime::{Answer, Arguments, Call, Session};
 use serde_json::Value;
-use tokio::time::{sleep, timeout};
+use tokio::{
+    sync::watch,
+    time::{sleep, timeout},
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -44,6 +48,12 @@ const STOP: Duration = Duration::from_millis(300);
 /// And then their answers may take this long to be taken by the client.
 const FLUSH: Duration = Duration::from_millis(200);
 
+/// A list of tools waits this long for what is still being loaded; what comes later is told of.
+const LOADING: Duration = Duration::from_secs(2);
+
+/// From this revision on, a client hears of changes only where it asked to listen.
+const LISTENING: &str = "2026-07-28";
+
 /// What a door reaches for: the tools, and somebody to run them.
 pub trait Hands: Send + Sync + 'static {
     /// The tools that are shown, in a stable order.
@@ -51,6 +61,21 @@ pub trait Hands: Send + Sync + 'static {
 
     /// May a tool of this name be called?
     fn has(&self, name: &str) -> bool;
+
+    /// May a tool of this name be called, once it was looked for among what is being loaded?
+    fn find(&self, name: &str) -> impl Future<Output = bool> + Send {
+        async { self.has(name) }
+    }
+
+    /// Waits until the tools are known that are still being loaded.
+    fn settled(&self) -> impl Future<Output = ()> + Send {
+        async {}
+    }
+
+    /// A number that changes when the tools do; none, if they never do.
+    fn changes(&self) -> Option<watch::Receiver<u64>> {
+        None
+    }
 
     /// Runs one call, start to finish. Calls take their locks in the order in which
     /// this was first polled.
@@ -69,6 +94,18 @@ impl Hands for Session {
 
     fn has(&self, name: &str) -> bool {
         self.catalog().has(name)
+    }
+
+    fn find(&self, name: &str) -> impl Future<Output = bool> + Send {
+        Self::find(self, name)
+    }
+
+    async fn settled(&self) {
+        self.runtime().load_tools().await;
+    }
+
+    fn changes(&self) -> Option<watch::Receiver<u64>> {
+        Some(self.runtime().outside().changes())
     }
 
     fn call(&self, call: Call) -> impl Future<Output = Answer> + Send {
@@ -127,7 +164,13 @@ pub async fn mcp(
     let (wire, ends) = stdio::open(input, output)?;
     let serving = async {
         match door.serve(wire).await {
-            Ok(running) => running.waiting().await.map(drop).map_err(io::Error::other),
+            Ok(running) => {
+                let (peer, changes) = (running.peer().clone(), hands.changes());
+                tokio::select! {
+                    served = running.waiting() => served.map(drop).map_err(io::Error::other),
+                    never = announce(peer, changes) => match never {},
+                }
+            }
             Err(ServerInitializeError::ConnectionClosed(_)) => Ok(()),
             Err(error) => Err(io::Error::other(error)),
         }
@@ -162,7 +205,8 @@ struct Door<H> {
 
 impl<H: Hands> ServerHandler for Door<H> {
     fn get_info(&self) -> ServerConfig {
-        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+        let capabilities = ServerCapabilities::builder().enable_tools().enable_tool_list_changed();
+        ServerConfig::new(capabilities.build())
             .with_server_info(Implementation::new("haft", self.about.version.clone()))
             .with_instructions(self.about.instructions.clone())
     }
@@ -176,7 +220,31 @@ impl<H: Hands> ServerHandler for Door<H> {
             let what = format!("there is no page `{}`: the list of tools is one page", echo(&cursor));
             return Err(ErrorData::invalid_params(what, None));
         }
+        let _ = timeout(LOADING, self.hands.settled()).await;
         Ok(ListToolsResult::with_all_items(self.hands.specs().iter().map(answer::tool).collect()))
+    }
+
+    fn accepted_subscription_filter(&self, _requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        Some(SubscriptionFilter::builder().tools_list_changed().build())
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let telling = async {
+            let Some(mut changes) = self.hands.changes() else { return };
+            while changes.changed().await.is_ok() {
+                if context.accepted().tools_list_changed == Some(true)
+                    && context.sink().notify_tool_list_changed().await.is_err()
+                {
+                    return;
+                }
+            }
+        };
+        tokio::select! {
+            () = context.cancelled() => {}
+            () = self.stop.cancelled() => {}
+            () = async { telling.await; pending().await } => {}
+        }
+        Ok(())
     }
 
     async fn call_tool(
@@ -186,7 +254,7 @@ impl<H: Hands> ServerHandler for Door<H> {
     ) -> Result<CallToolResponse, ErrorData> {
         // Held to the end: it says that somebody works on this request.
         let ticket = context.extensions.remove::<Arc<Ticket>>();
-        if !self.hands.has(&request.name) {
+        if !self.hands.has(&request.name) && !self.found(&request.name, ticket.as_deref()).await {
             let what = format!("there is no tool `{}`; `tools/list` names them all", echo(&request.name));
             return Err(ErrorData::invalid_params(what, None));
         }
@@ -221,7 +289,29 @@ impl<H: Hands> ServerHandler for Door<H> {
     }
 }
 
+/// Tells a client of each change of the tools, if it is one that hears of them unasked.
+async fn announce(peer: Peer<RoleServer>, changes: Option<watch::Receiver<u64>>) -> Infallible {
+    let Some(mut changes) = changes else { return pending().await };
+    while changes.changed().await.is_ok() {
+        let hears = |info: &ClientConfig| info.protocol_version.as_str() < LISTENING;
+        if peer.peer_info().is_some_and(|info| hears(&info)) && peer.notify_tool_list_changed().await.is_err()
+        {
+            break;
+        }
+    }
+    pending().await
+}
+
 impl<H: Hands> Door<H> {
+    /// Looks for a tool that is not there yet. Calls that came later need not wait for that.
+    async fn found(&self, name: &str, ticket: Option<&Ticket>) -> bool {
+        if let Some(ticket) = ticket {
+            ticket.turn().await;
+            ticket.enter();
+        }
+        self.hands.find(name).await
+    }
+
     async fn run(
         &self,
         call: Call,

@@ -21,6 +21,8 @@ impl Mcp {
             print::err(&format!("haft: {line}"));
         }
         let session = opened.runtime.session(options.session.as_deref(), "mcp", Arc::new(Unattended));
+        // From here on, so that a client is answered at once, whatever there is to load.
+        let _watching = opened.runtime.outside().watch();
         let served =
             serve::mcp_stdio(session.clone(), serve::About::new(tools::instructions(&opened.toolset))).await;
         finish(&session).await;

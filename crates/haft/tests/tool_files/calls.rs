@@ -1,11 +1,106 @@
 //! Does a call of a Python tool do what was asked?
 
-use crate::support::{House, navi};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use haft::kit::Part;
+use serde_json::json;
+
+use crate::support::{House, after, navi, until};
 
 #[tokio::test]
 async fn a_module_keeps_its_state_from_call_to_call() {
-    let (name, code) = navi("count", "global calls\ncalls += 1\nreturn f'call {calls}'");
-    let house = House::new(&[(name, format!("calls = 0\n{code}"))]);
+    let body = "global calls\ncalls += 1\nreturn f'call {calls}'";
+    let house = House::new(&[after("calls = 0", "count", body)]).await;
     assert_eq!(house.says("count").await, "call 1");
     assert_eq!(house.says("count").await, "call 2");
+}
+
+#[tokio::test]
+async fn arguments_arrive_as_they_were_given() {
+    let house = House::new(&[navi("echo", "import json\nreturn json.dumps(args, sort_keys=True)")]).await;
+    let arguments = json!({"list": [1, 2.5, null, true], "text": "é \u{1f600} \n \"quoted\"", "long": "x".repeat(1 << 20)});
+    let answer = house.call_with("echo", json!({"a": arguments["list"], "b": arguments["text"]})).await;
+    let said: serde_json::Value = serde_json::from_str(&answer.as_text()).unwrap();
+    assert_eq!(said, json!({"a": arguments["list"], "b": arguments["text"]}));
+    let house = House::new(&[navi("size", "return str(len(args['long']))")]).await;
+    assert_eq!(house.call_with("size", json!({"long": arguments["long"]})).await.as_text(), (1 << 20).to_string());
+}
+
+#[tokio::test]
+async fn what_is_printed_is_no_answer() {
+    let body = "import sys\nprint('printed')\nprint('{\"op\": \"result\"}', file=sys.stderr)\nreturn 'answer'";
+    let house = House::new(&[after("print('at import')", "prints", body)]).await;
+    assert_eq!(house.says("prints").await, "answer");
+}
+
+#[tokio::test]
+async fn first_calls_at_the_same_time_share_one_process() {
+    let house = House::new(&[navi("pid", "import asyncio, os\nawait asyncio.sleep(0.01)\nreturn str(os.getpid())")]).await;
+    let said = join_all((0..20).map(|_| house.says("pid"))).await;
+    let first = said.first().unwrap();
+    assert!(first.parse::<u32>().is_ok() && said.iter().all(|it| it == first), "{said:?}");
+}
+
+#[tokio::test]
+async fn a_thousand_calls_at_once_have_an_answer_each() {
+    let house = House::new(&[navi("echo", "return args['text']")]).await;
+    let calls = (0..1000).map(|it| house.call_with("echo", json!({"text": it.to_string()})));
+    for (at, answer) in join_all(calls).await.into_iter().enumerate() {
+        assert_eq!(answer.as_text(), at.to_string());
+    }
+}
+
+#[tokio::test]
+async fn a_call_ends_on_the_version_it_began_with() {
+    let body = |version: &str| {
+        format!(
+            "import asyncio, os\nopen('begun', 'w').close()\n\
+             while args.get('wait') and not os.path.exists('go'): await asyncio.sleep(0.01)\nreturn '{version}'"
+        )
+    };
+    let house = House::new(&[navi("tool", &body("old"))]).await;
+    let old = house.call_with("tool", json!({"wait": true}));
+    let new = async {
+        house.until_begun().await;
+        house.write(&navi("tool", &body("new")));
+        house.load().await;
+        let said = house.says("tool").await;
+        std::fs::write(house.workspace().join("go"), "").unwrap();
+        said
+    };
+    let (old, new) = tokio::join!(old, new);
+    assert_eq!((old.as_text().as_str(), new.as_str()), ("old", "new"));
+    // The old version's process ends with its last call.
+    until(|| house.processes() == 1).await;
+    assert_eq!(house.says("tool").await, "new");
+}
+
+#[tokio::test]
+async fn a_process_that_nobody_calls_ends() {
+    let house = House::new(&[after("calls = 0", "count", "global calls\ncalls += 1\nreturn str(calls)")]).await;
+    assert_eq!(house.says("count").await, "1");
+    assert_eq!(house.processes(), 1);
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(301)).await;
+    tokio::time::resume();
+    until(|| house.processes() == 0).await;
+    assert_eq!(house.says("count").await, "1");
+}
+
+#[tokio::test]
+async fn pictures_links_and_notes_keep_their_places() {
+    let code = "from kohakuterrarium.modules.tool.base import ToolResult\n\
+        name = 'parts'\ndescription = 'd'\nparameters = {'type': 'object', 'properties': {}}\n\
+        PNG = 'data:image/png;base64,iVBORw0KGgo='\n\
+        async def execute(args):\n    return ToolResult(output=['see', {'type': 'image_url', 'url': PNG}, 'end'])\n";
+    let house = House::new(&[("parts".to_owned(), code.to_owned())]).await;
+    let answer = house.call("parts").await;
+    let output = answer.result.unwrap();
+    let [Part::Text { text: first }, Part::Image { mime, data }, Part::Text { text: last }] = output.parts.as_slice()
+    else {
+        panic!("{output:?}");
+    };
+    assert_eq!((first.as_str(), mime.as_str(), last.as_str()), ("see", "image/png", "end"));
+    assert_eq!(data.as_slice(), b"\x89PNG\r\n\x1a\n");
 }

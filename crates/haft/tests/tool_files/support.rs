@@ -6,24 +6,24 @@ use std::{
     time::Duration,
 };
 
-use haft::{
-    kit::AnyTool,
-    runtime::{
-        Answer, Call, Commands, Runtime, Session, Settings, Unattended,
-        mask::Secrets,
-        outside,
-        policy::{Approve, Policy, Sandbox},
-    },
+use haft::runtime::{
+    Answer, Call, Commands, Runtime, Session, Settings, Unattended,
+    mask::Secrets,
+    outside::{Folder, OWN, ToolFiles, Whose},
+    policy::{Approve, Policy, Sandbox},
 };
 use serde_json::{Value, json};
+use tokio::time::{sleep, timeout};
 
 /// Nothing here takes as long, unless it hangs.
 pub(crate) const HANG: Duration = Duration::from_secs(60);
 
+/// A workspace, and a session in it.
 pub(crate) struct House {
-    pub(crate) dir: tempfile::TempDir,
+    _dir: tempfile::TempDir,
     pub(crate) runtime: Runtime,
     pub(crate) session: Session,
+    mark: String,
 }
 
 /// What a test may want otherwise.
@@ -38,31 +38,45 @@ impl Default for Wish {
     }
 }
 
+/// A file: its name without its ending, and what it holds.
+pub(crate) type Code = (String, String);
+
 /// A module in navi's format, whose `execute` has this body.
-pub(crate) fn navi(name: &str, body: &str) -> (String, String) {
+pub(crate) fn navi(name: &str, body: &str) -> Code {
+    after("", name, body)
+}
+
+/// The same with other lines before.
+pub(crate) fn after(head: &str, name: &str, body: &str) -> Code {
     let body = body.replace('\n', "\n    ");
     let code = format!(
-        "name = {name:?}\ndescription = 'For a test.'\nparameters = {{'type': 'object', 'properties': {{}}}}\n\
-         touches = []\nasync def execute(args):\n    {body}\n"
+        "{head}\nname = {name:?}\ndescription = 'For a test.'\n\
+         parameters = {{'type': 'object', 'properties': {{}}}}\ntouches = []\n\
+         async def execute(args):\n    {body}\n"
     );
     (name.to_owned(), code)
 }
 
 impl House {
-    pub(crate) fn new(files: &[(String, String)]) -> Self {
-        Self::with(files, &Wish::default())
+    /// With these files loaded.
+    pub(crate) async fn new(files: &[Code]) -> Self {
+        Self::with(files, &Wish::default()).await
     }
 
-    pub(crate) fn with(files: &[(String, String)], wish: &Wish) -> Self {
+    pub(crate) async fn with(files: &[Code], wish: &Wish) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let base = dir.path().canonicalize().unwrap();
-        let folder = base.join("ws/.haft/tools");
-        std::fs::create_dir_all(&folder).unwrap();
-        for (name, code) in files {
-            std::fs::write(folder.join(format!("{name}.py")), code).unwrap();
-        }
+        let tools = base.join("ws").join(OWN);
+        std::fs::create_dir_all(&tools).unwrap();
+        // By this the processes of this house are told from all others.
+        let mark = base.display().to_string();
+        let mut variables: Vec<(String, String)> = std::env::vars().collect();
+        variables.push(("HAFT_TEST_MARK".to_owned(), mark.clone()));
         let settings = Settings {
-            tool_files: outside::ToolFiles::default(),
+            tool_files: ToolFiles {
+                folders: vec![Folder { path: tools.clone(), whose: Whose::Workspace }],
+                ..ToolFiles::default()
+            },
             workspace: base.join("ws"),
             roots: Vec::new(),
             state: base.join("state"),
@@ -74,26 +88,36 @@ impl House {
             secrets: Secrets::none(),
             commands: Commands {
                 keeper: Some(PathBuf::from(env!("CARGO_BIN_EXE_haft"))),
-                variables: std::env::vars().collect(),
+                variables,
+                env: vec!["HAFT_TEST_MARK".to_owned()],
                 ..Commands::default()
             },
         };
+        for (name, code) in files {
+            std::fs::write(tools.join(format!("{name}.py")), code).unwrap();
+        }
         let runtime = Runtime::open(settings, Vec::new()).unwrap();
+        runtime.outside().reload(false).await;
         let session = runtime.session(None, "test", Arc::new(Unattended));
-        let house = Self { dir, runtime, session };
-        house.load();
-        house
+        Self { _dir: dir, runtime, session, mark }
+    }
+
+    /// Writes a file, which is not loaded by that.
+    pub(crate) fn write(&self, (name, code): &Code) {
+        std::fs::write(self.tools().join(format!("{name}.py")), code).unwrap();
     }
 
     /// Loads the files as they are now.
-    pub(crate) fn load(&self) {
-        let files = std::fs::read_dir(self.tools()).unwrap().flatten().map(|it| it.path());
-        let tools: Vec<Arc<dyn AnyTool>> = files.map(|it| loaded(&it)).collect();
-        self.runtime.registry().swap(tools);
+    pub(crate) async fn load(&self) {
+        self.runtime.outside().reload(false).await;
+    }
+
+    pub(crate) fn workspace(&self) -> &Path {
+        self.runtime.roots().workspace()
     }
 
     pub(crate) fn tools(&self) -> PathBuf {
-        self.dir.path().canonicalize().unwrap().join("ws/.haft/tools")
+        self.workspace().join(OWN)
     }
 
     pub(crate) async fn call(&self, tool: &str) -> Answer {
@@ -101,17 +125,50 @@ impl House {
     }
 
     pub(crate) async fn call_with(&self, tool: &str, arguments: Value) -> Answer {
-        tokio::time::timeout(HANG, self.session.call(Call::new(tool, arguments))).await.unwrap()
+        timeout(HANG, self.session.call(Call::new(tool, arguments))).await.unwrap()
     }
 
+    /// What a model reads.
     pub(crate) async fn says(&self, tool: &str) -> String {
         self.call(tool).await.as_text()
     }
+
+    /// Calls a tool that makes the file `begun`, and stops it then.
+    pub(crate) async fn stopped_once_begun(&self, tool: &str) -> Answer {
+        let call = Call::new(tool, json!({}));
+        let cancel = call.cancel.clone();
+        let stopping = async {
+            self.until_begun().await;
+            cancel.cancel();
+        };
+        let both = async { tokio::join!(self.session.call(call), stopping) };
+        timeout(HANG, both).await.unwrap().0
+    }
+
+    /// Waits until a tool has made the file `begun`.
+    pub(crate) async fn until_begun(&self) {
+        let begun = self.workspace().join("begun");
+        until(|| begun.exists()).await;
+    }
+
+    /// How many processes of this house there are, beside this one.
+    pub(crate) fn processes(&self) -> usize {
+        let mark = format!("HAFT_TEST_MARK={}", self.mark).into_bytes();
+        let all = std::fs::read_dir("/proc").unwrap().flatten();
+        all.filter(|it| {
+            let environment = std::fs::read(it.path().join("environ")).unwrap_or_default();
+            environment.split(|it| *it == 0).any(|it| it == mark)
+        })
+        .count()
+    }
 }
 
-fn loaded(path: &Path) -> Arc<dyn AnyTool> {
-    let name = path.file_stem().unwrap().to_str().unwrap();
-    let described = json!({"name": name, "description": "For a test.", "schema": {"type": "object", "properties": {}},
-        "format": "navi", "entry": "", "touches": []});
-    outside::scratch(path, described, outside::Section::default()).unwrap()
+/// Waits for what no event tells of.
+pub(crate) async fn until(holds: impl Fn() -> bool) {
+    let wait = async {
+        while !holds() {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(HANG, wait).await.unwrap();
 }

@@ -22,10 +22,7 @@ const AT_ONCE: usize = 16;
 const PRINTED: usize = 4 << 10;
 
 /// Asks each of these files in a process of its own; gives for each what it says, or the traceback.
-pub(crate) async fn describe(
-    ground: &Ground,
-    files: &[Arc<Version>],
-) -> Vec<Result<Vec<Described>, String>> {
+pub(crate) async fn describe(ground: &Ground, files: &[Arc<Version>]) -> Vec<Result<Vec<Described>, String>> {
     let mut said: Vec<Option<Result<Vec<Described>, String>>> = files.iter().map(|_| None).collect();
     let mut open: VecDeque<usize> = (0..files.len()).collect();
     // What has no answer when the process has gone may be what ended it: that is asked alone.
@@ -113,7 +110,15 @@ impl Describer<'_> {
     fn ask(&self, op: &'static str, version: &Version, name: Option<&str>) -> Result<Asked, Lost> {
         let source = String::from_utf8_lossy(&version.source);
         let (path, folder) = (&version.path, &version.folder);
-        self.host.ask(None, |id, _| Request { op, id, name, path, folder, source: &source, workspace: self.workspace })
+        self.host.ask(None, |id, _| Request {
+            op,
+            id,
+            name,
+            path,
+            folder,
+            source: &source,
+            workspace: self.workspace,
+        })
     }
 
     /// Has the files of these numbers described. Gives why there will be no more answers, if not all came.

@@ -1,24 +1,63 @@
 //! How is a program that says what it is called as a tool?
 
-use std::sync::Arc;
+mod answer;
+mod spec;
 
-use kit::{AnyTool, Fault, Kind, Kinds, Mode, Origin, Prepared, Spec};
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use kit::{
+    AnyTool, Cx, Fault, Kind, Kinds, Mode, Origin, Output, Part, Prepared, Running, Spec, Touches,
+    procs::{Ending, Exit, Process, Procs, Program, Recording, Stdin, Streams},
+};
+use parking_lot::Mutex;
 use serde_json::Value;
+use tokio::time::{Instant, sleep_until};
 
-use super::{Described, Section, Version};
-use crate::ground::Ground;
+use super::{Described, Hosts, Section, Version, arguments::Check, declared, manifest::Manifest};
+use crate::{commands::quote, ground::Ground};
+pub(crate) use spec::describe;
+
+/// How long what was written at the end is waited for, where somebody else still holds the pipe.
+const DRAIN: Duration = Duration::from_millis(100);
+/// How long a program that is stopped may take to end by itself.
+const GRACE: Duration = Duration::from_millis(50);
+/// A longer output is text, whatever it holds.
+const PARSED: u64 = 32 << 20;
+/// So much of an output that is longer, or of what failed, is shown.
+const SHOWN: usize = 32 << 10;
+/// So much is handed to a program at most: what it does not read yet is kept in memory.
+const LARGEST: usize = 1 << 20;
+/// So many programs of a session keep their sandboxes.
+const KEPT: usize = 16;
 
 /// A program that is a tool.
 pub(crate) struct ExecutableTool {
     spec: Spec,
+    check: Check,
+    called: Arc<Called>,
+}
+
+/// What every call of it needs.
+struct Called {
     version: Arc<Version>,
     described: Described,
     section: Section,
+    /// The program and its arguments; why there is none, where the manifest can't be read.
+    argv: Result<Vec<String>, String>,
+    /// By which it finds its sandbox.
+    key: blake3::Hash,
 }
 
 impl ExecutableTool {
     /// What this program said that it is, with what a person granted to it.
     pub(crate) fn new(version: Arc<Version>, described: Described, section: Section) -> Self {
+        // What a model wrote was granted nothing.
+        let section = if version.by_model { Section::default() } else { section };
         let spec = Spec {
             name: described.name.clone(),
             description: described.description.clone(),
@@ -27,7 +66,16 @@ impl ExecutableTool {
             at_most: Kinds::ALL,
             origin: Origin::File(version.path.clone()),
         };
-        Self { spec, version, described, section }
+        let argv = if is_manifest(&version.path) {
+            let folder = version.path.parent().unwrap_or(&version.folder);
+            Manifest::parse(&version.source).map(|it| it.argv(folder))
+        } else {
+            Ok(vec![version.path.display().to_string()])
+        };
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(version.hash.as_bytes()).update(format!("{:?} {section:?}", version.path).as_bytes());
+        let called = Called { version, described, section, argv, key: hasher.finalize() };
+        Self { spec, check: Check::default(), called: Arc::new(called) }
     }
 }
 
@@ -36,13 +84,223 @@ impl AnyTool for ExecutableTool {
         &self.spec
     }
 
-    fn prepare(&self, _arguments: Value) -> Result<Box<dyn Prepared>, Fault> {
-        let (entry, net) = (&self.described.entry, &self.section.net);
-        Err(Fault::new(Kind::Unavailable, format!("{entry} {net:?} {}", self.version.path.display())))
+    fn prepare(&self, arguments: Value) -> Result<Box<dyn Prepared>, Fault> {
+        self.check.check(&self.spec.schema, &arguments)?;
+        let called = &self.called;
+        let argv = called.argv.as_ref().map_err(|why| Fault::new(Kind::Failed, why.clone()))?;
+        let command: Vec<String> = argv.iter().map(|it| quote(it)).collect();
+        let touches = declared::touches(&called.described, &called.section, &command.join(" "), &arguments)?;
+        let input = arguments.to_string().into_bytes();
+        if input.len() > LARGEST {
+            return Err(Fault::new(
+                Kind::TooBig,
+                format!("the arguments have {} bytes, and a program is given at most {LARGEST}", input.len()),
+            )
+            .next("Write what is long into a file, and give its path."));
+        }
+        Ok(Box::new(OneCall { called: called.clone(), argv: argv.clone(), touches, input }))
     }
 }
 
-/// What a program says that it is, or why it says nothing: by `--tool`, or the `tool.toml` that this version is.
-pub(crate) async fn describe(_ground: &Ground, version: &Version) -> Result<Vec<Described>, String> {
-    Err(format!("{} can't be asked yet", version.path.display()))
+/// A call whose arguments fit.
+struct OneCall {
+    called: Arc<Called>,
+    argv: Vec<String>,
+    touches: Touches,
+    input: Vec<u8>,
+}
+
+impl Prepared for OneCall {
+    fn touches(&self) -> Touches {
+        self.touches.clone()
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        self.called.allowed()
+    }
+
+    fn run(self: Box<Self>, cx: Cx) -> Running {
+        Box::pin(async move { self.done(&cx).await })
+    }
+}
+
+impl Called {
+    /// How long a call may take, where somebody says so.
+    fn allowed(&self) -> Option<Duration> {
+        let by_person = self.section.timeout_seconds.map(Duration::from_secs);
+        by_person.or_else(|| Duration::try_from_secs_f64(self.described.timeout_seconds?).ok())
+    }
+}
+
+impl OneCall {
+    async fn done(&self, cx: &Cx) -> Result<Output, Fault> {
+        let name = &self.called.described.name;
+        let procs = self.procs(cx);
+        let process = self.start(cx, &procs).await?;
+        if let Err(fault) = process.write(&self.input).await
+            && fault.kind != Kind::Unavailable
+        {
+            return Err(fault);
+        }
+        // Who reads nothing, or has ended already, may be right.
+        process.close_input();
+        let allowed = self.called.allowed();
+        // A moment that the clock does not have never comes.
+        let deadline = allowed.and_then(|it| Instant::now().checked_add(it));
+        let too_long = async {
+            match deadline {
+                Some(deadline) => sleep_until(deadline).await,
+                None => std::future::pending().await,
+            }
+        };
+        let ended = tokio::select! {
+            biased;
+            () = cx.cancelled() => Err(Kind::Cancelled),
+            exit = process.finished(DRAIN) => Ok(exit),
+            () = too_long => Err(Kind::Timeout),
+        };
+        let grace = if ended.is_ok() { Duration::ZERO } else { GRACE };
+        let left = process.end(Ending::within(grace)).await;
+        match ended {
+            Ok(exit) if exit.is_success() => worked(name, &process, left).await,
+            Ok(exit) => Err(failed(name, &process, exit, &procs)),
+            Err(Kind::Timeout) => {
+                let seconds = allowed.unwrap_or_default().as_secs_f64();
+                let what = format!("`{name}` did not end within its {seconds} s, so it was ended");
+                Err(with_seen(Fault::new(Kind::Timeout, what), &process, None))
+            }
+            Err(kind) => Err(with_seen(
+                Fault::new(kind, format!("`{name}` was stopped before it was done")),
+                &process,
+                None,
+            )),
+        }
+    }
+
+    /// What it is started with: the ground of this very version, kept from one call to the next.
+    fn procs(&self, cx: &Cx) -> Procs {
+        // A session that is ending has put them away.
+        let Some(hosts) = cx.shelf().find::<Hosts>() else { return cx.procs().clone() };
+        let called = &*self.called;
+        let make = || hosts.ground_of(&called.version, &called.section, called.code());
+        let ground = cx.shelf().get::<Grounds>().of(called.key, make);
+        ground.of_call(&self.touches, &called.section.net)
+    }
+
+    async fn start(&self, cx: &Cx, procs: &Procs) -> Result<Process, Fault> {
+        let called = &*self.called;
+        let workspace = cx.files().roots().workspace();
+        let variable = |name: &str, value: String| (name.to_owned(), value);
+        let program = Program {
+            argv: self.argv.clone(),
+            cwd: workspace.to_owned(),
+            env: vec![
+                variable("HAFT_TOOL", called.described.name.clone()),
+                variable("HAFT_WORKSPACE", workspace.display().to_string()),
+                variable("HAFT_TOOLS_DIR", called.version.folder.display().to_string()),
+            ],
+            stdin: Stdin::Pipe,
+            streams: Streams::Apart,
+            files: Vec::new(),
+        };
+        procs.start(program).await.map_err(|fault| match fault.kind {
+            // What the kernel does not run, or does not find, is nothing the arguments could change.
+            Kind::BadArgs => Fault::new(Kind::Failed, spec::not_a_program(Path::new(&self.argv.concat()))),
+            Kind::NotFound | Kind::Denied => Fault { kind: Kind::Failed, ..fault },
+            _ => fault,
+        })
+    }
+}
+
+impl Called {
+    /// What in its folder it must not change: itself, and what a manifest starts.
+    fn code(&self) -> Vec<PathBuf> {
+        let own = self.argv.iter().flatten().map(PathBuf::from);
+        let own = own.filter(|it| it.starts_with(&self.version.folder) && *it != self.version.path);
+        [self.version.path.clone()].into_iter().chain(own).collect()
+    }
+}
+
+/// The grounds of the programs of one session that were called last.
+#[derive(Default)]
+struct Grounds {
+    by_key: Mutex<HashMap<blake3::Hash, (Ground, Instant)>>,
+}
+
+impl Grounds {
+    fn of(&self, key: blake3::Hash, make: impl FnOnce() -> Ground) -> Ground {
+        let mut by_key = self.by_key.lock();
+        if !by_key.contains_key(&key) && by_key.len() >= KEPT {
+            // A call that is under way holds its ground itself.
+            let oldest = by_key.iter().min_by_key(|(_, (_, used))| *used).map(|(key, _)| *key);
+            oldest.map(|it| by_key.remove(&it));
+        }
+        let (ground, used) = by_key.entry(key).or_insert_with(|| (make(), Instant::now()));
+        *used = Instant::now();
+        ground.clone()
+    }
+}
+
+async fn worked(name: &str, process: &Process, left: usize) -> Result<Output, Fault> {
+    let recording = process.output().clone();
+    let read = tokio::task::spawn_blocking(move || whole(&recording)).await;
+    let mut output = answer::answer(name, read.unwrap_or_default())?;
+    if left > 0 {
+        let processes = if left == 1 { "process" } else { "processes" };
+        output
+            .parts
+            .push(Part::Text { text: format!("[{left} {processes} that it left running were ended]") });
+    }
+    Ok(output)
+}
+
+/// All that was written, or the head and the tail of what is too long.
+fn whole(recording: &Recording) -> String {
+    match recording.whole(PARSED) {
+        Some(bytes) if bytes.trim_ascii_start().starts_with(b"{") => {
+            String::from_utf8_lossy(&bytes).into_owned()
+        }
+        // Terminal colours and the like are left out of a text.
+        _ => recording.since(0, SHOWN).text,
+    }
+}
+
+fn failed(name: &str, process: &Process, exit: Exit, procs: &Procs) -> Fault {
+    let mut what = format!("`{name}` {}", exit_words(exit));
+    let said =
+        process.output().whole(SHOWN as u64).and_then(|it| answer::error_in(&String::from_utf8_lossy(&it)));
+    if let Some(error) = said {
+        what = format!("{what}: {error}");
+    }
+    let errors = process.errors().unwrap_or_else(|| process.output());
+    let denials = procs.denials(exit, &errors.tail(4096).text);
+    let fault = with_seen(Fault::new(Kind::Failed, what), process, Some(exit));
+    if denials.is_empty() { fault } else { fault.next(denials.join("\n")) }
+}
+
+/// What it wrote until then: its output, then its errors.
+fn with_seen(fault: Fault, process: &Process, exit: Option<Exit>) -> Fault {
+    let errors = process.errors().map(|it| it.since(0, SHOWN).text).unwrap_or_default();
+    let texts = [process.output().since(0, SHOWN).text, errors];
+    let parts: Vec<Part> = texts
+        .into_iter()
+        .filter(|it| !it.trim().is_empty())
+        .map(|it| Part::Text { text: answer::plain(it) })
+        .collect();
+    if parts.is_empty() {
+        return fault;
+    }
+    fault.seen(Output { parts, exit: exit.map(Exit::code), ..Output::default() })
+}
+
+fn exit_words(exit: Exit) -> String {
+    match exit {
+        Exit::Code(code) => format!("ended with exit code {code}"),
+        Exit::Signal(signal) => format!("was ended by signal {signal}"),
+        Exit::Lost => "ended, and nobody knows how".to_owned(),
+    }
+}
+
+fn is_manifest(path: &Path) -> bool {
+    path.extension().is_some_and(|it| it == "toml")
 }

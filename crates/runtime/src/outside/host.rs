@@ -15,7 +15,7 @@ use kit::{
 };
 use memchr::{memchr, memmem, memrchr};
 use parking_lot::Mutex;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use tokio::{
     io::Interest,
@@ -42,6 +42,13 @@ const SCRIPT: [&str; 10] = [
     include_str!("host/describe.py"),
     include_str!("host/host.py"),
 ];
+/// Which script it is: another one may read files in another way.
+pub(super) fn version() -> String {
+    let mut hasher = blake3::Hasher::new();
+    SCRIPT.iter().for_each(|part| drop(hasher.update(part.as_bytes())));
+    hasher.finalize().to_hex().chars().take(16).collect()
+}
+
 /// A longer line is no answer, and neither is as much that is none.
 const LONGEST: usize = (64 << 20) + (1 << 16);
 /// So much is read at once.
@@ -138,19 +145,32 @@ pub(super) struct Said {
     pub(super) op: String,
     pub(super) id: u64,
     pub(super) ok: bool,
+    #[serde(deserialize_with = "filled")]
     pub(super) parts: Vec<Piece>,
     pub(super) structured: Option<Value>,
     pub(super) exit: Option<i32>,
+    #[serde(deserialize_with = "filled")]
     pub(super) notes: Vec<String>,
+    #[serde(deserialize_with = "filled")]
     pub(super) error: String,
+    #[serde(deserialize_with = "filled")]
     pub(super) traceback: String,
+    #[serde(deserialize_with = "filled")]
     pub(super) tools: Vec<Described>,
     pub(super) tool: Option<Described>,
+    #[serde(deserialize_with = "filled")]
     pub(super) missing: Vec<String>,
-    done: f64,
+    done: Option<f64>,
     total: Option<f64>,
+    #[serde(deserialize_with = "filled")]
     message: String,
+    #[serde(deserialize_with = "filled")]
     pub(super) executable: String,
+}
+
+/// A value, where `null` is as good as none.
+fn filled<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(from: D) -> Result<T, D::Error> {
+    Option::deserialize(from).map(Option::unwrap_or_default)
 }
 
 /// One part of a result.
@@ -437,7 +457,7 @@ impl Link {
                 let progress = state.waiting.get(&said.id).and_then(|it| it.progress.clone());
                 drop(state);
                 if let Some(progress) = progress {
-                    progress.report(said.done, said.total, &said.message);
+                    progress.report(said.done.unwrap_or_default(), said.total, &said.message);
                 }
             }
             _ => {

@@ -24,7 +24,7 @@ use super::{
     describe,
     executable::{self, ExecutableTool},
     folders::{self, Found, Held, Sort},
-    own_files,
+    host, own_files,
     python::PythonTool,
     set::{Loaded, Remarks, Serving, Shows, Tried},
     written::{Marks, Written},
@@ -623,5 +623,5 @@ fn name_in(folder: &Path, path: &Path) -> String {
 
 /// Stands for who asks files what they are: what another haft learned is learned anew.
 fn asked_by() -> String {
-    env!("CARGO_PKG_VERSION").to_owned()
+    format!("{} {}", env!("CARGO_PKG_VERSION"), host::version())
 }

@@ -15,10 +15,13 @@ mod host;
 mod hosts;
 mod interpreter;
 mod load;
+mod manifest;
 mod parts;
 mod python;
 mod service;
 mod set;
+pub(crate) mod uv;
+mod watch;
 mod written;
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
@@ -33,6 +36,7 @@ pub use load::Outside;
 pub(crate) use service::ToolsOf;
 pub(crate) use set::Loaded;
 pub use set::gist;
+pub use watch::Watching;
 
 /// The folder of a workspace's own tools, below the workspace.
 pub const OWN: &str = ".haft/tools";
@@ -152,20 +156,4 @@ pub(crate) fn own_files(name: &str) -> Result<[String; 2], Fault> {
         ));
     }
     Ok([format!("{OWN}/{name}.py"), format!("{OWN}/{ENABLED}")])
-}
-
-/// A tool in a Python file that is described already.
-#[doc(hidden)]
-pub fn scratch(path: &std::path::Path, described: Value, section: Section) -> Option<Arc<dyn kit::AnyTool>> {
-    let source = std::fs::read(path).ok()?;
-    let described: Described = serde_json::from_value(described).ok()?;
-    let version = Version {
-        path: path.to_owned(),
-        folder: path.parent()?.to_owned(),
-        whose: Whose::Workspace,
-        by_model: false,
-        hash: blake3::hash(&source),
-        source: source.into(),
-    };
-    Some(Arc::new(python::PythonTool::new(Arc::new(version), described, section)))
 }

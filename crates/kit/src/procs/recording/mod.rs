@@ -61,7 +61,7 @@ pub trait Spilling: Send + Sync {
 pub struct SpillFile {
     /// Its handle.
     pub handle: String,
-    /// Open for appending.
+    /// Open for appending, and for reading.
     pub file: File,
 }
 
@@ -174,6 +174,24 @@ impl Recording {
         let state = self.state.lock();
         let from = from.max(state.newest.start());
         (from, state.newest.get(from..from.saturating_add(at_most as u64)))
+    }
+
+    /// All that was written, where it is no more than this, as the file has it: with its secrets masked if it went there.
+    /// Blocks while it is read from the file.
+    pub fn whole(&self, at_most: u64) -> Option<Vec<u8>> {
+        let mut state = self.state.lock();
+        let total = state.newest.total();
+        if total > at_most {
+            return None;
+        }
+        if state.newest.has(0) {
+            return Some(state.newest.get(0..total));
+        }
+        state.write();
+        match &state.file {
+            Kept::File(file) => file.read(),
+            Kept::Memory | Kept::Nowhere(_) => None,
+        }
     }
 
     /// Takes in what was written until now, without waiting: afterwards it has every byte that a process wrote before it

@@ -1,6 +1,10 @@
 //! How does the whole of a long output reach its file, without the secrets?
 
-use std::{fs::File, io::Write, sync::Arc};
+use std::{
+    fs::File,
+    io::{Read, Seek, Write},
+    sync::Arc,
+};
 
 use parking_lot::Mutex;
 
@@ -48,6 +52,18 @@ impl Spill {
     /// Writes what was held back.
     pub(super) fn finish(&self) {
         self.file.lock().take(&[], true);
+    }
+
+    /// All that was written, unless something is in the way.
+    pub(super) fn read(&self) -> Option<Vec<u8>> {
+        let mut writing = self.file.lock();
+        if writing.trouble.is_some() {
+            return None;
+        }
+        let mut bytes = Vec::new();
+        // What is appended is so wherever reading is.
+        writing.file.rewind().and_then(|()| writing.file.read_to_end(&mut bytes)).ok()?;
+        Some(bytes)
     }
 
     /// Why not all of it is there.
@@ -115,7 +131,7 @@ fn masked(bytes: &[u8], mask: &dyn Mask, until: usize) -> (Vec<u8>, usize) {
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
-    use std::{io::Read, io::Seek, ops::Range};
+    use std::ops::Range;
 
     use proptest::prelude::*;
 

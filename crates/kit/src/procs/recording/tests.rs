@@ -201,3 +201,17 @@ proptest! {
         prop_assert_eq!(slice.text.contains("left out"), !fits);
     }
 }
+
+#[test]
+fn all_of_it_is_had_from_memory_or_from_the_file_unless_it_is_too_much() {
+    let spills = Spills::new(true);
+    let recording = Recording::new(Some(spills.clone()));
+    recording.feed(b"a hunter22 b");
+    assert_eq!(recording.whole(100).unwrap(), b"a hunter22 b");
+    let long = lines(60_000);
+    recording.feed(long.as_bytes());
+    recording.close();
+    let whole = recording.whole(10 << 20).unwrap();
+    assert_eq!(whole, format!("a [masked] b{long}").as_bytes());
+    assert!(recording.whole(1000).is_none());
+}

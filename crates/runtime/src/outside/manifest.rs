@@ -1,0 +1,185 @@
+//! What does a `tool.toml` say, which makes a tool of any command?
+
+use std::{
+    io::Read,
+    path::{Component, Path, PathBuf},
+};
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+/// A file that a manifest names is at most so long.
+const LARGEST: u64 = 1 << 20;
+
+/// A manifest.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Manifest {
+    /// The tool's name.
+    pub(super) name: String,
+    /// What it does.
+    pub(super) description: String,
+    /// What is started: a program and its arguments.
+    pub(super) command: Vec<String>,
+    /// The JSON schema of the arguments.
+    parameters: Option<Map<String, Value>>,
+    /// The file that this schema is in, instead.
+    schema: Option<String>,
+    pub(super) touches: Option<Vec<String>>,
+    pub(super) timeout_seconds: Option<f64>,
+    /// The file that the manual is in.
+    manual: Option<String>,
+}
+
+impl Manifest {
+    /// Reads a manifest.
+    ///
+    /// # Errors
+    /// What is wrong in it, with the line.
+    pub(super) fn parse(source: &[u8]) -> Result<Self, String> {
+        let text = std::str::from_utf8(source).map_err(|error| format!("it is not UTF-8: {error}"))?;
+        let manifest: Self = toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())?;
+        if manifest.command.first().is_none_or(String::is_empty) {
+            return Err(
+                "`command` names no program: it is a list such as [\"./disk.sh\", \"--fast\"]".to_owned()
+            );
+        }
+        if manifest.parameters.is_some() && manifest.schema.is_some() {
+            return Err("it has both `[parameters]` and `schema`: one of them is the schema".to_owned());
+        }
+        Ok(manifest)
+    }
+
+    /// What is started, by a manifest that lies in this folder. Whatever begins with `./` or `../` is relative to it; a
+    /// program that is a bare name is looked up in `PATH`.
+    pub(super) fn argv(&self, folder: &Path) -> Vec<String> {
+        let placed = |(index, word): (usize, &String)| {
+            let is_beside = word.starts_with("./") || word.starts_with("../");
+            let is_path = index == 0 && word.contains('/') && !word.starts_with('/');
+            if is_beside || is_path { normal(&folder.join(word)).display().to_string() } else { word.clone() }
+        };
+        self.command.iter().enumerate().map(placed).collect()
+    }
+
+    /// The schema of the arguments.
+    pub(super) fn schema(&self, folder: &Path) -> Result<Value, String> {
+        match (&self.parameters, &self.schema) {
+            (Some(parameters), _) => Ok(Value::Object(parameters.clone())),
+            (None, Some(file)) => {
+                let text = beside(folder, file)?;
+                serde_json::from_str(&text).map_err(|error| format!("`schema`: {file} is no JSON: {error}"))
+            }
+            (None, None) => Ok(json!({"type": "object", "properties": {}})),
+        }
+    }
+
+    /// The manual, if it has one.
+    pub(super) fn manual(&self, folder: &Path) -> Result<Option<String>, String> {
+        self.manual.as_deref().map(|file| beside(folder, file)).transpose()
+    }
+}
+
+/// A path without its `.` and `..`, as far as its text says where they lead.
+fn normal(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                normal.pop();
+            }
+            part => normal.push(part),
+        }
+    }
+    normal
+}
+
+/// What is in a file beside the manifest. Not elsewhere, neither by `..` nor by a link: what it holds is shown to a model.
+fn beside(folder: &Path, file: &str) -> Result<String, String> {
+    let is_below =
+        Path::new(file).components().all(|it| matches!(it, Component::Normal(_) | Component::CurDir));
+    if !is_below || file.is_empty() {
+        return Err(format!("{file} does not lie beside the tool.toml"));
+    }
+    let wrong = |error: &dyn std::fmt::Display| format!("{file} can't be read: {error}");
+    let path = folder.join(file).canonicalize().map_err(|error| wrong(&error))?;
+    if !folder.canonicalize().is_ok_and(|folder| path.starts_with(folder)) {
+        return Err(format!("{file} is a link that leads away from the tool.toml"));
+    }
+    if !path.is_file() {
+        return Err(wrong(&"it is no file"));
+    }
+    let mut text = String::new();
+    let file = std::fs::File::open(&path).map_err(|error| wrong(&error))?;
+    file.take(LARGEST + 1).read_to_string(&mut text).map_err(|error| wrong(&error))?;
+    if text.len() as u64 > LARGEST {
+        return Err(wrong(&format!("it has more than {LARGEST} bytes")));
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    fn wrong(text: &str) -> String {
+        Manifest::parse(text.as_bytes()).unwrap_err()
+    }
+
+    const START: &str = "name = 'd'\ndescription = 'D.'\n";
+
+    #[test]
+    fn it_names_a_command_that_lies_beside_it_or_in_the_path() {
+        let argv = |command: &str| {
+            Manifest::parse(format!("{START}command = {command}").as_bytes()).unwrap().argv(Path::new("/t/d"))
+        };
+        assert_eq!(argv("['./disk.sh', '--fast']"), ["/t/d/disk.sh", "--fast"]);
+        assert_eq!(argv("['bin/disk']"), ["/t/d/bin/disk"]);
+        assert_eq!(argv("['node', './a.mjs', 'b/c', '../x']"), ["node", "/t/d/a.mjs", "b/c", "/t/x"]);
+        assert_eq!(argv("['/bin/df']"), ["/bin/df"]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_line() {
+        let unknown = wrong(&format!("{START}command = ['x']\ntimeout = 5\n"));
+        assert!(unknown.contains("line 4") && unknown.contains("unknown field `timeout`"), "{unknown}");
+        assert!(wrong("name = 'd'\n").contains("missing field `description`"));
+        assert!(wrong(&format!("{START}command = 'x'\n")).contains("line 3"));
+        assert!(wrong(&format!("{START}command = []\n")).contains("names no program"));
+        assert!(wrong(&format!("{START}command = ['x']\nschema = 'a'\n[parameters]\n")).contains("both"));
+    }
+
+    #[test]
+    fn its_schema_is_in_it_or_beside_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let schema = |text: &str| {
+            Manifest::parse(format!("{START}command = ['x']\n{text}").as_bytes()).unwrap().schema(dir.path())
+        };
+        let inline =
+            schema("[parameters]\ntype = 'object'\nproperties.n = { type = 'integer', minimum = 1 }");
+        assert_eq!(
+            inline.unwrap(),
+            json!({"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}})
+        );
+        assert_eq!(schema("").unwrap(), json!({"type": "object", "properties": {}}));
+        std::fs::write(dir.path().join("s.json"), "{\"type\": \"object\"}").unwrap();
+        assert_eq!(schema("schema = 's.json'").unwrap(), json!({"type": "object"}));
+        std::fs::write(dir.path().join("bad.json"), "{").unwrap();
+        assert!(schema("schema = 'bad.json'").unwrap_err().contains("no JSON"));
+    }
+
+    #[test]
+    fn no_file_elsewhere_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("tool");
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::write(dir.path().join("secret"), "s").unwrap();
+        std::os::unix::fs::symlink("../secret", folder.join("link")).unwrap();
+        for file in ["../secret", "link", "/etc/passwd", "", "missing", "."] {
+            let manifest = format!("{START}command = ['x']\nmanual = '{file}'\n");
+            assert!(Manifest::parse(manifest.as_bytes()).unwrap().manual(&folder).is_err(), "{file}");
+        }
+    }
+}

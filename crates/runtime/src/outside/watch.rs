@@ -1,0 +1,164 @@
+//! When do the folders of tools change?
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use notify::{
+    Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher,
+    event::{AccessKind, AccessMode},
+};
+use tokio::{
+    sync::Notify,
+    task::JoinHandle,
+    time::{Instant, timeout, timeout_at},
+};
+
+use super::{Folder, Outside};
+
+/// Changes are over when there was none for this long: an editor makes several of one.
+const QUIET: Duration = Duration::from_millis(30);
+
+/// And are looked at after this long at the latest.
+const LATEST: Duration = Duration::from_millis(300);
+
+/// How often the folders are looked at where the system tells nobody of changes.
+const ROUND: Duration = Duration::from_secs(2);
+
+/// So many folders in a folder of tools are watched.
+const BELOW: usize = 64;
+
+/// Loads tools again whenever their files change, for as long as this lives.
+pub struct Watching(JoinHandle<()>);
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Outside {
+    /// Loads what is not known yet, and from then on whatever changes.
+    pub fn watch(self: &Arc<Self>) -> Watching {
+        let outside = self.clone();
+        Watching(tokio::spawn(async move {
+            let changed = Arc::new(Notify::new());
+            let mut eyes = Eyes::new(outside.places().0, &changed);
+            eyes.look();
+            outside.refreshed().await;
+            loop {
+                if timeout(if eyes.are_open() { Duration::MAX } else { ROUND }, changed.notified())
+                    .await
+                    .is_ok()
+                {
+                    let latest = Instant::now() + LATEST;
+                    while timeout(QUIET, timeout_at(latest, changed.notified()))
+                        .await
+                        .is_ok_and(|it| it.is_ok())
+                    {}
+                }
+                // First watched, then read: what comes in between is seen twice rather than never.
+                eyes.look();
+                outside.reload(false).await;
+            }
+        }))
+    }
+}
+
+/// What is watched.
+struct Eyes {
+    folders: Vec<PathBuf>,
+    watcher: Option<RecommendedWatcher>,
+    /// What is watched now, each with the inode that it had: a folder that was made anew has to be watched anew.
+    watched: BTreeMap<PathBuf, u64>,
+}
+
+impl Eyes {
+    fn new(folders: &[Folder], changed: &Arc<Notify>) -> Self {
+        let folders: Vec<PathBuf> = folders.iter().map(|it| it.path.clone()).collect();
+        let (of, changed) = (folders.clone(), changed.clone());
+        let hear = move |event: notify::Result<Event>| {
+            // An error may stand for changes that were lost.
+            if event.map_or(true, |event| is_change(&event, &of)) {
+                changed.notify_one();
+            }
+        };
+        let watcher = notify::recommended_watcher(hear)
+            .map_err(|error| tracing::warn!("tools are not watched, but looked at now and then: {error}"))
+            .ok();
+        Self { folders, watcher, watched: BTreeMap::new() }
+    }
+
+    fn are_open(&self) -> bool {
+        self.watcher.is_some()
+    }
+
+    /// Watches what there is now. Of a folder that does not exist, the nearest above it that does.
+    fn look(&mut self) {
+        let Some(watcher) = &mut self.watcher else { return };
+        let mut wanted = BTreeMap::new();
+        for folder in &self.folders {
+            let there = folder.ancestors().find_map(|it| Some((it, inode(it)?)));
+            let Some((path, number)) = there else { continue };
+            wanted.insert(path.to_owned(), number);
+            if path == folder {
+                wanted.extend(below(folder));
+            }
+        }
+        for path in
+            self.watched.iter().filter(|(path, number)| wanted.get(*path) != Some(number)).map(|it| it.0)
+        {
+            // It may be gone already, and its watch with it.
+            let _ = watcher.unwatch(path);
+        }
+        for (path, number) in &wanted {
+            if self.watched.get(path) == Some(number) {
+                continue;
+            }
+            if let Err(error) = watcher.watch(path, RecursiveMode::NonRecursive) {
+                tracing::warn!("`{}` is not watched: {error}", path.display());
+            }
+        }
+        self.watched = wanted;
+    }
+}
+
+fn inode(folder: &Path) -> Option<u64> {
+    fs::metadata(folder).ok().filter(fs::Metadata::is_dir).map(|it| it.ino())
+}
+
+/// The folders directly below: each may be a tool.
+fn below(folder: &Path) -> impl Iterator<Item = (PathBuf, u64)> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .filter(|it| {
+            !it.file_name().as_encoded_bytes().starts_with(b"_") && it.file_type().is_ok_and(|it| it.is_dir())
+        })
+        .filter_map(|it| Some((it.path(), inode(&it.path())?)))
+        .take(BELOW)
+}
+
+/// Might a tool be another after this? That one was read is no change, and reading is what we do.
+fn is_change(event: &Event, folders: &[PathBuf]) -> bool {
+    let by_kind = match event.kind {
+        EventKind::Access(AccessKind::Close(AccessMode::Write)) => true,
+        EventKind::Access(_) => false,
+        EventKind::Any
+        | EventKind::Create(_)
+        | EventKind::Modify(_)
+        | EventKind::Remove(_)
+        | EventKind::Other => true,
+    };
+    let concerns = |path: &PathBuf| {
+        folders.iter().any(|folder| match path.strip_prefix(folder) {
+            Ok(below) => !below.starts_with("__pycache__"),
+            Err(_) => folder.starts_with(path),
+        })
+    };
+    by_kind && (event.need_rescan() || event.paths.is_empty() || event.paths.iter().any(concerns))
+}
