@@ -65,7 +65,7 @@ class Host:
         whole = script()
         self.socket.sendall(b"%08d" % len(whole) + whole)
         self.socket.settimeout(PATIENCE)
-        self.heard = b""
+        self.heard, self.answered = b"", set()
         self.send({"token": TOKEN, "mode": mode})
 
     def __enter__(self):
@@ -132,6 +132,10 @@ class Host:
     def result(self, entry="", id=1, **arguments):
         self.call(entry, id, **arguments)
         said = self.answer()
+        while said and said["id"] in self.answered and said["id"] != id:
+            # A second answer, which haft leaves out: a signal came while the first went out.
+            said = self.answer()
+        self.answered.add(id)
         assert said is None or (said["op"], said["id"]) == ("result", id), said
         return said
 
@@ -272,6 +276,25 @@ def first_format_wins():
         equal((it["format"], len(it["notes"])), ("navi", 1))
         holds(it["notes"][0], "HyperAgents")
         equal(host.text(), "navi")
+
+
+def declared():
+    navi = (
+        "from navi.tools.base import Tool\ntouches = ['session notes']\n"
+        "class A(Tool):\n    name, description, touches, timeout_seconds = 'a', 'A', ('read {path}',), 5\n"
+        "    async def execute(self, params): return ''\n"
+        "class B(A):\n    name, touches, manual = 'b', None, 'At length.'\n"
+    )
+    with Host() as host:
+        a, b = host.loaded("x", navi)
+        equal((a["touches"], a["timeout_seconds"], a["manual"]), (["read {path}"], 5, None))
+        equal((b["touches"], b["timeout_seconds"], b["manual"]), (["session notes"], 5, "At length."))
+    for wrong in ("touches = 'all'", "touches = [1]", "timeout_seconds = 'long'"):
+        with Host() as host:
+            source = "import tools\nname = description = 'x'\nparameters = {}\n%s\ndef execute(it): pass\n" % wrong
+            said = host.load("x", source)
+            equal(said["op"], "broken")
+            holds(said["error"], wrong.split()[0])
 
 
 # Calls
@@ -537,11 +560,11 @@ def sleeps_and_wakes():
 
 
 def describes_all():
-    names = "navi_module navi_waits navi_class navi_internal hyper_bash hyper_lines dgm_twice kt_class kt_function kt_builtin both"
+    names = [it[:-3] for it in os.listdir(os.path.join(FILES, "formats")) if it[-3:] == ".py" and it[0] != "_"]
     with Host("describe") as host:
-        for id, name in enumerate(names.split()):
+        for id, name in enumerate(names):
             host.send(dict(host.about(name), op="describe", id=id))
-        found = [host.answer() for _ in names.split()]
+        found = [host.answer() for _ in names]
         equal({it["op"] for it in found}, {"described"})
         equal({it["id"] for it in found}, set(range(len(found))))
         equal(sum(len(it["tools"]) for it in found), 14)
@@ -604,7 +627,8 @@ def stops_describing():
 
 
 def checks():
-    good = "name = 'x'\ndescription = 'd'\nparameters = {'type': 'object', 'properties': {}}\nasync def execute(params):\n    return ''\n"
+    schema = "{'type': 'object', 'properties': {}}"
+    good = "name = 'x'\ndescription = 'd'\nparameters = %s\nasync def execute(params):\n    return ''\n" % schema
     with Host("describe") as host:
         def check(source):
             return host.describe("x", source, op="check", name="x")
@@ -624,7 +648,8 @@ def checks():
         holds(said["error"], "SyntaxError")
         assert "ast.py" not in said["traceback"], said["traceback"]
         holds(check("import os\nos._exit(3)\n" + good)["error"], "status 3")
-        equal(check(good.replace("{'type': 'object', 'properties': {}}", "make()").replace("name", "make = dict\nname", 1))["op"], "checked")
+        # What is computed is seen once it has been imported.
+        equal(check(good.replace(schema, "dict(type='object')"))["op"], "checked")
 
 
 if __name__ == "__main__":

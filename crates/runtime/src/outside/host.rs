@@ -30,9 +30,12 @@ use super::Described;
 /// The oldest Python 3 that the script runs on.
 pub(super) const OLDEST: u8 = 8;
 /// The host script: its parts share one set of globals.
-const SCRIPT: [&str; 7] = [
+const SCRIPT: [&str; 10] = [
     include_str!("host/wire.py"),
     include_str!("host/faults.py"),
+    include_str!("host/signature.py"),
+    include_str!("host/navi.py"),
+    include_str!("host/terrarium.py"),
     include_str!("host/shims.py"),
     include_str!("host/results.py"),
     include_str!("host/formats.py"),

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Annotated, List, Literal, Optional
+from typing import List, Literal, Optional
 
 import kohakuterrarium as kt
 from kohakuterrarium.modules.tool.function import tool
@@ -25,10 +25,13 @@ async def async_shout(
     text: str,
     words: Optional[List[str]] = None,
     how: Literal["loud", "louder"] = "loud",
-    times: Annotated[int, "How often."] = 1,
+    times: int = 1,
     context=None,
 ) -> str:
-    """Uppercase the text."""
+    """Uppercase the text.
+
+    :param times: How often.
+    """
     await asyncio.sleep(0)
     assert context.working_dir.is_absolute()
     return " ".join([text.upper() + ("!" if how == "louder" else "")] * times)

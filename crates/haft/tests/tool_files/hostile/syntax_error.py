@@ -1,6 +1,6 @@
 name = "syntax_error"
 description = "Is no Python."
-parameters = {"type": "object", "properties": {}
+parameters = {"type": "object", "properties": {}}}
 
 
 async def execute(params):

@@ -80,6 +80,9 @@ class Child:
                     self.data[descriptor] += chunk
                     if not chunk:
                         break
+                    if len(self.data[descriptor]) > MOST_BYTES:
+                        self.until = 0
+                        break
             except OSError:
                 pass  # There is no more for now.
 
@@ -212,6 +215,8 @@ def died(child, status):
 
 
 def hung(child):
+    if len(child.data[child.answer]) > MOST_BYTES:
+        return "it wrote without end to where its answer belongs"
     return "it had not been imported after %d s%s" % (SECONDS, at_place(child))
 
 
@@ -243,7 +248,8 @@ def checked(message):
         return refused(message, "it lacks some of what a tool needs: " + "; ".join(missing), missing=missing)
     tools = load(message)
     if len(tools) != 1 or tools[0].described["format"] != "navi":
-        return refused(message, "it has what a tool needs, but not when it has been imported: " + nearly(vars(sys.modules[Loaded.name])))
+        lacks = nearly(vars(sys.modules[Loaded.name]))
+        return refused(message, "it has what a tool needs, but not once it has been imported. " + lacks)
     found = tools[0].described
     if found["name"] != name:
         return refused(message, "its name is `%s`, not `%s`" % (found["name"], name), missing=['`name = "%s"`' % name])

@@ -249,11 +249,14 @@ def own_classes(module, base):
 
 
 def field_of_class(it):
-    """What an instance says under a name, if it is more than a property's or a function's being there."""
+    """What an instance says under a name, or its module for all in it."""
 
     def field(name):
-        value = getattr(it, name, None)
-        return None if callable(value) else value
+        for place in (it, sys.modules.get(Loaded.name)):
+            value = getattr(place, name, None)
+            if value is not None and not callable(value):
+                return value
+        return None
 
     return field
 
@@ -310,11 +313,8 @@ def terrarium_classes(module):
     found = own_classes(module, base.BaseTool)
     found.extend(it for it in Loaded.registered.values() if it.__module__ == Loaded.name and it not in found)
     # One without a name is what others in the file are made from.
-    return [it for it in found if it not in not_these and (it.tool_name is not base.BaseTool.tool_name or is_registered(it))]
-
-
-def is_registered(cls):
-    return any(it is cls for it in Loaded.registered.values())
+    is_named = lambda it: it.tool_name is not base.BaseTool.tool_name or it in Loaded.registered.values()
+    return [it for it in found if it not in not_these and is_named(it)]
 
 
 def terrarium_functions(module):

@@ -1,7 +1,8 @@
 """What is said of what a tool returned?
 
-    {"ok": true, "parts": [{"type": "text", "text"} | {"type": "image", "mime", "data"} | {"type": "link", "uri", "name"}],
-     "structured", "exit", "notes"}  or  {"ok": false, "error", "traceback", "parts"}
+    {"ok": true, "parts": […], "structured", "exit", "notes"}  or  {"ok": false, "error", "traceback", "parts"}
+
+    A part is {"type": "text", "text"}, {"type": "image", "mime", "data"} or {"type": "link", "uri", "name"}.
 
 A tool returns a string. Of other things, those that are read easily are given with a note (numbers, and what is made
 of lists and dicts, as JSON); None and bytes fail, since what was meant to be said is not in them.
@@ -45,8 +46,10 @@ def outcome(value):
 
 
 def outcome_of_function(value):
-    """Of a function of KohakuTerrarium: one that returns nothing has nothing to say."""
-    return succeeded([text_part("")]) if value is None else outcome(value)
+    """Of a function of KohakuTerrarium: any may be a tool, also one that returns nothing, or a number."""
+    if value is None:
+        return succeeded([])
+    return outcome(str(value) if isinstance(value, (int, float)) else value)
 
 
 def outcome_of_hyperagents(value):

@@ -1,7 +1,8 @@
 """How does the host speak with haft, whatever a tool does to the process they share?
 
-The host is some files that haft joins into one script, in this order: wire.py, faults.py, shims.py, results.py,
-formats.py, describe.py, host.py. They share one set of globals and import nothing of each other.
+The host is some files that haft joins into one script, in this order: wire.py, faults.py, signature.py, navi.py,
+terrarium.py, shims.py, results.py, formats.py, describe.py, host.py. They share one set of globals and import nothing
+of each other.
 
 Over the socket, which is descriptor 3 at the start, goes one JSON value per line. The first line from haft is
 `{"token": …, "mode": "serve" | "describe"}`; host.py says what follows. Every line to haft is `TOKEN JSON\\n`: what a
@@ -20,6 +21,7 @@ import sys
 import time
 
 from _thread import allocate_lock, start_new_thread
+from errno import EBADF, ECONNRESET, EINVAL, EIO, ENOTCONN, EPIPE
 from os import (
     P_PID,
     WEXITED,
@@ -56,6 +58,8 @@ except ImportError:
 # Where the socket is moved to: out of the way of a tool that closes or writes to low descriptors.
 HIGH = 230
 CHUNK = 65536
+# What the system says of a socket that is no more. A tool's signal handler may raise any other OSError.
+GONE = frozenset((EBADF, ECONNRESET, EINVAL, EIO, ENOTCONN, EPIPE))
 # What a result may come to; the sum of all its parts.
 MOST_BYTES = 64 * 1024 * 1024
 
@@ -145,7 +149,9 @@ def received():
     """The lines that the next read brings, perhaps none. It waits if there is nothing to read."""
     try:
         chunk = read(Wire.descriptor, CHUNK)
-    except OSError:
+    except OSError as error:
+        if error.errno not in GONE:
+            raise
         chunk = b""
     if not chunk:
         leave()
@@ -178,13 +184,17 @@ def put(line):
         # A child that a tool forked has come back from the tool: only its parent answers.
         leave()
     with Wire.lock:
+        sent = []
         while line:
             try:
-                line = line[write(Wire.descriptor, line) :]
-            except OSError:
-                leave()
-            except BaseException:
-                pass  # A tool's signal handler raised here. What it means to stop has ended already.
+                # One step of the interpreter: what a tool's signal handler raises comes before the write, or when
+                # it has been noted how much was written.
+                sent.extend(map(write, (Wire.descriptor,), (line,)))
+            except BaseException as error:
+                if isinstance(error, OSError) and error.errno in GONE:
+                    leave()
+            if sent:
+                line = line[sent.pop() :]
 
 
 def leave(status=0):
