@@ -6,6 +6,7 @@ mod edit;
 mod large;
 mod process;
 mod search;
+mod tool_files;
 
 use std::{
     error::Error,
@@ -20,7 +21,8 @@ use kit::{
     files::{OtherNames, RootSpec},
 };
 use runtime::{
-    Call, Commands, DEADLINE, Runtime, Session, Settings, Unattended, mask::Secrets, policy::Policy,
+    Call, Commands, DEADLINE, Runtime, Session, Settings, Unattended, mask::Secrets, outside::ToolFiles,
+    policy::Policy,
 };
 use serde_json::Value;
 
@@ -31,7 +33,7 @@ pub type Trouble = Box<dyn Error>;
 pub type Measure = fn(&Scratch) -> Result<Vec<Row>, Trouble>;
 
 /// What can be measured, by the name it is asked for.
-pub const ROOMS: [(&str, Measure); 8] = [
+pub const ROOMS: [(&str, Measure); 9] = [
     ("call", call::rows),
     ("read", large::rows),
     ("edit", edit::rows),
@@ -40,6 +42,7 @@ pub const ROOMS: [(&str, Measure); 8] = [
     ("stdio", process::stdio),
     ("memory", process::memory),
     ("commands", commands::rows),
+    ("tool-files", tool_files::rows),
 ];
 
 /// One line of the table.
@@ -111,6 +114,20 @@ impl fmt::Display for Row {
 }
 
 impl Amount {
+    fn minus(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Time(one), Self::Time(other)) => Self::Time(one.saturating_sub(other)),
+            (one, _) => one,
+        }
+    }
+
+    fn times(self, many: usize) -> Self {
+        match self {
+            Self::Time(time) => Self::Time(time * u32::try_from(many).unwrap_or(u32::MAX)),
+            Self::Bytes(bytes) => Self::Bytes(bytes * many as u64),
+        }
+    }
+
     fn number(self) -> f64 {
         match self {
             Self::Time(time) => time.as_secs_f64(),
@@ -254,8 +271,19 @@ impl House {
         policy: Policy,
         commands: Commands,
     ) -> Result<Self, Trouble> {
+        Self::with_files(scratch, workspace, tools, policy, commands, ToolFiles::default())
+    }
+
+    fn with_files(
+        scratch: &Scratch,
+        workspace: &Path,
+        tools: Vec<Arc<dyn AnyTool>>,
+        policy: Policy,
+        commands: Commands,
+        tool_files: ToolFiles,
+    ) -> Result<Self, Trouble> {
         let settings = Settings {
-            tool_files: Default::default(),
+            tool_files,
             workspace: workspace.to_owned(),
             roots: Vec::<RootSpec>::new(),
             state: scratch.folder("state")?,
@@ -269,7 +297,9 @@ impl House {
         };
         // As the program has it.
         let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let session = Runtime::open(settings, tools)?.session(None, "bench", Arc::new(Unattended));
+        let runtime = Runtime::open(settings, tools)?;
+        tokio.block_on(runtime.load_tools());
+        let session = runtime.session(None, "bench", Arc::new(Unattended));
         let house = Self { tokio, session };
         // What opening left to do must not be counted as part of a call.
         house.tokio.block_on(house.session.runtime().store().flush())?;

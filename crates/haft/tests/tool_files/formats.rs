@@ -1,0 +1,157 @@
+//! Do files of every format that people have load side by side, and run as they are?
+
+use std::{fs, path::Path};
+
+use serde_json::{Value, json};
+
+use crate::program::{Called, Room};
+
+const FORMATS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tool_files/formats");
+
+/// A workspace with all of them, which the person trusts.
+fn room() -> Room {
+    let room = Room::new();
+    for file in fs::read_dir(FORMATS).unwrap() {
+        let file = file.unwrap();
+        room.put(&format!(".haft/tools/{}", file.file_name().display()), fs::read(file.path()).unwrap());
+    }
+    let trusted = room.run(&["trust"]);
+    assert_eq!(trusted.code, 0, "{trusted:?}");
+    room
+}
+
+/// The one call, in a batch of its own.
+fn call(room: &Room, tool: &str, arguments: Value) -> Called {
+    room.call(tool, &arguments)
+}
+
+/// The tools that are shown: their names with their schemas.
+fn shown(room: &Room) -> Vec<(String, Value)> {
+    let ran = room.run(&["tools", "--json", "--strict"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{ran:?}");
+    let all: Vec<Value> = serde_json::from_str(&ran.out).unwrap();
+    all.into_iter().map(|it| (it["name"].as_str().unwrap().to_owned(), it["inputSchema"].clone())).collect()
+}
+
+#[test]
+fn one_folder_holds_every_format_and_each_is_shown_as_it_is_declared() {
+    let room = room();
+    let shown = shown(&room);
+    let schema = |name: &str| &shown.iter().find(|it| it.0 == name).unwrap_or_else(|| panic!("no {name}")).1;
+    assert_eq!(
+        *schema("navi_module"),
+        json!({
+            "type": "object",
+            "properties": {
+                "action": {"type": "string", "enum": ["save", "get", "list"]},
+                "key": {"type": "string", "description": "Note identifier"},
+                "value": {"type": "string", "description": "Note content (for save)"},
+            },
+            "required": ["action"],
+        })
+    );
+    let color = json!({"type": "object", "properties": {"color": {"type": "string"}}, "required": ["color"]});
+    assert_eq!((schema("swatch"), schema("session_name")), (&color, &color));
+    assert_eq!(*schema("navi_internal"), json!({"type": "object", "properties": {}}));
+    assert_eq!(
+        *schema("hyper_bash"),
+        json!({
+            "type": "object",
+            "properties": {"command": {"type": "string", "description": "The command."}},
+            "required": ["command"],
+        })
+    );
+    let text = json!({"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]});
+    assert_eq!(*schema("dgm_twice"), text);
+    assert_eq!(
+        *schema("kt_class"),
+        json!({
+            "type": "object",
+            "properties": {"path": {"type": "string"}, "picture": {"type": "boolean"}},
+            "required": ["path"],
+        })
+    );
+    for undeclared in ["kt_plain", "kt_builtin"] {
+        assert_eq!(schema(undeclared)["properties"]["content"]["type"], "string", "{undeclared}");
+    }
+    let sum = schema("add_numbers");
+    assert_eq!(sum["properties"]["a"]["type"], "integer");
+    assert_eq!(sum["required"], json!(["a"]));
+    assert_eq!(schema("shout")["required"], json!(["text"]));
+    assert!(schema("shout")["properties"].get("context").is_none(), "what haft fills in is not an argument");
+}
+
+#[test]
+fn navis_modules_and_classes_run() {
+    let room = room();
+    call(&room, "navi_module", json!({"action": "save", "key": "a", "value": "é"})).must("ok");
+    assert_eq!(call(&room, "navi_module", json!({"action": "get", "key": "a"})).must("ok").text(), "é");
+    assert!(room.at(".haft/tools/navi_module_data.json").exists(), "its data lies beside it");
+    let missing = call(&room, "navi_module", json!({"action": "get", "key": "b"})).must("failed").text();
+    assert!(missing.contains("Note 'b' not found"), "{missing}");
+    let swatch = room.run(&["call", "--json", "swatch", r#"{"color": "ff0000"}"#]);
+    assert!(swatch.out.contains("image/png") && swatch.out.contains("#ff0000"), "{swatch:?}");
+    let bad = call(&room, "swatch", json!({"color": "red"})).must("failed").text();
+    assert!(bad.contains("a color is six hex digits") && bad.contains("got 'red'"), "{bad}");
+    assert_eq!(call(&room, "session_name", json!({"color": ""})).must("ok").text(), "cli");
+    assert_eq!(call(&room, "navi_internal", json!({})).must("ok").text(), "cli tools None");
+    assert_eq!(call(&room, "both", json!({})).must("ok").text(), "navi");
+}
+
+#[test]
+fn hyperagents_and_dgms_functions_run_and_import_each_other() {
+    let room = room();
+    assert_eq!(
+        call(&room, "hyper_bash", json!({"command": "echo a; echo b"})).must("ok").text().trim(),
+        "a\nb"
+    );
+    let failed = call(&room, "hyper_bash", json!({"command": ""})).must("failed").text();
+    assert!(failed.contains("no command"), "{failed}");
+    assert_eq!(call(&room, "hyper_lines", json!({"command": "echo a; echo b"})).must("ok").text(), "2");
+    assert_eq!(call(&room, "dgm_twice", json!({"text": "a"})).must("ok").text(), "a a");
+}
+
+#[test]
+fn terrariums_classes_and_functions_run() {
+    let room = room();
+    room.put("words.txt", "one two");
+    room.put("empty.txt", "");
+    assert_eq!(call(&room, "kt_class", json!({"path": "words.txt"})).must("ok").text(), "2");
+    let picture = room.run(&["call", "--json", "kt_class", r#"{"path": "words.txt", "picture": true}"#]);
+    assert!(picture.out.contains("image/gif") && picture.out.contains("\"2\""), "{picture:?}");
+    let missing = call(&room, "kt_class", json!({"path": "no.txt"})).must("failed").text();
+    assert!(missing.contains("File not found: no.txt"), "{missing}");
+    let empty = room.run(&["call", "--json", "kt_class", r#"{"path": "empty.txt"}"#]);
+    assert!(empty.out.contains(r#""exit":1"#), "{empty:?}");
+    assert_eq!(call(&room, "kt_plain", json!({"content": "as it is"})).must("ok").text(), "as it is");
+    let raised = call(&room, "kt_plain", json!({"content": "raise"})).must("failed").text();
+    assert!(raised.contains("as asked"), "{raised}");
+    assert_eq!(call(&room, "kt_builtin", json!({"content": "a"})).must("ok").text(), "echo: a");
+    assert_eq!(call(&room, "add_numbers", json!({"a": 1})).must("ok").text(), "3");
+    let none = call(&room, "add_numbers", json!({})).must("bad_args").text();
+    assert!(none.contains("`a`"), "{none}");
+    let loud = call(&room, "shout", json!({"text": "hi", "how": "louder", "times": 2})).must("ok").text();
+    assert_eq!(loud, "HI! HI!");
+    call(&room, "shout", json!({"text": "hi", "how": "softly"})).must("bad_args");
+}
+
+#[test]
+fn calls_of_one_that_touches_nothing_run_at_the_same_time() {
+    let room = room();
+    let server = room.serve();
+    let calls: Vec<_> = (0..4).map(|_| server.start_call("navi_waits", &json!({"expected": 4}))).collect();
+    let mut places: Vec<String> = calls.into_iter().map(|it| it.said().unwrap().text).collect();
+    places.sort();
+    assert_eq!(places, ["place 1", "place 2", "place 3", "place 4"]);
+}
+
+#[test]
+fn which_of_two_formats_was_taken_is_said() {
+    let room = room();
+    let ran = room.run(&["reload-tools"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let told = format!("{}{}", ran.out, ran.err);
+    let line = told.lines().find(|it| it.contains("both.py")).unwrap_or_else(|| panic!("{told}"));
+    assert!(line.contains("navi's module") && line.contains("HyperAgents"), "{line}");
+    assert!(Path::new(FORMATS).join("_repeat.py").exists() && !told.contains("_repeat"), "{told}");
+}
