@@ -33,6 +33,7 @@ use crate::{
         environment,
         layout::{self, Access, Mount, Wanted, What},
         limits::{Ended, Limits},
+        memory::Memory,
         proxy::{self, Granted, Hosts},
         watch::{self, Watch},
     },
@@ -82,6 +83,8 @@ struct Inner {
     confined: tokio::sync::Mutex<Option<Living>>,
     unconfined: tokio::sync::Mutex<Option<Living>>,
     seen: Mutex<Seen>,
+    /// Of the session, for the grounds of its tools as well.
+    memory: Memory,
 }
 
 /// A keeper, and the variables its commands have.
@@ -167,6 +170,7 @@ impl Ground {
             confined: tokio::sync::Mutex::default(),
             unconfined: tokio::sync::Mutex::default(),
             seen: Mutex::default(),
+            memory: Memory::default(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -175,7 +179,6 @@ impl Ground {
     /// They end when this is dropped. A host that is granted to the session is granted to the tool, but what is granted
     /// to a call of the tool is granted to nobody else.
     pub(crate) fn of_tool(&self, own: Own) -> Self {
-        static NUMBER: AtomicU64 = AtomicU64::new(1);
         let session = &*self.inner;
         let mut roots = session.roots.clone();
         let open = session.sandbox != Sandbox::ReadOnly;
@@ -184,19 +187,45 @@ impl Ground {
         {
             add_root(&mut roots, path, writable);
         }
+        self.another(own, roots, session.sandbox, session.hosts.below())
+    }
+
+    /// A ground for work of haft's own on what strangers wrote: it sees the machine but nothing of the workspace, changes
+    /// `folder` alone, reads what of `read` lies in a root, and reaches these hosts and no other.
+    pub(crate) fn apart(
+        &self,
+        folder: PathBuf,
+        read: Vec<PathBuf>,
+        hosts: &[String],
+        env: Vec<(String, String)>,
+    ) -> Self {
+        let session = &*self.inner;
+        let is_in_a_root = |path: &PathBuf| session.roots.iter().any(|(root, _)| path.starts_with(root));
+        let read = read.into_iter().filter(is_in_a_root).map(|path| (path, false));
+        let granted = Hosts::default();
+        hosts.iter().for_each(|host| granted.grant_lasting(host));
+        let sandbox = if session.sandbox == Sandbox::Full { Sandbox::Full } else { Sandbox::Workspace };
+        let own = Own { env, ..Own::default() };
+        self.another(own, read.chain([(folder, true)]).collect(), sandbox, granted)
+    }
+
+    fn another(&self, own: Own, roots: Vec<(PathBuf, bool)>, sandbox: Sandbox, hosts: Hosts) -> Self {
+        static NUMBER: AtomicU64 = AtomicU64::new(1);
+        let session = &*self.inner;
         let inner = Inner {
             commands: session.commands.clone(),
-            sandbox: session.sandbox,
+            sandbox,
             roots,
             hidden: session.hidden.clone(),
             spill: session.spill.clone(),
             spilling: session.spilling.clone(),
-            hosts: session.hosts.below(),
+            hosts,
             own: Some(own),
             number: NUMBER.fetch_add(1, Ordering::Relaxed),
             confined: tokio::sync::Mutex::default(),
             unconfined: tokio::sync::Mutex::default(),
             seen: Mutex::default(),
+            memory: session.memory.clone(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -238,6 +267,12 @@ impl Ground {
     pub(crate) fn variables(&self, names: &[String]) -> Vec<(String, String)> {
         let all = self.inner.commands.variables.iter();
         all.filter(|(name, _)| names.contains(name)).cloned().collect()
+    }
+
+    /// Does this lie where commands may have put it?
+    pub(crate) fn is_in_a_root(&self, path: &Path) -> bool {
+        let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        self.inner.roots.iter().any(|(root, _)| real.starts_with(root))
     }
 
     /// The hosts that commands may reach.
@@ -329,6 +364,8 @@ impl Ground {
         }
         // What is to be seen has to be there before.
         let spill = crate::store::create_folder(&inner.spill).is_ok().then(|| inner.spill.clone());
+        // Work of haft's own has no tool, and no business with what the session's commands wrote.
+        let spill = spill.filter(|_| inner.own.as_ref().is_none_or(|own| !own.folder.as_os_str().is_empty()));
         let wanted = Wanted {
             sandbox: inner.sandbox,
             roots: inner.roots.iter().map(|(path, writable)| (path.clone(), !writable)).collect(),
@@ -336,6 +373,7 @@ impl Ground {
             hidden: inner.hidden.clone(),
             spill,
             tools: inner.own.as_ref().map(|it| (it.folder.clone(), it.code.clone())),
+            memory: inner.memory.clone(),
             names: inner.own.iter().flat_map(Own::paths).cloned().collect(),
         };
         let mut seen = inner.seen.lock();
@@ -380,7 +418,7 @@ impl Ground {
         let path = self.inner.commands.variables.iter().find(|(name, _)| name == "PATH");
         let found = bubblewrap::find(path.map(|(_, value)| value.as_str())?)?.canonicalize().ok()?;
         // What lies in a root may have been put there by a command.
-        (!self.inner.roots.iter().any(|(root, _)| found.starts_with(root))).then_some(found)
+        (!self.is_in_a_root(&found)).then_some(found)
     }
 
     /// What starts a keeper of this plan.
@@ -434,11 +472,6 @@ impl Ground {
             seen.mounts.clone_from(&plan.mounts);
         }
         if let Some(own) = &self.inner.own {
-            if plan.confined != Confined::Not {
-                // Else one tool leaves what another takes for what was made of its code.
-                let folder = env.iter().find(|(name, _)| name == "TMPDIR").map_or("/tmp", |(_, value)| value);
-                env.push(("PYTHONPYCACHEPREFIX".to_owned(), format!("{folder}/pycache")));
-            }
             env.retain(|(name, _)| !own.env.iter().any(|(it, _)| it == name));
             env.extend(own.env.iter().cloned());
         }

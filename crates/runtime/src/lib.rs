@@ -261,6 +261,12 @@ impl Runtime {
         &self.inner.commands
     }
 
+    /// Where state is kept.
+    pub(crate) fn state(&self) -> &std::path::Path {
+        let [state, _] = &self.inner.hidden;
+        state
+    }
+
     pub(crate) fn hidden(&self) -> &[PathBuf] {
         &self.inner.hidden
     }

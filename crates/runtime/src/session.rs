@@ -23,11 +23,14 @@ use crate::{
     Answer, Call, Catalog, Runtime, Snapshot,
     approve::Approver,
     call,
-    grants::Passing,
-    ground::Ground,
+    grants::{Passing, host_matches},
+    ground::{Ground, Own},
     jobs::{Event, Jobs},
     mask::Secrets,
-    outside::{self, Loaded},
+    outside::{
+        self, Loaded,
+        uv::{self, Environments},
+    },
     policy::Policy,
     put_back,
     sandbox::proxy::Hosts,
@@ -125,8 +128,6 @@ impl Session {
         let (jobs, shelf) = (Arc::<Jobs>::default(), Arc::<Shelf>::default());
         let known = ArcSwap::new(runtime.outside().loaded());
         let hold = Hold { jobs: jobs.clone(), shelf: shelf.clone() };
-        // Programs that are tools have grounds of their own, made of this one.
-        shelf.put(Arc::new(ground.clone()));
         let session = Self {
             _held: Some(Arc::new(hold)),
             inner: Arc::new(Inner {
@@ -338,6 +339,32 @@ impl Session {
         // What starts nothing need not know which hosts a person granted.
         let granted = if touches.kinds().covers(Kinds::RUN) { self.granted_hosts() } else { Vec::new() };
         self.inner.ground.of_call(touches, &granted)
+    }
+
+    /// What a tool that is a file starts its processes with: a keeper and a sandbox of its own, which end with what
+    /// this gives. What it touches has been decided on.
+    pub fn procs_of_tool(&self, own: Own, touches: &Touches) -> Procs {
+        self.inner.ground.of_tool(own).of_call(touches, &[])
+    }
+
+    /// The Python that has the packages which this source of a tool says it needs; nothing where it needs none. They are
+    /// fetched if they are not there, from those hosts that were granted to this session.
+    ///
+    /// # Errors
+    /// [`Kind::BadArgs`](kit::Kind::BadArgs) when it says so wrongly, [`Kind::Unavailable`](kit::Kind::Unavailable) when
+    /// there is no `uv`, [`Kind::Failed`](kit::Kind::Failed) when they can't be had.
+    pub async fn packages(&self, file: &str, source: &[u8]) -> Result<Option<PathBuf>, Fault> {
+        let script = uv::wanted(source).map_err(|why| Fault::bad_args(format!("{file}: {why}")))?;
+        let environments = Environments::of(&self.inner.runtime);
+        let Some(script) = script.filter(|it| environments.is_needed(it)) else { return Ok(None) };
+        let mut reach = environments.hosts(&script);
+        let granted: Vec<_> = self
+            .granted_hosts()
+            .into_iter()
+            .chain(self.inner.runtime.policy().hosts.iter().cloned())
+            .collect();
+        reach.retain(|host| granted.iter().any(|it| host_matches(it, host)));
+        environments.python(&self.inner.ground, &script, file, &reach).await.map(Some)
     }
 
     /// The hosts that this session's commands may reach.

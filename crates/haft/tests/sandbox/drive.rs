@@ -10,10 +10,10 @@ use std::{
 use haft::{
     kit::{
         prelude::*,
-        procs::{Program, Stdin, Streams},
+        procs::{Procs, Program, Stdin, Streams},
     },
     runtime::{
-        Call, Commands, DEADLINE, Runtime, Settings, Unattended,
+        Call, Commands, DEADLINE, Own, Runtime, Session, Settings, Unattended,
         mask::Secrets,
         policy::{Approve, Policy, Sandbox},
         sandbox::limits::Limits,
@@ -30,6 +30,8 @@ pub(crate) struct Setup {
     pub(crate) memory: u64,
     pub(crate) workspace: PathBuf,
     pub(crate) path: String,
+    /// Hosts that are granted to everything.
+    pub(crate) hosts: Vec<String>,
 }
 
 /// Run a command.
@@ -58,23 +60,51 @@ impl Tool for Run {
 
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {
         let cwd = cx.files().roots().workspace().to_owned();
-        let argv = ["/bin/sh", "-c", &self.command].map(str::to_owned).to_vec();
-        let program = Program {
-            argv,
-            cwd,
-            env: Vec::new(),
-            stdin: Stdin::Null,
-            streams: Streams::Together,
-            files: Vec::new(),
-        };
-        let begun = std::time::Instant::now();
-        let process = cx.procs().start(program).await?;
-        let exit = process.finished(Duration::from_secs(5)).await;
-        let took = begun.elapsed();
-        let text = process.output().since(0, 1 << 20).text;
-        let denials = cx.procs().denials(exit, &text);
-        let said = json!({"exit": exit.code(), "text": text, "denials": denials, "us": took.as_micros()});
-        Ok(Output::text(said.to_string()))
+        let program = sh(&self.command, cwd);
+        Ok(Output::text(run(cx.procs(), program).await?))
+    }
+}
+
+fn sh(command: &str, cwd: PathBuf) -> Program {
+    Program {
+        argv: ["/bin/sh", "-c", command].map(str::to_owned).to_vec(),
+        cwd,
+        env: Vec::new(),
+        stdin: Stdin::Null,
+        streams: Streams::Together,
+        files: Vec::new(),
+    }
+}
+
+/// Runs a program to its end, and says what came of it.
+async fn run(procs: &Procs, program: Program) -> Result<String, Fault> {
+    let begun = std::time::Instant::now();
+    let process = procs.start(program).await?;
+    let exit = process.finished(Duration::from_secs(5)).await;
+    let took = begun.elapsed();
+    let text = process.output().since(0, 1 << 20).text;
+    let denials = procs.denials(exit, &text);
+    Ok(json!({"exit": exit.code(), "text": text, "denials": denials, "us": took.as_micros()}).to_string())
+}
+
+/// A program of a tool that is a file.
+#[derive(Debug, Clone, serde::Serialize, Deserialize)]
+pub(crate) struct OfTool {
+    /// The folder it lies in.
+    pub(crate) folder: PathBuf,
+    /// What else it may read.
+    pub(crate) read: Vec<PathBuf>,
+    /// What else it may change.
+    pub(crate) write: Vec<PathBuf>,
+}
+
+impl OfTool {
+    /// In a sandbox of its own, which lasts as long as what this gives.
+    fn procs(self, session: &Session, net: &[String]) -> Procs {
+        let code = vec![self.folder.join("named.txt")];
+        let own = Own { folder: self.folder, code, read: self.read, write: self.write, env: Vec::new() };
+        let touches = net.iter().fold(Touches::run("tool"), |it, host| it.and(Touch::Net(host.clone())));
+        session.procs_of_tool(own, &touches)
     }
 }
 
@@ -90,7 +120,12 @@ pub(crate) fn drive(setup: &str) {
         roots: vec![haft::kit::files::RootSpec { path: base.join("shared"), read_only: true }],
         state: base.join("state"),
         config: base.join("config"),
-        policy: Policy { sandbox: setup.sandbox, approve: Approve::Auto, ..Policy::default() },
+        policy: Policy {
+            sandbox: setup.sandbox,
+            approve: Approve::Auto,
+            hosts: setup.hosts.clone().into(),
+            ..Policy::default()
+        },
         other_names: Default::default(),
         allowed: None,
         deadline: DEADLINE,
@@ -108,14 +143,39 @@ pub(crate) fn drive(setup: &str) {
         let session = runtime.session(None, "test", Arc::new(Unattended));
         for line in std::io::stdin().lock().lines() {
             let arguments: Value = serde_json::from_str(&line.unwrap()).unwrap();
+            if let Some(tool) = arguments.get("tool").filter(|it| !it.is_null()) {
+                let tool: OfTool = serde_json::from_value(tool.clone()).unwrap();
+                let net: Vec<String> = arguments
+                    .get("net")
+                    .map_or_else(Vec::new, |it| serde_json::from_value(it.clone()).unwrap());
+                let procs = tool.procs(&session, &net);
+                let command = arguments["command"].as_str().unwrap();
+                let ran = run(&procs, sh(command, setup.workspace.clone())).await;
+                say(&ran.unwrap_or_else(|fault| {
+                    json!({"fault": fault.kind, "what": fault.as_text()}).to_string()
+                }));
+                continue;
+            }
+            if let Some(source) = arguments["packages"].as_str() {
+                let made = session.packages("x.py", source.as_bytes()).await;
+                let said = made.map(|it| json!({"exit": 0, "text": it}).to_string());
+                say(&said.unwrap_or_else(|fault| {
+                    json!({"fault": fault.kind, "what": fault.as_text()}).to_string()
+                }));
+                continue;
+            }
             let answer = session.call(Call::new("run", arguments)).await;
             let said = match &answer.result {
                 Ok(_) => answer.as_text(),
                 Err(fault) => json!({"fault": fault.kind, "what": fault.as_text()}).to_string(),
             };
-            let mut out = std::io::stdout().lock();
-            writeln!(out, "{}", said.lines().next().unwrap_or_default()).unwrap();
-            out.flush().unwrap();
+            say(&said);
         }
     });
+}
+
+fn say(said: &str) {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{}", said.lines().next().unwrap_or_default()).unwrap();
+    out.flush().unwrap();
 }

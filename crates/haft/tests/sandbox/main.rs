@@ -11,7 +11,9 @@
 )]
 
 mod drive;
+mod packages;
 mod support;
+mod tools;
 
 use std::{
     fs,
@@ -47,6 +49,34 @@ const CASES: &[Case] = &[
     ("a_weaker_sandbox_is_had_by_name_and_still_holds", a_weaker_sandbox_is_had_by_name_and_still_holds),
     ("bubblewrap_does_what_we_may_not", bubblewrap_does_what_we_may_not),
     ("a_new_control_file_is_named", a_new_control_file_is_named),
+    (
+        "a_tool_leaves_its_sandbox_no_more_than_a_command",
+        tools::a_tool_leaves_its_sandbox_no_more_than_a_command,
+    ),
+    ("a_tool_changes_data_beside_it_and_no_code", tools::a_tool_changes_data_beside_it_and_no_code),
+    (
+        "a_tool_of_the_person_sees_no_more_of_the_configuration",
+        tools::a_tool_of_the_person_sees_no_more_of_the_configuration,
+    ),
+    ("a_tool_reaches_what_was_granted_to_it_alone", tools::a_tool_reaches_what_was_granted_to_it_alone),
+    ("a_tool_ends_nothing_but_itself", tools::a_tool_ends_nothing_but_itself),
+    ("paths_that_a_tool_was_given_are_where_they_are", tools::paths_that_a_tool_was_given_are_where_they_are),
+    (
+        "a_tool_writes_nothing_where_nothing_may_be_written",
+        tools::a_tool_writes_nothing_where_nothing_may_be_written,
+    ),
+    ("a_folder_of_tools_with_a_link_is_closed", tools::a_folder_of_tools_with_a_link_is_closed),
+    (
+        "a_tool_in_a_weaker_sandbox_changes_no_tool_of_the_person",
+        tools::a_tool_in_a_weaker_sandbox_changes_no_tool_of_the_person,
+    ),
+    (
+        "a_repository_made_meanwhile_is_closed_to_the_next_tool",
+        tools::a_repository_made_meanwhile_is_closed_to_the_next_tool,
+    ),
+    ("packages_are_had_once_and_can_t_be_changed", packages::packages_are_had_once_and_can_t_be_changed),
+    ("packages_come_from_granted_hosts_alone", packages::packages_come_from_granted_hosts_alone),
+    ("packages_without_uv_are_a_clear_fault", packages::packages_without_uv_are_a_clear_fault),
 ];
 
 fn main() -> ExitCode {
@@ -75,7 +105,7 @@ fn main() -> ExitCode {
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn confined(world: &World) -> Driver {
+pub(crate) fn confined(world: &World) -> Driver {
     world.start(&world.setup())
 }
 
@@ -464,7 +494,7 @@ fn is_marked(mark: &str) -> bool {
 }
 
 /// A driver in a user namespace that allows no other below it.
-fn without_namespaces(world: &World, setup: &drive::Setup) -> Driver {
+pub(crate) fn without_namespaces(world: &World, setup: &drive::Setup) -> Driver {
     let mut command = Command::new("unshare");
     let script = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$@\"";
     let driver = world.base.join("bin/driver");
@@ -473,7 +503,7 @@ fn without_namespaces(world: &World, setup: &drive::Setup) -> Driver {
 }
 
 /// Without bubblewrap, which may be allowed what we are not.
-fn without_bubblewrap(setup: drive::Setup) -> drive::Setup {
+pub(crate) fn without_bubblewrap(setup: drive::Setup) -> drive::Setup {
     drive::Setup { path: "/usr/sbin:/sbin".to_owned(), ..setup }
 }
 

@@ -30,7 +30,7 @@ pub(crate) enum User {
 }
 
 /// Nobody has this id.
-const ORDINARY: u32 = 12345;
+pub(crate) const ORDINARY: u32 = 12345;
 
 /// A secret in haft's environment.
 pub(crate) const CANARY: &str = "canary-7f31c5";
@@ -69,6 +69,15 @@ impl World {
         }
         fs::write(base.join("home/.gitconfig"), "[user]\n\tname = A\n\temail = a@b.example\n").unwrap();
         fs::write(base.join("ws/attacks.py"), include_str!("attacks.py")).unwrap();
+        for folder in ["ws/.haft/tools", "config/tools"] {
+            let folder = base.join(folder);
+            fs::create_dir_all(folder.join("data")).unwrap();
+            fs::create_dir_all(folder.join("lib")).unwrap();
+            for file in ["mine.py", "other.py", "enabled.json", "named.txt", "lib/more.py", "data.json"] {
+                fs::write(folder.join(file), "as it was\n").unwrap();
+            }
+        }
+        fs::write(base.join("config/haft.toml"), "secret\n").unwrap();
         fs::copy(env!("CARGO_BIN_EXE_haft"), base.join("bin/haft")).unwrap();
         fs::copy(std::env::current_exe().unwrap(), base.join("bin/driver")).unwrap();
         for repository in ["ws", "ws/sub"] {
@@ -110,6 +119,7 @@ impl World {
             accept_weaker: Vec::new(),
             memory: 4 << 30,
             path: std::env::var("PATH").unwrap(),
+            hosts: Vec::new(),
         }
     }
 
@@ -219,9 +229,16 @@ impl Driver {
 
     /// Which attacks worked, and what each said.
     pub(crate) fn attack(&mut self, world: &World, unconfined: bool) -> BTreeMap<String, (bool, String)> {
+        self.attack_from(world, &json!({"unconfined": unconfined}))
+    }
+
+    /// The same, from where these arguments have the command run.
+    pub(crate) fn attack_from(&mut self, world: &World, place: &Value) -> BTreeMap<String, (bool, String)> {
         let command =
             format!("/usr/bin/python3 {}/ws/attacks.py '{}'", world.base.display(), world.places(self.id()));
-        let ran = self.run(&json!({"command": command, "unconfined": unconfined}));
+        let mut arguments = place.clone();
+        arguments["command"] = command.into();
+        let ran = self.run(&arguments);
         assert_eq!(ran.exit, 0, "{ran:?}");
         let lines = ran.text.lines().filter_map(|line| {
             let (name, rest) = line.split_once(' ')?;

@@ -3,7 +3,12 @@
 mod answer;
 mod spec;
 
-use std::{collections::HashMap, path::Path, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use kit::{
     AnyTool, Cx, Fault, Kind, Kinds, Mode, Origin, Output, Part, Prepared, Running, Spec, Touches,
@@ -13,11 +18,8 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
 
-use super::{Described, Section, Version, arguments::Check, declared, manifest::Manifest};
-use crate::{
-    commands::quote,
-    ground::{Ground, Own},
-};
+use super::{Described, Hosts, Section, Version, arguments::Check, declared, manifest::Manifest};
+use crate::{commands::quote, ground::Ground};
 pub(crate) use spec::describe;
 
 /// How long what was written at the end is waited for, where somebody else still holds the pipe.
@@ -177,10 +179,11 @@ impl OneCall {
 
     /// What it is started with: the ground of this very version, kept from one call to the next.
     fn procs(&self, cx: &Cx) -> Procs {
-        // A session that is ending has put its ground away.
-        let Some(session) = cx.shelf().find::<Ground>() else { return cx.procs().clone() };
+        // A session that is ending has put them away.
+        let Some(hosts) = cx.shelf().find::<Hosts>() else { return cx.procs().clone() };
         let called = &*self.called;
-        let ground = cx.shelf().get::<Grounds>().of(called.key, || session.of_tool(called.own(&session)));
+        let make = || hosts.ground_of(&called.version, &called.section, called.code());
+        let ground = cx.shelf().get::<Grounds>().of(called.key, make);
         ground.of_call(&self.touches, &called.section.net)
     }
 
@@ -210,19 +213,11 @@ impl OneCall {
 }
 
 impl Called {
-    fn own(&self, session: &Ground) -> Own {
-        let mut code = vec![self.version.path.clone()];
-        // What a manifest starts lies beside it.
-        code.extend(self.argv.iter().flatten().map(Into::into).filter(|it: &std::path::PathBuf| {
-            it.starts_with(&self.version.folder) && *it != self.version.path
-        }));
-        Own {
-            folder: self.version.folder.clone(),
-            code,
-            read: self.section.read.clone(),
-            write: self.section.write.clone(),
-            env: session.variables(&self.section.env),
-        }
+    /// What in its folder it must not change: itself, and what a manifest starts.
+    fn code(&self) -> Vec<PathBuf> {
+        let own = self.argv.iter().flatten().map(PathBuf::from);
+        let own = own.filter(|it| it.starts_with(&self.version.folder) && *it != self.version.path);
+        [self.version.path.clone()].into_iter().chain(own).collect()
     }
 }
 

@@ -142,6 +142,11 @@ impl Hosts {
         Ok(Lease { host, ground, busy })
     }
 
+    /// A ground of its own for a program, whose code this is, with what a person granted to it.
+    pub(super) fn ground_of(&self, version: &Version, section: &Section, code: Vec<PathBuf>) -> Ground {
+        self.inner.ground_of(version, section, code)
+    }
+
     /// What the newest call of a tool in this file printed, if it worked and printed something.
     pub(crate) fn printed(&self, file: &Path) -> Option<String> {
         let slots = self.inner.slots.lock();
@@ -177,6 +182,20 @@ impl Hosts {
     }
 }
 
+impl Inner {
+    /// A ground of its own for a version of a file, with what a person granted to it.
+    fn ground_of(&self, version: &Version, section: &Section, code: Vec<PathBuf>) -> Ground {
+        let env = self.variables.iter().filter(|(name, _)| section.env.contains(name)).cloned();
+        self.ground.of_tool(Own {
+            folder: version.folder.clone(),
+            code,
+            read: section.read.clone(),
+            write: section.write.clone(),
+            env: env.collect(),
+        })
+    }
+}
+
 impl Slots {
     /// Takes out what has to go because this is called now: the other versions of its file, and who was idle longest.
     fn make_room(&mut self, served: &Served) -> Vec<Slot> {
@@ -199,17 +218,9 @@ impl Slots {
 impl Slot {
     fn new(served: &Arc<Served>, inner: &Inner) -> Self {
         let (version, section) = (&served.version, &served.section);
-        let env = inner.variables.iter().filter(|(name, _)| section.env.contains(name)).cloned();
-        let own = Own {
-            folder: version.folder.clone(),
-            code: vec![version.path.clone()],
-            read: section.read.clone(),
-            write: section.write.clone(),
-            env: env.collect(),
-        };
         Self {
             served: served.clone(),
-            ground: inner.ground.of_tool(own),
+            ground: inner.ground_of(version, section, vec![version.path.clone()]),
             host: None,
             starting: Weak::new(),
             busy: 0,

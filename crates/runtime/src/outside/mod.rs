@@ -20,6 +20,7 @@ mod parts;
 mod python;
 mod service;
 mod set;
+pub(crate) mod uv;
 mod watch;
 mod written;
 

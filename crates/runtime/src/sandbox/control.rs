@@ -11,7 +11,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::layout::Access;
+use super::{
+    layout::Access,
+    memory::{Memory, Search},
+};
 use crate::policy::is_control_file;
 
 /// How many files and folders are looked at in a search for git's folders, nearest first.
@@ -36,8 +39,8 @@ pub(super) struct Guards {
 }
 
 /// What is kept as it is in these roots, of which each may be written or not.
-pub(super) fn guards(roots: &[(PathBuf, bool)]) -> Guards {
-    let mut guarding = Guarding { roots, beyond: Vec::new(), guards: Guards::default() };
+pub(super) fn guards(roots: &[(PathBuf, bool)], memory: &Memory) -> Guards {
+    let mut guarding = Guarding { roots, memory, beyond: Vec::new(), guards: Guards::default() };
     let writable = || roots.iter().filter(|it| it.1).map(|it| it.0.as_path());
     for root in writable() {
         for path in at_the_top(root) {
@@ -68,6 +71,7 @@ pub(super) fn common_folder(root: &Path) -> Option<PathBuf> {
 
 struct Guarding<'a> {
     roots: &'a [(PathBuf, bool)],
+    memory: &'a Memory,
     /// Repositories outside the roots whose worktrees are roots.
     beyond: Vec<PathBuf>,
     guards: Guards,
@@ -236,10 +240,33 @@ impl Guarding<'_> {
 
     /// Looks for every `.git` below a root but the root's own, and for what has all that is in one.
     fn search(&mut self, root: &Path) {
+        let closed = self.roots.iter().filter(|it| !it.1 && it.0.starts_with(root)).map(|it| it.0.clone());
+        let closed: Vec<_> = closed.collect();
+        let search = match self.memory.recall(root, &closed) {
+            Some(search) => {
+                for path in &search.found {
+                    self.near(path);
+                }
+                search
+            }
+            None => {
+                let search = self.search_anew(root);
+                self.memory.keep(root, closed, search.clone());
+                search
+            }
+        };
+        if search.cut {
+            self.guards.cut.push(root.to_owned());
+        }
+    }
+
+    fn search_anew(&mut self, root: &Path) -> Search {
         let begun = Instant::now();
+        let mut search = Search::default();
         let mut folders = VecDeque::from([root.to_owned()]);
         let mut looked_at = 0;
         while let Some(folder) = folders.pop_front() {
+            search.note(&folder);
             for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
                 looked_at += 1;
                 let name = entry.file_name();
@@ -254,18 +281,30 @@ impl Guarding<'_> {
                     continue;
                 }
                 // Seen from above: what is near is found before much is opened.
-                self.git(&path.join(".git"));
-                if is_git_folder(&path) {
-                    self.folder(&path);
-                } else {
+                let is_git_s = self.near(&path);
+                if is_git_s || fs::symlink_metadata(path.join(".git")).is_ok() {
+                    search.found.push(path.clone());
+                }
+                if !is_git_s {
                     folders.push_back(path);
                 }
             }
             if !folders.is_empty() && (looked_at > MANY || begun.elapsed() > LONG) {
-                self.guards.cut.push(root.to_owned());
-                return;
+                search.cut = true;
+                break;
             }
         }
+        search
+    }
+
+    /// Keeps the `.git` in this folder, and the folder itself if it is one of git's.
+    fn near(&mut self, path: &Path) -> bool {
+        self.git(&path.join(".git"));
+        let is_git_s = is_git_folder(path);
+        if is_git_s {
+            self.folder(path);
+        }
+        is_git_s
     }
 }
 
@@ -352,7 +391,7 @@ mod tests {
         let line = |(path, access): (PathBuf, Access)| {
             format!("{} {}", name(access), path.strip_prefix(root).unwrap().display())
         };
-        guards(&[(root.to_owned(), true)]).mounts.into_iter().map(line).collect()
+        guards(&[(root.to_owned(), true)], &Memory::default()).mounts.into_iter().map(line).collect()
     }
 
     #[test]
@@ -445,7 +484,7 @@ mod tests {
     fn what_is_read_only_stays_so() {
         let (_dir, root) = tree(&["vendor/x/.git/config", ".vscode/x/.git/config"]);
         let roots = [(root.clone(), true), (root.join("vendor"), false)];
-        let mounts: Vec<_> = guards(&roots).mounts.into_iter().collect();
+        let mounts: Vec<_> = guards(&roots, &Memory::default()).mounts.into_iter().collect();
         assert!(
             mounts
                 .iter()

@@ -16,6 +16,7 @@ use super::{
     code::code_in,
     control,
     environment::FOLDERS,
+    memory::Memory,
     places::{
         ALSO_A_FOLDER, DEVICE_LINKS, DEVICES, HARDWARE, SYSTEM, below, closed_files, folder_of, home, secrets,
     },
@@ -95,6 +96,8 @@ pub struct Wanted {
     pub tools: Option<(PathBuf, Vec<PathBuf>)>,
     /// Paths as a person named them, by which they are found if links lead there.
     pub names: Vec<PathBuf>,
+    /// What was found when such a layout was last made.
+    pub(crate) memory: Memory,
 }
 
 const MIB: u64 = 1 << 20;
@@ -204,7 +207,7 @@ impl Plan {
         }
         self.put("/proc", What::Processes);
         // What not everybody may read there is no business of a command, whoever runs haft.
-        for path in closed_files(Path::new("/etc")) {
+        for path in closed_files() {
             let folder = path.is_dir();
             self.put(path, What::Hidden { folder });
         }
@@ -287,7 +290,7 @@ impl Plan {
                 self.bind(common, Access::Read);
             }
         }
-        let guards = control::guards(&roots);
+        let guards = control::guards(&roots, &wanted.memory);
         for (path, access) in &guards.mounts {
             self.bind(path, *access);
         }
@@ -313,6 +316,12 @@ impl Plan {
                     || roots.iter().any(|(root, _)| at.starts_with(root) && root.starts_with(path))
             });
             self.bind(path, Access::Read);
+        }
+        // Python runs what lies there in place of the code that it was made of, in every tool that imports it.
+        let made = tools.folder.join("__pycache__");
+        if self.is_open(&tools.folder) && !tools.wide {
+            let folder = !fs::symlink_metadata(&made).is_ok_and(|it| !it.is_dir());
+            self.put(made, What::Hidden { folder });
         }
     }
 

@@ -13,6 +13,7 @@ mod filter;
 mod keep;
 pub mod layout;
 pub mod limits;
+pub(crate) mod memory;
 pub mod places;
 #[cfg(target_os = "linux")]
 pub mod probe;

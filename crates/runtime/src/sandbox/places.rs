@@ -4,7 +4,13 @@ use std::{
     fs,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
+
+use parking_lot::Mutex;
+
+/// How long what was found in `/etc` is taken to be there.
+const FRESH: Duration = Duration::from_secs(30);
 
 /// What is the same for everybody, as far as it is there.
 pub(super) const SYSTEM: &[&str] = &[
@@ -173,8 +179,23 @@ pub(super) fn folder_of(folder: &Path, on_path: bool) -> Vec<PathBuf> {
     vec![whole.unwrap_or(folder).to_owned()]
 }
 
+/// What not everybody may read, in `/etc` and the folders in it. It is looked for again after a while only: many sandboxes
+/// are made one after the other, and little changes there.
+pub(super) fn closed_files() -> Vec<PathBuf> {
+    static CLOSED: Mutex<Option<(Instant, Vec<PathBuf>)>> = Mutex::new(None);
+    let mut closed = CLOSED.lock();
+    match &*closed {
+        Some((looked, found)) if looked.elapsed() < FRESH => found.clone(),
+        _ => {
+            let found = look_for_closed(Path::new("/etc"));
+            *closed = Some((Instant::now(), found.clone()));
+            found
+        }
+    }
+}
+
 /// What not everybody may read, in this folder and the folders in it.
-pub(super) fn closed_files(folder: &Path) -> Vec<PathBuf> {
+fn look_for_closed(folder: &Path) -> Vec<PathBuf> {
     let mut closed = Vec::new();
     let mut folders = vec![(folder.to_owned(), 0)];
     while let Some((folder, depth)) = folders.pop() {

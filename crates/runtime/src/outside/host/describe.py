@@ -141,8 +141,10 @@ def serve_descriptions(messages):
     import gc
     from select import POLLIN, poll
 
-    waiting, children, poller = list(messages), [], poll()
+    waiting, children, poller = [], [], poll()
     poller.register(Wire.descriptor, POLLIN)
+    for message in messages:
+        waiting = taken(message, waiting, children)
     while True:
         while waiting and len(children) < AT_ONCE:
             message = waiting.pop(0)
@@ -153,7 +155,8 @@ def serve_descriptions(messages):
                 poller.register(descriptor, POLLIN)
         # Not only when something comes: what a child left behind may hold its pipes open.
         if any(descriptor == Wire.descriptor for descriptor, _ in poller.poll(50 if children else None)):
-            waiting.extend(received())
+            for message in received():
+                waiting = taken(message, waiting, children)
         for child in list(children):
             answer = answer_of(child)
             if answer is not None:
@@ -162,6 +165,16 @@ def serve_descriptions(messages):
                     poller.unregister(descriptor)
                 status = child.end()
                 put(b"%s %s\n" % (Wire.token, answer(status)))
+
+
+def taken(message, waiting, children):
+    """What waits when this has come, too."""
+    if message["op"] != "cancel":
+        return waiting + [message]
+    for child in children:
+        if child.message["id"] == message["id"]:
+            child.until = 0
+    return [it for it in waiting if it["id"] != message["id"]]
 
 
 def answer_of(child):

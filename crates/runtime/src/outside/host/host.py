@@ -3,15 +3,16 @@
 `serve`: it loads one version of one file, and answers calls of the tools in it until the socket ends.
 
     {"op": "load", "path", "folder", "source", "workspace", "session", "settings"}
-        → {"op": "loaded", "tools": […]}  or  {"op": "broken", "error", "traceback"}
-    {"op": "call", "id", "entry", "arguments", "session", "call"}
-        → {"op": "progress", "id", "done", "total", "message"} …, then {"op": "result", "id", "ok", …}
+        → {"op": "loaded", "tools": […], "executable"}  or  {"op": "broken", "error", "traceback"}
+    {"op": "call", "id", "entry", "arguments", "session", "tell"}
+        → {"op": "begun", "id"} where `tell` asks for it, {"op": "progress", "id", "done", "total", "message"} …,
+          and one {"op": "result", "id", …}, of which results.py says what is in it
     {"op": "cancel", "id"}
 
-Coroutines run in one asyncio loop on the main thread, which reads the socket too. A file that never mentions asyncio or
-`await` can't tell whether there is a loop: for it there is none, and its coroutines are run by hand, which saves the
-import of asyncio, most of the time of a start. What is not a coroutine function has a thread for each call that is
-running, so that it may block, or call `asyncio.run`.
+Coroutines run in one asyncio loop on the main thread, which reads the socket too. A file that never mentions `await`,
+and after whose import asyncio is not there, can't tell whether there is a loop: for it there is none, and its
+coroutines are run by hand, which saves the import of asyncio, most of the time of a start. What is not a coroutine
+function has a thread for each call that is running, so that it may block, or call `asyncio.run`.
 """
 
 from contextvars import copy_context
@@ -25,22 +26,23 @@ class Serving:
     tools = {}
     # The loop, once there is a need of one.
     loop = None
-    # The calls that run, by id: the task of one that is a coroutine in the loop.
+    # The calls that run, by id.
     running = {}
-    cancelled = set()
     # Calls that wait for a thread, and how many threads wait for a call.
     work = SimpleQueue()
     idle = 0
+    lock = allocate_lock()
 
 
 class Call:
     """One call of a tool."""
 
+    task = stop = None
+    begun = cancelled = False
+
     def __init__(self, message):
-        self.id = message["id"]
+        self.id, self.session, self.arguments = message["id"], message.get("session"), message["arguments"]
         self.tool = Serving.tools.get(message.get("entry", ""))
-        self.arguments = message["arguments"]
-        self.session = message.get("session")
 
     def start(self):
         """In the context of the call: what the tool returns, or a coroutine that gives it."""
@@ -54,38 +56,40 @@ class Call:
         return self.tool.begin(self.arguments, self)
 
     def progress(self, message, done=None):
-        done = done if isinstance(done, (int, float)) and not isinstance(done, bool) else None
+        done = done if isinstance(done, (int, float)) and not isinstance(done, bool) else 0
         send({"op": "progress", "id": self.id, "done": done, "total": None, "message": clean(message)})
+
+    def cancel(self):
+        self.cancelled = True
+        if self.stop is not None:
+            self.stop.set()
+        # A task that has not begun would never do so, and never answer.
+        if self.begun:
+            self.task.cancel()
+
+    def returned(self, value):
+        """What to answer for what the tool returned."""
+        try:
+            return self.tool.read(value)
+        except Unfit as error:
+            return failed("what it returned can't be given: " + readable(error))
+        except BaseException as error:
+            return failed(**told(error))
+
+    def raised(self, error):
+        """What to answer for what the tool raised."""
+        if self.cancelled and type(error).__name__ == "CancelledError":
+            return failed("cancelled")
+        return failed(**told(error))
 
     def answer(self, outcome):
         flush()
-        self.send(dict(outcome, op="result", id=self.id))
         Serving.running.pop(self.id, None)
-        Serving.cancelled.discard(self.id)
-
-    def send(self, message):
         try:
-            send(message)
-        except BaseException as error:
+            send(dict(outcome, op="result", id=self.id))
+        except Unfit as error:
             refused = failed("what it returned can't be given: " + readable(error))
             send(dict(refused, op="result", id=self.id))
-
-    def end(self, value):
-        """Answers with what the tool returned."""
-        try:
-            outcome = self.tool.read(value)
-        except Unfit as error:
-            outcome = failed("what it returned can't be given: " + readable(error))
-        except BaseException as error:
-            outcome = failed(**told(error))
-        self.answer(outcome)
-
-    def fail(self, error):
-        """Answers with what the tool raised."""
-        if self.id in Serving.cancelled and type(error).__name__ == "CancelledError":
-            self.answer(failed("cancelled"))
-        else:
-            self.answer(failed(**told(error)))
 
 
 def serve(message):
@@ -95,18 +99,15 @@ def serve(message):
         if message.get("tell"):
             send({"op": "begun", "id": message["id"]})
         begin(Call(message))
-    elif message["op"] == "cancel":
-        cancel(message["id"])
+    elif message["op"] == "cancel" and message["id"] in Serving.running:
+        Serving.running[message["id"]].cancel()
 
 
 def serve_load(message):
     try:
-        if "asyncio" in message["source"]:
-            # What it makes of asyncio's while it is imported belongs to the loop that will run it.
-            use_loop()
         tools = load(message)
-        if Serving.loop is None and ("asyncio" in sys.modules or "await" in message["source"] or "async for" in message["source"] or "async with" in message["source"]):
-            use_loop()
+        if any(it.waits for it in tools) and may_need_loop(message["source"]):
+            Serving.loop = new_loop()
         Serving.tools = {it.described["entry"]: it for it in tools}
         answer = {"op": "loaded", "tools": [it.described for it in tools], "executable": sys.executable}
         flush()
@@ -116,17 +117,40 @@ def serve_load(message):
         send(dict(told(error), op="broken"))
 
 
+def may_need_loop(source):
+    return "asyncio" in sys.modules or any(it in source for it in ("await", "async for", "async with"))
+
+
+def new_loop():
+    """The loop of the main thread."""
+    import asyncio
+
+    loop = None
+    if sys.version_info < (3, 12):
+        # What a file made of asyncio's while it was imported may belong to the loop that was there.
+        try:
+            loop = asyncio.get_event_loop_policy().get_event_loop()
+        except RuntimeError:
+            pass
+    if loop is None or loop.is_closed():
+        loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(loop)
+    return loop
+
+
 def begin(call):
-    tool = call.tool
-    Serving.running[call.id] = None
-    if tool is None:
-        call.answer(failed("there is no such tool in the file any more"))
-    elif not tool.waits:
+    Serving.running[call.id] = call
+    if call.tool is None:
+        call.answer(failed("this version of the file has no such tool"))
+        return
+    if len(Serving.running) == 1:
+        to_workspace()
+    if not call.tool.waits:
         in_thread(call)
     elif Serving.loop is None:
         by_hand(call)
     else:
-        Serving.running[call.id] = Serving.loop.create_task(in_loop(call))
+        call.task = Serving.loop.create_task(in_loop(call))
 
 
 def by_hand(call):
@@ -135,46 +159,55 @@ def by_hand(call):
         coroutine = context.run(call.start)
         context.run(coroutine.send, None)
     except StopIteration as end:
-        call.end(end.value)
+        outcome = call.returned(end.value)
     except BaseException as error:
-        call.fail(error)
+        outcome = call.raised(error)
     else:
-        call.answer(failed("it waits for something that is not asyncio's"))
+        outcome = failed("it waits for something that is not asyncio's")
+    call.answer(outcome)
 
 
 async def in_loop(call):
+    call.begun = True
     try:
-        value = await call.start()
+        outcome = failed("cancelled") if call.cancelled else call.returned(await call.start())
     except BaseException as error:
-        call.fail(error)
-    else:
-        call.end(value)
+        outcome = call.raised(error)
+    call.answer(outcome)
 
 
 def in_thread(call):
-    if Serving.idle == 0:
+    with Serving.lock:
+        is_new = Serving.idle == 0
+        Serving.idle -= 0 if is_new else 1
+    if is_new:
         start_new_thread(worker, ())
-    else:
-        Serving.idle -= 1
     Serving.work.put(call)
 
 
 def worker():
+    if "asyncio" in sys.modules:
+        # For `asyncio.get_event_loop().run_until_complete(…)`, which elsewhere finds the main thread's.
+        asyncio = sys.modules["asyncio"]
+        asyncio.set_event_loop(asyncio.new_event_loop())
     while True:
         call = Serving.work.get()
         try:
             value = copy_context().run(call.start)
             if hasattr(value, "__await__"):
                 value = run_alone(value)
+            outcome = call.returned(value)
         except BaseException as error:
-            call.fail(error)
-        else:
-            call.end(value)
-        Serving.idle += 1
+            outcome = call.raised(error)
+        with Serving.lock:
+            Serving.idle += 1
+        call.answer(outcome)
+        # What it holds lives no longer than the call.
+        call = value = outcome = None
 
 
 def run_alone(coroutine):
-    """Awaits what a plain function returned, in a loop of its thread's own."""
+    """Awaits what a plain function returned, in a loop of its own."""
     import asyncio
 
     async def it():
@@ -183,44 +216,31 @@ def run_alone(coroutine):
     return asyncio.run(it())
 
 
-def cancel(id):
-    task = Serving.running.get(id)
-    if task is not None:
-        Serving.cancelled.add(id)
-        task.cancel()
-
-
-def use_loop():
-    import asyncio
-
-    Serving.loop = asyncio.new_event_loop()
-    asyncio.set_event_loop(Serving.loop)
-
-
-def serve_all(messages):
+def serve_calls(messages):
     """Serves these messages and all that follow."""
     while True:
         try:
             for message in messages:
                 serve(message)
+            messages = ()
             while Serving.loop is None:
                 for message in received():
                     serve(message)
             serve_in_loop()
         except BaseException:
-            pass  # A tool's signal handler, or a task it left behind, raised here.
-        messages = ()
+            # A tool's signal handler, or a task that it left behind, raised here.
+            messages = ()
 
 
 def serve_in_loop():
-    def readable():
+    def to_read():
         for message in received():
             serve(message)
 
-    Serving.loop.add_reader(Wire.descriptor, readable)
-    Serving.loop.run_forever()
     if Serving.loop.is_closed():
         leave(1)
+    Serving.loop.add_reader(Wire.descriptor, to_read)
+    Serving.loop.run_forever()
 
 
 def main():
@@ -229,13 +249,15 @@ def main():
     first, messages = connect()
     # To descriptor 2: where it was when it died of a signal.
     faulthandler.enable()
-    for stream in (sys.stdout, sys.stderr):
+    for stream in (STDOUT, STDERR):
+        # `-u` has each piece of a line written by itself.
         stream.reconfigure(line_buffering=True, write_through=False)
     if sys.path and sys.path[0] == "":
+        # Nothing is to be imported from where it happens to start.
         del sys.path[0]
-    if first["mode"] == "serve":
-        serve_all(messages)
-    serve_descriptions(messages)
+    if first["mode"] == "describe":
+        serve_descriptions(messages)
+    serve_calls(messages)
 
 
 main()

@@ -197,8 +197,10 @@ STDOUT, STDERR = sys.stdout, sys.stderr
 
 
 def flush():
-    for stream in (STDOUT, STDERR, sys.stdout, sys.stderr):
+    for ours, stream in ((STDOUT, sys.stdout), (STDERR, sys.stderr)):
         try:
-            stream.flush()
+            ours.flush()
+            if stream is not ours:
+                stream.flush()
         except BaseException:
             pass

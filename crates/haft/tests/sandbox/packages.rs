@@ -1,0 +1,148 @@
+//! Are the packages that a tool's file names made for it, in a sandbox, once?
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use serde_json::json;
+
+use crate::{
+    confined,
+    drive::{OfTool, Setup},
+    support::{Driver, Ran, User, World},
+};
+
+/// A wheel is a zip; this one holds one module.
+const WHEEL: &str = r#"
+import sys, zipfile
+folder, version = sys.argv[1:]
+info = "gadget-%s.dist-info" % version
+with zipfile.ZipFile("%s/gadget-%s-py3-none-any.whl" % (folder, version), "w") as wheel:
+    wheel.writestr("gadget.py", "VERSION = %r\n" % version)
+    wheel.writestr(info + "/METADATA", "Metadata-Version: 2.1\nName: gadget\nVersion: %s\n" % version)
+    wheel.writestr(info + "/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+    wheel.writestr(info + "/RECORD", "gadget.py,,\n%s/METADATA,,\n%s/WHEEL,,\n%s/RECORD,,\n" % (info, info, info))
+"#;
+
+/// A `PATH` with `uv` on it.
+fn with_uv() -> String {
+    let path = std::env::var("PATH").unwrap();
+    if path.split(':').any(|it| Path::new(it).join("uv").is_file()) {
+        return path;
+    }
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("uv");
+    if !folder.join("bin/uv").exists() {
+        let fetch = "python3 -m venv \"$0\" && \"$0/bin/pip\" install --quiet uv";
+        let fetched = Command::new("sh").args(["-c", fetch]).arg(&folder).output().unwrap();
+        assert!(folder.join("bin/uv").exists(), "this test needs `uv`: install it. {fetched:?}");
+    }
+    let only = folder.join("only");
+    fs::create_dir_all(&only).unwrap();
+    if !only.join("uv").exists() {
+        fs::copy(folder.join("bin/uv"), only.join("uv")).unwrap();
+    }
+    format!("{}:{path}", only.display())
+}
+
+fn without_uv() -> String {
+    let path = std::env::var("PATH").unwrap();
+    let folders: Vec<_> = path.split(':').filter(|it| !Path::new(it).join("uv").exists()).collect();
+    folders.join(":")
+}
+
+fn packages(driver: &mut Driver, dependency: &str) -> Ran {
+    let source = format!("# /// script\n# dependencies = [{}]\n# ///\n", json!(dependency));
+    driver.run(&json!({"packages": source}))
+}
+
+fn wheel(world: &World, version: &str) -> PathBuf {
+    let folder = world.base.join("ws");
+    let ran = Command::new("python3").args(["-c", WHEEL]).arg(&folder).arg(version).output().unwrap();
+    assert!(ran.status.success(), "{ran:?}");
+    let wheel = folder.join(format!("gadget-{version}-py3-none-any.whl"));
+    world.give(&wheel);
+    wheel
+}
+
+pub(crate) fn packages_are_had_once_and_can_t_be_changed(user: User) {
+    let world = World::new(user);
+    let wheel = wheel(&world, "1.5");
+    let dependency = format!("gadget @ file://{}", wheel.display());
+    let setup = Setup { path: with_uv(), ..world.setup() };
+    let (mut driver, mut beside) = (world.start(&setup), world.start(&setup));
+    let made = std::thread::scope(|scope| {
+        let other = scope.spawn(|| packages(&mut beside, &dependency));
+        let made = packages(&mut driver, &dependency);
+        assert_eq!(other.join().unwrap().text, made.text, "{made:?}");
+        made
+    });
+    assert!(made.fault.is_none() && made.text.ends_with("/venv/bin/python"), "{made:?}");
+    let place = Path::new(&made.text).ancestors().nth(3).unwrap().to_owned();
+    let folder = world.base.join("ws/.haft/tools");
+    let tool = OfTool { folder, read: vec![place.clone()], write: Vec::new() };
+    let import = format!("{} -c 'import gadget; print(gadget.VERSION, gadget.__file__)'", made.text);
+    let ran = driver.run(&json!({"command": import, "tool": tool}));
+    assert!(ran.text.starts_with("1.5 "), "{ran:?}");
+    let module = ran.text.trim().split_once(' ').unwrap().1.to_owned();
+    for command in [
+        format!("echo evil > {module}"),
+        format!("rm {}", made.text),
+        format!("touch {}/new", place.display()),
+    ] {
+        assert!(driver.run(&json!({"command": command, "tool": tool})).exit > 0, "{command}");
+    }
+    // Who was not given it does not see it.
+    assert!(driver.sh(&format!("ls {}", place.display())).exit > 0);
+    let before = fs::metadata(&module).unwrap().modified().unwrap();
+    assert_eq!(packages(&mut driver, &dependency).text, made.text);
+    assert_eq!(before, fs::metadata(&module).unwrap().modified().unwrap());
+    // One that is half made is made anew.
+    fs::remove_file(place.with_extension("ready")).unwrap();
+    fs::remove_file(&module).unwrap();
+    assert_eq!(packages(&mut driver, &dependency).text, made.text);
+    assert!(Path::new(&module).exists());
+}
+
+pub(crate) fn packages_come_from_granted_hosts_alone(user: User) {
+    let world = World::new(user);
+    let mut driver = world.start(&Setup { path: with_uv(), ..world.setup() });
+    let ran = packages(&mut driver, "humanize");
+    let fault = ran.fault.unwrap_or_default();
+    assert!(
+        fault.contains("x.py needs (humanize)") && fault.contains("haft grants add 'net pypi.org:443'"),
+        "{fault}"
+    );
+    let left = fs::read_dir(world.base.join("state/tools/environments")).unwrap().flatten();
+    assert!(left.map(|it| it.path()).all(|it| it.extension().is_some_and(|it| it == "lock")));
+    // What is built runs code, which is confined as well.
+    let folder = world.base.join("ws/evil");
+    fs::create_dir(&folder).unwrap();
+    fs::write(
+        folder.join("pyproject.toml"),
+        "[build-system]\nrequires = []\nbuild-backend = \"evil\"\nbackend-path = [\".\"]\n",
+    )
+    .unwrap();
+    let seen = "import os\n\
+        def build_wheel(*_, **__):\n\
+        \x20   places = [%]\n\
+        \x20   raise SystemExit('seen: %s' % [it for it in places if os.path.exists(it)])\n";
+    let places = ["ws/haft.toml", "home/.ssh/id", "config/haft.toml", "state/x", "outside/secret"];
+    let places: Vec<_> = places.iter().map(|it| format!("'{}'", world.base.join(it).display())).collect();
+    fs::write(folder.join("evil.py"), seen.replace("[%]", &format!("[{}]", places.join(", ")))).unwrap();
+    world.give(&folder);
+    let ran = packages(&mut driver, &format!("evil @ file://{}", folder.display()));
+    assert!(ran.fault.as_ref().is_some_and(|it| it.contains("seen: []")), "{ran:?}");
+}
+
+pub(crate) fn packages_without_uv_are_a_clear_fault(user: User) {
+    let world = World::new(user);
+    let mut driver = world.start(&Setup { path: without_uv(), ..world.setup() });
+    let fault = packages(&mut driver, "requests>=2").fault.unwrap_or_default();
+    assert!(
+        fault.contains("`uv` is needed for the packages of x.py (requests>=2) and is not installed"),
+        "{fault}"
+    );
+    assert_eq!(confined(&world).run(&json!({"packages": "import json"})).text, "");
+}

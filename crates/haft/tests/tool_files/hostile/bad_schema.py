@@ -1,0 +1,8 @@
+name = "bad_schema"
+description = "Has a schema that is no JSON."
+parameters = {"type": "object", "properties": {"how": {"type": "string"}}}
+parameters = {"type": "object", "properties": {"a": {1, 2}}}
+
+
+async def execute(params):
+    return "fine"
