@@ -80,7 +80,7 @@ fn one_file_that_can_not_be_read_harms_no_other() {
         ("long.py", "it has 1400000 bytes"),
         ("read.py", "`read` is the name of a built-in tool"),
         ("second.py", "`good` is a tool of"),
-        ("spaced.py", "`two words`"),
+        ("spaced.py", "two words"),
         ("pipe.py", "it is no regular file"),
         ("dangling.py", "it can't be read"),
     ] {

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::{
     folders::{file_tools, put, put_file},
@@ -240,6 +240,7 @@ async fn reload_under_load_loses_no_call_and_mixes_no_versions() {
     assert!(over.load(Ordering::Acquire));
     assert!(lost.is_empty(), "{} of 1000: {:?}", lost.len(), lost.first());
     assert!(versions.len() > 1, "the files changed meanwhile: {versions:?}");
-    let last: Vec<Value> = vec![json!(house.says("one").await), json!(house.says("four").await)];
-    assert_eq!(last, [json!("100 100"), json!("99 99")]);
+    let last = [house.says("one").await, house.says("four").await];
+    let last = last.each_ref().map(|said| said.lines().next().unwrap_or_default());
+    assert_eq!(last, ["100 100", "99 99"], "the newest serve");
 }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use futures_util::{StreamExt, stream};
+use futures_util::{StreamExt, future::join_all, stream};
 use kit::{
     AnyTool, Fault, Kind, Origin, Spec,
     services::{NotLoaded, Reloaded},
@@ -29,7 +29,10 @@ use super::{
     set::{Loaded, Remarks, Serving, Shows, Tried},
     written::{Marks, Written},
 };
-use crate::{Registry, ground::Ground};
+use crate::{
+    Registry,
+    ground::{Ground, Own},
+};
 
 /// For a name that no tool has, the folders are looked at once in this time.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
@@ -95,6 +98,24 @@ struct Unknown {
     folder: usize,
     version: Arc<Version>,
     prior: Option<Arc<Tried>>,
+}
+
+/// Which files are asked together.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asking {
+    /// The Python files of this folder, by one process.
+    Python(usize),
+    /// The others, each by itself.
+    Programs,
+}
+
+impl Asking {
+    fn of(unknown: &Unknown) -> Self {
+        match unknown.found.sort {
+            Sort::Python => Self::Python(unknown.folder),
+            Sort::Manifest | Sort::Program => Self::Programs,
+        }
+    }
 }
 
 type Answers = Vec<Result<Vec<Described>, String>>;
@@ -339,22 +360,39 @@ impl Outside {
             Ok(ground) => ground,
             Err(fault) => return unknown().map(|_| Err(fault.what.clone())).collect(),
         };
-        let of = |is_python: bool| {
-            let those = unknown().filter(move |it| (it.found.sort == Sort::Python) == is_python);
-            those.map(|it| it.version.clone()).collect::<Vec<_>>()
-        };
-        let (python, programs) = (of(true), of(false));
-        let asking_python =
-            async { if python.is_empty() { Vec::new() } else { describe::describe(ground, &python).await } };
+        let mut of_folders: Vec<Vec<Arc<Version>>> = vec![Vec::new(); self.files.folders.len()];
+        let mut programs = Vec::new();
+        for it in unknown() {
+            match Asking::of(it) {
+                Asking::Python(index) => {
+                    of_folders.get_mut(index).into_iter().for_each(|files| files.push(it.version.clone()))
+                }
+                Asking::Programs => programs.push(it.version.clone()),
+            }
+        }
+        let asking_python = of_folders.into_iter().map(|files| async move {
+            let Some(first) = files.first() else { return Vec::new() };
+            // What a file imports may lie beside it; the workspace is there anyway.
+            let own = match first.whose {
+                Whose::Person => Own { folder: first.folder.clone(), ..Own::default() },
+                Whose::Workspace | Whose::Untrusted => Own::default(),
+            };
+            describe::describe(&ground.of_tool(own), &files).await
+        });
+        let asking_python: Vec<_> = asking_python.collect();
         let asking_programs = stream::iter(programs)
             .map(|version| async move { executable::describe(ground, &version).await })
             .buffered(AT_ONCE)
             .collect::<Vec<_>>();
-        let (python, programs) = tokio::join!(asking_python, asking_programs);
-        let (mut python, mut programs) = (python.into_iter(), programs.into_iter());
+        let (python, programs) = tokio::join!(join_all(asking_python), asking_programs);
+        let mut python: Vec<_> = python.into_iter().map(Vec::into_iter).collect();
+        let mut programs = programs.into_iter();
         let answer = |it: &Unknown| {
-            let answers = if it.found.sort == Sort::Python { &mut python } else { &mut programs };
-            answers.next().unwrap_or_else(|| Err("it was asked, and nothing came back".to_owned()))
+            let answer = match Asking::of(it) {
+                Asking::Python(index) => python.get_mut(index).and_then(Iterator::next),
+                Asking::Programs => programs.next(),
+            };
+            answer.unwrap_or_else(|| Err("it was asked, and nothing came back".to_owned()))
         };
         unknown().map(answer).collect()
     }
