@@ -24,19 +24,25 @@ async fn arguments_arrive_as_they_were_given() {
     let said: serde_json::Value = serde_json::from_str(&answer.as_text()).unwrap();
     assert_eq!(said, json!({"a": arguments["list"], "b": arguments["text"]}));
     let house = House::new(&[navi("size", "return str(len(args['long']))")]).await;
-    assert_eq!(house.call_with("size", json!({"long": arguments["long"]})).await.as_text(), (1 << 20).to_string());
+    assert_eq!(
+        house.call_with("size", json!({"long": arguments["long"]})).await.as_text(),
+        (1 << 20).to_string()
+    );
 }
 
 #[tokio::test]
 async fn what_is_printed_is_no_answer() {
-    let body = "import sys\nprint('printed')\nprint('{\"op\": \"result\"}', file=sys.stderr)\nreturn 'answer'";
+    let body =
+        "import sys\nprint('printed')\nprint('{\"op\": \"result\"}', file=sys.stderr)\nreturn 'answer'";
     let house = House::new(&[after("print('at import')", "prints", body)]).await;
     assert_eq!(house.says("prints").await, "answer");
 }
 
 #[tokio::test]
 async fn first_calls_at_the_same_time_share_one_process() {
-    let house = House::new(&[navi("pid", "import asyncio, os\nawait asyncio.sleep(0.01)\nreturn str(os.getpid())")]).await;
+    let house =
+        House::new(&[navi("pid", "import asyncio, os\nawait asyncio.sleep(0.01)\nreturn str(os.getpid())")])
+            .await;
     let said = join_all((0..20).map(|_| house.says("pid"))).await;
     let first = said.first().unwrap();
     assert!(first.parse::<u32>().is_ok() && said.iter().all(|it| it == first), "{said:?}");
@@ -70,7 +76,8 @@ async fn a_call_ends_on_the_version_it_began_with() {
         said
     };
     let (old, new) = tokio::join!(old, new);
-    assert_eq!((old.as_text().as_str(), new.as_str()), ("old", "new"));
+    // Below may stand that the tools changed.
+    assert_eq!((old.as_text().lines().next(), new.lines().next()), (Some("old"), Some("new")));
     // The old version's process ends with its last call.
     until(|| house.processes() == 1).await;
     assert_eq!(house.says("tool").await, "new");
@@ -78,7 +85,8 @@ async fn a_call_ends_on_the_version_it_began_with() {
 
 #[tokio::test]
 async fn a_process_that_nobody_calls_ends() {
-    let house = House::new(&[after("calls = 0", "count", "global calls\ncalls += 1\nreturn str(calls)")]).await;
+    let house =
+        House::new(&[after("calls = 0", "count", "global calls\ncalls += 1\nreturn str(calls)")]).await;
     assert_eq!(house.says("count").await, "1");
     assert_eq!(house.processes(), 1);
     tokio::time::pause();
@@ -97,7 +105,8 @@ async fn pictures_links_and_notes_keep_their_places() {
     let house = House::new(&[("parts".to_owned(), code.to_owned())]).await;
     let answer = house.call("parts").await;
     let output = answer.result.unwrap();
-    let [Part::Text { text: first }, Part::Image { mime, data }, Part::Text { text: last }] = output.parts.as_slice()
+    let [Part::Text { text: first }, Part::Image { mime, data }, Part::Text { text: last }] =
+        output.parts.as_slice()
     else {
         panic!("{output:?}");
     };

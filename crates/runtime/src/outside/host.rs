@@ -42,7 +42,9 @@ const SCRIPT: [&str; 7] = [
 /// Which script it is: another one may read files in another way.
 pub(super) fn version() -> String {
     let mut hasher = blake3::Hasher::new();
-    SCRIPT.iter().for_each(|part| drop(hasher.update(part.as_bytes())));
+    for part in SCRIPT {
+        hasher.update(part.as_bytes());
+    }
     hasher.finalize().to_hex().chars().take(16).collect()
 }
 

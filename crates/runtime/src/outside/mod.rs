@@ -31,7 +31,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use adopt::{OwnFile, adopt};
-pub(crate) use hosts::Hosts;
+pub(crate) use hosts::{Hosts, Packages};
 pub use load::Outside;
 pub(crate) use service::ToolsOf;
 pub(crate) use set::Loaded;
