@@ -25,8 +25,12 @@ use tokio::{
 
 use crate::{
     Runtime,
+    grants::Effect,
     mask::Secrets,
-    outside::appeared::{Appeared, Open},
+    outside::{
+        appeared::{Appeared, Open},
+        uv::Environments,
+    },
     policy::Sandbox,
     sandbox::{
         Confined, KEEPER, Part, Plan, Report, Trouble, bubblewrap,
@@ -39,6 +43,7 @@ use crate::{
         watch::{self, Watch},
     },
     spill::Spills,
+    store::Grants,
 };
 
 /// What commands are started with.
@@ -77,6 +82,9 @@ struct Inner {
     spill: PathBuf,
     spilling: Arc<dyn Spilling>,
     hosts: Hosts,
+    /// The hosts that haft.toml allows.
+    allowed: Arc<[String]>,
+    grants: Grants,
     /// For one tool that is a file.
     own: Option<Own>,
     /// Tells its folder for temporary files from that of others.
@@ -170,6 +178,8 @@ impl Ground {
                 secrets: runtime.secrets().clone(),
             }),
             hosts,
+            allowed: runtime.policy().hosts,
+            grants: runtime.store().grants(),
             own: None,
             number: 0,
             confined: tokio::sync::Mutex::default(),
@@ -226,6 +236,8 @@ impl Ground {
             spill: session.spill.clone(),
             spilling: session.spilling.clone(),
             hosts,
+            allowed: session.allowed.clone(),
+            grants: session.grants.clone(),
             own: Some(own),
             number: NUMBER.fetch_add(1, Ordering::Relaxed),
             confined: tokio::sync::Mutex::default(),
@@ -270,16 +282,36 @@ impl Ground {
         self.inner.roots.first().map_or(Path::new("/"), |(path, _)| path)
     }
 
-    /// Does this lie where commands may have put it?
-    pub(crate) fn is_in_a_root(&self, path: &Path) -> bool {
-        let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        self.inner.roots.iter().any(|(root, _)| real.starts_with(root))
+    /// The environments with the packages of tools.
+    pub(crate) fn environments(&self) -> Environments {
+        let state = self.inner.hidden.first().map_or(Path::new("/"), PathBuf::as_path);
+        Environments::new(state, &self.inner.commands.variables)
+    }
+
+    /// The hosts that a person allows to whatever runs in this workspace.
+    pub(crate) fn lasting_hosts(&self) -> Vec<String> {
+        let granted = self.inner.grants.list(Some("")).unwrap_or_else(|fault| {
+            tracing::warn!("the grants of this workspace can't be read: {fault}");
+            Vec::new()
+        });
+        let host = |effect: &str| match Effect::parse(effect) {
+            Ok(Effect::Net(host)) => Some(host),
+            _ => None,
+        };
+        let granted = granted.iter().filter_map(|it| host(&it.effect));
+        granted.chain(self.inner.allowed.iter().cloned()).collect()
     }
 
     /// Those of haft's own variables that have one of these names.
     pub(crate) fn variables(&self, names: &[String]) -> Vec<(String, String)> {
         let all = self.inner.commands.variables.iter();
         all.filter(|(name, _)| names.contains(name)).cloned().collect()
+    }
+
+    /// Does this lie where commands may have put it?
+    pub(crate) fn is_in_a_root(&self, path: &Path) -> bool {
+        let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        self.inner.roots.iter().any(|(root, _)| real.starts_with(root))
     }
 
     /// The hosts that commands may reach.

@@ -152,7 +152,20 @@ impl Session {
         session.open_shelf();
         let variables = session.inner.runtime.commands().variables.clone();
         let workspace = session.inner.runtime.roots().workspace();
-        let hosts = outside::Hosts::new(session.inner.ground.clone(), workspace, session.name(), variables);
+        let environments = Environments::of(&session.inner.runtime);
+        let inner = Arc::downgrade(&session.inner);
+        let packages: outside::Packages = Box::new(move |file, source| {
+            // It lies on the shelf, so it must not keep the session.
+            let session = inner.upgrade().map(|inner| Self { inner, _held: None });
+            Box::pin(async move {
+                match session {
+                    Some(session) => session.packages(&file, &source).await,
+                    None => Ok(None),
+                }
+            })
+        });
+        let ground = session.inner.ground.clone();
+        let hosts = outside::Hosts::new(ground, workspace, session.name(), variables, environments, packages);
         session.inner.shelf.put(Arc::new(hosts));
         session
     }

@@ -76,7 +76,8 @@ async fn a_call_ends_on_the_version_it_began_with() {
         said
     };
     let (old, new) = tokio::join!(old, new);
-    assert_eq!((old.as_text().as_str(), new.as_str()), ("old", "new"));
+    // Below may stand that the tools changed.
+    assert_eq!((old.as_text().lines().next(), new.lines().next()), (Some("old"), Some("new")));
     // The old version's process ends with its last call.
     until(|| house.processes() == 1).await;
     assert_eq!(house.says("tool").await, "new");

@@ -1,6 +1,11 @@
 //! What do Python files say that they are?
 
-use std::{collections::VecDeque, path::Path, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use kit::{Fault, Kind, Output, Touches, procs::Procs};
@@ -10,9 +15,12 @@ use tokio::time::timeout;
 use super::{
     Described, Version, failure,
     host::{Asked, Host, Lost, Mode, Said},
-    interpreter,
+    interpreter, uv,
 };
-use crate::ground::Ground;
+use crate::{
+    grants::host_matches,
+    ground::{Ground, Own},
+};
 
 /// How long nothing may be heard of files that are described: each has 10 s there.
 const SILENCE: Duration = Duration::from_secs(30);
@@ -23,27 +31,76 @@ const PRINTED: usize = 4 << 10;
 
 /// Asks each of these files in a process of its own; gives for each what it says, or the traceback.
 pub(crate) async fn describe(ground: &Ground, files: &[Arc<Version>]) -> Vec<Result<Vec<Described>, String>> {
-    let mut said: Vec<Option<Result<Vec<Described>, String>>> = files.iter().map(|_| None).collect();
-    let mut open: VecDeque<usize> = (0..files.len()).collect();
-    // What has no answer when the process has gone may be what ended it: that is asked alone.
-    let mut alone = false;
-    while let Some(first) = open.front().copied() {
-        let batch: Vec<usize> = if alone { vec![first] } else { open.iter().copied().collect() };
-        let lost = match describer(ground).await {
-            Ok(describer) => describer.describe(files, &batch, &mut said).await,
-            Err(fault) => Some(fault.as_text()),
-        };
-        if let (Some(why), true) = (lost, alone || batch.len() == 1)
-            && let Some(said) = said.get_mut(first)
-            && said.is_none()
-        {
-            *said = Some(Err(why));
+    let mut asking = Asking { files, said: files.iter().map(|_| None).collect() };
+    let mut by_python: BTreeMap<Option<Packages>, VecDeque<usize>> = BTreeMap::new();
+    for (at, version) in files.iter().enumerate() {
+        match packages(ground, version).await {
+            Ok(python) => by_python.entry(python).or_default().push_back(at),
+            Err(fault) => asking.settle(at, Err(fault.as_text())),
         }
-        alone = true;
-        open.retain(|it| said.get(*it).is_some_and(Option::is_none));
+    }
+    for (packages, those) in by_python {
+        asking.ask(ground, packages.as_ref(), those).await;
     }
     let unasked = || Err("it was not asked".to_owned());
-    said.into_iter().map(|it| it.unwrap_or_else(unasked)).collect()
+    asking.said.into_iter().map(|it| it.unwrap_or_else(unasked)).collect()
+}
+
+/// Files that are asked, and what they said.
+struct Asking<'a> {
+    files: &'a [Arc<Version>],
+    said: Vec<Option<Result<Vec<Described>, String>>>,
+}
+
+impl Asking<'_> {
+    fn settle(&mut self, at: usize, said: Result<Vec<Described>, String>) {
+        if let Some(it) = self.said.get_mut(at) {
+            it.get_or_insert(said);
+        }
+    }
+
+    /// Asks the files of these numbers, which need the same packages.
+    async fn ask(&mut self, ground: &Ground, packages: Option<&Packages>, mut open: VecDeque<usize>) {
+        // What has no answer when the process has gone may be what ended it: that is asked alone.
+        let mut alone = false;
+        while let Some(first) = open.front().copied() {
+            let batch: Vec<usize> = if alone { vec![first] } else { open.iter().copied().collect() };
+            let lost = match describer(ground, packages).await {
+                Ok(describer) => describer.describe(self, &batch).await,
+                Err(fault) => Some(fault.as_text()),
+            };
+            if alone || batch.len() == 1 {
+                self.settle(
+                    first,
+                    Err(lost.unwrap_or_else(|| "it was asked, and nothing came back".to_owned())),
+                );
+            }
+            alone = true;
+            open.retain(|it| self.said.get(*it).is_some_and(Option::is_none));
+        }
+    }
+}
+
+/// A Python with packages, and the folder that they are in.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Packages {
+    python: String,
+    folder: PathBuf,
+}
+
+/// The packages that a file says it needs, which are fetched if they are not there; nothing where it needs none.
+async fn packages(ground: &Ground, version: &Version) -> Result<Option<Packages>, Fault> {
+    let file = version.path.display().to_string();
+    let script = uv::wanted(&version.source).map_err(|why| Fault::bad_args(format!("{file}: {why}")))?;
+    let environments = ground.environments();
+    let Some(script) = script.filter(|it| environments.is_needed(it)) else { return Ok(None) };
+    let mut reach = environments.hosts(&script);
+    if !reach.is_empty() {
+        let granted = ground.lasting_hosts();
+        reach.retain(|host| granted.iter().any(|it| host_matches(it, host)));
+    }
+    let python = environments.python(ground, &script, &file, &reach).await?;
+    Ok(Some(Packages { python: python.display().to_string(), folder: environments.folder_of(&script) }))
 }
 
 /// Tries code that is meant to be the tool `name`, as [`kit::services::Tools::check`] promises. The version is of the
@@ -52,7 +109,8 @@ pub(crate) async fn describe(ground: &Ground, files: &[Arc<Version>]) -> Vec<Res
 /// # Errors
 /// [`Kind::BadArgs`] with everything that is missing, or the traceback.
 pub(crate) async fn check(ground: &Ground, draft: &Arc<Version>, name: &str) -> Result<Described, Fault> {
-    let describer = describer(ground).await?;
+    let packages = packages(ground, draft).await?;
+    let describer = describer(ground, packages.as_ref()).await?;
     let said = match describer.ask("check", draft, Some(name)) {
         Ok(mut asked) => timeout(SILENCE, asked.answer()).await,
         Err(lost) => Ok(Err(lost)),
@@ -93,10 +151,15 @@ struct Request<'a> {
     workspace: &'a Path,
 }
 
-async fn describer(ground: &Ground) -> Result<Describer<'_>, Fault> {
+async fn describer<'a>(ground: &'a Ground, packages: Option<&Packages>) -> Result<Describer<'a>, Fault> {
     let workspace = ground.workspace();
-    let procs = ground.of_call(&Touches::run("python3"), &[]);
-    let names = interpreter::names();
+    let (procs, names) = match packages {
+        None => (ground.of_call(&Touches::run("python3"), &[]), interpreter::names()),
+        Some(Packages { python, folder }) => {
+            let own = Own { read: vec![folder.clone()], ..Own::default() };
+            (ground.of_tool(own).of_call(&Touches::run("python3"), &[]), vec![python.clone()])
+        }
+    };
     for name in &names {
         match Host::start(&procs, name, workspace, Mode::Describe).await {
             Err(fault) if fault.kind == Kind::NotFound => {}
@@ -122,12 +185,8 @@ impl Describer<'_> {
     }
 
     /// Has the files of these numbers described. Gives why there will be no more answers, if not all came.
-    async fn describe(
-        &self,
-        files: &[Arc<Version>],
-        batch: &[usize],
-        said: &mut [Option<Result<Vec<Described>, String>>],
-    ) -> Option<String> {
+    async fn describe(&self, asking: &mut Asking<'_>, batch: &[usize]) -> Option<String> {
+        let files = asking.files;
         let mut rest = batch.iter();
         let mut asked = FuturesUnordered::new();
         loop {
@@ -145,11 +204,7 @@ impl Describer<'_> {
                 Err(_) => return Some(still(SILENCE)),
             };
             match answer {
-                Ok(answer) => {
-                    if let Some(said) = said.get_mut(at) {
-                        *said = Some(outcome(answer));
-                    }
-                }
+                Ok(answer) => asking.settle(at, outcome(answer)),
                 Err(lost) => return Some(self.went(files.get(at)?, &lost)),
             }
         }

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use kit::{Fault, Kind, Touch, Touches, procs::Recording};
+use kit::{Fault, Kind, Touch, Touches, procs::Recording, services::Soon};
 use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::{
@@ -20,6 +20,7 @@ use super::{
     Section, Version, failure,
     host::{Host, Mode},
     interpreter::{self, Interpreters},
+    uv::{self, Environments},
 };
 use crate::ground::{Ground, Own};
 
@@ -43,9 +44,15 @@ struct Inner {
     session: String,
     /// haft's own environment.
     variables: Vec<(String, String)>,
+    environments: Environments,
+    packages: Packages,
     interpreters: Interpreters,
     slots: Mutex<Slots>,
 }
+
+/// Gives the Python that has the packages which this file, with this source, says that it needs; none if it needs none.
+pub(crate) type Packages =
+    Box<dyn Fn(String, Arc<[u8]>) -> Soon<'static, Result<Option<PathBuf>, Fault>> + Send + Sync>;
 
 #[derive(Default)]
 struct Slots {
@@ -115,12 +122,16 @@ impl Hosts {
         workspace: &Path,
         session: &str,
         variables: Vec<(String, String)>,
+        environments: Environments,
+        packages: Packages,
     ) -> Self {
         let inner = Inner {
             ground,
             workspace: workspace.to_owned(),
             session: session.to_owned(),
             variables,
+            environments,
+            packages,
             interpreters: Interpreters::default(),
             slots: Mutex::default(),
         };
@@ -186,10 +197,14 @@ impl Inner {
     /// A ground of its own for a version of a file, with what a person granted to it.
     fn ground_of(&self, version: &Version, section: &Section, code: Vec<PathBuf>) -> Ground {
         let env = self.variables.iter().filter(|(name, _)| section.env.contains(name)).cloned();
+        let mut read = section.read.clone();
+        if let Ok(Some(script)) = uv::wanted(&version.source) {
+            read.push(self.environments.folder_of(&script));
+        }
         self.ground.of_tool(Own {
             folder: version.folder.clone(),
             code,
-            read: section.read.clone(),
+            read,
             write: section.write.clone(),
             env: env.collect(),
         })
@@ -361,7 +376,11 @@ async fn begin(inner: &Inner, served: &Served, ground: &Ground) -> Result<Arc<Ho
     let (version, section) = (&*served.version, &served.section);
     let touches = section.net.iter().cloned().map(Touch::Net).fold(Touches::run("python3"), Touches::and);
     let procs = ground.of_call(&touches, &[]);
-    let names = inner.interpreters.of(version, &inner.workspace);
+    let file = version.path.display().to_string();
+    let names = match (inner.packages)(file.clone(), version.source.clone()).await? {
+        Some(python) => vec![python.display().to_string()],
+        None => inner.interpreters.of(version, &inner.workspace),
+    };
     let mut started = None;
     for name in &names {
         match Host::start(&procs, name, &inner.workspace, Mode::Serve).await {
@@ -388,14 +407,13 @@ async fn begin(inner: &Inner, served: &Served, ground: &Ground) -> Result<Arc<Ho
         Ok(mut asked) => timeout(IMPORT, asked.answer()).await,
         Err(lost) => Ok(Err(lost)),
     };
-    let file = version.path.display();
     match imported {
         Ok(Ok(said)) if said.op == "loaded" => {
             inner.interpreters.remember(name, &said.executable);
             Ok(host)
         }
-        Ok(Ok(said)) => Err(failure::broken(&file.to_string(), &said, &printed.text(), &procs)),
-        Ok(Err(lost)) => Err(failure::not_imported(&file.to_string(), &lost, &printed.text(), &procs)),
+        Ok(Ok(said)) => Err(failure::broken(&file, &said, &printed.text(), &procs)),
+        Ok(Err(lost)) => Err(failure::not_imported(&file, &lost, &printed.text(), &procs)),
         Err(_) => Err(failure::with_printed(
             Fault::new(
                 Kind::Timeout,

@@ -31,7 +31,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use adopt::{OwnFile, adopt};
-pub(crate) use hosts::Hosts;
+pub(crate) use hosts::{Hosts, Packages};
 pub(crate) use kit::own_tools::own_files;
 pub use kit::own_tools::{ENABLED, OWN};
 pub use load::Outside;

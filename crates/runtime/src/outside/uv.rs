@@ -159,7 +159,8 @@ impl Environments {
         Self::new(runtime.state(), &runtime.commands().variables)
     }
 
-    fn new(state: &Path, variables: &[(String, String)]) -> Self {
+    /// Those in this state folder.
+    pub(crate) fn new(state: &Path, variables: &[(String, String)]) -> Self {
         Self { folder: state.join(ENVIRONMENTS), variables: Arc::new(variables.to_vec()) }
     }
 
