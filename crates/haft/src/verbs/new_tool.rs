@@ -58,7 +58,7 @@ impl NewTool {
         }
         for (path, text, mode) in self.lang.files(&name) {
             let path = format!("{OWN}/{path}");
-            write(&workspace.join(&path), text, mode).map_err(|error| failed(&path, error))?;
+            write(&workspace.join(&path), &text, mode).map_err(|error| failed(&path, error))?;
             said.push(format!("wrote {path}"));
         }
         if let Some(line) = enable(&folder.join(ENABLED), &name)? {
@@ -143,7 +143,7 @@ fn free(workspace: &Path, config: &Path, name: &str) -> Result<(), Fault> {
 }
 
 /// Writes a file that does not exist, and the folders on its way.
-fn write(path: &Path, text: String, mode: u32) -> io::Result<()> {
+fn write(path: &Path, text: &str, mode: u32) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
