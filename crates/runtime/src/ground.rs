@@ -126,6 +126,8 @@ struct OfCall {
     _hosts: Vec<Granted>,
     /// What its commands show the proxy, where hosts were granted to this call alone.
     pass: Option<String>,
+    /// The tool that is called, if it is a file.
+    tool: Option<String>,
 }
 
 /// What the sandbox of a tool that is a file has beyond that of its session. All paths are absolute; those that do not
@@ -252,6 +254,15 @@ impl Ground {
     /// What a call that touches these starts its processes with. They have been decided on: what is among
     /// them is allowed, and so are the hosts that were granted before.
     pub(crate) fn of_call(&self, touches: &Touches, granted: &[String]) -> Procs {
+        self.procs(None, touches, granted)
+    }
+
+    /// The same for a call of a tool that is a file, by its name.
+    pub(crate) fn of_call_to(&self, tool: &str, touches: &Touches, granted: &[String]) -> Procs {
+        self.procs(Some(tool.to_owned()), touches, granted)
+    }
+
+    fn procs(&self, tool: Option<String>, touches: &Touches, granted: &[String]) -> Procs {
         let (mut place, mut pass) = (Place::Nowhere, None);
         let mut hosts: Vec<_> = granted.iter().map(|host| self.inner.hosts.grant(host)).collect();
         for touch in touches.iter() {
@@ -274,7 +285,7 @@ impl Ground {
         if place == Place::Inside && self.inner.sandbox == Sandbox::Full {
             place = Place::Outside;
         }
-        Procs::new(Arc::new(OfCall { ground: self.clone(), place, _hosts: hosts, pass }))
+        Procs::new(Arc::new(OfCall { ground: self.clone(), place, _hosts: hosts, pass, tool }))
     }
 
     /// The workspace.
@@ -547,15 +558,24 @@ impl Ground {
         });
     }
 
-    fn denials(&self, exit: Exit, output: &str) -> Vec<String> {
+    /// A tool that is a file is not always known by name: its file may be no tool yet.
+    fn denials(&self, exit: Exit, output: &str, tool: Option<&str>) -> Vec<String> {
+        let own = self.inner.own.as_ref();
+        let tool = own.map(|_| tool.unwrap_or("NAME"));
+        let given = environment::environment(&self.inner.commands.variables, &self.inner.commands.env);
+        let given = || given.iter().chain(own.iter().flat_map(|it| &it.env));
+        let names = self.inner.commands.variables.iter().map(|it| it.0.as_str());
+        let kept: Vec<&str> = names.filter(|name| given().all(|it| it.0 != *name)).collect();
         let mut seen = self.inner.seen.lock();
         let (ended, found) = (std::mem::take(&mut seen.ended), seen.watch.found());
-        let refused_hosts = self.inner.hosts.take_refused();
+        let refused_hosts = self.inner.hosts.take_refusals();
         let known = Known {
             mounts: &seen.mounts,
             roots: &self.inner.roots,
             limits: self.inner.commands.limits,
             refused_hosts: &refused_hosts,
+            tool,
+            kept_variables: &kept,
             ended: &ended,
             appeared: &found.appeared,
             taken: &found.taken,
@@ -599,7 +619,7 @@ impl kit::procs::Ground for OfCall {
 
     fn denials(&self, exit: Exit, output: &str) -> Vec<String> {
         match self.place {
-            Place::Inside => self.ground.denials(exit, output),
+            Place::Inside => self.ground.denials(exit, output, self.tool.as_deref()),
             Place::Nowhere | Place::Outside => Vec::new(),
         }
     }

@@ -3,6 +3,7 @@
 
 mod calls;
 mod crashes;
+mod denied;
 mod folders;
 mod formats;
 mod hostile;

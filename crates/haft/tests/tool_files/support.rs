@@ -72,6 +72,7 @@ impl House {
         let mark = base.display().to_string();
         let mut variables: Vec<(String, String)> = std::env::vars().collect();
         variables.push(("HAFT_TEST_MARK".to_owned(), mark.clone()));
+        variables.push(("HAFT_TEST_KEPT".to_owned(), "kept".to_owned()));
         let settings = Settings {
             tool_files: ToolFiles {
                 folders: vec![Folder { path: tools.clone(), whose: Whose::Workspace }],

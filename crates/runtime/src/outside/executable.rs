@@ -184,7 +184,7 @@ impl OneCall {
         let called = &*self.called;
         let make = || hosts.ground_of(&called.version, &called.section, called.code());
         let ground = cx.shelf().get::<Grounds>().of(called.key, make);
-        ground.of_call(&self.touches, &called.section.net)
+        ground.of_call_to(&called.described.name, &self.touches, &called.section.net)
     }
 
     async fn start(&self, cx: &Cx, procs: &Procs) -> Result<Process, Fault> {

@@ -146,7 +146,8 @@ impl PythonCall {
     /// Calls it in this process. `Err`: the process is gone, and the call had not begun.
     async fn call_in(&self, hosts: &Hosts, lease: &Lease, cx: &Cx) -> Result<Result<Output, Fault>, Lost> {
         // What is granted to the call is granted for as long as these live.
-        let procs = lease.ground.of_call(&self.touches, &self.tool.served.section.net);
+        let procs =
+            lease.ground.of_call_to(&self.tool.spec.name, &self.touches, &self.tool.served.section.net);
         let printed = lease.printed();
         let progress = cx.services().progress.clone();
         let began = Instant::now();

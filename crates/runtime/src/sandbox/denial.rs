@@ -10,8 +10,9 @@ use kit::procs::Exit;
 use super::{
     layout::{Access, Mount, What},
     limits::{Ended, Limits},
+    proxy::Refused,
 };
-use crate::policy::is_control_file;
+use crate::{commands::quote, policy::is_control_file};
 
 /// How much of the end is looked at: a command says last why it failed.
 const TAIL: usize = 8 * 1024;
@@ -26,7 +27,11 @@ pub struct Known<'a> {
     /// What commands may use.
     pub limits: Limits,
     /// Hosts that the proxy refused while the command ran.
-    pub refused_hosts: &'a [String],
+    pub refused_hosts: &'a [Refused],
+    /// The tool whose sandbox it is, if it is that of one that is a file.
+    pub tool: Option<&'a str>,
+    /// The variables that only haft's own environment has.
+    pub kept_variables: &'a [&'a str],
     /// What the memory watch ended while the command ran.
     pub ended: &'a [Ended],
     /// Control files that the command made.
@@ -78,14 +83,52 @@ pub fn denials(exit: Exit, output: &str, known: &Known<'_>) -> Vec<String> {
     }
     // Also a command that worked, such as the last of a pipe, may have gone without what it asked for.
     if !known.refused_hosts.is_empty() {
-        let hosts = known.refused_hosts.join(", ");
-        let names: Vec<String> =
-            known.refused_hosts.iter().map(|it| format!("\"{}\"", without_port(it))).collect();
         said.retain(|(rule, _)| *rule != "net");
-        said.push(("net", format!("{hosts} was refused; `shell` takes `net: [{}]`", names.join(", "))));
+        said.extend(refused(known).map(|says| ("net", says)));
     }
     said.dedup();
     said.into_iter().map(|(rule, says)| format!("sandbox: rule `{rule}`: {says}")).collect()
+}
+
+/// Which hosts were refused, why, and what reaches them.
+fn refused(known: &Known<'_>) -> impl Iterator<Item = String> {
+    let (granted, others): (Vec<&Refused>, Vec<&Refused>) =
+        known.refused_hosts.iter().partition(|it| it.private.is_some());
+    // One that was not granted the first time may have been the second time, or the other way round.
+    let others: Vec<String> = others
+        .into_iter()
+        .map(Refused::to_string)
+        .filter(|it| !granted.iter().any(|one| one.to_string() == *it))
+        .collect();
+    let hosts: Vec<&str> = others.iter().map(|it| without_port(it)).collect();
+    let not_granted =
+        (!others.is_empty()).then(|| format!("{} was refused; {}", others.join(", "), grant(&hosts, known)));
+    let of_private = granted.into_iter().filter_map(|it| {
+        let (with_port, at) = (it.to_string(), it.private?);
+        Some(format!(
+            "{with_port} was refused: {} is granted, but is at {at}, which is not a public address; only a grant with the port reaches it: {}",
+            it.host,
+            grant(&[&with_port], known)
+        ))
+    });
+    not_granted.into_iter().chain(of_private.collect::<Vec<_>>())
+}
+
+/// How these hosts are granted.
+fn grant(hosts: &[&str], known: &Known<'_>) -> String {
+    let names: Vec<String> = hosts.iter().map(|it| format!("\"{it}\"")).collect();
+    let names = names.join(", ");
+    let Some(tool) = known.tool else { return format!("`shell` takes `net: [{names}]`") };
+    let workspace = known.roots.first().map(|it| it.0.display().to_string()).unwrap_or_default();
+    let workspace = quote(&workspace);
+    let each: Vec<String> = hosts
+        .iter()
+        .map(|it| format!("`haft --dir {workspace} grants add {}`", quote(&format!("net {it}"))))
+        .collect();
+    format!(
+        "a person grants it with {}, or `net = [{names}]` of `[tool.{tool}]` in haft.toml",
+        each.join(" and ")
+    )
 }
 
 fn read_line(line: &str, known: &Known<'_>) -> Option<(&'static str, String)> {
@@ -97,7 +140,14 @@ fn read_line(line: &str, known: &Known<'_>) -> Option<(&'static str, String)> {
         let control = paths(line, known).into_iter().find(|path| is_control(path, known))?;
         return Some(("control_files", fixed(&control)));
     }
+    if let Some(says) = known.tool.and_then(|tool| missing_variable(line, tool, known)) {
+        return Some(("env", says));
+    }
     if has(NO_NETWORK) {
+        if known.tool.is_some() {
+            let how = grant(&["example.org"], known);
+            return Some(("net", format!("tools have no network but a proxy for granted hosts: {how}")));
+        }
         let says = "commands have no network but a proxy for granted hosts: `shell` takes `net: [\"example.org\"]`; a program that asks no proxy needs `unconfined: true`";
         return Some(("net", says.to_owned()));
     }
@@ -106,7 +156,7 @@ fn read_line(line: &str, known: &Known<'_>) -> Option<(&'static str, String)> {
     }
     if has(&["No such file or directory", "ENOENT", "Permission denied", "EACCES"]) {
         let path = paths(line, known).into_iter().find(|path| path.exists() && !is_seen(path, known))?;
-        return Some(hidden(&path));
+        return Some(hidden(&path, known));
     }
     if has(&[
         "Cannot allocate memory",
@@ -161,6 +211,22 @@ const NO_NETWORK: &[&str] = &[
     super::proxy::REFUSAL,
 ];
 
+/// What a program says that misses a variable which it was not given.
+fn missing_variable(line: &str, tool: &str, known: &Known<'_>) -> Option<String> {
+    let named = match line.trim().strip_prefix("KeyError: ") {
+        Some(key) => key.trim_matches(['\'', '"']),
+        None => {
+            let (rest, _) =
+                line.split_once(": unbound variable").or_else(|| line.split_once(": parameter not set"))?;
+            rest.rsplit(' ').next()?
+        }
+    };
+    let name = known.kept_variables.iter().find(|it| **it == named)?;
+    Some(format!(
+        "`{name}` is in haft's environment, but not in the tool's; a person grants it with `env = [\"{name}\"]` of `[tool.{tool}]` in haft.toml, which counts for a tool that a model wrote after `haft trust` only"
+    ))
+}
+
 fn unwritable(line: &str, known: &Known<'_>) -> (&'static str, String) {
     let found = paths(line, known);
     if let Some(control) = found.iter().find(|path| is_control(path, known)) {
@@ -181,7 +247,8 @@ fn unwritable(line: &str, known: &Known<'_>) -> (&'static str, String) {
     match found.first() {
         Some(path) => {
             let path = path.display();
-            ("write", format!("{path} lies outside the roots; a person can add its folder with `--root PATH`"))
+            let or = or_of_tool("write", known);
+            ("write", format!("{path} lies outside the roots; a person can add its folder with `--root PATH`{or}"))
         }
         None if known.roots.iter().all(|(_, writable)| !writable) => {
             ("read_only", "with `--sandbox read-only` commands change nothing".to_owned())
@@ -197,7 +264,11 @@ fn fixed(path: &Path) -> String {
     )
 }
 
-fn hidden(path: &Path) -> (&'static str, String) {
+fn or_of_tool(key: &str, known: &Known<'_>) -> String {
+    known.tool.map(|tool| format!(", or with `{key}` of `[tool.{tool}]` in haft.toml")).unwrap_or_default()
+}
+
+fn hidden(path: &Path, known: &Known<'_>) -> (&'static str, String) {
     let keeps_keys = path.components().any(|it| KEYS.iter().any(|one| it.as_os_str() == *one));
     if keeps_keys {
         return ("read", format!("{} is kept from commands: it holds keys", path.display()));
@@ -206,9 +277,10 @@ fn hidden(path: &Path) -> (&'static str, String) {
     (
         "read",
         format!(
-            "{} exists, but commands don't see it; a person can add its folder with `--root {}:ro`",
+            "{} exists, but commands don't see it; a person can add its folder with `--root {}:ro`{}",
             path.display(),
-            folder.display()
+            folder.display(),
+            or_of_tool("read", known),
         ),
     )
 }
@@ -327,6 +399,8 @@ fn tail(output: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
     use super::*;
 
     fn rules(output: &str) -> Vec<String> {
@@ -388,12 +462,49 @@ mod tests {
         assert!(said.is_empty());
     }
 
+    fn host(host: &str, port: u16, private: Option<&str>) -> Refused {
+        Refused { host: host.to_owned(), port, private: private.map(|it| it.parse().unwrap()) }
+    }
+
     #[test]
     fn the_host_that_was_refused_is_named() {
-        let hosts = ["index.crates.io:443".to_owned()];
+        let hosts = [host("index.crates.io", 443, None)];
         let known = Known { refused_hosts: &hosts, ..Known::default() };
         let said = denials(Exit::Code(101), "[56] CONNECT tunnel failed, response 403", &known);
         let line = "sandbox: rule `net`: index.crates.io:443 was refused; `shell` takes `net: [\"index.crates.io\"]`";
         assert_eq!(said, [line]);
+    }
+
+    #[test]
+    fn a_granted_host_at_a_private_address_is_told_of_with_the_grant_that_reaches_it() {
+        let hosts = [host("pypi.org", 443, None), host("pypi.org", 443, Some("10.1.2.3"))];
+        let known = Known { refused_hosts: &hosts, ..Known::default() };
+        let said = denials(Exit::Code(0), "", &known);
+        let line = "sandbox: rule `net`: pypi.org:443 was refused: pypi.org is granted, but is at 10.1.2.3, which is not a public address; only a grant with the port reaches it: `shell` takes `net: [\"pypi.org:443\"]`";
+        assert_eq!(said, [line]);
+    }
+
+    #[test]
+    fn a_tool_is_told_what_a_person_can_grant_to_it() {
+        let roots = [(PathBuf::from("/my ws"), true)];
+        let hosts = [host("a.example", 443, None)];
+        let known = Known {
+            roots: &roots,
+            refused_hosts: &hosts,
+            tool: Some("weather"),
+            kept_variables: &["WEATHER_KEY"],
+            ..Known::default()
+        };
+        let net = "sandbox: rule `net`: a.example:443 was refused; a person grants it with `haft --dir '/my ws' grants add 'net a.example'`, or `net = [\"a.example\"]` of `[tool.weather]` in haft.toml";
+        assert_eq!(denials(Exit::Code(1), "403", &known), [net]);
+        let known = Known { refused_hosts: &[], ..known };
+        let env = "`env = [\"WEATHER_KEY\"]` of `[tool.weather]`";
+        for said in ["KeyError: 'WEATHER_KEY'", "x.sh: line 2: WEATHER_KEY: unbound variable"] {
+            let said = denials(Exit::Code(1), said, &known);
+            assert!(said.len() == 1 && said.iter().all(|it| it.contains(env)), "{said:?}");
+        }
+        assert!(denials(Exit::Code(1), "KeyError: 'other'", &known).is_empty());
+        let known = Known { tool: None, ..known };
+        assert!(denials(Exit::Code(1), "KeyError: 'WEATHER_KEY'", &known).is_empty());
     }
 }

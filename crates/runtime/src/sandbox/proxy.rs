@@ -4,7 +4,7 @@
 //! proxy for HTTP, which connects to what is granted, at an address that was looked at.
 
 use std::{
-    io,
+    fmt, io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     sync::Arc,
     time::Duration,
@@ -48,7 +48,24 @@ pub struct Hosts {
 struct Inner {
     next: u64,
     granted: Vec<Entry>,
-    refused: Vec<String>,
+    refused: Vec<Refused>,
+}
+
+/// A host that was asked for and not reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// It, as it was asked for.
+    pub host: String,
+    /// And at which port.
+    pub port: u16,
+    /// Where it is, if it was granted, but is at no public address.
+    pub private: Option<IpAddr>,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.host, self.port)
+    }
 }
 
 /// One grant.
@@ -103,6 +120,11 @@ impl Hosts {
 
     /// Which hosts were asked for and refused since this was last asked.
     pub fn take_refused(&self) -> Vec<String> {
+        self.take_refusals().iter().map(Refused::to_string).collect()
+    }
+
+    /// The same, and why.
+    pub fn take_refusals(&self) -> Vec<Refused> {
         std::mem::take(&mut self.inner.lock().refused)
     }
 
@@ -120,11 +142,11 @@ impl Hosts {
         reach(&self.inner).max(self.above.as_deref().and_then(reach))
     }
 
-    fn note_refused(&self, host: &str, port: u16) {
+    fn note_refused(&self, wanted: &Wanted, private: Option<IpAddr>) {
         let mut inner = self.inner.lock();
-        let name = format!("{host}:{port}");
-        if !inner.refused.contains(&name) {
-            inner.refused.push(name);
+        let refused = Refused { host: wanted.host.clone(), port: wanted.port, private };
+        if !inner.refused.contains(&refused) {
+            inner.refused.push(refused);
         }
         let extra = inner.refused.len().saturating_sub(REMEMBERED);
         inner.refused.drain(..extra);
@@ -224,18 +246,23 @@ async fn handle(mut client: TcpStream, hosts: &Hosts) -> io::Result<()> {
         return refuse(&mut client, "400 Bad Request", "this is a proxy for HTTP").await;
     };
     let Some(reach) = hosts.allows(&wanted.host, wanted.port, wanted.shown.as_deref()) else {
-        hosts.note_refused(&wanted.host, wanted.port);
+        hosts.note_refused(&wanted, None);
         let says = format!("{REFUSAL}: {}:{}", wanted.host, wanted.port);
         return refuse(&mut client, &format!("403 {REFUSAL}"), &says).await;
     };
     let mut server = match timeout(PATIENCE, connect(&wanted, reach)).await {
         Ok(Ok(server)) => server,
-        Ok(Err(error)) if error.kind() == io::ErrorKind::PermissionDenied => {
-            hosts.note_refused(&wanted.host, wanted.port);
-            let says = format!("{REFUSAL}: {} is at an address that is not public", wanted.host);
+        Ok(Err(Unreached::Private(at))) => {
+            hosts.note_refused(&wanted, Some(at));
+            let (host, port) = (&wanted.host, wanted.port);
+            let says = format!(
+                "{REFUSAL}: {host} is at {at}, which is not a public address; only a grant with the port, {host}:{port}, reaches it"
+            );
             return refuse(&mut client, &format!("403 {REFUSAL}"), &says).await;
         }
-        Ok(Err(error)) => return refuse(&mut client, "502 Bad Gateway", &error.to_string()).await,
+        Ok(Err(Unreached::Failed(error))) => {
+            return refuse(&mut client, "502 Bad Gateway", &error.to_string()).await;
+        }
         Err(_) => return refuse(&mut client, "504 Gateway Timeout", "the host did not answer").await,
     };
     match &wanted.head {
@@ -246,13 +273,26 @@ async fn handle(mut client: TcpStream, hosts: &Hosts) -> io::Result<()> {
     copy_bidirectional(&mut client, &mut server).await.map(drop)
 }
 
+/// Why a host that is granted can't be spoken to.
+enum Unreached {
+    /// It is at this address, for which the grant does not reach.
+    Private(IpAddr),
+    Failed(io::Error),
+}
+
+impl From<io::Error> for Unreached {
+    fn from(error: io::Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
 /// Connects to an address that was looked at; the name is not looked up a second time.
-async fn connect(wanted: &Wanted, reach: Reach) -> io::Result<TcpStream> {
+async fn connect(wanted: &Wanted, reach: Reach) -> Result<TcpStream, Unreached> {
     let found: Vec<SocketAddr> = lookup_host((plain(&wanted.host).as_str(), wanted.port)).await?.collect();
     let open: Vec<SocketAddr> =
         found.iter().copied().filter(|it| reach == Reach::Anywhere || is_public(it.ip())).collect();
-    if open.is_empty() && !found.is_empty() {
-        return Err(io::ErrorKind::PermissionDenied.into());
+    if let (true, Some(first)) = (open.is_empty(), found.first()) {
+        return Err(Unreached::Private(first.ip()));
     }
     let mut last = io::Error::from(io::ErrorKind::NotFound);
     for address in open {
@@ -261,7 +301,7 @@ async fn connect(wanted: &Wanted, reach: Reach) -> io::Result<TcpStream> {
             Err(error) => last = error,
         }
     }
-    Err(last)
+    Err(last.into())
 }
 
 async fn refuse(client: &mut TcpStream, status: &str, says: &str) -> io::Result<()> {
@@ -531,10 +571,13 @@ mod tests {
         };
         assert!(ask().await.starts_with("HTTP/1.1 403 "));
         let public = hosts.grant("*");
-        assert!(ask().await.contains("not public"));
+        assert!(ask().await.contains(&format!(
+            "127.0.0.1, which is not a public address; only a grant with the port, {at}"
+        )));
         drop(public);
         let _here = hosts.grant(&at.to_string());
         assert!(ask().await.ends_with("hello"));
-        assert_eq!(hosts.take_refused(), [at.to_string()]);
+        let refused = |private| Refused { host: "127.0.0.1".to_owned(), port: at.port(), private };
+        assert_eq!(hosts.take_refusals(), [refused(None), refused(Some(at.ip()))]);
     }
 }
