@@ -27,7 +27,7 @@ use crate::ground::{Ground, Own};
 /// How long a process stays that nobody calls.
 const IDLE: Duration = Duration::from_secs(300);
 /// As many stay at most; more only while more are called at the same moment.
-const MOST: usize = 32;
+const MOST: usize = 64;
 /// How long a file may take to be imported.
 const IMPORT: Duration = Duration::from_secs(60);
 /// How much of what a call printed is shown.
@@ -410,6 +410,7 @@ async fn begin(inner: &Inner, served: &Served, ground: &Ground) -> Result<Arc<Ho
     match imported {
         Ok(Ok(said)) if said.op == "loaded" => {
             inner.interpreters.remember(name, &said.executable);
+            host.imported().await;
             Ok(host)
         }
         Ok(Ok(said)) => Err(failure::broken(&file, &said, &printed.text(), &procs)),

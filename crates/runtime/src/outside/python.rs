@@ -147,6 +147,7 @@ impl PythonCall {
     async fn call_in(&self, hosts: &Hosts, lease: &Lease, cx: &Cx) -> Result<Result<Output, Fault>, Lost> {
         // What is granted to the call is granted for as long as these live.
         let procs = lease.ground.of_call(&self.touches, &self.tool.served.section.net);
+        let calling = lease.host.call().await;
         let printed = lease.printed();
         let progress = cx.services().progress.clone();
         let began = Instant::now();
@@ -167,7 +168,13 @@ impl PythonCall {
         };
         let (kind, what) = tokio::select! {
             biased;
-            said = asked.answer() => return self.answered(said, lease, printed, &procs),
+            said = asked.answer() => {
+                drop(calling);
+                if let Ok(said) = &said {
+                    lease.host.end_left(said.started).await;
+                }
+                return self.answered(said, lease, printed, &procs);
+            }
             () = cx.cancelled() => {
                 let after = began.elapsed().as_secs_f32();
                 (Kind::Cancelled, format!("`{}` was stopped after {after:.1} s", self.tool.spec.name))
@@ -177,7 +184,12 @@ impl PythonCall {
                 (Kind::Timeout, format!("`{}` did not end within its {limit} s", self.tool.spec.name))
             }
         };
-        Ok(self.stopped(Fault::new(kind, what), asked, &printed, &procs).await)
+        let stopped = self.stopped(Fault::new(kind, what), asked, &printed, &procs).await;
+        drop(calling);
+        // Whoever stopped the call does not wait for that.
+        let host = lease.host.clone();
+        tokio::spawn(async move { host.end_left(true).await });
+        Ok(stopped)
     }
 
     fn answered(
