@@ -11,7 +11,7 @@ use std::{
 };
 
 use kit::{
-    AnyTool, Cx, Fault, Kind, Kinds, Mode, Origin, Output, Part, Prepared, Running, Spec, Touches,
+    AnyTool, Cx, Fault, Kind, Output, Part, Prepared, Running, Spec, Touches,
     procs::{Ending, Exit, Process, Procs, Program, Recording, Stdin, Streams},
 };
 use parking_lot::Mutex;
@@ -58,14 +58,7 @@ impl ExecutableTool {
     pub(crate) fn new(version: Arc<Version>, described: Described, section: Section) -> Self {
         // What a model wrote was granted nothing.
         let section = if version.by_model { Section::default() } else { section };
-        let spec = Spec {
-            name: described.name.clone(),
-            description: described.description.clone(),
-            schema: described.schema.clone(),
-            mode: Mode::Direct,
-            at_most: Kinds::ALL,
-            origin: Origin::File(version.path.clone()),
-        };
+        let spec = described.spec(&version);
         let argv = if is_manifest(&version.path) {
             let folder = version.path.parent().unwrap_or(&version.folder);
             Manifest::parse(&version.source).map(|it| it.argv(folder))

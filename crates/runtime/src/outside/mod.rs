@@ -25,10 +25,13 @@ pub(crate) mod uv;
 mod watch;
 mod written;
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, path::PathBuf, sync::Arc};
 
+use kit::{Kinds, Mode, Origin, Spec};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use crate::visible::visible;
 
 pub use adopt::{OwnFile, adopt};
 pub(crate) use hosts::{Hosts, Packages};
@@ -138,4 +141,34 @@ pub(crate) struct Described {
     /// What a person should know of how it was read: which of two formats was taken.
     #[serde(default)]
     pub(crate) notes: Vec<String>,
+}
+
+impl Described {
+    /// What a model is told of it, with what can't be seen spelled out: nobody writes that there to be read by people.
+    fn spec(&self, version: &Version) -> Spec {
+        let mut schema = self.schema.clone();
+        spell_out(&mut schema);
+        Spec {
+            name: self.name.clone(),
+            description: visible(&self.description).0.into_owned(),
+            schema,
+            mode: Mode::Direct,
+            at_most: Kinds::ALL,
+            origin: Origin::File(version.path.clone()),
+        }
+    }
+}
+
+/// The same for the words of a schema. The names in it stay as a call has to write them.
+fn spell_out(value: &mut Value) {
+    match value {
+        Value::String(text) => {
+            if let (Cow::Owned(visible), _) = visible(text) {
+                *text = visible;
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(spell_out),
+        Value::Object(fields) => fields.values_mut().for_each(spell_out),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
 }

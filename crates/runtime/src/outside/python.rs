@@ -6,9 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use kit::{
-    AnyTool, Cx, Fault, Kind, Kinds, Mode, Origin, Output, Prepared, Running, Spec, Touches, procs::Procs,
-};
+use kit::{AnyTool, Cx, Fault, Kind, Output, Prepared, Running, Spec, Touches, procs::Procs};
 use serde::Serialize;
 use serde_json::Value;
 use tokio::time::sleep;
@@ -63,14 +61,7 @@ struct Request<'a> {
 impl PythonTool {
     /// What this version says is in it, with what a person granted to it.
     pub(crate) fn new(version: Arc<Version>, described: Described, section: Section) -> Self {
-        let spec = Spec {
-            name: described.name.clone(),
-            description: described.description.clone(),
-            schema: described.schema.clone(),
-            mode: Mode::Direct,
-            at_most: Kinds::ALL,
-            origin: Origin::File(version.path.clone()),
-        };
+        let spec = described.spec(&version);
         let command = format!("python3 {}", quote(&version.path.display().to_string()));
         let served = Arc::new(Served::new(version, section));
         Self { inner: Arc::new(Inner { spec, described, served, check: Check::default(), command }) }
