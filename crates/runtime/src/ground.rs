@@ -302,12 +302,6 @@ impl Ground {
         granted.chain(self.inner.allowed.iter().cloned()).collect()
     }
 
-    /// Those of haft's own variables that have one of these names.
-    pub(crate) fn variables(&self, names: &[String]) -> Vec<(String, String)> {
-        let all = self.inner.commands.variables.iter();
-        all.filter(|(name, _)| names.contains(name)).cloned().collect()
-    }
-
     /// Does this lie where commands may have put it?
     pub(crate) fn is_in_a_root(&self, path: &Path) -> bool {
         let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());

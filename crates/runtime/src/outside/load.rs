@@ -365,7 +365,7 @@ impl Outside {
         for it in unknown() {
             match Asking::of(it) {
                 Asking::Python(index) => {
-                    of_folders.get_mut(index).into_iter().for_each(|files| files.push(it.version.clone()))
+                    of_folders.get_mut(index).into_iter().for_each(|files| files.push(it.version.clone()));
                 }
                 Asking::Programs => programs.push(it.version.clone()),
             }
