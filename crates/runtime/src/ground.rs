@@ -8,6 +8,7 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
     sync::Arc,
+    time::SystemTime,
 };
 
 use kit::{
@@ -117,6 +118,8 @@ struct Seen {
     watch: Watch,
     /// For as long as the folder of tools is open.
     open: Option<Open>,
+    /// When a name in that folder came or went last, as far as that was looked at.
+    changed: Option<SystemTime>,
 }
 
 /// Where the processes of one call run.
@@ -339,6 +342,7 @@ impl Ground {
         seen.open =
             layout.tools.as_ref().map(|(folder, code)| inner.appeared.open(folder.clone(), code.clone()));
         let tools = layout.tools.map(|it| it.0);
+        seen.changed = tools.as_deref().and_then(changed);
         seen.watch.begin(roots, tools, layout.guarded.into_iter().collect(), layout.cut);
         Ok(Plan {
             confined: Confined::Apart,
@@ -449,6 +453,21 @@ impl Ground {
         });
     }
 
+    /// What is to be said of code that the tool made, now that a call of it worked. Where no name came to its folder
+    /// since this was asked last, it costs one look at the folder's time.
+    pub(crate) fn made(&self) -> Vec<String> {
+        let Some(own) = &self.inner.own else { return Vec::new() };
+        let now = changed(&own.folder);
+        let mut seen = self.inner.seen.lock();
+        if seen.open.is_none() || seen.changed == now {
+            return Vec::new();
+        }
+        seen.changed = now;
+        let found = seen.watch.found();
+        let known = Known { appeared: &found.appeared, taken: &found.taken, ..Known::default() };
+        denial::denials(Exit::Code(0), "", &known)
+    }
+
     fn denials(&self, exit: Exit, output: &str) -> Vec<String> {
         let mut seen = self.inner.seen.lock();
         let (ended, found) = (std::mem::take(&mut seen.ended), seen.watch.found());
@@ -509,6 +528,11 @@ impl kit::procs::Ground for OfCall {
     fn spilling(&self) -> Option<Arc<dyn Spilling>> {
         Some(self.ground.inner.spilling.clone())
     }
+}
+
+/// When a name in this folder came or went last.
+fn changed(folder: &Path) -> Option<SystemTime> {
+    folder.metadata().and_then(|it| it.modified()).ok()
 }
 
 /// A pass that nobody guesses.

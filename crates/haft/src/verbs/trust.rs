@@ -6,7 +6,7 @@ use clap::Args;
 use kit::{Fault, Kind};
 use runtime::{
     config::{Config, FILE, Trust as Trusted, workspace_text},
-    outside::{OWN, Whose, adopt},
+    outside::{OWN, Whose, adopt, has_strange},
 };
 
 use crate::{Options, Place, options::tool_folders, print};
@@ -30,9 +30,9 @@ impl Trust {
         };
         // One that is no configuration names no folders; whoever uses it is told so.
         let more = Config::read_workspace(&workspace).map(|it| it.tools_dirs).unwrap_or_default();
-        let mut folders = tool_folders(place, &workspace, &more, Whose::Workspace);
-        folders.retain(|it| it.whose == Whose::Workspace);
-        if text.is_none() && !folders.iter().any(|it| it.path.is_dir()) {
+        let folders = tool_folders(place, &workspace, &more, Whose::Workspace);
+        let own = folders.iter().any(|it| it.whose == Whose::Workspace && it.path.is_dir());
+        if text.is_none() && !own && !has_strange(&place.state, &workspace, &folders) {
             return Err(Fault::not_found(format!(
                 "there is neither {FILE} nor {OWN} in `{}`, so nothing to trust",
                 workspace.display()
@@ -51,7 +51,8 @@ impl Trust {
             said.push_str("trusted, also when they change: the workspace's tools\n");
         }
         for tool in tools {
-            let by_model = if tool.by_model { "  (written by a model; you vouch for it now)" } else { "" };
+            let by_model =
+                if tool.by_model { "  (written by a model or a tool; you vouch for it now)" } else { "" };
             said.push_str(&format!("{}{by_model}\n", tool.file));
         }
         print::out(&said);

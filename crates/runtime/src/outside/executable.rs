@@ -18,7 +18,9 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
 
-use super::{Described, Hosts, Section, Version, arguments::Check, declared, manifest::Manifest};
+use super::{
+    Described, Hosts, Section, Version, arguments::Check, declared, hosts, manifest::Manifest, parts,
+};
 use crate::{commands::quote, ground::Ground};
 pub(crate) use spec::describe;
 
@@ -135,7 +137,8 @@ impl Called {
 impl OneCall {
     async fn done(&self, cx: &Cx) -> Result<Output, Fault> {
         let name = &self.called.described.name;
-        let procs = self.procs(cx);
+        let ground = self.ground(cx)?;
+        let procs = ground.of_call(&self.touches, &self.called.section.net);
         let process = self.start(cx, &procs).await?;
         if let Err(fault) = process.write(&self.input).await
             && fault.kind != Kind::Unavailable
@@ -162,7 +165,11 @@ impl OneCall {
         let grace = if ended.is_ok() { Duration::ZERO } else { GRACE };
         let left = process.end(Ending::within(grace)).await;
         match ended {
-            Ok(exit) if exit.is_success() => worked(name, &process, left).await,
+            Ok(exit) if exit.is_success() => {
+                let mut output = worked(name, &process, left).await?;
+                output.parts.extend(ground.made().iter().map(|it| parts::note(it)));
+                Ok(output)
+            }
             Ok(exit) => Err(failed(name, &process, exit, &procs)),
             Err(Kind::Timeout) => {
                 let seconds = allowed.unwrap_or_default().as_secs_f64();
@@ -177,14 +184,12 @@ impl OneCall {
         }
     }
 
-    /// What it is started with: the ground of this very version, kept from one call to the next.
-    fn procs(&self, cx: &Cx) -> Procs {
-        // A session that is ending has put them away.
-        let Some(hosts) = cx.shelf().find::<Hosts>() else { return cx.procs().clone() };
+    /// The ground of this very version, kept from one call to the next.
+    fn ground(&self, cx: &Cx) -> Result<Ground, Fault> {
+        let Some(hosts) = cx.shelf().find::<Hosts>() else { return Err(hosts::session_ended()) };
         let called = &*self.called;
         let make = || hosts.ground_of(&called.version, &called.section, called.code());
-        let ground = cx.shelf().get::<Grounds>().of(called.key, make);
-        ground.of_call(&self.touches, &called.section.net)
+        Ok(cx.shelf().get::<Grounds>().of(called.key, make))
     }
 
     async fn start(&self, cx: &Cx, procs: &Procs) -> Result<Process, Fault> {

@@ -336,6 +336,11 @@ impl Drop for Busy {
     }
 }
 
+/// What is said when the session has put its processes away.
+pub(super) fn session_ended() -> Fault {
+    Fault::new(Kind::Cancelled, "the session has ended, so the tool was not called")
+}
+
 /// Ends what nobody has called for long.
 async fn sweep(hosts: Weak<Inner>) {
     loop {

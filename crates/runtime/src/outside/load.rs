@@ -21,8 +21,12 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::{
-    Folder, OWN, Section, ToolFiles, Version, Whose, describe, own_files, python::PythonTool, set::Loaded,
-    written::Written,
+    Folder, OWN, Section, ToolFiles, Version, Whose,
+    appeared::Appeared,
+    describe, own_files,
+    python::PythonTool,
+    set::Loaded,
+    written::{Author, Written},
 };
 use crate::{Registry, ground::Ground};
 use survey::Ask;
@@ -39,6 +43,7 @@ pub struct Outside {
     registry: Arc<Registry>,
     ground: OnceLock<Ground>,
     written: Written,
+    appeared: Appeared,
     now: ArcSwap<Loaded>,
     /// One load at a time.
     turn: tokio::sync::Mutex<Turn>,
@@ -58,7 +63,13 @@ struct Turn {
 
 impl Outside {
     /// Loads what is known at once; what is not is asked by [`settled`](Self::settled).
-    pub(crate) fn new(files: ToolFiles, workspace: PathBuf, state: &Path, registry: Arc<Registry>) -> Self {
+    pub(crate) fn new(
+        files: ToolFiles,
+        workspace: PathBuf,
+        state: &Path,
+        registry: Arc<Registry>,
+        appeared: Appeared,
+    ) -> Self {
         let state = state.join("tools");
         let outside = Self {
             files,
@@ -67,6 +78,7 @@ impl Outside {
             state,
             registry,
             ground: OnceLock::new(),
+            appeared,
             now: ArcSwap::default(),
             turn: tokio::sync::Mutex::default(),
             wanted: AtomicU64::new(0),
@@ -213,7 +225,7 @@ impl Outside {
         let hash = blake3::hash(code.as_bytes());
         // What a person wrote stays a person's, also if a model thinks of the same.
         let is_there = self.now.load().by_path.get(&path).is_some_and(|it| it.hash == Some(hash));
-        if !is_there && let Err(error) = self.written.note(&path, &hash) {
+        if !is_there && let Err(error) = self.written.note(&path, &hash, Author::Model) {
             tracing::warn!("that a model wrote `{name}` is not kept: {error}");
         }
         Arc::new(Version {

@@ -30,7 +30,7 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use adopt::{OwnFile, adopt};
+pub use adopt::{OwnFile, adopt, has_strange};
 pub(crate) use hosts::{Hosts, Packages};
 pub(crate) use kit::own_tools::own_files;
 pub use kit::own_tools::{ENABLED, OWN};
@@ -103,7 +103,7 @@ pub(crate) struct Version {
     pub(crate) folder: PathBuf,
     /// Who put it there.
     pub(crate) whose: Whose,
-    /// A model wrote it, and no person has vouched for it since.
+    /// A model wrote it, or a tool made it, and no person has vouched for it since.
     pub(crate) by_model: bool,
     /// What it holds, where it is Python.
     pub(crate) source: Arc<[u8]>,

@@ -18,7 +18,7 @@ use super::{
     arguments::Check,
     declared, failure,
     host::{Asked, Lost, Said},
-    hosts::{Lease, Printed, Served},
+    hosts::{Lease, Printed, Served, session_ended},
     parts,
 };
 use crate::commands::quote;
@@ -119,9 +119,7 @@ impl Inner {
 
 impl PythonCall {
     async fn call(&self, cx: &Cx) -> Result<Output, Fault> {
-        let Some(hosts) = cx.shelf().find::<Hosts>() else {
-            return Err(Fault::new(Kind::Cancelled, "the session has ended, so the tool was not called"));
-        };
+        let Some(hosts) = cx.shelf().find::<Hosts>() else { return Err(session_ended()) };
         let mut gone = None;
         for _ in 0..TRIES {
             let lease = tokio::select! {
@@ -190,7 +188,9 @@ impl PythonCall {
         Ok(match said {
             Ok(said) if said.ok => {
                 lease.keep(printed);
-                Ok(parts::output(said))
+                let mut output = parts::output(said);
+                output.parts.extend(lease.ground.made().iter().map(|it| parts::note(it)));
+                Ok(output)
             }
             Ok(said) => Err(failure::raised(said, &printed.text(), procs)),
             Err(lost) if !lost.begun => return Err(lost),

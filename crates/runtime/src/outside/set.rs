@@ -47,6 +47,8 @@ pub(super) struct Tried {
 pub(super) struct Serving {
     pub(super) version: Arc<Version>,
     pub(super) tools: Vec<(Described, Arc<dyn AnyTool>)>,
+    /// The tools of it for which a person's word does not count, as a model wrote it or a tool made it.
+    pub(super) ungranted: Vec<String>,
 }
 
 /// What is said of a folder.
@@ -106,6 +108,11 @@ impl Loaded {
                 fail(failed.why.clone(), file.serves.is_some());
             }
             let enabled = folders.get(file.folder).and_then(|it| it.enabled.as_ref()?.as_ref().ok());
+            for name in file.serves.iter().flat_map(|it| &it.ungranted) {
+                loaded.notes.push(format!(
+                    "{shown}: `[tool.{name}]` does not count for it, as a model or a tool wrote it; `haft trust` adopts it"
+                ));
+            }
             for (described, tool) in file.serves.iter().flat_map(|it| &it.tools) {
                 let name = described.name.as_str();
                 if !is_name(name) {

@@ -210,11 +210,16 @@ impl Outside {
             }
         }
         let sections = match version.whose {
-            _ if version.by_model => None,
             Whose::Person => Some(&self.files.sections),
             Whose::Workspace => Some(&self.files.workspace_sections),
             Whose::Untrusted => None,
         };
+        let has_section = |it: &&Described| sections.is_some_and(|sections| sections.contains_key(&it.name));
+        let mut ungranted = Vec::new();
+        if version.by_model {
+            ungranted.extend(described.iter().filter(has_section).map(|it| it.name.clone()));
+        }
+        let sections = sections.filter(|_| !version.by_model);
         let tool = |it: Described| -> (Described, Arc<dyn AnyTool>) {
             let section = sections.and_then(|sections| sections.get(&it.name)).cloned().unwrap_or_default();
             let tool: Arc<dyn AnyTool> = match sort {
@@ -226,7 +231,7 @@ impl Outside {
             (it, tool)
         };
         let tools = described.into_iter().map(tool).collect();
-        Arc::new(Serving { version, tools })
+        Arc::new(Serving { version, tools, ungranted })
     }
 }
 

@@ -9,7 +9,7 @@ use super::{
         folders::{self, Found, Held},
         host,
         set::{Loaded, Remarks, Serving, Tried},
-        written::Marks,
+        written::{Author, Marks},
     },
     Outside,
 };
@@ -64,7 +64,7 @@ impl Outside {
             let mut of_folder = OfFolder { outside: self, index, folder, cache: None, fingerprint: None };
             for found in listing.files {
                 let marks = marks.get_or_insert_with(|| self.written.marks());
-                let by_model = found.held.as_ref().is_ok_and(|it| marks.has(&found.path, &it.hash));
+                let by_model = self.is_by_model(&found, marks);
                 if folder.whose == Whose::Untrusted && !by_model {
                     survey.aside += 1;
                     continue;
@@ -75,6 +75,32 @@ impl Outside {
             survey.caches.push(of_folder.cache);
         }
         survey
+    }
+
+    /// Did a model write it, or may a tool have made it, with no person to vouch for it?
+    fn is_by_model(&self, found: &Found, marks: &Marks) -> bool {
+        let Ok(held) = &found.held else { return false };
+        if let Some(author) = marks.author(&found.path, &held.hash) {
+            return author == Author::Model;
+        }
+        if !self.appeared.may_be_made_inside(&found.path) {
+            return false;
+        }
+        // It stays so when nobody remembers any more when the folder was open.
+        if let Err(error) = self.written.note(&found.path, &held.hash, Author::Model) {
+            tracing::warn!("that a tool may have made {} is not kept: {error}", found.path.display());
+        }
+        true
+    }
+
+    /// Keeps which files a tool may have made, also if nobody is going to load them.
+    pub(crate) fn note_appeared(&self) {
+        let marks = self.written.marks();
+        for folder in &self.files.folders {
+            for found in folders::read(folder, &self.workspace).files {
+                self.is_by_model(&found, &marks);
+            }
+        }
     }
 }
 
