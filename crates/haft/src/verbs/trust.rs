@@ -1,6 +1,6 @@
 //! `haft trust`: is this workspace's haft.toml believed, and may its tools run?
 
-use std::process::ExitCode;
+use std::{path::Path, process::ExitCode};
 
 use clap::Args;
 use kit::{Fault, Kind};
@@ -12,13 +12,20 @@ use runtime::{
 use crate::{Options, Place, options::tool_folders, print};
 
 #[derive(Args)]
-pub struct Trust {}
+pub struct Trust {
+    /// Trust it no more.
+    #[arg(long)]
+    end: bool,
+}
 
 impl Trust {
     /// # Errors
     /// When there is nothing to trust, it can't be read, or the list of trusted workspaces not be written.
     pub fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         let workspace = options.workspace()?;
+        if self.end {
+            return end(&workspace, place);
+        }
         let file = workspace.join(FILE);
         let text = match workspace_text(&workspace) {
             Ok(text) => Some(text),
@@ -58,4 +65,14 @@ impl Trust {
         print::out(&said);
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Takes the trust back. A haft that serves the workspace drops its tools at once; calls under way end as they began.
+fn end(workspace: &Path, place: &Place) -> Result<ExitCode, Fault> {
+    let shown = workspace.display();
+    print::out(&match Trusted::in_state(&place.state).end(workspace)? {
+        true => format!("trusted no more: {shown}"),
+        false => format!("was not trusted: {shown}"),
+    });
+    Ok(ExitCode::SUCCESS)
 }

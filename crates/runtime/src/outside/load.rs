@@ -9,7 +9,7 @@ use std::{
         Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use arc_swap::ArcSwap;
@@ -21,11 +21,12 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::{
-    Folder, OWN, Section, ToolFiles, Version, Whose,
+    OWN, Section, ToolFiles, Version, Whose,
     appeared::Appeared,
+    decided::Decided,
     describe, own_files,
     python::PythonTool,
-    set::Loaded,
+    set::{Loaded, Tried},
     written::{Author, Written},
 };
 use crate::{Registry, ground::Ground};
@@ -36,7 +37,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// The tools that are files: what is loaded of them, and how that is brought up to date.
 pub struct Outside {
-    files: ToolFiles,
+    decided: Decided,
     workspace: PathBuf,
     /// Where what is known of files is kept.
     state: PathBuf,
@@ -49,9 +50,15 @@ pub struct Outside {
     turn: tokio::sync::Mutex<Turn>,
     /// How many loads were asked for.
     wanted: AtomicU64,
-    /// When the folders were looked at last.
-    looked: Mutex<Option<Instant>>,
+    /// When the folders were looked at last, and how they were.
+    looked: Mutex<Option<Look>>,
     changes: watch::Sender<u64>,
+}
+
+/// When the folders were looked at, and when they had changed by then.
+struct Look {
+    at: Instant,
+    times: Vec<Option<SystemTime>>,
 }
 
 /// What the last load came to, and which of those who asked it answers.
@@ -72,7 +79,7 @@ impl Outside {
     ) -> Self {
         let state = state.join("tools");
         let outside = Self {
-            files,
+            decided: Decided::new(files),
             workspace,
             written: Written::beneath(&state),
             state,
@@ -132,9 +139,15 @@ impl Outside {
         self.changes.subscribe()
     }
 
-    /// The folders, and the workspace.
-    pub(super) fn places(&self) -> (&[Folder], &Path) {
-        (&self.files.folders, &self.workspace)
+    /// From now on `ask` is asked where tools are looked for, whenever the folders are looked at again: these files, which
+    /// are watched with them, say what a person decided meanwhile, such as by `haft trust`. None: it stays as it is.
+    pub fn follow(&self, files: Vec<PathBuf>, ask: impl Fn() -> Option<ToolFiles> + Send + Sync + 'static) {
+        self.decided.follow(files, ask);
+    }
+
+    /// What is to be watched.
+    pub(super) fn places(&self) -> Vec<PathBuf> {
+        self.decided.places()
     }
 
     pub(crate) fn loaded(&self) -> Arc<Loaded> {
@@ -183,9 +196,19 @@ impl Outside {
         now.tools.get(name).is_none_or(|made| !made.file.stamp.holds(&made.file.path))
     }
 
+    /// Names that nobody has cost one look in a while, but for when there is something new to be seen.
     fn may_look_again(&self) -> bool {
-        !self.files.folders.is_empty()
-            && (self.is_pending() || self.looked.lock().is_none_or(|it| it.elapsed() >= LOOK_AGAIN))
+        let now = self.now.load();
+        if self.decided.places().is_empty() {
+            return false;
+        }
+        let is_recent = match &*self.looked.lock() {
+            Some(look) => look.at.elapsed() < LOOK_AGAIN && look.times == self.decided.times(),
+            None => false,
+        };
+        // What could not be loaded may have been seen half written.
+        let is_fixed = |it: &Arc<Tried>| it.failed.is_some() && !it.stamp.holds(&it.path);
+        now.is_pending || !is_recent || now.files.iter().any(is_fixed)
     }
 
     /// A file of the workspace's own tools was put back just now: the next call looks at the folders again.

@@ -7,6 +7,7 @@ mod adopt;
 pub(crate) mod appeared;
 mod arguments;
 mod cache;
+mod decided;
 mod declared;
 mod describe;
 mod executable;
@@ -41,7 +42,7 @@ pub use set::gist;
 pub use watch::Watching;
 
 /// Where tools that are files are looked for, and what they may do.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolFiles {
     /// The folders, in the order in which a name is looked for: the first tool of a name is the one.
     pub folders: Vec<Folder>,
@@ -51,6 +52,17 @@ pub struct ToolFiles {
     pub workspace_sections: BTreeMap<String, Section>,
     /// Only tools that the `enabled.json` of their folder names are loaded, where there is such a file.
     pub only_enabled: bool,
+}
+
+impl ToolFiles {
+    /// What a person granted to tools that such a one put there; nothing, where nobody's word counts.
+    fn granted(&self, whose: Whose) -> Option<&BTreeMap<String, Section>> {
+        match whose {
+            Whose::Person => Some(&self.sections),
+            Whose::Workspace => Some(&self.workspace_sections),
+            Whose::Untrusted => None,
+        }
+    }
 }
 
 /// A folder of tools.

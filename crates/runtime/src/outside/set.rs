@@ -13,7 +13,7 @@ use kit::{
 };
 
 use super::{
-    Described, Version,
+    Described, ToolFiles, Version,
     cache::Failed,
     folders::{Sort, Stamp},
 };
@@ -62,6 +62,8 @@ pub(super) struct Remarks {
 /// The files and the tools they make, at one moment.
 #[derive(Default)]
 pub(crate) struct Loaded {
+    /// Where they were looked for.
+    pub(super) decided: Arc<ToolFiles>,
     pub(super) files: Vec<Arc<Tried>>,
     pub(super) by_path: HashMap<PathBuf, Arc<Tried>>,
     pub(super) folders: Vec<Remarks>,
@@ -168,7 +170,7 @@ impl Loaded {
     }
 
     /// What became of the tools since.
-    pub(super) fn since(&self, before: &Self) -> Reloaded {
+    pub(crate) fn since(&self, before: &Self) -> Reloaded {
         let is_other = |name: &&String| match (self.tools.get(*name), before.tools.get(*name)) {
             (Some(now), Some(then)) => !Arc::ptr_eq(&now.tool, &then.tool),
             _ => true,

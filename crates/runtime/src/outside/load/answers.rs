@@ -106,8 +106,9 @@ impl Outside {
             });
         }
         survey.caches.into_iter().flatten().for_each(Cache::save);
-        let shows = Shows { workspace: &self.workspace, only_enabled: self.files.only_enabled };
+        let shows = Shows { workspace: &self.workspace, only_enabled: survey.decided.only_enabled };
         let (mut now, tools) = Loaded::of(files, survey.folders, survey.aside, &self.registry, shows);
+        now.decided = survey.decided;
         let report = now.since(before);
         now.gone.clone_from(&before.gone);
         for (name, made) in before.tools.iter().filter(|(name, _)| !now.tools.contains_key(*name)) {
@@ -135,7 +136,8 @@ impl Outside {
         marks: &Marks,
     ) -> Tried {
         let Unknown { found, folder: index, version, prior } = unknown;
-        let folder = self.files.folders.get(index);
+        let decided = self.decided.now();
+        let folder = decided.folders.get(index);
         let among = folder
             .filter(|_| answer.is_err())
             .map(|it| folders::fingerprint(it, &self.workspace))
@@ -209,11 +211,8 @@ impl Outside {
                 return serves.clone();
             }
         }
-        let sections = match version.whose {
-            Whose::Person => Some(&self.files.sections),
-            Whose::Workspace => Some(&self.files.workspace_sections),
-            Whose::Untrusted => None,
-        };
+        let decided = self.decided.now();
+        let sections = decided.granted(version.whose);
         let has_section = |it: &&Described| sections.is_some_and(|sections| sections.contains_key(&it.name));
         let mut ungranted = Vec::new();
         if version.by_model {

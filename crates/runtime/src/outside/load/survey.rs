@@ -4,14 +4,14 @@ use std::{path::Path, sync::Arc, time::Instant};
 
 use super::{
     super::{
-        Folder, Version, Whose,
+        Folder, ToolFiles, Version, Whose,
         cache::{Cache, Failed},
         folders::{self, Found, Held},
         host,
         set::{Loaded, Remarks, Serving, Tried},
         written::{Author, Marks},
     },
-    Outside,
+    Look, Outside,
 };
 
 /// Which files are asked what they are.
@@ -28,6 +28,7 @@ pub(super) enum Ask {
 /// What was found in the folders.
 #[derive(Default)]
 pub(super) struct Survey {
+    pub(super) decided: Arc<ToolFiles>,
     pub(super) files: Vec<Looked>,
     pub(super) folders: Vec<Remarks>,
     pub(super) caches: Vec<Option<Cache>>,
@@ -51,16 +52,20 @@ pub(super) struct Unknown {
 impl Outside {
     /// Looks at all files, and takes what is known of them.
     pub(super) fn survey(&self, before: &Loaded, ask: Ask) -> Survey {
-        *self.looked.lock() = Some(Instant::now());
-        let mut survey = Survey::default();
+        let files = self.decided.again();
+        *self.looked.lock() = Some(Look { at: Instant::now(), times: self.decided.times() });
+        let mut survey = Survey { decided: files.clone(), ..Survey::default() };
         let mut marks: Option<Marks> = None;
-        for (index, folder) in self.files.folders.iter().enumerate() {
+        for (index, folder) in files.folders.iter().enumerate() {
             let listing = folders::read(folder, &self.workspace);
             survey.folders.push(Remarks {
                 path: folder.path.clone(),
                 enabled: listing.enabled,
                 troubles: listing.troubles,
             });
+            // What a person decided about it may have become another; then nothing goes on as it was.
+            let is_as_before = before.decided.folders.contains(folder)
+                && before.decided.granted(folder.whose) == files.granted(folder.whose);
             let mut of_folder = OfFolder { outside: self, index, folder, cache: None, fingerprint: None };
             for found in listing.files {
                 let marks = marks.get_or_insert_with(|| self.written.marks());
@@ -69,7 +74,7 @@ impl Outside {
                     survey.aside += 1;
                     continue;
                 }
-                let prior = before.by_path.get(&found.path).cloned();
+                let prior = before.by_path.get(&found.path).filter(|_| is_as_before).cloned();
                 survey.files.push(of_folder.look(found, by_model, prior, ask, marks));
             }
             survey.caches.push(of_folder.cache);
@@ -96,7 +101,7 @@ impl Outside {
     /// Keeps which files a tool may have made, also if nobody is going to load them.
     pub(crate) fn note_appeared(&self) {
         let marks = self.written.marks();
-        for folder in &self.files.folders {
+        for folder in &self.decided.now().folders {
             for found in folders::read(folder, &self.workspace).files {
                 self.is_by_model(&found, &marks);
             }
