@@ -145,6 +145,10 @@ impl Outside {
         self.decided.follow(files, ask);
     }
 
+    pub(super) fn workspace(&self) -> &Path {
+        &self.workspace
+    }
+
     /// What is to be watched.
     pub(super) fn places(&self) -> Vec<PathBuf> {
         self.decided.places()

@@ -22,6 +22,8 @@ mod parts;
 mod python;
 mod service;
 mod set;
+mod standing;
+mod terms;
 pub(crate) mod uv;
 mod watch;
 mod written;
@@ -39,6 +41,7 @@ pub use load::Outside;
 pub(crate) use service::ToolsOf;
 pub(crate) use set::Loaded;
 pub use set::gist;
+pub use standing::Standing;
 pub use watch::Watching;
 
 /// Where tools that are files are looked for, and what they may do.
