@@ -7,6 +7,7 @@ mod adopt;
 pub(crate) mod appeared;
 mod arguments;
 mod cache;
+mod decided;
 mod declared;
 mod describe;
 mod executable;
@@ -21,19 +22,18 @@ mod parts;
 mod python;
 mod service;
 mod set;
+mod standing;
+mod terms;
 pub(crate) mod uv;
 mod watch;
 mod written;
 
-use std::{borrow::Cow, collections::BTreeMap, path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
-use kit::{Kinds, Mode, Origin, Spec};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::visible::visible;
-
-pub use adopt::{OwnFile, adopt};
+pub use adopt::{OwnFile, adopt, has_strange};
 pub(crate) use hosts::{Hosts, Packages};
 pub(crate) use kit::own_tools::own_files;
 pub use kit::own_tools::{ENABLED, OWN};
@@ -41,10 +41,11 @@ pub use load::Outside;
 pub(crate) use service::ToolsOf;
 pub(crate) use set::Loaded;
 pub use set::gist;
+pub use standing::Standing;
 pub use watch::Watching;
 
 /// Where tools that are files are looked for, and what they may do.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolFiles {
     /// The folders, in the order in which a name is looked for: the first tool of a name is the one.
     pub folders: Vec<Folder>,
@@ -54,6 +55,17 @@ pub struct ToolFiles {
     pub workspace_sections: BTreeMap<String, Section>,
     /// Only tools that the `enabled.json` of their folder names are loaded, where there is such a file.
     pub only_enabled: bool,
+}
+
+impl ToolFiles {
+    /// What a person granted to tools that such a one put there; nothing, where nobody's word counts.
+    fn granted(&self, whose: Whose) -> Option<&BTreeMap<String, Section>> {
+        match whose {
+            Whose::Person => Some(&self.sections),
+            Whose::Workspace => Some(&self.workspace_sections),
+            Whose::Untrusted => None,
+        }
+    }
 }
 
 /// A folder of tools.
@@ -106,7 +118,7 @@ pub(crate) struct Version {
     pub(crate) folder: PathBuf,
     /// Who put it there.
     pub(crate) whose: Whose,
-    /// A model wrote it, and no person has vouched for it since.
+    /// A model wrote it, or a tool made it, and no person has vouched for it since.
     pub(crate) by_model: bool,
     /// What it holds, where it is Python.
     pub(crate) source: Arc<[u8]>,
@@ -141,34 +153,4 @@ pub(crate) struct Described {
     /// What a person should know of how it was read: which of two formats was taken.
     #[serde(default)]
     pub(crate) notes: Vec<String>,
-}
-
-impl Described {
-    /// What a model is told of it, with what can't be seen spelled out: nobody writes that there to be read by people.
-    fn spec(&self, version: &Version) -> Spec {
-        let mut schema = self.schema.clone();
-        spell_out(&mut schema);
-        Spec {
-            name: self.name.clone(),
-            description: visible(&self.description).0.into_owned(),
-            schema,
-            mode: Mode::Direct,
-            at_most: Kinds::ALL,
-            origin: Origin::File(version.path.clone()),
-        }
-    }
-}
-
-/// The same for the words of a schema. The names in it stay as a call has to write them.
-fn spell_out(value: &mut Value) {
-    match value {
-        Value::String(text) => {
-            if let (Cow::Owned(visible), _) = visible(text) {
-                *text = visible;
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(spell_out),
-        Value::Object(fields) => fields.values_mut().for_each(spell_out),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
 }
