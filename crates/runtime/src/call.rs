@@ -5,6 +5,7 @@
 //! that comes in gives exactly one answer, whatever the tool does; a call that becomes a
 //! job gives it before it is over.
 
+mod missing;
 mod options;
 mod shown;
 mod work;
@@ -192,7 +193,7 @@ fn plan(session: &Session, call: Call, told: &mut Told) -> Result<(Plan, Decisio
     }
     told.decision = "not reached".to_owned();
     let catalog = session.catalog();
-    let Some(tool) = catalog.get(&call.tool) else { return Err(unknown(session, &call.tool)) };
+    let Some(tool) = catalog.get(&call.tool) else { return Err(missing::fault(session, &call.tool)) };
     let spec = tool.spec();
     let raw = matches!(call.arguments, Arguments::Raw(_));
     let mut options = Options::of(spec);
@@ -411,17 +412,4 @@ fn denied(session: &Session, rule: &Rule, why: &str) -> Fault {
         }
     };
     Fault::denied(format!("{rule}; {why}")).next(next)
-}
-
-fn unknown(session: &Session, name: &str) -> Fault {
-    let catalog = session.catalog();
-    let near = catalog.nearest(name);
-    let next = if near.is_empty() {
-        let all: Vec<&str> = catalog.specs().map(|spec| spec.name.as_str()).collect();
-        format!("The tools here are: {}.", all.join(", "))
-    } else {
-        format!("Did you mean `{}`?", near.join("` or `"))
-    };
-    let why = session.runtime().outside().why_missing(name).map(|why| format!(": {why}")).unwrap_or_default();
-    Fault::not_found(format!("there is no tool `{name}` in this session{why}")).next(next)
 }

@@ -67,6 +67,11 @@ pub trait Hands: Send + Sync + 'static {
         async { self.has(name) }
     }
 
+    /// Why there is no tool of this name, or which was meant, in one line; none, if nobody knows.
+    fn why_missing(&self, _name: &str) -> Option<String> {
+        None
+    }
+
     /// Waits until the tools are known that are still being loaded.
     fn settled(&self) -> impl Future<Output = ()> + Send {
         async {}
@@ -98,6 +103,10 @@ impl Hands for Session {
 
     fn find(&self, name: &str) -> impl Future<Output = bool> + Send {
         Self::find(self, name)
+    }
+
+    fn why_missing(&self, name: &str) -> Option<String> {
+        Self::why_missing(self, name)
     }
 
     async fn settled(&self) {
@@ -255,7 +264,10 @@ impl<H: Hands> ServerHandler for Door<H> {
         // Held to the end: it says that somebody works on this request.
         let ticket = context.extensions.remove::<Arc<Ticket>>();
         if !self.hands.has(&request.name) && !self.found(&request.name, ticket.as_deref()).await {
-            let what = format!("there is no tool `{}`; `tools/list` names them all", echo(&request.name));
+            let what = match self.hands.why_missing(&request.name) {
+                Some(why) => format!("there is no tool `{}`: {why}", echo(&request.name)),
+                None => format!("there is no tool `{}`; `tools/list` names them all", echo(&request.name)),
+            };
             return Err(ErrorData::invalid_params(what, None));
         }
         let over = CancellationToken::new();

@@ -7,6 +7,7 @@ mod denied;
 mod folders;
 mod formats;
 mod hostile;
+mod missing;
 mod new_tool;
 #[path = "../end_to_end/support/mod.rs"]
 #[expect(dead_code, unused_imports, reason = "shared with the tests that look at other things")]

@@ -1,0 +1,46 @@
+//! Is it said why there is no tool of a name?
+
+use serde_json::json;
+
+use crate::{
+    folders::{put, put_file},
+    program::{Room, Server},
+};
+
+fn refused(server: &Server, name: &str) -> String {
+    let answer = server.start_call(name, &json!({})).wait().unwrap();
+    assert_eq!(answer["error"]["code"], -32602, "{answer}");
+    answer["error"]["message"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_client_is_told_why_a_tool_is_missing() {
+    let room = Room::new();
+    put_file(&room.config().join("tools"), "broken.py", "import no_such_module_at_all\n");
+    put(&room.at(".haft/tools"), "waits", "return 1");
+    let server = room.serve();
+    let said = refused(&server, "broken");
+    assert!(said.starts_with("there is no tool `broken`: "), "{said}");
+    assert!(
+        said.contains("broken.py could not be loaded: ModuleNotFoundError") && !said.contains('\n'),
+        "{said}"
+    );
+    let waits = ".haft/tools/waits.py is left aside until a person runs `haft trust`";
+    assert_eq!(refused(&server, "waits"), format!("there is no tool `waits`: {waits}"));
+    assert_eq!(refused(&server, "globb"), "there is no tool `globb`: did you mean `glob`?");
+    assert_eq!(refused(&server, "xyzzy"), "there is no tool `xyzzy`; `tools/list` names them all");
+    server.kill();
+    // The same by the command line, which says it whole, and tells no other names.
+    let said = room.call("waits", &json!({})).must("not_found").text();
+    assert_eq!(said, format!("there is no tool `waits` in this session: {waits}"));
+}
+
+#[test]
+fn many_names_are_not_told_to_who_can_ask_for_them() {
+    let room = Room::new();
+    for number in 0..31 {
+        put(&room.config().join("tools"), &format!("numbered_{number}"), "return 1");
+    }
+    let said = room.call("xyzzy", &json!({})).must("not_found").text();
+    assert!(said.contains("\n`list_tools` names the ") && !said.contains("numbered_"), "{said}");
+}

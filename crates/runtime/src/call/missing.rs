@@ -1,0 +1,51 @@
+//! Why is there no tool of a name, and which may have been meant?
+
+use kit::Fault;
+
+use crate::{Session, outside::gist};
+
+/// More names than this are not told, where the model can ask for them.
+const MANY: usize = 30;
+
+/// What a model asks for the names of all tools.
+const ASKED: &str = "list_tools";
+
+/// What is said to who called a tool that is not there.
+pub(super) fn fault(session: &Session, name: &str) -> Fault {
+    let what = format!("there is no tool `{name}` in this session");
+    if let Some(why) = of_file(session, name, str::trim_end) {
+        return Fault::not_found(format!("{what}: {why}"));
+    }
+    let catalog = session.catalog();
+    let near = catalog.nearest(name);
+    let next = if near.is_empty() {
+        let all: Vec<&str> = catalog.specs().map(|spec| spec.name.as_str()).collect();
+        if all.len() > MANY && catalog.has(ASKED) {
+            format!("`{ASKED}` names the {} tools there are.", all.len())
+        } else {
+            format!("The tools here are: {}.", all.join(", "))
+        }
+    } else {
+        format!("Did you mean `{}`?", near.join("` or `"))
+    };
+    Fault::not_found(what).next(next)
+}
+
+impl Session {
+    /// Why there is no tool of this name, in one line: what is wrong with its file, or which was meant. None, if
+    /// nothing is known of it.
+    pub fn why_missing(&self, name: &str) -> Option<String> {
+        if let Some(why) = of_file(self, name, gist) {
+            return Some(self.secrets().mask(&why).into_owned());
+        }
+        let catalog = self.catalog();
+        let near = catalog.nearest(name);
+        (!near.is_empty()).then(|| format!("did you mean `{}`?", near.join("` or `")))
+    }
+}
+
+/// The reason, where there is a file of this name.
+fn of_file(session: &Session, name: &str, told: fn(&str) -> &str) -> Option<String> {
+    let outside = session.runtime().outside();
+    outside.why_missing(name, told).or_else(|| outside.left_aside(name))
+}
