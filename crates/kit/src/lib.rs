@@ -17,6 +17,7 @@ mod tool;
 mod touches;
 
 pub mod anchor;
+pub mod base64;
 pub mod edit;
 pub mod files;
 pub mod own_tools;

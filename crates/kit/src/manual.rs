@@ -39,7 +39,8 @@ fn describe(text: &mut String, properties: Option<&Map<String, Value>>, required
     for (name, schema) in properties.into_iter().flatten() {
         let must = if required.contains(&name.as_str()) { ", required" } else { "" };
         let says = schema.get("description").and_then(Value::as_str).unwrap_or_default();
-        text.push_str(&format!("{indent}- `{name}` ({}{must}): {says}\n", kind(schema)));
+        let says = if says.is_empty() { String::new() } else { format!(": {says}") };
+        text.push_str(&format!("{indent}- `{name}` ({}{must}){says}\n", kind(schema)));
         if let Some(items) = schema.get("items") {
             let below = items.get("properties").and_then(Value::as_object);
             describe(text, below, &names(items.get("required")), &format!("{indent}  "));
@@ -49,4 +50,31 @@ fn describe(text: &mut String, properties: Option<&Map<String, Value>>, required
 
 fn names(list: Option<&Value>) -> Vec<&str> {
     list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{Kinds, Mode, Origin};
+
+    #[test]
+    fn an_argument_without_a_description_ends_with_its_type() {
+        let spec = Spec {
+            name: "greet".to_owned(),
+            description: "Greet.".to_owned(),
+            schema: json!({"type": "object", "required": ["who"], "properties": {
+                "who": {"type": "string"},
+                "loud": {"type": "boolean", "description": "Shout."},
+            }}),
+            mode: Mode::Direct,
+            at_most: Kinds::READ,
+            origin: Origin::Program,
+        };
+        let text = spec.manual();
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines.contains(&"- `loud` (boolean): Shout."), "{text}");
+        assert!(lines.contains(&"- `who` (string, required)"), "{text}");
+    }
 }

@@ -34,8 +34,8 @@ pub enum Part {
     Image {
         /// Its media type, such as `image/png`.
         mime: String,
-        /// Its bytes, as they are in the file.
-        #[serde(skip)]
+        /// Its bytes, as they are in the file; as base64 in JSON.
+        #[serde(serialize_with = "crate::base64::serialize")]
         data: Vec<u8>,
     },
     /// A file that the client may open.

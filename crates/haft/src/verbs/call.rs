@@ -6,7 +6,7 @@ use std::{
 };
 
 use clap::Args;
-use kit::{Fault, Kind};
+use kit::{Fault, Kind, Part};
 use runtime::{Answer, Arguments, Session};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -73,7 +73,7 @@ impl Call {
             None => String::new(),
         };
         let answer = session.call(a_call(&tool, Arguments::Raw(arguments))).await;
-        print::out(&if self.json { whole(&tool, &answer).to_string() } else { answer.as_text() });
+        print::out(&if self.json { whole(&tool, &answer).to_string() } else { read(&answer) });
         Ok(answer.result.is_ok())
     }
 
@@ -98,7 +98,7 @@ impl Call {
                 print::out(&whole(&tool, &answer).to_string());
             } else {
                 let how = answer.result.as_ref().map_or_else(|fault| fault.kind.name(), |_| "ok");
-                print::out(&format!("## {number} {tool}: {how}\n{}", answer.as_text()));
+                print::out(&format!("## {number} {tool}: {how}\n{}", read(&answer)));
             }
         }
         Ok(good)
@@ -114,6 +114,34 @@ fn misread(number: usize, error: &serde_json::Error) -> Answer {
     let fault = Fault::bad_args(format!("line {number} is not a call: {error}; it was not run"))
         .next("A line is {\"tool\": \"read\", \"arguments\": {\"path\": \"…\"}}.".to_owned());
     Answer { id: String::new(), result: Err(fault), notes: Vec::new(), took: std::time::Duration::ZERO }
+}
+
+/// What a model reads, with a line for each part that is no text.
+fn read(answer: &Answer) -> String {
+    match &answer.result {
+        Ok(output) if output.parts.iter().any(|part| !matches!(part, Part::Text { .. })) => {
+            let lines = output.parts.iter().map(line);
+            let notes = answer.notes.iter().map(|note| format!("note: {note}"));
+            lines.chain(notes).collect::<Vec<_>>().join("\n")
+        }
+        Ok(_) => answer.as_text(),
+        Err(fault) => {
+            let seen = fault.seen.iter().flat_map(|seen| &seen.parts);
+            // The text of what was seen is in the fault's own words already.
+            let others = seen.filter(|part| !matches!(part, Part::Text { .. })).map(line);
+            [answer.as_text()].into_iter().chain(others).collect::<Vec<_>>().join("\n")
+        }
+    }
+}
+
+fn line(part: &Part) -> String {
+    match part {
+        Part::Text { text } => text.clone(),
+        Part::Image { mime, data } => {
+            format!("[image: {mime}, {} bytes; --json has its data]", data.len())
+        }
+        Part::Link { uri, name } => format!("[link: {uri} ({name})]"),
+    }
 }
 
 /// Everything that came of a call.

@@ -3,16 +3,16 @@
 use std::{process::ExitCode, sync::Arc};
 
 use clap::Args;
-use kit::{Fault, Origin};
-use runtime::Unattended;
+use kit::{Fault, Origin, Spec};
+use runtime::{Catalog, Unattended};
 
-use super::close;
-use crate::{Options, Place, print};
+use super::{close, tools::first_sentence};
+use crate::{Options, Place, options::Opened, print};
 
 #[derive(Args)]
 pub struct Manual {
-    /// The tool's name.
-    tool: String,
+    /// The tool's name; without it, the tools that have more to say than their description.
+    tool: Option<String>,
 }
 
 impl Manual {
@@ -24,25 +24,46 @@ impl Manual {
         let session = opened.runtime.session(None, "cli", Arc::new(Unattended));
         close(&opened.runtime);
         let catalog = session.catalog();
-        let Some(tool) = catalog.get(&self.tool) else {
+        let Some(name) = &self.tool else {
+            print::out(&list(&opened, &catalog));
+            return Ok(ExitCode::SUCCESS);
+        };
+        let Some(tool) = catalog.get(name) else {
             let all: Vec<&str> = catalog.specs().map(|spec| spec.name.as_str()).collect();
-            return Err(Fault::not_found(format!("there is no tool `{}`", self.tool))
+            return Err(Fault::not_found(format!("there is no tool `{name}`"))
                 .next(format!("The tools are: {}.", all.join(", "))));
         };
         let mut text = tool.spec().manual();
-        let written = match &tool.spec().origin {
-            Origin::Program if opened.toolset == tools::HAFT => tools::manual(&self.tool).map(str::to_owned),
-            Origin::Program => None,
-            Origin::File(path) => {
-                text.push_str(&format!("\nIt is the file {}.\n", path.display()));
-                opened.runtime.outside().manual(&self.tool)
-            }
-        };
-        if let Some(written) = written {
+        if let Origin::File(path) = &tool.spec().origin {
+            text.push_str(&format!("\nIt is the file {}.\n", path.display()));
+        }
+        if let Some(written) = written(&opened, tool.spec()) {
             text.push('\n');
             text.push_str(&written);
         }
         print::out(&text);
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// A line for each tool that has a manual of its own.
+fn list(opened: &Opened, catalog: &Catalog) -> String {
+    let (with, without): (Vec<&Spec>, Vec<&Spec>) =
+        catalog.specs().partition(|spec| written(opened, spec).is_some());
+    let width = with.iter().map(|spec| spec.name.len()).max().unwrap_or(0);
+    let line = |spec: &&Spec| format!("{:width$}  {}\n", spec.name, first_sentence(&spec.description));
+    let lines: String = with.iter().map(line).collect();
+    format!(
+        "{lines}`haft manual NAME` shows one; of the other {} tools (`haft tools`) it shows description and arguments.",
+        without.len()
+    )
+}
+
+/// What is written of a tool at length.
+fn written(opened: &Opened, spec: &Spec) -> Option<String> {
+    match &spec.origin {
+        Origin::Program if opened.toolset == tools::HAFT => tools::manual(&spec.name).map(str::to_owned),
+        Origin::Program => None,
+        Origin::File(_) => opened.runtime.outside().manual(&spec.name),
     }
 }

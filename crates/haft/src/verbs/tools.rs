@@ -92,7 +92,8 @@ fn bill(specs: &[&Spec]) -> String {
     bill
 }
 
-fn first_sentence(description: &str) -> &str {
+/// What is said of a tool in a list.
+pub(super) fn first_sentence(description: &str) -> &str {
     let line = description.lines().next().unwrap_or_default();
     line.split_once(". ").map_or(line, |(sentence, _)| sentence).trim_end_matches('.')
 }

@@ -2,6 +2,7 @@
 #![expect(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used, reason = "tests")]
 
 mod calls;
+mod command_line;
 mod crashes;
 mod denied;
 mod folders;

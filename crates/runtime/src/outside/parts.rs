@@ -1,6 +1,6 @@
 //! What of a result is text, what a picture, what a link?
 
-use kit::{Output, Part};
+use kit::{Output, Part, base64};
 
 use super::host::{Piece, Said};
 
@@ -40,7 +40,7 @@ fn picture(declared: Option<&str>, data: &str) -> Result<Part, String> {
     if size > LARGEST {
         return Err(format!("it has {} MB; {} MB is the most", size >> 20, LARGEST >> 20));
     }
-    let data = decoded(data).ok_or("it is not base64")?;
+    let data = base64::decoded(data).ok_or("it is not base64")?;
     let Some(mime) = media_type(&data).or(declared).filter(|it| it.starts_with("image/")) else {
         return Err("what it is can't be told from its bytes, and nothing else says so".to_owned());
     };
@@ -58,49 +58,9 @@ fn media_type(data: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// The bytes of a base64 text (RFC 4648), standard or for addresses, with or without what fills it up.
-fn decoded(text: &str) -> Option<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(text.len() / 4 * 3 + 3);
-    let (mut bits, mut count) = (0_u32, 0);
-    let letters = text.trim_end_matches(|it: char| it == '=' || it.is_ascii_whitespace());
-    for letter in letters.bytes().filter(|it| !it.is_ascii_whitespace()) {
-        let value = match letter {
-            b'A'..=b'Z' => letter - b'A',
-            b'a'..=b'z' => letter - b'a' + 26,
-            b'0'..=b'9' => letter - b'0' + 52,
-            b'+' | b'-' => 62,
-            b'/' | b'_' => 63,
-            _ => return None,
-        };
-        bits = bits << 6 | u32::from(value);
-        count += 6;
-        if count >= 8 {
-            count -= 8;
-            bytes.push((bits >> count) as u8);
-        }
-    }
-    Some(bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn base64_is_read_in_all_the_ways_it_is_written() {
-        for (text, bytes) in [
-            ("", b"".as_slice()),
-            ("Zg==", b"f"),
-            ("Zm8=", b"fo"),
-            ("Zm9v", b"foo"),
-            ("Zm9v\nYg", b"foob"),
-            ("-_8=", &[0xfb, 0xff]),
-            ("+/8=", &[0xfb, 0xff]),
-        ] {
-            assert_eq!(decoded(text).as_deref(), Some(bytes), "{text}");
-        }
-        assert_eq!(decoded("Zm9v!"), None);
-    }
 
     #[test]
     fn a_picture_is_what_its_bytes_say() {

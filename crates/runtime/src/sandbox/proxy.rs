@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use kit::base64;
 use parking_lot::Mutex;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional},
@@ -392,18 +393,7 @@ fn shown(line: &str) -> Option<String> {
 
 /// What a program sends that was given this pass in the proxy's address: name and password in base64 (RFC 7617).
 fn credentials(pass: &str) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let text = format!("{USER}:{pass}");
-    let mut encoded = String::new();
-    for three in text.as_bytes().chunks(3) {
-        let bits =
-            three.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - three.len()));
-        for place in 0..4 {
-            let letter = LETTERS.get((bits >> (18 - 6 * place) & 63) as usize).copied().unwrap_or(b'=');
-            encoded.push(if place <= three.len() { char::from(letter) } else { '=' });
-        }
-    }
-    encoded
+    base64::encoded(format!("{USER}:{pass}").as_bytes())
 }
 
 /// Is this an address that anybody on the internet may reach?
