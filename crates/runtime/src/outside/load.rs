@@ -27,10 +27,11 @@ use super::{
     host, own_files,
     python::PythonTool,
     set::{Loaded, Remarks, Serving, Shows, Tried},
+    uv::{self, Asker},
     written::{Marks, Written},
 };
 use crate::{
-    Registry,
+    Approver, Registry,
     ground::{Ground, Own},
 };
 
@@ -148,6 +149,13 @@ impl Outside {
     pub(crate) fn stands_on(&self, ground: Ground) {
         // It is told so once, when the runtime is made.
         let _ = self.ground.set(ground);
+    }
+
+    /// Who is asked when packages of a tool come from hosts that nobody granted.
+    pub fn asks(&self, approver: Arc<dyn Approver>) {
+        if let Some(ground) = self.ground.get() {
+            ground.asks(Asker::new(approver));
+        }
     }
 
     fn ground(&self) -> Result<&Ground, Fault> {
@@ -348,6 +356,12 @@ impl Outside {
         survey
     }
 
+    /// A text that changes when a file of this folder that failed might work.
+    fn fingerprint(&self, folder: &Folder) -> String {
+        let packages = self.ground.get().map(uv::fingerprint).unwrap_or_default();
+        format!("{} {packages}", folders::fingerprint(folder, &self.workspace))
+    }
+
     /// Asks the files that nobody knows.
     async fn ask(&self, survey: &Survey) -> Answers {
         let unknown = || {
@@ -446,10 +460,7 @@ impl Outside {
     ) -> Tried {
         let Unknown { found, folder: index, version, prior } = unknown;
         let folder = self.files.folders.get(index);
-        let among = folder
-            .filter(|_| answer.is_err())
-            .map(|it| folders::fingerprint(it, &self.workspace))
-            .unwrap_or_default();
+        let among = folder.filter(|_| answer.is_err()).map(|it| self.fingerprint(it)).unwrap_or_default();
         let said = answer.map_err(|why| Failed::now(why, &among));
         let mut older = None;
         if let Some(cache) = cache {
@@ -627,8 +638,8 @@ impl OfFolder<'_> {
     }
 
     fn fingerprint(&mut self) -> &str {
-        let (folder, workspace) = (self.folder, &self.outside.workspace);
-        self.fingerprint.get_or_insert_with(|| folders::fingerprint(folder, workspace))
+        let (outside, folder) = (self.outside, self.folder);
+        self.fingerprint.get_or_insert_with(|| outside.fingerprint(folder))
     }
 }
 
