@@ -330,7 +330,9 @@ impl Outside {
 
     /// Looks at all files, and takes what is known of them.
     fn survey(&self, before: &Loaded, ask: Ask) -> Survey {
-        *self.looked.lock() = Some(Instant::now());
+        if ask != Ask::Unknown {
+            *self.looked.lock() = Some(Instant::now());
+        }
         let mut survey = Survey::default();
         let mut marks: Option<Marks> = None;
         for (index, folder) in self.files.folders.iter().enumerate() {

@@ -198,6 +198,10 @@ impl Environments {
             // What has to be built takes packages to build it with.
             self.indexes(script, &mut |host| reach.push(host));
         }
+        // Whoever leads these names to a mirror of their own means it.
+        for host in reach.iter_mut().filter(|it| INDEX.contains(&it.as_str())) {
+            host.push_str(":443");
+        }
         let folder = self.folder_of(script);
         let trouble = |error| no_folder(file, error);
         let lock = kept::lock(&folder).await.map_err(trouble)?;
