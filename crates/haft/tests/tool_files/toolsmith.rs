@@ -89,6 +89,11 @@ fn what_python_says_is_given_word_by_word_and_the_version_before_goes_on() {
     for exact in ["SyntaxError: ", &format!("line {line}"), "def broken(:"] {
         assert!(said.text.contains(exact), "{exact}: {}", said.text);
     }
+    // Python would show line 1 of the file, which is that of the version before.
+    let unclosed =
+        format!("values = [1,\n{}", code("greet", "x").replace(['(', ')', '[', ']', '{', '}'], ""));
+    let said = server.call("write_tool", &json!({"name": "greet", "code": unclosed}));
+    assert!(said.is_error && said.text.contains("    values = [1,\n"), "{}", said.text);
     let fails = format!("import no_such_module\n{}", code("greet", "x"));
     let said = server.call("write_tool", &json!({"name": "greet", "code": fails}));
     assert!(said.is_error);

@@ -57,7 +57,13 @@ impl Tools for ToolsOf {
     }
 
     fn rewritten<'a>(&'a self, name: &'a str) -> Soon<'a, Result<(), Fault>> {
-        Box::pin(self.session.runtime().outside().rewritten(name))
+        Box::pin(async move {
+            let outside = self.session.runtime().outside();
+            let rewritten = outside.rewritten(name).await;
+            // The answer says it; no later one need say it again.
+            self.session.knows_tools(outside.loaded());
+            rewritten
+        })
     }
 
     // It stops with the call that makes it, and is waited for as that is; and at once when it is dropped.

@@ -242,7 +242,7 @@ def checked(message):
     import ast
 
     name = message["name"]
-    tree = compile(message["source"].lstrip("\ufeff"), message["path"], "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
+    tree = compiled(message["source"].lstrip("\ufeff"), message["path"], ast.PyCF_ONLY_AST)
     missing = missing_in(tree, name)
     if missing:
         return refused(message, "it lacks some of what a tool needs: " + "; ".join(missing), missing=missing)

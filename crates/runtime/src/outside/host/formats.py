@@ -63,10 +63,21 @@ def load(message):
         sys.path.append(Loaded.folder)
     to_workspace()
     module = new_module(path)
-    exec(compile(Loaded.source, path, "exec", dont_inherit=True), module.__dict__)
+    exec(compiled(Loaded.source, path), module.__dict__)
     seed_lines()
     # What it put into `sys.modules` in its own place counts, as in any import.
     return recognised(sys.modules.get(Loaded.name) or module)
+
+
+def compiled(source, path, flags=0):
+    """The code of a source. Python looks up the line of some syntax errors in the file, which may hold another."""
+    try:
+        return compile(source, path, "exec", flags, dont_inherit=True)
+    except SyntaxError as error:
+        lines = source.split("\n")
+        if error.filename == path and 0 < (error.lineno or 0) <= len(lines):
+            error.text = lines[error.lineno - 1]
+        raise
 
 
 def to_workspace():
