@@ -97,7 +97,7 @@ pub(super) fn how_to_grant(ground: &Ground, hosts: &[String]) -> String {
     let commands: Vec<String> =
         hosts.iter().map(|it| format!("`haft --dir {workspace} grants add 'net {it}'`")).collect();
     format!(
-        "A person can grant {}: {}, or `[net] allow = {}` in their haft.toml. The tool is loaded then when it is called next.",
+        "A person can grant {}: {}, or `[net] allow = {}` in their haft.toml. It counts from the next call on.",
         if hosts.len() == 1 { "it" } else { "them" },
         commands.join(" and "),
         serde_json::json!(hosts),
