@@ -7,7 +7,7 @@ use std::{
     os::fd::OwnedFd,
     path::{Path, PathBuf},
     process::Command,
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::SystemTime,
 };
 
@@ -31,9 +31,9 @@ use crate::{
     mask::Secrets,
     outside::{
         appeared::{Appeared, Open},
-        uv::Environments,
+        uv::{Asker, Environments},
     },
-    policy::Sandbox,
+    policy::{Approve, Sandbox},
     sandbox::{
         Confined, KEEPER, Part, Plan, Report, Trouble, bubblewrap,
         denial::{self, Known},
@@ -84,6 +84,9 @@ struct Inner {
     spill: PathBuf,
     spilling: Arc<dyn Spilling>,
     hosts: Hosts,
+    approve: Approve,
+    /// Who is asked about hosts that packages come from, where somebody is.
+    asker: Arc<OnceLock<Asker>>,
     /// The hosts that haft.toml allows.
     allowed: Arc<[String]>,
     grants: Grants,
@@ -160,6 +163,8 @@ impl Ground {
                 secrets: runtime.secrets().clone(),
             }),
             hosts,
+            approve: runtime.policy().approve,
+            asker: Arc::default(),
             allowed: runtime.policy().hosts,
             grants: runtime.store().grants(),
             own: None,
@@ -210,6 +215,34 @@ impl Ground {
     pub(crate) fn environments(&self) -> Environments {
         let state = self.inner.hidden.first().map_or(Path::new("/"), PathBuf::as_path);
         Environments::new(state, &self.inner.commands.variables)
+    }
+
+    /// What becomes of what a person has to be asked about.
+    pub(crate) fn approve(&self) -> Approve {
+        self.inner.approve
+    }
+
+    /// Who is asked about the hosts that packages come from.
+    pub(crate) fn asker(&self) -> Option<&Asker> {
+        self.inner.asker.get()
+    }
+
+    /// From now on this person is asked about them.
+    pub(crate) fn asks(&self, asker: Asker) {
+        // There is one at a terminal.
+        let _ = self.inner.asker.set(asker);
+    }
+
+    /// What persons allowed in this workspace.
+    pub(crate) fn grants(&self) -> &Grants {
+        &self.inner.grants
+    }
+
+    /// The same ground for one more tool, which reads this as well.
+    pub(crate) fn reading(&self, folder: PathBuf) -> Self {
+        let mut own = self.inner.own.clone().unwrap_or_default();
+        own.read.push(folder);
+        self.of_tool(own)
     }
 
     /// The hosts that a person allows to whatever runs in this workspace.

@@ -87,6 +87,8 @@ impl Ground {
             spill: session.spill.clone(),
             spilling: session.spilling.clone(),
             hosts,
+            approve: session.approve,
+            asker: session.asker.clone(),
             allowed: session.allowed.clone(),
             grants: session.grants.clone(),
             own: Some(own),
