@@ -36,6 +36,7 @@ use crate::{
     policy::{Approve, Sandbox},
     sandbox::{
         Confined, KEEPER, Part, Plan, Report, Trouble, bubblewrap,
+        closed::Closed,
         denial::{self, Known},
         environment,
         layout::{self, Mount, Wanted},
@@ -119,6 +120,9 @@ struct Seen {
     mounts: Vec<Mount>,
     ended: Vec<Ended>,
     watch: Watch,
+    closed: Closed,
+    /// What was closed and is not, so that the sandbox had to be made anew.
+    opened: Vec<PathBuf>,
     /// For as long as the folder of tools is open.
     open: Option<Open>,
     /// When a name in that folder came or went last, as far as that was looked at.
@@ -294,7 +298,13 @@ impl Ground {
     async fn inside(&self) -> Result<Living, Fault> {
         let mut kept = self.inner.confined.lock().await;
         if let Some(living) = kept.as_ref().filter(|it| !it.keeper.is_gone()) {
-            return Ok(living.clone());
+            let Some(opened) = self.opened() else { return Ok(living.clone()) };
+            // What a tool's calls do is done soon, but what a session runs may be there for ever.
+            if self.inner.own.is_none() {
+                living.keeper.end();
+                self.inner.seen.lock().opened.push(opened);
+            }
+            *kept = None;
         }
         let plan = self.plan()?;
         let mut tried = self.try_with(&plan).await?;
@@ -370,6 +380,7 @@ impl Ground {
         // What is there when the sandbox is made would be taken for the person's own.
         seen.watch.take_away();
         let layout = layout::layout(&wanted)?;
+        seen.closed = Closed::by(&layout.mounts);
         let alone = watch::without_common(&layout.guarded);
         let roots = inner.roots.iter().filter(|it| it.1).map(|it| it.0.clone()).collect();
         seen.open =
@@ -486,6 +497,11 @@ impl Ground {
         });
     }
 
+    /// What the sandbox that there is closed, and closes no more.
+    pub(crate) fn opened(&self) -> Option<PathBuf> {
+        self.inner.seen.lock().closed.opened()
+    }
+
     /// What is to be said of code that the tool made, now that a call of it worked. Where no name came to its folder
     /// since this was asked last, it costs one look at the folder's time.
     pub(crate) fn made(&self) -> Vec<String> {
@@ -504,6 +520,7 @@ impl Ground {
     fn denials(&self, exit: Exit, output: &str) -> Vec<String> {
         let mut seen = self.inner.seen.lock();
         let (ended, found) = (std::mem::take(&mut seen.ended), seen.watch.found());
+        let opened = std::mem::take(&mut seen.opened);
         let refused_hosts = self.inner.hosts.take_refused();
         let known = Known {
             mounts: &seen.mounts,
@@ -515,7 +532,14 @@ impl Ground {
             taken: &found.taken,
             cut: &found.cut,
         };
-        denial::denials(exit, output, &known)
+        let anew = opened.iter().map(|path| {
+            format!(
+                "rule `control_files`: {} was replaced from outside, which opened it, so the sandbox was made anew; what \
+                 ran in the old one has ended",
+                path.display()
+            )
+        });
+        denial::denials(exit, output, &known).into_iter().chain(anew).collect()
     }
 }
 

@@ -172,9 +172,14 @@ impl Hosts {
         let is_new = !slots.by_key.contains_key(&served.key);
         let slot = slots.by_key.entry(served.key).or_insert_with(|| Slot::new(served, inner));
         slot.busy += 1;
+        let is_closed = slot.ground.opened().is_none();
+        if !is_closed {
+            // The calls that run keep what they have.
+            *slot = Slot { busy: slot.busy, ..Slot::new(served, inner) };
+        }
         let ground = slot.ground.clone();
         let next = match (&slot.host, slot.starting.upgrade()) {
-            (Some(host), _) if !host.is_gone() => Next::Here(host.clone()),
+            (Some(host), _) if !host.is_gone() && is_closed => Next::Here(host.clone()),
             (_, Some(start)) if start.is_good() => Next::Soon(start),
             _ => {
                 let start = Start::new(inner, served, &ground);
