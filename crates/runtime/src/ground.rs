@@ -1,14 +1,14 @@
 //! Where do a session's processes run?
 
+mod own;
+
 use std::{
     net::TcpListener,
     os::fd::OwnedFd,
     path::{Path, PathBuf},
     process::Command,
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, OnceLock},
+    time::SystemTime,
 };
 
 use kit::{
@@ -23,6 +23,8 @@ use tokio::{
     net::UnixStream,
 };
 
+pub use own::Own;
+
 use crate::{
     Runtime,
     grants::Effect,
@@ -36,7 +38,7 @@ use crate::{
         Confined, KEEPER, Part, Plan, Report, Trouble, bubblewrap,
         denial::{self, Known},
         environment,
-        layout::{self, Access, Mount, Wanted, What},
+        layout::{self, Mount, Wanted},
         limits::{Ended, Limits},
         memory::Memory,
         proxy::{self, Granted, Hosts},
@@ -119,6 +121,8 @@ struct Seen {
     watch: Watch,
     /// For as long as the folder of tools is open.
     open: Option<Open>,
+    /// When a name in that folder came or went last, as far as that was looked at.
+    changed: Option<SystemTime>,
 }
 
 /// Where the processes of one call run.
@@ -129,28 +133,6 @@ struct OfCall {
     _hosts: Vec<Granted>,
     /// What its commands show the proxy, where hosts were granted to this call alone.
     pass: Option<String>,
-}
-
-/// What the sandbox of a tool that is a file has beyond that of its session. All paths are absolute; those that do not
-/// exist when the sandbox is made are not there.
-#[derive(Debug, Clone, Default)]
-pub struct Own {
-    /// The folder it lies in, where it may keep files of its own beside it.
-    pub folder: PathBuf,
-    /// What in there is code, and can't be changed, beside what looks like code.
-    pub code: Vec<PathBuf>,
-    /// What else it may read.
-    pub read: Vec<PathBuf>,
-    /// What else it may change.
-    pub write: Vec<PathBuf>,
-    /// Variables that it has on top.
-    pub env: Vec<(String, String)>,
-}
-
-impl Own {
-    fn paths(&self) -> impl Iterator<Item = &PathBuf> {
-        [&self.folder].into_iter().chain(&self.read).chain(&self.write)
-    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -192,66 +174,6 @@ impl Ground {
             seen: Mutex::default(),
             appeared: runtime.appeared().clone(),
             memory: Memory::default(),
-        };
-        Self { inner: Arc::new(inner) }
-    }
-
-    /// The ground of one tool that is a file: a keeper and a sandbox of its own with what the session's has, and this.
-    /// They end when this is dropped. A host that is granted to the session is granted to the tool, but what is granted
-    /// to a call of the tool is granted to nobody else.
-    pub(crate) fn of_tool(&self, own: Own) -> Self {
-        let session = &*self.inner;
-        let mut roots = session.roots.clone();
-        let open = session.sandbox != Sandbox::ReadOnly;
-        for (path, writable) in
-            own.write.iter().map(|it| (it, open)).chain(own.read.iter().map(|it| (it, false)))
-        {
-            add_root(&mut roots, path, writable);
-        }
-        self.another(own, roots, session.sandbox, session.hosts.below())
-    }
-
-    /// A ground for work of haft's own on what strangers wrote: it sees the machine but nothing of the workspace, changes
-    /// `folder` alone, reads what of `read` lies in a root, and reaches these hosts and no other.
-    pub(crate) fn apart(
-        &self,
-        folder: PathBuf,
-        read: Vec<PathBuf>,
-        hosts: &[String],
-        env: Vec<(String, String)>,
-    ) -> Self {
-        let session = &*self.inner;
-        let is_in_a_root = |path: &PathBuf| session.roots.iter().any(|(root, _)| path.starts_with(root));
-        let read = read.into_iter().filter(is_in_a_root).map(|path| (path, false));
-        let granted = Hosts::default();
-        hosts.iter().for_each(|host| granted.grant_lasting(host));
-        let sandbox = if session.sandbox == Sandbox::Full { Sandbox::Full } else { Sandbox::Workspace };
-        let own = Own { env, ..Own::default() };
-        self.another(own, read.chain([(folder, true)]).collect(), sandbox, granted)
-    }
-
-    fn another(&self, own: Own, roots: Vec<(PathBuf, bool)>, sandbox: Sandbox, hosts: Hosts) -> Self {
-        static NUMBER: AtomicU64 = AtomicU64::new(1);
-        let session = &*self.inner;
-        let inner = Inner {
-            commands: session.commands.clone(),
-            sandbox,
-            roots,
-            hidden: session.hidden.clone(),
-            spill: session.spill.clone(),
-            spilling: session.spilling.clone(),
-            hosts,
-            approve: session.approve,
-            asker: session.asker.clone(),
-            allowed: session.allowed.clone(),
-            grants: session.grants.clone(),
-            own: Some(own),
-            number: NUMBER.fetch_add(1, Ordering::Relaxed),
-            confined: tokio::sync::Mutex::default(),
-            unconfined: tokio::sync::Mutex::default(),
-            seen: Mutex::default(),
-            appeared: session.appeared.clone(),
-            memory: session.memory.clone(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -316,13 +238,6 @@ impl Ground {
         &self.inner.grants
     }
 
-    /// The same ground for one more tool, which reads this as well.
-    pub(crate) fn reading(&self, folder: PathBuf) -> Self {
-        let mut own = self.inner.own.clone().unwrap_or_default();
-        own.read.push(folder);
-        self.of_tool(own)
-    }
-
     /// The hosts that a person allows to whatever runs in this workspace.
     pub(crate) fn lasting_hosts(&self) -> Vec<String> {
         let granted = self.inner.grants.list(Some("")).unwrap_or_else(|fault| {
@@ -335,12 +250,6 @@ impl Ground {
         };
         let granted = granted.iter().filter_map(|it| host(&it.effect));
         granted.chain(self.inner.allowed.iter().cloned()).collect()
-    }
-
-    /// Those of haft's own variables that have one of these names.
-    pub(crate) fn variables(&self, names: &[String]) -> Vec<(String, String)> {
-        let all = self.inner.commands.variables.iter();
-        all.filter(|(name, _)| names.contains(name)).cloned().collect()
     }
 
     /// Does this lie where commands may have put it?
@@ -459,6 +368,7 @@ impl Ground {
         seen.open =
             layout.tools.as_ref().map(|(folder, code)| inner.appeared.open(folder.clone(), code.clone()));
         let tools = layout.tools.map(|it| it.0);
+        seen.changed = tools.as_deref().and_then(changed);
         seen.watch.begin(roots, tools, layout.guarded.into_iter().collect(), layout.cut);
         Ok(Plan {
             confined: Confined::Apart,
@@ -476,19 +386,6 @@ impl Ground {
         let folder = self.inner.scratch();
         crate::store::create_folder(&folder)?;
         folder.canonicalize()
-    }
-
-    /// These without the right to change what lies beside the tool: rules can't tell its code from its data.
-    fn without_own_folder(&self, mut mounts: Vec<Mount>) -> Vec<Mount> {
-        let folder = self.inner.own.as_ref().and_then(|it| it.folder.canonicalize().ok());
-        for mount in
-            mounts.iter_mut().filter(|it| folder.as_ref().is_some_and(|folder| it.at.starts_with(folder)))
-        {
-            if let What::Bind { access, .. } = &mut mount.what {
-                *access = Access::Read;
-            }
-        }
-        mounts
     }
 
     fn bubblewrap(&self) -> Option<PathBuf> {
@@ -582,6 +479,21 @@ impl Ground {
         });
     }
 
+    /// What is to be said of code that the tool made, now that a call of it worked. Where no name came to its folder
+    /// since this was asked last, it costs one look at the folder's time.
+    pub(crate) fn made(&self) -> Vec<String> {
+        let Some(own) = &self.inner.own else { return Vec::new() };
+        let now = changed(&own.folder);
+        let mut seen = self.inner.seen.lock();
+        if seen.open.is_none() || seen.changed == now {
+            return Vec::new();
+        }
+        seen.changed = now;
+        let found = seen.watch.found();
+        let known = Known { appeared: &found.appeared, taken: &found.taken, ..Known::default() };
+        denial::denials(Exit::Code(0), "", &known)
+    }
+
     fn denials(&self, exit: Exit, output: &str) -> Vec<String> {
         let mut seen = self.inner.seen.lock();
         let (ended, found) = (std::mem::take(&mut seen.ended), seen.watch.found());
@@ -644,20 +556,9 @@ impl kit::procs::Ground for OfCall {
     }
 }
 
-/// Adds what a person named, unless it is to be had already. Where a link inside a root leads to it, it is not what was
-/// named: anybody may have made that link.
-fn add_root(roots: &mut Vec<(PathBuf, bool)>, path: &Path, writable: bool) {
-    let Ok(real) = path.canonicalize() else { return };
-    let of = |path: &Path| {
-        roots
-            .iter()
-            .filter(|(root, _)| path.starts_with(root))
-            .max_by_key(|(root, _)| root.components().count())
-    };
-    let led = real != path && of(path).is_some();
-    if !led && of(&real).is_none_or(|it| writable && !it.1) {
-        roots.push((real, writable));
-    }
+/// When a name in this folder came or went last.
+fn changed(folder: &Path) -> Option<SystemTime> {
+    folder.metadata().and_then(|it| it.modified()).ok()
 }
 
 /// A pass that nobody guesses.

@@ -138,8 +138,20 @@ impl Runtime {
         let spills = store.spills();
         let workspace = roots.workspace().to_owned();
         let registry = Arc::new(Registry::new(tools));
-        let outside = Outside::new(settings.tool_files, workspace.clone(), &settings.state, registry.clone());
-        let outside = Arc::new(outside);
+        let appeared = Appeared::default();
+        let outside = Arc::new(Outside::new(
+            settings.tool_files,
+            workspace.clone(),
+            &settings.state,
+            registry.clone(),
+            appeared.clone(),
+        ));
+        let keeping = Arc::downgrade(&outside);
+        appeared.tell(move || {
+            if let Some(outside) = keeping.upgrade() {
+                outside.note_appeared();
+            }
+        });
         let runtime = Self {
             inner: Arc::new(Inner {
                 roots,
@@ -155,7 +167,7 @@ impl Runtime {
                 commands: settings.commands,
                 hidden: own,
                 recovery: Recovery::default(),
-                appeared: Appeared::default(),
+                appeared,
             }),
         };
         runtime.outside().stands_on(Ground::new(&runtime, "tools"));

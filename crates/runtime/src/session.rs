@@ -14,7 +14,7 @@ use kit::{
     files::Roots,
     procs::Procs,
     seen::Views,
-    services::{Shelf, Undo},
+    services::{Reloaded, Shelf, Undo},
 };
 use parking_lot::Mutex;
 use tokio::sync::broadcast;
@@ -218,6 +218,15 @@ impl Session {
         let allowed = self.runtime().allowed();
         let news = now.news(&known, |name| allowed.is_none_or(|it| it.iter().any(|it| it == name)));
         Some((news, now))
+    }
+
+    /// This report with what is different from what the model was last told, which it is told by it.
+    pub(crate) fn tools_told(&self, report: Reloaded) -> Reloaded {
+        let now = self.runtime().outside().loaded();
+        let known = self.inner.known.load_full();
+        let since = now.since(&known);
+        self.knows_tools(now);
+        Reloaded { loaded: since.loaded, changed: since.changed, gone: since.gone, ..report }
     }
 
     /// The model knows the tools that are files as they were then: it was told, or asked for the change itself.

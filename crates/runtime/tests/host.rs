@@ -50,6 +50,8 @@ cases! {
     a_deleted_file_runs_on: "lost_file",
     a_result_that_is_no_text_is_told: "odd_results",
     a_description_that_can_not_be_given_is_told: "odd_descriptions",
+    calls_within_libraries_are_left_out_of_a_traceback: "library_frames",
+    a_result_as_mcp_has_it_is_read: "mcp_results",
     a_call_that_never_ends_ends_with_its_process: "sleeps_and_wakes",
     every_format_is_described: "describes_all",
     what_dies_when_described_is_told: "describes_hostile",

@@ -547,6 +547,49 @@ def odd_descriptions():
             holds(said["error"], *words)
 
 
+    for schema, words in (
+        ("{'p%d' % it: {} for it in range(100_000)}", ["kB as JSON; 64 kB is the most"]),
+        ("__import__('functools').reduce(lambda it, _: {'properties': {'a': it}}, range(60), {})", ["more than 50 deep"]),
+        ("__import__('functools').reduce(lambda it, _: [it], range(100_000), {})", ["can't be given to a model"]),
+    ):
+        with Host() as host:
+            source = "name = description = 'it'\nparameters = {'properties': %s}\nasync def execute(params): pass\n"
+            said = host.load("good", source % schema)
+            equal(said["op"], "broken")
+            holds(said["error"], *words)
+
+
+def library_frames():
+    # Of what happens within libraries a model can change nothing.
+    source = (
+        "import json\nname = description = 'it'\nparameters = {}\n\n\ndef load(text):\n    return json.loads(text, cls=Own)\n\n\n"
+        "class Own(json.JSONDecoder):\n    def decode(self, text, depth=0):\n        return super().decode(text) if depth > 5 else "
+        "__import__('functools').reduce(lambda *_: self.decode(text, depth + 1), [1], 0)\n\n\n"
+        "async def execute(params):\n    return load('{')\n"
+    )
+    with Host() as host:
+        equal(host.load("good", source)["op"], "loaded")
+        traceback = host.result()["traceback"]
+        holds(traceback, "in execute", "return load('{')", "in load", "calls within libraries left out", "JSONDecodeError")
+        equal(traceback.count("json/decoder.py"), 1)
+
+
+def mcp_results():
+    # What a tool of an MCP server would return.
+    source = (
+        "name = description = 'it'\nparameters = {}\nasync def execute(params):\n"
+        "    return {'content': [{'type': 'text', 'text': 'seen'}, {'type': 'image', 'data': 'R0lGODlhAQABAIAAAP///w==',"
+        " 'mimeType': 'image/gif'}], 'structuredContent': {'a': 1}, 'isError': params.get('fails', False)}\n"
+    )
+    with Host() as host:
+        equal(host.load("good", source)["op"], "loaded")
+        said = host.result()
+        equal([it["type"] for it in said["parts"]], ["text", "image"])
+        equal((said["ok"], said["structured"], said["parts"][1]["mime"]), (True, {"a": 1}, "image/gif"))
+        said = host.result(id=2, fails=True)
+        equal((said["ok"], said["error"], [it["type"] for it in said["parts"]]), (False, "seen", ["image"]))
+
+
 def sleeps_and_wakes():
     # A call that never ends is ended with its process; what it had printed is there.
     with hosted("loops") as host:

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use haft::kit::Part;
+use haft::{kit::Part, runtime::Call};
 use serde_json::json;
 
 use crate::support::{House, after, navi, until};
@@ -112,4 +112,51 @@ async fn pictures_links_and_notes_keep_their_places() {
     };
     assert_eq!((first.as_str(), mime.as_str(), last.as_str()), ("see", "image/png", "end"));
     assert_eq!(data.as_slice(), b"\x89PNG\r\n\x1a\n");
+}
+
+/// How many processes of this house run `sleep`, told by their command line.
+fn sleeping(seconds: u32) -> usize {
+    let wanted = format!("sleep\0{seconds}\0").into_bytes();
+    let all = std::fs::read_dir("/proc").unwrap().flatten();
+    all.filter(|it| std::fs::read(it.path().join("cmdline")).is_ok_and(|it| it == wanted)).count()
+}
+
+const SLEEP: &str = "import subprocess\nsubprocess.Popen(['sleep', args['sleep']], start_new_session=True)\n";
+
+#[tokio::test]
+async fn what_a_call_leaves_running_ends_with_it_and_what_the_import_started_stays() {
+    let head = "import subprocess\nsubprocess.Popen(['sleep', '98761'])\n";
+    let house = House::new(&[after(head, "leaves", &format!("{SLEEP}return 'left'"))]).await;
+    for _ in 0..3 {
+        assert_eq!(house.call_with("leaves", json!({"sleep": "98762"})).await.as_text(), "left");
+        assert_eq!((sleeping(98761), sleeping(98762)), (1, 0));
+    }
+}
+
+#[tokio::test]
+async fn what_calls_leave_running_ends_when_none_of_them_runs_any_more() {
+    let body = format!(
+        "import asyncio, os\nif args.get('wait'):\n    open('begun', 'w').close()\n    \
+         while not os.path.exists('go'): await asyncio.sleep(0.005)\n    return 'waited'\n{SLEEP}return 'left'"
+    );
+    let house = House::new(&[navi("shares", &body)]).await;
+    let waiting = house.session.call(Call::new("shares", json!({"wait": true})));
+    let others = async {
+        house.until_begun().await;
+        assert_eq!(house.call_with("shares", json!({"sleep": "98763"})).await.as_text(), "left");
+        assert_eq!(sleeping(98763), 1, "the other call might be using it");
+        std::fs::write(house.workspace().join("go"), "").unwrap();
+    };
+    let (waited, ()) = tokio::join!(waiting, others);
+    assert_eq!(waited.as_text(), "waited");
+    assert_eq!(sleeping(98763), 0);
+}
+
+#[tokio::test]
+async fn what_a_stopped_call_left_running_ends_too() {
+    let body = "import asyncio, subprocess\nsubprocess.Popen(['sleep', '98764'], start_new_session=True)\n\
+        open('begun', 'w').close()\nawait asyncio.sleep(1000)";
+    let house = House::new(&[navi("stays", body)]).await;
+    house.stopped_once_begun("stays").await;
+    until(|| sleeping(98764) == 0).await;
 }

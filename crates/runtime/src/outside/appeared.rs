@@ -6,10 +6,10 @@
 
 use std::{
     collections::BTreeSet,
-    fs,
+    fmt, fs,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -22,9 +22,19 @@ const AROUND: Duration = Duration::from_millis(2500);
 const MOST: usize = 256;
 
 /// The times in which folders of tools were open to tools. Cheap to clone; all clones are the same.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Appeared {
     times: Arc<Mutex<Vec<Time>>>,
+    told: Arc<OnceLock<Told>>,
+}
+
+/// Hears of a folder that was open, in which there is something now that a tool may have made.
+type Told = Box<dyn Fn() + Send + Sync>;
+
+impl fmt::Debug for Appeared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Appeared").field("times", &self.times).finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug)]
@@ -45,6 +55,12 @@ pub(crate) struct Open {
 }
 
 impl Appeared {
+    /// Whoever keeps what is found out here is told when there is something to be found, once it is over.
+    pub(crate) fn tell(&self, told: impl Fn() + Send + Sync + 'static) {
+        // It is set once, when the runtime is made.
+        let _ = self.told.set(Box::new(told));
+    }
+
     /// Notes that this folder is open, but for what is closed in it.
     pub(crate) fn open(&self, folder: PathBuf, closed: BTreeSet<PathBuf>) -> Open {
         let begun = now();
@@ -58,6 +74,9 @@ impl Appeared {
 
     /// May a tool have made this file, or what it is in? What a person changes afterwards is that person's.
     pub(crate) fn may_be_made_inside(&self, path: &Path) -> bool {
+        if self.times.lock().is_empty() {
+            return false;
+        }
         let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         // The link as well as what it leads to.
         let places = [real.as_path(), path];
@@ -66,6 +85,13 @@ impl Appeared {
 }
 
 impl Time {
+    /// Is there anything new directly in the folder, or in a folder there, by a name that a tool may have?
+    fn has_news(&self) -> bool {
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let mut named = entries.filter(|it| !it.file_name().as_encoded_bytes().starts_with(b"_"));
+        named.any(|it| self.is_about(&it.path()))
+    }
+
     fn is_about(&self, path: &Path) -> bool {
         let Some(top) = path.strip_prefix(&self.folder).ok().and_then(|it| it.components().next()) else {
             return false;
@@ -85,11 +111,17 @@ impl Time {
 impl Drop for Open {
     fn drop(&mut self) {
         let mut times = self.appeared.times.lock();
-        if let Some(time) = times
-            .iter_mut()
-            .find(|it| it.ended.is_none() && it.begun == self.begun && it.folder == self.folder)
-        {
-            time.ended = Some(now());
+        let mut open = times.iter_mut();
+        let Some(time) =
+            open.find(|it| it.ended.is_none() && it.begun == self.begun && it.folder == self.folder)
+        else {
+            return;
+        };
+        time.ended = Some(now());
+        let is_news = time.has_news();
+        drop(times);
+        if is_news && let Some(told) = self.appeared.told.get() {
+            told();
         }
     }
 }

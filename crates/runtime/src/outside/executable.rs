@@ -11,14 +11,14 @@ use std::{
 };
 
 use kit::{
-    AnyTool, Cx, Fault, Kind, Kinds, Mode, Origin, Output, Part, Prepared, Running, Spec, Touches,
+    AnyTool, Cx, Fault, Kind, Output, Part, Prepared, Running, Spec, Touches,
     procs::{Ending, Exit, Process, Procs, Program, Recording, Stdin, Streams},
 };
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
 
-use super::{Described, Hosts, Section, Version, arguments::Check, declared, manifest::Manifest};
+use super::{Described, Hosts, Section, Version, hosts, manifest::Manifest, parts, terms::Terms};
 use crate::{commands::quote, ground::Ground};
 pub(crate) use spec::describe;
 
@@ -37,59 +37,39 @@ const KEPT: usize = 16;
 
 /// A program that is a tool.
 pub(crate) struct ExecutableTool {
-    spec: Spec,
-    check: Check,
     called: Arc<Called>,
 }
 
 /// What every call of it needs.
 struct Called {
-    version: Arc<Version>,
-    described: Described,
-    section: Section,
+    terms: Terms,
     /// The program and its arguments; why there is none, where the manifest can't be read.
     argv: Result<Vec<String>, String>,
-    /// By which it finds its sandbox.
-    key: blake3::Hash,
 }
 
 impl ExecutableTool {
     /// What this program said that it is, with what a person granted to it.
     pub(crate) fn new(version: Arc<Version>, described: Described, section: Section) -> Self {
-        // What a model wrote was granted nothing.
-        let section = if version.by_model { Section::default() } else { section };
-        let spec = Spec {
-            name: described.name.clone(),
-            description: described.description.clone(),
-            schema: described.schema.clone(),
-            mode: Mode::Direct,
-            at_most: Kinds::ALL,
-            origin: Origin::File(version.path.clone()),
-        };
         let argv = if is_manifest(&version.path) {
             let folder = version.path.parent().unwrap_or(&version.folder);
             Manifest::parse(&version.source).map(|it| it.argv(folder))
         } else {
             Ok(vec![version.path.display().to_string()])
         };
-        let mut hasher = blake3::Hasher::new();
-        hasher.update(version.hash.as_bytes()).update(format!("{:?} {section:?}", version.path).as_bytes());
-        let called = Called { version, described, section, argv, key: hasher.finalize() };
-        Self { spec, check: Check::default(), called: Arc::new(called) }
+        Self { called: Arc::new(Called { terms: Terms::new(version, described, section), argv }) }
     }
 }
 
 impl AnyTool for ExecutableTool {
     fn spec(&self) -> &Spec {
-        &self.spec
+        &self.called.terms.spec
     }
 
     fn prepare(&self, arguments: Value) -> Result<Box<dyn Prepared>, Fault> {
-        self.check.check(&self.spec.schema, &arguments)?;
         let called = &self.called;
         let argv = called.argv.as_ref().map_err(|why| Fault::new(Kind::Failed, why.clone()))?;
         let command: Vec<String> = argv.iter().map(|it| quote(it)).collect();
-        let touches = declared::touches(&called.described, &called.section, &command.join(" "), &arguments)?;
+        let touches = called.terms.touches(&command.join(" "), &arguments)?;
         let input = arguments.to_string().into_bytes();
         if input.len() > LARGEST {
             return Err(Fault::new(
@@ -116,7 +96,7 @@ impl Prepared for OneCall {
     }
 
     fn patience(&self) -> Option<Duration> {
-        self.called.allowed()
+        self.called.terms.patience()
     }
 
     fn run(self: Box<Self>, cx: Cx) -> Running {
@@ -124,18 +104,11 @@ impl Prepared for OneCall {
     }
 }
 
-impl Called {
-    /// How long a call may take, where somebody says so.
-    fn allowed(&self) -> Option<Duration> {
-        let by_person = self.section.timeout_seconds.map(Duration::from_secs);
-        by_person.or_else(|| Duration::try_from_secs_f64(self.described.timeout_seconds?).ok())
-    }
-}
-
 impl OneCall {
     async fn done(&self, cx: &Cx) -> Result<Output, Fault> {
-        let name = &self.called.described.name;
-        let procs = self.procs(cx);
+        let name = &self.called.terms.described.name;
+        let ground = self.ground(cx)?;
+        let procs = ground.of_call(&self.touches, &self.called.terms.served.section.net);
         let process = self.start(cx, &procs).await?;
         if let Err(fault) = process.write(&self.input).await
             && fault.kind != Kind::Unavailable
@@ -144,7 +117,7 @@ impl OneCall {
         }
         // Who reads nothing, or has ended already, may be right.
         process.close_input();
-        let allowed = self.called.allowed();
+        let allowed = self.called.terms.patience();
         // A moment that the clock does not have never comes.
         let deadline = allowed.and_then(|it| Instant::now().checked_add(it));
         let too_long = async {
@@ -162,7 +135,11 @@ impl OneCall {
         let grace = if ended.is_ok() { Duration::ZERO } else { GRACE };
         let left = process.end(Ending::within(grace)).await;
         match ended {
-            Ok(exit) if exit.is_success() => worked(name, &process, left).await,
+            Ok(exit) if exit.is_success() => {
+                let mut output = worked(name, &process, left).await?;
+                output.parts.extend(ground.made().iter().map(|it| parts::note(it)));
+                Ok(output)
+            }
             Ok(exit) => Err(failed(name, &process, exit, &procs)),
             Err(Kind::Timeout) => {
                 let seconds = allowed.unwrap_or_default().as_secs_f64();
@@ -177,14 +154,12 @@ impl OneCall {
         }
     }
 
-    /// What it is started with: the ground of this very version, kept from one call to the next.
-    fn procs(&self, cx: &Cx) -> Procs {
-        // A session that is ending has put them away.
-        let Some(hosts) = cx.shelf().find::<Hosts>() else { return cx.procs().clone() };
-        let called = &*self.called;
-        let make = || hosts.ground_of(&called.version, &called.section, called.code());
-        let ground = cx.shelf().get::<Grounds>().of(called.key, make);
-        ground.of_call(&self.touches, &called.section.net)
+    /// The ground of this very version, kept from one call to the next.
+    fn ground(&self, cx: &Cx) -> Result<Ground, Fault> {
+        let Some(hosts) = cx.shelf().find::<Hosts>() else { return Err(hosts::session_ended()) };
+        let served = &self.called.terms.served;
+        let make = || hosts.ground_of(&served.version, &served.section, self.called.code());
+        Ok(cx.shelf().get::<Grounds>().of(served.key, make))
     }
 
     async fn start(&self, cx: &Cx, procs: &Procs) -> Result<Process, Fault> {
@@ -195,9 +170,9 @@ impl OneCall {
             argv: self.argv.clone(),
             cwd: workspace.to_owned(),
             env: vec![
-                variable("HAFT_TOOL", called.described.name.clone()),
+                variable("HAFT_TOOL", called.terms.described.name.clone()),
                 variable("HAFT_WORKSPACE", workspace.display().to_string()),
-                variable("HAFT_TOOLS_DIR", called.version.folder.display().to_string()),
+                variable("HAFT_TOOLS_DIR", called.terms.served.version.folder.display().to_string()),
             ],
             stdin: Stdin::Pipe,
             streams: Streams::Apart,
@@ -215,9 +190,10 @@ impl OneCall {
 impl Called {
     /// What in its folder it must not change: itself, and what a manifest starts.
     fn code(&self) -> Vec<PathBuf> {
+        let version = &self.terms.served.version;
         let own = self.argv.iter().flatten().map(PathBuf::from);
-        let own = own.filter(|it| it.starts_with(&self.version.folder) && *it != self.version.path);
-        [self.version.path.clone()].into_iter().chain(own).collect()
+        let own = own.filter(|it| it.starts_with(&version.folder) && *it != version.path);
+        [version.path.clone()].into_iter().chain(own).collect()
     }
 }
 

@@ -3,7 +3,16 @@
 //! Over a socket, one JSON value per line; `host/host.py` is at the other end. What a tool in there writes to the socket
 //! itself lies before the token that begins each message, and is left out.
 
-use std::{collections::HashMap, io, path::Path, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    io,
+    path::Path,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use kit::{
     Fault, Kind, OrFault,
@@ -20,7 +29,7 @@ use serde_json::Value;
 use tokio::{
     io::Interest,
     net::UnixStream,
-    sync::{Notify, oneshot},
+    sync::{Notify, RwLock, RwLockReadGuard, oneshot},
     time::timeout,
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -60,6 +69,8 @@ const TURNS: usize = 16;
 /// How long a process may take to stop a request, by itself or because it is ended: an answer is promised within 200 ms.
 const OBEY: Duration = Duration::from_millis(100);
 const GO: Duration = Duration::from_millis(50);
+/// How long what a call left running may take to end when it is told to.
+const LEAVE: Duration = Duration::from_millis(50);
 /// How long a process that has closed its socket may take to end.
 const EXIT: Duration = Duration::from_secs(2);
 
@@ -67,6 +78,12 @@ const EXIT: Duration = Duration::from_secs(2);
 pub(super) struct Host {
     link: Arc<Link>,
     process: Arc<Process>,
+    /// Held by each call; whoever ends what calls left running has it alone.
+    calls: RwLock<()>,
+    /// What was started before, by the import, stays; none before there is a mark.
+    mark: OnceLock<u64>,
+    /// Something that calls started may be running.
+    has_left: AtomicBool,
     _wanted: DropGuard,
 }
 
@@ -151,6 +168,8 @@ pub(super) struct Said {
     pub(super) parts: Vec<Piece>,
     pub(super) structured: Option<Value>,
     pub(super) exit: Option<i32>,
+    /// Processes may have been started.
+    pub(super) started: bool,
     #[serde(deserialize_with = "filled")]
     pub(super) notes: Vec<String>,
     #[serde(deserialize_with = "filled")]
@@ -206,7 +225,8 @@ impl Host {
         let _ = link.send(&mut link.state.lock(), &first);
         let dropped = CancellationToken::new();
         tokio::spawn(attend(link.clone(), process.clone(), dropped.clone()));
-        Ok(Self { link, process, _wanted: dropped.drop_guard() })
+        let (calls, mark, has_left) = Default::default();
+        Ok(Self { link, process, calls, mark, has_left, _wanted: dropped.drop_guard() })
     }
 
     /// Asks for something: `request` is made of the number that it gets, and whether the process is to tell when it
@@ -229,6 +249,31 @@ impl Host {
         self.link.send(&mut state, &bytes).map_err(|why| Lost { why, begun: false, others: 0 })?;
         state.waiting.insert(id, Waiter { answer: to, progress, begun });
         Ok(Asked { host: self.clone(), id, answer: Some(answer) })
+    }
+
+    /// What is running now is not what calls leave behind.
+    pub(super) async fn imported(&self) {
+        // Once is enough: there is one import.
+        let _ = self.mark.set(self.process.mark().await);
+    }
+
+    /// Held for as long as a call runs.
+    pub(super) async fn call(&self) -> RwLockReadGuard<'_, ()> {
+        self.calls.read().await
+    }
+
+    /// A call is over, which may have left something running: ends that, once no other call runs here.
+    pub(super) async fn end_left(&self, started: bool) {
+        if started {
+            self.has_left.store(true, Ordering::Relaxed);
+        }
+        if !self.has_left.load(Ordering::Relaxed) {
+            return;
+        }
+        // The last of those that run at the same time does it.
+        let (Ok(_alone), Some(mark)) = (self.calls.try_write(), self.mark.get()) else { return };
+        self.has_left.store(false, Ordering::Relaxed);
+        self.process.end(Ending { grace: LEAVE, spare: Some(*mark) }).await;
     }
 
     fn tell_to_stop(&self, id: u64) {

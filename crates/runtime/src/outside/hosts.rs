@@ -20,6 +20,7 @@ use super::{
     Section, Version, failure,
     host::{Host, Mode},
     interpreter::{self, Interpreters},
+    terms::Served,
     uv::{self, Environments, Provided},
 };
 use crate::{
@@ -30,7 +31,7 @@ use crate::{
 /// How long a process stays that nobody calls.
 const IDLE: Duration = Duration::from_secs(300);
 /// As many stay at most; more only while more are called at the same moment.
-const MOST: usize = 32;
+const MOST: usize = 64;
 /// How long a file may take to be imported.
 const IMPORT: Duration = Duration::from_secs(60);
 /// How much of what a call printed is shown.
@@ -62,13 +63,6 @@ struct Slots {
     by_key: HashMap<blake3::Hash, Slot>,
     /// Ends what is idle.
     sweeper: Option<AbortOnDropHandle<()>>,
-}
-
-/// What one process serves: a version of a file, with what a person granted to it.
-pub(super) struct Served {
-    pub(super) version: Arc<Version>,
-    pub(super) section: Section,
-    key: blake3::Hash,
 }
 
 /// The place of one process, which may be there or not.
@@ -257,19 +251,6 @@ impl Slot {
     }
 }
 
-impl Served {
-    /// A version, with what a person granted to the tool in it.
-    pub(super) fn new(version: Arc<Version>, section: Section) -> Self {
-        // What a model wrote was granted nothing.
-        let section = if version.by_model { Section::default() } else { section };
-        let mut hasher = blake3::Hasher::new();
-        hasher.update(version.hash.as_bytes());
-        hasher.update(format!("{:?} {section:?}", version.path).as_bytes());
-        let key = hasher.finalize();
-        Self { version, section, key }
-    }
-}
-
 impl Start {
     fn new(inner: &Arc<Inner>, served: &Arc<Served>, ground: &Ground) -> Arc<Self> {
         let (say, done) = watch::channel(None);
@@ -345,6 +326,11 @@ impl Drop for Busy {
         drop(slots);
         drop(gone);
     }
+}
+
+/// What is said when the session has put its processes away.
+pub(super) fn session_ended() -> Fault {
+    Fault::new(Kind::Cancelled, "the session has ended, so the tool was not called")
 }
 
 /// Ends what nobody has called for long.
@@ -426,6 +412,7 @@ async fn begin(
     match imported {
         Ok(Ok(said)) if said.op == "loaded" => {
             inner.interpreters.remember(name, &said.executable);
+            host.imported().await;
             Ok((host, provided))
         }
         Ok(Ok(said)) => Err(failure::broken(&file, &said, &printed.text(), &procs)),

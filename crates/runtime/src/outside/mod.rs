@@ -7,6 +7,7 @@ mod adopt;
 pub(crate) mod appeared;
 mod arguments;
 mod cache;
+mod decided;
 mod declared;
 mod describe;
 mod executable;
@@ -21,6 +22,8 @@ mod parts;
 mod python;
 mod service;
 mod set;
+mod standing;
+mod terms;
 pub(crate) mod uv;
 mod watch;
 mod written;
@@ -30,7 +33,7 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use adopt::{OwnFile, adopt};
+pub use adopt::{OwnFile, adopt, has_strange};
 pub(crate) use hosts::{Hosts, Packages};
 pub(crate) use kit::own_tools::own_files;
 pub use kit::own_tools::{ENABLED, OWN};
@@ -38,10 +41,11 @@ pub use load::Outside;
 pub(crate) use service::ToolsOf;
 pub(crate) use set::Loaded;
 pub use set::gist;
+pub use standing::Standing;
 pub use watch::Watching;
 
 /// Where tools that are files are looked for, and what they may do.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolFiles {
     /// The folders, in the order in which a name is looked for: the first tool of a name is the one.
     pub folders: Vec<Folder>,
@@ -51,6 +55,17 @@ pub struct ToolFiles {
     pub workspace_sections: BTreeMap<String, Section>,
     /// Only tools that the `enabled.json` of their folder names are loaded, where there is such a file.
     pub only_enabled: bool,
+}
+
+impl ToolFiles {
+    /// What a person granted to tools that such a one put there; nothing, where nobody's word counts.
+    fn granted(&self, whose: Whose) -> Option<&BTreeMap<String, Section>> {
+        match whose {
+            Whose::Person => Some(&self.sections),
+            Whose::Workspace => Some(&self.workspace_sections),
+            Whose::Untrusted => None,
+        }
+    }
 }
 
 /// A folder of tools.
@@ -103,7 +118,7 @@ pub(crate) struct Version {
     pub(crate) folder: PathBuf,
     /// Who put it there.
     pub(crate) whose: Whose,
-    /// A model wrote it, and no person has vouched for it since.
+    /// A model wrote it, or a tool made it, and no person has vouched for it since.
     pub(crate) by_model: bool,
     /// What it holds, where it is Python.
     pub(crate) source: Arc<[u8]>,

@@ -13,10 +13,16 @@ pub(super) fn output(said: Said) -> Output {
     if let (true, Some(structured)) = (parts.is_empty(), &said.structured) {
         parts.push(Part::Text { text: structured.to_string() });
     }
-    parts.extend(said.notes.into_iter().map(|note| Part::Text { text: format!("note: {note}") }));
+    parts.extend(said.notes.iter().map(|it| note(it)));
     Output { parts, structured: said.structured, exit: said.exit, paged: false }
 }
 
+/// What is said beside what a tool gave.
+pub(super) fn note(note: &str) -> Part {
+    Part::Text { text: format!("note: {note}") }
+}
+
+/// A part as the model gets it.
 pub(super) fn part(piece: Piece) -> Part {
     match piece {
         Piece::Text { text } => Part::Text { text },

@@ -6,20 +6,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use kit::{
-    AnyTool, Cx, Fault, Kind, Kinds, Mode, Origin, Output, Prepared, Running, Spec, Touches, procs::Procs,
-};
+use kit::{AnyTool, Cx, Fault, Kind, Output, Prepared, Running, Spec, Touches, procs::Procs};
 use serde::Serialize;
 use serde_json::Value;
 use tokio::time::sleep;
 
 use super::{
-    Described, Hosts, Section, Version,
-    arguments::Check,
-    declared, failure,
+    Described, Hosts, Section, Version, failure,
     host::{Asked, Lost, Said},
-    hosts::{Lease, Printed, Served},
+    hosts::{Lease, Printed, session_ended},
     parts,
+    terms::Terms,
 };
 use crate::commands::quote;
 
@@ -32,10 +29,7 @@ pub(crate) struct PythonTool {
 }
 
 struct Inner {
-    spec: Spec,
-    described: Described,
-    served: Arc<Served>,
-    check: Check,
+    terms: Terms,
     /// What runs, in the words of a shell.
     command: String,
 }
@@ -63,29 +57,19 @@ struct Request<'a> {
 impl PythonTool {
     /// What this version says is in it, with what a person granted to it.
     pub(crate) fn new(version: Arc<Version>, described: Described, section: Section) -> Self {
-        let spec = Spec {
-            name: described.name.clone(),
-            description: described.description.clone(),
-            schema: described.schema.clone(),
-            mode: Mode::Direct,
-            at_most: Kinds::ALL,
-            origin: Origin::File(version.path.clone()),
-        };
         let command = format!("python3 {}", quote(&version.path.display().to_string()));
-        let served = Arc::new(Served::new(version, section));
-        Self { inner: Arc::new(Inner { spec, described, served, check: Check::default(), command }) }
+        Self { inner: Arc::new(Inner { terms: Terms::new(version, described, section), command }) }
     }
 }
 
 impl AnyTool for PythonTool {
     fn spec(&self) -> &Spec {
-        &self.inner.spec
+        &self.inner.terms.spec
     }
 
     fn prepare(&self, arguments: Value) -> Result<Box<dyn Prepared>, Fault> {
         let tool = &self.inner;
-        tool.check.check(&tool.described.schema, &arguments)?;
-        let touches = declared::touches(&tool.described, &tool.served.section, &tool.command, &arguments)?;
+        let touches = tool.terms.touches(&tool.command, &arguments)?;
         Ok(Box::new(PythonCall { tool: tool.clone(), arguments, touches }))
     }
 }
@@ -96,11 +80,11 @@ impl Prepared for PythonCall {
     }
 
     fn patience(&self) -> Option<Duration> {
-        self.tool.patience()
+        self.tool.terms.patience()
     }
 
     fn title(&self) -> String {
-        self.tool.spec.name.clone()
+        self.tool.terms.spec.name.clone()
     }
 
     fn run(self: Box<Self>, cx: Cx) -> Running {
@@ -108,26 +92,15 @@ impl Prepared for PythonCall {
     }
 }
 
-impl Inner {
-    /// How long a call may take: the person's word counts before the file's.
-    fn patience(&self) -> Option<Duration> {
-        let declared = || self.described.timeout_seconds.and_then(|it| Duration::try_from_secs_f64(it).ok());
-        let granted = self.served.section.timeout_seconds.map(Duration::from_secs);
-        granted.or_else(declared).filter(|it| !it.is_zero())
-    }
-}
-
 impl PythonCall {
     async fn call(&self, cx: &Cx) -> Result<Output, Fault> {
-        let Some(hosts) = cx.shelf().find::<Hosts>() else {
-            return Err(Fault::new(Kind::Cancelled, "the session has ended, so the tool was not called"));
-        };
+        let Some(hosts) = cx.shelf().find::<Hosts>() else { return Err(session_ended()) };
         let mut gone = None;
         for _ in 0..TRIES {
             let lease = tokio::select! {
                 biased;
                 () = cx.cancelled() => return Err(not_begun()),
-                lease = hosts.lease(&self.tool.served) => lease?,
+                lease = hosts.lease(&self.tool.terms.served) => lease?,
             };
             match self.call_in(&hosts, &lease, cx).await {
                 Ok(done) => return done,
@@ -135,7 +108,7 @@ impl PythonCall {
             }
         }
         let how = gone.map(|it| failure::how(&it)).unwrap_or_default();
-        let tool = &self.tool.spec.name;
+        let tool = &self.tool.terms.spec.name;
         Err(Fault::new(
             Kind::Unavailable,
             format!("the process of `{tool}` ended {TRIES} times before this call could begin: {how}; it did nothing"),
@@ -146,19 +119,20 @@ impl PythonCall {
     /// Calls it in this process. `Err`: the process is gone, and the call had not begun.
     async fn call_in(&self, hosts: &Hosts, lease: &Lease, cx: &Cx) -> Result<Result<Output, Fault>, Lost> {
         // What is granted to the call is granted for as long as these live.
-        let procs = lease.ground.of_call(&self.touches, &self.tool.served.section.net);
+        let procs = lease.ground.of_call(&self.touches, &self.tool.terms.served.section.net);
+        let calling = lease.host.call().await;
         let printed = lease.printed();
         let progress = cx.services().progress.clone();
         let began = Instant::now();
         let mut asked = lease.host.ask(Some(progress), |id, tell| Request {
             op: "call",
             id,
-            entry: &self.tool.described.entry,
+            entry: &self.tool.terms.described.entry,
             arguments: &self.arguments,
             session: hosts.session(),
             tell,
         })?;
-        let limit = self.tool.patience();
+        let limit = self.tool.terms.patience();
         let over = async {
             match limit {
                 Some(limit) => sleep(limit).await,
@@ -167,17 +141,28 @@ impl PythonCall {
         };
         let (kind, what) = tokio::select! {
             biased;
-            said = asked.answer() => return self.answered(said, lease, printed, &procs),
+            said = asked.answer() => {
+                drop(calling);
+                if let Ok(said) = &said {
+                    lease.host.end_left(said.started).await;
+                }
+                return self.answered(said, lease, printed, &procs);
+            }
             () = cx.cancelled() => {
                 let after = began.elapsed().as_secs_f32();
-                (Kind::Cancelled, format!("`{}` was stopped after {after:.1} s", self.tool.spec.name))
+                (Kind::Cancelled, format!("`{}` was stopped after {after:.1} s", self.tool.terms.spec.name))
             }
             () = over => {
                 let limit = limit.unwrap_or_default().as_secs_f32();
-                (Kind::Timeout, format!("`{}` did not end within its {limit} s", self.tool.spec.name))
+                (Kind::Timeout, format!("`{}` did not end within its {limit} s", self.tool.terms.spec.name))
             }
         };
-        Ok(self.stopped(Fault::new(kind, what), asked, &printed, &procs).await)
+        let stopped = self.stopped(Fault::new(kind, what), asked, &printed, &procs).await;
+        drop(calling);
+        // Whoever stopped the call does not wait for that.
+        let host = lease.host.clone();
+        tokio::spawn(async move { host.end_left(true).await });
+        Ok(stopped)
     }
 
     fn answered(
@@ -190,11 +175,13 @@ impl PythonCall {
         Ok(match said {
             Ok(said) if said.ok => {
                 lease.keep(printed);
-                Ok(parts::output(said))
+                let mut output = parts::output(said);
+                output.parts.extend(lease.ground.made().iter().map(|it| parts::note(it)));
+                Ok(output)
             }
             Ok(said) => Err(failure::raised(said, &printed.text(), procs)),
             Err(lost) if !lost.begun => return Err(lost),
-            Err(lost) => Err(failure::lost(&self.tool.spec.name, &lost, &printed.text(), procs)),
+            Err(lost) => Err(failure::lost(&self.tool.terms.spec.name, &lost, &printed.text(), procs)),
         })
     }
 

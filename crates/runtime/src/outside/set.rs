@@ -13,7 +13,7 @@ use kit::{
 };
 
 use super::{
-    Described, Version,
+    Described, ToolFiles, Version,
     cache::Failed,
     folders::{Sort, Stamp},
 };
@@ -47,6 +47,8 @@ pub(super) struct Tried {
 pub(super) struct Serving {
     pub(super) version: Arc<Version>,
     pub(super) tools: Vec<(Described, Arc<dyn AnyTool>)>,
+    /// The tools of it for which a person's word does not count, as a model wrote it or a tool made it.
+    pub(super) ungranted: Vec<String>,
 }
 
 /// What is said of a folder.
@@ -60,6 +62,8 @@ pub(super) struct Remarks {
 /// The files and the tools they make, at one moment.
 #[derive(Default)]
 pub(crate) struct Loaded {
+    /// Where they were looked for.
+    pub(super) decided: Arc<ToolFiles>,
     pub(super) files: Vec<Arc<Tried>>,
     pub(super) by_path: HashMap<PathBuf, Arc<Tried>>,
     pub(super) folders: Vec<Remarks>,
@@ -106,6 +110,11 @@ impl Loaded {
                 fail(failed.why.clone(), file.serves.is_some());
             }
             let enabled = folders.get(file.folder).and_then(|it| it.enabled.as_ref()?.as_ref().ok());
+            for name in file.serves.iter().flat_map(|it| &it.ungranted) {
+                loaded.notes.push(format!(
+                    "{shown}: `[tool.{name}]` does not count for it, as a model or a tool wrote it; `haft trust` adopts it"
+                ));
+            }
             for (described, tool) in file.serves.iter().flat_map(|it| &it.tools) {
                 let name = described.name.as_str();
                 if !is_name(name) {
@@ -161,7 +170,7 @@ impl Loaded {
     }
 
     /// What became of the tools since.
-    pub(super) fn since(&self, before: &Self) -> Reloaded {
+    pub(crate) fn since(&self, before: &Self) -> Reloaded {
         let is_other = |name: &&String| match (self.tools.get(*name), before.tools.get(*name)) {
             (Some(now), Some(then)) => !Arc::ptr_eq(&now.tool, &then.tool),
             _ => true,

@@ -230,7 +230,8 @@ impl Environments {
         self.variables.iter().find(|it| it.0 == name).map(|it| it.1.as_str()).filter(|it| !it.is_empty())
     }
 
-    fn uv(&self) -> Option<PathBuf> {
+    /// The program itself.
+    pub(crate) fn uv(&self) -> Option<PathBuf> {
         let folders = self.value("PATH")?.split(':').map(Path::new).filter(|it| it.is_absolute());
         folders.map(|it| it.join("uv")).find(|it| it.is_file())
     }

@@ -1,7 +1,7 @@
-//! Which versions of which files did a model write?
+//! Which versions of which files did a model write, or a tool make, and which does a person vouch for?
 
 use std::{
-    collections::HashSet,
+    collections::HashMap,
     fs::{self, OpenOptions},
     io::{self, Write},
     os::unix::fs::OpenOptionsExt,
@@ -10,8 +10,8 @@ use std::{
 
 use crate::store::create_folder;
 
-/// A list in the state folder, where no call reaches it: one line for each version that a model wrote, and one for
-/// each that a person has vouched for since. The last line of a version counts.
+/// A list in the state folder, where no call reaches it: one line for each version that a model or a tool wrote, and one
+/// for each that a person vouches for. The last line of a version counts.
 #[derive(Debug, Clone)]
 pub(super) struct Written {
     file: PathBuf,
@@ -19,7 +19,16 @@ pub(super) struct Written {
 
 /// The list as it was at one moment.
 #[derive(Default)]
-pub(super) struct Marks(HashSet<String>);
+pub(super) struct Marks(HashMap<String, Author>);
+
+/// Who answers for a version of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Author {
+    /// A model wrote it, or a tool made it.
+    Model,
+    /// A person vouches for it, whoever wrote it.
+    Person,
+}
 
 impl Written {
     /// The list in this folder.
@@ -29,28 +38,26 @@ impl Written {
 
     /// The list as it is now.
     pub(super) fn marks(&self) -> Marks {
-        let mut marks = HashSet::new();
+        let mut marks = HashMap::new();
         for line in fs::read_to_string(&self.file).unwrap_or_default().lines() {
-            if let Some(mark) = line.strip_prefix("+ ") {
-                marks.insert(mark.to_owned());
-            } else if let Some(mark) = line.strip_prefix("- ") {
-                marks.remove(mark);
-            }
+            match line.split_once(' ') {
+                Some(("+", mark)) => marks.insert(mark.to_owned(), Author::Model),
+                Some(("-", mark)) => marks.insert(mark.to_owned(), Author::Person),
+                _ => None,
+            };
         }
         Marks(marks)
     }
 
-    /// A model wrote this version of the file.
-    pub(super) fn note(&self, path: &Path, hash: &blake3::Hash) -> io::Result<()> {
-        if self.marks().has(path, hash) { Ok(()) } else { self.add('+', path, hash) }
-    }
-
-    /// A person vouches for this version of the file.
-    pub(super) fn adopt(&self, path: &Path, hash: &blake3::Hash) -> io::Result<()> {
-        if self.marks().has(path, hash) { self.add('-', path, hash) } else { Ok(()) }
-    }
-
-    fn add(&self, sign: char, path: &Path, hash: &blake3::Hash) -> io::Result<()> {
+    /// From now on this is the author of this version of the file.
+    pub(super) fn note(&self, path: &Path, hash: &blake3::Hash, author: Author) -> io::Result<()> {
+        if self.marks().author(path, hash) == Some(author) {
+            return Ok(());
+        }
+        let sign = match author {
+            Author::Model => '+',
+            Author::Person => '-',
+        };
         if let Some(folder) = self.file.parent() {
             create_folder(folder)?;
         }
@@ -62,9 +69,14 @@ impl Written {
 }
 
 impl Marks {
-    /// Did a model write this version of the file?
+    /// Who answers for this version of the file, if that was ever said.
+    pub(super) fn author(&self, path: &Path, hash: &blake3::Hash) -> Option<Author> {
+        if self.0.is_empty() { None } else { self.0.get(&mark(path, hash)).copied() }
+    }
+
+    /// Did a model write this version of the file, or a tool make it?
     pub(super) fn has(&self, path: &Path, hash: &blake3::Hash) -> bool {
-        !self.0.is_empty() && self.0.contains(&mark(path, hash))
+        self.author(path, hash) == Some(Author::Model)
     }
 }
 

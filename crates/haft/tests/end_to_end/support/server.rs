@@ -3,7 +3,7 @@
 use std::{
     collections::HashMap,
     io::{BufRead as _, BufReader, Read as _, Write as _},
-    process::{Child, ChildStdin, ExitStatus, Stdio},
+    process::{Child, ChildStdin, Command, ExitStatus, Stdio},
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
@@ -55,26 +55,30 @@ impl Room {
     }
 
     pub(crate) fn serve_with(&self, options: &[&str]) -> Server {
-        let server = Server::start(self, options);
-        let client = json!({"name": "test", "version": "1"});
-        let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
-        let answer = server.ask("initialize", &params).wait().unwrap();
-        assert_eq!(answer["result"]["serverInfo"]["name"], "haft", "{answer}");
-        server.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string());
-        server
+        Server::start(self, options).greeted()
     }
 }
 
 impl Server {
+    /// The same once it knows its client.
+    pub(crate) fn greeted(self) -> Self {
+        let client = json!({"name": "test", "version": "1"});
+        let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
+        let answer = self.ask("initialize", &params).wait().unwrap();
+        assert_eq!(answer["result"]["serverInfo"]["name"], "haft", "{answer}");
+        self.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string());
+        self
+    }
+
     /// A server that has heard nothing yet.
     pub(crate) fn start(room: &Room, options: &[&str]) -> Self {
-        let mut child = room
-            .haft(&[options, &["mcp"]].concat())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        Self::spawn(&mut room.haft(&[options, &["mcp"]].concat()))
+    }
+
+    /// The same by a command that starts one.
+    pub(crate) fn spawn(command: &mut Command) -> Self {
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let heard = Arc::new(Heard { waiting: Mutex::new(Some(HashMap::new())), other: Mutex::default() });
         let (ended, output_ended) = channel();
         let output = BufReader::new(child.stdout.take().unwrap());

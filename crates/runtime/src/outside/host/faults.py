@@ -8,6 +8,8 @@ OURS = "<haft>"
 # Of a traceback, in lines at each end; of a line and of an error, in characters.
 ENDS = 30
 LONGEST_LINE = 600
+# As many frames are shown, whosesoever they are.
+FEW = 6
 LONGEST_ERROR = 4000
 
 
@@ -50,21 +52,37 @@ def at_length(error):
 
         seed_lines()
         whole = traceback.TracebackException(type(error), error, error.__traceback__)
-        ours_out(whole, set())
-        text = whole.format() if whole.stack else whole.format_exception_only()
-        return shortened(clean("".join(text)).splitlines())
+        left_out = others_out(whole, set())
+        lines = clean("".join(whole.format() if whole.stack else whole.format_exception_only())).splitlines()
+        if left_out:
+            lines.append("(%d calls within libraries left out)" % left_out)
+        return shortened(lines)
     except BaseException:
         return ""
 
 
-def ours_out(it, seen):
-    """Takes our frames out of an exception's stack and out of those of its causes."""
+def others_out(it, seen):
+    """Takes our frames out of an exception's stack and out of those of its causes, and most of those of libraries.
+
+    Returns how many of the latter.
+    """
     if it is None or id(it) in seen:
-        return
+        return 0
     seen.add(id(it))
     it.stack[:] = [frame for frame in it.stack if frame.filename != OURS and "importlib._" not in frame.filename]
-    for inner in [it.__cause__, it.__context__] + (getattr(it, "exceptions", None) or []):
-        ours_out(inner, seen)
+    left_out = 0
+    if len(it.stack) > FEW:
+        last = len(it.stack) - 1
+        # Where the tool called out, and where it ended, is what helps.
+        kept = [frame for at, frame in enumerate(it.stack) if at == last or is_own(frame.filename)]
+        left_out = len(it.stack) - len(kept)
+        it.stack[:] = kept
+    inner = [it.__cause__, it.__context__] + (getattr(it, "exceptions", None) or [])
+    return left_out + sum(others_out(each, seen) for each in inner)
+
+
+def is_own(file):
+    return file.startswith((Loaded.folder + "/", Loaded.workspace + "/")) and "/site-packages/" not in file
 
 
 def shortened(lines):

@@ -16,6 +16,8 @@ the module or in the class: `touches` (a list of strings), `timeout_seconds`, `m
 # A description is sent with every request to a model.
 LONGEST_DESCRIPTION = 16 * 1024
 LONGEST_MANUAL = 256 * 1024
+LONGEST_SCHEMA = 64 * 1024
+DEEPEST_SCHEMA = 50
 LONGEST_NAME = 64
 NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 PARAMETERS_OF_ANY = {
@@ -171,9 +173,20 @@ def describe(format, entry, name, description, schema, field):
 
 def pure(value, what):
     try:
-        return decode(encode(value))
+        text = encode(value)
+        if len(text) > LONGEST_SCHEMA:
+            raise Unfit("it takes %d kB as JSON; %d kB is the most" % (len(text) >> 10, LONGEST_SCHEMA >> 10))
+        pure = decode(text)
     except Unfit as error:
         raise Broken("%s can't be given to a model: %s" % (what, error)) from None
+    if is_deeper(pure, DEEPEST_SCHEMA):
+        raise Broken("%s can't be given to a model: it is nested more than %d deep" % (what, DEEPEST_SCHEMA))
+    return pure
+
+
+def is_deeper(value, most):
+    inner = value.values() if type(value) is dict else value if type(value) is list else ()
+    return most < 0 or any(is_deeper(it, most - 1) for it in inner)
 
 
 def checked_name(name):

@@ -6,7 +6,8 @@
         → {"op": "loaded", "tools": […], "executable"}  or  {"op": "broken", "error", "traceback"}
     {"op": "call", "id", "entry", "arguments", "session", "tell"}
         → {"op": "begun", "id"} where `tell` asks for it, {"op": "progress", "id", "done", "total", "message"} …,
-          and one {"op": "result", "id", …}, of which results.py says what is in it
+          and one {"op": "result", "id", …}, of which results.py says what is in it; with `started`, if since the last
+          one that was alone processes may have been started
     {"op": "cancel", "id"}
 
 Coroutines run in one asyncio loop on the main thread, which reads the socket too. A file that mentions neither
@@ -36,6 +37,8 @@ class Serving:
     work = SimpleQueue()
     idle = 0
     lock = allocate_lock()
+    # The newest process there was when no call ran.
+    newest = None
 
 
 class Call:
@@ -92,7 +95,7 @@ class Call:
         for _ in range(ATTEMPTS):
             try:
                 flush()
-                return send(dict(outcome, op="result", id=self.id))
+                return send(dict(outcome, op="result", id=self.id, started=not Serving.running and has_started()))
             except Unfit as error:
                 outcome = failed("what it returned can't be given: " + readable(error))
             except BaseException:
@@ -117,12 +120,31 @@ def serve_load(message):
         if any(it.waits for it in tools) and may_need_loop(message["source"]):
             Serving.loop = new_loop()
         Serving.tools = {it.described["entry"]: it for it in tools}
+        has_started()
         answer = {"op": "loaded", "tools": [it.described for it in tools], "executable": sys.executable}
         flush()
         send(answer)
     except BaseException as error:
         flush()
         send(dict(told(error), op="broken"))
+
+
+def has_started():
+    """May a process have been started since this was last asked? A thread counts as one, which costs haft a look."""
+    before, Serving.newest = Serving.newest, newest_process()
+    return Serving.newest is None or Serving.newest != before
+
+
+def newest_process():
+    """The number that was given last in this namespace of processes."""
+    try:
+        descriptor = open_file("/proc/loadavg", O_RDONLY | O_CLOEXEC)
+        try:
+            return read(descriptor, 128).split()[-1]
+        finally:
+            close(descriptor)
+    except (OSError, IndexError):
+        return None
 
 
 def may_need_loop(source):

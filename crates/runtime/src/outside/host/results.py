@@ -41,8 +41,36 @@ def outcome(value):
         return failed("it returned None: a tool returns a string (is a `return` missing?)")
     if isinstance(value, (bytes, bytearray, memoryview)):
         return failed("it returned bytes: a tool returns a string (`.decode()` makes one)")
+    if is_mcp_result(value):
+        return of_mcp_result(value)
     text, note = as_json(value)
     return succeeded([text_part(text)], value if type(value) is dict else None, notes=[note])
+
+
+def is_mcp_result(value):
+    content = value.get("content") if type(value) is dict else None
+    kinds = ("text", "image", "resource_link")
+    return type(content) is list and content and all(type(it) is dict and it.get("type") in kinds for it in content)
+
+
+def of_mcp_result(value):
+    """Of what a tool of an MCP server would answer."""
+    parts = []
+    for it in value["content"]:
+        if it["type"] == "text":
+            text = str(it.get("text", ""))
+            bounded(text)
+            parts.append(text_part(text))
+        elif it["type"] == "image":
+            parts.append(image_part(it.get("data", ""), it.get("mimeType")))
+        else:
+            parts.append({"type": "link", "uri": str(it.get("uri", "")), "name": str(it.get("name", ""))})
+    if value.get("isError"):
+        texts = [it["text"] for it in parts if it["type"] == "text"]
+        error = texts[0] if texts else "it says that it failed, not why"
+        return failed(cut(clean(error), LONGEST_ERROR), parts=[it for it in parts if it.get("text") != error])
+    structured = value.get("structuredContent")
+    return succeeded(parts, structured if type(structured) is dict else None)
 
 
 def outcome_of_function(value):

@@ -23,6 +23,8 @@ import time
 from _thread import allocate_lock, start_new_thread
 from errno import EBADF, ECONNRESET, EINVAL, EIO, ENOTCONN, EPIPE
 from os import (
+    O_CLOEXEC,
+    O_RDONLY,
     P_PID,
     WEXITED,
     WEXITSTATUS,
@@ -48,6 +50,7 @@ from os import (
     waitpid,
     write,
 )
+from os import open as open_file
 
 try:
     # Not `json`: that imports `re`, which is a third of what the whole start costs.

@@ -1,0 +1,248 @@
+//! Which files are there, and what is known of each before it is asked?
+
+use std::{path::Path, sync::Arc, time::Instant};
+
+use super::{
+    super::{
+        Folder, ToolFiles, Version, Whose,
+        cache::{Cache, Failed},
+        folders::{self, Found, Held},
+        host,
+        set::{Loaded, Remarks, Serving, Tried},
+        uv,
+        written::{Author, Marks},
+    },
+    Look, Outside,
+};
+
+/// Which files are asked what they are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ask {
+    /// Those of which nothing is known.
+    Unknown,
+    /// And those that failed, and might work by now.
+    Due,
+    /// All of them.
+    All,
+}
+
+/// What was found in the folders.
+#[derive(Default)]
+pub(super) struct Survey {
+    pub(super) decided: Arc<ToolFiles>,
+    pub(super) files: Vec<Looked>,
+    pub(super) folders: Vec<Remarks>,
+    pub(super) caches: Vec<Option<Cache>>,
+    pub(super) aside: usize,
+}
+
+/// A file, before it was asked.
+pub(super) enum Looked {
+    Known(Arc<Tried>),
+    Unknown(Unknown),
+}
+
+/// A file of which nobody knows yet what it says.
+pub(super) struct Unknown {
+    pub(super) found: Found,
+    pub(super) folder: usize,
+    pub(super) version: Arc<Version>,
+    pub(super) prior: Option<Arc<Tried>>,
+}
+
+impl Outside {
+    /// Looks at all files, and takes what is known of them.
+    pub(super) fn survey(&self, before: &Loaded, ask: Ask) -> Survey {
+        let files = self.decided.again();
+        if ask != Ask::Unknown {
+            *self.looked.lock() = Some(Look { at: Instant::now(), times: self.decided.times() });
+        }
+        let mut survey = Survey { decided: files.clone(), ..Survey::default() };
+        let mut marks: Option<Marks> = None;
+        for (index, folder) in files.folders.iter().enumerate() {
+            let listing = folders::read(folder, &self.workspace);
+            survey.folders.push(Remarks {
+                path: folder.path.clone(),
+                enabled: listing.enabled,
+                troubles: listing.troubles,
+            });
+            // What a person decided about it may have become another; then nothing goes on as it was.
+            let is_as_before = before.decided.folders.contains(folder)
+                && before.decided.granted(folder.whose) == files.granted(folder.whose);
+            let mut of_folder = OfFolder { outside: self, index, folder, cache: None, fingerprint: None };
+            for found in listing.files {
+                let marks = marks.get_or_insert_with(|| self.written.marks());
+                let by_model = self.is_by_model(&found, marks);
+                if folder.whose == Whose::Untrusted && !by_model {
+                    survey.aside += 1;
+                    continue;
+                }
+                let prior = before.by_path.get(&found.path).filter(|_| is_as_before).cloned();
+                survey.files.push(of_folder.look(found, by_model, prior, ask, marks));
+            }
+            survey.caches.push(of_folder.cache);
+        }
+        survey
+    }
+
+    /// Did a model write it, or may a tool have made it, with no person to vouch for it?
+    fn is_by_model(&self, found: &Found, marks: &Marks) -> bool {
+        let Ok(held) = &found.held else { return false };
+        if let Some(author) = marks.author(&found.path, &held.hash) {
+            return author == Author::Model;
+        }
+        if !self.appeared.may_be_made_inside(&found.path) {
+            return false;
+        }
+        // It stays so when nobody remembers any more when the folder was open.
+        if let Err(error) = self.written.note(&found.path, &held.hash, Author::Model) {
+            tracing::warn!("that a tool may have made {} is not kept: {error}", found.path.display());
+        }
+        true
+    }
+
+    /// Keeps which files a tool may have made, also if nobody is going to load them.
+    pub(crate) fn note_appeared(&self) {
+        let marks = self.written.marks();
+        for folder in &self.decided.now().folders {
+            for found in folders::read(folder, &self.workspace).files {
+                self.is_by_model(&found, &marks);
+            }
+        }
+    }
+
+    /// A text that changes when a file of this folder that failed might work.
+    pub(super) fn fingerprint(&self, folder: &Folder) -> String {
+        let packages = self.ground.get().map(uv::fingerprint).unwrap_or_default();
+        format!("{} {packages}", folders::fingerprint(folder, &self.workspace))
+    }
+}
+
+/// One folder while it is looked at.
+struct OfFolder<'a> {
+    outside: &'a Outside,
+    index: usize,
+    folder: &'a Folder,
+    /// Read when the first file is not the one that was there before.
+    cache: Option<Cache>,
+    fingerprint: Option<String>,
+}
+
+impl OfFolder<'_> {
+    fn look(
+        &mut self,
+        found: Found,
+        by_model: bool,
+        prior: Option<Arc<Tried>>,
+        ask: Ask,
+        marks: &Marks,
+    ) -> Looked {
+        let held = match &found.held {
+            Ok(held) => Held { source: held.source.clone(), hash: held.hash },
+            Err(why) => {
+                let failed = Failed::now(why.clone(), "");
+                self.cache();
+                let serves =
+                    self.outside.older(self.folder, &found, prior.as_deref(), self.cache.as_ref(), marks);
+                return self.known(found, None, by_model, serves, Some(failed));
+            }
+        };
+        if let Some(prior) = &prior
+            && ask != Ask::All
+            && !prior.is_unknown
+            && prior.hash == Some(held.hash)
+            && prior.by_model == by_model
+            && prior.sort == found.sort
+            && !prior.failed.as_ref().is_some_and(|it| it.is_due(self.fingerprint()))
+        {
+            return self.known(found, Some(held.hash), by_model, prior.serves.clone(), prior.failed.clone());
+        }
+        let (outside, hash) = (self.outside, held.hash);
+        let file = name_in(&self.folder.path, &found.path);
+        let version = Arc::new(version(self.folder, &found.path, held, by_model));
+        let said = if ask == Ask::All { None } else { self.cache().get(&file, &hash) };
+        match said {
+            Some(Ok(described)) => {
+                let serves = outside.serving(found.sort, version, described, prior.as_deref());
+                self.known(found, Some(hash), by_model, Some(serves), None)
+            }
+            Some(Err(failed)) if ask == Ask::Unknown || !failed.is_due(self.fingerprint()) => {
+                let serves = outside.older(self.folder, &found, prior.as_deref(), self.cache.as_ref(), marks);
+                self.known(found, Some(hash), by_model, serves, Some(failed))
+            }
+            Some(Err(_)) | None => {
+                // It is needed to write down what this file will say.
+                self.cache();
+                Looked::Unknown(Unknown { found, folder: self.index, version, prior })
+            }
+        }
+    }
+
+    fn known(
+        &self,
+        found: Found,
+        hash: Option<blake3::Hash>,
+        by_model: bool,
+        serves: Option<Arc<Serving>>,
+        failed: Option<Failed>,
+    ) -> Looked {
+        Looked::Known(Arc::new(Tried {
+            path: found.path,
+            folder: self.index,
+            sort: found.sort,
+            stamp: found.stamp,
+            hash,
+            by_model,
+            serves,
+            failed,
+            is_unknown: false,
+        }))
+    }
+
+    fn cache(&mut self) -> &mut Cache {
+        let (state, folder) = (&self.outside.state, &self.folder.path);
+        self.cache.get_or_insert_with(|| Cache::read(state, folder, &asked_by()))
+    }
+
+    fn fingerprint(&mut self) -> &str {
+        let (outside, folder) = (self.outside, self.folder);
+        self.fingerprint.get_or_insert_with(|| outside.fingerprint(folder))
+    }
+}
+
+impl Unknown {
+    /// What served before goes on until it was asked.
+    pub(super) fn pending(self) -> Tried {
+        Tried {
+            path: self.found.path,
+            folder: self.folder,
+            sort: self.found.sort,
+            stamp: self.found.stamp,
+            hash: Some(self.version.hash),
+            by_model: self.version.by_model,
+            serves: self.prior.and_then(|it| it.serves.clone()),
+            failed: None,
+            is_unknown: true,
+        }
+    }
+}
+
+pub(super) fn version(folder: &Folder, path: &Path, held: Held, by_model: bool) -> Version {
+    Version {
+        path: path.to_owned(),
+        folder: folder.path.clone(),
+        whose: folder.whose,
+        by_model,
+        source: held.source,
+        hash: held.hash,
+    }
+}
+
+pub(super) fn name_in(folder: &Path, path: &Path) -> String {
+    path.strip_prefix(folder).unwrap_or(path).display().to_string()
+}
+
+/// Stands for who asks files what they are: what another haft learned is learned anew.
+fn asked_by() -> String {
+    format!("{} {}", env!("CARGO_PKG_VERSION"), host::version())
+}

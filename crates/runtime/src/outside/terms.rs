@@ -1,0 +1,81 @@
+//! What holds for every call of a tool that is a file, however the file is run?
+
+use std::{borrow::Cow, sync::Arc, time::Duration};
+
+use kit::{Fault, Kinds, Mode, Origin, Spec, Touches};
+use serde_json::Value;
+
+use super::{Described, Section, Version, arguments::Check, declared};
+use crate::visible::visible;
+
+/// A version of a file, with what a person granted to a tool in it.
+pub(super) struct Served {
+    pub(super) version: Arc<Version>,
+    pub(super) section: Section,
+    /// By which what runs it is found again.
+    pub(super) key: blake3::Hash,
+}
+
+impl Served {
+    fn new(version: Arc<Version>, section: Section) -> Self {
+        // What a model wrote was granted nothing.
+        let section = if version.by_model { Section::default() } else { section };
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(version.hash.as_bytes());
+        hasher.update(format!("{:?} {section:?}", version.path).as_bytes());
+        let key = hasher.finalize();
+        Self { version, section, key }
+    }
+}
+
+/// One tool of it.
+pub(super) struct Terms {
+    pub(super) spec: Spec,
+    pub(super) described: Described,
+    pub(super) served: Arc<Served>,
+    check: Check,
+}
+
+impl Terms {
+    pub(super) fn new(version: Arc<Version>, described: Described, section: Section) -> Self {
+        let mut schema = described.schema.clone();
+        spell_out(&mut schema);
+        let spec = Spec {
+            name: described.name.clone(),
+            description: visible(&described.description).0.into_owned(),
+            schema,
+            mode: Mode::Direct,
+            at_most: Kinds::ALL,
+            origin: Origin::File(version.path.clone()),
+        };
+        let served = Arc::new(Served::new(version, section));
+        Self { spec, described, served, check: Check::default() }
+    }
+
+    /// What a call of these arguments touches, if they fit. `command` is what runs, in the words of a shell.
+    pub(super) fn touches(&self, command: &str, arguments: &Value) -> Result<Touches, Fault> {
+        self.check.check(&self.described.schema, arguments)?;
+        declared::touches(&self.described, &self.served.section, command, arguments)
+    }
+
+    /// How long a call may take, where somebody says so: the person's word counts before the file's.
+    pub(super) fn patience(&self) -> Option<Duration> {
+        let declared = || self.described.timeout_seconds.and_then(|it| Duration::try_from_secs_f64(it).ok());
+        let granted = self.served.section.timeout_seconds.map(Duration::from_secs);
+        granted.or_else(declared).filter(|it| !it.is_zero())
+    }
+}
+
+/// Spells out what can't be seen in the words of a schema. The names in it stay as a call has to write them.
+fn spell_out(value: &mut Value) {
+    match value {
+        Value::String(text) => {
+            if let (Cow::Owned(visible), _) = visible(text) {
+                *text = visible;
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(spell_out),
+        Value::Object(fields) => fields.values_mut().for_each(spell_out),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
