@@ -242,13 +242,6 @@ impl Ground {
         &self.inner.grants
     }
 
-    /// The same ground for one more tool, which reads this as well.
-    pub(crate) fn reading(&self, folder: PathBuf) -> Self {
-        let mut own = self.inner.own.clone().unwrap_or_default();
-        own.read.push(folder);
-        self.of_tool(own)
-    }
-
     /// The hosts that a person allows to whatever runs in this workspace.
     pub(crate) fn lasting_hosts(&self) -> Vec<String> {
         let granted = self.inner.grants.list(Some("")).unwrap_or_else(|fault| {

@@ -116,6 +116,12 @@ impl Outside {
             }
         }
     }
+
+    /// A text that changes when a file of this folder that failed might work.
+    pub(super) fn fingerprint(&self, folder: &Folder) -> String {
+        let packages = self.ground.get().map(uv::fingerprint).unwrap_or_default();
+        format!("{} {packages}", folders::fingerprint(folder, &self.workspace))
+    }
 }
 
 /// One folder while it is looked at.
