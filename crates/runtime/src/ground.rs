@@ -290,7 +290,7 @@ impl Ground {
 
     /// The hosts that a person allows to whatever runs in this workspace.
     pub(crate) fn lasting_hosts(&self) -> Vec<String> {
-        let granted = self.inner.grants.list(Some("")).unwrap_or_else(|fault| {
+        let granted = self.inner.grants.in_force("").unwrap_or_else(|fault| {
             tracing::warn!("the grants of this workspace can't be read: {fault}");
             Vec::new()
         });
