@@ -29,6 +29,7 @@ use crate::{
     mask::Secrets,
     outside::{
         appeared::{Appeared, Open},
+        compiled::Compiled,
         uv::Environments,
     },
     policy::Sandbox,
@@ -286,6 +287,20 @@ impl Ground {
     pub(crate) fn environments(&self) -> Environments {
         let state = self.inner.hidden.first().map_or(Path::new("/"), PathBuf::as_path);
         Environments::new(state, &self.inner.commands.variables)
+    }
+
+    /// Where the code of the host script is kept for this interpreter. What lies where commands may change it, may give
+    /// another code tomorrow.
+    pub(crate) fn compiled(&self, interpreter: &str) -> Compiled {
+        let inner = &*self.inner;
+        // That of a virtual environment is a link to one that lies elsewhere, and runs what lies beside it.
+        let may_change =
+            |it: &Path| inner.roots.iter().any(|(root, _)| it.starts_with(root)) || self.is_in_a_root(it);
+        let state = inner.hidden.first().filter(|_| !may_change(Path::new(interpreter)));
+        // A name means what it means on this path.
+        let path = inner.commands.variables.iter().find(|(name, _)| name == "PATH").map(|it| it.1.as_str());
+        let name = blake3::hash(format!("{interpreter}\0{}", path.unwrap_or_default()).as_bytes()).to_hex();
+        Compiled::at(state.map(|state| state.join("tools/compiled").join(name.as_str())))
     }
 
     /// The hosts that a person allows to whatever runs in this workspace.

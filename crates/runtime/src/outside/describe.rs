@@ -161,7 +161,7 @@ async fn describer<'a>(ground: &'a Ground, packages: Option<&Packages>) -> Resul
         }
     };
     for name in &names {
-        match Host::start(&procs, name, workspace, Mode::Describe).await {
+        match Host::start(&procs, name, workspace, Mode::Describe, ground.compiled(name)).await {
             Err(fault) if fault.kind == Kind::NotFound => {}
             host => return Ok(Describer { host: Arc::new(host?), procs, workspace }),
         }

@@ -383,7 +383,7 @@ async fn begin(inner: &Inner, served: &Served, ground: &Ground) -> Result<Arc<Ho
     };
     let mut started = None;
     for name in &names {
-        match Host::start(&procs, name, &inner.workspace, Mode::Serve).await {
+        match Host::start(&procs, name, &inner.workspace, Mode::Serve, ground.compiled(name)).await {
             Err(fault) if fault.kind == Kind::NotFound => inner.interpreters.forget(),
             host => {
                 started = Some((name, Arc::new(host?)));

@@ -7,6 +7,7 @@ mod adopt;
 pub(crate) mod appeared;
 mod arguments;
 mod cache;
+pub(crate) mod compiled;
 mod declared;
 mod describe;
 mod executable;
