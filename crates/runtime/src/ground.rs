@@ -317,6 +317,11 @@ impl Ground {
         granted.chain(self.inner.allowed.iter().cloned()).collect()
     }
 
+    /// The variables of every program in the sandbox.
+    pub(crate) fn environment(&self) -> Vec<(String, String)> {
+        environment::environment(&self.inner.commands.variables, &self.inner.commands.env)
+    }
+
     /// Those of haft's own variables that have one of these names.
     pub(crate) fn variables(&self, names: &[String]) -> Vec<(String, String)> {
         let all = self.inner.commands.variables.iter();
@@ -519,7 +524,7 @@ impl Ground {
         if let Some(trouble) = report.trouble {
             return Ok(Err(trouble));
         }
-        let mut env = environment::environment(&self.inner.commands.variables, &self.inner.commands.env);
+        let mut env = self.environment();
         if let Some(scratch) = plan.scratch.first() {
             env.retain(|(name, _)| name != "TMPDIR");
             env.push(("TMPDIR".to_owned(), scratch.to_string_lossy().into_owned()));

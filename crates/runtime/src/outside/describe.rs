@@ -154,7 +154,10 @@ struct Request<'a> {
 async fn describer<'a>(ground: &'a Ground, packages: Option<&Packages>) -> Result<Describer<'a>, Fault> {
     let workspace = ground.workspace();
     let (procs, names) = match packages {
-        None => (ground.of_call(&Touches::run("python3"), &[]), interpreter::names()),
+        None => (
+            ground.of_call(&Touches::run("python3"), &[]),
+            interpreter::names(workspace, &ground.environment()),
+        ),
         Some(Packages { python, folder }) => {
             let own = Own { read: vec![folder.clone()], ..Own::default() };
             (ground.of_tool(own).of_call(&Touches::run("python3"), &[]), vec![python.clone()])

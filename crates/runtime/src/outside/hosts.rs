@@ -379,7 +379,7 @@ async fn begin(inner: &Inner, served: &Served, ground: &Ground) -> Result<Arc<Ho
     let file = version.path.display().to_string();
     let names = match (inner.packages)(file.clone(), version.source.clone()).await? {
         Some(python) => vec![python.display().to_string()],
-        None => inner.interpreters.of(version, &inner.workspace),
+        None => inner.interpreters.of(version, &inner.workspace, &ground.environment()),
     };
     let mut started = None;
     for name in &names {

@@ -19,6 +19,7 @@ mod interpreter;
 mod load;
 mod manifest;
 mod parts;
+mod pyenv;
 mod python;
 mod service;
 mod set;
