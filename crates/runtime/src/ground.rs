@@ -31,6 +31,7 @@ use crate::{
     mask::Secrets,
     outside::{
         appeared::{Appeared, Open},
+        compiled::Compiled,
         uv::{Asker, Environments},
     },
     policy::{Approve, Sandbox},
@@ -242,9 +243,23 @@ impl Ground {
         &self.inner.grants
     }
 
+    /// Where the code of the host script is kept for this interpreter. What lies where commands may change it, may give
+    /// another code tomorrow.
+    pub(crate) fn compiled(&self, interpreter: &str) -> Compiled {
+        let inner = &*self.inner;
+        // That of a virtual environment is a link to one that lies elsewhere, and runs what lies beside it.
+        let may_change =
+            |it: &Path| inner.roots.iter().any(|(root, _)| it.starts_with(root)) || self.is_in_a_root(it);
+        let state = inner.hidden.first().filter(|_| !may_change(Path::new(interpreter)));
+        // A name means what it means on this path.
+        let path = inner.commands.variables.iter().find(|(name, _)| name == "PATH").map(|it| it.1.as_str());
+        let name = blake3::hash(format!("{interpreter}\0{}", path.unwrap_or_default()).as_bytes()).to_hex();
+        Compiled::at(state.map(|state| state.join("tools/compiled").join(name.as_str())))
+    }
+
     /// The hosts that a person allows to whatever runs in this workspace.
     pub(crate) fn lasting_hosts(&self) -> Vec<String> {
-        let granted = self.inner.grants.list(Some("")).unwrap_or_else(|fault| {
+        let granted = self.inner.grants.in_force("").unwrap_or_else(|fault| {
             tracing::warn!("the grants of this workspace can't be read: {fault}");
             Vec::new()
         });
@@ -254,6 +269,11 @@ impl Ground {
         };
         let granted = granted.iter().filter_map(|it| host(&it.effect));
         granted.chain(self.inner.allowed.iter().cloned()).collect()
+    }
+
+    /// The variables of every program in the sandbox.
+    pub(crate) fn environment(&self) -> Vec<(String, String)> {
+        environment::environment(&self.inner.commands.variables, &self.inner.commands.env)
     }
 
     /// Does this lie where commands may have put it?
@@ -447,7 +467,7 @@ impl Ground {
         if let Some(trouble) = report.trouble {
             return Ok(Err(trouble));
         }
-        let mut env = environment::environment(&self.inner.commands.variables, &self.inner.commands.env);
+        let mut env = self.environment();
         if let Some(scratch) = plan.scratch.first() {
             env.retain(|(name, _)| name != "TMPDIR");
             env.push(("TMPDIR".to_owned(), scratch.to_string_lossy().into_owned()));

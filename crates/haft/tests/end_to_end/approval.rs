@@ -1,5 +1,10 @@
 //! Is the person at the terminal asked, and is the answer kept as it was given?
 
+use std::{
+    io::{Read as _, Write as _},
+    net::TcpListener,
+};
+
 use serde_json::{Value, json};
 
 use crate::support::{Room, Terminal, run};
@@ -124,4 +129,48 @@ fn a_refusal_names_the_grant_that_would_allow_it_and_that_line_works() {
     }
     let listed = run(&mut room.haft(&["grants", "--json"]), "").out;
     assert_eq!(serde_json::from_str::<Value>(&listed).unwrap()["effect"], "write .vscode");
+}
+
+#[test]
+fn a_server_that_runs_knows_at_once_what_another_process_grants_and_revokes() {
+    let room = Room::new();
+    let place = TcpListener::bind("127.0.0.1:0").unwrap();
+    let host = place.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for stream in place.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 4096]);
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi");
+        }
+    });
+    let server = room.serve();
+    let script = format!(
+        "import os, urllib.request as r\nos.environ.pop('no_proxy')\nos.environ.pop('NO_PROXY')\n\
+         print(r.urlopen('http://{host}/').read())"
+    );
+    let fetch = json!({"command": format!("/usr/bin/python3 -c \"{script}\" 2>&1")});
+    let write = json!({"path": ".envrc", "content": "x"});
+    // The first questions are answered in another way than those that follow.
+    for _ in 0..3 {
+        assert!(server.call("write", &write).text.contains("control_files"));
+        assert!(server.call("bash", &fetch).text.contains("403"));
+        let mut numbers = Vec::new();
+        for effect in ["write .envrc", &format!("net {host}")] {
+            let added = room.run(&["grants", "add", effect]).out;
+            numbers.push(added.split_whitespace().next().unwrap().to_owned());
+        }
+        assert!(!server.call("write", &write).is_error);
+        std::fs::remove_file(room.at(".envrc")).unwrap();
+        let said = server.call("bash", &fetch).text;
+        assert!(said.contains("b'hi'"), "{said}");
+        for number in numbers {
+            assert_eq!(room.run(&["grants", "revoke", &number]).code, 0);
+        }
+    }
+    assert!(server.call("write", &write).text.contains("control_files"));
+    assert!(server.call("bash", &fetch).text.contains("403"));
+    assert!(server.finish().0.success());
+    // The last to close takes SQLite's files with it.
+    let left = || std::fs::read_dir(room.state().join("workspaces")).unwrap().flatten();
+    assert!(left().all(|it| !it.path().join("haft.db-wal").exists()));
 }

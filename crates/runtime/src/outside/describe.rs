@@ -146,14 +146,17 @@ struct Request<'a> {
 async fn describer<'a>(ground: &'a Ground, packages: Option<&Provided>) -> Result<Describer<'a>, Fault> {
     let workspace = ground.workspace();
     let (procs, names) = match packages {
-        None => (ground.of_call(&Touches::run("python3"), &[]), interpreter::names()),
+        None => (
+            ground.of_call(&Touches::run("python3"), &[]),
+            interpreter::names(workspace, &ground.environment()),
+        ),
         Some(Provided { python, folder, .. }) => {
             let ground = ground.reading(folder.clone());
             (ground.of_call(&Touches::run("python3"), &[]), vec![python.display().to_string()])
         }
     };
     for name in &names {
-        match Host::start(&procs, name, workspace, Mode::Describe).await {
+        match Host::start(&procs, name, workspace, Mode::Describe, ground.compiled(name)).await {
             Err(fault) if fault.kind == Kind::NotFound => {}
             host => return Ok(Describer { host: Arc::new(host?), procs, workspace }),
         }

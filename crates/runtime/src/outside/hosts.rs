@@ -386,11 +386,11 @@ async fn begin(
     let provided = (inner.packages)(version.path.clone(), version.source.clone()).await?;
     let names = match &provided {
         Some(it) => vec![it.python.display().to_string()],
-        None => inner.interpreters.of(version, &inner.workspace),
+        None => inner.interpreters.of(version, &inner.workspace, &ground.environment()),
     };
     let mut started = None;
     for name in &names {
-        match Host::start(&procs, name, &inner.workspace, Mode::Serve).await {
+        match Host::start(&procs, name, &inner.workspace, Mode::Serve, ground.compiled(name)).await {
             Err(fault) if fault.kind == Kind::NotFound => inner.interpreters.forget(),
             host => {
                 started = Some((name, Arc::new(host?)));

@@ -51,12 +51,6 @@ pub(super) struct Unknown {
 }
 
 impl Outside {
-    /// A text that changes when a file of this folder that failed might work.
-    pub(super) fn fingerprint(&self, folder: &Folder) -> String {
-        let packages = self.ground.get().map(uv::fingerprint).unwrap_or_default();
-        format!("{} {packages}", folders::fingerprint(folder, &self.workspace))
-    }
-
     /// Looks at all files, and takes what is known of them.
     pub(super) fn survey(&self, before: &Loaded, ask: Ask) -> Survey {
         let files = self.decided.again();
