@@ -150,7 +150,16 @@ enum Place {
 impl Ground {
     /// The ground of a session of this name.
     pub(crate) fn new(runtime: &Runtime, session: &str) -> Self {
+        Self::with(runtime, session, runtime.policy().sandbox)
+    }
+
+    /// The same for what nobody is asked about: it is in the sandbox whatever the session's commands are.
+    pub(crate) fn contained(runtime: &Runtime, session: &str) -> Self {
         let sandbox = runtime.policy().sandbox;
+        Self::with(runtime, session, if sandbox == Sandbox::Full { Sandbox::Workspace } else { sandbox })
+    }
+
+    fn with(runtime: &Runtime, session: &str, sandbox: Sandbox) -> Self {
         let of_root =
             |(path, read_only): (&Path, bool)| (path.to_owned(), !read_only && sandbox != Sandbox::ReadOnly);
         let spills = runtime.spills().clone();

@@ -157,6 +157,17 @@ impl Hosts {
         self.inner.ground_of(version, section, code)
     }
 
+    /// Lets go of all processes: calls that run finish in theirs, and the next ones import anew.
+    pub(crate) fn renew(&self) {
+        let mut slots = self.inner.slots.lock();
+        let gone: Vec<Slot> = slots.by_key.extract_if(|_, it| it.busy == 0).map(|it| it.1).collect();
+        for slot in slots.by_key.values_mut() {
+            (slot.host, slot.starting) = (None, Weak::new());
+        }
+        drop(slots);
+        drop(gone);
+    }
+
     /// What the newest call of a tool in this file printed, if it worked and printed something.
     pub(crate) fn printed(&self, file: &Path) -> Option<String> {
         let slots = self.inner.slots.lock();
