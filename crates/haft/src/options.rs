@@ -37,7 +37,7 @@ pub struct Options {
     /// The session to go on with: what it has seen and changed is remembered.
     #[arg(long, global = true, value_name = "NAME")]
     pub session: Option<String>,
-    /// Believe this workspace's haft.toml, and let its own tools run, for this run.
+    /// Believe this workspace's haft.toml, let its own tools run, and vouch for them as they are now, for this run.
     #[arg(long, global = true)]
     pub trust: bool,
     /// Start commands although these parts of the sandbox can't be had on this machine: namespaces,
@@ -118,8 +118,11 @@ impl Options {
             };
             sections.into_iter().map(of_tool).collect()
         };
+        let (folders, refused) = tool_folders(place, &workspace, &config.tools_dirs, whose);
+        aside.extend(refused);
         let tool_files = ToolFiles {
-            folders: tool_folders(place, &workspace, &config.tools_dirs, whose),
+            folders,
+            vouched_now: self.trust,
             sections: resolved(config.sections),
             workspace_sections: resolved(config.workspace_sections),
             // Who asks for another ecosystem's tools gets those, and what was put beside them on purpose.
@@ -178,24 +181,38 @@ impl Options {
     }
 }
 
-/// Where tools that are files are looked for, in the order in which a name is looked for.
-pub(crate) fn tool_folders(place: &Place, workspace: &Path, more: &[PathBuf], whose: Whose) -> Vec<Folder> {
+/// Where tools that are files are looked for, in the order in which a name is looked for; and a line for each folder that
+/// was named and is none of them.
+pub(crate) fn tool_folders(
+    place: &Place,
+    workspace: &Path,
+    more: &[PathBuf],
+    whose: Whose,
+) -> (Vec<Folder>, Vec<String>) {
     let home = place.home();
-    let more = more.iter().map(|path| {
-        let path = parse_path(path, &home);
-        // What lies in the workspace came with it, whatever name leads there.
-        let inside =
-            path.starts_with(workspace) || path.canonicalize().is_ok_and(|it| it.starts_with(workspace));
-        Folder { path, whose: if inside { whose } else { Whose::Person } }
-    });
-    let own = Folder { path: workspace.join(OWN), whose };
+    let control = workspace.join(OWN).parent().map(Path::to_owned).unwrap_or_default();
     let mut folders = vec![Folder { path: place.config.join("tools"), whose: Whose::Person }];
-    for folder in more.chain([own]) {
+    let mut refused = Vec::new();
+    let own = workspace.join(OWN);
+    for path in more.iter().map(|path| parse_path(path, &home)).chain([own]) {
+        let real = path.canonicalize();
+        let names = || [Some(&path), real.as_ref().ok()].into_iter().flatten();
+        // What lies in the workspace came with it, whatever name leads there.
+        let inside = names().any(|it| it.starts_with(workspace));
+        if inside && !names().all(|it| it.starts_with(&control)) && path != workspace.join(OWN) {
+            refused.push(format!(
+                "`tools_dirs` names {}, which any command in the workspace may change, so no tools are looked for there: \
+                 put them below .haft, which is closed to commands",
+                path.strip_prefix(workspace).unwrap_or(&path).display()
+            ));
+            continue;
+        }
+        let folder = Folder { path, whose: if inside { whose } else { Whose::Person } };
         if !folders.iter().any(|it| it.path == folder.path) {
             folders.push(folder);
         }
     }
-    folders
+    (folders, refused)
 }
 
 impl From<SandboxArg> for Sandbox {

@@ -23,6 +23,11 @@ impl Mcp {
         let session = opened.runtime.session(options.session.as_deref(), "mcp", Arc::new(Unattended));
         // From here on, so that a client is answered at once, whatever there is to load.
         let _watching = opened.runtime.outside().watch();
+        let outside = opened.runtime.outside().clone();
+        tokio::spawn(async move {
+            outside.settled().await;
+            outside.lapsed().iter().for_each(|line| print::err(&format!("haft: {line}")));
+        });
         let served =
             serve::mcp_stdio(session.clone(), serve::About::new(tools::instructions(&opened.toolset))).await;
         finish(&session).await;

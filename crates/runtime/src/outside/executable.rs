@@ -19,7 +19,12 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
 
 use super::{
-    Described, Hosts, Section, Version, arguments::Check, declared, hosts, manifest::Manifest, parts,
+    Described, Hosts, Section, Version,
+    arguments::Check,
+    declared, failure, hosts,
+    manifest::Manifest,
+    parts,
+    vouch::{Grant, Guard},
 };
 use crate::{commands::quote, ground::Ground};
 pub(crate) use spec::describe;
@@ -49,6 +54,9 @@ struct Called {
     version: Arc<Version>,
     described: Described,
     section: Section,
+    guard: Option<Arc<Guard>>,
+    /// Why what is granted to its name does not count.
+    lapsed: Option<String>,
     /// The program and its arguments; why there is none, where the manifest can't be read.
     argv: Result<Vec<String>, String>,
     /// By which it finds its sandbox.
@@ -57,9 +65,8 @@ struct Called {
 
 impl ExecutableTool {
     /// What this program said that it is, with what a person granted to it.
-    pub(crate) fn new(version: Arc<Version>, described: Described, section: Section) -> Self {
-        // What a model wrote was granted nothing.
-        let section = if version.by_model { Section::default() } else { section };
+    pub(crate) fn new(version: Arc<Version>, described: Described, grant: Grant) -> Self {
+        let Grant { section, guard, lapsed, beside: _ } = grant;
         let spec = Spec {
             name: described.name.clone(),
             description: described.description.clone(),
@@ -76,7 +83,7 @@ impl ExecutableTool {
         };
         let mut hasher = blake3::Hasher::new();
         hasher.update(version.hash.as_bytes()).update(format!("{:?} {section:?}", version.path).as_bytes());
-        let called = Called { version, described, section, argv, key: hasher.finalize() };
+        let called = Called { version, described, section, guard, lapsed, argv, key: hasher.finalize() };
         Self { spec, check: Check::default(), called: Arc::new(called) }
     }
 }
@@ -122,7 +129,9 @@ impl Prepared for OneCall {
     }
 
     fn run(self: Box<Self>, cx: Cx) -> Running {
-        Box::pin(async move { self.done(&cx).await })
+        Box::pin(async move {
+            self.done(&cx).await.map_err(|fault| failure::lapsed(fault, self.called.lapsed.as_deref()))
+        })
     }
 }
 
@@ -137,6 +146,13 @@ impl Called {
 impl OneCall {
     async fn done(&self, cx: &Cx) -> Result<Output, Fault> {
         let name = &self.called.described.name;
+        if let Some(guard) = self.called.guard.clone()
+            && let Ok(Some(why)) = tokio::task::spawn_blocking(move || guard.lapsed()).await
+        {
+            let what =
+                format!("`{name}` was not started: what it was granted is not for what lies there now");
+            return Err(Fault::new(Kind::Failed, what).next(why));
+        }
         let ground = self.ground(cx)?;
         let procs = ground.of_call(&self.touches, &self.called.section.net);
         let process = self.start(cx, &procs).await?;

@@ -21,6 +21,7 @@ use super::{
     host::{Host, Mode},
     interpreter::{self, Interpreters},
     uv::{self, Environments},
+    vouch::{Beside, Grant, Module},
 };
 use crate::ground::{Ground, Own};
 
@@ -65,6 +66,8 @@ struct Slots {
 pub(super) struct Served {
     pub(super) version: Arc<Version>,
     pub(super) section: Section,
+    /// What it imports from its folder; none: whatever is there.
+    beside: Option<Arc<Beside>>,
     key: blake3::Hash,
 }
 
@@ -248,14 +251,16 @@ impl Slot {
 
 impl Served {
     /// A version, with what a person granted to the tool in it.
-    pub(super) fn new(version: Arc<Version>, section: Section) -> Self {
-        // What a model wrote was granted nothing.
-        let section = if version.by_model { Section::default() } else { section };
+    pub(super) fn new(version: Arc<Version>, grant: Grant) -> Self {
+        let Grant { section, beside, .. } = grant;
         let mut hasher = blake3::Hasher::new();
         hasher.update(version.hash.as_bytes());
         hasher.update(format!("{:?} {section:?}", version.path).as_bytes());
+        beside.iter().for_each(|it| {
+            hasher.update(it.key().as_bytes());
+        });
         let key = hasher.finalize();
-        Self { version, section, key }
+        Self { version, section, beside, key }
     }
 }
 
@@ -369,6 +374,8 @@ struct Load<'a> {
     workspace: &'a Path,
     session: &'a str,
     settings: Settings<'a>,
+    /// All that it imports from its folder, where it is granted something.
+    beside: Option<&'a [Module]>,
 }
 
 #[derive(Serialize)]
@@ -384,6 +391,8 @@ async fn begin(inner: &Inner, served: &Served, ground: &Ground) -> Result<Arc<Ho
     let file = version.path.display().to_string();
     let names = match (inner.packages)(file.clone(), version.source.clone()).await? {
         Some(python) => vec![python.display().to_string()],
+        // Commands may change the workspace's own interpreter: it is given nothing that they do not have.
+        None if section.is_grant() => interpreter::names(),
         None => inner.interpreters.of(version, &inner.workspace),
     };
     let mut started = None;
@@ -406,6 +415,7 @@ async fn begin(inner: &Inner, served: &Served, ground: &Ground) -> Result<Arc<Ho
         workspace: &inner.workspace,
         session: &inner.session,
         settings: Settings { tools_dir: &version.folder },
+        beside: served.beside.as_ref().map(|it| it.modules()),
     };
     let printed = Printed { recording: host.printed().clone(), from: 0 };
     let imported = match host.ask(None, |_, _| load) {

@@ -14,12 +14,13 @@ use serde_json::Value;
 use tokio::time::sleep;
 
 use super::{
-    Described, Hosts, Section, Version,
+    Described, Hosts, Version,
     arguments::Check,
     declared, failure,
     host::{Asked, Lost, Said},
     hosts::{Lease, Printed, Served, session_ended},
     parts,
+    vouch::Grant,
 };
 use crate::commands::quote;
 
@@ -35,6 +36,8 @@ struct Inner {
     spec: Spec,
     described: Described,
     served: Arc<Served>,
+    /// Why what is granted to its name does not count.
+    lapsed: Option<String>,
     check: Check,
     /// What runs, in the words of a shell.
     command: String,
@@ -62,7 +65,7 @@ struct Request<'a> {
 
 impl PythonTool {
     /// What this version says is in it, with what a person granted to it.
-    pub(crate) fn new(version: Arc<Version>, described: Described, section: Section) -> Self {
+    pub(crate) fn new(version: Arc<Version>, described: Described, grant: Grant) -> Self {
         let spec = Spec {
             name: described.name.clone(),
             description: described.description.clone(),
@@ -72,8 +75,9 @@ impl PythonTool {
             origin: Origin::File(version.path.clone()),
         };
         let command = format!("python3 {}", quote(&version.path.display().to_string()));
-        let served = Arc::new(Served::new(version, section));
-        Self { inner: Arc::new(Inner { spec, described, served, check: Check::default(), command }) }
+        let lapsed = grant.lapsed.clone();
+        let served = Arc::new(Served::new(version, grant));
+        Self { inner: Arc::new(Inner { spec, described, served, lapsed, check: Check::default(), command }) }
     }
 }
 
@@ -104,7 +108,9 @@ impl Prepared for PythonCall {
     }
 
     fn run(self: Box<Self>, cx: Cx) -> Running {
-        Box::pin(async move { self.call(&cx).await })
+        Box::pin(async move {
+            self.call(&cx).await.map_err(|fault| failure::lapsed(fault, self.tool.lapsed.as_deref()))
+        })
     }
 }
 

@@ -47,8 +47,12 @@ pub(super) struct Tried {
 pub(super) struct Serving {
     pub(super) version: Arc<Version>,
     pub(super) tools: Vec<(Described, Arc<dyn AnyTool>)>,
-    /// The tools of it for which a person's word does not count, as a model wrote it or a tool made it.
-    pub(super) ungranted: Vec<String>,
+    /// The tools of it whose sections do not count, each with the line that says so.
+    pub(super) lapsed: Vec<(String, String)>,
+    /// The tools of it whose sections count.
+    pub(super) granted: Vec<String>,
+    /// By which one sees that what it was granted is the same.
+    pub(super) standing: String,
 }
 
 /// What is said of a folder.
@@ -98,6 +102,13 @@ impl Loaded {
         let mut loaded = Self { by_path, aside, is_pending, ..Self::default() };
         let built_in: HashSet<&str> = registry.own_names().collect();
         let mut taken: HashMap<&str, &Path> = HashMap::new();
+        // A name to which something is granted is taken by what a person vouched for.
+        let mut granted: HashMap<&str, &Path> = HashMap::new();
+        for file in &files {
+            for name in file.serves.iter().flat_map(|it| &it.granted) {
+                granted.entry(name).or_insert(&file.path);
+            }
+        }
         let mut tools = Vec::new();
         for file in &files {
             let shown = shows.path(&file.path);
@@ -108,11 +119,7 @@ impl Loaded {
                 fail(failed.why.clone(), file.serves.is_some());
             }
             let enabled = folders.get(file.folder).and_then(|it| it.enabled.as_ref()?.as_ref().ok());
-            for name in file.serves.iter().flat_map(|it| &it.ungranted) {
-                loaded.notes.push(format!(
-                    "{shown}: `[tool.{name}]` does not count for it, as a model or a tool wrote it; `haft trust` adopts it"
-                ));
-            }
+            loaded.notes.extend(file.serves.iter().flat_map(|it| &it.lapsed).map(|it| it.1.clone()));
             for (described, tool) in file.serves.iter().flat_map(|it| &it.tools) {
                 let name = described.name.as_str();
                 if !is_name(name) {
@@ -121,6 +128,14 @@ impl Loaded {
                     fail(
                         format!(
                             "`{name}` is the name of a built-in tool, which no file replaces; give it another name"
+                        ),
+                        false,
+                    );
+                } else if let Some(first) = granted.get(name).filter(|it| **it != file.path) {
+                    fail(
+                        format!(
+                            "`{name}` is a tool of {} already, which a person vouches for; that one is kept",
+                            shows.path(first)
                         ),
                         false,
                     );
@@ -180,6 +195,11 @@ impl Loaded {
             failed: self.failed().collect(),
             notes: self.notes.clone(),
         }
+    }
+
+    /// The tools whose sections do not count, each with the line that says so.
+    pub(super) fn lapsed(&self) -> impl Iterator<Item = &(String, String)> {
+        self.files.iter().flat_map(|it| &it.serves).flat_map(|it| &it.lapsed)
     }
 
     /// What could not be loaded.
