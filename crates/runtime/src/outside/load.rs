@@ -160,6 +160,9 @@ impl Outside {
         };
         let unavailable =
             |why: String| Fault::new(Kind::Unavailable, format!("`{name}` can't be vouched for: {why}"));
+        if let Some(failed) = &file.failed {
+            return Err(unavailable(format!("its file could not be loaded: {}", failed.why.trim_end())));
+        }
         let (Some(folder), Some(hash)) = (self.files.folders.get(file.folder), file.hash) else {
             return Err(unavailable("it can't be read".to_owned()));
         };
