@@ -19,7 +19,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::{
     Section, Version, failure,
     host::{Host, Mode},
-    interpreter::{self, Interpreters},
+    interpreter::Interpreters,
     terms::Served,
     uv::{self, Environments},
 };
@@ -367,17 +367,9 @@ async fn begin(inner: &Inner, served: &Served, ground: &Ground) -> Result<Arc<Ho
         Some(python) => vec![python.display().to_string()],
         None => inner.interpreters.of(version, &inner.workspace),
     };
-    let mut started = None;
-    for name in &names {
-        match Host::start(&procs, name, &inner.workspace, Mode::Serve).await {
-            Err(fault) if fault.kind == Kind::NotFound => inner.interpreters.forget(),
-            host => {
-                started = Some((name, Arc::new(host?)));
-                break;
-            }
-        }
-    }
-    let Some((name, host)) = started else { return Err(interpreter::none(&names)) };
+    let starting = Host::start_with_any(&procs, &names, &inner.workspace, Mode::Serve).await;
+    // What was found may have been removed.
+    let (name, host) = starting.inspect_err(|_| inner.interpreters.forget())?;
     let source = String::from_utf8_lossy(&version.source);
     let load = Load {
         op: "load",
