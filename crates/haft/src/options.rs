@@ -89,13 +89,16 @@ impl Options {
         let trust = Trust::in_state(&place.state);
         let trusted = self.trust || trust.holds(&workspace);
         let own = Config::read(&place.config.join(FILE))?;
-        let (config, mut aside) = own.with_workspace(Config::read_workspace(&workspace)?, trusted);
-        let toolset = self.toolset.clone().or(config.toolset).unwrap_or_else(|| tools::HAFT.to_owned());
+        let (mut config, mut aside) = own.with_workspace(Config::read_workspace(&workspace)?, trusted);
+        let toolset =
+            self.toolset.clone().or_else(|| config.toolset.take()).unwrap_or_else(|| tools::HAFT.to_owned());
         let Some(tools) = tools::toolset(&toolset) else {
             let all: Vec<&str> = tools::toolsets().collect();
             return Err(Fault::bad_args(format!("there is no toolset `{toolset}`"))
                 .next(format!("The toolsets are: {}.", all.join(", "))));
         };
+        let (tool_files, refused) = self.tool_files_of(place, &workspace, &mut config, &toolset);
+        aside.extend(refused);
         let mut roots: Vec<_> = config.roots.iter().map(|root| parse_root(root, &workspace)).collect();
         let here = std::env::current_dir().unwrap_or_default();
         roots.extend(self.roots.iter().map(|root| parse_root(root, &here)));
@@ -106,27 +109,6 @@ impl Options {
             commands: Arc::new(Rules::new(&config.commands, &workspace)?),
             hosts: config.net.allow.into(),
             workspace: workspace.as_path().into(),
-        };
-        let whose =
-            if self.trust || trust.holds_tools(&workspace) { Whose::Workspace } else { Whose::Untrusted };
-        let home = place.home();
-        let resolved = |sections: BTreeMap<String, Section>| {
-            let path = |it: &mut PathBuf| *it = parse_path(it, &home);
-            let of_tool = |(name, mut section): (String, Section)| {
-                section.read.iter_mut().chain(&mut section.write).for_each(path);
-                (name, section)
-            };
-            sections.into_iter().map(of_tool).collect()
-        };
-        let (folders, refused) = tool_folders(place, &workspace, &config.tools_dirs, whose);
-        aside.extend(refused);
-        let tool_files = ToolFiles {
-            folders,
-            vouched_now: self.trust,
-            sections: resolved(config.sections),
-            workspace_sections: resolved(config.workspace_sections),
-            // Who asks for another ecosystem's tools gets those, and what was put beside them on purpose.
-            only_enabled: toolset != tools::HAFT,
         };
         let settings = Settings {
             tool_files,
@@ -153,6 +135,54 @@ impl Options {
             aside.push(format!("{left} {files} in {OWN} {are} left aside until you run `haft trust`"));
         }
         Ok(Opened { runtime, aside, toolset })
+    }
+
+    /// Where tools that are files are looked for, as the person has decided by now: see [`deciding`](Self::deciding).
+    ///
+    /// # Errors
+    /// When the workspace or a configuration is not what it should be.
+    pub fn tool_files(&self, place: &Place, toolset: &str) -> Result<ToolFiles, Fault> {
+        let workspace = self.workspace()?;
+        let trusted = self.trust || Trust::in_state(&place.state).holds(&workspace);
+        let own = Config::read(&place.config.join(FILE))?;
+        let (mut config, _) = own.with_workspace(Config::read_workspace(&workspace)?, trusted);
+        Ok(self.tool_files_of(place, &workspace, &mut config, toolset).0)
+    }
+
+    /// The files by which a person decides that.
+    pub fn deciding(place: &Place, workspace: &Path) -> Vec<PathBuf> {
+        let trust = Trust::in_state(&place.state).file().to_owned();
+        vec![trust, place.config.join(FILE), workspace.join(FILE)]
+    }
+
+    fn tool_files_of(
+        &self,
+        place: &Place,
+        workspace: &Path,
+        config: &mut Config,
+        toolset: &str,
+    ) -> (ToolFiles, Vec<String>) {
+        let trusted = self.trust || Trust::in_state(&place.state).holds_tools(workspace);
+        let whose = if trusted { Whose::Workspace } else { Whose::Untrusted };
+        let home = place.home();
+        let resolved = |sections: BTreeMap<String, Section>| {
+            let path = |it: &mut PathBuf| *it = parse_path(it, &home);
+            let of_tool = |(name, mut section): (String, Section)| {
+                section.read.iter_mut().chain(&mut section.write).for_each(path);
+                (name, section)
+            };
+            sections.into_iter().map(of_tool).collect()
+        };
+        let (folders, refused) = tool_folders(place, workspace, &config.tools_dirs, whose);
+        let files = ToolFiles {
+            folders,
+            vouched_now: self.trust,
+            sections: resolved(std::mem::take(&mut config.sections)),
+            workspace_sections: resolved(std::mem::take(&mut config.workspace_sections)),
+            // Who asks for another ecosystem's tools gets those, and what was put beside them on purpose.
+            only_enabled: toolset != tools::HAFT,
+        };
+        (files, refused)
     }
 
     /// The parts of the sandbox that the person agreed to do without.

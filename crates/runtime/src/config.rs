@@ -4,6 +4,8 @@
 //! came with whatever was cloned. The workspace's may narrow what is allowed; where it
 //! would widen it, it counts only once the person has trusted this very text.
 
+mod trust;
+
 use std::{
     collections::BTreeMap,
     fs,
@@ -14,6 +16,8 @@ use std::{
 use kit::{Fault, Kind, files::OtherNames, files::RootSpec};
 use rustix::fs::{Mode, OFlags};
 use serde::Deserialize;
+
+pub use trust::Trust;
 
 use crate::{
     DEADLINE, Rules,
@@ -356,73 +360,6 @@ pub fn parse_root(text: &str, base: &Path) -> RootSpec {
     RootSpec { path: base.join(path), read_only }
 }
 
-/// The workspaces that the person has trusted: the configuration of each by its exact text, its tools by its path.
-pub struct Trust {
-    file: PathBuf,
-}
-
-impl Trust {
-    /// The list kept in this state folder.
-    pub fn in_state(state: &Path) -> Self {
-        Self { file: state.join("trusted") }
-    }
-
-    /// Is the workspace's configuration trusted as it is now?
-    pub fn holds(&self, workspace: &Path) -> bool {
-        self.has(&mark(workspace))
-    }
-
-    /// May the workspace's tools run? That was said of all that the person who works there puts there.
-    pub fn holds_tools(&self, workspace: &Path) -> bool {
-        self.has(&mark_of_tools(workspace))
-    }
-
-    /// Trusts both.
-    ///
-    /// # Errors
-    /// When the list can't be written.
-    pub fn add(&self, workspace: &Path) -> Result<(), Fault> {
-        self.put(&mark(workspace))?;
-        self.put(&mark_of_tools(workspace))
-    }
-
-    fn has(&self, mark: &str) -> bool {
-        fs::read_to_string(&self.file).is_ok_and(|text| text.lines().any(|line| line == mark))
-    }
-
-    fn put(&self, mark: &str) -> Result<(), Fault> {
-        use io::Write;
-        if self.has(mark) {
-            return Ok(());
-        }
-        let write = || {
-            if let Some(folder) = self.file.parent() {
-                fs::create_dir_all(folder)?;
-            }
-            // One line in one write: two that add at once both stay whole.
-            let mut file = fs::OpenOptions::new().append(true).create(true).open(&self.file)?;
-            file.write_all(format!("{mark}\n").as_bytes())?;
-            file.sync_all()
-        };
-        write().map_err(|error: io::Error| {
-            Fault::new(Kind::Unavailable, format!("can't write `{}`: {error}", self.file.display()))
-                .caused_by(error)
-        })
-    }
-}
-
-/// What says that the tools of this workspace may run. No hash looks like it.
-fn mark_of_tools(workspace: &Path) -> String {
-    format!("tools {}", workspace.display().to_string().escape_default())
-}
-
-/// A text that changes with the configuration: a later pull doesn't inherit the trust.
-fn mark(workspace: &Path) -> String {
-    let text = bounded(&workspace.join(FILE), OFlags::NOFOLLOW).unwrap_or_default();
-    let hash = blake3::hash(&text).to_hex();
-    format!("{hash} {}", workspace.display().to_string().escape_default())
-}
-
 /// The workspace's configuration as it is written.
 ///
 /// # Errors
@@ -592,7 +529,7 @@ mod tests {
         let refused = |why: &str| {
             let fault = Config::read_workspace(dir.path()).unwrap_err();
             assert!(fault.what.contains(why), "{}", fault.what);
-            let _ = mark(dir.path());
+            let _ = trust::mark(dir.path());
             fs::remove_file(&file).unwrap();
         };
         std::os::unix::fs::symlink("/dev/zero", &file).unwrap();

@@ -14,7 +14,7 @@ use kit::{
     files::Roots,
     procs::Procs,
     seen::Views,
-    services::{Shelf, Undo},
+    services::{Reloaded, Shelf, Undo},
 };
 use parking_lot::Mutex;
 use tokio::sync::broadcast;
@@ -23,14 +23,11 @@ use crate::{
     Answer, Call, Catalog, Runtime, Snapshot,
     approve::Approver,
     call,
-    grants::{Passing, host_matches},
+    grants::Passing,
     ground::{Ground, Own},
     jobs::{Event, Jobs},
     mask::Secrets,
-    outside::{
-        self, Loaded,
-        uv::{self, Environments},
-    },
+    outside::{self, Loaded, uv::Environments},
     policy::Policy,
     put_back,
     sandbox::proxy::Hosts,
@@ -220,6 +217,15 @@ impl Session {
         Some((news, now))
     }
 
+    /// This report with what is different from what the model was last told, which it is told by it.
+    pub(crate) fn tools_told(&self, report: Reloaded) -> Reloaded {
+        let now = self.runtime().outside().loaded();
+        let known = self.inner.known.load_full();
+        let since = now.since(&known);
+        self.knows_tools(now);
+        Reloaded { loaded: since.loaded, changed: since.changed, gone: since.gone, ..report }
+    }
+
     /// The model knows the tools that are files as they were then: it was told, or asked for the change itself.
     pub(crate) fn knows_tools(&self, as_of: Arc<Loaded>) {
         self.inner.known.store(as_of);
@@ -367,17 +373,13 @@ impl Session {
     /// [`Kind::BadArgs`](kit::Kind::BadArgs) when it says so wrongly, [`Kind::Unavailable`](kit::Kind::Unavailable) when
     /// there is no `uv`, [`Kind::Failed`](kit::Kind::Failed) when they can't be had.
     pub async fn packages(&self, file: &str, source: &[u8]) -> Result<Option<PathBuf>, Fault> {
-        let script = uv::wanted(source).map_err(|why| Fault::bad_args(format!("{file}: {why}")))?;
         let environments = Environments::of(&self.inner.runtime);
-        let Some(script) = script.filter(|it| environments.is_needed(it)) else { return Ok(None) };
-        let mut reach = environments.hosts(&script);
-        let granted: Vec<_> = self
-            .granted_hosts()
-            .into_iter()
-            .chain(self.inner.runtime.policy().hosts.iter().cloned())
-            .collect();
-        reach.retain(|host| granted.iter().any(|it| host_matches(it, host)));
-        environments.python(&self.inner.ground, &script, file, &reach).await.map(Some)
+        let granted = || {
+            let always = self.inner.runtime.policy().hosts;
+            self.granted_hosts().into_iter().chain(always.iter().cloned()).collect()
+        };
+        let provided = environments.provide(&self.inner.ground, file, source, granted).await?;
+        Ok(provided.map(|(_, python)| python))
     }
 
     /// The hosts that this session's commands may reach.

@@ -6,17 +6,15 @@ mod commands;
 #[path = "doctor/elsewhere.rs"]
 mod commands;
 
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
-    process::ExitCode,
-    sync::Arc,
-};
+use std::{fs, io, path::PathBuf, process::ExitCode, sync::Arc};
 
 use clap::Args;
 use kit::{Fault, Kind};
 use runtime::{
-    Answer, Call, Commands, DEADLINE, Runtime, Session, Settings, Unattended, journal::Filter, mask::Secrets,
+    Answer, Call, Commands, DEADLINE, Runtime, Session, Settings, Unattended,
+    journal::Filter,
+    mask::Secrets,
+    outside::{Folder, ToolFiles, Whose},
     policy::Policy,
 };
 use serde_json::{Value, json};
@@ -48,26 +46,50 @@ enum State {
 /// A secret that only this self-test knows.
 const SECRET: &str = "doctor-Sec1et-value-8f3a";
 
+/// A tool in a file that says what it can do: it must be able to change the workspace, and nothing else.
+const TOOL: &str = r#"
+name = "doctor_tool"
+description = "Says what it reaches."
+parameters = {"type": "object", "properties": {"outside": {"type": "string"}}}
+
+async def execute(arguments):
+    reached = []
+    for what, path, how in [
+        ("inside", "made-by-a-tool", "w"),
+        ("reads outside", arguments["outside"], "r"),
+        ("writes outside", arguments["outside"], "a"),
+        ("changes itself", __file__, "a"),
+    ]:
+        try:
+            open(path, how).close()
+            reached.append(what)
+        except OSError:
+            pass
+    return ", ".join(reached)
+"#;
+
 impl Doctor {
     /// # Errors
     /// When no room for the self-test can be made.
     pub async fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
-        let room = Room::make(&place.state)?;
         let accepted = options.accept_weaker(place)?;
+        let room = Room::make(place, &accepted)?;
         let findings = room.findings(place, &accepted).await;
         room.session.runtime().store().close(super::LAST_WRITE);
         // Before anything is printed: who reads it may be gone already.
         drop(room);
         let broken = findings.iter().filter(|it| matches!(it.state, State::Broken(_))).count();
+        let standing = standing(options, place).await;
         let workspace = options.workspace().map(|it| it.display().to_string());
         if self.json {
             let findings: Vec<Value> = findings.iter().map(Finding::as_json).collect();
-            let report = json!({"version": env!("CARGO_PKG_VERSION"), "findings": findings});
+            let report =
+                json!({"version": env!("CARGO_PKG_VERSION"), "tool_files": standing, "findings": findings});
             print::out(&report.to_string());
         } else {
             let lines: String = findings.iter().map(Finding::as_line).collect();
             print::out(&format!(
-                "haft {}\nworkspace {}\nstate {}\nconfiguration {}\nTried in a workspace of its own in the state folder:\n{lines}",
+                "haft {}\nworkspace {}\nstate {}\nconfiguration {}\ntool files {standing}\nTried in a workspace of its own in the state folder:\n{lines}",
                 env!("CARGO_PKG_VERSION"),
                 workspace.unwrap_or_else(|fault| fault.what),
                 place.state.display(),
@@ -76,6 +98,29 @@ impl Doctor {
         }
         Ok(if broken == 0 { ExitCode::SUCCESS } else { ExitCode::from(FAULT) })
     }
+}
+
+/// One line on the tools of the workspace that are files, and on what they will run with.
+async fn standing(options: &Options, place: &Place) -> String {
+    let opened = match options.open(place) {
+        Ok(opened) => opened,
+        Err(fault) => return fault.what,
+    };
+    let outside = opened.runtime.outside();
+    outside.refreshed().await;
+    let standing = outside.standing(&place.variables);
+    super::close(&opened.runtime);
+    let shown = |path: Option<PathBuf>| path.map_or("not found".to_owned(), |it| it.display().to_string());
+    let own = standing.own_python.map(|it| format!(" (the workspace's tools: {})", it.display()));
+    format!(
+        "{} loaded, {} failed, {} left aside until `haft trust`; Python: {}{}; uv: {}",
+        standing.loaded,
+        standing.failed,
+        standing.aside,
+        shown(standing.python),
+        own.unwrap_or_default(),
+        shown(standing.uv),
+    )
 }
 
 impl Finding {
@@ -100,6 +145,8 @@ impl Finding {
 /// A workspace of the self-test's own, with something outside that must not be reached.
 struct Room {
     folder: PathBuf,
+    /// haft's own.
+    variables: Vec<(String, String)>,
     session: Session,
 }
 
@@ -111,12 +158,15 @@ impl Drop for Room {
 }
 
 impl Room {
-    fn make(state: &Path) -> Result<Self, Fault> {
+    fn make(place: &Place, accepted: &[String]) -> Result<Self, Fault> {
+        let state = &place.state;
         let folder = state.join(format!("doctor-{}", std::process::id()));
         let make = || -> io::Result<()> {
             let ws = folder.join("ws");
             fs::create_dir_all(ws.join(".git/hooks"))?;
             fs::write(folder.join("outside"), "outside\n")?;
+            fs::create_dir(folder.join("tools"))?;
+            fs::write(folder.join("tools/doctor_tool.py"), TOOL)?;
             fs::write(ws.join("a"), "one\r\ntwo\r\n")?;
             fs::write(ws.join("secret"), format!("x {SECRET} y\n"))?;
             std::os::unix::fs::symlink("../outside", ws.join("link"))?;
@@ -130,7 +180,10 @@ impl Room {
             .next("Choose another folder with HAFT_STATE_DIR.".to_owned())
         })?;
         let settings = Settings {
-            tool_files: Default::default(),
+            tool_files: ToolFiles {
+                folders: vec![Folder { path: folder.join("tools"), whose: Whose::Person }],
+                ..ToolFiles::default()
+            },
             workspace: folder.join("ws"),
             roots: Vec::new(),
             state: folder.join("state"),
@@ -140,11 +193,15 @@ impl Room {
             allowed: None,
             deadline: DEADLINE,
             secrets: Secrets::collect([("DOCTOR_TOKEN", SECRET)], []),
-            commands: Commands::default(),
+            commands: Commands {
+                variables: place.variables.clone(),
+                accept_weaker: accepted.to_vec(),
+                ..Commands::default()
+            },
         };
         let runtime = Runtime::open(settings, tools::all())?;
         let session = runtime.session(None, "doctor", Arc::new(Unattended));
-        Ok(Self { folder, session })
+        Ok(Self { folder, variables: place.variables.clone(), session })
     }
 
     async fn findings(&self, place: &Place, accepted: &[String]) -> Vec<Finding> {
@@ -184,9 +241,9 @@ impl Room {
             later(
                 "G10",
                 "tool descriptions from outside are pinned",
-                "no tool of this version comes from outside",
+                "no tool of this version comes from a server",
             ),
-            later("G11", "a user's tools run apart", "this version has only its own tools"),
+            self.runs_files_apart().await,
             later("G12", "the HTTP door is guarded", "this version has no HTTP door"),
             tried("G13", "every call is in the journal", self.is_journaled()),
             tried("G14", "what was tried in the sandbox works outside of it", commands.are_proof()),
@@ -273,6 +330,23 @@ impl Room {
         self.expect("no_such_tool", json!({}), Kind::NotFound).await?;
         self.expect("read", json!({"path": 1, "nonsense": true}), Kind::BadArgs).await?;
         self.expect("read", json!([1]), Kind::BadArgs).await
+    }
+
+    async fn runs_files_apart(&self) -> Finding {
+        let (name, promise) = ("G11", "a user's tools run apart");
+        if self.session.runtime().outside().standing(&self.variables).python.is_none() {
+            let state = State::NotYet("there is no Python here to try it with");
+            return Finding { name, promise, state };
+        }
+        self.session.runtime().load_tools().await;
+        let outside = self.folder.join("outside").display().to_string();
+        let answer = self.call("doctor_tool", json!({"outside": outside})).await;
+        let state = match answer.as_text().as_str() {
+            "inside" => State::Holds,
+            // What it can do is named, one after the other.
+            said => State::Broken(said.to_owned()),
+        };
+        Finding { name, promise, state }
     }
 
     fn is_journaled(&self) -> Result<(), String> {

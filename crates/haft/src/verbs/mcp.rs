@@ -21,12 +21,17 @@ impl Mcp {
             print::err(&format!("haft: {line}"));
         }
         let session = opened.runtime.session(options.session.as_deref(), "mcp", Arc::new(Unattended));
+        let outside = opened.runtime.outside();
+        let (options, place, toolset) = (options.clone(), place.clone(), opened.toolset.clone());
+        let deciding = Options::deciding(&place, opened.runtime.roots().workspace());
+        // A client need not start anew when a person trusts the workspace.
+        outside.follow(deciding, move || options.tool_files(&place, &toolset).ok());
         // From here on, so that a client is answered at once, whatever there is to load.
-        let _watching = opened.runtime.outside().watch();
-        let outside = opened.runtime.outside().clone();
+        let _watching = outside.watch();
+        let loaded = outside.clone();
         tokio::spawn(async move {
-            outside.settled().await;
-            outside.lapsed().iter().for_each(|line| print::err(&format!("haft: {line}")));
+            loaded.settled().await;
+            loaded.lapsed().iter().for_each(|line| print::err(&format!("haft: {line}")));
         });
         let served =
             serve::mcp_stdio(session.clone(), serve::About::new(tools::instructions(&opened.toolset))).await;

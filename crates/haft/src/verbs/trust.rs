@@ -1,6 +1,9 @@
 //! `haft trust`: is this workspace's haft.toml believed, and may its tools run?
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use clap::Args;
 use kit::{Fault, Kind};
@@ -17,12 +20,18 @@ pub struct Trust {
     /// Vouch for these tools, and for nothing else.
     #[arg(value_name = "NAME")]
     names: Vec<String>,
+    /// Trust this workspace no more.
+    #[arg(long, conflicts_with = "names")]
+    end: bool,
 }
 
 impl Trust {
     /// # Errors
     /// When there is nothing to trust, it can't be read, or what is trusted not be written.
     pub async fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
+        if self.end {
+            return end(&options.workspace()?, place);
+        }
         if self.names.is_empty() { trust_workspace(options, place) } else { self.vouch(options, place).await }
     }
 
@@ -108,5 +117,15 @@ fn trust_workspace(options: &Options, place: &Place) -> Result<ExitCode, Fault> 
     for line in aside {
         print::err(&format!("haft: {line}"));
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Takes the trust back. A haft that serves the workspace drops its tools at once; calls under way end as they began.
+fn end(workspace: &Path, place: &Place) -> Result<ExitCode, Fault> {
+    let shown = workspace.display();
+    print::out(&match Trusted::in_state(&place.state).end(workspace)? {
+        true => format!("trusted no more: {shown}"),
+        false => format!("was not trusted: {shown}"),
+    });
     Ok(ExitCode::SUCCESS)
 }

@@ -21,8 +21,8 @@ fn room() -> Room {
 }
 
 /// The one call, in a batch of its own.
-fn call(room: &Room, tool: &str, arguments: Value) -> Called {
-    room.call(tool, &arguments)
+fn call(room: &Room, tool: &str, arguments: &Value) -> Called {
+    room.call(tool, arguments)
 }
 
 /// The tools that are shown: their names with their schemas.
@@ -84,31 +84,31 @@ fn one_folder_holds_every_format_and_each_is_shown_as_it_is_declared() {
 #[test]
 fn navis_modules_and_classes_run() {
     let room = room();
-    call(&room, "navi_module", json!({"action": "save", "key": "a", "value": "é"})).must("ok");
-    assert_eq!(call(&room, "navi_module", json!({"action": "get", "key": "a"})).must("ok").text(), "é");
+    call(&room, "navi_module", &json!({"action": "save", "key": "a", "value": "é"})).must("ok");
+    assert_eq!(call(&room, "navi_module", &json!({"action": "get", "key": "a"})).must("ok").text(), "é");
     assert!(room.at(".haft/tools/navi_module_data.json").exists(), "its data lies beside it");
-    let missing = call(&room, "navi_module", json!({"action": "get", "key": "b"})).must("failed").text();
+    let missing = call(&room, "navi_module", &json!({"action": "get", "key": "b"})).must("failed").text();
     assert!(missing.contains("Note 'b' not found"), "{missing}");
     let swatch = room.run(&["call", "--json", "swatch", r#"{"color": "ff0000"}"#]);
     assert!(swatch.out.contains("image/png") && swatch.out.contains("#ff0000"), "{swatch:?}");
-    let bad = call(&room, "swatch", json!({"color": "red"})).must("failed").text();
+    let bad = call(&room, "swatch", &json!({"color": "red"})).must("failed").text();
     assert!(bad.contains("a color is six hex digits") && bad.contains("got 'red'"), "{bad}");
-    assert_eq!(call(&room, "session_name", json!({"color": ""})).must("ok").text(), "cli");
-    assert_eq!(call(&room, "navi_internal", json!({})).must("ok").text(), "cli tools None");
-    assert_eq!(call(&room, "both", json!({})).must("ok").text(), "navi");
+    assert_eq!(call(&room, "session_name", &json!({"color": ""})).must("ok").text(), "cli");
+    assert_eq!(call(&room, "navi_internal", &json!({})).must("ok").text(), "cli tools None");
+    assert_eq!(call(&room, "both", &json!({})).must("ok").text(), "navi");
 }
 
 #[test]
 fn hyperagents_and_dgms_functions_run_and_import_each_other() {
     let room = room();
     assert_eq!(
-        call(&room, "hyper_bash", json!({"command": "echo a; echo b"})).must("ok").text().trim(),
+        call(&room, "hyper_bash", &json!({"command": "echo a; echo b"})).must("ok").text().trim(),
         "a\nb"
     );
-    let failed = call(&room, "hyper_bash", json!({"command": ""})).must("failed").text();
+    let failed = call(&room, "hyper_bash", &json!({"command": ""})).must("failed").text();
     assert!(failed.contains("no command"), "{failed}");
-    assert_eq!(call(&room, "hyper_lines", json!({"command": "echo a; echo b"})).must("ok").text(), "2");
-    assert_eq!(call(&room, "dgm_twice", json!({"text": "a"})).must("ok").text(), "a a");
+    assert_eq!(call(&room, "hyper_lines", &json!({"command": "echo a; echo b"})).must("ok").text(), "2");
+    assert_eq!(call(&room, "dgm_twice", &json!({"text": "a"})).must("ok").text(), "a a");
 }
 
 #[test]
@@ -116,23 +116,23 @@ fn terrariums_classes_and_functions_run() {
     let room = room();
     room.put("words.txt", "one two");
     room.put("empty.txt", "");
-    assert_eq!(call(&room, "kt_class", json!({"path": "words.txt"})).must("ok").text(), "2");
+    assert_eq!(call(&room, "kt_class", &json!({"path": "words.txt"})).must("ok").text(), "2");
     let picture = room.run(&["call", "--json", "kt_class", r#"{"path": "words.txt", "picture": true}"#]);
     assert!(picture.out.contains("image/gif") && picture.out.contains("\"2\""), "{picture:?}");
-    let missing = call(&room, "kt_class", json!({"path": "no.txt"})).must("failed").text();
+    let missing = call(&room, "kt_class", &json!({"path": "no.txt"})).must("failed").text();
     assert!(missing.contains("File not found: no.txt"), "{missing}");
     let empty = room.run(&["call", "--json", "kt_class", r#"{"path": "empty.txt"}"#]);
     assert!(empty.out.contains(r#""exit":1"#), "{empty:?}");
-    assert_eq!(call(&room, "kt_plain", json!({"content": "as it is"})).must("ok").text(), "as it is");
-    let raised = call(&room, "kt_plain", json!({"content": "raise"})).must("failed").text();
+    assert_eq!(call(&room, "kt_plain", &json!({"content": "as it is"})).must("ok").text(), "as it is");
+    let raised = call(&room, "kt_plain", &json!({"content": "raise"})).must("failed").text();
     assert!(raised.contains("as asked"), "{raised}");
-    assert_eq!(call(&room, "kt_builtin", json!({"content": "a"})).must("ok").text(), "echo: a");
-    assert_eq!(call(&room, "add_numbers", json!({"a": 1})).must("ok").text(), "3");
-    let none = call(&room, "add_numbers", json!({})).must("bad_args").text();
+    assert_eq!(call(&room, "kt_builtin", &json!({"content": "a"})).must("ok").text(), "echo: a");
+    assert_eq!(call(&room, "add_numbers", &json!({"a": 1})).must("ok").text(), "3");
+    let none = call(&room, "add_numbers", &json!({})).must("bad_args").text();
     assert!(none.contains("`a`"), "{none}");
-    let loud = call(&room, "shout", json!({"text": "hi", "how": "louder", "times": 2})).must("ok").text();
+    let loud = call(&room, "shout", &json!({"text": "hi", "how": "louder", "times": 2})).must("ok").text();
     assert_eq!(loud, "HI! HI!");
-    call(&room, "shout", json!({"text": "hi", "how": "softly"})).must("bad_args");
+    call(&room, "shout", &json!({"text": "hi", "how": "softly"})).must("bad_args");
 }
 
 #[test]

@@ -218,7 +218,10 @@ fn a_folder_that_commands_may_change_is_no_folder_of_tools() {
     let ran = room.run(&["trust"]);
     assert!(ran.err.contains("`tools_dirs` names mytools, which any command in the workspace"), "{ran:?}");
     let ran = haft(&room, &["call", "weather", "{}"]);
-    assert!(ran.out.contains("there is no tool `weather`") && ran.err.contains("put them below .haft"), "{ran:?}");
+    assert!(
+        ran.out.contains("there is no tool `weather`") && ran.err.contains("put them below .haft"),
+        "{ran:?}"
+    );
     fs::write(room.at("haft.toml"), format!("tools_dirs = [\".haft/mine\"]\n{SECTION}")).unwrap();
     put_file(&room.at(".haft/mine"), "weather.py", &weather());
     room.run(&["trust"]);
@@ -248,9 +251,9 @@ fn a_program_with_grants_is_alone_with_what_a_person_vouched_for() {
     let room = Room::new();
     let tools = room.at(".haft/tools");
     fs::write(room.at("haft.toml"), SECTION).unwrap();
-    let manifest = "name = 'weather'\ndescription = 'For a test.'\ncommand = ['sh', 'main.sh']\n";
+    let manifest = "name = 'weather'\ndescription = 'For a test.'\ncommand = ['./main.sh']\n";
     put_file(&tools, "weather/tool.toml", manifest);
-    put_file(&tools, "weather/main.sh", "printf %s \"${SECRET_X:-nothing}\" | rev");
+    put_file(&tools, "weather/main.sh", "#!/bin/sh\nprintf %s \"${SECRET_X:-nothing}\" | rev");
     fs::set_permissions(tools.join("weather/main.sh"), fs::Permissions::from_mode(0o755)).unwrap();
     room.run(&["trust"]);
     assert_eq!(says(&room, &[], "weather"), TOLD);

@@ -7,6 +7,7 @@ use serde_json::json;
 use crate::{
     folders::{file_tools, put, put_file},
     program::{Room, Server, run},
+    reload::{listed, wait_for_change},
     support::navi,
 };
 
@@ -144,4 +145,50 @@ fn what_a_tool_of_a_workspace_that_nobody_trusts_makes_runs_as_what_a_model_wrot
     assert_eq!(server.does("evil", &json!({})).lines().next().unwrap(), "nothing");
     server.kill();
     assert_eq!(says(&room, &[]), "nothing");
+}
+
+#[test]
+fn a_server_hears_at_once_that_a_workspace_is_trusted_and_that_it_is_not() {
+    let room = Room::new();
+    put(&room.at(".haft/tools"), "own", "return 'mine'");
+    let server = room.serve();
+    assert_eq!(listed(&server), Vec::<String>::new());
+    for _ in 0..2 {
+        assert_eq!(room.run(&["trust"]).code, 0);
+        wait_for_change(&server);
+        assert_eq!(listed(&server), ["own"]);
+        let said = server.does("own", &json!({}));
+        assert_eq!(said, "mine\nnote: tools changed: +own");
+        assert_eq!(
+            room.run(&["trust", "--end"]).out,
+            format!("trusted no more: {}\n", room.at("").canonicalize().unwrap().display())
+        );
+        wait_for_change(&server);
+        assert_eq!(listed(&server), Vec::<String>::new());
+        let gone = server.start_call("own", &json!({})).wait().unwrap().to_string();
+        assert!(gone.contains("there is no tool `own`"), "{gone}");
+        let said = server.does("glob", &json!({"pattern": "*"}));
+        assert!(said.ends_with("note: tools changed: -own"), "{said}");
+    }
+    server.kill();
+    assert!(room.run(&["trust", "--end"]).out.starts_with("was not trusted: "));
+    assert_eq!(file_tools(&room, &[]).0, Vec::<String>::new());
+}
+
+#[test]
+fn what_a_person_grants_counts_in_a_server_from_the_next_call_on() {
+    let room = Room::new();
+    put_file(&room.at(".haft/tools"), "evil.py", &evil());
+    room.run(&["trust"]);
+    let server = Server::spawn(room.haft(&["mcp"]).env("TIDY_TOKEN", "granted")).greeted();
+    assert_eq!(server.does("evil", &json!({})), "nothing");
+    fs::write(room.at("haft.toml"), SECTION).unwrap();
+    // Its text is not trusted yet, so nothing changes by it.
+    server.does("reload_tools", &json!({}));
+    assert_eq!(server.does("evil", &json!({})), "nothing");
+    room.run(&["trust"]);
+    while server.does("evil", &json!({})).lines().next().unwrap() != "granted" {
+        wait_for_change(&server);
+    }
+    server.kill();
 }

@@ -15,12 +15,9 @@ use tokio::time::timeout;
 use super::{
     Described, Version, failure,
     host::{Asked, Host, Lost, Mode, Said},
-    interpreter, uv,
+    interpreter,
 };
-use crate::{
-    grants::host_matches,
-    ground::{Ground, Own},
-};
+use crate::ground::{Ground, Own};
 
 /// How long nothing may be heard of files that are described: each has 10 s there.
 const SILENCE: Duration = Duration::from_secs(30);
@@ -91,15 +88,11 @@ struct Packages {
 /// The packages that a file says it needs, which are fetched if they are not there; nothing where it needs none.
 async fn packages(ground: &Ground, version: &Version) -> Result<Option<Packages>, Fault> {
     let file = version.path.display().to_string();
-    let script = uv::wanted(&version.source).map_err(|why| Fault::bad_args(format!("{file}: {why}")))?;
     let environments = ground.environments();
-    let Some(script) = script.filter(|it| environments.is_needed(it)) else { return Ok(None) };
-    let mut reach = environments.hosts(&script);
-    if !reach.is_empty() {
-        let granted = ground.lasting_hosts();
-        reach.retain(|host| granted.iter().any(|it| host_matches(it, host)));
-    }
-    let python = environments.python(ground, &script, &file, &reach).await?;
+    let granted = || ground.lasting_hosts();
+    let Some((script, python)) = environments.provide(ground, &file, &version.source, granted).await? else {
+        return Ok(None);
+    };
     Ok(Some(Packages { python: python.display().to_string(), folder: environments.folder_of(&script) }))
 }
 
@@ -160,13 +153,8 @@ async fn describer<'a>(ground: &'a Ground, packages: Option<&Packages>) -> Resul
             (ground.of_tool(own).of_call(&Touches::run("python3"), &[]), vec![python.clone()])
         }
     };
-    for name in &names {
-        match Host::start(&procs, name, workspace, Mode::Describe).await {
-            Err(fault) if fault.kind == Kind::NotFound => {}
-            host => return Ok(Describer { host: Arc::new(host?), procs, workspace }),
-        }
-    }
-    Err(interpreter::none(&names))
+    let (_, host) = Host::start_with_any(&procs, &names, workspace, Mode::Describe).await?;
+    Ok(Describer { host, procs, workspace })
 }
 
 impl Describer<'_> {

@@ -11,7 +11,7 @@ use std::{
 };
 
 use kit::{
-    AnyTool, Cx, Fault, Kind, Kinds, Mode, Origin, Output, Part, Prepared, Running, Spec, Touches,
+    AnyTool, Cx, Fault, Kind, Output, Part, Prepared, Running, Spec, Touches,
     procs::{Ending, Exit, Process, Procs, Program, Recording, Stdin, Streams},
 };
 use parking_lot::Mutex;
@@ -19,12 +19,7 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
 
 use super::{
-    Described, Hosts, Section, Version,
-    arguments::Check,
-    declared, failure, hosts,
-    manifest::Manifest,
-    parts,
-    vouch::{Grant, Guard},
+    Described, Hosts, Version, failure, hosts, manifest::Manifest, parts, terms::Terms, vouch::Grant,
 };
 use crate::{commands::quote, ground::Ground};
 pub(crate) use spec::describe;
@@ -44,61 +39,39 @@ const KEPT: usize = 16;
 
 /// A program that is a tool.
 pub(crate) struct ExecutableTool {
-    spec: Spec,
-    check: Check,
     called: Arc<Called>,
 }
 
 /// What every call of it needs.
 struct Called {
-    version: Arc<Version>,
-    described: Described,
-    section: Section,
-    guard: Option<Arc<Guard>>,
-    /// Why what is granted to its name does not count.
-    lapsed: Option<String>,
+    terms: Terms,
     /// The program and its arguments; why there is none, where the manifest can't be read.
     argv: Result<Vec<String>, String>,
-    /// By which it finds its sandbox.
-    key: blake3::Hash,
 }
 
 impl ExecutableTool {
     /// What this program said that it is, with what a person granted to it.
     pub(crate) fn new(version: Arc<Version>, described: Described, grant: Grant) -> Self {
-        let Grant { section, guard, lapsed, beside: _ } = grant;
-        let spec = Spec {
-            name: described.name.clone(),
-            description: described.description.clone(),
-            schema: described.schema.clone(),
-            mode: Mode::Direct,
-            at_most: Kinds::ALL,
-            origin: Origin::File(version.path.clone()),
-        };
         let argv = if is_manifest(&version.path) {
             let folder = version.path.parent().unwrap_or(&version.folder);
             Manifest::parse(&version.source).map(|it| it.argv(folder))
         } else {
             Ok(vec![version.path.display().to_string()])
         };
-        let mut hasher = blake3::Hasher::new();
-        hasher.update(version.hash.as_bytes()).update(format!("{:?} {section:?}", version.path).as_bytes());
-        let called = Called { version, described, section, guard, lapsed, argv, key: hasher.finalize() };
-        Self { spec, check: Check::default(), called: Arc::new(called) }
+        Self { called: Arc::new(Called { terms: Terms::new(version, described, grant), argv }) }
     }
 }
 
 impl AnyTool for ExecutableTool {
     fn spec(&self) -> &Spec {
-        &self.spec
+        &self.called.terms.spec
     }
 
     fn prepare(&self, arguments: Value) -> Result<Box<dyn Prepared>, Fault> {
-        self.check.check(&self.spec.schema, &arguments)?;
         let called = &self.called;
         let argv = called.argv.as_ref().map_err(|why| Fault::new(Kind::Failed, why.clone()))?;
         let command: Vec<String> = argv.iter().map(|it| quote(it)).collect();
-        let touches = declared::touches(&called.described, &called.section, &command.join(" "), &arguments)?;
+        let touches = called.terms.touches(&command.join(" "), &arguments)?;
         let input = arguments.to_string().into_bytes();
         if input.len() > LARGEST {
             return Err(Fault::new(
@@ -125,36 +98,28 @@ impl Prepared for OneCall {
     }
 
     fn patience(&self) -> Option<Duration> {
-        self.called.allowed()
+        self.called.terms.patience()
     }
 
     fn run(self: Box<Self>, cx: Cx) -> Running {
         Box::pin(async move {
-            self.done(&cx).await.map_err(|fault| failure::lapsed(fault, self.called.lapsed.as_deref()))
+            self.done(&cx).await.map_err(|fault| failure::lapsed(fault, self.called.terms.lapsed.as_deref()))
         })
-    }
-}
-
-impl Called {
-    /// How long a call may take, where somebody says so.
-    fn allowed(&self) -> Option<Duration> {
-        let by_person = self.section.timeout_seconds.map(Duration::from_secs);
-        by_person.or_else(|| Duration::try_from_secs_f64(self.described.timeout_seconds?).ok())
     }
 }
 
 impl OneCall {
     async fn done(&self, cx: &Cx) -> Result<Output, Fault> {
-        let name = &self.called.described.name;
-        if let Some(guard) = self.called.guard.clone()
+        let name = &self.called.terms.described.name;
+        if let Some(guard) = self.called.terms.guard.clone()
             && let Ok(Some(why)) = tokio::task::spawn_blocking(move || guard.lapsed()).await
         {
             let what =
-                format!("`{name}` was not started: what it was granted is not for what lies there now");
+                format!("`{name}` was not started: what was granted to it is not for what lies there now");
             return Err(Fault::new(Kind::Failed, what).next(why));
         }
         let ground = self.ground(cx)?;
-        let procs = ground.of_call(&self.touches, &self.called.section.net);
+        let procs = ground.of_call(&self.touches, &self.called.terms.served.section.net);
         let process = self.start(cx, &procs).await?;
         if let Err(fault) = process.write(&self.input).await
             && fault.kind != Kind::Unavailable
@@ -163,7 +128,7 @@ impl OneCall {
         }
         // Who reads nothing, or has ended already, may be right.
         process.close_input();
-        let allowed = self.called.allowed();
+        let allowed = self.called.terms.patience();
         // A moment that the clock does not have never comes.
         let deadline = allowed.and_then(|it| Instant::now().checked_add(it));
         let too_long = async {
@@ -203,9 +168,9 @@ impl OneCall {
     /// The ground of this very version, kept from one call to the next.
     fn ground(&self, cx: &Cx) -> Result<Ground, Fault> {
         let Some(hosts) = cx.shelf().find::<Hosts>() else { return Err(hosts::session_ended()) };
-        let called = &*self.called;
-        let make = || hosts.ground_of(&called.version, &called.section, called.code());
-        Ok(cx.shelf().get::<Grounds>().of(called.key, make))
+        let served = &self.called.terms.served;
+        let make = || hosts.ground_of(&served.version, &served.section, self.called.code());
+        Ok(cx.shelf().get::<Grounds>().of(served.key, make))
     }
 
     async fn start(&self, cx: &Cx, procs: &Procs) -> Result<Process, Fault> {
@@ -216,9 +181,9 @@ impl OneCall {
             argv: self.argv.clone(),
             cwd: workspace.to_owned(),
             env: vec![
-                variable("HAFT_TOOL", called.described.name.clone()),
+                variable("HAFT_TOOL", called.terms.described.name.clone()),
                 variable("HAFT_WORKSPACE", workspace.display().to_string()),
-                variable("HAFT_TOOLS_DIR", called.version.folder.display().to_string()),
+                variable("HAFT_TOOLS_DIR", called.terms.served.version.folder.display().to_string()),
             ],
             stdin: Stdin::Pipe,
             streams: Streams::Apart,
@@ -236,9 +201,10 @@ impl OneCall {
 impl Called {
     /// What in its folder it must not change: itself, and what a manifest starts.
     fn code(&self) -> Vec<PathBuf> {
+        let version = &self.terms.served.version;
         let own = self.argv.iter().flatten().map(PathBuf::from);
-        let own = own.filter(|it| it.starts_with(&self.version.folder) && *it != self.version.path);
-        [self.version.path.clone()].into_iter().chain(own).collect()
+        let own = own.filter(|it| it.starts_with(&version.folder) && *it != version.path);
+        [version.path.clone()].into_iter().chain(own).collect()
     }
 }
 

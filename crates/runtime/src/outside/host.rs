@@ -25,7 +25,7 @@ use tokio::{
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::Described;
+use super::{Described, interpreter};
 
 /// The oldest Python 3 that the script runs on.
 pub(super) const OLDEST: u8 = 8;
@@ -185,13 +185,24 @@ pub(super) enum Piece {
 }
 
 impl Host {
-    /// Starts one by this interpreter, in this folder. It may not be ready when this returns.
-    pub(super) async fn start(
+    /// Starts it with the first of these interpreters that there is; gives its name too.
+    pub(super) async fn start_with_any<'a>(
         procs: &Procs,
-        interpreter: &str,
-        folder: &Path,
+        names: &'a [String],
+        workspace: &Path,
         mode: Mode,
-    ) -> Result<Self, Fault> {
+    ) -> Result<(&'a str, Arc<Self>), Fault> {
+        for name in names {
+            match Self::start(procs, name, workspace, mode).await {
+                Err(fault) if fault.kind == Kind::NotFound => {}
+                host => return Ok((name, Arc::new(host?))),
+            }
+        }
+        Err(interpreter::none(names))
+    }
+
+    /// Starts one by this interpreter, in this folder. It may not be ready when this returns.
+    async fn start(procs: &Procs, interpreter: &str, folder: &Path, mode: Mode) -> Result<Self, Fault> {
         let (ours, theirs) = sockets().or_fault(Kind::Unavailable, "a socket can't be made")?;
         ours.set_nonblocking(true).or_fault(Kind::Unavailable, "a socket can't be made")?;
         let stream = UnixStream::from_std(ours).or_fault(Kind::Unavailable, "a socket can't be used")?;

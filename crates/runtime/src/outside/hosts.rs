@@ -20,8 +20,9 @@ use super::{
     Section, Version, failure,
     host::{Host, Mode},
     interpreter::{self, Interpreters},
+    terms::Served,
     uv::{self, Environments},
-    vouch::{Beside, Grant, Module},
+    vouch::Module,
 };
 use crate::ground::{Ground, Own};
 
@@ -60,15 +61,6 @@ struct Slots {
     by_key: HashMap<blake3::Hash, Slot>,
     /// Ends what is idle.
     sweeper: Option<AbortOnDropHandle<()>>,
-}
-
-/// What one process serves: a version of a file, with what a person granted to it.
-pub(super) struct Served {
-    pub(super) version: Arc<Version>,
-    pub(super) section: Section,
-    /// What it imports from its folder; none: whatever is there.
-    beside: Option<Arc<Beside>>,
-    key: blake3::Hash,
 }
 
 /// The place of one process, which may be there or not.
@@ -249,21 +241,6 @@ impl Slot {
     }
 }
 
-impl Served {
-    /// A version, with what a person granted to the tool in it.
-    pub(super) fn new(version: Arc<Version>, grant: Grant) -> Self {
-        let Grant { section, beside, .. } = grant;
-        let mut hasher = blake3::Hasher::new();
-        hasher.update(version.hash.as_bytes());
-        hasher.update(format!("{:?} {section:?}", version.path).as_bytes());
-        beside.iter().for_each(|it| {
-            hasher.update(it.key().as_bytes());
-        });
-        let key = hasher.finalize();
-        Self { version, section, beside, key }
-    }
-}
-
 impl Start {
     fn new(inner: &Arc<Inner>, served: &Arc<Served>, ground: &Ground) -> Arc<Self> {
         let (say, done) = watch::channel(None);
@@ -395,17 +372,9 @@ async fn begin(inner: &Inner, served: &Served, ground: &Ground) -> Result<Arc<Ho
         None if section.is_grant() => interpreter::names(),
         None => inner.interpreters.of(version, &inner.workspace),
     };
-    let mut started = None;
-    for name in &names {
-        match Host::start(&procs, name, &inner.workspace, Mode::Serve).await {
-            Err(fault) if fault.kind == Kind::NotFound => inner.interpreters.forget(),
-            host => {
-                started = Some((name, Arc::new(host?)));
-                break;
-            }
-        }
-    }
-    let Some((name, host)) = started else { return Err(interpreter::none(&names)) };
+    let starting = Host::start_with_any(&procs, &names, &inner.workspace, Mode::Serve).await;
+    // What was found may have been removed.
+    let (name, host) = starting.inspect_err(|_| inner.interpreters.forget())?;
     let source = String::from_utf8_lossy(&version.source);
     let load = Load {
         op: "load",

@@ -1,11 +1,12 @@
 //! Which Python runs a file?
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use kit::{Fault, Kind};
 use parking_lot::Mutex;
 
 use super::{Version, Whose};
+use crate::sandbox::environment::environment;
 
 /// Under which names a Python is looked for.
 const NAMES: [&str; 2] = ["python3", "python"];
@@ -53,6 +54,15 @@ pub(super) fn names() -> Vec<String> {
 pub(super) fn own(workspace: &Path) -> Option<String> {
     let own = [".venv/bin/python", "venv/bin/python"].map(|it| workspace.join(it));
     own.iter().find(|it| it.is_file()).map(|it| it.display().to_string())
+}
+
+/// The first that is there, where these are haft's variables.
+pub(super) fn first(variables: &[(String, String)]) -> Option<PathBuf> {
+    let variables = environment(variables, &[]);
+    let (_, path) = variables.iter().find(|(name, _)| name == "PATH")?;
+    let folders: Vec<&Path> = path.split(':').map(Path::new).filter(|it| it.is_absolute()).collect();
+    let mut programs = NAMES.iter().flat_map(|name| folders.iter().map(move |it| it.join(name)));
+    programs.find(|it| it.is_file())
 }
 
 /// What is said when there is none.

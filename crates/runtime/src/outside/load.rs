@@ -4,13 +4,12 @@ mod answers;
 mod survey;
 
 use std::{
-    collections::BTreeMap,
     path::{Path, PathBuf},
     sync::{
         Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use arc_swap::ArcSwap;
@@ -22,11 +21,12 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::{
-    Folder, OWN, Section, ToolFiles, Version, Vouched, Whose,
+    OWN, ToolFiles, Version, Vouched, Whose,
     appeared::Appeared,
+    decided::Decided,
     describe, own_files,
     python::PythonTool,
-    set::Loaded,
+    set::{Loaded, Tried},
     vouch::{self, Grant},
     written::{Author, Written},
 };
@@ -38,7 +38,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// The tools that are files: what is loaded of them, and how that is brought up to date.
 pub struct Outside {
-    files: ToolFiles,
+    decided: Decided,
     workspace: PathBuf,
     /// Where what is known of files is kept.
     state: PathBuf,
@@ -51,9 +51,15 @@ pub struct Outside {
     turn: tokio::sync::Mutex<Turn>,
     /// How many loads were asked for.
     wanted: AtomicU64,
-    /// When the folders were looked at last.
-    looked: Mutex<Option<Instant>>,
+    /// When the folders were looked at last, and how they were.
+    looked: Mutex<Option<Look>>,
     changes: watch::Sender<u64>,
+}
+
+/// When the folders were looked at, and when they had changed by then.
+struct Look {
+    at: Instant,
+    times: Vec<Option<SystemTime>>,
 }
 
 /// What the last load came to, and which of those who asked it answers.
@@ -78,7 +84,7 @@ impl Outside {
             written = written.with(&vouch::all_code(&files.folders, &workspace));
         }
         let outside = Self {
-            files,
+            decided: Decided::new(files),
             workspace,
             written,
             state,
@@ -148,7 +154,7 @@ impl Outside {
     /// # Errors
     /// When there is no such tool that is a file, or that can't be kept.
     pub fn vouch(&self, name: &str) -> Result<Vouched, Fault> {
-        let now = self.now.load();
+        let (now, decided) = (self.now.load(), self.decided.now());
         let Some(file) = now.tools.get(name).map(|it| it.file.clone()) else {
             let why = self.why_missing(name).map(|it| format!(": {it}")).unwrap_or_default();
             let what = format!("there is no tool `{name}` that is a file{why}");
@@ -163,7 +169,7 @@ impl Outside {
         if let Some(failed) = &file.failed {
             return Err(unavailable(format!("its file could not be loaded: {}", failed.why.trim_end())));
         }
-        let (Some(folder), Some(hash)) = (self.files.folders.get(file.folder), file.hash) else {
+        let (Some(folder), Some(hash)) = (decided.folders.get(file.folder), file.hash) else {
             return Err(unavailable("it can't be read".to_owned()));
         };
         let mut files =
@@ -172,17 +178,8 @@ impl Outside {
         files.insert(0, (file.path.clone(), hash));
         self.written.vouch(&files).map_err(|error| unavailable(error.to_string()))?;
         let shown = |path: &PathBuf| path.strip_prefix(&self.workspace).unwrap_or(path).display().to_string();
-        let section = self.sections(folder.whose).and_then(|it| it.get(name)).cloned();
+        let section = decided.granted(folder.whose).and_then(|it| it.get(name)).cloned();
         Ok(Vouched { files: files.iter().map(|it| shown(&it.0)).collect(), section })
-    }
-
-    /// What is granted to the tools of a folder, by their names.
-    fn sections(&self, whose: Whose) -> Option<&BTreeMap<String, Section>> {
-        match whose {
-            Whose::Person => Some(&self.files.sections),
-            Whose::Workspace => Some(&self.files.workspace_sections),
-            Whose::Untrusted => None,
-        }
     }
 
     /// A number that changes with the tools.
@@ -190,9 +187,19 @@ impl Outside {
         self.changes.subscribe()
     }
 
-    /// The folders, and the workspace.
-    pub(super) fn places(&self) -> (&[Folder], &Path) {
-        (&self.files.folders, &self.workspace)
+    /// From now on `ask` is asked where tools are looked for, whenever the folders are looked at again: these files, which
+    /// are watched with them, say what a person decided meanwhile, such as by `haft trust`. None: it stays as it is.
+    pub fn follow(&self, files: Vec<PathBuf>, ask: impl Fn() -> Option<ToolFiles> + Send + Sync + 'static) {
+        self.decided.follow(files, ask);
+    }
+
+    pub(super) fn workspace(&self) -> &Path {
+        &self.workspace
+    }
+
+    /// What is to be watched.
+    pub(super) fn places(&self) -> Vec<PathBuf> {
+        self.decided.places()
     }
 
     pub(crate) fn loaded(&self) -> Arc<Loaded> {
@@ -245,9 +252,19 @@ impl Outside {
         })
     }
 
+    /// Names that nobody has cost one look in a while, but for when there is something new to be seen.
     fn may_look_again(&self) -> bool {
-        !self.files.folders.is_empty()
-            && (self.is_pending() || self.looked.lock().is_none_or(|it| it.elapsed() >= LOOK_AGAIN))
+        let now = self.now.load();
+        if self.decided.places().is_empty() {
+            return false;
+        }
+        let is_recent = match &*self.looked.lock() {
+            Some(look) => look.at.elapsed() < LOOK_AGAIN && look.times == self.decided.times(),
+            None => false,
+        };
+        // What could not be loaded may have been seen half written.
+        let is_fixed = |it: &Arc<Tried>| it.failed.is_some() && !it.stamp.holds(&it.path);
+        now.is_pending || !is_recent || now.files.iter().any(is_fixed)
     }
 
     /// A file of the workspace's own tools was put back just now: the next call looks at the folders again.

@@ -7,6 +7,7 @@ mod adopt;
 pub(crate) mod appeared;
 mod arguments;
 mod cache;
+mod decided;
 mod declared;
 mod describe;
 mod executable;
@@ -21,6 +22,8 @@ mod parts;
 mod python;
 mod service;
 mod set;
+mod standing;
+mod terms;
 pub(crate) mod uv;
 mod vouch;
 mod watch;
@@ -39,10 +42,11 @@ pub use load::Outside;
 pub(crate) use service::ToolsOf;
 pub(crate) use set::Loaded;
 pub use set::gist;
+pub use standing::Standing;
 pub use watch::Watching;
 
 /// Where tools that are files are looked for, and what they may do.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolFiles {
     /// The folders, in the order in which a name is looked for: the first tool of a name is the one.
     pub folders: Vec<Folder>,
@@ -55,6 +59,17 @@ pub struct ToolFiles {
     /// A person vouches for the code in the workspace's folders, as it is when this is loaded first, for as long as this
     /// process runs.
     pub vouched_now: bool,
+}
+
+impl ToolFiles {
+    /// What a person granted to tools that such a one put there; nothing, where nobody's word counts.
+    fn granted(&self, whose: Whose) -> Option<&BTreeMap<String, Section>> {
+        match whose {
+            Whose::Person => Some(&self.sections),
+            Whose::Workspace => Some(&self.workspace_sections),
+            Whose::Untrusted => None,
+        }
+    }
 }
 
 /// A folder of tools.

@@ -6,20 +6,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use kit::{
-    AnyTool, Cx, Fault, Kind, Kinds, Mode, Origin, Output, Prepared, Running, Spec, Touches, procs::Procs,
-};
+use kit::{AnyTool, Cx, Fault, Kind, Output, Prepared, Running, Spec, Touches, procs::Procs};
 use serde::Serialize;
 use serde_json::Value;
 use tokio::time::sleep;
 
 use super::{
-    Described, Hosts, Version,
-    arguments::Check,
-    declared, failure,
+    Described, Hosts, Version, failure,
     host::{Asked, Lost, Said},
-    hosts::{Lease, Printed, Served, session_ended},
+    hosts::{Lease, Printed, session_ended},
     parts,
+    terms::Terms,
     vouch::Grant,
 };
 use crate::commands::quote;
@@ -33,12 +30,7 @@ pub(crate) struct PythonTool {
 }
 
 struct Inner {
-    spec: Spec,
-    described: Described,
-    served: Arc<Served>,
-    /// Why what is granted to its name does not count.
-    lapsed: Option<String>,
-    check: Check,
+    terms: Terms,
     /// What runs, in the words of a shell.
     command: String,
 }
@@ -66,30 +58,19 @@ struct Request<'a> {
 impl PythonTool {
     /// What this version says is in it, with what a person granted to it.
     pub(crate) fn new(version: Arc<Version>, described: Described, grant: Grant) -> Self {
-        let spec = Spec {
-            name: described.name.clone(),
-            description: described.description.clone(),
-            schema: described.schema.clone(),
-            mode: Mode::Direct,
-            at_most: Kinds::ALL,
-            origin: Origin::File(version.path.clone()),
-        };
         let command = format!("python3 {}", quote(&version.path.display().to_string()));
-        let lapsed = grant.lapsed.clone();
-        let served = Arc::new(Served::new(version, grant));
-        Self { inner: Arc::new(Inner { spec, described, served, lapsed, check: Check::default(), command }) }
+        Self { inner: Arc::new(Inner { terms: Terms::new(version, described, grant), command }) }
     }
 }
 
 impl AnyTool for PythonTool {
     fn spec(&self) -> &Spec {
-        &self.inner.spec
+        &self.inner.terms.spec
     }
 
     fn prepare(&self, arguments: Value) -> Result<Box<dyn Prepared>, Fault> {
         let tool = &self.inner;
-        tool.check.check(&tool.described.schema, &arguments)?;
-        let touches = declared::touches(&tool.described, &tool.served.section, &tool.command, &arguments)?;
+        let touches = tool.terms.touches(&tool.command, &arguments)?;
         Ok(Box::new(PythonCall { tool: tool.clone(), arguments, touches }))
     }
 }
@@ -100,26 +81,17 @@ impl Prepared for PythonCall {
     }
 
     fn patience(&self) -> Option<Duration> {
-        self.tool.patience()
+        self.tool.terms.patience()
     }
 
     fn title(&self) -> String {
-        self.tool.spec.name.clone()
+        self.tool.terms.spec.name.clone()
     }
 
     fn run(self: Box<Self>, cx: Cx) -> Running {
         Box::pin(async move {
-            self.call(&cx).await.map_err(|fault| failure::lapsed(fault, self.tool.lapsed.as_deref()))
+            self.call(&cx).await.map_err(|fault| failure::lapsed(fault, self.tool.terms.lapsed.as_deref()))
         })
-    }
-}
-
-impl Inner {
-    /// How long a call may take: the person's word counts before the file's.
-    fn patience(&self) -> Option<Duration> {
-        let declared = || self.described.timeout_seconds.and_then(|it| Duration::try_from_secs_f64(it).ok());
-        let granted = self.served.section.timeout_seconds.map(Duration::from_secs);
-        granted.or_else(declared).filter(|it| !it.is_zero())
     }
 }
 
@@ -131,7 +103,7 @@ impl PythonCall {
             let lease = tokio::select! {
                 biased;
                 () = cx.cancelled() => return Err(not_begun()),
-                lease = hosts.lease(&self.tool.served) => lease?,
+                lease = hosts.lease(&self.tool.terms.served) => lease?,
             };
             match self.call_in(&hosts, &lease, cx).await {
                 Ok(done) => return done,
@@ -139,7 +111,7 @@ impl PythonCall {
             }
         }
         let how = gone.map(|it| failure::how(&it)).unwrap_or_default();
-        let tool = &self.tool.spec.name;
+        let tool = &self.tool.terms.spec.name;
         Err(Fault::new(
             Kind::Unavailable,
             format!("the process of `{tool}` ended {TRIES} times before this call could begin: {how}; it did nothing"),
@@ -150,19 +122,19 @@ impl PythonCall {
     /// Calls it in this process. `Err`: the process is gone, and the call had not begun.
     async fn call_in(&self, hosts: &Hosts, lease: &Lease, cx: &Cx) -> Result<Result<Output, Fault>, Lost> {
         // What is granted to the call is granted for as long as these live.
-        let procs = lease.ground.of_call(&self.touches, &self.tool.served.section.net);
+        let procs = lease.ground.of_call(&self.touches, &self.tool.terms.served.section.net);
         let printed = lease.printed();
         let progress = cx.services().progress.clone();
         let began = Instant::now();
         let mut asked = lease.host.ask(Some(progress), |id, tell| Request {
             op: "call",
             id,
-            entry: &self.tool.described.entry,
+            entry: &self.tool.terms.described.entry,
             arguments: &self.arguments,
             session: hosts.session(),
             tell,
         })?;
-        let limit = self.tool.patience();
+        let limit = self.tool.terms.patience();
         let over = async {
             match limit {
                 Some(limit) => sleep(limit).await,
@@ -174,11 +146,11 @@ impl PythonCall {
             said = asked.answer() => return self.answered(said, lease, printed, &procs),
             () = cx.cancelled() => {
                 let after = began.elapsed().as_secs_f32();
-                (Kind::Cancelled, format!("`{}` was stopped after {after:.1} s", self.tool.spec.name))
+                (Kind::Cancelled, format!("`{}` was stopped after {after:.1} s", self.tool.terms.spec.name))
             }
             () = over => {
                 let limit = limit.unwrap_or_default().as_secs_f32();
-                (Kind::Timeout, format!("`{}` did not end within its {limit} s", self.tool.spec.name))
+                (Kind::Timeout, format!("`{}` did not end within its {limit} s", self.tool.terms.spec.name))
             }
         };
         Ok(self.stopped(Fault::new(kind, what), asked, &printed, &procs).await)
@@ -200,7 +172,7 @@ impl PythonCall {
             }
             Ok(said) => Err(failure::raised(said, &printed.text(), procs)),
             Err(lost) if !lost.begun => return Err(lost),
-            Err(lost) => Err(failure::lost(&self.tool.spec.name, &lost, &printed.text(), procs)),
+            Err(lost) => Err(failure::lost(&self.tool.terms.spec.name, &lost, &printed.text(), procs)),
         })
     }
 

@@ -49,7 +49,11 @@ impl Tools for ToolsOf {
     }
 
     fn reload(&self) -> Soon<'_, Reloaded> {
-        Box::pin(self.session.runtime().outside().reload(true))
+        Box::pin(async move {
+            let report = self.session.runtime().outside().reload(true).await;
+            // Somebody may have loaded before what is new to the model.
+            self.session.tools_told(report)
+        })
     }
 
     fn check<'a>(&'a self, name: &'a str, code: &'a str) -> Soon<'a, Result<Spec, Fault>> {

@@ -20,6 +20,7 @@ use serde::Deserialize;
 
 use crate::{
     Runtime,
+    grants::host_matches,
     ground::{ENVIRONMENTS, Ground},
     store::create_folder,
 };
@@ -165,7 +166,7 @@ impl Environments {
     }
 
     /// Does a file that says this need an environment at all?
-    pub(crate) fn is_needed(&self, script: &Script) -> bool {
+    fn is_needed(&self, script: &Script) -> bool {
         !script.dependencies.is_empty() || script.requires_python.is_some() && self.uv().is_some()
     }
 
@@ -193,7 +194,7 @@ impl Environments {
 
     /// The hosts that have to be reached before a tool that says this can run: those of the package index, and of what is
     /// named by its address. None, once the environment is there.
-    pub(crate) fn hosts(&self, script: &Script) -> Vec<String> {
+    fn hosts(&self, script: &Script) -> Vec<String> {
         if self.made(script).is_some() {
             return Vec::new();
         }
@@ -234,7 +235,7 @@ impl Environments {
     ///
     /// # Errors
     /// [`Kind::Unavailable`] when there is no `uv`; [`Kind::Failed`] with what it said when it can't be made.
-    pub(crate) async fn python(
+    async fn python(
         &self,
         ground: &Ground,
         script: &Script,
@@ -276,11 +277,35 @@ impl Environments {
         Ok(python_in(&folder))
     }
 
+    /// What this source of a file says it needs, and the Python that has it; nothing where it needs none. What is not
+    /// there is fetched from those hosts that are among the granted ones.
+    ///
+    /// # Errors
+    /// Those of [`python`](Self::python), and [`Kind::BadArgs`] when it says so wrongly.
+    pub(crate) async fn provide(
+        &self,
+        ground: &Ground,
+        file: &str,
+        source: &[u8],
+        granted: impl FnOnce() -> Vec<String>,
+    ) -> Result<Option<(Script, PathBuf)>, Fault> {
+        let script = wanted(source).map_err(|why| Fault::bad_args(format!("{file}: {why}")))?;
+        let Some(script) = script.filter(|it| self.is_needed(it)) else { return Ok(None) };
+        let mut reach = self.hosts(&script);
+        if !reach.is_empty() {
+            let granted = granted();
+            reach.retain(|host| granted.iter().any(|it| host_matches(it, host)));
+        }
+        let python = self.python(ground, &script, file, &reach).await?;
+        Ok(Some((script, python)))
+    }
+
     fn value(&self, name: &str) -> Option<&str> {
         self.variables.iter().find(|it| it.0 == name).map(|it| it.1.as_str()).filter(|it| !it.is_empty())
     }
 
-    fn uv(&self) -> Option<PathBuf> {
+    /// The program itself.
+    pub(crate) fn uv(&self) -> Option<PathBuf> {
         let folders = self.value("PATH")?.split(':').map(Path::new).filter(|it| it.is_absolute());
         folders.map(|it| it.join("uv")).find(|it| it.is_file())
     }

@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use arc_swap::ArcSwap;
 use notify::{
     Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher,
     event::{AccessKind, AccessMode},
@@ -19,7 +20,7 @@ use tokio::{
     time::{Instant, timeout, timeout_at},
 };
 
-use super::{Folder, Outside};
+use super::Outside;
 
 /// Changes are over when there was none for this long: an editor makes several of one.
 const QUIET: Duration = Duration::from_millis(30);
@@ -48,8 +49,8 @@ impl Outside {
         let outside = self.clone();
         Watching(tokio::spawn(async move {
             let changed = Arc::new(Notify::new());
-            let mut eyes = Eyes::new(outside.places().0, &changed);
-            eyes.look();
+            let mut eyes = Eyes::new(&changed);
+            eyes.look(outside.places());
             outside.refreshed().await;
             loop {
                 if timeout(if eyes.are_open() { Duration::MAX } else { ROUND }, changed.notified())
@@ -63,8 +64,10 @@ impl Outside {
                     {}
                 }
                 // First watched, then read: what comes in between is seen twice rather than never.
-                eyes.look();
+                eyes.look(outside.places());
                 outside.reload(false).await;
+                // By now it may be others that count.
+                eyes.look(outside.places());
             }
         }))
     }
@@ -72,37 +75,40 @@ impl Outside {
 
 /// What is watched.
 struct Eyes {
-    folders: Vec<PathBuf>,
+    /// The folders of tools, and the files that say which they are.
+    places: Arc<ArcSwap<Vec<PathBuf>>>,
     watcher: Option<RecommendedWatcher>,
     /// What is watched now, each with the inode that it had: a folder that was made anew has to be watched anew.
     watched: BTreeMap<PathBuf, u64>,
 }
 
 impl Eyes {
-    fn new(folders: &[Folder], changed: &Arc<Notify>) -> Self {
-        let folders: Vec<PathBuf> = folders.iter().map(|it| it.path.clone()).collect();
-        let (of, changed) = (folders.clone(), changed.clone());
+    fn new(changed: &Arc<Notify>) -> Self {
+        let places = Arc::<ArcSwap<Vec<PathBuf>>>::default();
+        let (of, changed) = (places.clone(), changed.clone());
         let hear = move |event: notify::Result<Event>| {
             // An error may stand for changes that were lost.
-            if event.map_or(true, |event| is_change(&event, &of)) {
+            if event.map_or(true, |event| is_change(&event, &of.load())) {
                 changed.notify_one();
             }
         };
         let watcher = notify::recommended_watcher(hear)
             .map_err(|error| tracing::warn!("tools are not watched, but looked at now and then: {error}"))
             .ok();
-        Self { folders, watcher, watched: BTreeMap::new() }
+        Self { places, watcher, watched: BTreeMap::new() }
     }
 
     fn are_open(&self) -> bool {
         self.watcher.is_some()
     }
 
-    /// Watches what there is now. Of a folder that does not exist, the nearest above it that does.
-    fn look(&mut self) {
+    /// Watches what there is now. Of a file, and of a folder that does not exist, the nearest folder above it that does.
+    fn look(&mut self, places: Vec<PathBuf>) {
+        let places = Arc::new(places);
+        self.places.store(places.clone());
         let Some(watcher) = &mut self.watcher else { return };
         let mut wanted = BTreeMap::new();
-        for folder in &self.folders {
+        for folder in &*places {
             let there = folder.ancestors().find_map(|it| Some((it, inode(it)?)));
             let Some((path, number)) = there else { continue };
             wanted.insert(path.to_owned(), number);
@@ -144,7 +150,7 @@ fn below(folder: &Path) -> impl Iterator<Item = (PathBuf, u64)> {
 }
 
 /// Might a tool be another after this? That one was read is no change, and reading is what we do.
-fn is_change(event: &Event, folders: &[PathBuf]) -> bool {
+fn is_change(event: &Event, places: &[PathBuf]) -> bool {
     let by_kind = match event.kind {
         EventKind::Access(AccessKind::Close(AccessMode::Write)) => true,
         EventKind::Access(_) => false,
@@ -155,7 +161,7 @@ fn is_change(event: &Event, folders: &[PathBuf]) -> bool {
         | EventKind::Other => true,
     };
     let concerns = |path: &PathBuf| {
-        folders.iter().any(|folder| match path.strip_prefix(folder) {
+        places.iter().any(|folder| match path.strip_prefix(folder) {
             Ok(below) => !below.starts_with("__pycache__"),
             Err(_) => folder.starts_with(path),
         })

@@ -25,7 +25,7 @@ pub use enabled::with_enabled;
 pub(crate) use info::explain;
 pub(crate) use list_tools::ListTools;
 pub(crate) use reload_tools::ReloadTools;
-pub(crate) use test_tool::{LONGEST, Try};
+pub(crate) use test_tool::{LONGEST, TRIED, Try};
 pub(crate) use write_tool::WriteTool;
 
 /// The tools of this family.

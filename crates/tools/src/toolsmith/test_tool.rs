@@ -10,6 +10,10 @@ use super::{find, time, unknown};
 /// The call that is tried has a deadline of its own, which ends it before this.
 pub(crate) const LONGEST: Duration = Duration::from_secs(3600);
 
+/// What is tried may do anything. It runs alone, where it has to, by itself: the options of a call are for the call that
+/// is tried.
+pub(crate) const TRIED: Kinds = Kinds::WRITE.with(Kinds::RUN).with(Kinds::NET).with(Kinds::SESSION);
+
 /// Run any tool by its name; shows its output or its error, and how long it took.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -23,6 +27,7 @@ pub(crate) struct TestTool {
 
 impl Tool for TestTool {
     const NAME: &str = "test_tool";
+    const AT_MOST: Kinds = TRIED;
 
     // What is tried is a call of its own, with its own rules and locks. Held here, they would keep it waiting for ever.
     fn touches(&self) -> Touches {

@@ -109,8 +109,9 @@ impl Outside {
             });
         }
         survey.caches.into_iter().flatten().for_each(Cache::save);
-        let shows = Shows { workspace: &self.workspace, only_enabled: self.files.only_enabled };
+        let shows = Shows { workspace: &self.workspace, only_enabled: survey.decided.only_enabled };
         let (mut now, tools) = Loaded::of(files, survey.folders, survey.aside, &self.registry, shows);
+        now.decided = survey.decided;
         let report = now.since(before);
         now.gone.clone_from(&before.gone);
         for (name, made) in before.tools.iter().filter(|(name, _)| !now.tools.contains_key(*name)) {
@@ -139,13 +140,14 @@ impl Outside {
         marks: &Marks,
     ) -> Tried {
         let Unknown { found, folder: index, version, prior } = unknown;
-        let folder = self.files.folders.get(index);
+        let decided = self.decided.now();
+        let folder = decided.folders.get(index);
         let among = folder
             .filter(|_| answer.is_err())
             .map(|it| folders::fingerprint(it, &self.workspace))
             .unwrap_or_default();
         let said = answer.map_err(|why| Failed::now(why, &among));
-        let sections = self.sections_of(folder, beside, marks);
+        let sections = self.sections_of(&decided, folder, beside, marks);
         let mut older = None;
         if let Some(cache) = cache {
             let file = name_in(&version.folder, &found.path);

@@ -4,7 +4,7 @@ use std::{path::Path, sync::Arc, time::Instant};
 
 use super::{
     super::{
-        Folder, Version, Whose,
+        Folder, ToolFiles, Version, Whose,
         cache::{Cache, Failed},
         folders::{self, Found, Held, Sort},
         host,
@@ -12,7 +12,7 @@ use super::{
         vouch::{Beside, Grant, Sections},
         written::{Author, Marks},
     },
-    Outside,
+    Look, Outside,
     answers::standing,
 };
 
@@ -30,6 +30,7 @@ pub(super) enum Ask {
 /// What was found in the folders.
 #[derive(Default)]
 pub(super) struct Survey {
+    pub(super) decided: Arc<ToolFiles>,
     pub(super) files: Vec<Looked>,
     pub(super) folders: Vec<Remarks>,
     pub(super) caches: Vec<Option<Cache>>,
@@ -58,19 +59,30 @@ pub(super) struct Unknown {
 impl Outside {
     /// Looks at all files, and takes what is known of them.
     pub(super) fn survey(&self, before: &Loaded, ask: Ask) -> Survey {
-        *self.looked.lock() = Some(Instant::now());
-        let mut survey = Survey::default();
+        let files = self.decided.again();
+        *self.looked.lock() = Some(Look { at: Instant::now(), times: self.decided.times() });
+        let mut survey = Survey { decided: files.clone(), ..Survey::default() };
         let mut marks: Option<Marks> = None;
-        for (index, folder) in self.files.folders.iter().enumerate() {
+        for (index, folder) in files.folders.iter().enumerate() {
             let listing = folders::read(folder, &self.workspace);
             survey.folders.push(Remarks {
                 path: folder.path.clone(),
                 enabled: listing.enabled,
                 troubles: listing.troubles,
             });
-            let beside = self.beside(folder, &mut marks);
-            let mut of_folder =
-                OfFolder { outside: self, index, folder, cache: None, fingerprint: None, beside };
+            // What a person decided about it may have become another; then nothing goes on as it was.
+            let is_as_before = before.decided.folders.contains(folder)
+                && before.decided.granted(folder.whose) == files.granted(folder.whose);
+            let beside = self.beside(&files, folder, &mut marks);
+            let mut of_folder = OfFolder {
+                outside: self,
+                files: &files,
+                index,
+                folder,
+                cache: None,
+                fingerprint: None,
+                beside,
+            };
             for found in listing.files {
                 let marks = marks.get_or_insert_with(|| self.written.marks());
                 let by_model = self.is_by_model(&found, marks);
@@ -78,7 +90,7 @@ impl Outside {
                     survey.aside += 1;
                     continue;
                 }
-                let prior = before.by_path.get(&found.path).cloned();
+                let prior = before.by_path.get(&found.path).filter(|_| is_as_before).cloned();
                 survey.files.push(of_folder.look(found, by_model, prior, ask, marks));
             }
             survey.caches.push(of_folder.cache);
@@ -88,8 +100,8 @@ impl Outside {
     }
 
     /// What lies in this folder, where anything is granted to a tool in it.
-    fn beside(&self, folder: &Folder, marks: &mut Option<Marks>) -> BesideOf {
-        let grants = self.sections(folder.whose).into_iter().flat_map(|it| it.values());
+    fn beside(&self, files: &ToolFiles, folder: &Folder, marks: &mut Option<Marks>) -> BesideOf {
+        let grants = files.granted(folder.whose).into_iter().flat_map(|it| it.values());
         if !grants.into_iter().any(|it| it.is_grant()) {
             return Err(String::new());
         }
@@ -99,12 +111,13 @@ impl Outside {
 
     pub(super) fn sections_of<'a>(
         &'a self,
+        files: &'a ToolFiles,
         folder: Option<&'a Folder>,
         beside: &'a BesideOf,
         marks: &'a Marks,
     ) -> Sections<'a> {
         Sections {
-            of: folder.and_then(|it| self.sections(it.whose)),
+            of: folder.and_then(|it| files.granted(it.whose)),
             beside,
             marks,
             written: &self.written,
@@ -132,7 +145,7 @@ impl Outside {
     /// Keeps which files a tool may have made, also if nobody is going to load them.
     pub(crate) fn note_appeared(&self) {
         let marks = self.written.marks();
-        for folder in &self.files.folders {
+        for folder in &self.decided.now().folders {
             for found in folders::read(folder, &self.workspace).files {
                 self.is_by_model(&found, &marks);
             }
@@ -143,6 +156,7 @@ impl Outside {
 /// One folder while it is looked at.
 struct OfFolder<'a> {
     outside: &'a Outside,
+    files: &'a ToolFiles,
     index: usize,
     folder: &'a Folder,
     /// Read when the first file is not the one that was there before.
@@ -215,7 +229,7 @@ impl OfFolder<'_> {
     }
 
     fn sections<'a>(&'a self, marks: &'a Marks) -> Sections<'a> {
-        self.outside.sections_of(Some(self.folder), &self.beside, marks)
+        self.outside.sections_of(self.files, Some(self.folder), &self.beside, marks)
     }
 
     /// Is what was granted to these tools what is granted to them now?

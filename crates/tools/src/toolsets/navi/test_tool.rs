@@ -5,7 +5,7 @@ use std::time::Duration;
 use kit::prelude::*;
 use serde_json::{Map, Value};
 
-use crate::toolsmith::{LONGEST, Try};
+use crate::toolsmith::{LONGEST, TRIED, Try};
 
 /// Run a tool and verify its output.
 #[derive(Deserialize, JsonSchema)]
@@ -20,6 +20,7 @@ pub(super) struct TestTool {
 
 impl Tool for TestTool {
     const NAME: &str = "test_tool";
+    const AT_MOST: Kinds = TRIED;
 
     fn touches(&self) -> Touches {
         Touches::none()

@@ -1,0 +1,77 @@
+//! What holds for every call of a tool that is a file, however the file is run?
+
+use std::{sync::Arc, time::Duration};
+
+use kit::{Fault, Kinds, Mode, Origin, Spec, Touches};
+use serde_json::Value;
+
+use super::{
+    Described, Section, Version,
+    arguments::Check,
+    declared,
+    vouch::{Beside, Grant, Guard},
+};
+
+/// A version of a file, with what a person granted to a tool in it.
+pub(super) struct Served {
+    pub(super) version: Arc<Version>,
+    pub(super) section: Section,
+    /// What it imports from its folder; none: whatever is there.
+    pub(super) beside: Option<Arc<Beside>>,
+    /// By which what runs it is found again.
+    pub(super) key: blake3::Hash,
+}
+
+impl Served {
+    fn new(version: Arc<Version>, section: Section, beside: Option<Arc<Beside>>) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(version.hash.as_bytes());
+        hasher.update(format!("{:?} {section:?}", version.path).as_bytes());
+        beside.iter().for_each(|it| {
+            hasher.update(it.key().as_bytes());
+        });
+        let key = hasher.finalize();
+        Self { version, section, beside, key }
+    }
+}
+
+/// One tool of it.
+pub(super) struct Terms {
+    pub(super) spec: Spec,
+    pub(super) described: Described,
+    pub(super) served: Arc<Served>,
+    /// Asked before a program is started.
+    pub(super) guard: Option<Arc<Guard>>,
+    /// Why what is granted to its name does not count.
+    pub(super) lapsed: Option<String>,
+    check: Check,
+}
+
+impl Terms {
+    pub(super) fn new(version: Arc<Version>, described: Described, grant: Grant) -> Self {
+        let spec = Spec {
+            name: described.name.clone(),
+            description: described.description.clone(),
+            schema: described.schema.clone(),
+            mode: Mode::Direct,
+            at_most: Kinds::ALL,
+            origin: Origin::File(version.path.clone()),
+        };
+        let Grant { section, beside, guard, lapsed } = grant;
+        let served = Arc::new(Served::new(version, section, beside));
+        Self { spec, described, served, guard, lapsed, check: Check::default() }
+    }
+
+    /// What a call of these arguments touches, if they fit. `command` is what runs, in the words of a shell.
+    pub(super) fn touches(&self, command: &str, arguments: &Value) -> Result<Touches, Fault> {
+        self.check.check(&self.described.schema, arguments)?;
+        declared::touches(&self.described, &self.served.section, command, arguments)
+    }
+
+    /// How long a call may take, where somebody says so: the person's word counts before the file's.
+    pub(super) fn patience(&self) -> Option<Duration> {
+        let declared = || self.described.timeout_seconds.and_then(|it| Duration::try_from_secs_f64(it).ok());
+        let granted = self.served.section.timeout_seconds.map(Duration::from_secs);
+        granted.or_else(declared).filter(|it| !it.is_zero())
+    }
+}
