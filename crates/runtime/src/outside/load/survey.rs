@@ -4,7 +4,7 @@ use std::{path::Path, sync::Arc, time::Instant};
 
 use super::{
     super::{
-        Folder, ToolFiles, Version, Whose,
+        Folder, Section, ToolFiles, Version, Whose,
         cache::{Cache, Failed},
         folders::{self, Found, Held, Sort},
         host,
@@ -102,7 +102,7 @@ impl Outside {
     /// What lies in this folder, where anything is granted to a tool in it.
     fn beside(&self, files: &ToolFiles, folder: &Folder, marks: &mut Option<Marks>) -> BesideOf {
         let grants = files.granted(folder.whose).into_iter().flat_map(|it| it.values());
-        if !grants.into_iter().any(|it| it.is_grant()) {
+        if !grants.into_iter().any(Section::is_grant) {
             return Err(String::new());
         }
         let marks = marks.get_or_insert_with(|| self.written.marks());
