@@ -120,7 +120,7 @@ fn what_is_no_text_is_made_one_or_refused() {
     assert!(dict.starts_with(r#"{"a":[1,null]}"#) && dict.contains("returned a dict"), "{dict}");
     result("number").must("ok");
     for (how, word) in
-        [("none", "None"), ("bytes", "bytes"), ("object", "object"), ("cycle", "JSON"), ("huge", "64 MB")]
+        [("none", "None"), ("bytes", "bytes"), ("object", "object"), ("cycle", "JSON"), ("huge", "64 million")]
     {
         let text = result(how).must("failed").text();
         assert!(text.contains(word), "{how}: {text}");
