@@ -303,7 +303,10 @@ impl Plan {
                     let location = place(&path)?;
                     let absolute = location.absolute();
                     if absolute != workspace.join(&path) {
-                        let what = format!("`{path}` is a link or lies behind one, to {}; it was not changed", absolute.display());
+                        let what = format!(
+                            "`{path}` is a link or lies behind one, to {}; it was not changed",
+                            absolute.display()
+                        );
                         return Err(Fault::denied(what).next("A person can put a file in place of the link."));
                     }
                     self.locks.push((Key::Path(absolute.clone()), Hold::Alone));

@@ -74,6 +74,9 @@ impl Call {
             None => String::new(),
         };
         let answer = session.call(a_call(&tool, Arguments::Raw(arguments))).await;
+        if let Some(line) = session.runtime().outside().lapsed_of(&tool) {
+            print::err(&format!("haft: {line}"));
+        }
         print::out(&if self.json { whole(&tool, &answer).to_string() } else { answer.as_text() });
         Ok(answer.result.is_ok())
     }

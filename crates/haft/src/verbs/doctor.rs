@@ -57,12 +57,15 @@ async def execute(arguments):
     for what, path, how in [
         ("inside", "made-by-a-tool", "w"),
         ("reads outside", arguments["outside"], "r"),
-        ("writes outside", arguments["outside"], "a"),
+        # In a folder that is its own, by the same name.
+        ("", arguments["outside"], "a"),
         ("changes itself", __file__, "a"),
     ]:
         try:
-            open(path, how).close()
-            reached.append(what)
+            with open(path, how) as file:
+                file.read() if how == "r" else file.write("x")
+            if what:
+                reached.append(what)
         except OSError:
             pass
     return ", ".join(reached)
@@ -339,10 +342,11 @@ impl Room {
             return Finding { name, promise, state };
         }
         self.session.runtime().load_tools().await;
-        let outside = self.folder.join("outside").display().to_string();
-        let answer = self.call("doctor_tool", json!({"outside": outside})).await;
+        let outside = self.folder.join("outside");
+        let answer = self.call("doctor_tool", json!({"outside": outside.display().to_string()})).await;
         let state = match answer.as_text().as_str() {
-            "inside" => State::Holds,
+            "inside" if fs::read(&outside).is_ok_and(|it| it == b"outside\n") => State::Holds,
+            "inside" => State::Broken("it changed a file outside".to_owned()),
             // What it can do is named, one after the other.
             said => State::Broken(said.to_owned()),
         };

@@ -5,6 +5,7 @@ mod calls;
 mod crashes;
 mod folders;
 mod formats;
+mod grants;
 mod hostile;
 mod new_tool;
 mod packages;

@@ -155,13 +155,9 @@ async fn describer<'a>(ground: &'a Ground, packages: Option<&Provided>) -> Resul
             (ground.of_call(&Touches::run("python3"), &[]), vec![python.display().to_string()])
         }
     };
-    for name in &names {
-        match Host::start(&procs, name, workspace, Mode::Describe, ground.compiled(name)).await {
-            Err(fault) if fault.kind == Kind::NotFound => {}
-            host => return Ok(Describer { host: Arc::new(host?), procs, workspace }),
-        }
-    }
-    Err(interpreter::none(&names))
+    let (_, host) =
+        Host::start_with_any(&procs, &names, workspace, Mode::Describe, |name| ground.compiled(name)).await?;
+    Ok(Describer { host, procs, workspace })
 }
 
 impl Describer<'_> {

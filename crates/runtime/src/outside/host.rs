@@ -34,7 +34,7 @@ use tokio::{
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::{Described, compiled::Compiled};
+use super::{Described, compiled::Compiled, interpreter};
 
 /// The oldest Python 3 that the script runs on.
 pub(super) const OLDEST: u8 = 8;
@@ -212,8 +212,25 @@ pub(super) enum Piece {
 }
 
 impl Host {
+    /// Starts it with the first of these interpreters that there is; gives its name too.
+    pub(super) async fn start_with_any<'a>(
+        procs: &Procs,
+        names: &'a [String],
+        workspace: &Path,
+        mode: Mode,
+        compiled: impl Fn(&str) -> Compiled,
+    ) -> Result<(&'a str, Arc<Self>), Fault> {
+        for name in names {
+            match Self::start(procs, name, workspace, mode, compiled(name)).await {
+                Err(fault) if fault.kind == Kind::NotFound => {}
+                host => return Ok((name, Arc::new(host?))),
+            }
+        }
+        Err(interpreter::none(names))
+    }
+
     /// Starts one by this interpreter, in this folder. It may not be ready when this returns.
-    pub(super) async fn start(
+    async fn start(
         procs: &Procs,
         interpreter: &str,
         folder: &Path,

@@ -22,6 +22,7 @@ use super::{
     interpreter::{self, Interpreters},
     terms::Served,
     uv::{self, Environments, Provided},
+    vouch::Module,
 };
 use crate::{
     ground::{Ground, Own},
@@ -377,6 +378,8 @@ struct Load<'a> {
     workspace: &'a Path,
     session: &'a str,
     settings: Settings<'a>,
+    /// All that it imports from its folder, where it is granted something.
+    beside: Option<&'a [Module]>,
 }
 
 #[derive(Serialize)]
@@ -397,19 +400,14 @@ async fn begin(
     let provided = (inner.packages)(version.path.clone(), version.source.clone()).await?;
     let names = match &provided {
         Some(it) => vec![it.python.display().to_string()],
+        // Commands may change the workspace's own interpreter: it is given nothing that they do not have.
+        None if section.is_grant() => interpreter::names(&inner.workspace, &ground.environment()),
         None => inner.interpreters.of(version, &inner.workspace, &ground.environment()),
     };
-    let mut started = None;
-    for name in &names {
-        match Host::start(&procs, name, &inner.workspace, Mode::Serve, ground.compiled(name)).await {
-            Err(fault) if fault.kind == Kind::NotFound => inner.interpreters.forget(),
-            host => {
-                started = Some((name, Arc::new(host?)));
-                break;
-            }
-        }
-    }
-    let Some((name, host)) = started else { return Err(interpreter::none(&names)) };
+    let compiled = |name: &str| ground.compiled(name);
+    let starting = Host::start_with_any(&procs, &names, &inner.workspace, Mode::Serve, compiled).await;
+    // What was found may have been removed.
+    let (name, host) = starting.inspect_err(|_| inner.interpreters.forget())?;
     let source = String::from_utf8_lossy(&version.source);
     let load = Load {
         op: "load",
@@ -419,6 +417,7 @@ async fn begin(
         workspace: &inner.workspace,
         session: &inner.session,
         settings: Settings { tools_dir: &version.folder },
+        beside: served.beside.as_ref().map(|it| it.modules()),
     };
     let printed = Printed { recording: host.printed().clone(), from: 0 };
     let imported = match host.ask(None, |_, _| load) {
