@@ -37,7 +37,10 @@ enum Verb {
     Doctor(verbs::doctor::Doctor),
     /// Ask all tools that are files again what they are, and show what failed.
     ReloadTools(verbs::reload_tools::ReloadTools),
-    /// Believe this workspace's haft.toml as it is now, and let its own tools run.
+    /// Believe this workspace's haft.toml as it is now, let its tools run, and vouch for them as they are now.
+    ///
+    /// What `[tool.NAME]` grants counts only for a tool's file that you vouched for, until it or the code beside it
+    /// changes. `haft trust NAME` vouches for that tool alone, wherever it lies, and says what it is granted.
     Trust(verbs::trust::Trust),
 }
 
@@ -81,7 +84,7 @@ fn main() -> ExitCode {
             Verb::Grants(verb) => verb.run(&options, &place),
             Verb::Doctor(verb) => verb.run(&options, &place).await,
             Verb::ReloadTools(verb) => verb.run(&options, &place).await,
-            Verb::Trust(verb) => verb.run(&options, &place),
+            Verb::Trust(verb) => verb.run(&options, &place).await,
         }
     });
     // A thread that a stopped call left behind is not waited for.

@@ -37,7 +37,7 @@ pub struct Options {
     /// The session to go on with: what it has seen and changed is remembered.
     #[arg(long, global = true, value_name = "NAME")]
     pub session: Option<String>,
-    /// Believe this workspace's haft.toml, and let its own tools run, for this run.
+    /// Believe this workspace's haft.toml, let its own tools run, and vouch for them as they are now, for this run.
     #[arg(long, global = true)]
     pub trust: bool,
     /// Start commands although these parts of the sandbox can't be had on this machine: namespaces,
@@ -97,7 +97,8 @@ impl Options {
             return Err(Fault::bad_args(format!("there is no toolset `{toolset}`"))
                 .next(format!("The toolsets are: {}.", all.join(", "))));
         };
-        let tool_files = self.tool_files_of(place, &workspace, &mut config, &toolset);
+        let (tool_files, refused) = self.tool_files_of(place, &workspace, &mut config, &toolset);
+        aside.extend(refused);
         let mut roots: Vec<_> = config.roots.iter().map(|root| parse_root(root, &workspace)).collect();
         let here = std::env::current_dir().unwrap_or_default();
         roots.extend(self.roots.iter().map(|root| parse_root(root, &here)));
@@ -145,7 +146,7 @@ impl Options {
         let trusted = self.trust || Trust::in_state(&place.state).holds(&workspace);
         let own = Config::read(&place.config.join(FILE))?;
         let (mut config, _) = own.with_workspace(Config::read_workspace(&workspace)?, trusted);
-        Ok(self.tool_files_of(place, &workspace, &mut config, toolset))
+        Ok(self.tool_files_of(place, &workspace, &mut config, toolset).0)
     }
 
     /// The files by which a person decides that.
@@ -160,7 +161,7 @@ impl Options {
         workspace: &Path,
         config: &mut Config,
         toolset: &str,
-    ) -> ToolFiles {
+    ) -> (ToolFiles, Vec<String>) {
         let trusted = self.trust || Trust::in_state(&place.state).holds_tools(workspace);
         let whose = if trusted { Whose::Workspace } else { Whose::Untrusted };
         let home = place.home();
@@ -172,13 +173,16 @@ impl Options {
             };
             sections.into_iter().map(of_tool).collect()
         };
-        ToolFiles {
-            folders: tool_folders(place, workspace, &config.tools_dirs, whose),
+        let (folders, refused) = tool_folders(place, workspace, &config.tools_dirs, whose);
+        let files = ToolFiles {
+            folders,
+            vouched_now: self.trust,
             sections: resolved(std::mem::take(&mut config.sections)),
             workspace_sections: resolved(std::mem::take(&mut config.workspace_sections)),
             // Who asks for another ecosystem's tools gets those, and what was put beside them on purpose.
             only_enabled: toolset != tools::HAFT,
-        }
+        };
+        (files, refused)
     }
 
     /// The parts of the sandbox that the person agreed to do without.
@@ -207,24 +211,38 @@ impl Options {
     }
 }
 
-/// Where tools that are files are looked for, in the order in which a name is looked for.
-pub(crate) fn tool_folders(place: &Place, workspace: &Path, more: &[PathBuf], whose: Whose) -> Vec<Folder> {
+/// Where tools that are files are looked for, in the order in which a name is looked for; and a line for each folder that
+/// was named and is none of them.
+pub(crate) fn tool_folders(
+    place: &Place,
+    workspace: &Path,
+    more: &[PathBuf],
+    whose: Whose,
+) -> (Vec<Folder>, Vec<String>) {
     let home = place.home();
-    let more = more.iter().map(|path| {
-        let path = parse_path(path, &home);
-        // What lies in the workspace came with it, whatever name leads there.
-        let inside =
-            path.starts_with(workspace) || path.canonicalize().is_ok_and(|it| it.starts_with(workspace));
-        Folder { path, whose: if inside { whose } else { Whose::Person } }
-    });
-    let own = Folder { path: workspace.join(OWN), whose };
+    let control = workspace.join(OWN).parent().map(Path::to_owned).unwrap_or_default();
     let mut folders = vec![Folder { path: place.config.join("tools"), whose: Whose::Person }];
-    for folder in more.chain([own]) {
+    let mut refused = Vec::new();
+    let own = workspace.join(OWN);
+    for path in more.iter().map(|path| parse_path(path, &home)).chain([own]) {
+        let real = path.canonicalize();
+        let names = || [Some(&path), real.as_ref().ok()].into_iter().flatten();
+        // What lies in the workspace came with it, whatever name leads there.
+        let inside = names().any(|it| it.starts_with(workspace));
+        if inside && !names().all(|it| it.starts_with(&control)) && path != workspace.join(OWN) {
+            refused.push(format!(
+                "`tools_dirs` names {}, which any command in the workspace may change, so no tools are looked for there: \
+                 put them below .haft, which is closed to commands",
+                path.strip_prefix(workspace).unwrap_or(&path).display()
+            ));
+            continue;
+        }
+        let folder = Folder { path, whose: if inside { whose } else { Whose::Person } };
         if !folders.iter().any(|it| it.path == folder.path) {
             folders.push(folder);
         }
     }
-    folders
+    (folders, refused)
 }
 
 impl From<SandboxArg> for Sandbox {

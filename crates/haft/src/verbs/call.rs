@@ -47,6 +47,7 @@ impl Call {
         for line in &opened.aside {
             print::err(&format!("haft: {line}"));
         }
+        opened.runtime.outside().asks(approver());
         opened.runtime.load_tools().await;
         let name = options.session.as_deref().unwrap_or(SHELL_SESSION);
         let session = opened.runtime.session(Some(name), "cli", approver());
@@ -73,6 +74,9 @@ impl Call {
             None => String::new(),
         };
         let answer = session.call(a_call(&tool, Arguments::Raw(arguments))).await;
+        if let Some(line) = session.runtime().outside().lapsed_of(&tool) {
+            print::err(&format!("haft: {line}"));
+        }
         print::out(&if self.json { whole(&tool, &answer).to_string() } else { read(&answer) });
         Ok(answer.result.is_ok())
     }

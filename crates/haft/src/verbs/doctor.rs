@@ -6,10 +6,15 @@ mod commands;
 #[path = "doctor/elsewhere.rs"]
 mod commands;
 
-use std::{fs, io, path::PathBuf, process::ExitCode, sync::Arc};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+};
 
 use clap::Args;
-use kit::{Fault, Kind};
+use kit::{Fault, Kind, Origin};
 use runtime::{
     Answer, Call, Commands, DEADLINE, Runtime, Session, Settings, Unattended,
     journal::Filter,
@@ -57,12 +62,15 @@ async def execute(arguments):
     for what, path, how in [
         ("inside", "made-by-a-tool", "w"),
         ("reads outside", arguments["outside"], "r"),
-        ("writes outside", arguments["outside"], "a"),
+        # In a folder that is its own, by the same name.
+        ("", arguments["outside"], "a"),
         ("changes itself", __file__, "a"),
     ]:
         try:
-            open(path, how).close()
-            reached.append(what)
+            with open(path, how) as file:
+                file.read() if how == "r" else file.write("x")
+            if what:
+                reached.append(what)
         except OSError:
             pass
     return ", ".join(reached)
@@ -167,6 +175,8 @@ impl Room {
             fs::write(folder.join("outside"), "outside\n")?;
             fs::create_dir(folder.join("tools"))?;
             fs::write(folder.join("tools/doctor_tool.py"), TOOL)?;
+            fs::write(folder.join("tools/broken.py"), "raise SystemExit(1)\n")?;
+            fs::write(folder.join("tools/read.py"), TOOL.replace("doctor_tool", "read"))?;
             fs::write(ws.join("a"), "one\r\ntwo\r\n")?;
             fs::write(ws.join("secret"), format!("x {SECRET} y\n"))?;
             std::os::unix::fs::symlink("../outside", ws.join("link"))?;
@@ -339,14 +349,32 @@ impl Room {
             return Finding { name, promise, state };
         }
         self.session.runtime().load_tools().await;
-        let outside = self.folder.join("outside").display().to_string();
-        let answer = self.call("doctor_tool", json!({"outside": outside})).await;
+        let outside = self.folder.join("outside");
+        let answer = self.call("doctor_tool", json!({"outside": outside.display().to_string()})).await;
         let state = match answer.as_text().as_str() {
-            "inside" => State::Holds,
+            "inside" if fs::read(&outside).is_ok_and(|it| it == b"outside\n") => State::Holds,
+            "inside" => State::Broken("it changed a file outside".to_owned()),
             // What it can do is named, one after the other.
             said => State::Broken(said.to_owned()),
         };
+        let state = match self.keeps_its_own_tools() {
+            Err(why) if matches!(state, State::Holds) => State::Broken(why),
+            _ => state,
+        };
         Finding { name, promise, state }
+    }
+
+    /// Neither does a file take the name of a built-in tool, nor go unnoticed that one is broken.
+    fn keeps_its_own_tools(&self) -> Result<(), String> {
+        let catalog = self.session.catalog();
+        if catalog.get("read").is_none_or(|it| it.spec().origin != Origin::Program) {
+            return Err("a file took the name of the built-in `read`".to_owned());
+        }
+        let is_told = |file: &str| catalog.failed().iter().any(|it| Path::new(&it.tool).ends_with(file));
+        match ["read.py", "broken.py"].into_iter().find(|file| !is_told(file)) {
+            Some(file) => Err(format!("{file} was not said to have failed")),
+            None => Ok(()),
+        }
     }
 
     fn is_journaled(&self) -> Result<(), String> {

@@ -28,6 +28,11 @@ impl Mcp {
         outside.follow(deciding, move || options.tool_files(&place, &toolset).ok());
         // From here on, so that a client is answered at once, whatever there is to load.
         let _watching = outside.watch();
+        let loaded = outside.clone();
+        tokio::spawn(async move {
+            loaded.settled().await;
+            loaded.lapsed().iter().for_each(|line| print::err(&format!("haft: {line}")));
+        });
         let served =
             serve::mcp_stdio(session.clone(), serve::About::new(tools::instructions(&opened.toolset))).await;
         finish(&session).await;

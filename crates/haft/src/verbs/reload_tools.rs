@@ -6,7 +6,7 @@ use clap::Args;
 use kit::{Fault, services::Reloaded};
 
 use super::{FAULT, close};
-use crate::{Options, Place, print};
+use crate::{Options, Place, ask::approver, print};
 
 #[derive(Args)]
 pub struct ReloadTools {
@@ -23,6 +23,7 @@ impl ReloadTools {
         for line in &opened.aside {
             print::err(&format!("haft: {line}"));
         }
+        opened.runtime.outside().asks(approver());
         let report = opened.runtime.outside().reload(true).await;
         close(&opened.runtime);
         print::out(&as_text(&report));

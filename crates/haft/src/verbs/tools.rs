@@ -31,6 +31,7 @@ impl Tools {
         let opened = options.open(place)?;
         opened.runtime.outside().refreshed().await;
         let session = opened.runtime.session(None, "cli", Arc::new(Unattended));
+        let lapsed = opened.runtime.outside().lapsed();
         let shown = self.show(&session);
         close(&opened.runtime);
         let catalog = session.catalog();
@@ -47,7 +48,7 @@ impl Tools {
             ));
         }
         print::out(&shown);
-        for line in catalog.failed().iter().map(in_short).chain(opened.aside) {
+        for line in catalog.failed().iter().map(in_short).chain(opened.aside).chain(lapsed) {
             print::err(&format!("haft: {line}"));
         }
         Ok(ExitCode::SUCCESS)

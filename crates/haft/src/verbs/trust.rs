@@ -1,70 +1,123 @@
 //! `haft trust`: is this workspace's haft.toml believed, and may its tools run?
 
-use std::{path::Path, process::ExitCode};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use clap::Args;
 use kit::{Fault, Kind};
 use runtime::{
     config::{Config, FILE, Trust as Trusted, workspace_text},
-    outside::{OWN, Whose, adopt, has_strange},
+    outside::{OWN, Section, Vouched, Whose, adopt},
 };
 
+use super::close;
 use crate::{Options, Place, options::tool_folders, print};
 
 #[derive(Args)]
 pub struct Trust {
-    /// Trust it no more.
-    #[arg(long)]
+    /// Vouch for these tools, and for nothing else.
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+    /// Trust this workspace no more.
+    #[arg(long, conflicts_with = "names")]
     end: bool,
 }
 
 impl Trust {
     /// # Errors
-    /// When there is nothing to trust, it can't be read, or the list of trusted workspaces not be written.
-    pub fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
-        let workspace = options.workspace()?;
+    /// When there is nothing to trust, it can't be read, or what is trusted not be written.
+    pub async fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         if self.end {
-            return end(&workspace, place);
+            return end(&options.workspace()?, place);
         }
-        let file = workspace.join(FILE);
-        let text = match workspace_text(&workspace) {
-            Ok(text) => Some(text),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-            Err(error) => {
-                let what = format!("nothing is trusted: can't read `{}`: {error}", file.display());
-                return Err(Fault::new(Kind::Unavailable, what));
-            }
-        };
-        // One that is no configuration names no folders; whoever uses it is told so.
-        let more = Config::read_workspace(&workspace).map(|it| it.tools_dirs).unwrap_or_default();
-        let folders = tool_folders(place, &workspace, &more, Whose::Workspace);
-        let own = folders.iter().any(|it| it.whose == Whose::Workspace && it.path.is_dir());
-        if text.is_none() && !own && !has_strange(&place.state, &workspace, &folders) {
-            return Err(Fault::not_found(format!(
-                "there is neither {FILE} nor {OWN} in `{}`, so nothing to trust",
-                workspace.display()
-            )));
+        if self.names.is_empty() { trust_workspace(options, place) } else { self.vouch(options, place).await }
+    }
+
+    async fn vouch(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
+        let opened = options.open(place)?;
+        opened.runtime.outside().refreshed().await;
+        let vouched = self.names.iter().map(|name| Ok((name, opened.runtime.outside().vouch(name)?)));
+        let vouched: Result<Vec<_>, Fault> = vouched.collect();
+        close(&opened.runtime);
+        let text: String = vouched?.iter().map(|(name, vouched)| as_text(name, vouched)).collect();
+        print::out(&text);
+        for line in &opened.aside {
+            print::err(&format!("haft: {line}"));
         }
-        Trusted::in_state(&place.state).add(&workspace)?;
-        let tools = adopt(&place.state, &workspace, &folders).map_err(|error| {
-            let what = format!("the tools that a model wrote can't be vouched for: {error}");
-            Fault::new(Kind::Unavailable, what)
-        })?;
-        let mut said = String::new();
-        if let Some(text) = text {
-            said.push_str(&format!("trusted, until it changes: {}\n{}\n", file.display(), text.trim_end()));
-        }
-        if !tools.is_empty() {
-            said.push_str("trusted, also when they change: the workspace's tools\n");
-        }
-        for tool in tools {
-            let by_model =
-                if tool.by_model { "  (written by a model or a tool; you vouch for it now)" } else { "" };
-            said.push_str(&format!("{}{by_model}\n", tool.file));
-        }
-        print::out(&said);
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// What a person has vouched for, and what that tool has by it.
+fn as_text(name: &str, vouched: &Vouched) -> String {
+    let mut text = format!("vouched for, until it changes: {name}\n");
+    vouched.files.iter().for_each(|file| text.push_str(&format!("{file}\n")));
+    let granted = vouched.section.as_ref().map(granted).unwrap_or_default();
+    if granted.is_empty() {
+        text.push_str(&format!("nothing is granted to it: there is no `[tool.{name}]`\n"));
+    } else {
+        text.push_str(&format!("granted to it by `[tool.{name}]`: {}\n", granted.join("; ")));
+    }
+    text
+}
+
+fn granted(section: &Section) -> Vec<String> {
+    let paths = |paths: &[PathBuf]| paths.iter().map(|it| it.display().to_string()).collect::<Vec<_>>();
+    let lists = [
+        ("net", section.net.clone()),
+        ("read", paths(&section.read)),
+        ("write", paths(&section.write)),
+        ("env", section.env.clone()),
+    ];
+    let lists = lists.into_iter().filter(|(_, values)| !values.is_empty());
+    lists.map(|(what, values)| format!("{what} {}", values.join(", "))).collect()
+}
+
+fn trust_workspace(options: &Options, place: &Place) -> Result<ExitCode, Fault> {
+    let workspace = options.workspace()?;
+    let file = workspace.join(FILE);
+    let text = match workspace_text(&workspace) {
+        Ok(text) => Some(text),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        Err(error) => {
+            let what = format!("nothing is trusted: can't read `{}`: {error}", file.display());
+            return Err(Fault::new(Kind::Unavailable, what));
+        }
+    };
+    // One that is no configuration names no folders; whoever uses it is told so.
+    let more = Config::read_workspace(&workspace).map(|it| it.tools_dirs).unwrap_or_default();
+    let (folders, aside) = tool_folders(place, &workspace, &more, Whose::Workspace);
+    let own = folders.iter().any(|it| it.whose == Whose::Workspace && it.path.is_dir());
+    if text.is_none() && !own {
+        return Err(Fault::not_found(format!(
+            "there is neither {FILE} nor {OWN} in `{}`, so nothing to trust",
+            workspace.display()
+        )));
+    }
+    Trusted::in_state(&place.state).add(&workspace)?;
+    let tools = adopt(&place.state, &workspace, &folders).map_err(|error| {
+        let what = format!("the tools that a model wrote can't be vouched for: {error}");
+        Fault::new(Kind::Unavailable, what)
+    })?;
+    let mut said = String::new();
+    if let Some(text) = text {
+        said.push_str(&format!("trusted, until it changes: {}\n{}\n", file.display(), text.trim_end()));
+    }
+    if !tools.is_empty() {
+        said.push_str("trusted, also when they change: the workspace's tools; `[tool.NAME]` counts for them as they are now\n");
+    }
+    for tool in tools {
+        let by_model =
+            if tool.by_model { "  (written by a model or a tool; you vouch for it now)" } else { "" };
+        said.push_str(&format!("{}{by_model}\n", tool.file));
+    }
+    print::out(&said);
+    for line in aside {
+        print::err(&format!("haft: {line}"));
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Takes the trust back. A haft that serves the workspace drops its tools at once; calls under way end as they began.

@@ -47,7 +47,9 @@ fn what_is_no_request_gets_the_error_that_says_so() {
         ),
     ] {
         let said = say(&room, &[line, r#"{"jsonrpc": "2.0", "id": 6, "method": "ping"}"#]);
-        let [refusal, pong] = said.as_slice() else { panic!("{line}: {said:?}") };
+        // A tool that nobody knows is looked for, which keeps nobody waiting.
+        let (pong, refusal): (Vec<_>, Vec<_>) = said.iter().partition(|it| it["id"] == 6);
+        let ([refusal], [pong]) = (refusal.as_slice(), pong.as_slice()) else { panic!("{line}: {said:?}") };
         assert_eq!((&refusal["id"], &refusal["error"]["code"]), (&id, &json!(code)), "{line}: {refusal}");
         assert_eq!((&pong["id"], pong.get("result").is_some()), (&json!(6), true), "it goes on after {line}");
     }

@@ -260,7 +260,17 @@ fn a_toolset_is_exactly_its_tools_and_they_work() {
     let nav = ["read", "edit", "write", "skim", "filegrep", "shell", "shell_status"];
     assert_eq!(tools(&room, &["--toolset", "nav"]), nav);
     assert_eq!(tools(&room, &["--toolset", "hyperagents"]), ["bash", "editor"]);
-    assert_eq!(tools(&room, &["--toolset", "navi"]), ["terminal", "code_exec"]);
+    let navi = [
+        "terminal",
+        "code_exec",
+        "write_tool",
+        "delete_tool",
+        "test_tool",
+        "list_tools",
+        "tool_manual",
+        "reload_tools",
+    ];
+    assert_eq!(tools(&room, &["--toolset", "navi"]), navi);
     let terrarium = ["bash", "python", "jobs", "read_job", "wait", "stop_task", "continue_job"];
     assert_eq!(tools(&room, &["--toolset", "terrarium"]), terrarium);
 

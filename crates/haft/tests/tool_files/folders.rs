@@ -19,8 +19,9 @@ pub(crate) fn put(folder: &Path, name: &str, body: &str) {
 }
 
 pub(crate) fn put_file(folder: &Path, file: &str, content: &str) {
-    fs::create_dir_all(folder).unwrap();
-    fs::write(folder.join(file), content).unwrap();
+    let path = folder.join(file);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, content).unwrap();
 }
 
 /// The tools that are files, in their order.

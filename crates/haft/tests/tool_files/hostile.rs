@@ -119,9 +119,13 @@ fn what_is_no_text_is_made_one_or_refused() {
     let dict = result("dict").must("ok").text();
     assert!(dict.starts_with(r#"{"a":[1,null]}"#) && dict.contains("returned a dict"), "{dict}");
     result("number").must("ok");
-    for (how, word) in
-        [("none", "None"), ("bytes", "bytes"), ("object", "object"), ("cycle", "JSON"), ("huge", "64 MB")]
-    {
+    for (how, word) in [
+        ("none", "None"),
+        ("bytes", "bytes"),
+        ("object", "object"),
+        ("cycle", "JSON"),
+        ("huge", "64 million"),
+    ] {
         let text = result(how).must("failed").text();
         assert!(text.contains(word), "{how}: {text}");
     }

@@ -7,9 +7,11 @@ mod crashes;
 mod denied;
 mod folders;
 mod formats;
+mod grants;
 mod hostile;
 mod missing;
 mod new_tool;
+mod packages;
 #[path = "../end_to_end/support/mod.rs"]
 #[expect(dead_code, unused_imports, reason = "shared with the tests that look at other things")]
 mod program;
@@ -18,3 +20,5 @@ mod reload;
 mod support;
 mod toolsmith;
 mod trust;
+#[path = "../sandbox/uv.rs"]
+mod uv;

@@ -45,8 +45,9 @@ impl House {
         }
         let settings = Settings {
             tool_files: ToolFiles {
-                folders: vec![Folder { path: base.join("tools"), whose: Whose::Person }],
-                sections: [("t".to_owned(), section)].into(),
+                folders: vec![Folder { path: base.join("tools"), whose: Whose::Workspace }],
+                workspace_sections: [("t".to_owned(), section)].into(),
+                vouched_now: true,
                 ..ToolFiles::default()
             },
             workspace: base.join("ws"),

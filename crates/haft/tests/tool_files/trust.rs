@@ -28,15 +28,16 @@ fn a_workspaces_tools_wait_for_trust_and_keep_it_when_they_change() {
     assert_eq!(ran.code, 0, "{ran:?}");
     assert_eq!(
         ran.out,
-        "trusted, also when they change: the workspace's tools\n.haft/tools/marks.py\n.haft/tools/own.py\n"
+        "trusted, also when they change: the workspace's tools; `[tool.NAME]` counts for them as they are now\n\
+         .haft/tools/marks.py\n.haft/tools/own.py\n"
     );
     assert_eq!(room.call("own", &json!({})).must("ok").text(), "mine");
     put(&tools, "own", "return 'changed'");
     assert_eq!(room.call("own", &json!({})).must("ok").text(), "changed");
 
     // What the configuration says is another matter, and has to be trusted as it is.
-    fs::write(room.at("haft.toml"), "tools_dirs = [\"more\"]").unwrap();
-    put(&room.at("more"), "another", "return 1");
+    fs::write(room.at("haft.toml"), "tools_dirs = [\".haft/more\"]").unwrap();
+    put(&room.at(".haft/more"), "another", "return 1");
     let (names, ran) = file_tools(&room, &[]);
     assert_eq!(names, ["own"]);
     assert!(
@@ -107,7 +108,7 @@ fn what_a_tool_makes_beside_itself_has_no_more_than_what_a_model_writes_until_a_
         "that the workspace is trusted is no word about this file"
     );
     let ran = room.run(&["reload-tools"]);
-    assert!(ran.out.contains("`[tool.evil]` does not count for it"), "{}", ran.out);
+    assert!(ran.out.contains("`[tool.evil]` does not count for .haft/tools/evil.py"), "{}", ran.out);
 
     let ran = room.run(&["trust"]);
     assert!(
@@ -130,9 +131,7 @@ fn what_a_tool_makes_while_it_serves_is_not_taken_for_a_person_s() {
     assert_eq!(server.does("evil", &json!({})).lines().next().unwrap(), "nothing");
     server.kill();
     assert_eq!(says(&room, &[]), "nothing");
-    let ran = room.run(&["trust"]);
-    assert!(ran.out.contains("evil.py  (written by a model or a tool"), "{ran:?}");
-    assert!(!ran.out.contains("dropper.py"), "that is the person's anyway: {}", ran.out);
+    room.run(&["trust", "evil"]);
     assert_eq!(says(&room, &[]), "granted");
 }
 

@@ -2,10 +2,7 @@
 
 use std::{io, path::Path};
 
-use super::{
-    Folder, Whose, folders,
-    written::{Author, Written},
-};
+use super::{Folder, Section, Whose, folders, vouch, written::Written};
 
 /// A file that is meant to be a tool, as a person is shown it.
 pub struct OwnFile {
@@ -15,35 +12,38 @@ pub struct OwnFile {
     pub by_model: bool,
 }
 
-/// The files in these folders that a person vouches for from now on: all those of a workspace; of a person's own folders
-/// what a model or a tool wrote there, as the rest is the person's anyway.
+/// What a person vouches for who vouches for one tool.
+pub struct Vouched {
+    /// Its file, and the code beside it.
+    pub files: Vec<String>,
+    /// What is granted to it.
+    pub section: Option<Section>,
+}
+
+/// The code in a workspace's folders, for all of which a person vouches from now on, as it is: the tools, then what lies
+/// beside them.
 ///
 /// # Errors
 /// When that can't be kept in the state folder.
 pub fn adopt(state: &Path, workspace: &Path, folders: &[Folder]) -> io::Result<Vec<OwnFile>> {
     let written = Written::beneath(&state.join("tools"));
     let marks = written.marks();
-    let mut files = Vec::new();
-    for folder in folders {
-        for found in folders::read(folder, workspace).files {
-            let by_model = found.held.as_ref().is_ok_and(|it| marks.has(&found.path, &it.hash));
-            if folder.whose == Whose::Person && !by_model {
-                continue;
-            }
-            // Also of what nobody knows to be a model's: a haft that runs may be about to find that out.
-            if let Ok(held) = &found.held {
-                written.note(&found.path, &held.hash, Author::Person)?;
-            }
-            let file = found.path.strip_prefix(workspace).unwrap_or(&found.path).display().to_string();
-            files.push(OwnFile { file, by_model });
-        }
+    let own: Vec<Folder> = folders.iter().filter(|it| it.whose != Whose::Person).cloned().collect();
+    let (mut all, mut files) = (Vec::new(), Vec::new());
+    let shown = |path: &Path| path.strip_prefix(workspace).unwrap_or(path).display().to_string();
+    for found in own.iter().flat_map(|folder| folders::read(folder, workspace).files) {
+        let hash = found.held.ok().map(|it| it.hash);
+        let by_model = hash.is_some_and(|hash| marks.has(&found.path, &hash));
+        files.push(OwnFile { file: shown(&found.path), by_model });
+        all.extend(hash.map(|hash| (found.path, hash)));
     }
+    for (path, hash) in vouch::all_code(&own, workspace) {
+        let file = shown(&path);
+        if !files.iter().any(|it| it.file == file) {
+            files.push(OwnFile { file, by_model: marks.has(&path, &hash) });
+        }
+        all.push((path, hash));
+    }
+    written.vouch(&all)?;
     Ok(files)
-}
-
-/// Is there anything in these folders that a person has not vouched for yet?
-pub fn has_strange(state: &Path, workspace: &Path, folders: &[Folder]) -> bool {
-    let marks = Written::beneath(&state.join("tools")).marks();
-    let files = folders.iter().flat_map(|folder| folders::read(folder, workspace).files);
-    files.into_iter().any(|it| it.held.is_ok_and(|held| marks.has(&it.path, &held.hash)))
 }

@@ -271,15 +271,7 @@ impl<'a> Walk<'a> {
     ) {
         let none = Map::new();
         let known = schema.get("properties").and_then(Value::as_object).unwrap_or(&none);
-        for name in strings(schema.get("required")).filter(|it| !object.contains_key(*it)) {
-            let strangers: Vec<&str> =
-                object.keys().map(String::as_str).filter(|it| !known.contains_key(*it)).collect();
-            let near = nearest(name, &strangers).map(str::to_owned);
-            let wanted = known.get(name).and_then(Value::as_object).and_then(type_of).unwrap_or_default();
-            let wanted = wanted.into_iter().map(str::to_owned).collect();
-            let at = At::Field(here.at, name);
-            out.push(Problem::new(&at, &Value::Null, Wrong::Missing { wanted, near }));
-        }
+        missing(schema, known, object, here, out);
         let must =
             bounds(object.len(), count(schema, "minProperties"), count(schema, "maxProperties"), "field");
         if let Some(must) = must {
@@ -312,12 +304,7 @@ impl<'a> Walk<'a> {
             }
             match others {
                 Some(Value::Bool(false)) if !is_known => {
-                    // Those that are there already are not meant.
-                    let names: Vec<&str> =
-                        known.keys().map(String::as_str).filter(|it| !object.contains_key(*it)).collect();
-                    let near = nearest(name, &names).map(str::to_owned);
-                    let known = known.keys().cloned().collect();
-                    out.push(Problem::new(&at, value, Wrong::Unknown { near, known }));
+                    out.push(Problem::new(&at, value, unknown(name, known, object)));
                 }
                 Some(schema) if !is_known => self.value(schema, value, here, out),
                 _ => {}
@@ -566,6 +553,33 @@ fn compile(pattern: &str) -> Result<RegexMatcher, String> {
     let built =
         RegexMatcherBuilder::new().size_limit(PATTERN_MEMORY).dfa_size_limit(PATTERN_MEMORY).build(pattern);
     built.map_err(|error| error.to_string())
+}
+
+/// The fields that have to be there, and are not.
+fn missing(
+    schema: &Map<String, Value>,
+    known: &Map<String, Value>,
+    object: &Map<String, Value>,
+    here: Here<'_>,
+    out: &mut Vec<Problem>,
+) {
+    for name in strings(schema.get("required")).filter(|it| !object.contains_key(*it)) {
+        let strangers: Vec<&str> =
+            object.keys().map(String::as_str).filter(|it| !known.contains_key(*it)).collect();
+        let near = nearest(name, &strangers).map(str::to_owned);
+        let wanted = known.get(name).and_then(Value::as_object).and_then(type_of).unwrap_or_default();
+        let wanted = wanted.into_iter().map(str::to_owned).collect();
+        let at = At::Field(here.at, name);
+        out.push(Problem::new(&at, &Value::Null, Wrong::Missing { wanted, near }));
+    }
+}
+
+/// What is wrong with a field that must not be there.
+fn unknown(name: &str, known: &Map<String, Value>, object: &Map<String, Value>) -> Wrong {
+    // Those that are there already are not meant.
+    let names: Vec<&str> = known.keys().map(String::as_str).filter(|it| !object.contains_key(*it)).collect();
+    let near = nearest(name, &names).map(str::to_owned);
+    Wrong::Unknown { near, known: known.keys().cloned().collect() }
 }
 
 #[cfg(test)]

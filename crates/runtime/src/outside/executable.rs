@@ -18,7 +18,9 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
 
-use super::{Described, Hosts, Section, Version, hosts, manifest::Manifest, parts, terms::Terms};
+use super::{
+    Described, Hosts, Version, failure, hosts, manifest::Manifest, parts, terms::Terms, vouch::Grant,
+};
 use crate::{commands::quote, ground::Ground};
 pub(crate) use spec::describe;
 
@@ -49,14 +51,14 @@ struct Called {
 
 impl ExecutableTool {
     /// What this program said that it is, with what a person granted to it.
-    pub(crate) fn new(version: Arc<Version>, described: Described, section: Section) -> Self {
+    pub(crate) fn new(version: Arc<Version>, described: Described, grant: Grant) -> Self {
         let argv = if is_manifest(&version.path) {
             let folder = version.path.parent().unwrap_or(&version.folder);
             Manifest::parse(&version.source).map(|it| it.argv(folder))
         } else {
             Ok(vec![version.path.display().to_string()])
         };
-        Self { called: Arc::new(Called { terms: Terms::new(version, described, section), argv }) }
+        Self { called: Arc::new(Called { terms: Terms::new(version, described, grant), argv }) }
     }
 }
 
@@ -100,13 +102,22 @@ impl Prepared for OneCall {
     }
 
     fn run(self: Box<Self>, cx: Cx) -> Running {
-        Box::pin(async move { self.done(&cx).await })
+        Box::pin(async move {
+            self.done(&cx).await.map_err(|fault| failure::lapsed(fault, self.called.terms.lapsed.as_deref()))
+        })
     }
 }
 
 impl OneCall {
     async fn done(&self, cx: &Cx) -> Result<Output, Fault> {
         let name = &self.called.terms.described.name;
+        if let Some(guard) = self.called.terms.guard.clone()
+            && let Ok(Some(why)) = tokio::task::spawn_blocking(move || guard.lapsed()).await
+        {
+            let what =
+                format!("`{name}` was not started: what was granted to it is not for what lies there now");
+            return Err(Fault::new(Kind::Failed, what).next(why));
+        }
         let ground = self.ground(cx)?;
         let procs = ground.of_call_to(name, &self.touches, &self.called.terms.served.section.net);
         let process = self.start(cx, &procs).await?;

@@ -76,6 +76,16 @@ pub(super) fn copy(fault: &Fault) -> Fault {
     Fault { kind: fault.kind, what, next, seen: fault.seen.clone(), source: None }
 }
 
+/// A failure of a tool for which its section does not count: that may be why.
+pub(super) fn lapsed(fault: Fault, lapsed: Option<&str>) -> Fault {
+    let Some(lapsed) = lapsed.filter(|_| fault.kind == Kind::Failed) else { return fault };
+    let next = match &fault.next {
+        Some(next) => format!("{next}\n{lapsed}"),
+        None => lapsed.to_owned(),
+    };
+    Fault { next: Some(next), ..fault }
+}
+
 /// How a process went.
 pub(super) fn how(lost: &Lost) -> String {
     match &lost.why {

@@ -16,6 +16,7 @@ use rustix::{
 };
 
 use super::{ENABLED, Folder, Whose};
+use crate::sandbox::code::is_code;
 
 /// A longer file of code is refused.
 const LARGEST: u64 = 1 << 20;
@@ -25,6 +26,11 @@ const FILES: usize = 2000;
 
 /// What comes after this many names is not looked at.
 const NAMES: usize = 100_000;
+
+/// A folder with more in it, to be looked through for code, is not.
+const MOST_NAMES: usize = 50_000;
+const MOST_BYTES: u64 = 128 << 20;
+const DEPTH: usize = 16;
 
 /// A file that was changed this short a time before it was read may be changed again within the same tick of the
 /// clock that files are stamped with.
@@ -160,6 +166,87 @@ pub(super) fn read(folder: &Folder, workspace: &Path) -> Listing {
         listing.files.push(found);
     }
     listing
+}
+
+/// A file of code in a folder of tools, however deep.
+pub(super) struct CodeFile {
+    pub(super) path: PathBuf,
+    /// Of what it holds; none where that can't be had, or is elsewhere.
+    pub(super) hash: Option<blake3::Hash>,
+    /// What it holds, where it is Python.
+    pub(super) python: Option<Vec<u8>>,
+    /// It is meant to be a tool.
+    pub(super) is_tool: bool,
+}
+
+/// All code in this folder, in the order of its paths.
+pub(super) fn code(folder: &Folder, workspace: &Path) -> Result<Vec<CodeFile>, String> {
+    let unreadable = |errno: Errno| format!("{} can't be read: {errno}", folder.path.display());
+    let top = match open(folder, workspace) {
+        Ok(top) => top,
+        Err(Errno::NOENT) => return Ok(Vec::new()),
+        Err(errno) => return Err(unreadable(errno)),
+    };
+    let follows = folder.whose == Whose::Person;
+    let mut folders = vec![(top, folder.path.clone(), 0)];
+    let mut looking = Looking::default();
+    while let Some((dir, path, depth)) = folders.pop() {
+        let at = Place { dir: &dir, path: &path, follows };
+        for (name, kind) in names(&dir).map_err(unreadable)? {
+            let name = OsStr::from_bytes(&name);
+            looking.names += 1;
+            let Ok(stat) = stat_of(&dir, name, follows) else { continue };
+            match FileType::from_raw_mode(stat.st_mode) {
+                FileType::Directory if name == "__pycache__" => {}
+                FileType::Directory => {
+                    let how = if follows { STAND } else { STAND | OFlags::NOFOLLOW };
+                    let below = openat(&dir, name, how, Mode::empty()).map_err(unreadable)?;
+                    folders.push((below, path.join(name), depth + 1));
+                }
+                FileType::RegularFile if is_code(&path.join(name)) => {
+                    let is_tool = match depth {
+                        0 => at.look(name, kind).is_some(),
+                        1 => name == "tool.toml",
+                        _ => false,
+                    };
+                    looking.take(&at, name, is_tool);
+                }
+                // What a link leads to is not what is here.
+                FileType::Symlink if is_code(&path.join(name)) => {
+                    let path = path.join(name);
+                    looking.found.push(CodeFile { path, hash: None, python: None, is_tool: false });
+                }
+                _ => {}
+            }
+            if looking.names > MOST_NAMES || looking.bytes > MOST_BYTES || depth > DEPTH {
+                return Err(format!("{} has too much in it to be looked through", folder.path.display()));
+            }
+        }
+    }
+    looking.found.sort_by(|one, other| one.path.cmp(&other.path));
+    Ok(looking.found)
+}
+
+#[derive(Default)]
+struct Looking {
+    found: Vec<CodeFile>,
+    names: usize,
+    bytes: u64,
+}
+
+impl Looking {
+    fn take(&mut self, at: &Place<'_>, name: &OsStr, is_tool: bool) {
+        let path = at.path.join(name);
+        let held = at.open_regular(name).ok().and_then(|(file, _)| {
+            let mut bytes = Vec::new();
+            file.take(MOST_BYTES).read_to_end(&mut bytes).ok()?;
+            Some(bytes)
+        });
+        self.bytes += held.as_ref().map_or(0, |it| it.len() as u64);
+        let hash = held.as_ref().map(|it| blake3::hash(it));
+        let python = held.filter(|it| name.as_bytes().ends_with(b".py") && it.len() as u64 <= LARGEST);
+        self.found.push(CodeFile { path, hash, python, is_tool });
+    }
 }
 
 /// A text that changes when anything directly in the folder does: what a file failed for may lie beside it.

@@ -21,15 +21,17 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::{
-    OWN, Section, ToolFiles, Version, Whose,
+    OWN, ToolFiles, Version, Vouched, Whose,
     appeared::Appeared,
     decided::Decided,
     describe, own_files,
     python::PythonTool,
     set::{Loaded, Tried},
+    uv::Asker,
+    vouch::{self, Grant},
     written::{Author, Written},
 };
-use crate::{Registry, ground::Ground};
+use crate::{Approver, Registry, ground::Ground};
 use survey::Ask;
 
 /// For a name that no tool has, the folders are looked at once in this time.
@@ -78,10 +80,14 @@ impl Outside {
         appeared: Appeared,
     ) -> Self {
         let state = state.join("tools");
+        let mut written = Written::beneath(&state);
+        if files.vouched_now {
+            written = written.with(&vouch::all_code(&files.folders, &workspace));
+        }
         let outside = Self {
             decided: Decided::new(files),
             workspace,
-            written: Written::beneath(&state),
+            written,
             state,
             registry,
             ground: OnceLock::new(),
@@ -103,6 +109,13 @@ impl Outside {
     pub(crate) fn stands_on(&self, ground: Ground) {
         // It is told so once, when the runtime is made.
         let _ = self.ground.set(ground);
+    }
+
+    /// Who is asked when packages of a tool come from hosts that nobody granted.
+    pub fn asks(&self, approver: Arc<dyn Approver>) {
+        if let Some(ground) = self.ground.get() {
+            ground.asks(Asker::new(approver));
+        }
     }
 
     fn ground(&self) -> Result<&Ground, Fault> {
@@ -132,6 +145,49 @@ impl Outside {
     /// So many files of the workspace are left aside until a person trusts it.
     pub fn aside(&self) -> usize {
         self.now.load().aside
+    }
+
+    /// For which tools `[tool.NAME]` does not count, one line each.
+    pub fn lapsed(&self) -> Vec<String> {
+        self.now.load().lapsed().map(|(_, line)| line.clone()).collect()
+    }
+
+    /// The same of this tool.
+    pub fn lapsed_of(&self, name: &str) -> Option<String> {
+        self.now.load().lapsed().find(|(tool, _)| tool == name).map(|(_, line)| line.clone())
+    }
+
+    /// From now on a person vouches for this tool as it is loaded, and for what lies beside it.
+    ///
+    /// # Errors
+    /// When there is no such tool that is a file, or that can't be kept.
+    pub fn vouch(&self, name: &str) -> Result<Vouched, Fault> {
+        let (now, decided) = (self.now.load(), self.decided.now());
+        let Some(file) = now.tools.get(name).map(|it| it.file.clone()) else {
+            let why = self.why_missing(name, str::trim_end).map(|it| format!(": {it}")).unwrap_or_default();
+            let what = format!("there is no tool `{name}` that is a file{why}");
+            let fault = Fault::not_found(what);
+            return Err(match now.aside {
+                0 => fault.next("`haft tools` shows the tools."),
+                _ => fault.next("This workspace's tools are left aside until you run `haft trust`."),
+            });
+        };
+        let unavailable =
+            |why: String| Fault::new(Kind::Unavailable, format!("`{name}` can't be vouched for: {why}"));
+        if let Some(failed) = &file.failed {
+            return Err(unavailable(format!("its file could not be loaded: {}", failed.why.trim_end())));
+        }
+        let (Some(folder), Some(hash)) = (decided.folders.get(file.folder), file.hash) else {
+            return Err(unavailable("it can't be read".to_owned()));
+        };
+        let mut files =
+            vouch::code_of(folder, &self.workspace, &file.path, file.sort).map_err(unavailable)?;
+        files.retain(|it| it.0 != file.path);
+        files.insert(0, (file.path.clone(), hash));
+        self.written.vouch(&files).map_err(|error| unavailable(error.to_string()))?;
+        let shown = |path: &PathBuf| path.strip_prefix(&self.workspace).unwrap_or(path).display().to_string();
+        let section = decided.granted(folder.whose).and_then(|it| it.get(name)).cloned();
+        Ok(Vouched { files: files.iter().map(|it| shown(&it.0)).collect(), section })
     }
 
     /// A number that changes with the tools.
@@ -197,7 +253,11 @@ impl Outside {
             return false;
         }
         let now = self.now.load();
-        now.tools.get(name).is_none_or(|made| !made.file.stamp.holds(&made.file.path))
+        // For what a section does not count, it may by now.
+        now.tools.get(name).is_none_or(|made| {
+            !made.file.stamp.holds(&made.file.path)
+                || made.file.serves.as_ref().is_some_and(|it| !it.lapsed.is_empty())
+        })
     }
 
     /// Names that nobody has cost one look in a while, but for when there is something new to be seen.
@@ -241,7 +301,7 @@ impl Outside {
     pub(crate) async fn check(&self, name: &str, code: &str) -> Result<Spec, Fault> {
         let draft = self.draft(name, code);
         let described = describe::check(self.ground()?, &draft, name).await?;
-        Ok(PythonTool::new(draft, described, Section::default()).spec().clone())
+        Ok(PythonTool::new(draft, described, Grant::default()).spec().clone())
     }
 
     /// Code as the version of the workspace's own tool `name` that it would be. Whoever makes one is about to write

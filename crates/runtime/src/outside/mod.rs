@@ -7,6 +7,7 @@ mod adopt;
 pub(crate) mod appeared;
 mod arguments;
 mod cache;
+pub(crate) mod compiled;
 mod decided;
 mod declared;
 mod describe;
@@ -19,12 +20,14 @@ mod interpreter;
 mod load;
 mod manifest;
 mod parts;
+mod pyenv;
 mod python;
 mod service;
 mod set;
 mod standing;
 mod terms;
 pub(crate) mod uv;
+mod vouch;
 mod watch;
 mod written;
 
@@ -33,7 +36,7 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use adopt::{OwnFile, adopt, has_strange};
+pub use adopt::{OwnFile, Vouched, adopt};
 pub(crate) use hosts::{Hosts, Packages};
 pub(crate) use kit::own_tools::own_files;
 pub use kit::own_tools::{ENABLED, OWN};
@@ -55,6 +58,9 @@ pub struct ToolFiles {
     pub workspace_sections: BTreeMap<String, Section>,
     /// Only tools that the `enabled.json` of their folder names are loaded, where there is such a file.
     pub only_enabled: bool,
+    /// A person vouches for the code in the workspace's folders, as it is when this is loaded first, for as long as this
+    /// process runs.
+    pub vouched_now: bool,
 }
 
 impl ToolFiles {
@@ -89,7 +95,7 @@ pub enum Whose {
     Untrusted,
 }
 
-/// What a person granted to a tool: `[tool.NAME]` in haft.toml. It holds for no tool that a model wrote.
+/// What a person granted to a tool: `[tool.NAME]` in haft.toml. It counts for what a person vouched for, by its content.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Section {

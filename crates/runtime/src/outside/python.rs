@@ -12,11 +12,12 @@ use serde_json::Value;
 use tokio::time::sleep;
 
 use super::{
-    Described, Hosts, Section, Version, failure,
+    Described, Hosts, Version, failure,
     host::{Asked, Lost, Said},
     hosts::{Lease, Printed, session_ended},
     parts,
     terms::Terms,
+    vouch::Grant,
 };
 use crate::commands::quote;
 
@@ -56,9 +57,9 @@ struct Request<'a> {
 
 impl PythonTool {
     /// What this version says is in it, with what a person granted to it.
-    pub(crate) fn new(version: Arc<Version>, described: Described, section: Section) -> Self {
+    pub(crate) fn new(version: Arc<Version>, described: Described, grant: Grant) -> Self {
         let command = format!("python3 {}", quote(&version.path.display().to_string()));
-        Self { inner: Arc::new(Inner { terms: Terms::new(version, described, section), command }) }
+        Self { inner: Arc::new(Inner { terms: Terms::new(version, described, grant), command }) }
     }
 }
 
@@ -88,7 +89,9 @@ impl Prepared for PythonCall {
     }
 
     fn run(self: Box<Self>, cx: Cx) -> Running {
-        Box::pin(async move { self.call(&cx).await })
+        Box::pin(async move {
+            self.call(&cx).await.map_err(|fault| failure::lapsed(fault, self.tool.terms.lapsed.as_deref()))
+        })
     }
 }
 

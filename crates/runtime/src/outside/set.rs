@@ -47,8 +47,12 @@ pub(super) struct Tried {
 pub(super) struct Serving {
     pub(super) version: Arc<Version>,
     pub(super) tools: Vec<(Described, Arc<dyn AnyTool>)>,
-    /// The tools of it for which a person's word does not count, as a model wrote it or a tool made it.
-    pub(super) ungranted: Vec<String>,
+    /// The tools of it whose sections do not count, each with the line that says so.
+    pub(super) lapsed: Vec<(String, String)>,
+    /// The tools of it whose sections count.
+    pub(super) granted: Vec<String>,
+    /// By which one sees that what it was granted is the same.
+    pub(super) standing: String,
 }
 
 /// What is said of a folder.
@@ -86,6 +90,36 @@ pub(super) struct Made {
     pub(super) manual: Option<String>,
 }
 
+/// The names that can't be had any more.
+struct Names<'a> {
+    built_in: HashSet<&'a str>,
+    /// Each with its file.
+    taken: HashMap<&'a str, &'a Path>,
+    /// Those to which something is granted that counts, each with its file: what a person vouched for takes them.
+    granted: HashMap<&'a str, &'a Path>,
+}
+
+impl Names<'_> {
+    fn why_not(&self, name: &str, file: &Path, shows: Shows<'_>) -> Option<String> {
+        if !is_name(name) {
+            return Some(format!("`{name}` can't be the name of a tool: {NAME_RULE}"));
+        }
+        if self.built_in.contains(name) {
+            return Some(format!(
+                "`{name}` is the name of a built-in tool, which no file replaces; give it another name"
+            ));
+        }
+        if let Some(first) = self.granted.get(name).filter(|it| **it != file) {
+            let first = shows.path(first);
+            return Some(format!(
+                "`{name}` is a tool of {first} already, which a person vouches for; that one is kept"
+            ));
+        }
+        let first = shows.path(self.taken.get(name)?);
+        Some(format!("`{name}` is a tool of {first} already; the first one is kept"))
+    }
+}
+
 impl Loaded {
     /// Puts together what the files make. A name is taken by built-in tools first, then by the first file.
     pub(super) fn of(
@@ -98,75 +132,79 @@ impl Loaded {
         let is_pending = files.iter().any(|it| it.is_unknown);
         let by_path = files.iter().map(|it| (it.path.clone(), it.clone())).collect();
         let mut loaded = Self { by_path, aside, is_pending, ..Self::default() };
-        let built_in: HashSet<&str> = registry.own_names().collect();
-        let mut taken: HashMap<&str, &Path> = HashMap::new();
+        let mut names = Names {
+            built_in: registry.own_names().collect(),
+            taken: HashMap::new(),
+            granted: HashMap::new(),
+        };
+        for file in &files {
+            for name in file.serves.iter().flat_map(|it| &it.granted) {
+                names.granted.entry(name).or_insert(&file.path);
+            }
+        }
         let mut tools = Vec::new();
         for file in &files {
-            let shown = shows.path(&file.path);
-            let mut fail = |why: String, older_serves| {
-                loaded.failed.push(Failure { tool: shown.clone(), why, older_serves });
-            };
-            if let Some(failed) = &file.failed {
-                fail(failed.why.clone(), file.serves.is_some());
-            }
             let enabled = folders.get(file.folder).and_then(|it| it.enabled.as_ref()?.as_ref().ok());
-            for name in file.serves.iter().flat_map(|it| &it.ungranted) {
-                loaded.notes.push(format!(
-                    "{shown}: `[tool.{name}]` does not count for it, as a model or a tool wrote it; `haft trust` adopts it"
-                ));
-            }
-            for (described, tool) in file.serves.iter().flat_map(|it| &it.tools) {
-                let name = described.name.as_str();
-                if !is_name(name) {
-                    fail(format!("`{name}` can't be the name of a tool: {NAME_RULE}"), false);
-                } else if built_in.contains(name) {
-                    fail(
-                        format!(
-                            "`{name}` is the name of a built-in tool, which no file replaces; give it another name"
-                        ),
-                        false,
-                    );
-                } else if let Some(first) = taken.get(name) {
-                    fail(
-                        format!("`{name}` is a tool of {} already; the first one is kept", shows.path(first)),
-                        false,
-                    );
-                } else {
-                    taken.insert(name, &file.path);
-                    loaded.notes.extend(described.notes.iter().map(|note| format!("{shown}: {note}")));
-                    if shows.only_enabled && enabled.is_some_and(|it| !it.iter().any(|it| it == name)) {
-                        continue;
-                    }
-                    let made =
-                        Made { file: file.clone(), tool: tool.clone(), manual: described.manual.clone() };
-                    loaded.tools.insert(name.to_owned(), made);
-                    tools.push(tool.clone());
-                }
-            }
+            tools.extend(loaded.add(file, enabled.filter(|_| shows.only_enabled), &mut names, shows));
         }
         for folder in &folders {
-            let shown = shows.path(&folder.path);
-            let fail = |why: &String| Failure { tool: shown.clone(), why: why.clone(), older_serves: false };
-            loaded.failed.extend(folder.troubles.iter().map(fail));
-            match &folder.enabled {
-                Some(Err(why)) => loaded.failed.push(Failure {
-                    tool: shows.path(&folder.path.join(super::ENABLED)),
-                    why: format!("{why}; it is taken as if it were not there"),
-                    older_serves: false,
-                }),
-                Some(Ok(names)) if !is_pending => {
-                    let unknown = names.iter().filter(|name| !taken.contains_key(name.as_str()));
-                    let note = |name| {
-                        format!("{shown}/{} names `{name}`, and there is no such tool", super::ENABLED)
-                    };
-                    loaded.notes.extend(unknown.map(note));
-                }
-                Some(Ok(_)) | None => {}
-            }
+            loaded.remark(folder, &names, shows);
         }
-        drop(taken);
+        drop(names);
         (loaded.files, loaded.folders) = (files, folders);
         (loaded, tools)
+    }
+
+    /// Adds the tools of a file, of which only these names count where there are any; gives those that are shown.
+    fn add<'a>(
+        &mut self,
+        file: &'a Arc<Tried>,
+        only: Option<&Vec<String>>,
+        names: &mut Names<'a>,
+        shows: Shows<'_>,
+    ) -> Vec<Arc<dyn AnyTool>> {
+        let shown = shows.path(&file.path);
+        let fail = |why: String, older_serves| Failure { tool: shown.clone(), why, older_serves };
+        self.failed.extend(file.failed.iter().map(|it| fail(it.why.clone(), file.serves.is_some())));
+        self.notes.extend(file.serves.iter().flat_map(|it| &it.lapsed).map(|it| it.1.clone()));
+        let mut tools = Vec::new();
+        for (described, tool) in file.serves.iter().flat_map(|it| &it.tools) {
+            let name = described.name.as_str();
+            if let Some(why) = names.why_not(name, &file.path, shows) {
+                self.failed.push(fail(why, false));
+                continue;
+            }
+            names.taken.insert(name, &file.path);
+            self.notes.extend(described.notes.iter().map(|note| format!("{shown}: {note}")));
+            if only.is_some_and(|it| !it.iter().any(|it| it == name)) {
+                continue;
+            }
+            let made = Made { file: file.clone(), tool: tool.clone(), manual: described.manual.clone() };
+            self.tools.insert(name.to_owned(), made);
+            tools.push(tool.clone());
+        }
+        tools
+    }
+
+    /// Adds what is to be said of a folder as a whole.
+    fn remark(&mut self, folder: &Remarks, names: &Names<'_>, shows: Shows<'_>) {
+        let shown = shows.path(&folder.path);
+        let fail = |why: &String| Failure { tool: shown.clone(), why: why.clone(), older_serves: false };
+        self.failed.extend(folder.troubles.iter().map(fail));
+        match &folder.enabled {
+            Some(Err(why)) => self.failed.push(Failure {
+                tool: shows.path(&folder.path.join(super::ENABLED)),
+                why: format!("{why}; it is taken as if it were not there"),
+                older_serves: false,
+            }),
+            Some(Ok(enabled)) if !self.is_pending => {
+                let unknown = enabled.iter().filter(|name| !names.taken.contains_key(name.as_str()));
+                let note =
+                    |name| format!("{shown}/{} names `{name}`, and there is no such tool", super::ENABLED);
+                self.notes.extend(unknown.map(note));
+            }
+            Some(Ok(_)) | None => {}
+        }
     }
 
     /// What became of the tools since.
@@ -182,6 +220,11 @@ impl Loaded {
             failed: self.failed().collect(),
             notes: self.notes.clone(),
         }
+    }
+
+    /// The tools whose sections do not count, each with the line that says so.
+    pub(super) fn lapsed(&self) -> impl Iterator<Item = &(String, String)> {
+        self.files.iter().flat_map(|it| &it.serves).flat_map(|it| &it.lapsed)
     }
 
     /// What could not be loaded.

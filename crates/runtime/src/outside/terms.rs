@@ -5,26 +5,34 @@ use std::{borrow::Cow, sync::Arc, time::Duration};
 use kit::{Fault, Kinds, Mode, Origin, Spec, Touches};
 use serde_json::Value;
 
-use super::{Described, Section, Version, arguments::Check, declared};
+use super::{
+    Described, Section, Version,
+    arguments::Check,
+    declared,
+    vouch::{Beside, Grant, Guard},
+};
 use crate::visible::visible;
 
 /// A version of a file, with what a person granted to a tool in it.
 pub(super) struct Served {
     pub(super) version: Arc<Version>,
     pub(super) section: Section,
+    /// What it imports from its folder; none: whatever is there.
+    pub(super) beside: Option<Arc<Beside>>,
     /// By which what runs it is found again.
     pub(super) key: blake3::Hash,
 }
 
 impl Served {
-    fn new(version: Arc<Version>, section: Section) -> Self {
-        // What a model wrote was granted nothing.
-        let section = if version.by_model { Section::default() } else { section };
+    fn new(version: Arc<Version>, section: Section, beside: Option<Arc<Beside>>) -> Self {
         let mut hasher = blake3::Hasher::new();
         hasher.update(version.hash.as_bytes());
         hasher.update(format!("{:?} {section:?}", version.path).as_bytes());
+        beside.iter().for_each(|it| {
+            hasher.update(it.key().as_bytes());
+        });
         let key = hasher.finalize();
-        Self { version, section, key }
+        Self { version, section, beside, key }
     }
 }
 
@@ -33,11 +41,15 @@ pub(super) struct Terms {
     pub(super) spec: Spec,
     pub(super) described: Described,
     pub(super) served: Arc<Served>,
+    /// Asked before a program is started.
+    pub(super) guard: Option<Arc<Guard>>,
+    /// Why what is granted to its name does not count.
+    pub(super) lapsed: Option<String>,
     check: Check,
 }
 
 impl Terms {
-    pub(super) fn new(version: Arc<Version>, described: Described, section: Section) -> Self {
+    pub(super) fn new(version: Arc<Version>, described: Described, grant: Grant) -> Self {
         let mut schema = described.schema.clone();
         spell_out(&mut schema);
         let spec = Spec {
@@ -48,8 +60,9 @@ impl Terms {
             at_most: Kinds::ALL,
             origin: Origin::File(version.path.clone()),
         };
-        let served = Arc::new(Served::new(version, section));
-        Self { spec, described, served, check: Check::default() }
+        let Grant { section, beside, guard, lapsed } = grant;
+        let served = Arc::new(Served::new(version, section, beside));
+        Self { spec, described, served, guard, lapsed, check: Check::default() }
     }
 
     /// What a call of these arguments touches, if they fit. `command` is what runs, in the words of a shell.

@@ -1,11 +1,12 @@
 //! Which versions of which files did a model write, or a tool make, and which does a person vouch for?
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     fs::{self, OpenOptions},
     io::{self, Write},
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use crate::store::create_folder;
@@ -15,6 +16,8 @@ use crate::store::create_folder;
 #[derive(Debug, Clone)]
 pub(super) struct Written {
     file: PathBuf,
+    /// What a person vouches for as long as this process runs.
+    this_run: Arc<HashSet<String>>,
 }
 
 /// The list as it was at one moment.
@@ -33,11 +36,25 @@ pub(super) enum Author {
 impl Written {
     /// The list in this folder.
     pub(super) fn beneath(folder: &Path) -> Self {
-        Self { file: folder.join("written") }
+        Self { file: folder.join("written"), this_run: Arc::default() }
+    }
+
+    /// The same, and a person vouches for these files, where nobody knows that a model wrote them.
+    pub(super) fn with(mut self, files: &[(PathBuf, blake3::Hash)]) -> Self {
+        self.this_run = Arc::new(files.iter().map(|(path, hash)| mark(path, hash)).collect());
+        self
     }
 
     /// The list as it is now.
     pub(super) fn marks(&self) -> Marks {
+        let mut marks = self.kept();
+        for mark in &*self.this_run {
+            marks.entry(mark.clone()).or_insert(Author::Person);
+        }
+        Marks(marks)
+    }
+
+    fn kept(&self) -> HashMap<String, Author> {
         let mut marks = HashMap::new();
         for line in fs::read_to_string(&self.file).unwrap_or_default().lines() {
             match line.split_once(' ') {
@@ -46,12 +63,17 @@ impl Written {
                 _ => None,
             };
         }
-        Marks(marks)
+        marks
+    }
+
+    /// A person vouches for these versions of files.
+    pub(super) fn vouch(&self, files: &[(PathBuf, blake3::Hash)]) -> io::Result<()> {
+        files.iter().try_for_each(|(path, hash)| self.note(path, hash, Author::Person))
     }
 
     /// From now on this is the author of this version of the file.
     pub(super) fn note(&self, path: &Path, hash: &blake3::Hash, author: Author) -> io::Result<()> {
-        if self.marks().author(path, hash) == Some(author) {
+        if self.kept().get(&mark(path, hash)) == Some(&author) {
             return Ok(());
         }
         let sign = match author {
@@ -78,8 +100,25 @@ impl Marks {
     pub(super) fn has(&self, path: &Path, hash: &blake3::Hash) -> bool {
         self.author(path, hash) == Some(Author::Model)
     }
+
+    /// Does a person vouch for this version of the file?
+    pub(super) fn vouches(&self, path: &Path, hash: &blake3::Hash) -> bool {
+        self.author(path, hash) == Some(Author::Person)
+    }
+
+    /// Does a person vouch for any version of this file?
+    pub(super) fn vouched_before(&self, path: &Path) -> bool {
+        let name = name(path);
+        self.0.iter().any(|(mark, author)| {
+            *author == Author::Person && mark.split_once(' ').is_some_and(|it| it.1 == name)
+        })
+    }
 }
 
 fn mark(path: &Path, hash: &blake3::Hash) -> String {
-    format!("{} {}", hash.to_hex(), path.display().to_string().escape_default())
+    format!("{} {}", hash.to_hex(), name(path))
+}
+
+fn name(path: &Path) -> String {
+    path.display().to_string().escape_default().to_string()
 }

@@ -48,8 +48,8 @@ pub(crate) fn code_in(folder: &Path, named: &[PathBuf]) -> Code {
     code
 }
 
-/// Links are followed: what one leads to is what would be run.
-fn is_code(path: &Path) -> bool {
+/// Is this file code? Links are followed: what one leads to is what would be run.
+pub(crate) fn is_code(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
     let ending = name.rsplit_once('.').map(|it| it.1).unwrap_or_default();
     NAMES.contains(&name.as_str())

@@ -60,7 +60,10 @@ def load(message):
     sys.argv[:] = [path]
     sys.dont_write_bytecode = True
     sys.meta_path.insert(0, Shims)
-    if Loaded.folder not in sys.path:
+    if message.get("beside") is not None:
+        Beside.files = {it["name"]: it for it in message["beside"]}
+        sys.meta_path.append(Beside)
+    elif Loaded.folder not in sys.path:
         # Last: a tool that is called `calendar` or `wikipedia` is not what the others import by that name.
         sys.path.append(Loaded.folder)
     to_workspace()

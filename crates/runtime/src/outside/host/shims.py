@@ -55,6 +55,68 @@ class Other:
         module.__spec__ = ModuleSpec(module.__name__, None, origin=getattr(module, "__file__", None))
 
 
+class Beside:
+    """Finds what a tool with grants may import from its folder, and nothing else that lies there.
+
+    It has the very texts that a person vouched for, whatever the folder holds by now.
+    """
+
+    # By the names they are imported by: what haft said of them. None: the folder is a place as any other.
+    files = None
+
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        own = own_name(name)
+        file = Beside.files.get(own)
+        if file is not None:
+            spec = ModuleSpec(name, Text(file), origin=file["path"], is_package=file["is_package"])
+            spec.has_location = True
+            return spec
+        if any(it.startswith(own + ".") for it in Beside.files):
+            return ModuleSpec(name, Nothing, is_package=True)
+        if is_file("%s/%s.py" % (Loaded.folder, own.replace(".", "/"))):
+            text = "%s lies beside this tool, and nobody vouches for it as it is: a person can, with `haft trust`"
+            raise ModuleNotFoundError(text % (own.replace(".", "/") + ".py"), name=name)
+        return None
+
+
+class Text:
+    """Runs a file that haft has read."""
+
+    def __init__(self, file):
+        self.file = file
+
+    def create_module(self, spec):
+        return None
+
+    def exec_module(self, module):
+        path, source = self.file["path"], self.file["source"].lstrip("\ufeff")
+        exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)
+
+    def get_source(self, name):
+        return self.file["source"]
+
+
+class Nothing:
+    """Makes the package that a folder without `__init__.py` is."""
+
+    @staticmethod
+    def create_module(spec):
+        return None
+
+    @staticmethod
+    def exec_module(module):
+        pass
+
+
+def own_name(name):
+    """The name of a module without the package that files of the folder can be imported from."""
+    for package in ALIASES:
+        if name.startswith(package + "."):
+            return name[len(package) + 1 :]
+    return name
+
+
 # The packages in which a file of the folder can be imported, and through which navi's own modules are reached.
 ALIASES = frozenset(("tools", "agent.tools", "navi.tools"))
 
@@ -77,6 +139,8 @@ def other_name(name):
 
 def in_folder(name):
     """The folder of tools has a file or a package of this name."""
+    if Beside.files is not None:
+        return name in Beside.files
     place = "%s/%s" % (Loaded.folder, name)
     return is_file(place + ".py") or is_file(place + "/__init__.py")
 
@@ -90,7 +154,7 @@ def is_file(path):
 
 def locations(name, path):
     """Where the other modules of a package are: in the folder of tools, in the real package."""
-    found = [Loaded.folder] if name in ALIASES else []
+    found = [Loaded.folder] if name in ALIASES and Beside.files is None else []
     for finder in sys.meta_path:
         if finder is Shims:
             continue

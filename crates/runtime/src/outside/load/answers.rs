@@ -7,17 +7,18 @@ use kit::{AnyTool, services::Reloaded};
 
 use super::{
     super::{
-        Described, Folder, Version, Whose,
+        Described, Folder, Section, Version, Whose,
         cache::{Cache, Failed},
         describe,
         executable::{self, ExecutableTool},
-        folders::{self, Found, Held, Sort},
+        folders::{Found, Held, Sort},
         python::PythonTool,
         set::{Loaded, Serving, Shows, Tried},
+        vouch::{Grant, Sections},
         written::Marks,
     },
     Outside,
-    survey::{Looked, Survey, Unknown, name_in, version},
+    survey::{BesideOf, Looked, Survey, Unknown, name_in, version},
 };
 use crate::ground::{Ground, Own};
 
@@ -100,7 +101,9 @@ impl Outside {
                 Looked::Unknown(unknown) if is_asked => {
                     let answer = answers.next().unwrap_or_else(|| Err("it was not asked".to_owned()));
                     let cache = survey.caches.get_mut(unknown.folder).and_then(Option::as_mut);
-                    Arc::new(self.answered(unknown, answer, cache, &marks))
+                    let none = Err(String::new());
+                    let beside = survey.besides.get(unknown.folder).unwrap_or(&none);
+                    Arc::new(self.answered(unknown, answer, cache, beside, &marks))
                 }
                 Looked::Unknown(unknown) => Arc::new(unknown.pending()),
             });
@@ -133,16 +136,15 @@ impl Outside {
         unknown: Unknown,
         answer: Result<Vec<Described>, String>,
         cache: Option<&mut Cache>,
+        beside: &BesideOf,
         marks: &Marks,
     ) -> Tried {
         let Unknown { found, folder: index, version, prior } = unknown;
         let decided = self.decided.now();
         let folder = decided.folders.get(index);
-        let among = folder
-            .filter(|_| answer.is_err())
-            .map(|it| folders::fingerprint(it, &self.workspace))
-            .unwrap_or_default();
+        let among = folder.filter(|_| answer.is_err()).map(|it| self.fingerprint(it)).unwrap_or_default();
         let said = answer.map_err(|why| Failed::now(why, &among));
+        let sections = self.sections_of(&decided, folder, beside, marks);
         let mut older = None;
         if let Some(cache) = cache {
             let file = name_in(&version.folder, &found.path);
@@ -150,13 +152,14 @@ impl Outside {
             let source = (found.sort != Sort::Program).then_some(&*version.source);
             cache.learn(&file, &version.hash, &said, source);
             if let (Err(_), Some(folder)) = (&said, folder) {
-                older = self.older(folder, &found, prior.as_deref(), Some(cache), marks);
+                older = self.older(folder, &found, prior.as_deref(), Some(cache), &sections);
             }
         }
         let (serves, failed) = match said {
-            Ok(described) => {
-                (Some(self.serving(found.sort, version.clone(), described, prior.as_deref())), None)
-            }
+            Ok(described) => (
+                Some(self.serving(found.sort, version.clone(), described, prior.as_deref(), &sections)),
+                None,
+            ),
             Err(failed) => (older, Some(failed)),
         };
         Tried {
@@ -180,7 +183,7 @@ impl Outside {
         found: &Found,
         prior: Option<&Tried>,
         cache: Option<&Cache>,
-        marks: &Marks,
+        sections: &Sections<'_>,
     ) -> Option<Arc<Serving>> {
         if found.sort == Sort::Program {
             return None;
@@ -188,11 +191,12 @@ impl Outside {
         if let Some(serves) = prior.and_then(|it| it.serves.clone()) {
             return Some(serves);
         }
+        let marks = sections.marks;
         let may = |hash: &blake3::Hash| folder.whose != Whose::Untrusted || marks.has(&found.path, hash);
         let (source, hash, described) = cache?.last_good(&name_in(&folder.path, &found.path), may)?;
         let by_model = marks.has(&found.path, &hash);
         let version = version(folder, &found.path, Held { source, hash }, by_model);
-        Some(self.serving(found.sort, Arc::new(version), described, None))
+        Some(self.serving(found.sort, Arc::new(version), described, None, sections))
     }
 
     /// The tools of a version. What is the same as before stays the very same, with the processes it has.
@@ -202,36 +206,42 @@ impl Outside {
         version: Arc<Version>,
         described: Vec<Described>,
         prior: Option<&Tried>,
+        sections: &Sections<'_>,
     ) -> Arc<Serving> {
+        let grants: Vec<Grant> = described.iter().map(|it| sections.grant(&version, sort, it)).collect();
+        let standing = standing(&grants);
         if let Some(serves) = prior.and_then(|it| it.serves.as_ref()) {
             let is_same = serves.version.hash == version.hash
                 && serves.version.by_model == version.by_model
+                && serves.standing == standing
                 && serves.tools.iter().map(|it| &it.0).eq(&described);
             if is_same {
                 return serves.clone();
             }
         }
-        let decided = self.decided.now();
-        let sections = decided.granted(version.whose);
-        let has_section = |it: &&Described| sections.is_some_and(|sections| sections.contains_key(&it.name));
-        let mut ungranted = Vec::new();
-        if version.by_model {
-            ungranted.extend(described.iter().filter(has_section).map(|it| it.name.clone()));
-        }
-        let sections = sections.filter(|_| !version.by_model);
-        let tool = |it: Described| -> (Described, Arc<dyn AnyTool>) {
-            let section = sections.and_then(|sections| sections.get(&it.name)).cloned().unwrap_or_default();
+        let (mut granted, mut lapsed, mut tools) = (Vec::new(), Vec::new(), Vec::new());
+        for (it, grant) in described.into_iter().zip(grants) {
+            if let Some(line) = &grant.lapsed {
+                lapsed.push((it.name.clone(), line.clone()));
+            } else if grant.section.is_grant() {
+                granted.push(it.name.clone());
+            }
             let tool: Arc<dyn AnyTool> = match sort {
-                Sort::Python => Arc::new(PythonTool::new(version.clone(), it.clone(), section)),
+                Sort::Python => Arc::new(PythonTool::new(version.clone(), it.clone(), grant)),
                 Sort::Manifest | Sort::Program => {
-                    Arc::new(ExecutableTool::new(version.clone(), it.clone(), section))
+                    Arc::new(ExecutableTool::new(version.clone(), it.clone(), grant))
                 }
             };
-            (it, tool)
-        };
-        let tools = described.into_iter().map(tool).collect();
-        Arc::new(Serving { version, tools, ungranted })
+            tools.push((it, tool));
+        }
+        Arc::new(Serving { version, tools, lapsed, granted, standing })
     }
+}
+
+/// By which one sees that what was granted is the same; nothing, where nothing was.
+pub(super) fn standing(grants: &[Grant]) -> String {
+    let is_bare = |it: &&Grant| it.section == Section::default() && it.lapsed.is_none();
+    if grants.iter().all(|it| is_bare(&it)) { String::new() } else { format!("{grants:?}") }
 }
 
 /// Asks the Python files of one folder.

@@ -4,14 +4,17 @@ use std::{path::Path, sync::Arc, time::Instant};
 
 use super::{
     super::{
-        Folder, ToolFiles, Version, Whose,
+        Folder, Section, ToolFiles, Version, Whose,
         cache::{Cache, Failed},
-        folders::{self, Found, Held},
+        folders::{self, Found, Held, Sort},
         host,
         set::{Loaded, Remarks, Serving, Tried},
+        uv,
+        vouch::{Beside, Grant, Sections},
         written::{Author, Marks},
     },
     Look, Outside,
+    answers::standing,
 };
 
 /// Which files are asked what they are.
@@ -33,7 +36,12 @@ pub(super) struct Survey {
     pub(super) folders: Vec<Remarks>,
     pub(super) caches: Vec<Option<Cache>>,
     pub(super) aside: usize,
+    /// What lies in each folder beside its tools.
+    pub(super) besides: Vec<BesideOf>,
 }
+
+/// What lies in a folder beside its tools, where that was looked at.
+pub(super) type BesideOf = Result<Arc<Beside>, String>;
 
 /// A file, before it was asked.
 pub(super) enum Looked {
@@ -53,7 +61,9 @@ impl Outside {
     /// Looks at all files, and takes what is known of them.
     pub(super) fn survey(&self, before: &Loaded, ask: Ask) -> Survey {
         let files = self.decided.again();
-        *self.looked.lock() = Some(Look { at: Instant::now(), times: self.decided.times() });
+        if ask != Ask::Unknown {
+            *self.looked.lock() = Some(Look { at: Instant::now(), times: self.decided.times() });
+        }
         let mut survey = Survey { decided: files.clone(), ..Survey::default() };
         let mut marks: Option<Marks> = None;
         for (index, folder) in files.folders.iter().enumerate() {
@@ -66,7 +76,16 @@ impl Outside {
             // What a person decided about it may have become another; then nothing goes on as it was.
             let is_as_before = before.decided.folders.contains(folder)
                 && before.decided.granted(folder.whose) == files.granted(folder.whose);
-            let mut of_folder = OfFolder { outside: self, index, folder, cache: None, fingerprint: None };
+            let beside = self.beside(&files, folder, &mut marks);
+            let mut of_folder = OfFolder {
+                outside: self,
+                files: &files,
+                index,
+                folder,
+                cache: None,
+                fingerprint: None,
+                beside,
+            };
             for found in listing.files {
                 let marks = marks.get_or_insert_with(|| self.written.marks());
                 let by_model = self.is_by_model(&found, marks);
@@ -78,8 +97,36 @@ impl Outside {
                 survey.files.push(of_folder.look(found, by_model, prior, ask, marks));
             }
             survey.caches.push(of_folder.cache);
+            survey.besides.push(of_folder.beside);
         }
         survey
+    }
+
+    /// What lies in this folder, where anything is granted to a tool in it.
+    fn beside(&self, files: &ToolFiles, folder: &Folder, marks: &mut Option<Marks>) -> BesideOf {
+        let grants = files.granted(folder.whose).into_iter().flat_map(|it| it.values());
+        if !grants.into_iter().any(Section::is_grant) {
+            return Err(String::new());
+        }
+        let marks = marks.get_or_insert_with(|| self.written.marks());
+        Beside::read(folder, &self.workspace, marks).map(Arc::new)
+    }
+
+    pub(super) fn sections_of<'a>(
+        &'a self,
+        files: &'a ToolFiles,
+        folder: Option<&'a Folder>,
+        beside: &'a BesideOf,
+        marks: &'a Marks,
+    ) -> Sections<'a> {
+        Sections {
+            of: folder.and_then(|it| files.granted(it.whose)),
+            beside,
+            marks,
+            written: &self.written,
+            folder,
+            workspace: &self.workspace,
+        }
     }
 
     /// Did a model write it, or may a tool have made it, with no person to vouch for it?
@@ -107,16 +154,24 @@ impl Outside {
             }
         }
     }
+
+    /// A text that changes when a file of this folder that failed might work.
+    pub(super) fn fingerprint(&self, folder: &Folder) -> String {
+        let packages = self.ground.get().map(uv::fingerprint).unwrap_or_default();
+        format!("{} {packages}", folders::fingerprint(folder, &self.workspace))
+    }
 }
 
 /// One folder while it is looked at.
 struct OfFolder<'a> {
     outside: &'a Outside,
+    files: &'a ToolFiles,
     index: usize,
     folder: &'a Folder,
     /// Read when the first file is not the one that was there before.
     cache: Option<Cache>,
     fingerprint: Option<String>,
+    beside: BesideOf,
 }
 
 impl OfFolder<'_> {
@@ -133,8 +188,13 @@ impl OfFolder<'_> {
             Err(why) => {
                 let failed = Failed::now(why.clone(), "");
                 self.cache();
-                let serves =
-                    self.outside.older(self.folder, &found, prior.as_deref(), self.cache.as_ref(), marks);
+                let serves = self.outside.older(
+                    self.folder,
+                    &found,
+                    prior.as_deref(),
+                    self.cache.as_ref(),
+                    &self.sections(marks),
+                );
                 return self.known(found, None, by_model, serves, Some(failed));
             }
         };
@@ -144,6 +204,7 @@ impl OfFolder<'_> {
             && prior.hash == Some(held.hash)
             && prior.by_model == by_model
             && prior.sort == found.sort
+            && prior.serves.as_ref().is_none_or(|it| self.stands(it, found.sort, marks))
             && !prior.failed.as_ref().is_some_and(|it| it.is_due(self.fingerprint()))
         {
             return self.known(found, Some(held.hash), by_model, prior.serves.clone(), prior.failed.clone());
@@ -154,11 +215,18 @@ impl OfFolder<'_> {
         let said = if ask == Ask::All { None } else { self.cache().get(&file, &hash) };
         match said {
             Some(Ok(described)) => {
-                let serves = outside.serving(found.sort, version, described, prior.as_deref());
+                let serves =
+                    outside.serving(found.sort, version, described, prior.as_deref(), &self.sections(marks));
                 self.known(found, Some(hash), by_model, Some(serves), None)
             }
             Some(Err(failed)) if ask == Ask::Unknown || !failed.is_due(self.fingerprint()) => {
-                let serves = outside.older(self.folder, &found, prior.as_deref(), self.cache.as_ref(), marks);
+                let serves = outside.older(
+                    self.folder,
+                    &found,
+                    prior.as_deref(),
+                    self.cache.as_ref(),
+                    &self.sections(marks),
+                );
                 self.known(found, Some(hash), by_model, serves, Some(failed))
             }
             Some(Err(_)) | None => {
@@ -167,6 +235,18 @@ impl OfFolder<'_> {
                 Looked::Unknown(Unknown { found, folder: self.index, version, prior })
             }
         }
+    }
+
+    fn sections<'a>(&'a self, marks: &'a Marks) -> Sections<'a> {
+        self.outside.sections_of(self.files, Some(self.folder), &self.beside, marks)
+    }
+
+    /// Is what was granted to these tools what is granted to them now?
+    fn stands(&self, serves: &Serving, sort: Sort, marks: &Marks) -> bool {
+        let sections = self.sections(marks);
+        let grants: Vec<Grant> =
+            serves.tools.iter().map(|(it, _)| sections.grant(&serves.version, sort, it)).collect();
+        standing(&grants) == serves.standing
     }
 
     fn known(
@@ -196,8 +276,8 @@ impl OfFolder<'_> {
     }
 
     fn fingerprint(&mut self) -> &str {
-        let (folder, workspace) = (self.folder, &self.outside.workspace);
-        self.fingerprint.get_or_insert_with(|| folders::fingerprint(folder, workspace))
+        let (outside, folder) = (self.outside, self.folder);
+        self.fingerprint.get_or_insert_with(|| outside.fingerprint(folder))
     }
 }
 
