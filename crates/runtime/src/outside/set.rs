@@ -99,7 +99,8 @@ impl Loaded {
         let by_path = files.iter().map(|it| (it.path.clone(), it.clone())).collect();
         let mut loaded = Self { by_path, aside, is_pending, ..Self::default() };
         let built_in: HashSet<&str> = registry.own_names().collect();
-        let mut taken: HashMap<&str, &Path> = HashMap::new();
+        let owners = owners(&files);
+        let mut taken: HashSet<&str> = HashSet::new();
         let mut tools = Vec::new();
         for file in &files {
             let shown = shows.path(&file.path);
@@ -126,13 +127,12 @@ impl Loaded {
                         ),
                         false,
                     );
-                } else if let Some(first) = taken.get(name) {
-                    fail(
-                        format!("`{name}` is a tool of {} already; the first one is kept", shows.path(first)),
-                        false,
-                    );
+                } else if let Some(owner) = owners.get(name).filter(|it| it.path != file.path) {
+                    let by_name = owner.folder == file.folder && stem(&owner.path) == Some(name);
+                    let why = if by_name { "the file of that name is kept" } else { "the first one is kept" };
+                    fail(format!("`{name}` is a tool of {} already; {why}", shows.path(&owner.path)), false);
                 } else {
-                    taken.insert(name, &file.path);
+                    taken.insert(name);
                     loaded.notes.extend(described.notes.iter().map(|note| format!("{shown}: {note}")));
                     if shows.only_enabled && enabled.is_some_and(|it| !it.iter().any(|it| it == name)) {
                         continue;
@@ -155,7 +155,7 @@ impl Loaded {
                     older_serves: false,
                 }),
                 Some(Ok(names)) if !is_pending => {
-                    let unknown = names.iter().filter(|name| !taken.contains_key(name.as_str()));
+                    let unknown = names.iter().filter(|name| !taken.contains(name.as_str()));
                     let note = |name| {
                         format!("{shown}/{} names `{name}`, and there is no such tool", super::ENABLED)
                     };
@@ -244,6 +244,33 @@ impl Loaded {
         }
         (!parts.is_empty()).then(|| parts.join("; "))
     }
+}
+
+/// Which file has each name: of the first folder that has it the file that is called as the tool, else its first file.
+fn owners(files: &[Arc<Tried>]) -> HashMap<&str, &Tried> {
+    let mut owners: HashMap<&str, &Tried> = HashMap::new();
+    for file in files {
+        for (described, _) in file.serves.iter().flat_map(|it| &it.tools) {
+            let name = described.name.as_str();
+            let owner = owners.entry(name).or_insert(file);
+            let is_better = owner.folder == file.folder
+                && stem(&owner.path) != Some(name)
+                && stem(&file.path) == Some(name);
+            if is_better {
+                *owner = file;
+            }
+        }
+    }
+    owners
+}
+
+/// The name that a file has as a tool: without its endings; that of its folder, if it is a `tool.toml` there.
+pub(super) fn stem(path: &Path) -> Option<&str> {
+    let file = path.file_name()?.to_str()?;
+    if file == "tool.toml" {
+        return path.parent()?.file_name()?.to_str();
+    }
+    file.split('.').next()
 }
 
 /// How things are shown.
