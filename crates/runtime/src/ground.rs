@@ -212,6 +212,12 @@ impl Ground {
         Environments::new(state, &self.inner.commands.variables)
     }
 
+    /// Where what runs on it looks programs up.
+    pub(crate) fn search_path(&self) -> Option<String> {
+        let variables = environment::environment(&self.inner.commands.variables, &[]);
+        variables.into_iter().find(|(name, _)| name == "PATH").map(|(_, path)| path)
+    }
+
     /// The hosts that a person allows to whatever runs in this workspace.
     pub(crate) fn lasting_hosts(&self) -> Vec<String> {
         let granted = self.inner.grants.list(Some("")).unwrap_or_else(|fault| {

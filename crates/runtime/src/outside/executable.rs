@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{Described, Hosts, Section, Version, hosts, manifest::Manifest, parts, terms::Terms};
 use crate::{commands::quote, ground::Ground};
-pub(crate) use spec::describe;
+pub(crate) use spec::{describe, is_startable};
 
 /// How long what was written at the end is waited for, where somebody else still holds the pipe.
 const DRAIN: Duration = Duration::from_millis(100);

@@ -28,7 +28,8 @@ const QUIET: Duration = Duration::from_millis(30);
 /// And are looked at after this long at the latest.
 const LATEST: Duration = Duration::from_millis(300);
 
-/// How often the folders are looked at where the system tells nobody of changes.
+/// How often the folders are looked at where the system tells nobody of changes, or a program is missing that will lie
+/// elsewhere once it is built.
 const ROUND: Duration = Duration::from_secs(2);
 
 /// So many folders in a folder of tools are watched.
@@ -53,10 +54,8 @@ impl Outside {
             eyes.look(outside.places());
             outside.refreshed().await;
             loop {
-                if timeout(if eyes.are_open() { Duration::MAX } else { ROUND }, changed.notified())
-                    .await
-                    .is_ok()
-                {
+                let is_seen = eyes.are_open() && !outside.waits_for_a_program();
+                if timeout(if is_seen { Duration::MAX } else { ROUND }, changed.notified()).await.is_ok() {
                     let latest = Instant::now() + LATEST;
                     while timeout(QUIET, timeout_at(latest, changed.notified()))
                         .await
