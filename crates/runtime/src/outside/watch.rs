@@ -10,6 +10,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
+use kit::services::NotLoaded;
 use notify::{
     Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher,
     event::{AccessKind, AccessMode},
@@ -45,15 +46,20 @@ impl Drop for Watching {
 }
 
 impl Outside {
-    /// Loads what is not known yet, and from then on whatever changes.
-    pub fn watch(self: &Arc<Self>) -> Watching {
+    /// Loads what is not known yet, and from then on whatever changes; tells of each file that can't be loaded, once as
+    /// long as it fails for the same reason.
+    pub fn watch(self: &Arc<Self>, tell: impl Fn(&NotLoaded) + Send + 'static) -> Watching {
         let outside = self.clone();
         Watching(tokio::spawn(async move {
             let changed = Arc::new(Notify::new());
             let mut eyes = Eyes::new(&changed);
             eyes.look(outside.places());
             outside.refreshed().await;
+            let mut told = Vec::new();
             loop {
+                let failed = outside.failed();
+                failed.iter().filter(|it| !told.contains(*it)).for_each(&tell);
+                told = failed;
                 let is_seen = eyes.are_open() && !outside.waits_for_a_program();
                 if timeout(if is_seen { Duration::MAX } else { ROUND }, changed.notified()).await.is_ok() {
                     let latest = Instant::now() + LATEST;
