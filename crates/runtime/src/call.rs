@@ -17,7 +17,7 @@ use std::{
 };
 
 use kit::{
-    Fault, Kind, Kinds, Output, Prepared, Touch, Touches,
+    Fault, Kind, Kinds, Origin, Output, Prepared, Touch, Touches,
     files::{Access, Grant},
     own_tools::{OWN, own_files},
     services::Progress,
@@ -241,8 +241,14 @@ fn plan(session: &Session, call: Call, told: &mut Told) -> Result<(Plan, Decisio
     if options.allow_concurrent {
         plan.locks.retain(|(key, _)| *key != Key::World);
     }
-    let (decision, by) = session.decide(&wants);
+    let (mut decision, by) = session.decide(&wants);
     told.decision = by;
+    // A grant of what a file runs would outlive what the file holds.
+    if let (Decision::Ask(rule), Origin::File(_)) = (&mut decision, &spec.origin)
+        && rule.name != "net"
+    {
+        rule.offers.clear();
+    }
     Ok((plan, decision))
 }
 
@@ -292,13 +298,16 @@ impl Plan {
                 touch.clone()
             }
             Touch::Tool(name) => {
-                let folder = session.runtime().roots().workspace().join(OWN);
+                let workspace = session.runtime().roots().workspace();
                 for path in own_files(name)? {
                     let location = place(&path)?;
                     let absolute = location.absolute();
-                    // A link that leads elsewhere makes it a file like any other.
-                    if absolute.parent() != Some(&folder) {
-                        wants.push(Want::Place(location.clone(), Access::Write));
+                    if absolute != workspace.join(&path) {
+                        let what = format!(
+                            "`{path}` is a link or lies behind one, to {}; it was not changed",
+                            absolute.display()
+                        );
+                        return Err(Fault::denied(what).next("A person can put a file in place of the link."));
                     }
                     self.locks.push((Key::Path(absolute.clone()), Hold::Alone));
                     self.writes.push(absolute);

@@ -270,7 +270,7 @@ impl Session {
             .iter()
             .map(|effect| Held { id: None, scope: Scope::Session, effect: effect.clone() })
             .collect();
-        match self.store().grants().list(Some(self.name())) {
+        match self.store().grants().in_force(self.name()) {
             Ok(records) => held.extend(records.into_iter().filter_map(|record| {
                 let scope = if record.session.is_some() { Scope::Session } else { Scope::Project };
                 // What an older or newer haft wrote and this one can't read grants nothing.

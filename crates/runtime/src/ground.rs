@@ -7,7 +7,7 @@ use std::{
     os::fd::OwnedFd,
     path::{Path, PathBuf},
     process::Command,
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::SystemTime,
 };
 
@@ -31,11 +31,13 @@ use crate::{
     mask::Secrets,
     outside::{
         appeared::{Appeared, Open},
-        uv::Environments,
+        compiled::Compiled,
+        uv::{Asker, Environments},
     },
-    policy::Sandbox,
+    policy::{Approve, Sandbox},
     sandbox::{
         Confined, KEEPER, Part, Plan, Report, Trouble, bubblewrap,
+        closed::Closed,
         denial::{self, Known},
         environment,
         layout::{self, Mount, Wanted},
@@ -84,6 +86,9 @@ struct Inner {
     spill: PathBuf,
     spilling: Arc<dyn Spilling>,
     hosts: Hosts,
+    approve: Approve,
+    /// Who is asked about hosts that packages come from, where somebody is.
+    asker: Arc<OnceLock<Asker>>,
     /// The hosts that haft.toml allows.
     allowed: Arc<[String]>,
     grants: Grants,
@@ -116,6 +121,9 @@ struct Seen {
     mounts: Vec<Mount>,
     ended: Vec<Ended>,
     watch: Watch,
+    closed: Closed,
+    /// What was closed and is not, so that the sandbox had to be made anew.
+    opened: Vec<PathBuf>,
     /// For as long as the folder of tools is open.
     open: Option<Open>,
     /// When a name in that folder came or went last, as far as that was looked at.
@@ -142,7 +150,16 @@ enum Place {
 impl Ground {
     /// The ground of a session of this name.
     pub(crate) fn new(runtime: &Runtime, session: &str) -> Self {
+        Self::with(runtime, session, runtime.policy().sandbox)
+    }
+
+    /// The same for what nobody is asked about: it is in the sandbox whatever the session's commands are.
+    pub(crate) fn contained(runtime: &Runtime, session: &str) -> Self {
         let sandbox = runtime.policy().sandbox;
+        Self::with(runtime, session, if sandbox == Sandbox::Full { Sandbox::Workspace } else { sandbox })
+    }
+
+    fn with(runtime: &Runtime, session: &str, sandbox: Sandbox) -> Self {
         let of_root =
             |(path, read_only): (&Path, bool)| (path.to_owned(), !read_only && sandbox != Sandbox::ReadOnly);
         let spills = runtime.spills().clone();
@@ -160,6 +177,8 @@ impl Ground {
                 secrets: runtime.secrets().clone(),
             }),
             hosts,
+            approve: runtime.policy().approve,
+            asker: Arc::default(),
             allowed: runtime.policy().hosts,
             grants: runtime.store().grants(),
             own: None,
@@ -218,9 +237,44 @@ impl Ground {
         variables.into_iter().find(|(name, _)| name == "PATH").map(|(_, path)| path)
     }
 
+    /// What becomes of what a person has to be asked about.
+    pub(crate) fn approve(&self) -> Approve {
+        self.inner.approve
+    }
+
+    /// Who is asked about the hosts that packages come from.
+    pub(crate) fn asker(&self) -> Option<&Asker> {
+        self.inner.asker.get()
+    }
+
+    /// From now on this person is asked about them.
+    pub(crate) fn asks(&self, asker: Asker) {
+        // There is one at a terminal.
+        let _ = self.inner.asker.set(asker);
+    }
+
+    /// What persons allowed in this workspace.
+    pub(crate) fn grants(&self) -> &Grants {
+        &self.inner.grants
+    }
+
+    /// Where the code of the host script is kept for this interpreter. What lies where commands may change it, may give
+    /// another code tomorrow.
+    pub(crate) fn compiled(&self, interpreter: &str) -> Compiled {
+        let inner = &*self.inner;
+        // That of a virtual environment is a link to one that lies elsewhere, and runs what lies beside it.
+        let may_change =
+            |it: &Path| inner.roots.iter().any(|(root, _)| it.starts_with(root)) || self.is_in_a_root(it);
+        let state = inner.hidden.first().filter(|_| !may_change(Path::new(interpreter)));
+        // A name means what it means on this path.
+        let path = inner.commands.variables.iter().find(|(name, _)| name == "PATH").map(|it| it.1.as_str());
+        let name = blake3::hash(format!("{interpreter}\0{}", path.unwrap_or_default()).as_bytes()).to_hex();
+        Compiled::at(state.map(|state| state.join("tools/compiled").join(name.as_str())))
+    }
+
     /// The hosts that a person allows to whatever runs in this workspace.
     pub(crate) fn lasting_hosts(&self) -> Vec<String> {
-        let granted = self.inner.grants.list(Some("")).unwrap_or_else(|fault| {
+        let granted = self.inner.grants.in_force("").unwrap_or_else(|fault| {
             tracing::warn!("the grants of this workspace can't be read: {fault}");
             Vec::new()
         });
@@ -230,6 +284,11 @@ impl Ground {
         };
         let granted = granted.iter().filter_map(|it| host(&it.effect));
         granted.chain(self.inner.allowed.iter().cloned()).collect()
+    }
+
+    /// The variables of every program in the sandbox.
+    pub(crate) fn environment(&self) -> Vec<(String, String)> {
+        environment::environment(&self.inner.commands.variables, &self.inner.commands.env)
     }
 
     /// Does this lie where commands may have put it?
@@ -267,7 +326,13 @@ impl Ground {
     async fn inside(&self) -> Result<Living, Fault> {
         let mut kept = self.inner.confined.lock().await;
         if let Some(living) = kept.as_ref().filter(|it| !it.keeper.is_gone()) {
-            return Ok(living.clone());
+            let Some(opened) = self.opened() else { return Ok(living.clone()) };
+            // What a tool's calls do is done soon, but what a session runs may be there for ever.
+            if self.inner.own.is_none() {
+                living.keeper.end();
+                self.inner.seen.lock().opened.push(opened);
+            }
+            *kept = None;
         }
         let plan = self.plan()?;
         let mut tried = self.try_with(&plan).await?;
@@ -343,6 +408,7 @@ impl Ground {
         // What is there when the sandbox is made would be taken for the person's own.
         seen.watch.take_away();
         let layout = layout::layout(&wanted)?;
+        seen.closed = Closed::by(&layout.mounts);
         let alone = watch::without_common(&layout.guarded);
         let roots = inner.roots.iter().filter(|it| it.1).map(|it| it.0.clone()).collect();
         seen.open =
@@ -416,7 +482,7 @@ impl Ground {
         if let Some(trouble) = report.trouble {
             return Ok(Err(trouble));
         }
-        let mut env = environment::environment(&self.inner.commands.variables, &self.inner.commands.env);
+        let mut env = self.environment();
         if let Some(scratch) = plan.scratch.first() {
             env.retain(|(name, _)| name != "TMPDIR");
             env.push(("TMPDIR".to_owned(), scratch.to_string_lossy().into_owned()));
@@ -459,6 +525,11 @@ impl Ground {
         });
     }
 
+    /// What the sandbox that there is closed, and closes no more.
+    pub(crate) fn opened(&self) -> Option<PathBuf> {
+        self.inner.seen.lock().closed.opened()
+    }
+
     /// What is to be said of code that the tool made, now that a call of it worked. Where no name came to its folder
     /// since this was asked last, it costs one look at the folder's time.
     pub(crate) fn made(&self) -> Vec<String> {
@@ -477,6 +548,7 @@ impl Ground {
     fn denials(&self, exit: Exit, output: &str) -> Vec<String> {
         let mut seen = self.inner.seen.lock();
         let (ended, found) = (std::mem::take(&mut seen.ended), seen.watch.found());
+        let opened = std::mem::take(&mut seen.opened);
         let refused_hosts = self.inner.hosts.take_refused();
         let known = Known {
             mounts: &seen.mounts,
@@ -488,7 +560,14 @@ impl Ground {
             taken: &found.taken,
             cut: &found.cut,
         };
-        denial::denials(exit, output, &known)
+        let anew = opened.iter().map(|path| {
+            format!(
+                "rule `control_files`: {} was replaced from outside, which opened it, so the sandbox was made anew; what \
+                 ran in the old one has ended",
+                path.display()
+            )
+        });
+        denial::denials(exit, output, &known).into_iter().chain(anew).collect()
     }
 }
 

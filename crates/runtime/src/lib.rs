@@ -170,7 +170,7 @@ impl Runtime {
                 appeared,
             }),
         };
-        runtime.outside().stands_on(Ground::new(&runtime, "tools"));
+        runtime.outside().stands_on(Ground::contained(&runtime, "tools"));
         runtime.recover();
         Ok(runtime)
     }

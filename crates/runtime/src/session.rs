@@ -23,13 +23,13 @@ use crate::{
     Answer, Call, Catalog, Runtime, Snapshot,
     approve::Approver,
     call,
-    grants::{Passing, host_matches},
+    grants::Passing,
     ground::{Ground, Own},
     jobs::{Event, Jobs},
     mask::Secrets,
     outside::{
         self, Loaded,
-        uv::{self, Environments},
+        uv::{self, Environments, Provided},
     },
     policy::Policy,
     put_back,
@@ -159,7 +159,7 @@ impl Session {
             let session = inner.upgrade().map(|inner| Self { inner, _held: None });
             Box::pin(async move {
                 match session {
-                    Some(session) => session.packages(&file, &source).await,
+                    Some(session) => session.provided(&file, &source).await,
                     None => Ok(None),
                 }
             })
@@ -374,19 +374,19 @@ impl Session {
     ///
     /// # Errors
     /// [`Kind::BadArgs`](kit::Kind::BadArgs) when it says so wrongly, [`Kind::Unavailable`](kit::Kind::Unavailable) when
-    /// there is no `uv`, [`Kind::Failed`](kit::Kind::Failed) when they can't be had.
+    /// there is no `uv`, [`Kind::Denied`](kit::Kind::Denied) when it takes hosts that nobody granted,
+    /// [`Kind::Failed`](kit::Kind::Failed) when they can't be had.
     pub async fn packages(&self, file: &str, source: &[u8]) -> Result<Option<PathBuf>, Fault> {
-        let script = uv::wanted(source).map_err(|why| Fault::bad_args(format!("{file}: {why}")))?;
+        Ok(self.provided(Path::new(file), source).await?.map(|it| it.python))
+    }
+
+    async fn provided(&self, file: &Path, source: &[u8]) -> Result<Option<Provided>, Fault> {
         let environments = Environments::of(&self.inner.runtime);
-        let Some(script) = script.filter(|it| environments.is_needed(it)) else { return Ok(None) };
-        let mut reach = environments.hosts(&script);
-        let granted: Vec<_> = self
-            .granted_hosts()
-            .into_iter()
-            .chain(self.inner.runtime.policy().hosts.iter().cloned())
-            .collect();
-        reach.retain(|host| granted.iter().any(|it| host_matches(it, host)));
-        environments.python(&self.inner.ground, &script, file, &reach).await.map(Some)
+        let granted = || {
+            let allowed = self.inner.runtime.policy().hosts;
+            self.granted_hosts().into_iter().chain(allowed.iter().cloned()).collect()
+        };
+        uv::provide(&self.inner.ground, &environments, file, source, granted).await
     }
 
     /// The hosts that this session's commands may reach.

@@ -1,8 +1,8 @@
 //! Where does haft keep what must outlive a call, and who writes it?
 //!
 //! One SQLite database per workspace, and beside it folders for before-images, spills,
-//! lives and locks. One thread of this process owns the connection; everybody else hands
-//! it work through a queue, so nobody waits for a disk who does not ask to.
+//! lives and locks. One thread of this process owns the connection that writes; everybody
+//! else hands it work through a queue, so nobody waits for a disk who does not ask to.
 
 mod blobs;
 mod grants;
@@ -10,6 +10,7 @@ mod live;
 mod place;
 mod prune;
 mod queue;
+mod reader;
 mod schema;
 mod sessions;
 mod trouble;
@@ -39,6 +40,7 @@ pub use sessions::{SessionRecord, Sessions};
 
 use place::Place;
 use queue::{Queue, Urgency};
+use reader::Reader;
 
 use crate::mask::Secrets;
 
@@ -60,6 +62,7 @@ struct Inner {
     calls: AtomicU32,
     queue: Arc<Queue>,
     writer: Mutex<Option<JoinHandle<()>>>,
+    reader: Reader,
 }
 
 /// Who writes a row, and what must not be in it.
@@ -88,7 +91,18 @@ impl Store {
         }
         let calls = AtomicU32::new((seed >> 32) as u32);
         let writer = Mutex::new(writer.ok());
-        Self { inner: Arc::new(Inner { place, instance, secrets, started, calls, queue, writer }) }
+        Self {
+            inner: Arc::new(Inner {
+                place,
+                instance,
+                secrets,
+                started,
+                calls,
+                queue,
+                writer,
+                reader: Reader::default(),
+            }),
+        }
     }
 
     /// A new id for a call: unique in the workspace, also beside other processes.
@@ -214,10 +228,25 @@ impl Store {
         self.inner.queue.push(work, Some(queue::Reply::Thread(reply)), Urgency::Now)?;
         Ok(answer.recv().map_err(|_| queue::gone())??)
     }
+
+    /// Reads what any process has committed by now, but not what is queued here. Seldom waits for another thread.
+    pub(crate) fn read<T, F>(&self, work: F) -> Result<T, Fault>
+    where
+        T: Send + 'static,
+        F: Fn(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    {
+        if let Some(found) = self.inner.reader.read(&self.inner.place.database(), &work) {
+            return Ok(found);
+        }
+        let found = self.wait(work)?;
+        self.inner.reader.may_open();
+        Ok(found)
+    }
 }
 
 impl Inner {
     fn close(&self, within: Duration) -> bool {
+        self.reader.close();
         self.queue.close();
         if !self.queue.wait_finished(within) {
             tracing::warn!(database = %self.place.database().display(), "closed before all was written");

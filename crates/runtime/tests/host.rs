@@ -57,5 +57,6 @@ cases! {
     what_dies_when_described_is_told: "describes_hostile",
     what_hangs_when_described_is_told_with_its_place: "describes_what_hangs",
     a_description_can_be_stopped: "stops_describing",
+    what_one_process_compiled_runs_in_the_next: "compiled_once",
     a_new_file_is_checked_for_all_at_once: "checks",
 }

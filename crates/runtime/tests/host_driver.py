@@ -4,7 +4,9 @@
 it, but without a sandbox: what is tested is the script.
 """
 
+import base64
 import json
+import marshal
 import os
 import re
 import select
@@ -43,10 +45,14 @@ def script():
     return whole
 
 
+def piece(content):
+    return b"%08d" % len(content) + content
+
+
 class Host:
     """A process with the script in it."""
 
-    def __init__(self, mode="serve"):
+    def __init__(self, mode="serve", compiled=(b"", b""), keep=False):
         self.top = os.path.realpath(tempfile.mkdtemp())
         self.workspace, self.tools = os.path.join(self.top, "workspace"), os.path.join(self.top, "tools")
         os.mkdir(self.workspace)
@@ -62,11 +68,12 @@ class Host:
             cwd="/",
         )
         theirs.close()
-        whole = script()
-        self.socket.sendall(b"%08d" % len(whole) + whole)
+        with open(os.path.join(PARTS, "../boot.py"), "rb") as file:
+            boot = file.read()
+        self.socket.sendall(b"".join(map(piece, (boot, *compiled, script()))))
         self.socket.settimeout(PATIENCE)
         self.heard, self.answered = b"", set()
-        self.send({"token": TOKEN, "mode": mode})
+        self.send({"token": TOKEN, "mode": mode, "keep": keep})
 
     def __enter__(self):
         return self
@@ -693,6 +700,26 @@ def checks():
         holds(check("import os\nos._exit(3)\n" + good)["error"], "status 3")
         # What is computed is seen once it has been imported.
         equal(check(good.replace(schema, "dict(type='object')"))["op"], "checked")
+
+
+def compiled_once():
+    with Host(keep=True) as host:
+        # Before anything of a tool's.
+        said = host.answer()
+        equal(said["op"], "compiled")
+        by, code = said["compiled_by"].encode(), base64.b64decode(said["code"])
+        host.loaded("navi_module")
+    for mine in (by, code), (b"another", code), (by, b""):
+        with Host(compiled=mine, keep=True) as host:
+            if mine != (by, code):
+                equal(host.answer()["code"], said["code"])
+            host.loaded("navi_module")
+            equal(host.text(action="save", key="k", value="v"), "Saved: k")
+    other = marshal.dumps(compile("import os\nos.write(3, b'%s {}\\n')" % TOKEN, "x", "exec"))
+    with Host(compiled=(by, other)) as host:
+        equal(host.answer(), {})
+    with Host(compiled=(by + b"x", other)) as host:
+        host.loaded("navi_module")
 
 
 if __name__ == "__main__":

@@ -47,6 +47,7 @@ impl Call {
         for line in &opened.aside {
             print::err(&format!("haft: {line}"));
         }
+        opened.runtime.outside().asks(approver());
         opened.runtime.load_tools().await;
         let name = options.session.as_deref().unwrap_or(SHELL_SESSION);
         let session = opened.runtime.session(Some(name), "cli", approver());

@@ -6,7 +6,7 @@ use clap::Args;
 use kit::{Fault, services::Reloaded};
 
 use super::{FAULT, all_seen, close, tell_aside};
-use crate::{Options, Place, print};
+use crate::{Options, Place, ask::approver, print};
 
 #[derive(Args)]
 pub struct ReloadTools {
@@ -21,6 +21,7 @@ impl ReloadTools {
     pub async fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         let opened = options.open(place)?;
         tell_aside(&opened, self.strict);
+        opened.runtime.outside().asks(approver());
         let report = opened.runtime.outside().reload(true).await;
         close(&opened.runtime);
         print::out(&as_text(&report, opened.unseen.is_empty()));

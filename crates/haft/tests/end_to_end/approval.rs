@@ -1,85 +1,13 @@
 //! Is the person at the terminal asked, and is the answer kept as it was given?
 
 use std::{
-    fs::File,
-    io::{Read, Write},
-    os::fd::OwnedFd,
-    process::{Child, Command, Stdio},
-    sync::mpsc::{Receiver, channel},
+    io::{Read as _, Write as _},
+    net::TcpListener,
 };
 
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::{Value, json};
 
-use crate::support::{PATIENCE, Room, run};
-
-/// A program whose controlling terminal is ours.
-struct Terminal {
-    child: Child,
-    ours: File,
-    said: Receiver<Vec<u8>>,
-    /// All that was seen there.
-    seen: String,
-}
-
-impl Terminal {
-    /// The program in a session of its own; its input and errors are the terminal, its output is not.
-    fn start(command: &Command) -> Self {
-        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-        grantpt(&master).unwrap();
-        unlockpt(&master).unwrap();
-        let name = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
-        let theirs = File::options().read(true).write(true).open(name).unwrap();
-        let end = |file: &File| Stdio::from(OwnedFd::from(file.try_clone().unwrap()));
-        let mut setsid = Command::new("/usr/bin/setsid");
-        setsid.args(["--ctty", "--wait"]).arg(command.get_program()).args(command.get_args()).env_clear();
-        for (name, value) in command.get_envs() {
-            setsid.env(name, value.unwrap());
-        }
-        setsid.current_dir(command.get_current_dir().unwrap());
-        let child = setsid.stdin(end(&theirs)).stderr(end(&theirs)).stdout(Stdio::null()).spawn().unwrap();
-        drop((theirs, setsid));
-        let ours = File::from(master);
-        let mut reader = ours.try_clone().unwrap();
-        let (heard, said) = channel();
-        std::thread::spawn(move || {
-            let mut bytes = [0; 4096];
-            // A terminal that nobody holds any more is an error, not an end.
-            while let Ok(count @ 1..) = reader.read(&mut bytes) {
-                if heard.send(bytes[..count].to_vec()).is_err() {
-                    break;
-                }
-            }
-        });
-        Self { child, ours, said, seen: String::new() }
-    }
-
-    /// Waits until the terminal has shown this, `times` times in all.
-    #[track_caller]
-    fn shows(&mut self, what: &str, times: usize) -> &mut Self {
-        while self.seen.matches(what).count() < times {
-            let Ok(bytes) = self.said.recv_timeout(PATIENCE) else {
-                panic!("`{what}` not in:\n{}", self.seen)
-            };
-            self.seen.push_str(&String::from_utf8_lossy(&bytes));
-        }
-        self
-    }
-
-    fn types(&mut self, text: &str) -> &mut Self {
-        self.ours.write_all(text.as_bytes()).unwrap();
-        self
-    }
-
-    /// How it ended, and all that was seen.
-    fn ends(mut self) -> (Option<i32>, String) {
-        let code = self.child.wait().unwrap().code();
-        while let Ok(bytes) = self.said.recv_timeout(std::time::Duration::from_millis(100)) {
-            self.seen.push_str(&String::from_utf8_lossy(&bytes));
-        }
-        (code, self.seen)
-    }
-}
+use crate::support::{Room, Terminal, run};
 
 const QUESTION: &str = "[n]o: ";
 
@@ -201,4 +129,48 @@ fn a_refusal_names_the_grant_that_would_allow_it_and_that_line_works() {
     }
     let listed = run(&mut room.haft(&["grants", "--json"]), "").out;
     assert_eq!(serde_json::from_str::<Value>(&listed).unwrap()["effect"], "write .vscode");
+}
+
+#[test]
+fn a_server_that_runs_knows_at_once_what_another_process_grants_and_revokes() {
+    let room = Room::new();
+    let place = TcpListener::bind("127.0.0.1:0").unwrap();
+    let host = place.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for stream in place.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 4096]);
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi");
+        }
+    });
+    let server = room.serve();
+    let script = format!(
+        "import os, urllib.request as r\nos.environ.pop('no_proxy')\nos.environ.pop('NO_PROXY')\n\
+         print(r.urlopen('http://{host}/').read())"
+    );
+    let fetch = json!({"command": format!("/usr/bin/python3 -c \"{script}\" 2>&1")});
+    let write = json!({"path": ".envrc", "content": "x"});
+    // The first questions are answered in another way than those that follow.
+    for _ in 0..3 {
+        assert!(server.call("write", &write).text.contains("control_files"));
+        assert!(server.call("bash", &fetch).text.contains("403"));
+        let mut numbers = Vec::new();
+        for effect in ["write .envrc", &format!("net {host}")] {
+            let added = room.run(&["grants", "add", effect]).out;
+            numbers.push(added.split_whitespace().next().unwrap().to_owned());
+        }
+        assert!(!server.call("write", &write).is_error);
+        std::fs::remove_file(room.at(".envrc")).unwrap();
+        let said = server.call("bash", &fetch).text;
+        assert!(said.contains("b'hi'"), "{said}");
+        for number in numbers {
+            assert_eq!(room.run(&["grants", "revoke", &number]).code, 0);
+        }
+    }
+    assert!(server.call("write", &write).text.contains("control_files"));
+    assert!(server.call("bash", &fetch).text.contains("403"));
+    assert!(server.finish().0.success());
+    // The last to close takes SQLite's files with it.
+    let left = || std::fs::read_dir(room.state().join("workspaces")).unwrap().flatten();
+    assert!(left().all(|it| !it.path().join("haft.db-wal").exists()));
 }

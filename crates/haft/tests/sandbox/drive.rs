@@ -30,6 +30,7 @@ pub(crate) struct Setup {
     pub(crate) memory: u64,
     pub(crate) workspace: PathBuf,
     pub(crate) path: String,
+    pub(crate) approve: Approve,
     /// Hosts that are granted to everything.
     pub(crate) hosts: Vec<String>,
 }
@@ -122,7 +123,7 @@ pub(crate) fn drive(setup: &str) {
         config: base.join("config"),
         policy: Policy {
             sandbox: setup.sandbox,
-            approve: Approve::Auto,
+            approve: setup.approve,
             hosts: setup.hosts.clone().into(),
             ..Policy::default()
         },

@@ -14,6 +14,7 @@ mod drive;
 mod packages;
 mod support;
 mod tools;
+mod uv;
 
 use std::{
     fs,

@@ -3,54 +3,17 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::Command,
 };
 
+use haft::runtime::policy::Approve;
 use serde_json::json;
 
 use crate::{
     confined,
     drive::{OfTool, Setup},
     support::{Driver, Ran, User, World},
+    uv::{self, with_uv, without_uv},
 };
-
-/// A wheel is a zip; this one holds one module.
-const WHEEL: &str = r#"
-import sys, zipfile
-folder, version = sys.argv[1:]
-info = "gadget-%s.dist-info" % version
-with zipfile.ZipFile("%s/gadget-%s-py3-none-any.whl" % (folder, version), "w") as wheel:
-    wheel.writestr("gadget.py", "VERSION = %r\n" % version)
-    wheel.writestr(info + "/METADATA", "Metadata-Version: 2.1\nName: gadget\nVersion: %s\n" % version)
-    wheel.writestr(info + "/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-    wheel.writestr(info + "/RECORD", "gadget.py,,\n%s/METADATA,,\n%s/WHEEL,,\n%s/RECORD,,\n" % (info, info, info))
-"#;
-
-/// A `PATH` with `uv` on it.
-fn with_uv() -> String {
-    let path = std::env::var("PATH").unwrap();
-    if path.split(':').any(|it| Path::new(it).join("uv").is_file()) {
-        return path;
-    }
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("uv");
-    if !folder.join("bin/uv").exists() {
-        let fetch = "python3 -m venv \"$0\" && \"$0/bin/pip\" install --quiet uv";
-        let fetched = Command::new("sh").args(["-c", fetch]).arg(&folder).output().unwrap();
-        assert!(folder.join("bin/uv").exists(), "this test needs `uv`: install it. {fetched:?}");
-    }
-    let only = folder.join("only");
-    fs::create_dir_all(&only).unwrap();
-    if !only.join("uv").exists() {
-        fs::copy(folder.join("bin/uv"), only.join("uv")).unwrap();
-    }
-    format!("{}:{path}", only.display())
-}
-
-fn without_uv() -> String {
-    let path = std::env::var("PATH").unwrap();
-    let folders: Vec<_> = path.split(':').filter(|it| !Path::new(it).join("uv").exists()).collect();
-    folders.join(":")
-}
 
 fn packages(driver: &mut Driver, dependency: &str) -> Ran {
     let source = format!("# /// script\n# dependencies = [{}]\n# ///\n", json!(dependency));
@@ -58,10 +21,7 @@ fn packages(driver: &mut Driver, dependency: &str) -> Ran {
 }
 
 fn wheel(world: &World, version: &str) -> PathBuf {
-    let folder = world.base.join("ws");
-    let ran = Command::new("python3").args(["-c", WHEEL]).arg(&folder).arg(version).output().unwrap();
-    assert!(ran.status.success(), "{ran:?}");
-    let wheel = folder.join(format!("gadget-{version}-py3-none-any.whl"));
+    let wheel = uv::wheel(&world.base.join("ws"), version);
     world.give(&wheel);
     wheel
 }
@@ -107,15 +67,15 @@ pub(crate) fn packages_are_had_once_and_can_t_be_changed(user: User) {
 
 pub(crate) fn packages_come_from_granted_hosts_alone(user: User) {
     let world = World::new(user);
-    let mut driver = world.start(&Setup { path: with_uv(), ..world.setup() });
-    let ran = packages(&mut driver, "humanize");
-    let fault = ran.fault.unwrap_or_default();
+    let mut driver = world.start(&Setup { path: with_uv(), approve: Approve::Never, ..world.setup() });
+    let fault = packages(&mut driver, "humanize").fault.unwrap_or_default();
     assert!(
-        fault.contains("x.py needs (humanize)") && fault.contains("haft grants add 'net pypi.org:443'"),
+        fault.contains("x.py (humanize) come from pypi.org and files.pythonhosted.org, which nobody granted")
+            && fault.contains("grants add 'net pypi.org'`"),
         "{fault}"
     );
     let left = fs::read_dir(world.base.join("state/tools/environments")).unwrap().flatten();
-    assert!(left.map(|it| it.path()).all(|it| it.extension().is_some_and(|it| it == "lock")));
+    assert!(left.map(|it| it.path()).all(|it| it.extension().is_some()), "nothing was made");
     // What is built runs code, which is confined as well.
     let folder = world.base.join("ws/evil");
     fs::create_dir(&folder).unwrap();

@@ -17,7 +17,7 @@ use std::{
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
 };
 
-use haft::runtime::policy::Sandbox;
+use haft::runtime::policy::{Approve, Sandbox};
 use serde_json::{Value, json};
 
 use crate::drive::Setup;
@@ -119,6 +119,7 @@ impl World {
             accept_weaker: Vec::new(),
             memory: 4 << 30,
             path: std::env::var("PATH").unwrap(),
+            approve: Approve::Auto,
             hosts: Vec::new(),
         }
     }

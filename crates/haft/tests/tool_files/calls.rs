@@ -17,6 +17,25 @@ async fn a_module_keeps_its_state_from_call_to_call() {
 }
 
 #[tokio::test]
+async fn what_a_python_compiled_is_kept_where_no_tool_reaches_it() {
+    let body = "import os\ntry:\n    return str(os.listdir(args['folder']))\nexcept OSError as e:\n    return type(e).__name__";
+    let house = House::new(&[navi("looks", body)]).await;
+    let folder = house.runtime.store().folder().ancestors().nth(2).unwrap().join("tools/compiled");
+    let kept = || -> Vec<_> { std::fs::read_dir(&folder).unwrap().map(|it| it.unwrap().path()).collect() };
+    // It was described by then.
+    assert!(!kept().is_empty());
+    let looks = house.call_with("looks", json!({"folder": folder.display().to_string()})).await;
+    assert_eq!(looks.as_text(), "FileNotFoundError");
+    for file in kept() {
+        std::fs::write(file, "no code").unwrap();
+    }
+    let (name, code) = navi("other", "return 'runs'");
+    house.write(&(name, code));
+    house.load().await;
+    assert!(house.says("other").await.starts_with("runs"));
+}
+
+#[tokio::test]
 async fn arguments_arrive_as_they_were_given() {
     let house = House::new(&[navi("echo", "import json\nreturn json.dumps(args, sort_keys=True)")]).await;
     let arguments = json!({"list": [1, 2.5, null, true], "text": "é \u{1f600} \n \"quoted\"", "long": "x".repeat(1 << 20)});

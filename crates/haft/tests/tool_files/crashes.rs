@@ -148,10 +148,9 @@ async fn a_call_that_had_begun_is_told_that_another_ended_its_process() {
 }
 
 #[tokio::test]
-async fn what_a_tool_leaves_behind_ends_with_the_session() {
-    let body =
-        "import subprocess\nsubprocess.Popen(['sleep', '1000'], start_new_session=True)\nreturn 'left'";
-    let house = House::new(&[navi("leaves", body)]).await;
+async fn what_a_tool_s_import_started_ends_with_the_session() {
+    let head = "import subprocess\nsubprocess.Popen(['sleep', '1000'], start_new_session=True)";
+    let house = House::new(&[after(head, "leaves", "return 'left'")]).await;
     assert_eq!(house.says("leaves").await, "left");
     until(|| house.processes() >= 2).await;
     house.session.end().await;

@@ -7,6 +7,7 @@ mod folders;
 mod formats;
 mod hostile;
 mod new_tool;
+mod packages;
 #[path = "../end_to_end/support/mod.rs"]
 #[expect(dead_code, unused_imports, reason = "shared with the tests that look at other things")]
 mod program;
@@ -15,3 +16,5 @@ mod reload;
 mod support;
 mod toolsmith;
 mod trust;
+#[path = "../sandbox/uv.rs"]
+mod uv;

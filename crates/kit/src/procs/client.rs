@@ -178,6 +178,14 @@ impl Keeper {
         self.inner.line.gone.is_cancelled()
     }
 
+    /// Ends it at once, and all its processes with it where they are in a namespace of its own.
+    pub fn end(&self) {
+        if let Some(child) = &mut *self.inner.child.lock() {
+            // One that has ended needs no more.
+            let _ = child.kill();
+        }
+    }
+
     /// Resolves when the keeper has ended.
     pub async fn gone(&self) {
         self.inner.line.gone.cancelled().await;

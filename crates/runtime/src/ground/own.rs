@@ -76,6 +76,13 @@ impl Ground {
         self.another(own, read.chain([(folder, true)]).collect(), sandbox, granted)
     }
 
+    /// The same ground for one more tool, which reads this as well.
+    pub(crate) fn reading(&self, folder: PathBuf) -> Self {
+        let mut own = self.inner.own.clone().unwrap_or_default();
+        own.read.push(folder);
+        self.of_tool(own)
+    }
+
     fn another(&self, own: Own, roots: Vec<(PathBuf, bool)>, sandbox: Sandbox, hosts: Hosts) -> Self {
         static NUMBER: AtomicU64 = AtomicU64::new(1);
         let session = &*self.inner;
@@ -87,6 +94,8 @@ impl Ground {
             spill: session.spill.clone(),
             spilling: session.spilling.clone(),
             hosts,
+            approve: session.approve,
+            asker: session.asker.clone(),
             allowed: session.allowed.clone(),
             grants: session.grants.clone(),
             own: Some(own),

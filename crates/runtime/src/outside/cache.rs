@@ -172,7 +172,7 @@ impl Cache {
 }
 
 /// Whoever reads it meanwhile reads the old or the new.
-fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+pub(super) fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let fresh = path.with_extension(format!("{}", std::process::id()));
     fs::write(&fresh, bytes)?;
     fs::rename(&fresh, path)

@@ -7,7 +7,10 @@ use std::{
     time::Duration,
 };
 
-use futures_util::{StreamExt, stream::FuturesUnordered};
+use futures_util::{
+    StreamExt,
+    stream::{self, FuturesUnordered},
+};
 use kit::{Fault, Kind, Output, Touches, procs::Procs};
 use serde::Serialize;
 use tokio::time::timeout;
@@ -15,32 +18,37 @@ use tokio::time::timeout;
 use super::{
     Described, Version, arguments, failure,
     host::{Asked, Host, Lost, Mode, Said},
-    interpreter, uv,
+    interpreter,
+    uv::{self, Provided},
 };
-use crate::{
-    grants::host_matches,
-    ground::{Ground, Own},
-};
+use crate::ground::Ground;
 
 /// How long nothing may be heard of files that are described: each has 10 s there.
 const SILENCE: Duration = Duration::from_secs(30);
 /// So many are asked at once; the process takes them in turn.
 const AT_ONCE: usize = 16;
+/// The packages of so many files are fetched at once.
+const PROVIDED_AT_ONCE: usize = 4;
 /// How much of what was printed is shown of a file whose process went.
 const PRINTED: usize = 4 << 10;
 
 /// Asks each of these files in a process of its own; gives for each what it says, or the traceback.
 pub(crate) async fn describe(ground: &Ground, files: &[Arc<Version>]) -> Vec<Result<Vec<Described>, String>> {
     let mut asking = Asking { files, said: files.iter().map(|_| None).collect() };
-    let mut by_python: BTreeMap<Option<Packages>, VecDeque<usize>> = BTreeMap::new();
-    for (at, version) in files.iter().enumerate() {
-        match packages(ground, version).await {
-            Ok(python) => by_python.entry(python).or_default().push_back(at),
+    let mut by_packages: BTreeMap<Option<PathBuf>, (Option<Provided>, VecDeque<usize>)> = BTreeMap::new();
+    let providing: Vec<_> = files.iter().map(|version| packages(ground, version)).collect();
+    let provided = stream::iter(providing).buffered(PROVIDED_AT_ONCE);
+    for (at, provided) in provided.collect::<Vec<_>>().await.into_iter().enumerate() {
+        match provided {
+            Ok(provided) => {
+                let folder = provided.as_ref().map(|it| it.folder.clone());
+                by_packages.entry(folder).or_insert((provided, VecDeque::new())).1.push_back(at);
+            }
             Err(fault) => asking.settle(at, Err(fault.as_text())),
         }
     }
-    for (packages, those) in by_python {
-        asking.ask(ground, packages.as_ref(), those).await;
+    for (provided, those) in by_packages.into_values() {
+        asking.ask(ground, provided.as_ref(), those).await;
     }
     let unasked = || Err("it was not asked".to_owned());
     asking.said.into_iter().map(|it| it.unwrap_or_else(unasked)).collect()
@@ -60,7 +68,7 @@ impl Asking<'_> {
     }
 
     /// Asks the files of these numbers, which need the same packages.
-    async fn ask(&mut self, ground: &Ground, packages: Option<&Packages>, mut open: VecDeque<usize>) {
+    async fn ask(&mut self, ground: &Ground, packages: Option<&Provided>, mut open: VecDeque<usize>) {
         // What has no answer when the process has gone may be what ended it: that is asked alone.
         let mut alone = false;
         while let Some(first) = open.front().copied() {
@@ -81,26 +89,10 @@ impl Asking<'_> {
     }
 }
 
-/// A Python with packages, and the folder that they are in.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Packages {
-    python: String,
-    folder: PathBuf,
-}
-
-/// The packages that a file says it needs, which are fetched if they are not there; nothing where it needs none.
-async fn packages(ground: &Ground, version: &Version) -> Result<Option<Packages>, Fault> {
-    let file = version.path.display().to_string();
-    let script = uv::wanted(&version.source).map_err(|why| Fault::bad_args(format!("{file}: {why}")))?;
-    let environments = ground.environments();
-    let Some(script) = script.filter(|it| environments.is_needed(it)) else { return Ok(None) };
-    let mut reach = environments.hosts(&script);
-    if !reach.is_empty() {
-        let granted = ground.lasting_hosts();
-        reach.retain(|host| granted.iter().any(|it| host_matches(it, host)));
-    }
-    let python = environments.python(ground, &script, &file, &reach).await?;
-    Ok(Some(Packages { python: python.display().to_string(), folder: environments.folder_of(&script) }))
+/// What provides the packages that a file needs; nothing where it needs none.
+async fn packages(ground: &Ground, version: &Version) -> Result<Option<Provided>, Fault> {
+    let granted = || ground.lasting_hosts();
+    uv::provide(ground, &ground.environments(), &version.path, &version.source, granted).await
 }
 
 /// Tries code that is meant to be the tool `name`, as [`kit::services::Tools::check`] promises. The version is of the
@@ -151,17 +143,20 @@ struct Request<'a> {
     workspace: &'a Path,
 }
 
-async fn describer<'a>(ground: &'a Ground, packages: Option<&Packages>) -> Result<Describer<'a>, Fault> {
+async fn describer<'a>(ground: &'a Ground, packages: Option<&Provided>) -> Result<Describer<'a>, Fault> {
     let workspace = ground.workspace();
     let (procs, names) = match packages {
-        None => (ground.of_call(&Touches::run("python3"), &[]), interpreter::names()),
-        Some(Packages { python, folder }) => {
-            let own = Own { read: vec![folder.clone()], ..Own::default() };
-            (ground.of_tool(own).of_call(&Touches::run("python3"), &[]), vec![python.clone()])
+        None => (
+            ground.of_call(&Touches::run("python3"), &[]),
+            interpreter::names(workspace, &ground.environment()),
+        ),
+        Some(Provided { python, folder, .. }) => {
+            let ground = ground.reading(folder.clone());
+            (ground.of_call(&Touches::run("python3"), &[]), vec![python.display().to_string()])
         }
     };
     for name in &names {
-        match Host::start(&procs, name, workspace, Mode::Describe).await {
+        match Host::start(&procs, name, workspace, Mode::Describe, ground.compiled(name)).await {
             Err(fault) if fault.kind == Kind::NotFound => {}
             host => return Ok(Describer { host: Arc::new(host?), procs, workspace }),
         }

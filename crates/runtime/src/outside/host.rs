@@ -34,10 +34,12 @@ use tokio::{
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::Described;
+use super::{Described, compiled::Compiled};
 
 /// The oldest Python 3 that the script runs on.
 pub(super) const OLDEST: u8 = 8;
+/// What gets it going.
+const BOOT: &str = include_str!("boot.py");
 /// The host script: its parts share one set of globals.
 const SCRIPT: [&str; 10] = [
     include_str!("host/wire.py"),
@@ -112,6 +114,8 @@ struct State {
     waiting: HashMap<u64, Waiter>,
     unsent: Vec<u8>,
     gone: Option<Why>,
+    /// Where to keep the script's code, until the first message. Only that one is from before any code of a tool's.
+    compiled: Option<Compiled>,
 }
 
 /// Who waits for an answer.
@@ -187,6 +191,10 @@ pub(super) struct Said {
     message: String,
     #[serde(deserialize_with = "filled")]
     pub(super) executable: String,
+    #[serde(deserialize_with = "filled")]
+    compiled_by: String,
+    #[serde(deserialize_with = "filled")]
+    code: String,
 }
 
 /// A value, where `null` is as good as none.
@@ -210,6 +218,7 @@ impl Host {
         interpreter: &str,
         folder: &Path,
         mode: Mode,
+        compiled: Compiled,
     ) -> Result<Self, Fault> {
         let (ours, theirs) = sockets().or_fault(Kind::Unavailable, "a socket can't be made")?;
         ours.set_nonblocking(true).or_fault(Kind::Unavailable, "a socket can't be made")?;
@@ -218,9 +227,12 @@ impl Host {
             Program { cwd: folder.to_owned(), ..python(interpreter, OLDEST, "host", theirs, Stdin::Null) };
         let process = Arc::new(procs.start(program).await?);
         let token = token()?;
-        let link = Arc::new(Link { stream, token, state: Mutex::default(), unsent: Notify::new() });
-        let mut first = framed(&SCRIPT.concat());
-        first.extend(line(&First { token: &link.token, mode })?);
+        let mut first = framed(BOOT);
+        first.extend(compiled.pieces());
+        first.extend(framed(&SCRIPT.concat()));
+        first.extend(line(&First { token: &token, mode, keep: compiled.is_kept() })?);
+        let state = State { compiled: Some(compiled), ..State::default() };
+        let link = Arc::new(Link { stream, token, state: Mutex::new(state), unsent: Notify::new() });
         // Who is gone already is noticed by who waits for it.
         let _ = link.send(&mut link.state.lock(), &first);
         let dropped = CancellationToken::new();
@@ -355,6 +367,8 @@ struct Stop {
 struct First<'a> {
     token: &'a str,
     mode: Mode,
+    /// The code of the script is wanted, if it had to be compiled.
+    keep: bool,
 }
 
 /// A message as it goes over the socket.
@@ -494,7 +508,14 @@ impl Link {
             format!("{error}: {}", begin.trim_end())
         })?;
         let mut state = self.state.lock();
+        let compiled = state.compiled.take();
         match said.op.as_str() {
+            "compiled" => {
+                drop(state);
+                if let Some(compiled) = compiled {
+                    compiled.keep(&said.compiled_by, &said.code);
+                }
+            }
             "begun" => {
                 if let Some(waiter) = state.waiting.get_mut(&said.id) {
                     waiter.begun = true;

@@ -21,9 +21,12 @@ use super::{
     host::{Host, Mode},
     interpreter::{self, Interpreters},
     terms::Served,
-    uv::{self, Environments},
+    uv::{self, Environments, Provided},
 };
-use crate::ground::{Ground, Own};
+use crate::{
+    ground::{Ground, Own},
+    store::create_folder,
+};
 
 /// How long a process stays that nobody calls.
 const IDLE: Duration = Duration::from_secs(300);
@@ -51,9 +54,9 @@ struct Inner {
     slots: Mutex<Slots>,
 }
 
-/// Gives the Python that has the packages which this file, with this source, says that it needs; none if it needs none.
+/// Gives what provides the packages which this file, with this source, says that it needs; none if it needs none.
 pub(crate) type Packages =
-    Box<dyn Fn(String, Arc<[u8]>) -> Soon<'static, Result<Option<PathBuf>, Fault>> + Send + Sync>;
+    Box<dyn Fn(PathBuf, Arc<[u8]>) -> Soon<'static, Result<Option<Provided>, Fault>> + Send + Sync>;
 
 #[derive(Default)]
 struct Slots {
@@ -67,6 +70,8 @@ struct Slot {
     served: Arc<Served>,
     ground: Ground,
     host: Option<Arc<Host>>,
+    /// What that process imports, for as long as it may.
+    _provided: Option<Provided>,
     starting: Weak<Start>,
     /// How many calls have it, or wait for it.
     busy: usize,
@@ -152,6 +157,17 @@ impl Hosts {
         self.inner.ground_of(version, section, code)
     }
 
+    /// Lets go of all processes: calls that run finish in theirs, and the next ones import anew.
+    pub(crate) fn renew(&self) {
+        let mut slots = self.inner.slots.lock();
+        let gone: Vec<Slot> = slots.by_key.extract_if(|_, it| it.busy == 0).map(|it| it.1).collect();
+        for slot in slots.by_key.values_mut() {
+            (slot.host, slot.starting) = (None, Weak::new());
+        }
+        drop(slots);
+        drop(gone);
+    }
+
     /// What the newest call of a tool in this file printed, if it worked and printed something.
     pub(crate) fn printed(&self, file: &Path) -> Option<String> {
         let slots = self.inner.slots.lock();
@@ -167,9 +183,14 @@ impl Hosts {
         let is_new = !slots.by_key.contains_key(&served.key);
         let slot = slots.by_key.entry(served.key).or_insert_with(|| Slot::new(served, inner));
         slot.busy += 1;
+        let is_closed = slot.ground.opened().is_none();
+        if !is_closed {
+            // The calls that run keep what they have.
+            *slot = Slot { busy: slot.busy, ..Slot::new(served, inner) };
+        }
         let ground = slot.ground.clone();
         let next = match (&slot.host, slot.starting.upgrade()) {
-            (Some(host), _) if !host.is_gone() => Next::Here(host.clone()),
+            (Some(host), _) if !host.is_gone() && is_closed => Next::Here(host.clone()),
             (_, Some(start)) if start.is_good() => Next::Soon(start),
             _ => {
                 let start = Start::new(inner, served, &ground);
@@ -192,8 +213,13 @@ impl Inner {
     fn ground_of(&self, version: &Version, section: &Section, code: Vec<PathBuf>) -> Ground {
         let env = self.variables.iter().filter(|(name, _)| section.env.contains(name)).cloned();
         let mut read = section.read.clone();
-        if let Ok(Some(script)) = uv::wanted(&version.source) {
-            read.push(self.environments.folder_of(&script));
+        if let Ok(Some(script)) = uv::wanted(&version.source)
+            && self.environments.is_needed(&script)
+        {
+            let folder = self.environments.folder_of(&script);
+            // What is to be seen has to be there before; it may have to be made again.
+            let _ = create_folder(&folder);
+            read.push(folder);
         }
         self.ground.of_tool(Own {
             folder: version.folder.clone(),
@@ -231,6 +257,7 @@ impl Slot {
             served: served.clone(),
             ground: inner.ground_of(version, section, vec![version.path.clone()]),
             host: None,
+            _provided: None,
             starting: Weak::new(),
             busy: 0,
             idle_since: Instant::now(),
@@ -245,14 +272,14 @@ impl Start {
         let (say, done) = watch::channel(None);
         let (inner, served, ground) = (inner.clone(), served.clone(), ground.clone());
         let task = tokio::spawn(async move {
-            let host = begin(&inner, &served, &ground).await.map_err(Arc::new);
-            if let Ok(host) = &host
+            let begun = begin(&inner, &served, &ground).await.map_err(Arc::new);
+            if let Ok((host, provided)) = &begun
                 && let Some(slot) = inner.slots.lock().by_key.get_mut(&served.key)
             {
-                slot.host = Some(host.clone());
+                (slot.host, slot._provided) = (Some(host.clone()), provided.clone());
             }
             // Who waited may have been told to stop.
-            let _ = say.send(Some(host));
+            let _ = say.send(Some(begun.map(|it| it.0)));
         });
         Arc::new(Self { done, _task: AbortOnDropHandle::new(task) })
     }
@@ -358,18 +385,23 @@ struct Settings<'a> {
 }
 
 /// Starts a process and has it import the file.
-async fn begin(inner: &Inner, served: &Served, ground: &Ground) -> Result<Arc<Host>, Fault> {
+async fn begin(
+    inner: &Inner,
+    served: &Served,
+    ground: &Ground,
+) -> Result<(Arc<Host>, Option<Provided>), Fault> {
     let (version, section) = (&*served.version, &served.section);
     let touches = section.net.iter().cloned().map(Touch::Net).fold(Touches::run("python3"), Touches::and);
     let procs = ground.of_call(&touches, &[]);
     let file = version.path.display().to_string();
-    let names = match (inner.packages)(file.clone(), version.source.clone()).await? {
-        Some(python) => vec![python.display().to_string()],
-        None => inner.interpreters.of(version, &inner.workspace),
+    let provided = (inner.packages)(version.path.clone(), version.source.clone()).await?;
+    let names = match &provided {
+        Some(it) => vec![it.python.display().to_string()],
+        None => inner.interpreters.of(version, &inner.workspace, &ground.environment()),
     };
     let mut started = None;
     for name in &names {
-        match Host::start(&procs, name, &inner.workspace, Mode::Serve).await {
+        match Host::start(&procs, name, &inner.workspace, Mode::Serve, ground.compiled(name)).await {
             Err(fault) if fault.kind == Kind::NotFound => inner.interpreters.forget(),
             host => {
                 started = Some((name, Arc::new(host?)));
@@ -397,7 +429,7 @@ async fn begin(inner: &Inner, served: &Served, ground: &Ground) -> Result<Arc<Ho
         Ok(Ok(said)) if said.op == "loaded" => {
             inner.interpreters.remember(name, &said.executable);
             host.imported().await;
-            Ok(host)
+            Ok((host, provided))
         }
         Ok(Ok(said)) => Err(failure::broken(&file, &said, &printed.text(), &procs)),
         Ok(Err(lost)) => Err(failure::not_imported(&file, &lost, &printed.text(), &procs)),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use kit::{Fault, Kind};
 use parking_lot::Mutex;
 
-use super::{Version, Whose};
+use super::{Version, Whose, pyenv};
 use crate::sandbox::environment::environment;
 
 /// Under which names a Python is looked for.
@@ -20,7 +20,12 @@ pub(super) struct Interpreters {
 
 impl Interpreters {
     /// The interpreters to try for a version of a file, in their order.
-    pub(super) fn of(&self, version: &Version, workspace: &Path) -> Vec<String> {
+    pub(super) fn of(
+        &self,
+        version: &Version,
+        workspace: &Path,
+        variables: &[(String, String)],
+    ) -> Vec<String> {
         if version.whose != Whose::Person
             && let Some(own) = own(workspace)
         {
@@ -28,7 +33,7 @@ impl Interpreters {
         }
         match &*self.found.lock() {
             Some(found) => vec![found.clone()],
-            None => names(),
+            None => names(workspace, variables),
         }
     }
 
@@ -45,9 +50,11 @@ impl Interpreters {
     }
 }
 
-/// The names to try where nothing is known.
-pub(super) fn names() -> Vec<String> {
-    NAMES.map(str::to_owned).to_vec()
+/// The names to try where nothing is known, for programs with these variables.
+pub(super) fn names(workspace: &Path, variables: &[(String, String)]) -> Vec<String> {
+    let [first, _] = NAMES;
+    let known = pyenv::python(first, workspace, variables).map(|it| it.display().to_string());
+    known.into_iter().chain(NAMES.map(str::to_owned)).collect()
 }
 
 /// The interpreter of the workspace, if it has one.

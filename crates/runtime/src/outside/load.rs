@@ -29,9 +29,10 @@ use super::{
     own_files,
     python::PythonTool,
     set::{Loaded, Tried, stem},
+    uv::Asker,
     written::{Author, Written},
 };
-use crate::{Registry, ground::Ground};
+use crate::{Approver, Registry, ground::Ground};
 use survey::Ask;
 
 /// For a name that no tool has, the folders are looked at once in this time.
@@ -105,6 +106,13 @@ impl Outside {
     pub(crate) fn stands_on(&self, ground: Ground) {
         // It is told so once, when the runtime is made.
         let _ = self.ground.set(ground);
+    }
+
+    /// Who is asked when packages of a tool come from hosts that nobody granted.
+    pub fn asks(&self, approver: Arc<dyn Approver>) {
+        if let Some(ground) = self.ground.get() {
+            ground.asks(Asker::new(approver));
+        }
     }
 
     fn ground(&self) -> Result<&Ground, Fault> {

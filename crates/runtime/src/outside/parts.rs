@@ -59,7 +59,7 @@ fn media_type(data: &[u8]) -> Option<&'static str> {
 }
 
 /// The bytes of a base64 text (RFC 4648), standard or for addresses, with or without what fills it up.
-fn decoded(text: &str) -> Option<Vec<u8>> {
+pub(super) fn decoded(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3 + 3);
     let (mut bits, mut count) = (0_u32, 0);
     let letters = text.trim_end_matches(|it: char| it == '=' || it.is_ascii_whitespace());

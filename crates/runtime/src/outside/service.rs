@@ -51,6 +51,10 @@ impl Tools for ToolsOf {
     fn reload(&self) -> Soon<'_, Reloaded> {
         Box::pin(async move {
             let report = self.session.runtime().outside().reload(true).await;
+            // What a file imports may have changed, where the file has not.
+            if let Some(hosts) = self.session.shelf().find::<Hosts>() {
+                hosts.renew();
+            }
             // Somebody may have loaded before what is new to the model.
             self.session.tools_told(report)
         })

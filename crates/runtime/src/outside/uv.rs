@@ -1,7 +1,11 @@
-//! Which packages does a Python file say it needs (PEP 723), and where are they?
+//! Where are the packages that a Python file says it needs?
 //!
 //! They are kept in an environment for each list of them, which `uv` makes once, in a sandbox of its own: building a
 //! package runs its code. Tools read environments and never write them.
+
+mod kept;
+mod permit;
+mod script;
 
 use std::{
     fs::{self, File},
@@ -13,14 +17,18 @@ use std::{
 
 use kit::{
     Fault, Kind, Touches,
-    procs::{Exit, Program, Stdin, Streams},
+    procs::{Program, Stdin, Streams},
 };
-use rustix::fs::{FlockOperation, flock};
-use serde::Deserialize;
+use tokio::time::timeout;
+
+pub(crate) use kept::{InUse, prune};
+pub(crate) use permit::Asker;
+pub(crate) use script::{Script, wanted};
 
 use crate::{
     Runtime,
     ground::{ENVIRONMENTS, Ground},
+    policy::Approve,
     store::create_folder,
 };
 
@@ -43,107 +51,50 @@ const OLDEST: &str = ">=3.8";
 /// How much of what uv said is in a fault.
 const LINES: usize = 12;
 
-/// What a file says that it needs.
-#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
-pub(crate) struct Script {
-    /// Packages, as PEP 508 writes them.
-    pub(crate) dependencies: Vec<String>,
-    /// Which Python.
-    pub(crate) requires_python: Option<String>,
-    /// Where packages are looked for, and whether that is in place of the usual index.
-    pub(crate) indexes: Vec<(String, bool)>,
+/// A step of making an environment takes no longer.
+const LONGEST: Duration = Duration::from_secs(300);
+
+/// What a file's packages are provided by.
+#[derive(Clone)]
+pub(crate) struct Provided {
+    /// The Python that has them.
+    pub(crate) python: PathBuf,
+    /// The folder they are in, which who runs that Python has to be able to read.
+    pub(crate) folder: PathBuf,
+    _in_use: Arc<InUse>,
 }
 
-/// What the block of a file says; nothing, where it has none.
+/// What provides the packages that this source of a file says it needs, which are fetched if they are not there; nothing
+/// where it needs none. Hosts that were `granted` are reached for that, and what a person allows when they are asked.
 ///
 /// # Errors
-/// When there are several, or it is not what PEP 723 wants.
-pub(crate) fn wanted(source: &[u8]) -> Result<Option<Script>, String> {
-    let text = String::from_utf8_lossy(source).replace("\r\n", "\n");
-    let blocks: Vec<String> =
-        blocks(&text).into_iter().filter(|it| it.0 == "script").map(|it| it.1).collect();
-    let block = match blocks.as_slice() {
-        [] => return Ok(None),
-        [one] => one,
-        several => {
-            return Err(format!("the file has {} `# /// script` blocks; PEP 723 allows one", several.len()));
-        }
+/// [`Kind::BadArgs`] when it says so wrongly, [`Kind::Unavailable`] when there is no `uv`, [`Kind::Denied`] when it takes
+/// hosts that nobody granted, [`Kind::Failed`] when they can't be had.
+pub(crate) async fn provide(
+    ground: &Ground,
+    environments: &Environments,
+    path: &Path,
+    source: &[u8],
+    granted: impl FnOnce() -> Vec<String> + Send,
+) -> Result<Option<Provided>, Fault> {
+    let file = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+    let script = wanted(source).map_err(|why| Fault::bad_args(format!("{file}: {why}")))?;
+    let Some(script) = script.filter(|it| environments.is_needed(it)) else { return Ok(None) };
+    let trouble = |error| no_folder(&file, error);
+    create_folder(&environments.folder).map_err(trouble)?;
+    let folder = environments.folder_of(&script);
+    let in_use = Arc::new(kept::hold(&folder).await.map_err(trouble)?);
+    let python = match environments.made(&script) {
+        Some(python) => python,
+        None => environments.make(ground, &script, &file, granted).await?,
     };
-    let block: Block =
-        toml::from_str(block).map_err(|error| format!("the `# /// script` block can't be read: {error}"))?;
-    if let Some(one) =
-        block.dependencies.iter().find(|it| it.trim_start().starts_with('-') || it.contains('\n'))
-    {
-        return Err(format!("`{one}` in the `# /// script` block is no package"));
-    }
-    let uv = block.tool.uv;
-    let named = uv.index.into_iter().map(|it| (it.url, it.default));
-    let indexes = uv
-        .index_url
-        .map(|it| (it, true))
-        .into_iter()
-        .chain(uv.extra_index_url.into_iter().map(|it| (it, false)));
-    Ok(Some(Script {
-        dependencies: block.dependencies,
-        requires_python: block.requires_python.filter(|it| !it.trim().is_empty()),
-        indexes: indexes.chain(named).collect(),
-    }))
+    Ok(Some(Provided { python, folder, _in_use: in_use }))
 }
 
-#[derive(Deserialize)]
-struct Block {
-    #[serde(default)]
-    dependencies: Vec<String>,
-    #[serde(rename = "requires-python")]
-    requires_python: Option<String>,
-    #[serde(default)]
-    tool: OfTools,
-}
-
-#[derive(Default, Deserialize)]
-struct OfTools {
-    #[serde(default)]
-    uv: OfUv,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-struct OfUv {
-    index_url: Option<String>,
-    #[serde(default)]
-    extra_index_url: Vec<String>,
-    #[serde(default)]
-    index: Vec<Index>,
-}
-
-#[derive(Deserialize)]
-struct Index {
-    url: String,
-    #[serde(default)]
-    default: bool,
-}
-
-/// Every block of comments with its type, as the reference finds them: the last closing line of a run counts.
-fn blocks(text: &str) -> Vec<(&str, String)> {
-    let lines: Vec<&str> = text.split('\n').collect();
-    let mut found = Vec::new();
-    let mut rest = lines.as_slice();
-    while let Some((first, after)) = rest.split_first() {
-        rest = after;
-        let Some(kind) = first.strip_prefix("# /// ").filter(|it| is_type(it)) else { continue };
-        let run = after.iter().take_while(|it| **it == "#" || it.starts_with("# ")).count();
-        let (run, _) = after.split_at(run);
-        let Some(end) = run.iter().rposition(|it| *it == "# ///").filter(|it| *it > 0) else { continue };
-        let (content, left) = after.split_at(end);
-        let content = content.iter().map(|it| format!("{}\n", it.get(2..).unwrap_or_default()));
-        found.push((kind, content.collect()));
-        rest = left.get(1..).unwrap_or_default();
-    }
-    found
-}
-
-fn is_type(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'-')
+/// Stands for what the making of environments depends on: one that failed may be made when this changes.
+pub(crate) fn fingerprint(ground: &Ground) -> String {
+    let all = format!("{:?} {}", ground.environments().uv(), permit::fingerprint(ground));
+    blake3::hash(all.as_bytes()).to_hex().chars().take(16).collect()
 }
 
 /// The environments of all tools. Cheap to clone.
@@ -179,12 +130,16 @@ impl Environments {
 
     /// Where that environment is: what a tool that uses it has to be able to read.
     pub(crate) fn folder_of(&self, script: &Script) -> PathBuf {
-        let files: Vec<_> = script
+        let mut files: Vec<_> = script
             .dependencies
             .iter()
             .filter_map(|it| local_file(it))
-            .map(|it| fs::read(it).map(|it| blake3::hash(&it).to_string()).ok())
+            .map(|it| (it.clone(), fs::read(it).map(|it| blake3::hash(&it).to_string()).ok()))
             .collect();
+        files.sort();
+        // Who names the same packages in another order needs the same.
+        let mut script = script.clone();
+        script.dependencies.sort();
         let all = serde_json::json!([1, script, files, std::env::consts::OS, std::env::consts::ARCH]);
         let hash = blake3::hash(all.to_string().as_bytes()).to_hex();
         let folder = self.folder.canonicalize().unwrap_or_else(|_| self.folder.clone());
@@ -229,32 +184,27 @@ impl Environments {
         script.indexes.iter().filter(|it| !it.1).filter_map(|it| host_of(&it.0, "")).for_each(add);
     }
 
-    /// The Python of an environment with what this file needs, which is made if it is not there. Only `reach` of the
-    /// network is reached for that: give it the [`hosts`](Self::hosts) that were decided on.
-    ///
-    /// # Errors
-    /// [`Kind::Unavailable`] when there is no `uv`; [`Kind::Failed`] with what it said when it can't be made.
-    pub(crate) async fn python(
+    /// Makes the environment for this; gives its Python.
+    async fn make(
         &self,
         ground: &Ground,
         script: &Script,
         file: &str,
-        reach: &[String],
+        granted: impl FnOnce() -> Vec<String> + Send,
     ) -> Result<PathBuf, Fault> {
-        if let Some(python) = self.made(script) {
-            return Ok(python);
-        }
         let uv = self.uv().filter(|it| !ground.is_in_a_root(it)).ok_or_else(|| no_uv(script, file))?;
-        let trouble = |error: io::Error| {
-            Fault::new(
-                Kind::Unavailable,
-                format!("no folder could be made for the packages of {file}: {error}"),
-            )
-            .caused_by(error)
-        };
-        create_folder(&self.folder).map_err(trouble)?;
+        let mut reach = permit::permit(ground, script, file, self.hosts(script), granted()).await?;
+        if ground.approve() == Approve::Auto {
+            // What has to be built takes packages to build it with.
+            self.indexes(script, &mut |host| reach.push(host));
+        }
+        // Whoever leads these names to a mirror of their own means it.
+        for host in reach.iter_mut().filter(|it| INDEX.contains(&it.as_str())) {
+            host.push_str(":443");
+        }
         let folder = self.folder_of(script);
-        let lock = lock(folder.with_extension("lock")).await.map_err(trouble)?;
+        let trouble = |error| no_folder(file, error);
+        let lock = kept::lock(&folder).await.map_err(trouble)?;
         // Somebody else may have made it while we waited.
         if let Some(python) = self.made(script) {
             return Ok(python);
@@ -263,7 +213,7 @@ impl Environments {
         let _ = fs::remove_file(ready(&folder));
         let _ = fs::remove_dir_all(&folder);
         create_folder(&folder).map_err(trouble)?;
-        let making = Making { uv, folder: &folder, script, file, reach };
+        let making = Making { uv, folder: &folder, script, file, reach: &reach };
         let made = making.make(self, ground).await;
         let cache = folder.join("cache");
         if made.is_err() {
@@ -321,16 +271,17 @@ struct Making<'a> {
 }
 
 impl Making<'_> {
-    async fn make(&self, environments: &Environments, ground: &Ground) -> Result<(), Fault> {
+    async fn make(&self, environments: &Environments, of: &Ground) -> Result<(), Fault> {
         let files =
             self.script.dependencies.iter().filter_map(|it| local_file(it)?.canonicalize().ok()).collect();
         let env = environments.variables_of_uv(self.folder);
-        let ground = ground.apart(self.folder.to_owned(), files, self.reach, env);
+        let ground = of.apart(self.folder.to_owned(), files, self.reach, env);
         let requires = self.script.requires_python.as_ref();
         let python = requires.map_or_else(|| OLDEST.to_owned(), |it| format!("{OLDEST},{it}"));
         let place = self.folder.join("venv");
         let place = place.to_string_lossy();
-        self.run(&ground, &["venv", "--quiet", "--no-project", "--python", &python, &place]).await?;
+        let venv = ["venv", "--quiet", "--no-project", "--python", &python, &place];
+        self.run(&ground, &venv).await?.map_err(|it| self.no_python(&it.said))?;
         if self.script.dependencies.is_empty() {
             return Ok(());
         }
@@ -342,45 +293,67 @@ impl Making<'_> {
         }
         arguments.push("--");
         arguments.extend(self.script.dependencies.iter().map(String::as_str));
-        self.run(&ground, &arguments).await
+        let installed = self.run(&ground, &arguments).await?;
+        installed.map_err(|it| self.failed(&it.said, &ground.hosts().take_refused(), of))
     }
 
-    async fn run(&self, ground: &Ground, arguments: &[&str]) -> Result<(), Fault> {
+    /// Runs `uv` to its end. The inner error is what it said when it failed.
+    async fn run(&self, ground: &Ground, arguments: &[&str]) -> Result<Result<(), Unmade>, Fault> {
         let procs = ground.of_call(&Touches::run("uv"), &[]);
         let program = Program {
             argv: [&*self.uv.to_string_lossy()].iter().chain(arguments).map(|it| (*it).to_owned()).collect(),
             cwd: self.folder.to_owned(),
-            env: Vec::new(),
+            // An index of this machine is not in the sandbox: it is reached as all others are.
+            env: ["no_proxy", "NO_PROXY"].map(|it| (it.to_owned(), String::new())).to_vec(),
             stdin: Stdin::Null,
             streams: Streams::Together,
             files: Vec::new(),
         };
         let process = procs.start(program).await?;
-        let exit = process.finished(Duration::from_secs(1)).await;
-        if exit.is_success() {
-            return Ok(());
+        let exit = timeout(LONGEST, process.finished(Duration::from_secs(1))).await;
+        if matches!(&exit, Ok(exit) if exit.is_success()) {
+            return Ok(Ok(()));
         }
-        Err(self.failed(exit, &process.output().since(0, 64 * 1024).text, &ground.hosts().take_refused()))
-    }
-
-    fn failed(&self, exit: Exit, said: &str, refused: &[String]) -> Fault {
+        let said = process.output().since(0, 64 * 1024).text;
         let lines: Vec<&str> = said.lines().filter(|it| !it.trim().is_empty()).collect();
         let last = lines.get(lines.len().saturating_sub(LINES)..).unwrap_or_default().join("\n");
-        let how = if lines.is_empty() { format!("`uv` ended with {}", exit.code()) } else { last };
-        let fault = Fault::new(
-            Kind::Failed,
-            format!("the packages that {} needs ({}) can't be had: {how}", self.file, list(self.script)),
-        );
-        if refused.is_empty() {
-            return fault;
-        }
-        let grants: Vec<String> = refused.iter().map(|it| format!("`haft grants add 'net {it}'`")).collect();
-        fault.next(format!(
-            "{} was refused. A person can grant it with {}.",
-            refused.join(", "),
-            grants.join(", ")
-        ))
+        let said = match exit {
+            Err(_) => format!("`uv` did not end within {} s\n{last}", LONGEST.as_secs()),
+            Ok(exit) if last.is_empty() => format!("`uv` ended with {}", exit.code()),
+            Ok(_) => last,
+        };
+        Ok(Err(Unmade { said: said.trim_end().to_owned() }))
     }
+
+    /// There is no Python that the file may run on.
+    fn no_python(&self, said: &str) -> Fault {
+        let Some(requires) = &self.script.requires_python else {
+            let what = format!("there is no Python here for the packages of {}: {said}", self.file);
+            return Fault::new(Kind::Unavailable, what);
+        };
+        let what =
+            format!("{} needs Python {requires} (`requires-python`), which can't be had: {said}", self.file);
+        Fault::new(Kind::Unavailable, what).next(
+            "A person can install such a Python, so that it is on haft's PATH. Or ask for what the tool really needs: \
+             haft runs tools on Python 3.8 or newer.",
+        )
+    }
+
+    fn failed(&self, said: &str, refused: &[String], of: &Ground) -> Fault {
+        let what = format!("the packages of {} ({}) can't be had: {said}", self.file, list(self.script));
+        let fault = Fault::new(Kind::Failed, what);
+        if refused.is_empty() { fault } else { fault.next(permit::refused(of, refused, self.reach)) }
+    }
+}
+
+/// What `uv` said when it failed.
+struct Unmade {
+    said: String,
+}
+
+fn no_folder(file: &str, error: io::Error) -> Fault {
+    let what = format!("no folder could be made for the packages of {file}: {error}");
+    Fault::new(Kind::Unavailable, what).caused_by(error)
 }
 
 fn no_uv(script: &Script, file: &str) -> Fault {
@@ -404,16 +377,6 @@ fn python_in(folder: &Path) -> PathBuf {
 /// The file whose presence says that an environment is whole. Nothing that is run while it is made can make it.
 fn ready(folder: &Path) -> PathBuf {
     folder.with_extension("ready")
-}
-
-/// Waits until nobody else makes this environment; also another process of haft's.
-async fn lock(path: PathBuf) -> io::Result<File> {
-    let locked = tokio::task::spawn_blocking(move || {
-        let file = File::create(path)?;
-        flock(&file, FlockOperation::LockExclusive)?;
-        Ok(file)
-    });
-    locked.await.map_err(io::Error::other)?
 }
 
 /// The file that a dependency of the form `name @ file:///path` names.
@@ -457,49 +420,6 @@ mod tests {
         let variables: Vec<_> =
             variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         Environments::new(Path::new("/nowhere"), &variables).hosts(script)
-    }
-
-    #[test]
-    fn a_block_is_found_as_the_reference_finds_it() {
-        let source = "#!/usr/bin/env python3\n# /// other\n# dependencies = [\"no\"]\n# ///\n\n# /// script\r\n# requires-python = \">=3.9\"\r\n\
-            # dependencies = [\n#   \"requests<3\",\n#\n#   'rich',\n# ]\n# [tool.uv]\n# index-url = \"https://a.example/simple\"\n\
-            # [[tool.uv.index]]\n# name = 'b'\n# url = \"https://b.example/simple\"\n# ///\nimport x\n";
-        let found = wanted(source.as_bytes()).unwrap().unwrap();
-        assert_eq!(found.dependencies, ["requests<3", "rich"]);
-        assert_eq!(found.requires_python.as_deref(), Some(">=3.9"));
-        let indexes =
-            [("https://a.example/simple".to_owned(), true), ("https://b.example/simple".to_owned(), false)];
-        assert_eq!(found.indexes, indexes);
-    }
-
-    #[test]
-    fn what_is_no_block_is_none() {
-        for source in [
-            "import x",
-            "# /// script\n# dependencies = []\n",
-            "# /// script\n# ///\n",
-            "# /// script\n#dependencies = []\n# ///\n",
-            " # /// script\n # a = 1\n # ///\n",
-            "# /// script \n# a = 1\n# ///\n",
-            "# /// script\n# a = 1\n\n# ///\n",
-        ] {
-            assert_eq!(wanted(source.as_bytes()), Ok(None), "{source}");
-        }
-        // The last closing line of a run of comments counts.
-        let text = wanted(b"# /// script\n# x = \"\"\"\n# ///\n# \"\"\"\n# ///\n");
-        assert_eq!(text, Ok(Some(Script::default())));
-    }
-
-    #[test]
-    fn what_is_wrong_with_a_block_is_said() {
-        let one = "# /// script\n# dependencies = ['a']\n# ///\n";
-        for (source, says) in [
-            (format!("{one}\n{one}"), "2 `# /// script` blocks"),
-            (one.replace("['a']", "'a'"), "can't be read"),
-            (one.replace("['a']", "['-r x']"), "is no package"),
-        ] {
-            assert!(wanted(source.as_bytes()).unwrap_err().contains(says), "{source}");
-        }
     }
 
     #[test]

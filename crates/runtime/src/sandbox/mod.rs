@@ -1,6 +1,7 @@
 //! What does the operating system enforce on the processes of a session?
 
 pub(crate) mod bubblewrap;
+pub(crate) mod closed;
 pub(crate) mod code;
 pub(crate) mod control;
 pub mod denial;

@@ -63,24 +63,18 @@ impl Grants {
     /// When the database can't be read.
     pub fn list(&self, session: Option<&str>) -> Result<Vec<GrantRecord>, Fault> {
         let session = session.map(str::to_owned);
-        self.store.wait(move |database| {
-            database
-                .prepare_cached(
-                    "SELECT id, session, effect, door, since_ms, uses FROM grants WHERE revoked_ms IS NULL
-                     AND (?1 IS NULL OR session IS NULL OR session = ?1) ORDER BY id",
-                )?
-                .query_map(params![session], |row| {
-                    Ok(GrantRecord {
-                        id: row.get(0)?,
-                        session: row.get(1)?,
-                        effect: row.get(2)?,
-                        door: row.get(3)?,
-                        since_ms: row.get::<_, i64>(4)?.cast_unsigned(),
-                        uses: row.get::<_, i64>(5)?.cast_unsigned(),
-                    })
-                })?
-                .collect()
-        })
+        self.store.wait(move |database| select(database, session.as_deref()))
+    }
+
+    /// The grants that count in a session at this moment, oldest first, whichever process added or revoked them. Every
+    /// call that starts something asks: the database itself is read each time, for no mark beside it could be as sure
+    /// to change with it.
+    ///
+    /// # Errors
+    /// When the database can't be read.
+    pub(crate) fn in_force(&self, session: &str) -> Result<Vec<GrantRecord>, Fault> {
+        let session = session.to_owned();
+        self.store.read(move |database| select(database, Some(&session)))
     }
 
     /// Revokes a grant; false if there is none of this number that holds. Blocks.
@@ -110,6 +104,25 @@ impl Grants {
             tracing::warn!("the use of a grant is not counted: {fault}");
         }
     }
+}
+
+fn select(database: &Connection, session: Option<&str>) -> rusqlite::Result<Vec<GrantRecord>> {
+    database
+        .prepare_cached(
+            "SELECT id, session, effect, door, since_ms, uses FROM grants WHERE revoked_ms IS NULL
+             AND (?1 IS NULL OR session IS NULL OR session = ?1) ORDER BY id",
+        )?
+        .query_map(params![session], |row| {
+            Ok(GrantRecord {
+                id: row.get(0)?,
+                session: row.get(1)?,
+                effect: row.get(2)?,
+                door: row.get(3)?,
+                since_ms: row.get::<_, i64>(4)?.cast_unsigned(),
+                uses: row.get::<_, i64>(5)?.cast_unsigned(),
+            })
+        })?
+        .collect()
 }
 
 fn insert(

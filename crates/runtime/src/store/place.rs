@@ -15,6 +15,8 @@ use std::{
 pub(super) struct Place {
     /// The workspace, canonical where it exists.
     pub(super) workspace: PathBuf,
+    /// Where the state of all workspaces is.
+    pub(super) state: PathBuf,
     /// Where its state is.
     pub(super) folder: PathBuf,
 }
@@ -28,7 +30,7 @@ impl Place {
             .unwrap_or_else(|_| workspace.to_owned());
         let hash = blake3::hash(workspace.as_os_str().as_bytes()).to_hex();
         let name: String = hash.chars().take(16).collect();
-        Self { folder: state.join("workspaces").join(name), workspace }
+        Self { folder: state.join("workspaces").join(name), state: state.to_owned(), workspace }
     }
 
     /// The database.

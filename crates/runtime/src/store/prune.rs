@@ -12,6 +12,7 @@ use super::{
     place::{Place, private_file},
     trouble::Trouble,
 };
+use crate::outside::uv;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// What is younger is never removed: the row that names it may not be written yet.
@@ -48,7 +49,9 @@ pub(super) fn prune_daily(place: &Place, within: Duration) {
     if last.and_then(|it| it.elapsed().ok()).is_some_and(|it| it < DAY) {
         return;
     }
-    match prune(place, Bound::default(), Some(Instant::now() + within)) {
+    let late = Instant::now() + within;
+    uv::prune(&place.state, late);
+    match prune(place, Bound::default(), Some(late)) {
         Ok(pruned) => {
             tracing::debug!(pruned.files, pruned.bytes, "pruned");
             let now = private_file(&marker).and_then(|it| it.set_modified(SystemTime::now()));

@@ -19,7 +19,7 @@ use super::{
 };
 
 /// How long another process may keep the database to itself.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 /// How long after a failed opening it is tried again, when there is work.
 const RETRY: Duration = Duration::from_secs(1);
 /// With nothing to do for this long, the writer tidies up.
@@ -161,11 +161,11 @@ impl Open {
 /// Does all of a batch in one transaction, and then answers.
 fn transact(database: &Connection, mut batch: Vec<Box<dyn Job>>, path: &Path, queue: &Queue) {
     let committed = (|| {
-        database.execute_batch("BEGIN IMMEDIATE")?;
+        database.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         for job in &mut batch {
             job.run(database);
         }
-        database.execute_batch("COMMIT")
+        database.prepare_cached("COMMIT")?.execute([]).map(drop)
     })();
     let committed = committed.map_err(|error| {
         if !database.is_autocommit() && database.execute_batch("ROLLBACK").is_err() {

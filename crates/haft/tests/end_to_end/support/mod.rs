@@ -1,6 +1,7 @@
 //! How does a test get a haft of its own, and what did that haft say?
 
 mod server;
+mod terminal;
 
 use std::{
     fs,
@@ -14,6 +15,7 @@ use std::{
 use serde_json::{Value, json};
 
 pub(crate) use server::{Pending, Said, Server};
+pub(crate) use terminal::Terminal;
 
 /// Long enough for the slowest machine; a test that waits this long has failed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);

@@ -278,6 +278,11 @@ def main():
     import faulthandler
 
     first, messages = connect()
+    if COMPILED and first.get("keep"):
+        from binascii import b2a_base64
+
+        # Before any code of a tool's runs: of all that is sent, haft believes only this to be ours.
+        send({"op": "compiled", "compiled_by": COMPILED[0].decode(), "code": b2a_base64(COMPILED[1]).decode().strip()})
     # To descriptor 2: where it was when it died of a signal.
     faulthandler.enable()
     for stream in (STDOUT, STDERR):

@@ -11,7 +11,7 @@ use super::{
         cache::{Cache, Failed},
         describe,
         executable::{self, ExecutableTool},
-        folders::{self, Found, Held, Sort},
+        folders::{Found, Held, Sort},
         python::PythonTool,
         set::{Loaded, Serving, Shows, Tried},
         written::Marks,
@@ -138,10 +138,7 @@ impl Outside {
         let Unknown { found, folder: index, version, prior } = unknown;
         let decided = self.decided.now();
         let folder = decided.folders.get(index);
-        let among = folder
-            .filter(|_| answer.is_err())
-            .map(|it| folders::fingerprint(it, &self.workspace))
-            .unwrap_or_default();
+        let among = folder.filter(|_| answer.is_err()).map(|it| self.fingerprint(it)).unwrap_or_default();
         let said = answer.map_err(|why| Failed::now(why, &among));
         let mut older = None;
         if let Some(cache) = cache {

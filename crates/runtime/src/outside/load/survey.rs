@@ -10,6 +10,7 @@ use super::{
         folders::{self, Found, Held, Sort},
         host,
         set::{Loaded, Remarks, Serving, Tried},
+        uv,
         written::{Author, Marks},
     },
     Look, Outside,
@@ -54,7 +55,9 @@ impl Outside {
     /// Looks at all files, and takes what is known of them.
     pub(super) fn survey(&self, before: &Loaded, ask: Ask) -> Survey {
         let files = self.decided.again();
-        *self.looked.lock() = Some(Look { at: Instant::now(), times: self.decided.times() });
+        if ask != Ask::Unknown {
+            *self.looked.lock() = Some(Look { at: Instant::now(), times: self.decided.times() });
+        }
         let mut survey = Survey { decided: files.clone(), ..Survey::default() };
         let mut marks: Option<Marks> = None;
         for (index, folder) in files.folders.iter().enumerate() {
@@ -107,6 +110,12 @@ impl Outside {
                 self.is_by_model(&found, &marks);
             }
         }
+    }
+
+    /// A text that changes when a file of this folder that failed might work.
+    pub(super) fn fingerprint(&self, folder: &Folder) -> String {
+        let packages = self.ground.get().map(uv::fingerprint).unwrap_or_default();
+        format!("{} {packages}", folders::fingerprint(folder, &self.workspace))
     }
 }
 
@@ -205,8 +214,8 @@ impl OfFolder<'_> {
     }
 
     fn fingerprint(&mut self) -> &str {
-        let (folder, workspace) = (self.folder, &self.outside.workspace);
-        self.fingerprint.get_or_insert_with(|| folders::fingerprint(folder, workspace))
+        let (outside, folder) = (self.outside, self.folder);
+        self.fingerprint.get_or_insert_with(|| outside.fingerprint(folder))
     }
 }
 

@@ -1,0 +1,81 @@
+//! How does a test sit at a terminal?
+
+use std::{
+    fs::File,
+    io::{Read, Write},
+    os::fd::OwnedFd,
+    process::{Child, Command, Stdio},
+    sync::mpsc::{Receiver, channel},
+};
+
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+use super::PATIENCE;
+
+/// A program whose controlling terminal is ours.
+pub(crate) struct Terminal {
+    child: Child,
+    ours: File,
+    said: Receiver<Vec<u8>>,
+    /// All that was seen there.
+    seen: String,
+}
+
+impl Terminal {
+    /// The program in a session of its own; its input and errors are the terminal, its output is not.
+    pub(crate) fn start(command: &Command) -> Self {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        let name = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
+        let theirs = File::options().read(true).write(true).open(name).unwrap();
+        let end = |file: &File| Stdio::from(OwnedFd::from(file.try_clone().unwrap()));
+        let mut setsid = Command::new("/usr/bin/setsid");
+        setsid.args(["--ctty", "--wait"]).arg(command.get_program()).args(command.get_args()).env_clear();
+        for (name, value) in command.get_envs() {
+            setsid.env(name, value.unwrap());
+        }
+        setsid.current_dir(command.get_current_dir().unwrap());
+        let child = setsid.stdin(end(&theirs)).stderr(end(&theirs)).stdout(Stdio::null()).spawn().unwrap();
+        drop((theirs, setsid));
+        let ours = File::from(master);
+        let mut reader = ours.try_clone().unwrap();
+        let (heard, said) = channel();
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            // A terminal that nobody holds any more is an error, not an end.
+            while let Ok(count @ 1..) = reader.read(&mut bytes) {
+                if heard.send(bytes[..count].to_vec()).is_err() {
+                    break;
+                }
+            }
+        });
+        Self { child, ours, said, seen: String::new() }
+    }
+
+    /// Waits until the terminal has shown this, `times` times in all.
+    #[track_caller]
+    pub(crate) fn shows(&mut self, what: &str, times: usize) -> &mut Self {
+        while self.seen.matches(what).count() < times {
+            let Ok(bytes) = self.said.recv_timeout(PATIENCE) else {
+                panic!("`{what}` not in:\n{}", self.seen)
+            };
+            self.seen.push_str(&String::from_utf8_lossy(&bytes));
+        }
+        self
+    }
+
+    pub(crate) fn types(&mut self, text: &str) -> &mut Self {
+        self.ours.write_all(text.as_bytes()).unwrap();
+        self
+    }
+
+    /// How it ended, and all that was seen.
+    pub(crate) fn ends(mut self) -> (Option<i32>, String) {
+        let code = self.child.wait().unwrap().code();
+        while let Ok(bytes) = self.said.recv_timeout(std::time::Duration::from_millis(100)) {
+            self.seen.push_str(&String::from_utf8_lossy(&bytes));
+        }
+        (code, self.seen)
+    }
+}

@@ -1,0 +1,87 @@
+//! Must a Python compile the host script anew?
+//!
+//! That takes it longer than to start. So the code is kept in the state folder, where no tool gets at it: as it was
+//! given by a process that had run nothing of a tool's yet, and only for the interpreter that gave it.
+
+use std::{fs, path::PathBuf};
+
+use super::{cache::replace, host::version, parts};
+use crate::store::create_folder;
+
+/// Where the code for one interpreter is kept.
+pub(crate) struct Compiled {
+    /// Nowhere, for an interpreter that may be changed by what runs here.
+    path: Option<PathBuf>,
+}
+
+impl Compiled {
+    /// At this place.
+    pub(crate) fn at(path: Option<PathBuf>) -> Self {
+        Self { path }
+    }
+
+    /// Is it worth having?
+    pub(super) fn is_kept(&self) -> bool {
+        self.path.is_some()
+    }
+
+    /// Which Python compiled it, and the code: two pieces, as `boot.py` reads them. Both are empty where there is none.
+    pub(super) fn pieces(&self) -> Vec<u8> {
+        let kept = self.path.as_ref().and_then(|path| fs::read(path).ok());
+        let whole = kept.as_deref().and_then(|kept| {
+            let (seal, pieces) = kept.split_at_checked(SEAL)?;
+            (seal == self::seal(pieces).as_bytes()).then_some(pieces)
+        });
+        whole.map_or_else(|| pieces(b"", b""), <[u8]>::to_vec)
+    }
+
+    /// Keeps code, which is in base64, with the Python that compiled it.
+    pub(super) fn keep(&self, compiled_by: &str, code: &str) {
+        let (Some(path), Some(code)) = (&self.path, parts::decoded(code)) else { return };
+        let pieces = pieces(compiled_by.as_bytes(), &code);
+        let whole = [seal(&pieces).as_bytes(), &pieces].concat();
+        let folder = path.parent().map_or(Ok(()), create_folder);
+        if let Err(error) = folder.and_then(|()| replace(path, &whole)) {
+            tracing::debug!("the host's code is not kept in `{}`: {error}", path.display());
+        }
+    }
+}
+
+/// How long a seal is.
+const SEAL: usize = 64;
+
+/// By this a file is known to be whole, and of this script: a Python may crash of anything else.
+fn seal(pieces: &[u8]) -> String {
+    blake3::Hasher::new().update(version().as_bytes()).update(pieces).finalize().to_hex().to_string()
+}
+
+fn pieces(compiled_by: &[u8], code: &[u8]) -> Vec<u8> {
+    let mut pieces = Vec::with_capacity(16 + compiled_by.len() + code.len());
+    for piece in [compiled_by, code] {
+        pieces.extend(format!("{:08}", piece.len()).into_bytes());
+        pieces.extend(piece);
+    }
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn only_what_was_kept_whole_is_given() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("below").join("code");
+        let compiled = Compiled::at(Some(path.clone()));
+        assert_eq!(compiled.pieces(), b"0000000000000000");
+        compiled.keep("3.11", "Zm9v");
+        assert_eq!(compiled.pieces(), b"000000043.1100000003foo");
+        let mut bytes = fs::read(&path).unwrap();
+        *bytes.last_mut().unwrap() = b'x';
+        fs::write(&path, bytes).unwrap();
+        assert_eq!(compiled.pieces(), b"0000000000000000");
+        assert!(!Compiled::at(None).is_kept());
+    }
+}
