@@ -73,8 +73,10 @@ pub enum ApproveArg {
 pub struct Opened {
     /// The runtime.
     pub runtime: Runtime,
-    /// Settings that were left aside, one line each.
+    /// What was left aside, one line each.
     pub aside: Vec<String>,
+    /// Those of these lines that are about tools which nobody looked at.
+    pub unseen: Vec<String>,
     /// The toolset that is shown.
     pub toolset: String,
 }
@@ -97,6 +99,15 @@ impl Options {
             return Err(Fault::bad_args(format!("there is no toolset `{toolset}`"))
                 .next(format!("The toolsets are: {}.", all.join(", "))));
         };
+        let mut unseen: Vec<String> =
+            aside.iter().filter(|it| it.starts_with("`tools_dirs`")).cloned().collect();
+        let home = place.home();
+        let named = config.tools_dirs.iter().map(|it| parse_path(it, &home));
+        for folder in named.filter(|it| !it.exists()) {
+            let line = format!("`tools_dirs` names `{}`, and there is no such folder", folder.display());
+            unseen.push(line.clone());
+            aside.push(line);
+        }
         let (tool_files, refused) = self.tool_files_of(place, &workspace, &mut config, &toolset);
         aside.extend(refused);
         let mut roots: Vec<_> = config.roots.iter().map(|root| parse_root(root, &workspace)).collect();
@@ -132,9 +143,11 @@ impl Options {
         let left = runtime.outside().aside();
         if left > 0 {
             let (files, are) = if left == 1 { ("tool", "is") } else { ("tools", "are") };
-            aside.push(format!("{left} {files} in {OWN} {are} left aside until you run `haft trust`"));
+            let line = format!("{left} {files} in {OWN} {are} left aside until you run `haft trust`");
+            unseen.push(line.clone());
+            aside.push(line);
         }
-        Ok(Opened { runtime, aside, toolset })
+        Ok(Opened { runtime, aside, unseen, toolset })
     }
 
     /// Where tools that are files are looked for, as the person has decided by now: see [`deciding`](Self::deciding).

@@ -242,6 +242,12 @@ impl Ground {
         Environments::new(state, &self.inner.commands.variables)
     }
 
+    /// Where what runs on it looks programs up.
+    pub(crate) fn search_path(&self) -> Option<String> {
+        let variables = environment::environment(&self.inner.commands.variables, &[]);
+        variables.into_iter().find(|(name, _)| name == "PATH").map(|(_, path)| path)
+    }
+
     /// What becomes of what a person has to be asked about.
     pub(crate) fn approve(&self) -> Approve {
         self.inner.approve

@@ -6,7 +6,7 @@ use clap::Args;
 use kit::{Fault, Kind};
 use runtime::Unattended;
 
-use super::finish;
+use super::{finish, in_short};
 use crate::{Options, Place, print};
 
 #[derive(Args)]
@@ -27,7 +27,7 @@ impl Mcp {
         // A client need not start anew when a person trusts the workspace.
         outside.follow(deciding, move || options.tool_files(&place, &toolset).ok());
         // From here on, so that a client is answered at once, whatever there is to load.
-        let _watching = outside.watch();
+        let _watching = outside.watch(|it| print::err(&format!("haft: {}", in_short(it))));
         let loaded = outside.clone();
         tokio::spawn(async move {
             loaded.settled().await;

@@ -14,9 +14,10 @@ pub mod undo;
 
 use std::time::Duration;
 
-use runtime::{Runtime, Session};
+use kit::{Fault, Kind, services::NotLoaded};
+use runtime::{Runtime, Session, outside::gist};
 
-use crate::print;
+use crate::{Opened, print};
 
 /// The exit code where a call ended in a fault.
 pub const FAULT: u8 = 1;
@@ -38,6 +39,40 @@ async fn finish(session: &Session) {
         print::err(&format!("haft: what this session has seen is not kept: {}", fault.as_text()));
     }
     close(session.runtime());
+}
+
+/// Tells what was left aside; with `--strict` not what is said by [`all_seen`].
+fn tell_aside(opened: &Opened, strict: bool) {
+    for line in opened.aside.iter().filter(|line| !strict || !opened.unseen.contains(line)) {
+        print::err(&format!("haft: {line}"));
+    }
+}
+
+/// What `--strict` wants first: that there are no tools that nobody looked at.
+///
+/// # Errors
+/// When there are, with what to do.
+fn all_seen(opened: &Opened) -> Result<(), Fault> {
+    if opened.unseen.is_empty() {
+        return Ok(());
+    }
+    let what =
+        format!("not all tools were looked at, and `--strict` wants all:\n{}", opened.unseen.join("\n"));
+    let fault = Fault::new(Kind::Unavailable, what);
+    if !opened.unseen.iter().any(|line| line.contains("haft trust")) {
+        return Err(fault);
+    }
+    Err(fault.next(
+        "Run `haft trust`; for one run, as in CI, give `--trust`: `haft --trust reload-tools --strict`.",
+    ))
+}
+
+/// One line for what could not be loaded.
+fn in_short(it: &NotLoaded) -> String {
+    let why = gist(&it.why);
+    let older = if it.older_serves { "; its last good version goes on" } else { "" };
+    let whole = if why == it.why.trim() { "" } else { "; `haft reload-tools` shows all of it" };
+    format!("`{}`: {why}{older}{whole}", it.file)
 }
 
 fn close(runtime: &Runtime) {

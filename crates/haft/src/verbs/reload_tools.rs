@@ -5,12 +5,12 @@ use std::process::ExitCode;
 use clap::Args;
 use kit::{Fault, services::Reloaded};
 
-use super::{FAULT, close};
+use super::{FAULT, all_seen, close, tell_aside};
 use crate::{Options, Place, ask::approver, print};
 
 #[derive(Args)]
 pub struct ReloadTools {
-    /// Exit with 1 if any file can't be loaded.
+    /// Exit with 1 if any file can't be loaded, or was left aside.
     #[arg(long)]
     strict: bool,
 }
@@ -20,19 +20,20 @@ impl ReloadTools {
     /// When there is no runtime to be had.
     pub async fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         let opened = options.open(place)?;
-        for line in &opened.aside {
-            print::err(&format!("haft: {line}"));
-        }
+        tell_aside(&opened, self.strict);
         opened.runtime.outside().asks(approver());
         let report = opened.runtime.outside().reload(true).await;
         close(&opened.runtime);
-        print::out(&as_text(&report));
+        print::out(&as_text(&report, opened.unseen.is_empty()));
+        if self.strict {
+            all_seen(&opened)?;
+        }
         let failed = self.strict && !report.failed.is_empty();
         Ok(if failed { ExitCode::from(FAULT) } else { ExitCode::SUCCESS })
     }
 }
 
-fn as_text(report: &Reloaded) -> String {
+fn as_text(report: &Reloaded, is_all: bool) -> String {
     let mut text = String::new();
     let lists = [("loaded", &report.loaded), ("changed", &report.changed), ("gone", &report.gone)];
     for (what, names) in lists.into_iter().filter(|(_, names)| !names.is_empty()) {
@@ -45,5 +46,9 @@ fn as_text(report: &Reloaded) -> String {
     for note in &report.notes {
         text.push_str(&format!("note: {note}\n"));
     }
-    if text.is_empty() { "no tools that are files\n".to_owned() } else { text }
+    match (text.is_empty(), is_all) {
+        (false, _) => text,
+        (true, true) => "no tools that are files\n".to_owned(),
+        (true, false) => "no tools that are files were loaded\n".to_owned(),
+    }
 }

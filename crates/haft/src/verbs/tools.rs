@@ -3,11 +3,11 @@
 use std::{process::ExitCode, sync::Arc};
 
 use clap::Args;
-use kit::{Fault, Kind, Spec};
-use runtime::{Failure, Session, Unattended, outside::gist};
+use kit::{Fault, Kind, Spec, services::NotLoaded};
+use runtime::{Session, Unattended};
 use serde_json::json;
 
-use super::close;
+use super::{all_seen, close, in_short, tell_aside};
 use crate::{Options, Place, print};
 
 #[derive(Args)]
@@ -18,8 +18,8 @@ pub struct Tools {
     /// Print what each tool costs a model's context, in bytes and tokens (bytes / 4).
     #[arg(long)]
     cost: bool,
-    /// Refuse to give a partial set: fail if any tool can't be loaded, or a name in
-    /// `tools` of haft.toml is unknown.
+    /// Refuse to give a partial set: fail if any tool can't be loaded or was left aside,
+    /// or a name in `tools` of haft.toml is unknown.
     #[arg(long)]
     strict: bool,
 }
@@ -47,10 +47,16 @@ impl Tools {
                 ),
             ));
         }
-        print::out(&shown);
-        for line in catalog.failed().iter().map(in_short).chain(opened.aside).chain(lapsed) {
-            print::err(&format!("haft: {line}"));
+        if self.strict {
+            all_seen(&opened)?;
         }
+        print::out(&shown);
+        for it in catalog.failed() {
+            let (file, why, older_serves) = (it.tool.clone(), it.why.clone(), it.older_serves);
+            print::err(&format!("haft: {}", in_short(&NotLoaded { file, why, older_serves })));
+        }
+        tell_aside(&opened, self.strict);
+        lapsed.iter().for_each(|line| print::err(&format!("haft: {line}")));
         Ok(ExitCode::SUCCESS)
     }
 
@@ -71,15 +77,6 @@ impl Tools {
         let line = |spec: &&Spec| format!("{:width$}  {}\n", spec.name, first_sentence(&spec.description));
         specs.iter().map(line).collect()
     }
-}
-
-/// One line for what could not be loaded.
-fn in_short(failure: &Failure) -> String {
-    let why = gist(&failure.why);
-    let older = if failure.older_serves { "; its last good version goes on" } else { "" };
-    let whole =
-        if why == failure.why.trim() { "" } else { "; `haft reload-tools` shows the whole traceback" };
-    format!("`{}`: {why}{older}{whole}", failure.tool)
 }
 
 fn bill(specs: &[&Spec]) -> String {

@@ -145,6 +145,29 @@ fn a_person_comes_first_then_the_folders_they_name_then_the_workspace() {
 }
 
 #[test]
+fn the_file_that_is_called_as_the_tool_has_it_before_a_copy() {
+    let room = Room::new();
+    put(&own(&room), "shout", "return 'the file of that name'");
+    put_file(&own(&room), "shout copy.py", &navi("shout", "return 'the copy'").1);
+    put_file(&own(&room), "a.py", &navi("other", "return 'a'").1);
+    put_file(&own(&room), "b.py", &navi("other", "return 'b'").1);
+    put(&room.at(".haft/tools"), "other", "return 'in a later folder'");
+    let (tools, ran) = file_tools(&room, &["--trust"]);
+    assert_eq!(tools, ["other", "shout"]);
+    let folder = own(&room);
+    for (file, first, kept) in [
+        (folder.join("shout copy.py").display().to_string(), "shout.py", "the file of that name is kept"),
+        (folder.join("b.py").display().to_string(), "a.py", "the first one is kept"),
+        (".haft/tools/other.py".to_owned(), "a.py", "the first one is kept"),
+    ] {
+        let line = ran.err.lines().find(|it| it.contains(&format!("`{file}`:"))).unwrap();
+        assert!(line.contains(&format!("{} already; {kept}", folder.join(first).display())), "{line}");
+    }
+    assert_eq!(room.call("shout", &json!({})).must("ok").text(), "the file of that name");
+    assert_eq!(room.call("other", &json!({})).must("ok").text(), "a");
+}
+
+#[test]
 fn another_toolset_shows_what_is_enabled_and_our_own_shows_all() {
     let room = Room::new();
     for name in ["one", "two"] {

@@ -59,6 +59,20 @@ fn a_tool_in_rust_works_once_it_is_built() {
 }
 
 #[test]
+fn a_tool_in_rust_that_is_not_built_says_how_it_is() {
+    let room = Room::new();
+    assert_eq!(room.run(&["new-tool", "count_words", "--lang", "rust"]).code, 0);
+    let ran = room.run(&["--trust", "reload-tools", "--strict"]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    let build = "build it: `cargo build --release --manifest-path .haft/tools/count_words/Cargo.toml`";
+    assert!(
+        ran.out.contains("target/release/count_words is not there") && ran.out.contains(build),
+        "{}",
+        ran.out
+    );
+}
+
+#[test]
 fn nothing_is_written_over() {
     let room = Room::new();
     assert_eq!(room.run(&["new-tool", "x"]).code, 0);

@@ -18,7 +18,10 @@ use haft::{
 };
 use serde_json::{Value, json};
 
-use crate::support::HANG;
+use crate::{
+    program::Room,
+    support::{HANG, until_now},
+};
 
 /// A workspace, a person's folder of tools beside it, and a session.
 struct House {
@@ -273,12 +276,122 @@ async fn a_tool_toml_makes_a_tool_of_any_command() {
     assert!(house.says("count", json!({"n": "x"})).await.starts_with("bad_args: `n` is"));
     assert_eq!(house.says("say", json!({"a": 1})).await, "{\"a\":1}");
     let said = house.says("none", json!({})).await;
-    assert!(said.starts_with("failed: ") && said.contains("missing"), "{said}");
-    assert!(
-        house.trouble().contains("line 2") && house.trouble().contains("unknown field `comand`"),
-        "{}",
-        house.trouble()
+    assert!(said.starts_with("not_found: ") && said.contains("tools/missing is not there"), "{said}");
+    let failed = house.runtime.outside().failed();
+    let why: Vec<&str> = failed.iter().map(|it| it.why.as_str()).collect();
+    assert_eq!(why.len(), 2, "{why:?}");
+    assert!(why[0].contains("line 2") && why[0].contains("unknown field `comand`"), "{why:?}");
+}
+
+#[test]
+fn a_tool_toml_without_its_program_is_broken_until_that_is_there() {
+    let room = Room::new();
+    let own = room.config().join("tools");
+    let manifest = "name = 'm'\ndescription = 'D.'\nbuild = 'make m'\ncommand = ['./bin/m']\n";
+    put(&own.join("m/tool.toml"), manifest);
+    put(&own.join("n.tool.toml"), "name = 'n'\ndescription = 'D.'\ncommand = ['no-program-of-this-name']\n");
+    let program = own.join("m/bin/m");
+    let shown = program.display();
+    let ran = room.run(&["reload-tools", "--strict"]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.out.contains(&format!("{shown} is not there; build it: `make m`")), "{}", ran.out);
+    assert!(ran.out.contains("there is no program `no-program-of-this-name` in PATH"), "{}", ran.out);
+    std::fs::remove_file(own.join("n.tool.toml")).unwrap();
+    let called = room.call("m", &json!({})).must("not_found").text();
+    assert!(called.contains("build it: `make m`"), "{called}");
+
+    put(&program, "echo built");
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let ran = room.run(&["tools", "--strict"]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.err.contains(&format!("{shown} is not executable: `chmod +x {shown}`")), "{}", ran.err);
+
+    put(&program, "#!/bin/sh\necho built\n");
+    assert_eq!(room.call("m", &json!({})).must("ok").text().trim_end(), "built");
+    std::fs::remove_file(&program).unwrap();
+    assert_eq!(room.run(&["tools", "--strict"]).code, 1, "also when it was there once");
+}
+
+#[test]
+fn a_client_sees_a_program_that_is_built_while_it_is_there() {
+    let room = Room::new();
+    let own = room.config().join("tools");
+    put(&own.join("m/tool.toml"), "name = 'm'\ndescription = 'D.'\ncommand = ['./a/b/m']\n");
+    let server = room.serve();
+    put(&own.join("m/a/b/m"), "#!/bin/sh\necho built\n");
+    let is_listed = || {
+        let answer = server.ask("tools/list", &json!({})).wait().unwrap();
+        answer["result"]["tools"].as_array().unwrap().iter().any(|it| it["name"] == "m")
+    };
+    until_now(is_listed);
+    assert!(server.does("m", &json!({})).starts_with("built"));
+}
+
+#[test]
+fn a_script_that_is_not_executable_is_reported_and_other_files_are_not() {
+    let room = Room::new();
+    let own = room.config().join("tools");
+    put(&own.join("run.sh"), "#!/bin/sh\necho never\n");
+    put(&own.join("_run.sh"), "#!/bin/sh\necho never\n");
+    put(&own.join("below/run.sh"), "#!/bin/sh\necho never\n");
+    put(&own.join("notes.md"), "# no script\n");
+    for script in ["run.sh", "_run.sh", "below/run.sh"] {
+        std::fs::set_permissions(own.join(script), std::fs::Permissions::from_mode(0o644)).unwrap();
+    }
+    let ran = room.run(&["reload-tools", "--strict"]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    let file = own.join("run.sh");
+    let file = file.display();
+    assert_eq!(
+        ran.out,
+        format!("failed: {file}\nit begins with `#!` but is not executable: `chmod +x {file}`\n")
     );
+}
+
+#[test]
+fn what_no_client_could_be_given_fails_and_names_the_place() {
+    let room = Room::new();
+    let own = room.config().join("tools");
+    for (name, parameters) in [
+        ("typed", "{'type': 'object', 'properties': {'a': {'type': 'str'}}}"),
+        ("listed", "{'type': 'object', 'properties': {}, 'required': 't'}"),
+        ("shaped", "{'type': 'object', 'properties': ['a']}"),
+        ("bare", "{'t': {'type': 'string'}}"),
+        ("empty", "{}"),
+        ("half", "{'properties': {'a': {'type': 'string', 'pattern': '(?=x)'}}}"),
+    ] {
+        let code = format!(
+            "name = '{name}'\ndescription = 'D.'\nparameters = {parameters}\nasync def execute(params):\n    return 'ran'\n"
+        );
+        put(&own.join(format!("{name}.py")), &code);
+        let wanted = "{'type': 'object', 'properties': {'a': {'type': 'str'}}}";
+        if parameters == wanted {
+            let written = room.call("write_tool", &json!({"name": name, "code": code})).must("bad_args");
+            assert!(
+                written.text().contains("`parameters.properties.a.type` is \"str\""),
+                "{}",
+                written.text()
+            );
+        }
+    }
+    let spec = json!({"parameters": {"type": "object", "properties": {"a": {"type": "str"}}}});
+    put(&own.join("t"), &script(&spec, ""));
+    let ran = room.run(&["reload-tools", "--strict"]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    for why in [
+        "typed.py\n`parameters.properties.a.type` is \"str\"; it must be one of string, integer,",
+        "or a list of such: `parameters.properties.a.type` is \"str\"; it must be one of",
+        "listed.py\n`parameters.required` is \"t\"; it must be a list of names",
+        "shaped.py\n`parameters.properties` is [\"a\"]; it must be an object of schemas",
+        "bare.py\n`parameters.t` is no word of JSON schemas; arguments belong into `parameters.properties`",
+    ] {
+        assert!(ran.out.contains(why), "{why}: {}", ran.out);
+    }
+    assert_eq!(ran.out.matches("failed: ").count(), 5, "{}", ran.out);
+    assert!(ran.out.contains("which can't be followed") && ran.out.contains("not checked"), "{}", ran.out);
+    let tools: Value = serde_json::from_str(&room.run(&["tools", "--json"]).out).unwrap();
+    let empty = tools.as_array().unwrap().iter().find(|it| it["name"] == "empty").unwrap();
+    assert_eq!(empty["inputSchema"], json!({"type": "object", "properties": {}}));
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::{
     folders::{file_tools, put, put_file},
     program::{PATIENCE, Room, Server},
-    support::{House, navi},
+    support::{House, navi, until_now},
 };
 
 /// A module that leaves a mark at each import.
@@ -144,6 +144,32 @@ fn a_client_hears_of_tools_that_come_change_and_go() {
     let said = server.does("glob", &json!({"pattern": "*"}));
     assert!(!said.contains("tools changed"), "once: {said}");
     server.kill();
+}
+
+#[test]
+fn who_runs_the_server_reads_once_what_could_not_be_loaded() {
+    let room = Room::new();
+    let own = room.config().join("tools");
+    put_file(&own, "first.py", "import nothing_of_this_name\n");
+    put(&own, "good", "return '1'");
+    let server = room.serve();
+    assert_eq!(server.does("good", &json!({})), "1");
+    // What is told of a change is told before the next is looked at.
+    for file in ["second.py", "third.py"] {
+        put_file(&own, file, "name =\n");
+        until_now(|| server.does("list_tools", &json!({})).contains(file));
+    }
+    server.take_other();
+    let (_, said) = server.finish();
+    for (file, why) in [("first.py", "No module named 'nothing_of_this_name'"), ("second.py", "SyntaxError")]
+    {
+        let lines: Vec<&str> = said.lines().filter(|it| it.contains(file)).collect();
+        assert_eq!(lines.len(), 1, "{said}");
+        assert!(
+            lines[0].contains(why) && lines[0].ends_with("`haft reload-tools` shows all of it"),
+            "{said}"
+        );
+    }
 }
 
 #[test]

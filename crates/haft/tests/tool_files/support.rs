@@ -164,6 +164,15 @@ impl House {
     }
 }
 
+/// Waits for what no event tells of, and holds up everything else.
+pub(crate) fn until_now(holds: impl Fn() -> bool) {
+    let began = std::time::Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < HANG, "it never came");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 /// Waits for what no event tells of.
 pub(crate) async fn until(holds: impl Fn() -> bool) {
     let wait = async {

@@ -288,6 +288,19 @@ fn where_nothing_may_be_changed_no_tool_is() {
 }
 
 #[test]
+fn a_tool_that_a_list_leaves_out_is_not_said_to_be_callable() {
+    let room = Room::new();
+    fs::create_dir_all(room.config()).unwrap();
+    fs::write(room.config().join("haft.toml"), "tools = [\"write_tool\", \"greet\"]").unwrap();
+    let server = room.serve();
+    let said = write(&server, "greet", &code("greet", "hello"));
+    assert!(said.contains("Call it as `greet`"), "{said}");
+    let said = write(&server, "other", &code("other", "hello"));
+    assert!(!said.contains("Call it as"), "{said}");
+    assert!(said.contains("the list `tools = […]` in haft.toml leaves `other` out"), "{said}");
+}
+
+#[test]
 fn a_link_makes_no_tool_of_another_file() {
     let room = Room::new();
     room.put(".git/hooks/pre-commit", "#!/bin/sh\n");
@@ -308,6 +321,8 @@ fn a_link_makes_no_tool_of_another_file() {
 fn navi_s_models_find_these_tools_under_their_names() {
     let room = Room::new();
     let server = room.serve_with(&["--toolset", "navi"]);
+    let lacks = server.call("write_tool", &json!({"name": "greet", "code": "x = 1\n"})).text;
+    assert!(lacks.contains("the manual of `write_tool` shows") && !lacks.contains("`info`"), "{lacks}");
     write(&server, "greet", &code("greet", "hello"));
     assert!(listed(&server).contains(&"greet".to_owned()));
     let said = server.does("test_tool", &json!({"tool_name": "greet", "params": {"to": "Ada"}}));

@@ -52,6 +52,38 @@ fn a_workspaces_tools_wait_for_trust_and_keep_it_when_they_change() {
 }
 
 #[test]
+fn strict_is_not_content_with_tools_that_nobody_looked_at() {
+    let room = Room::new();
+    put(&room.at(".haft/tools"), "own", "return 1");
+    let aside = "1 tool in .haft/tools is left aside until you run `haft trust`";
+    let ran = room.run(&["reload-tools"]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "no tools that are files were loaded\n"), "{ran:?}");
+    assert!(ran.err.contains(aside), "{}", ran.err);
+    for verb in ["reload-tools", "tools"] {
+        let ran = room.run(&[verb, "--strict"]);
+        assert_eq!(ran.code, 1, "{ran:?}");
+        assert_eq!(ran.err.matches(aside).count(), 1, "{}", ran.err);
+        assert!(ran.err.contains("`haft --trust reload-tools --strict`"), "{}", ran.err);
+        assert_eq!(room.run(&["--trust", verb, "--strict"]).code, 0);
+    }
+    assert_eq!(room.run(&["trust"]).code, 0);
+    fs::write(room.at("haft.toml"), "tools_dirs = [\"more\"]").unwrap();
+    for said in
+        ["`tools_dirs` in the workspace's haft.toml is left aside", "more`, and there is no such folder"]
+    {
+        let ran = room.run(&["reload-tools", "--strict"]);
+        assert_eq!(ran.code, 1, "{ran:?}");
+        assert!(ran.err.contains(said), "{}", ran.err);
+        assert_eq!(room.run(&["trust"]).code, 0);
+    }
+    let ran = room.run(&["reload-tools"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.err.contains("more`, and there is no such folder"), "{}", ran.err);
+    fs::create_dir(room.at("more")).unwrap();
+    assert_eq!(room.run(&["reload-tools", "--strict"]).code, 0);
+}
+
+#[test]
 fn a_workspace_with_nothing_of_its_own_has_nothing_to_trust() {
     let room = Room::new();
     let ran = room.run(&["trust"]);

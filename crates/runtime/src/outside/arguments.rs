@@ -1,7 +1,7 @@
 //! Do arguments fit the schema that a file declares?
 //!
 //! The schema is somebody else's and may be anything: wrong, endless, made to take for ever. So it is followed keyword by
-//! keyword, and a keyword that makes no sense is passed over ([`trouble`] says which); what is looked at is counted, and
+//! keyword, and a keyword that makes no sense is passed over ([`fitted`] says which); what is looked at is counted, and
 //! patterns run in linear time. That is why this is our own: a validator that wants a schema to be right refuses it
 //! whole, and none counts its steps.
 
@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value};
 
 use problem::{At, Problem, Wrong, nearest};
-pub(crate) use trouble::trouble;
+pub(crate) use trouble::fitted;
 
 /// So many problems are told at once.
 const TOLD: usize = 5;

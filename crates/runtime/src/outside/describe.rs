@@ -16,7 +16,7 @@ use serde::Serialize;
 use tokio::time::timeout;
 
 use super::{
-    Described, Version, failure,
+    Described, Version, arguments, failure,
     host::{Asked, Host, Lost, Mode, Said},
     interpreter,
     uv::{self, Provided},
@@ -113,7 +113,7 @@ pub(crate) async fn check(ground: &Ground, draft: &Arc<Version>, name: &str) -> 
         Err(_) => return Err(unfit(name, &still(SILENCE))),
     };
     if let Some(described) = said.tool {
-        return Ok(described);
+        return fit(described).map_err(|why| unfit(name, &why));
     }
     if said.missing.is_empty() {
         let fault = unfit(name, &said.error);
@@ -121,7 +121,7 @@ pub(crate) async fn check(ground: &Ground, draft: &Arc<Version>, name: &str) -> 
     }
     let missing = said.missing.join(", ");
     Err(Fault::new(Kind::BadArgs, format!("the code of `{name}` lacks {missing}"))
-        .next("Write it again with all of them; `info` of `write_tool` shows a whole tool."))
+        .next("Write it again with all of them; the manual of `write_tool` shows a whole tool."))
 }
 
 /// A process that describes files.
@@ -213,11 +213,25 @@ impl Describer<'_> {
 
 fn outcome(said: Said) -> Result<Vec<Described>, String> {
     match (said.op.as_str(), said.traceback.trim_end()) {
-        ("described", _) => Ok(said.tools),
+        ("described", _) => {
+            let is_one = said.tools.len() == 1;
+            let with_name = |name: &str, why: String| if is_one { why } else { format!("`{name}`: {why}") };
+            let fit = |it: Described| {
+                let name = it.name.clone();
+                fit(it).map_err(|why| with_name(&name, why))
+            };
+            said.tools.into_iter().map(fit).collect()
+        }
         (_, "") => Err(said.error),
         (_, traceback) if traceback.ends_with(&said.error) => Err(traceback.to_owned()),
         (_, traceback) => Err(format!("{}\n{traceback}", said.error)),
     }
+}
+
+/// A tool whose schema every client can be given.
+fn fit(mut tool: Described) -> Result<Described, String> {
+    tool.notes.extend(arguments::fitted(&mut tool.schema)?);
+    Ok(tool)
 }
 
 fn unfit(name: &str, why: &str) -> Fault {

@@ -22,7 +22,7 @@ use super::{
     Described, Hosts, Version, failure, hosts, manifest::Manifest, parts, terms::Terms, vouch::Grant,
 };
 use crate::{commands::quote, ground::Ground};
-pub(crate) use spec::describe;
+pub(crate) use spec::{describe, is_startable};
 
 /// How long what was written at the end is waited for, where somebody else still holds the pipe.
 const DRAIN: Duration = Duration::from_millis(100);

@@ -16,7 +16,7 @@ use rustix::{
 };
 
 use super::{ENABLED, Folder, Whose};
-use crate::sandbox::code::is_code;
+use crate::{commands::quote, sandbox::code::is_code};
 
 /// A longer file of code is refused.
 const LARGEST: u64 = 1 << 20;
@@ -326,7 +326,10 @@ impl Place<'_> {
                 FileType::RegularFile => {
                     let executable =
                         Mode::from_raw_mode(stat.st_mode).intersects(Mode::XUSR | Mode::XGRP | Mode::XOTH);
-                    return executable.then(|| self.found(name, Sort::Program));
+                    if executable {
+                        return Some(self.found(name, Sort::Program));
+                    }
+                    return self.begins_as_script(name).then(|| self.forgotten(name, &stat));
                 }
                 FileType::Directory => {}
                 _ => return None,
@@ -340,6 +343,20 @@ impl Place<'_> {
         let below = Place { dir: &dir, path: &path, follows: self.follows };
         let manifest = OsStr::new("tool.toml");
         stat_of(below.dir, manifest, false).is_ok().then(|| below.found(manifest, Sort::Manifest))
+    }
+
+    fn begins_as_script(&self, name: &OsStr) -> bool {
+        let Ok((mut file, _)) = self.open_regular(name) else { return false };
+        let mut first = [0; 2];
+        file.read_exact(&mut first).is_ok() && first == *b"#!"
+    }
+
+    /// A script that somebody forgot to make a program.
+    fn forgotten(&self, name: &OsStr, stat: &Stat) -> Found {
+        let path = self.path.join(name);
+        let file = quote(&path.display().to_string());
+        let held = Err(format!("it begins with `#!` but is not executable: `chmod +x {file}`"));
+        Found { path, sort: Sort::Program, stamp: Stamp::now(stat, self.follows), held }
     }
 
     fn found(&self, name: &OsStr, sort: Sort) -> Found {

@@ -24,9 +24,11 @@ use super::{
     OWN, ToolFiles, Version, Vouched, Whose,
     appeared::Appeared,
     decided::Decided,
-    describe, own_files,
+    describe,
+    folders::Sort,
+    own_files,
     python::PythonTool,
-    set::{Loaded, Tried},
+    set::{Loaded, Tried, stem},
     uv::Asker,
     vouch::{self, Grant},
     written::{Author, Written},
@@ -283,11 +285,7 @@ impl Outside {
     /// Why there is no tool of this name, where it is a file's; what is wrong with that is told in this way.
     pub(crate) fn why_missing(&self, name: &str, told: fn(&str) -> &str) -> Option<String> {
         let now = self.now.load();
-        let of_this_name = |it: &&crate::Failure| {
-            Path::new(&it.tool)
-                .file_name()
-                .is_some_and(|file| file.to_string_lossy().split('.').next() == Some(name))
-        };
+        let of_this_name = |it: &&crate::Failure| stem(Path::new(&it.tool)) == Some(name);
         if let Some(failure) = now.failed.iter().find(of_this_name) {
             return Some(format!("{} could not be loaded: {}", failure.tool, told(&failure.why)));
         }
@@ -343,6 +341,11 @@ impl Outside {
             Kind::Failed,
             format!("`{name}` is written, and could not be loaded{older}: {}", failed.why),
         ))
+    }
+
+    /// Is there a manifest that could not be loaded? What it lacks may come from where nobody looks.
+    pub(super) fn waits_for_a_program(&self) -> bool {
+        self.now.load().files.iter().any(|it| it.sort == Sort::Manifest && it.failed.is_some())
     }
 
     /// The files that could not be loaded, each with its whole traceback.

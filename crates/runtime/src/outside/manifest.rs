@@ -2,11 +2,14 @@
 
 use std::{
     io::Read,
+    os::unix::fs::PermissionsExt,
     path::{Component, Path, PathBuf},
 };
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+
+use crate::commands::quote;
 
 /// A file that a manifest names is at most so long.
 const LARGEST: u64 = 1 << 20;
@@ -29,6 +32,8 @@ pub(super) struct Manifest {
     pub(super) timeout_seconds: Option<f64>,
     /// The file that the manual is in.
     manual: Option<String>,
+    /// The command that makes the program: it is told where that is missing.
+    build: Option<String>,
 }
 
 impl Manifest {
@@ -61,6 +66,41 @@ impl Manifest {
         self.command.iter().enumerate().map(placed).collect()
     }
 
+    /// Can its program be started? A bare name is looked up in `search`, and not at all where that is not known.
+    ///
+    /// # Errors
+    /// Why not, and what to do.
+    pub(super) fn is_startable(&self, folder: &Path, search: Option<&str>) -> Result<(), String> {
+        let argv = self.argv(folder);
+        let Some(program) = argv.first() else { return Ok(()) };
+        let path = Path::new(program);
+        if !program.contains('/') {
+            let Some(search) = search else { return Ok(()) };
+            let mut all = search.split(':').map(|it| Path::new(it).join(program));
+            return if all.any(|it| mode(&it).is_ok_and(|it| it & 0o111 != 0)) {
+                Ok(())
+            } else {
+                Err(format!(
+                    "`command`: there is no program `{program}` in PATH ({search}){}",
+                    self.how_to_build()
+                ))
+            };
+        }
+        let why = match mode(path) {
+            Ok(mode) if mode & 0o111 == 0 => {
+                return Err(format!("`command`: {program} is not executable: `chmod +x {}`", quote(program)));
+            }
+            Ok(_) => return Ok(()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => "is not there".to_owned(),
+            Err(error) => format!("can't be started: {error}"),
+        };
+        Err(format!("`command`: {program} {why}{}", self.how_to_build()))
+    }
+
+    fn how_to_build(&self) -> String {
+        self.build.as_ref().map(|build| format!("; build it: `{build}`")).unwrap_or_default()
+    }
+
     /// The schema of the arguments.
     pub(super) fn schema(&self, folder: &Path) -> Result<Value, String> {
         match (&self.parameters, &self.schema) {
@@ -77,6 +117,15 @@ impl Manifest {
     pub(super) fn manual(&self, folder: &Path) -> Result<Option<String>, String> {
         self.manual.as_deref().map(|file| beside(folder, file)).transpose()
     }
+}
+
+/// What may be done with a file.
+fn mode(path: &Path) -> std::io::Result<u32> {
+    let found = path.metadata()?;
+    if !found.is_file() {
+        return Err(std::io::Error::other("it is no file"));
+    }
+    Ok(found.permissions().mode())
 }
 
 /// A path without its `.` and `..`, as far as its text says where they lead.

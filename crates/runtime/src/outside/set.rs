@@ -94,7 +94,9 @@ pub(super) struct Made {
 struct Names<'a> {
     built_in: HashSet<&'a str>,
     /// Each with its file.
-    taken: HashMap<&'a str, &'a Path>,
+    taken: HashSet<&'a str>,
+    /// Each with the file that has it, unless something is granted to it.
+    owners: HashMap<&'a str, &'a Tried>,
     /// Those to which something is granted that counts, each with its file: what a person vouched for takes them.
     granted: HashMap<&'a str, &'a Path>,
 }
@@ -109,14 +111,16 @@ impl Names<'_> {
                 "`{name}` is the name of a built-in tool, which no file replaces; give it another name"
             ));
         }
-        if let Some(first) = self.granted.get(name).filter(|it| **it != file) {
-            let first = shows.path(first);
-            return Some(format!(
-                "`{name}` is a tool of {first} already, which a person vouches for; that one is kept"
-            ));
+        if let Some(first) = self.granted.get(name) {
+            let why = |first| {
+                format!("`{name}` is a tool of {first} already, which a person vouches for; that one is kept")
+            };
+            return (*first != file).then(|| why(shows.path(first)));
         }
-        let first = shows.path(self.taken.get(name)?);
-        Some(format!("`{name}` is a tool of {first} already; the first one is kept"))
+        let owner = self.owners.get(name).filter(|it| it.path != file)?;
+        let by_name = owner.path.parent() == file.parent() && stem(&owner.path) == Some(name);
+        let why = if by_name { "the file of that name is kept" } else { "the first one is kept" };
+        Some(format!("`{name}` is a tool of {} already; {why}", shows.path(&owner.path)))
     }
 }
 
@@ -134,7 +138,8 @@ impl Loaded {
         let mut loaded = Self { by_path, aside, is_pending, ..Self::default() };
         let mut names = Names {
             built_in: registry.own_names().collect(),
-            taken: HashMap::new(),
+            taken: HashSet::new(),
+            owners: owners(&files),
             granted: HashMap::new(),
         };
         for file in &files {
@@ -174,7 +179,7 @@ impl Loaded {
                 self.failed.push(fail(why, false));
                 continue;
             }
-            names.taken.insert(name, &file.path);
+            names.taken.insert(name);
             self.notes.extend(described.notes.iter().map(|note| format!("{shown}: {note}")));
             if only.is_some_and(|it| !it.iter().any(|it| it == name)) {
                 continue;
@@ -198,7 +203,7 @@ impl Loaded {
                 older_serves: false,
             }),
             Some(Ok(enabled)) if !self.is_pending => {
-                let unknown = enabled.iter().filter(|name| !names.taken.contains_key(name.as_str()));
+                let unknown = enabled.iter().filter(|name| !names.taken.contains(name.as_str()));
                 let note =
                     |name| format!("{shown}/{} names `{name}`, and there is no such tool", super::ENABLED);
                 self.notes.extend(unknown.map(note));
@@ -287,6 +292,33 @@ impl Loaded {
         }
         (!parts.is_empty()).then(|| parts.join("; "))
     }
+}
+
+/// Which file has each name: of the first folder that has it the file that is called as the tool, else its first file.
+fn owners(files: &[Arc<Tried>]) -> HashMap<&str, &Tried> {
+    let mut owners: HashMap<&str, &Tried> = HashMap::new();
+    for file in files {
+        for (described, _) in file.serves.iter().flat_map(|it| &it.tools) {
+            let name = described.name.as_str();
+            let owner = owners.entry(name).or_insert(file);
+            let is_better = owner.folder == file.folder
+                && stem(&owner.path) != Some(name)
+                && stem(&file.path) == Some(name);
+            if is_better {
+                *owner = file;
+            }
+        }
+    }
+    owners
+}
+
+/// The name that a file has as a tool: without its endings; that of its folder, if it is a `tool.toml` there.
+pub(super) fn stem(path: &Path) -> Option<&str> {
+    let file = path.file_name()?.to_str()?;
+    if file == "tool.toml" {
+        return path.parent()?.file_name()?.to_str();
+    }
+    file.split('.').next()
 }
 
 /// How things are shown.

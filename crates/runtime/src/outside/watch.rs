@@ -10,6 +10,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
+use kit::services::NotLoaded;
 use notify::{
     Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher,
     event::{AccessKind, AccessMode},
@@ -28,7 +29,8 @@ const QUIET: Duration = Duration::from_millis(30);
 /// And are looked at after this long at the latest.
 const LATEST: Duration = Duration::from_millis(300);
 
-/// How often the folders are looked at where the system tells nobody of changes.
+/// How often the folders are looked at where the system tells nobody of changes, or a program is missing that will lie
+/// elsewhere once it is built.
 const ROUND: Duration = Duration::from_secs(2);
 
 /// So many folders in a folder of tools are watched.
@@ -44,19 +46,22 @@ impl Drop for Watching {
 }
 
 impl Outside {
-    /// Loads what is not known yet, and from then on whatever changes.
-    pub fn watch(self: &Arc<Self>) -> Watching {
+    /// Loads what is not known yet, and from then on whatever changes; tells of each file that can't be loaded, once as
+    /// long as it fails for the same reason.
+    pub fn watch(self: &Arc<Self>, tell: impl Fn(&NotLoaded) + Send + 'static) -> Watching {
         let outside = self.clone();
         Watching(tokio::spawn(async move {
             let changed = Arc::new(Notify::new());
             let mut eyes = Eyes::new(&changed);
             eyes.look(outside.places());
             outside.refreshed().await;
+            let mut told = Vec::new();
             loop {
-                if timeout(if eyes.are_open() { Duration::MAX } else { ROUND }, changed.notified())
-                    .await
-                    .is_ok()
-                {
+                let failed = outside.failed();
+                failed.iter().filter(|it| !told.contains(*it)).for_each(&tell);
+                told = failed;
+                let is_seen = eyes.are_open() && !outside.waits_for_a_program();
+                if timeout(if is_seen { Duration::MAX } else { ROUND }, changed.notified()).await.is_ok() {
                     let latest = Instant::now() + LATEST;
                     while timeout(QUIET, timeout_at(latest, changed.notified()))
                         .await

@@ -70,12 +70,19 @@ impl Tool for WriteTool {
             Some(_) => fault,
             None => fault.next("Write it again as it should be; `undo` brings back what was there before."),
         })?;
+        let is_hidden = listing != Listing::NotAList && find(&cx.tools().list(), &name).is_none();
+        let how = if is_hidden {
+            format!(
+                "It can't be called yet: the list `tools = […]` in haft.toml leaves `{name}` out, and a person has to add it."
+            )
+        } else {
+            format!("Call it as `{name}`, or by test_tool {}.", example(&spec))
+        };
         let mut text = format!(
             "{did} {OWN}/{name}.py ({bytes} bytes). Arguments: {}.\n\
              It has no network and writes below the workspace only, until a person grants more.\n\
-             Call it as `{name}`, or by test_tool {}. {}",
+             {how} {}",
             spec.arguments(),
-            example(&spec),
             match did {
                 Did::Created => "`undo` takes it back.",
                 Did::Replaced => "`undo` brings the version before back.",

@@ -1,6 +1,6 @@
-//! What in a schema makes no sense, so that it is not checked?
+//! What in a schema makes no sense: is it none at all, or is a part of it not checked?
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::{TYPES, compile, resolve};
 
@@ -11,18 +11,64 @@ const TOLD: usize = 5;
 /// No text of JSON is nested deeper.
 const DEEP: usize = 200;
 
-/// What of this schema is not checked when the tool is called, and why: one line each. A tool whose schema has such parts
-/// can be called all the same.
-pub(crate) fn trouble(schema: &Value) -> Vec<String> {
-    let mut look = Look { root: schema, nodes: 0, found: Vec::new() };
-    look.schema(schema, "", 0);
-    look.found.into_iter().map(|it| format!("schema: {it}; that is not checked")).collect()
+/// Makes of what a file declares a schema that every client can be given, and gives what of it is not checked when the
+/// tool is called, one line each. A tool whose schema has such parts can be called all the same.
+///
+/// # Errors
+/// What of it is no JSON schema of an object, one line each: a model's API would refuse it, and with it all other tools.
+pub(crate) fn fitted(schema: &mut Value) -> Result<Vec<String>, String> {
+    let Value::Object(fields) = schema else {
+        return Err(format!("`{TOP}` is {}; it must be the JSON schema of an object", short(schema)));
+    };
+    if let Some(other) = fields.get("type").filter(|it| *it != "object") {
+        return Err(format!("`{TOP}.type` is {}; it must be \"object\"", short(other)));
+    }
+    if !fields.contains_key("properties")
+        && let Some((name, _)) = fields.iter().find(|(name, value)| is_misplaced(name, value))
+    {
+        return Err(format!(
+            "`{TOP}.{name}` is no word of JSON schemas; arguments belong into `{TOP}.properties`"
+        ));
+    }
+    fields.entry("type").or_insert_with(|| json!("object"));
+    fields.entry("properties").or_insert_with(|| json!({}));
+    let mut look = Look { root: schema, nodes: 0, wrong: Vec::new(), unchecked: Vec::new() };
+    look.schema(schema, TOP, 0);
+    if !look.wrong.is_empty() {
+        return Err(look.wrong.join("\n"));
+    }
+    Ok(look.unchecked.into_iter().map(|it| format!("schema: {it}; that is not checked")).collect())
+}
+
+/// What the schema is called that everybody means by it.
+const TOP: &str = "parameters";
+
+/// Is this, at the top of a schema without properties, an argument that was meant to be one?
+fn is_misplaced(name: &str, value: &Value) -> bool {
+    let is_schema = value.as_object().is_some_and(|it| it.contains_key("type"));
+    is_schema
+        && must_be(name, value).is_none()
+        && !matches!(name, "default" | "const")
+        && !name.starts_with("x-")
+}
+
+fn short(value: &Value) -> String {
+    value.to_string().chars().take(60).collect()
 }
 
 struct Look<'a> {
     root: &'a Value,
     nodes: usize,
-    found: Vec<String>,
+    /// What makes it no schema.
+    wrong: Vec<String>,
+    /// What can't be followed here.
+    unchecked: Vec<String>,
+}
+
+/// What is said of a keyword.
+enum Flaw {
+    Wrong(String),
+    Unchecked(String),
 }
 
 /// What the value of a keyword must be.
@@ -35,6 +81,7 @@ enum Must {
     Count,
     Names,
     Values,
+    Text,
     Pattern,
     Reference,
     Type,
@@ -45,22 +92,25 @@ enum Must {
 impl Look<'_> {
     fn schema(&mut self, schema: &Value, at: &str, depth: usize) {
         self.nodes += 1;
-        if self.nodes > NODES || self.found.len() >= TOLD || depth > DEEP {
+        if self.nodes > NODES || self.wrong.len() >= TOLD || depth > DEEP {
             return;
         }
         let Value::Object(schema) = schema else {
             if !schema.is_boolean() {
-                let name = if at.is_empty() { "it".to_owned() } else { format!("`{at}`") };
-                self.found.push(format!("{name} is no schema"));
+                self.wrong.push(format!("`{at}` is {}; it must be a schema", short(schema)));
             }
             return;
         };
         for (keyword, value) in schema {
             let Some(must) = must_be(keyword, value) else { continue };
-            let at = if at.is_empty() { keyword.clone() } else { format!("{at}.{keyword}") };
-            if let Some(why) = self.why_not(schema, &must, value) {
-                if self.found.len() < TOLD {
-                    self.found.push(format!("`{at}` {why}"));
+            let at = format!("{at}.{keyword}");
+            if let Some(flaw) = self.flaw(schema, &must, value) {
+                let (list, why) = match flaw {
+                    Flaw::Wrong(why) => (&mut self.wrong, why),
+                    Flaw::Unchecked(why) => (&mut self.unchecked, why),
+                };
+                if list.len() < TOLD {
+                    list.push(format!("`{at}` is {}{why}", short(value)));
                 }
                 continue;
             }
@@ -90,42 +140,39 @@ impl Look<'_> {
         }
     }
 
-    fn why_not(&self, schema: &Map<String, Value>, must: &Must, value: &Value) -> Option<String> {
-        let short: String = value.to_string().chars().take(60).collect();
+    fn flaw(&self, schema: &Map<String, Value>, must: &Must, value: &Value) -> Option<Flaw> {
         let text = value.as_str().unwrap_or_default();
-        match must {
-            Must::Schema => None,
-            Must::SchemaOrSchemas | Must::SchemasByName if value.is_object() || value.is_boolean() => None,
-            Must::Schemas | Must::SchemaOrSchemas => match value.as_array() {
-                Some(several) if !several.is_empty() => None,
-                _ => Some("is no list of schemas".to_owned()),
-            },
-            Must::SchemasByName => Some("does not name schemas".to_owned()),
-            Must::Number => (!value.is_number()).then(|| format!("is {short}, which is no number")),
-            Must::Count => (value.as_f64().is_none_or(|it| it < 0.0 || it.fract() != 0.0))
-                .then(|| format!("is {short}, which is no count")),
-            Must::Names => match value.as_array() {
-                Some(names) if names.iter().all(Value::is_string) => None,
-                _ => Some(format!("is {short}, which is no list of names")),
-            },
-            Must::Values => match value.as_array() {
-                Some(values) if !values.is_empty() => None,
-                _ => Some(format!("is {short}, which is no list of values")),
-            },
-            Must::Pattern if !value.is_string() => Some(format!("is {short}, which is no pattern")),
+        let are = |all: fn(&Value) -> bool| value.as_array().is_some_and(|it| it.iter().all(all));
+        let is_filled = value.as_array().is_some_and(|it| !it.is_empty());
+        let (is_right, wanted) = match must {
+            Must::Schema => return None,
+            Must::SchemasByName => (value.is_object(), "an object of schemas by their names"),
+            Must::SchemaOrSchemas => (value.is_object() || value.is_boolean() || is_filled, "a schema"),
+            Must::Schemas => (is_filled, "a list of schemas"),
+            Must::Number => (value.is_number(), "a number"),
+            Must::Count => {
+                (value.as_f64().is_some_and(|it| it >= 0.0 && it.fract() == 0.0), "a whole number from 0")
+            }
+            Must::Names => (are(Value::is_string), "a list of names"),
+            Must::Values => (is_filled, "a list of values"),
+            Must::Text | Must::Pattern | Must::Reference if !value.is_string() => (false, "a string"),
+            Must::Text => return None,
             Must::Pattern => {
                 let error = compile(text).err()?;
-                let last = error.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
-                Some(format!("is {short}, which can't be followed ({last})"))
+                let last = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
+                return Some(Flaw::Unchecked(format!(", which can't be followed ({last})")));
             }
             Must::Reference => {
-                resolve(self.root, text).is_none().then(|| format!("is {short}, which leads nowhere in it"))
+                let leads = resolve(self.root, text).is_some();
+                return (!leads).then(|| Flaw::Unchecked(", which leads nowhere in it".to_owned()));
             }
-            Must::Type => super::type_of(schema)
-                .is_none()
-                .then(|| format!("is {short}, which is none of {}", TYPES.join(", "))),
-            Must::Unchecked => Some("is a word that is not known here".to_owned()),
-        }
+            Must::Type => {
+                let wanted = || Flaw::Wrong(format!("; it must be one of {}", TYPES.join(", ")));
+                return super::type_of(schema).is_none().then(wanted);
+            }
+            Must::Unchecked => return Some(Flaw::Unchecked(", by a word that is not known here".to_owned())),
+        };
+        (!is_right).then(|| Flaw::Wrong(format!("; it must be {wanted}")))
     }
 }
 
@@ -150,6 +197,7 @@ fn must_be(keyword: &str, value: &Value) -> Option<Must> {
         "minLength" | "maxLength" | "minItems" | "maxItems" | "minProperties" | "maxProperties"
         | "minContains" | "maxContains" => Must::Count,
         "required" => Must::Names,
+        "title" | "description" => Must::Text,
         "enum" => Must::Values,
         "pattern" => Must::Pattern,
         "$ref" => Must::Reference,

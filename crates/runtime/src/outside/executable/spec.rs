@@ -27,7 +27,7 @@ const ASKED: &str = "--tool";
 /// What a program says that it is, or why it says nothing: by `--tool`, or the `tool.toml` that this version is.
 pub(crate) async fn describe(ground: &Ground, version: &Version) -> Result<Vec<Described>, String> {
     if is_manifest(&version.path) {
-        return of_manifest(version).map(|it| vec![it]);
+        return of_manifest(ground, version).map(|it| vec![it]);
     }
     // A shell would take any text for its own, and do what it says.
     let is_text = !version.source.is_empty() && !version.source.iter().take(512).any(|it| *it == 0);
@@ -134,9 +134,20 @@ pub(super) fn not_a_program(path: &Path) -> String {
     )
 }
 
-fn of_manifest(version: &Version) -> Result<Described, String> {
+/// Is the program there that this manifest names by its path? What is wrong with the manifest itself is told when it is
+/// described.
+///
+/// # Errors
+/// Why it can't be started.
+pub(crate) fn is_startable(version: &Version) -> Result<(), String> {
+    let folder = version.path.parent().unwrap_or(&version.folder);
+    Manifest::parse(&version.source).map_or(Ok(()), |it| it.is_startable(folder, None))
+}
+
+fn of_manifest(ground: &Ground, version: &Version) -> Result<Described, String> {
     let folder = version.path.parent().unwrap_or(&version.folder);
     let manifest = Manifest::parse(&version.source)?;
+    manifest.is_startable(folder, ground.search_path().as_deref())?;
     let manual = manifest.manual(folder)?;
     described(Described {
         name: manifest.name.clone(),
@@ -215,23 +226,14 @@ fn described(mut tool: Described) -> Result<Described, String> {
     if tool.description.trim().is_empty() {
         return Err("`description` is empty: a model would not know when to call it".to_owned());
     }
-    if !tool.schema.is_object() || tool.schema.get("type").is_some_and(|it| it != "object") {
-        return Err(
-            "the schema of the arguments is none of an object: {\"type\": \"object\", \"properties\": {…}}"
-                .to_owned(),
-        );
-    }
+    let unchecked = arguments::fitted(&mut tool.schema)?;
     if tool.timeout_seconds.is_some_and(|it| !(it > 0.0 && it.is_finite())) {
         return Err("`timeout_seconds` is no number above 0".to_owned());
     }
     if let Some(lines) = &tool.touches {
         declared::check(lines, &tool.schema)?;
     }
-    // A client may insist on what goes without saying.
-    if let Some(schema) = tool.schema.as_object_mut() {
-        schema.entry("type").or_insert_with(|| json!("object"));
-    }
-    tool.notes.extend(arguments::trouble(&tool.schema));
+    tool.notes.extend(unchecked);
     Ok(tool)
 }
 
@@ -276,7 +278,7 @@ mod tests {
         );
         assert_eq!(
             of(&json!({"name": "x", "description": "D.", "parameters": {}})).unwrap().schema,
-            json!({"type": "object"})
+            json!({"type": "object", "properties": {}})
         );
     }
 
@@ -289,10 +291,13 @@ mod tests {
             (json!({"name": "_a", "description": "D."}), "`_a` can't be the name"),
             (json!({"name": "a"}), "`description` is missing"),
             (json!({"name": "a", "description": " "}), "`description` is empty"),
-            (json!({"name": "a", "description": "D.", "parameters": []}), "none of an object"),
+            (
+                json!({"name": "a", "description": "D.", "parameters": []}),
+                "must be the JSON schema of an object",
+            ),
             (
                 json!({"name": "a", "description": "D.", "parameters": {"type": "string"}}),
-                "none of an object",
+                "`parameters.type` is \"string\"; it must be \"object\"",
             ),
             (json!({"name": "a", "description": "D.", "touches": "all"}), "`touches` is no list"),
             (json!({"name": "a", "description": "D.", "touches": ["all"]}), "begins with none of the words"),
@@ -306,7 +311,7 @@ mod tests {
 
     #[test]
     fn what_is_odd_in_a_spec_is_noted() {
-        let spec = json!({"name": "a", "description": "D.", "colour": 1, "parameters": {"properties": {"x": {"type": "str"}}}});
+        let spec = json!({"name": "a", "description": "D.", "colour": 1, "parameters": {"properties": {"x": {"pattern": "(?=a)"}}}});
         let notes = of(&spec).unwrap().notes;
         assert_eq!(notes.len(), 2, "{notes:?}");
         assert_eq!(notes.first().unwrap(), "`colour` means nothing in a tool's description");

@@ -6,6 +6,7 @@ use super::{
     super::{
         Folder, Section, ToolFiles, Version, Whose,
         cache::{Cache, Failed},
+        executable,
         folders::{self, Found, Held, Sort},
         host,
         set::{Loaded, Remarks, Serving, Tried},
@@ -198,6 +199,14 @@ impl OfFolder<'_> {
                 return self.known(found, None, by_model, serves, Some(failed));
             }
         };
+        // What a manifest starts lies elsewhere, and comes and goes without a change of the manifest.
+        if found.sort == Sort::Manifest {
+            let hash = held.hash;
+            let held = Held { source: held.source.clone(), hash };
+            if let Err(why) = executable::is_startable(&version(self.folder, &found.path, held, by_model)) {
+                return self.known(found, Some(hash), by_model, None, Some(Failed::now(why, "")));
+            }
+        }
         if let Some(prior) = &prior
             && ask != Ask::All
             && !prior.is_unknown
@@ -313,7 +322,10 @@ pub(super) fn name_in(folder: &Path, path: &Path) -> String {
     path.strip_prefix(folder).unwrap_or(path).display().to_string()
 }
 
+/// Grows with what is wanted of a description.
+const RULES: u32 = 2;
+
 /// Stands for who asks files what they are: what another haft learned is learned anew.
 fn asked_by() -> String {
-    format!("{} {}", env!("CARGO_PKG_VERSION"), host::version())
+    format!("{} {} {RULES}", env!("CARGO_PKG_VERSION"), host::version())
 }
