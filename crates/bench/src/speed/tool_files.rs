@@ -104,6 +104,7 @@ fn in_process(file: &Path) -> Result<Beside, Trouble> {
 fn lists(scratch: &Scratch, haft: &Path) -> Result<Vec<Row>, Trouble> {
     let none = Listing::new(scratch, haft, "list-none", 0)?;
     let many = Listing::new(scratch, haft, "list-many", TOOLS)?;
+    many.trust()?;
     many.expect_all()?;
     let [without, cached] = in_turn(STARTS, [&mut || none.list(), &mut || many.list()])?;
     let [cold] = in_turn(
@@ -151,23 +152,29 @@ impl Listing {
         Ok(Self { haft: haft.to_owned(), workspace, state, config, tools })
     }
 
-    fn command(&self) -> Command {
+    /// As a person does it who trusts the workspace: the tools are known from then on.
+    fn trust(&self) -> Result<(), Trouble> {
+        let done = self.command("trust").stdout(Stdio::null()).status()?;
+        if done.success() { Ok(()) } else { Err("`haft trust` failed".into()) }
+    }
+
+    fn command(&self, verb: &str) -> Command {
         let mut command = Command::new(&self.haft);
-        command.arg("--dir").arg(&self.workspace).args(["--trust", "tools"]);
+        command.arg("--dir").arg(&self.workspace).arg(verb);
         command.env("HAFT_STATE_DIR", &self.state).env("HAFT_CONFIG_DIR", &self.config);
         command.stdin(Stdio::null()).stderr(Stdio::inherit());
         command
     }
 
     fn list(&self) -> Result<Duration, Trouble> {
-        let mut command = self.command();
+        let mut command = self.command("tools");
         command.stdout(Stdio::null());
         timed(|| if command.status()?.success() { Ok(()) } else { Err("`haft tools` failed".into()) })
     }
 
     /// A list that is quick because it is not whole would prove nothing.
     fn expect_all(&self) -> Result<(), Trouble> {
-        let output = self.command().output()?;
+        let output = self.command("tools").output()?;
         let listed =
             String::from_utf8_lossy(&output.stdout).lines().filter(|it| it.starts_with("shout_")).count();
         if listed == self.tools {
