@@ -1,6 +1,7 @@
 //! Where do a session's processes run?
 
 mod own;
+mod seen;
 
 use std::{
     net::TcpListener,
@@ -8,7 +9,6 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
     sync::{Arc, OnceLock},
-    time::SystemTime,
 };
 
 use kit::{
@@ -24,13 +24,14 @@ use tokio::{
 };
 
 pub use own::Own;
+use seen::{Seen, changed};
 
 use crate::{
     Runtime,
     grants::Effect,
     mask::Secrets,
     outside::{
-        appeared::{Appeared, Open},
+        appeared::Appeared,
         compiled::Compiled,
         uv::{Asker, Environments},
     },
@@ -38,13 +39,12 @@ use crate::{
     sandbox::{
         Confined, KEEPER, Part, Plan, Report, Trouble, bubblewrap,
         closed::Closed,
-        denial::{self, Known},
         environment,
-        layout::{self, Mount, Wanted},
-        limits::{Ended, Limits},
+        layout::{self, Wanted},
+        limits::Limits,
         memory::Memory,
         proxy::{self, Granted, Hosts},
-        watch::{self, Watch},
+        watch,
     },
     spill::Spills,
     store::Grants,
@@ -113,21 +113,6 @@ struct Living {
     limits: Arc<Vec<Limit>>,
     /// Where the proxy is, inside.
     proxy: Option<u16>,
-}
-
-/// What is known of the sandbox for who asks why something failed.
-#[derive(Default)]
-struct Seen {
-    mounts: Vec<Mount>,
-    ended: Vec<Ended>,
-    watch: Watch,
-    closed: Closed,
-    /// What was closed and is not, so that the sandbox had to be made anew.
-    opened: Vec<PathBuf>,
-    /// For as long as the folder of tools is open.
-    open: Option<Open>,
-    /// When a name in that folder came or went last, as far as that was looked at.
-    changed: Option<SystemTime>,
 }
 
 /// Where the processes of one call run.
@@ -227,6 +212,9 @@ impl Ground {
         }
         if place == Place::Inside && self.inner.sandbox == Sandbox::Full {
             place = Place::Outside;
+        }
+        if place == Place::Inside {
+            self.look_whether_closed();
         }
         Procs::new(Arc::new(OfCall { ground: self.clone(), place, _hosts: hosts, pass, tool }))
     }
@@ -340,8 +328,7 @@ impl Ground {
             let Some(opened) = self.opened() else { return Ok(living.clone()) };
             // What a tool's calls do is done soon, but what a session runs may be there for ever.
             if self.inner.own.is_none() {
-                living.keeper.end();
-                self.inner.seen.lock().opened.push(opened);
+                self.end_opened(living, opened);
             }
             *kept = None;
         }
@@ -535,60 +522,6 @@ impl Ground {
             }
         });
     }
-
-    /// What the sandbox that there is closed, and closes no more.
-    pub(crate) fn opened(&self) -> Option<PathBuf> {
-        self.inner.seen.lock().closed.opened()
-    }
-
-    /// What is to be said of code that the tool made, now that a call of it worked. Where no name came to its folder
-    /// since this was asked last, it costs one look at the folder's time.
-    pub(crate) fn made(&self) -> Vec<String> {
-        let Some(own) = &self.inner.own else { return Vec::new() };
-        let now = changed(&own.folder);
-        let mut seen = self.inner.seen.lock();
-        if seen.open.is_none() || seen.changed == now {
-            return Vec::new();
-        }
-        seen.changed = now;
-        let found = seen.watch.found();
-        let known = Known { appeared: &found.appeared, taken: &found.taken, ..Known::default() };
-        denial::denials(Exit::Code(0), "", &known)
-    }
-
-    /// A tool that is a file is not always known by name: its file may be no tool yet.
-    fn denials(&self, exit: Exit, output: &str, tool: Option<&str>) -> Vec<String> {
-        let own = self.inner.own.as_ref();
-        let tool = own.map(|_| tool.unwrap_or("NAME"));
-        let given = environment::environment(&self.inner.commands.variables, &self.inner.commands.env);
-        let given = || given.iter().chain(own.iter().flat_map(|it| &it.env));
-        let names = self.inner.commands.variables.iter().map(|it| it.0.as_str());
-        let kept: Vec<&str> = names.filter(|name| given().all(|it| it.0 != *name)).collect();
-        let mut seen = self.inner.seen.lock();
-        let (ended, found) = (std::mem::take(&mut seen.ended), seen.watch.found());
-        let opened = std::mem::take(&mut seen.opened);
-        let refused_hosts = self.inner.hosts.take_refusals();
-        let known = Known {
-            mounts: &seen.mounts,
-            roots: &self.inner.roots,
-            limits: self.inner.commands.limits,
-            refused_hosts: &refused_hosts,
-            tool,
-            kept_variables: &kept,
-            ended: &ended,
-            appeared: &found.appeared,
-            taken: &found.taken,
-            cut: &found.cut,
-        };
-        let anew = opened.iter().map(|path| {
-            format!(
-                "rule `control_files`: {} was replaced from outside, which opened it, so the sandbox was made anew; what \
-                 ran in the old one has ended",
-                path.display()
-            )
-        });
-        denial::denials(exit, output, &known).into_iter().chain(anew).collect()
-    }
 }
 
 impl Inner {
@@ -633,11 +566,6 @@ impl kit::procs::Ground for OfCall {
     fn spilling(&self) -> Option<Arc<dyn Spilling>> {
         Some(self.ground.inner.spilling.clone())
     }
-}
-
-/// When a name in this folder came or went last.
-fn changed(folder: &Path) -> Option<SystemTime> {
-    folder.metadata().and_then(|it| it.modified()).ok()
 }
 
 /// A pass that nobody guesses.

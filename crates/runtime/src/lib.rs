@@ -47,6 +47,7 @@ pub use ground::{Commands, Own};
 pub use jobs::Event;
 pub use registry::{Failure, Registry, Snapshot};
 pub use session::Session;
+pub use visible::visible;
 
 use ground::Ground;
 use mask::Secrets;

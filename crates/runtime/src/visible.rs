@@ -7,7 +7,7 @@
 use std::{borrow::Cow, fmt::Write};
 
 /// The text with what can't be seen spelled out, and how many characters that were.
-pub(crate) fn visible(text: &str) -> (Cow<'_, str>, usize) {
+pub fn visible(text: &str) -> (Cow<'_, str>, usize) {
     let Some(first) = text.char_indices().find(|(at, letter)| is_hidden(text, *at, *letter)) else {
         return (Cow::Borrowed(text), 0);
     };

@@ -10,6 +10,7 @@ use kit::{Fault, Kind};
 use runtime::{
     config::{Config, FILE, Trust as Trusted, workspace_text},
     outside::{OWN, Section, Vouched, Whose, adopt},
+    visible,
 };
 
 use super::close;
@@ -42,7 +43,7 @@ impl Trust {
         let vouched: Result<Vec<_>, Fault> = vouched.collect();
         close(&opened.runtime);
         let text: String = vouched?.iter().map(|(name, vouched)| as_text(name, vouched)).collect();
-        print::out(&text);
+        print::out(&visible(&text).0);
         for line in &opened.aside {
             print::err(&format!("haft: {line}"));
         }
@@ -113,7 +114,8 @@ fn trust_workspace(options: &Options, place: &Place) -> Result<ExitCode, Fault> 
             if tool.by_model { "  (written by a model or a tool; you vouch for it now)" } else { "" };
         said.push_str(&format!("{}{by_model}\n", tool.file));
     }
-    print::out(&said);
+    // It came with the workspace, and is what the person decides by.
+    print::out(&visible(&said).0);
     for line in aside {
         print::err(&format!("haft: {line}"));
     }

@@ -71,6 +71,23 @@ fn control_files_are_changed_only_after_approval() {
 }
 
 #[test]
+fn a_control_file_that_is_replaced_while_commands_run_stays_closed_to_them() {
+    let room = Room::new();
+    room.put("haft.toml", "deadline_seconds = 30\n");
+    let server = room.serve();
+    let write = |tool: &str| server.call(tool, &json!({"command": "echo x > haft.toml; cat haft.toml"})).text;
+    for (turn, tool) in ["bash", "shell", "bash"].into_iter().enumerate() {
+        assert!(write(tool).contains("Read-only file system"), "{tool}");
+        // As an editor saves it. The kernel takes away what was mounted over the file.
+        let text = format!("deadline_seconds = 4{turn}\n");
+        room.put("new", &text);
+        fs::rename(room.at("new"), room.at("haft.toml")).unwrap();
+        assert!(write(tool).contains(text.trim()), "{tool}");
+        assert_eq!(room.text("haft.toml"), text, "{tool}");
+    }
+}
+
+#[test]
 fn a_server_has_nobody_to_ask_and_says_so() {
     let room = room_with_links();
     let server = room.serve();

@@ -1,0 +1,113 @@
+//! What is known of a session's sandbox, and what is said of it?
+
+use std::{
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use kit::procs::Exit;
+
+use super::{Ground, Living};
+use crate::{
+    outside::appeared::Open,
+    sandbox::{
+        closed::Closed,
+        denial::{self, Known},
+        environment,
+        layout::Mount,
+        limits::Ended,
+        watch::Watch,
+    },
+};
+
+/// What is known of the sandbox for who asks why something failed.
+#[derive(Default)]
+pub(super) struct Seen {
+    pub(super) mounts: Vec<Mount>,
+    pub(super) ended: Vec<Ended>,
+    pub(super) watch: Watch,
+    pub(super) closed: Closed,
+    /// What was closed and is not, so that the sandbox had to be made anew.
+    pub(super) opened: Vec<PathBuf>,
+    /// For as long as the folder of tools is open.
+    pub(super) open: Option<Open>,
+    /// When a name in that folder came or went last, as far as that was looked at.
+    pub(super) changed: Option<SystemTime>,
+}
+
+impl Ground {
+    /// What the sandbox that there is closed, and closes no more.
+    pub(crate) fn opened(&self) -> Option<PathBuf> {
+        self.inner.seen.lock().closed.opened()
+    }
+
+    /// Ends what a session runs in a sandbox that is not what it was: a lasting bash starts nothing by which that would
+    /// be noticed.
+    pub(super) fn look_whether_closed(&self) {
+        let Ok(mut kept) = self.inner.confined.try_lock() else { return };
+        let Some(living) = kept.as_ref().filter(|_| self.inner.own.is_none()) else { return };
+        if let Some(opened) = self.opened() {
+            self.end_opened(living, opened);
+            *kept = None;
+        }
+    }
+
+    pub(super) fn end_opened(&self, living: &Living, opened: PathBuf) {
+        living.keeper.end();
+        self.inner.seen.lock().opened.push(opened);
+    }
+
+    /// What is to be said of code that the tool made, now that a call of it worked. Where no name came to its folder
+    /// since this was asked last, it costs one look at the folder's time.
+    pub(crate) fn made(&self) -> Vec<String> {
+        let Some(own) = &self.inner.own else { return Vec::new() };
+        let now = changed(&own.folder);
+        let mut seen = self.inner.seen.lock();
+        if seen.open.is_none() || seen.changed == now {
+            return Vec::new();
+        }
+        seen.changed = now;
+        let found = seen.watch.found();
+        let known = Known { appeared: &found.appeared, taken: &found.taken, ..Known::default() };
+        denial::denials(Exit::Code(0), "", &known)
+    }
+
+    /// A tool that is a file is not always known by name: its file may be no tool yet.
+    pub(super) fn denials(&self, exit: Exit, output: &str, tool: Option<&str>) -> Vec<String> {
+        let own = self.inner.own.as_ref();
+        let tool = own.map(|_| tool.unwrap_or("NAME"));
+        let given = environment::environment(&self.inner.commands.variables, &self.inner.commands.env);
+        let given = || given.iter().chain(own.iter().flat_map(|it| &it.env));
+        let names = self.inner.commands.variables.iter().map(|it| it.0.as_str());
+        let kept: Vec<&str> = names.filter(|name| given().all(|it| it.0 != *name)).collect();
+        let mut seen = self.inner.seen.lock();
+        let (ended, found) = (std::mem::take(&mut seen.ended), seen.watch.found());
+        let opened = std::mem::take(&mut seen.opened);
+        let refused_hosts = self.inner.hosts.take_refusals();
+        let known = Known {
+            mounts: &seen.mounts,
+            roots: &self.inner.roots,
+            limits: self.inner.commands.limits,
+            refused_hosts: &refused_hosts,
+            tool,
+            kept_variables: &kept,
+            ended: &ended,
+            appeared: &found.appeared,
+            taken: &found.taken,
+            cut: &found.cut,
+        };
+        let anew = opened.iter().map(|path| {
+            format!(
+                "sandbox: rule `control_files`: {} was replaced from outside, which opened it, so the sandbox was made anew; what \
+                 ran in the old one has ended",
+                path.display()
+            )
+        });
+        denial::denials(exit, output, &known).into_iter().chain(anew).collect()
+    }
+}
+
+/// When a name in this folder came or went last.
+pub(super) fn changed(folder: &Path) -> Option<SystemTime> {
+    folder.metadata().and_then(|it| it.modified()).ok()
+}
