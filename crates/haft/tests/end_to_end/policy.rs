@@ -82,7 +82,13 @@ fn a_control_file_that_is_replaced_while_commands_run_stays_closed_to_them() {
         let text = format!("deadline_seconds = 4{turn}\n");
         room.put("new", &text);
         fs::rename(room.at("new"), room.at("haft.toml")).unwrap();
-        assert!(write(tool).contains(text.trim()), "{tool}");
+        let mut said = write(tool);
+        if said.contains("the next call starts a new one") {
+            // It was on its way to the bash that ended.
+            assert_eq!(room.text("haft.toml"), text);
+            said = write(tool);
+        }
+        assert!(said.contains(text.trim()), "{tool} {turn}: {said}");
         assert_eq!(room.text("haft.toml"), text, "{tool}");
     }
 }

@@ -3,12 +3,13 @@
 //! By a connection of its own, in the thread that asks: a read sees whatever any process has committed before it began,
 //! and costs a fraction of two changes of thread.
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 use parking_lot::Mutex;
 use rusqlite::{Connection, OpenFlags};
 
-use super::writer::PATIENCE;
+/// A database that is busy for longer is left to the writer, who may wait: here a whole thread of calls would.
+const PATIENCE: Duration = Duration::from_millis(5);
 
 /// The connection, once it is worth having.
 #[derive(Default)]
