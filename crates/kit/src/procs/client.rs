@@ -11,13 +11,13 @@ use std::{
         Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use parking_lot::Mutex;
 use rustix::{
     fs::{Mode, OFlags},
-    process::{Resource, Rlimit, getrlimit, setrlimit},
+    process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit},
 };
 use tokio::{io::Interest, net::UnixStream, time::timeout};
 use tokio_util::sync::CancellationToken;
@@ -33,6 +33,8 @@ use crate::{Fault, Kind};
 
 /// How long a keeper may take to enter its sandbox, and a command to begin.
 const BEGIN: Duration = Duration::from_secs(30);
+/// How long a keeper that was killed may take to go with its processes.
+const END: Duration = Duration::from_secs(2);
 /// How long a keeper may take to hear us.
 const HEAR: Duration = Duration::from_secs(5);
 /// The longest report of a keeper on its sandbox.
@@ -178,11 +180,27 @@ impl Keeper {
         self.inner.line.gone.is_cancelled()
     }
 
-    /// Ends it at once, and all its processes with it where they are in a namespace of its own.
+    /// Ends it at once, and all its processes with it where they are in a namespace of its own. Blocks until they are
+    /// gone, which takes a moment: none of them does anything after this.
     pub fn end(&self) {
-        if let Some(child) = &mut *self.inner.child.lock() {
+        let mut child = self.inner.child.lock();
+        let Some(child) = &mut *child else { return };
+        // Where there is a namespace, its first process is a child of ours that waits for it to go; killed before that one,
+        // ours would be gone while the others still run.
+        let children =
+            std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", child.id())).unwrap_or_default();
+        let first: Vec<_> =
+            children.split_whitespace().filter_map(|it| Pid::from_raw(it.parse().ok()?)).collect();
+        for pid in &first {
             // One that has ended needs no more.
+            let _ = kill_process(*pid, Signal::KILL);
+        }
+        if first.is_empty() {
             let _ = child.kill();
+        }
+        let until = Instant::now() + END;
+        while matches!(child.try_wait(), Ok(None)) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 
