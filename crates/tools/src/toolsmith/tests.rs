@@ -20,6 +20,7 @@ use super::{
 /// The tools that a test plays.
 #[derive(Default)]
 struct Fake {
+    workspace: PathBuf,
     listed: Listed,
     reloaded: Reloaded,
     /// What a check says is wrong; `None`: nothing.
@@ -33,7 +34,15 @@ struct Fake {
 
 impl Tools for Fake {
     fn list(&self) -> Listed {
-        self.listed.clone()
+        let mut listed = self.listed.clone();
+        // What is written is a tool from then on.
+        for name in self.asked.lock().iter().filter_map(|it| it.strip_prefix("rewritten ")) {
+            if !listed.tools.iter().any(|it| it.name == name) {
+                let file = self.workspace.join(format!(".haft/tools/{name}.py"));
+                listed.tools.push(spec(name, "New.", Origin::File(file)));
+            }
+        }
+        listed
     }
 
     fn manual(&self, _: &str) -> Option<String> {
@@ -97,7 +106,7 @@ fn file(room: &Room, path: &str) -> Origin {
 
 /// A room with these tools in it, and who was asked.
 fn with(mut room: Room, fake: Fake) -> (Room, Arc<Fake>) {
-    let fake = Arc::new(fake);
+    let fake = Arc::new(Fake { workspace: room.path().to_owned(), ..fake });
     room.tools = fake.clone();
     (room, fake)
 }
@@ -179,7 +188,7 @@ fn a_manual_is_the_schema_and_what_somebody_wrote() {
         ## Arguments
 
         - `city` (string, required): Where.
-        - `days` (integer): 
+        - `days` (integer)
 
         It is the file .haft/tools/weather.py.
 
