@@ -16,7 +16,7 @@ use kit::{
 };
 use parking_lot::Mutex;
 use serde_json::Value;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 use super::{
     Described, Hosts, Version, failure, hosts, manifest::Manifest, parts, terms::Terms, vouch::Grant,
@@ -26,6 +26,8 @@ pub(crate) use spec::{describe, is_startable};
 
 /// How long what was written at the end is waited for, where somebody else still holds the pipe.
 const DRAIN: Duration = Duration::from_millis(100);
+/// How long a busy machine may take to hand over what is left in a pipe that nobody holds any more.
+const LAST_BYTES: Duration = Duration::from_secs(5);
 /// How long a program that is stopped may take to end by itself.
 const GRACE: Duration = Duration::from_millis(50);
 /// A longer output is text, whatever it holds.
@@ -128,23 +130,18 @@ impl OneCall {
         }
         // Who reads nothing, or has ended already, may be right.
         process.close_input();
-        let allowed = self.called.terms.patience();
-        // A moment that the clock does not have never comes.
-        let deadline = allowed.and_then(|it| Instant::now().checked_add(it));
-        let too_long = async {
-            match deadline {
-                Some(deadline) => sleep_until(deadline).await,
-                None => std::future::pending().await,
-            }
-        };
         let ended = tokio::select! {
             biased;
             () = cx.cancelled() => Err(Kind::Cancelled),
             exit = process.finished(DRAIN) => Ok(exit),
-            () = too_long => Err(Kind::Timeout),
+            () = self.called.terms.too_long() => Err(Kind::Timeout),
         };
         let grace = if ended.is_ok() { Duration::ZERO } else { GRACE };
         let left = process.end(Ending::within(grace)).await;
+        if ended.is_ok() {
+            // Nobody is left who could hold its pipes: what is still in them comes, and then their end.
+            process.finished(LAST_BYTES).await;
+        }
         match ended {
             Ok(exit) if exit.is_success() => {
                 let mut output = worked(name, &process, left).await?;
@@ -153,7 +150,7 @@ impl OneCall {
             }
             Ok(exit) => Err(failed(name, &process, exit, &procs)),
             Err(Kind::Timeout) => {
-                let seconds = allowed.unwrap_or_default().as_secs_f64();
+                let seconds = self.called.terms.patience().unwrap_or_default().as_secs_f64();
                 let what = format!("`{name}` did not end within its {seconds} s, so it was ended");
                 Err(with_seen(Fault::new(Kind::Timeout, what), &process, None))
             }

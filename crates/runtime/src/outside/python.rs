@@ -1,7 +1,6 @@
 //! How is a tool in a Python file called?
 
 use std::{
-    future::pending,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -9,7 +8,6 @@ use std::{
 use kit::{AnyTool, Cx, Fault, Kind, Output, Prepared, Running, Spec, Touches, procs::Procs};
 use serde::Serialize;
 use serde_json::Value;
-use tokio::time::sleep;
 
 use super::{
     Described, Hosts, Version, failure,
@@ -140,12 +138,6 @@ impl PythonCall {
             tell,
         })?;
         let limit = self.tool.terms.patience();
-        let over = async {
-            match limit {
-                Some(limit) => sleep(limit).await,
-                None => pending().await,
-            }
-        };
         let (kind, what) = tokio::select! {
             biased;
             said = asked.answer() => {
@@ -159,7 +151,7 @@ impl PythonCall {
                 let after = began.elapsed().as_secs_f32();
                 (Kind::Cancelled, format!("`{}` was stopped after {after:.1} s", self.tool.terms.spec.name))
             }
-            () = over => {
+            () = self.tool.terms.too_long() => {
                 let limit = limit.unwrap_or_default().as_secs_f32();
                 (Kind::Timeout, format!("`{}` did not end within its {limit} s", self.tool.terms.spec.name))
             }

@@ -1,9 +1,10 @@
 //! What holds for every call of a tool that is a file, however the file is run?
 
-use std::{borrow::Cow, sync::Arc, time::Duration};
+use std::{borrow::Cow, future::pending, sync::Arc, time::Duration};
 
 use kit::{Fault, Kinds, Mode, Origin, Spec, Touches};
 use serde_json::Value;
+use tokio::time::{Instant, sleep_until};
 
 use super::{
     Described, Section, Version,
@@ -76,6 +77,15 @@ impl Terms {
         let declared = || self.described.timeout_seconds.and_then(|it| Duration::try_from_secs_f64(it).ok());
         let granted = self.served.section.timeout_seconds.map(Duration::from_secs);
         granted.or_else(declared).filter(|it| !it.is_zero())
+    }
+
+    /// Resolves when a call that begins now has taken longer than that.
+    pub(super) async fn too_long(&self) {
+        // A moment that the clock does not have never comes.
+        match self.patience().and_then(|it| Instant::now().checked_add(it)) {
+            Some(deadline) => sleep_until(deadline).await,
+            None => pending().await,
+        }
     }
 }
 
