@@ -324,13 +324,8 @@ impl Ground {
     /// The keeper in the sandbox. One that died is replaced, so what ran in it is gone, but not the session.
     async fn inside(&self) -> Result<Living, Fault> {
         let mut kept = self.inner.confined.lock().await;
-        if let Some(living) = kept.as_ref().filter(|it| !it.keeper.is_gone()) {
-            let Some(opened) = self.opened() else { return Ok(living.clone()) };
-            // What a tool's calls do is done soon, but what a session runs may be there for ever.
-            if self.inner.own.is_none() {
-                self.end_opened(living, opened);
-            }
-            *kept = None;
+        if let Some(living) = self.still_closed(&mut kept) {
+            return Ok(living);
         }
         let plan = self.plan()?;
         let mut tried = self.try_with(&plan).await?;

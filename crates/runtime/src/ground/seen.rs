@@ -41,20 +41,29 @@ impl Ground {
         self.inner.seen.lock().closed.opened()
     }
 
-    /// Ends what a session runs in a sandbox that is not what it was: a lasting bash starts nothing by which that would
-    /// be noticed.
+    /// A lasting bash starts nothing by which it would be noticed that its sandbox is not what it was.
     pub(super) fn look_whether_closed(&self) {
-        let Ok(mut kept) = self.inner.confined.try_lock() else { return };
-        let Some(living) = kept.as_ref().filter(|_| self.inner.own.is_none()) else { return };
-        if let Some(opened) = self.opened() {
-            self.end_opened(living, opened);
-            *kept = None;
+        // Who has it locked is about to look.
+        if self.inner.own.is_none()
+            && let Ok(mut kept) = self.inner.confined.try_lock()
+        {
+            self.still_closed(&mut kept);
         }
     }
 
-    pub(super) fn end_opened(&self, living: &Living, opened: PathBuf) {
-        living.keeper.end();
-        self.inner.seen.lock().opened.push(opened);
+    /// The keeper that is kept, if its sandbox is what it was; otherwise it is let go of.
+    pub(super) fn still_closed(&self, kept: &mut Option<Living>) -> Option<Living> {
+        let living = kept.take().filter(|it| !it.keeper.is_gone())?;
+        let Some(opened) = self.opened() else {
+            *kept = Some(living.clone());
+            return Some(living);
+        };
+        // What a tool's calls do is done soon, but what a session runs may be there for ever.
+        if self.inner.own.is_none() {
+            living.keeper.end();
+            self.inner.seen.lock().opened.push(opened);
+        }
+        None
     }
 
     /// What is to be said of code that the tool made, now that a call of it worked. Where no name came to its folder
