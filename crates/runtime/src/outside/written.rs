@@ -68,24 +68,31 @@ impl Written {
 
     /// A person vouches for these versions of files.
     pub(super) fn vouch(&self, files: &[(PathBuf, blake3::Hash)]) -> io::Result<()> {
-        files.iter().try_for_each(|(path, hash)| self.note(path, hash, Author::Person))
+        self.add(files.iter().map(|(path, hash)| mark(path, hash)), Author::Person)
     }
 
     /// From now on this is the author of this version of the file.
     pub(super) fn note(&self, path: &Path, hash: &blake3::Hash, author: Author) -> io::Result<()> {
-        if self.kept().get(&mark(path, hash)) == Some(&author) {
-            return Ok(());
-        }
+        self.add([mark(path, hash)].into_iter(), author)
+    }
+
+    fn add(&self, marks: impl Iterator<Item = String>, author: Author) -> io::Result<()> {
         let sign = match author {
             Author::Model => '+',
             Author::Person => '-',
         };
+        let mut kept = self.kept();
+        let new = marks.filter(|it| kept.insert(it.clone(), author) != Some(author));
+        let lines: String = new.map(|it| format!("{sign} {it}\n")).collect();
+        if lines.is_empty() {
+            return Ok(());
+        }
         if let Some(folder) = self.file.parent() {
             create_folder(folder)?;
         }
-        // One line in one write: two processes that add at once both stay whole.
+        // All of it in one write: two processes that add at once both stay whole.
         let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(&self.file)?;
-        file.write_all(format!("{sign} {}\n", mark(path, hash)).as_bytes())?;
+        file.write_all(lines.as_bytes())?;
         file.sync_all()
     }
 }
