@@ -25,12 +25,14 @@
 //! # }
 //! ```
 
+mod agency;
 mod ask;
 mod options;
 mod place;
 pub mod print;
 pub mod verbs;
 
+pub use agent;
 pub use kit;
 pub use options::{ApproveArg, Opened, Options, SandboxArg};
 pub use place::Place;

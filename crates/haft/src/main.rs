@@ -17,6 +17,8 @@ struct Haft {
 
 #[derive(Subcommand)]
 enum Verb {
+    /// Have an agent do a task.
+    Run(verbs::run::Run),
     /// Call a tool and print what a model would read.
     Call(verbs::call::Call),
     /// Show the tools, as a model is shown them.
@@ -74,6 +76,7 @@ fn main() -> ExitCode {
     };
     let done = runtime.block_on(async {
         match verb {
+            Verb::Run(verb) => verb.run(&options, &place).await,
             Verb::Call(verb) => verb.run(&options, &place).await,
             Verb::Tools(verb) => verb.run(&options, &place).await,
             Verb::Manual(verb) => verb.run(&options, &place).await,

@@ -10,7 +10,7 @@ use crate::{
     Fault, Files, Kind, Output,
     procs::Procs,
     seen::Views,
-    services::{Caller, Jobs, Services, Shelf, Tools, Undo},
+    services::{Agents, Caller, Jobs, Notes, Services, Shelf, Tools, Undo},
 };
 
 /// How long work may take to notice that it is to stop. The whole answer is promised within
@@ -65,6 +65,16 @@ impl Cx {
     /// The session's tools.
     pub fn tools(&self) -> &dyn Tools {
         &*self.inner.services.tools
+    }
+
+    /// The agent that the session belongs to.
+    pub fn agents(&self) -> &dyn Agents {
+        &*self.inner.services.agents
+    }
+
+    /// What the session and the workspace keep as text.
+    pub fn notes(&self) -> &dyn Notes {
+        &*self.inner.services.notes
     }
 
     /// This call itself: its id as a job, and how it becomes one.

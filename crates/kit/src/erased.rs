@@ -31,6 +31,8 @@ pub enum Origin {
     Program,
     /// It is this file, which somebody put into a folder of tools.
     File(PathBuf),
+    /// The provider of the model runs it: the model is told that it is there, and nobody calls it here.
+    Provider,
 }
 
 /// A tool of any type. Tools known only at run time implement it directly.

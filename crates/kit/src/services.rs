@@ -1,5 +1,8 @@
 //! By which traits does a tool reach what the runtime keeps?
 
+mod agents;
+mod notes;
+
 use std::{
     any::{Any, TypeId},
     collections::HashMap,
@@ -18,6 +21,9 @@ use crate::{
     procs::{Process, Procs, Recording, Slice},
     text::Content,
 };
+
+pub use agents::{Agents, NoAgent, ProfileInfo, Question, Task};
+pub use notes::{Fact, Notes, Saying};
 
 /// Keeps what a file held before it was changed, so that it can be put back.
 pub trait History: Send + Sync {
@@ -364,6 +370,10 @@ pub struct Services {
     pub jobs: Arc<dyn Jobs>,
     /// The session's tools.
     pub tools: Arc<dyn Tools>,
+    /// The agent that the session belongs to.
+    pub agents: Arc<dyn Agents>,
+    /// What is kept as text.
+    pub notes: Arc<dyn Notes>,
     /// What tools keep from one call to the next.
     pub shelf: Arc<Shelf>,
     /// Where before-images go.

@@ -1,6 +1,7 @@
 //! How does a test get a workspace? From one string.
 
 use std::{
+    collections::BTreeMap,
     fs,
     ops::Range,
     path::{Path, PathBuf},
@@ -20,8 +21,8 @@ use crate::{
     procs::{Exit, Ground, Procs, Program, Slice, Starting},
     seen::Views,
     services::{
-        Called, Caller, History, Job, Jobs, Listed, Live, Mask, Progress, Reloaded, Services, Shelf, Soon,
-        Tools, Transcript, Undo, Until, Waited, Which,
+        Agents, Called, Caller, Fact, History, Job, Jobs, Listed, Live, Mask, NoAgent, Notes, Progress,
+        Reloaded, Saying, Services, Shelf, Soon, Tools, Transcript, Undo, Until, Waited, Which,
     },
     text::Content,
 };
@@ -37,6 +38,10 @@ pub struct Room {
     pub jobs: Arc<dyn Jobs>,
     /// What tools that deal in tools find here: nothing, unless a test puts some in their place.
     pub tools: Arc<dyn Tools>,
+    /// The agent that tools find here: none, unless a test puts one in its place.
+    pub agents: Arc<dyn Agents>,
+    /// What tools keep as text: in memory, unless a test puts something else in its place.
+    pub notes: Arc<dyn Notes>,
     /// Stops whatever runs here.
     pub cancel: CancellationToken,
 }
@@ -77,6 +82,8 @@ impl Room {
             shelf: Arc::default(),
             jobs: Arc::new(Nothing),
             tools: Arc::new(Nothing),
+            agents: Arc::new(NoAgent),
+            notes: Arc::new(InMemory::default()),
             cancel: CancellationToken::new(),
         }
     }
@@ -128,6 +135,8 @@ impl Room {
             caller: Arc::new(Nothing),
             jobs: self.jobs.clone(),
             tools: self.tools.clone(),
+            agents: self.agents.clone(),
+            notes: self.notes.clone(),
             shelf: self.shelf.clone(),
             history: Arc::new(Nothing),
             undo: Arc::new(Nothing),
@@ -171,6 +180,45 @@ impl Room {
 
 /// Services that keep nothing and tell nobody.
 struct Nothing;
+
+/// Notes of a session that is gone when this is. There is no memory behind it.
+#[derive(Default)]
+struct InMemory(Mutex<BTreeMap<String, String>>);
+
+impl Notes for InMemory {
+    fn get(&self, key: &str) -> Result<Option<String>, Fault> {
+        Ok(self.0.lock().get(key).cloned())
+    }
+
+    fn put(&self, key: &str, text: Option<&str>) -> Result<(), Fault> {
+        let mut kept = self.0.lock();
+        match text {
+            Some(text) => drop(kept.insert(key.to_owned(), text.to_owned())),
+            None => drop(kept.remove(key)),
+        }
+        Ok(())
+    }
+
+    fn keys(&self, prefix: &str) -> Result<Vec<String>, Fault> {
+        Ok(self.0.lock().keys().filter(|it| it.starts_with(prefix)).cloned().collect())
+    }
+
+    fn remember(&self, _: &str, _: &[String]) -> Result<u64, Fault> {
+        Err(Fault::new(Kind::Unavailable, "there is no memory here"))
+    }
+
+    fn recall(&self, _: &str, _: usize) -> Result<Vec<Fact>, Fault> {
+        Ok(Vec::new())
+    }
+
+    fn forget(&self, number: u64) -> Result<Fact, Fault> {
+        Err(Fault::not_found(format!("there is no fact {number}")))
+    }
+
+    fn said(&self, _: &str, _: usize) -> Result<Vec<Saying>, Fault> {
+        Ok(Vec::new())
+    }
+}
 
 impl History for Nothing {
     fn keep(&self, _: &Path, _: Option<&Content>, _: Option<&Content>) -> Result<(), Fault> {

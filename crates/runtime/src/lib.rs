@@ -7,6 +7,7 @@ mod catalog;
 mod commands;
 mod ground;
 mod jobs;
+mod notes;
 mod put_back;
 mod registry;
 mod repair;
@@ -46,7 +47,7 @@ pub use commands::Rules;
 pub use ground::{Commands, Own};
 pub use jobs::Event;
 pub use registry::{Failure, Registry, Snapshot};
-pub use session::Session;
+pub use session::{Limits, Session};
 pub use visible::visible;
 
 use ground::Ground;

@@ -14,7 +14,7 @@ use kit::{
     files::Roots,
     procs::Procs,
     seen::Views,
-    services::{Reloaded, Shelf, Undo},
+    services::{Agents, NoAgent, Reloaded, Shelf, Undo},
 };
 use parking_lot::Mutex;
 use tokio::sync::broadcast;
@@ -31,7 +31,7 @@ use crate::{
         self, Loaded,
         uv::{self, Environments, Provided},
     },
-    policy::Policy,
+    policy::{Policy, Sandbox},
     put_back,
     sandbox::proxy::Hosts,
     schedule::Schedule,
@@ -69,17 +69,31 @@ impl Drop for Hold {
     }
 }
 
+/// How much less than its runtime allows a session may do. It may change while the session lives.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// The only tools it has; those of the runtime, if this is not given.
+    pub tools: Option<Vec<String>>,
+    /// Nothing may be changed.
+    pub read_only: bool,
+}
+
 /// A snapshot of the registry, and what this session shows of it.
 struct Shown {
     snapshot: Arc<Snapshot>,
+    limits: Arc<Limits>,
     catalog: Arc<Catalog>,
 }
 
 impl Shown {
-    fn now(runtime: &Runtime) -> Self {
+    fn now(runtime: &Runtime, limits: &Arc<Limits>) -> Self {
         let snapshot = runtime.registry().snapshot();
-        let catalog = Arc::new(Catalog::of(&snapshot, runtime.allowed()));
-        Self { snapshot, catalog }
+        let allowed: Option<Vec<String>> = match (runtime.allowed(), &limits.tools) {
+            (Some(all), Some(mine)) => Some(mine.iter().filter(|it| all.contains(it)).cloned().collect()),
+            (all, mine) => all.map(<[String]>::to_vec).or_else(|| mine.clone()),
+        };
+        let catalog = Arc::new(Catalog::of(&snapshot, allowed.as_deref()));
+        Self { snapshot, limits: limits.clone(), catalog }
     }
 }
 
@@ -90,6 +104,9 @@ struct Inner {
     named: bool,
     /// What is shown of the newest snapshot that was looked at.
     shown: ArcSwap<Shown>,
+    limits: ArcSwap<Limits>,
+    /// The agent it belongs to, from when there is one.
+    agents: OnceLock<Arc<dyn Agents>>,
     views: Arc<Views>,
     /// The files whose kept views were looked up.
     recalled: Mutex<HashSet<PathBuf>>,
@@ -123,7 +140,8 @@ impl Session {
         let sessions = runtime.store().sessions();
         // That the session was used is told to whoever lists sessions; a call does not depend on it.
         let _ = sessions.used(&*name, door);
-        let shown = ArcSwap::from_pointee(Shown::now(&runtime));
+        let limits = Arc::<Limits>::default();
+        let shown = ArcSwap::from_pointee(Shown::now(&runtime, &limits));
         let ground = Ground::new(&runtime, &name);
         let (jobs, shelf) = (Arc::<Jobs>::default(), Arc::<Shelf>::default());
         let known = ArcSwap::new(runtime.outside().loaded());
@@ -135,6 +153,8 @@ impl Session {
                 name,
                 named,
                 shown,
+                limits: ArcSwap::new(limits),
+                agents: OnceLock::new(),
                 views: Arc::default(),
                 recalled: Mutex::default(),
                 approver,
@@ -178,13 +198,47 @@ impl Session {
     /// The tools this session shows, as they are now. Who holds what this gave keeps those of that moment.
     pub fn catalog(&self) -> Arc<Catalog> {
         let runtime = &self.inner.runtime;
-        let shown = self.inner.shown.load();
-        if Arc::ptr_eq(&shown.snapshot, &runtime.registry().snapshot()) {
+        let (shown, limits) = (self.inner.shown.load(), self.inner.limits.load_full());
+        if Arc::ptr_eq(&shown.limits, &limits) && Arc::ptr_eq(&shown.snapshot, &runtime.registry().snapshot())
+        {
             return shown.catalog.clone();
         }
-        let shown = Arc::new(Shown::now(runtime));
+        let shown = Arc::new(Shown::now(runtime, &limits));
         self.inner.shown.store(shown.clone());
         shown.catalog.clone()
+    }
+
+    /// From the next call on the session may do no more than this.
+    pub fn limit(&self, limits: Limits) {
+        self.inner.limits.store(Arc::new(limits));
+    }
+
+    /// How much less than its runtime allows the session may do.
+    pub fn limits(&self) -> Arc<Limits> {
+        self.inner.limits.load_full()
+    }
+
+    /// Says to which agent the session belongs. The first one stays.
+    pub fn belongs_to(&self, agent: Arc<dyn Agents>) {
+        let _ = self.inner.agents.set(agent);
+    }
+
+    pub(crate) fn agents(&self) -> Arc<dyn Agents> {
+        self.inner.agents.get().cloned().unwrap_or_else(|| Arc::new(NoAgent))
+    }
+
+    /// What the model does not know yet of jobs that have ended or wait for input, one line each. Told once.
+    pub fn news(&self) -> Vec<String> {
+        let news = self.inner.jobs.take_news();
+        Jobs::notes(&news, self.catalog().has("read_job")).collect()
+    }
+
+    /// Keeps bytes for as long as outputs of the session are kept; gives the handle they can be read by.
+    ///
+    /// # Errors
+    /// When they can't be written.
+    pub fn keep_output(&self, bytes: &[u8]) -> Result<String, Fault> {
+        self.spill(bytes)
     }
 
     /// The runtime it belongs to.
@@ -442,7 +496,9 @@ impl Session {
     }
 
     pub(crate) fn policy(&self) -> Policy {
-        self.inner.runtime.policy()
+        let policy = self.inner.runtime.policy();
+        let sandbox = if self.limits().read_only { Sandbox::ReadOnly } else { policy.sandbox };
+        Policy { sandbox, ..policy }
     }
 
     pub(crate) fn secrets(&self) -> &Arc<Secrets> {

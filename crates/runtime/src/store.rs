@@ -13,6 +13,7 @@ mod queue;
 mod reader;
 mod schema;
 mod sessions;
+mod transcript;
 mod trouble;
 mod writer;
 
@@ -37,6 +38,7 @@ pub(crate) use live::corpse;
 pub(crate) use place::create_folder;
 pub use prune::{Bound, Pruned};
 pub use sessions::{SessionRecord, Sessions};
+pub use transcript::{Buffer, Row, Transcripts};
 
 use place::Place;
 use queue::{Queue, Urgency};

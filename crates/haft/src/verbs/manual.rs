@@ -63,7 +63,7 @@ fn list(opened: &Opened, catalog: &Catalog) -> String {
 fn written(opened: &Opened, spec: &Spec) -> Option<String> {
     match &spec.origin {
         Origin::Program if opened.toolset == tools::HAFT => tools::manual(&spec.name).map(str::to_owned),
-        Origin::Program => None,
+        Origin::Program | Origin::Provider => None,
         Origin::File(_) => opened.runtime.outside().manual(&spec.name),
     }
 }

@@ -8,6 +8,7 @@ pub mod manual;
 pub mod mcp;
 pub mod new_tool;
 pub mod reload_tools;
+pub mod run;
 pub mod tools;
 pub mod trust;
 pub mod undo;

@@ -25,6 +25,7 @@ use crate::{
     beside::{self, Beside},
     jobs::{Jobs, ThisCall, Wish},
     journal::{Begun, Durability, Ended, Outcome},
+    notes::NotesOf,
     outside::ToolsOf,
     schedule::Locks,
 };
@@ -211,6 +212,8 @@ impl Work {
             caller: self.this.clone(),
             jobs: self.session.jobs().clone(),
             tools: Arc::new(ToolsOf::new(&self.session, stop.clone())),
+            agents: self.session.agents(),
+            notes: Arc::new(NotesOf::new(&self.session)),
             shelf: self.session.shelf().clone(),
             history,
             undo: self.session.undo(&self.id, plan.writes),

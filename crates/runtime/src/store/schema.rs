@@ -4,7 +4,7 @@ use rusqlite::Connection;
 
 /// What is done to a database of version n to make it one of version n + 1. A step that
 /// was released is never changed; a new one is added below it.
-const STEPS: &[&str] = &[ONE, TWO];
+const STEPS: &[&str] = &[ONE, TWO, THREE];
 
 /// Invariant: what happened is only ever added to. The triggers hold our own code to it.
 const ONE: &str = "
@@ -63,6 +63,18 @@ CREATE TABLE grants (
   session TEXT, effect TEXT NOT NULL, door TEXT NOT NULL, since_ms INTEGER NOT NULL,
   uses INTEGER NOT NULL DEFAULT 0, revoked_ms INTEGER
 );
+";
+
+/// What was said in sessions with an agent. Like the journal it is only ever added to.
+const THREE: &str = "
+CREATE TABLE transcript (
+  session TEXT NOT NULL, buffer TEXT NOT NULL CHECK (buffer IN ('messages', 'context')),
+  number INTEGER NOT NULL, at_ms INTEGER NOT NULL, body TEXT NOT NULL,
+  PRIMARY KEY (session, buffer, number)
+) WITHOUT ROWID;
+CREATE INDEX transcript_newest ON transcript (at_ms) WHERE buffer = 'context';
+CREATE TRIGGER transcript_kept BEFORE DELETE ON transcript BEGIN SELECT RAISE(ABORT, 'the transcript is append-only'); END;
+CREATE TRIGGER transcript_fixed BEFORE UPDATE ON transcript BEGIN SELECT RAISE(ABORT, 'the transcript is append-only'); END;
 ";
 
 /// The database is of a version that this haft does not know.

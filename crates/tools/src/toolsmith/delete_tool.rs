@@ -62,7 +62,7 @@ impl Tool for DeleteTool {
 fn not_to_be_deleted(cx: &Cx, listed: &Listed, name: &str) -> Fault {
     match find(listed, name) {
         None => unknown(cx, listed, name),
-        Some(Spec { origin: Origin::Program, .. }) => {
+        Some(Spec { origin: Origin::Program | Origin::Provider, .. }) => {
             Fault::denied(format!("`{name}` is part of haft; only a workspace's own tools are deleted"))
         }
         Some(spec @ Spec { origin: Origin::File(path), .. }) => {

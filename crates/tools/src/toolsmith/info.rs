@@ -48,6 +48,10 @@ pub(crate) fn explain(
             text.push_str(&format!("\nIt is the file {}.\n", told(cx, path)));
             cx.tools().manual(name)
         }
+        Origin::Provider => {
+            text.push_str("\nThe model's provider runs it: it is used without a call.\n");
+            None
+        }
     };
     if let Some(written) = written {
         text.push('\n');

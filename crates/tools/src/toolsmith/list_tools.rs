@@ -29,6 +29,7 @@ impl Tool for ListTools {
                 let file = match &spec.origin {
                     Origin::Program => String::new(),
                     Origin::File(path) => format!(" [{}]", told(cx, path)),
+                    Origin::Provider => " [run by the model's provider]".to_owned(),
                 };
                 format!("{}: {}{file}", spec.name, first_sentence(&spec.description))
             })

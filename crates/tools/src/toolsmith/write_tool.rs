@@ -145,7 +145,9 @@ fn free(cx: &Cx, listed: &Listed, name: &str) -> Result<(), Fault> {
         Err(Fault::bad_args(what).next("Choose another name, and give it to `name` in the code too."))
     };
     match find(listed, name) {
-        Some(Spec { origin: Origin::Program, .. }) => taken("a tool of haft's own".to_owned()),
+        Some(Spec { origin: Origin::Program | Origin::Provider, .. }) => {
+            taken("a tool of haft's own".to_owned())
+        }
         Some(spec @ Spec { origin: Origin::File(path), .. }) if !is_own(cx, spec) => {
             taken(format!("a tool already, in {}", told(cx, path)))
         }
@@ -164,7 +166,7 @@ fn of_this_folder(cx: &Cx, listed: &Listed) -> Vec<String> {
     let own = cx.files().roots().workspace().join(OWN);
     let loaded = listed.tools.iter().filter_map(|spec| match &spec.origin {
         Origin::File(path) if path.starts_with(&own) => Some(spec.name.clone()),
-        Origin::File(_) | Origin::Program => None,
+        Origin::File(_) | Origin::Program | Origin::Provider => None,
     });
     // What can't be loaded today may be mended tomorrow.
     let files =

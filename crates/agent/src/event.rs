@@ -1,0 +1,133 @@
+//! What does whoever watches an agent hear?
+
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::model::Usage;
+
+/// Hears what an agent does, while it does it. Must not block.
+pub trait Host: Send + Sync {
+    /// Something happened.
+    fn hear(&self, event: Event);
+}
+
+/// Nobody watches.
+pub struct Silent;
+
+impl Host for Silent {
+    fn hear(&self, _: Event) {}
+}
+
+/// Something that happened. In JSON one object, with `event` saying what it is.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// The model is asked.
+    Asked {
+        /// Which answer of the conversation it is to be, counted from 1.
+        step: usize,
+    },
+    /// More of the text that the model writes.
+    Text {
+        /// What is new.
+        text: String,
+    },
+    /// More of what it thinks.
+    Reasoning {
+        /// What is new.
+        text: String,
+    },
+    /// It writes a call.
+    Writing {
+        /// Which one of this answer.
+        index: usize,
+        /// The tool.
+        tool: String,
+        /// How many bytes of arguments there are by now.
+        bytes: usize,
+    },
+    /// A call has begun.
+    Called {
+        /// Its id in the journal.
+        call: String,
+        /// The tool.
+        tool: String,
+        /// The arguments, as they were written; as a string, where they are no JSON.
+        arguments: Value,
+    },
+    /// A call that runs says how far it has come.
+    Progress {
+        /// Its id in the journal.
+        call: String,
+        /// A line for a person.
+        line: String,
+    },
+    /// A call is over.
+    Answered {
+        /// Its id in the journal.
+        call: String,
+        /// The tool.
+        tool: String,
+        /// Whether it worked.
+        ok: bool,
+        /// How long it took, in milliseconds.
+        ms: f64,
+        /// What the model reads of it.
+        text: String,
+        /// The pictures that came of it.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        pictures: Vec<Shown>,
+    },
+    /// The provider's own tool made a picture.
+    Picture {
+        /// The tool.
+        tool: String,
+        /// The picture.
+        picture: Shown,
+    },
+    /// What the model has said of this answer does not count: it is asked again.
+    Again {
+        /// Why.
+        why: String,
+        /// In how many seconds.
+        seconds: f32,
+    },
+    /// Something a person should know.
+    Note {
+        /// One line.
+        text: String,
+    },
+    /// An answer of the model is complete.
+    Used {
+        /// What it took.
+        #[serde(flatten)]
+        usage: Usage,
+        /// What that costs, in dollars, where it is known.
+        cost: Option<f64>,
+    },
+    /// What an agent that this one started does.
+    Under {
+        /// Which one: `explore_1f3a`.
+        agent: String,
+        /// What happened there.
+        inner: Box<Self>,
+    },
+}
+
+/// A picture that is kept.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Shown {
+    /// Its handle, such as `out_12`.
+    pub handle: String,
+    /// Its media type.
+    pub mime: String,
+    /// How many bytes it has.
+    pub bytes: usize,
+}
+
+/// Milliseconds, as events have them.
+pub(crate) fn ms(took: Duration) -> f64 {
+    (took.as_secs_f64() * 1e6).round() / 1e3
+}

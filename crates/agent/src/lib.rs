@@ -1,0 +1,12 @@
+//! The loop that puts the tools into a model's hands.
+
+mod answer;
+mod event;
+mod transcript;
+mod turn;
+
+pub mod model;
+
+pub use event::{Event, Host, Silent};
+pub use transcript::{Message, Transcript};
+pub use turn::{Agent, AgentError, Bounds, Ended, Outcome};

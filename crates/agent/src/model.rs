@@ -1,0 +1,216 @@
+//! What is a model, as the loop sees it?
+
+mod choose;
+mod error;
+mod item;
+pub mod script;
+
+use std::{pin::Pin, sync::Arc};
+
+use futures_util::Stream;
+use kit::Spec;
+use serde::{Deserialize, Serialize};
+
+pub use choose::choose;
+pub use error::{Breach, ModelError};
+pub use item::{Item, Piece, ResultOf, Said};
+
+/// Something that continues a conversation: a provider's model, or a written one.
+pub trait Model: Send + Sync {
+    /// The name by which a person chose it: `anthropic:claude-sonnet-4-5`, `script:demo.jsonl`.
+    fn name(&self) -> &str;
+
+    /// What it can do.
+    fn abilities(&self) -> &Abilities;
+
+    /// Asks it to go on. Nothing is sent before the stream is polled; dropping the stream ends the request.
+    ///
+    /// A request that could not be answered at all is tried again by the model itself, as far as that makes
+    /// sense; a stream that breaks after its first part ends with an error, and whoever reads decides.
+    fn stream(&self, request: Request) -> Events;
+}
+
+/// What a model answers, part by part.
+pub type Events = Pin<Box<dyn Stream<Item = Result<Event, ModelError>> + Send>>;
+
+/// What a model can do.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Abilities {
+    /// Tool calls are part of its wire format. A model without them is spoken to in a [dialect](crate::dialect).
+    pub calls: bool,
+    /// It looks at pictures.
+    pub images: bool,
+    /// How many tokens request and answer may have together.
+    pub window: u64,
+    /// How many tokens an answer has at most.
+    pub longest: u64,
+    /// The tools that the provider runs itself.
+    pub own_tools: Vec<OwnTool>,
+    /// What it costs, where that is known.
+    pub price: Option<Price>,
+}
+
+/// A tool that a provider runs itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OwnTool {
+    /// It draws a picture.
+    ImageGen,
+    /// It searches the web.
+    WebSearch,
+}
+
+impl OwnTool {
+    /// The name under which the tool is registered and allowed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ImageGen => "image_gen",
+            Self::WebSearch => "web_search",
+        }
+    }
+}
+
+/// What tokens cost, in dollars for a million of them.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Price {
+    /// Tokens of a request.
+    pub input: f64,
+    /// Tokens of a request that the provider had kept.
+    #[serde(default)]
+    pub cached: f64,
+    /// Tokens of a request that the provider keeps from now on.
+    #[serde(default)]
+    pub kept: f64,
+    /// Tokens of an answer.
+    pub output: f64,
+}
+
+/// A conversation that a model is to continue.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// What it is told before everything else. The same from step to step, so that providers can keep it.
+    pub system: Arc<str>,
+    /// The conversation.
+    pub items: Vec<Item>,
+    /// The tools it may call, in their stable order; those that the provider runs itself are of
+    /// [`Origin::Provider`](kit::Origin::Provider).
+    pub tools: Arc<[Spec]>,
+    /// How many answers this conversation had from a model until now, also those that were summed up since.
+    pub step: usize,
+    /// The most tokens the answer may have, where it is to be shorter than the model's longest.
+    pub longest: Option<u64>,
+}
+
+/// A part of an answer.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// The request could not be answered yet, and is tried again after this many seconds.
+    Waiting {
+        /// Why.
+        why: String,
+        /// For how long.
+        seconds: f32,
+    },
+    /// More of the text.
+    Text(String),
+    /// More of what it thinks, for a person to see.
+    Reasoning(String),
+    /// It begins to write a call.
+    CallBegan {
+        /// Which call of this answer: calls may be written by turns.
+        index: usize,
+        /// The tool's name.
+        tool: String,
+    },
+    /// It has written more of a call's arguments.
+    CallGrew {
+        /// Which call.
+        index: usize,
+        /// How many bytes more.
+        bytes: usize,
+    },
+    /// A call is complete: it can begin, whatever the model still writes.
+    CallClosed {
+        /// Which call.
+        index: usize,
+        /// The id that its result goes back under.
+        id: String,
+        /// The tool's name.
+        tool: String,
+        /// The arguments as they were written: JSON, unless the model erred.
+        arguments: String,
+    },
+    /// A part that is to be sent back as it is: reasoning with its signature, what a provider's own tool did.
+    Kept(Said),
+    /// A picture that a tool of the provider's made.
+    Picture {
+        /// The tool.
+        tool: OwnTool,
+        /// Its media type.
+        mime: String,
+        /// Its bytes.
+        data: Arc<[u8]>,
+    },
+    /// What it took. Given once for each answer, before the end; what is not known is zero.
+    Used(Usage),
+    /// The answer is over. Nothing comes after it.
+    End(Why),
+}
+
+/// Why an answer is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Why {
+    /// It has said what it had to say.
+    Done,
+    /// It waits for the results of its calls.
+    Calls,
+    /// It came to the longest answer that it may give; a call that was not closed is lost.
+    Length,
+    /// The provider did not let it go on.
+    Refused,
+    /// The provider paused it in the middle of its own tools' work: it is to be asked again as it is.
+    Paused,
+}
+
+/// How many tokens were used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Usage {
+    /// Of the request, without those that the provider had kept or keeps.
+    pub input: u64,
+    /// Of the request, which the provider had kept.
+    pub cached: u64,
+    /// Of the request, which the provider keeps from now on.
+    pub kept: u64,
+    /// Of the answer, with its reasoning.
+    pub output: u64,
+    /// Of the answer's reasoning.
+    pub reasoning: u64,
+}
+
+impl Usage {
+    /// All tokens of the request.
+    pub fn request(&self) -> u64 {
+        self.input + self.cached + self.kept
+    }
+
+    /// What these cost, in dollars.
+    pub fn cost(&self, price: &Price) -> f64 {
+        let of = |tokens: u64, price: f64| tokens as f64 * price / 1e6;
+        of(self.input, price.input)
+            + of(self.cached, price.cached)
+            + of(self.kept, price.kept)
+            + of(self.output, price.output)
+    }
+}
+
+impl std::ops::AddAssign for Usage {
+    fn add_assign(&mut self, other: Self) {
+        self.input += other.input;
+        self.cached += other.cached;
+        self.kept += other.kept;
+        self.output += other.output;
+        self.reasoning += other.reasoning;
+    }
+}

@@ -1,0 +1,387 @@
+//! How does a written conversation play a model?
+//!
+//! A script has one JSON object on each line; empty lines and lines that begin with `#` are left out. A line with `say`
+//! or `calls` is one answer of the model; the line for an answer is found by how many answers the conversation had, so a
+//! conversation that is resumed goes on where it was. A line with `fault` belongs to the answer below it, and makes one
+//! request for that answer fail.
+//!
+//! ```json
+//! {"say": "I run the tests.", "calls": [{"tool": "shell", "arguments": {"command": "python3 -m unittest"}}]}
+//! {"fault": "busy"}
+//! {"expect": ["FAILED"], "say": "I mend it.", "calls": [{"tool": "edit", "arguments": {"path": "sum.py", "old": "-", "new": "+"}}]}
+//! {"say": "Done."}
+//! ```
+
+use std::{collections::HashMap, fmt::Write as _, path::Path, sync::Arc, time::Duration};
+
+use async_stream::stream;
+use parking_lot::Mutex;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Abilities, Breach, Event, Events, Item, Model, ModelError, Piece, Price, Request, Usage, Why};
+
+/// A longer script is refused.
+const LARGEST: u64 = 16 * 1024 * 1024;
+
+/// A model whose answers were written beforehand.
+pub struct Script {
+    name: String,
+    abilities: Abilities,
+    answers: Arc<[Answer]>,
+    /// How many requests for each answer have failed as they were meant to.
+    failed: Arc<Mutex<HashMap<usize, usize>>>,
+}
+
+/// One answer, and the faults before it.
+#[derive(Debug)]
+struct Answer {
+    line: usize,
+    written: Line,
+    faults: Vec<Fault>,
+}
+
+/// One line of a script.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line {
+    /// The text of the answer.
+    #[serde(default)]
+    say: String,
+    /// What it thinks first, for a person to see.
+    #[serde(default)]
+    think: String,
+    /// The calls after the text.
+    #[serde(default)]
+    calls: Vec<Call>,
+    /// Texts that must be in what the model was sent last; otherwise the script ends with an error.
+    #[serde(default)]
+    expect: Vec<String>,
+    /// In how many parts the text and each call's arguments come.
+    chunks: Option<usize>,
+    /// How many milliseconds pass before each part.
+    #[serde(default)]
+    chunk_ms: u64,
+    /// How many milliseconds pass before the first part.
+    #[serde(default)]
+    after_ms: u64,
+    /// How many milliseconds pass between the last part and the end of the answer.
+    #[serde(default)]
+    end_ms: u64,
+    /// Why the answer is over, where it is not plain.
+    end: Option<Why>,
+    /// What it took.
+    usage: Option<Usage>,
+    /// The request fails so.
+    fault: Option<Fault>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Call {
+    tool: String,
+    #[serde(default)]
+    arguments: Value,
+    /// The arguments as they are written, where they are not to be JSON.
+    raw: Option<String>,
+    id: Option<String>,
+}
+
+/// How a request fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Fault {
+    /// The provider has no room.
+    Busy,
+    /// The key is wrong.
+    Auth,
+    /// The conversation is too long.
+    TooLong,
+    /// The stream breaks in the middle of the answer.
+    Cut,
+    /// The stream breaks before the last call is closed, and after the others.
+    CutLastCall,
+    /// The stream is not what it should be.
+    Malformed,
+}
+
+impl Script {
+    /// The script in a file.
+    ///
+    /// # Errors
+    /// When it can't be read, or a line of it is no answer; the line is named.
+    pub fn read(path: &Path) -> Result<Self, kit::Fault> {
+        let shown = path.display();
+        let unreadable = |why: String| {
+            kit::Fault::not_found(format!("the script `{shown}` can't be read: {why}"))
+                .next("Name a file of lines such as {\"say\": \"Hello.\"} with `--model script:FILE`.")
+        };
+        let about = std::fs::metadata(path).map_err(|error| unreadable(error.to_string()))?;
+        if !about.is_file() || about.len() > LARGEST {
+            return Err(unreadable(format!("it is no regular file of at most {LARGEST} bytes")));
+        }
+        let text = std::fs::read_to_string(path).map_err(|error| unreadable(error.to_string()))?;
+        Self::parse(&format!("script:{shown}"), &text)
+    }
+
+    /// The script that this text is.
+    ///
+    /// # Errors
+    /// When a line of it is no answer.
+    pub fn parse(name: &str, text: &str) -> Result<Self, kit::Fault> {
+        let mut answers = Vec::new();
+        let mut faults = Vec::new();
+        for (index, line) in text.lines().enumerate() {
+            let number = index + 1;
+            if line.trim().is_empty() || line.trim_start().starts_with('#') {
+                continue;
+            }
+            let mut written: Line = serde_json::from_str(line).map_err(|error| {
+                kit::Fault::bad_args(format!("line {number} of {name} is no answer of a model: {error}"))
+                    .next(
+                        "A line is {\"say\": \"…\", \"calls\": [{\"tool\": \"read\", \"arguments\": {…}}]}.",
+                    )
+            })?;
+            match written.fault.take() {
+                Some(fault) => faults.push(fault),
+                None => answers.push(Answer { line: number, written, faults: std::mem::take(&mut faults) }),
+            }
+        }
+        let abilities = Abilities {
+            calls: true,
+            images: true,
+            window: 200_000,
+            longest: 32_000,
+            own_tools: Vec::new(),
+            price: Some(Price::default()),
+        };
+        let failed = Arc::default();
+        Ok(Self { name: name.to_owned(), abilities, answers: answers.into(), failed })
+    }
+
+    /// The same script as a model that can do this.
+    #[must_use]
+    pub fn with(mut self, abilities: Abilities) -> Self {
+        self.abilities = abilities;
+        self
+    }
+}
+
+impl Model for Script {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn abilities(&self) -> &Abilities {
+        &self.abilities
+    }
+
+    fn stream(&self, request: Request) -> Events {
+        let (answers, failed, name) = (self.answers.clone(), self.failed.clone(), self.name.clone());
+        Box::pin(stream! {
+            let step = request.step;
+            let Some(answer) = answers.get(step) else {
+                let what = format!("{name} has {} answers, and this would be answer {}", answers.len(), step + 1);
+                yield Err(ModelError::new(Breach::Refused, what));
+                return;
+            };
+            let fault = answer.next_fault(step, &failed);
+            pause(answer.written.after_ms).await;
+            if let Some(error) = fault.and_then(Fault::at_once) {
+                yield Err(error);
+                return;
+            }
+            if let Some(missing) = answer.missing(&request.items) {
+                let what = format!("{name}, line {}: `{missing}` is not in what the model was sent last:\n{}",
+                    answer.line, last(&request.items));
+                yield Err(ModelError::new(Breach::Refused, what));
+                return;
+            }
+            let parts = answer.parts(step, &request);
+            let until = match fault {
+                Some(Fault::Cut) => parts.len() / 2,
+                Some(Fault::CutLastCall) => {
+                    parts.iter().rposition(|it| matches!(it, Event::CallClosed { .. })).unwrap_or_default()
+                }
+                _ => parts.len(),
+            };
+            for (index, part) in parts.into_iter().enumerate() {
+                if index == until {
+                    let what = "the stream of the answer broke off".to_owned();
+                    yield Err(ModelError::new(Breach::Broken, what));
+                    return;
+                }
+                match part {
+                    Event::Used(_) => pause(answer.written.end_ms).await,
+                    Event::CallBegan { .. } | Event::CallClosed { .. } | Event::End(_) => {}
+                    _ => pause(answer.written.chunk_ms).await,
+                }
+                yield Ok(part);
+            }
+        })
+    }
+}
+
+async fn pause(ms: u64) {
+    if ms > 0 {
+        tokio::time::sleep(Duration::from_millis(ms)).await;
+    }
+}
+
+impl Fault {
+    /// The error with which a request fails before there is any answer.
+    fn at_once(self) -> Option<ModelError> {
+        let (breach, what) = match self {
+            Self::Busy => (Breach::Busy, "the script says that the provider has no room"),
+            Self::Auth => (Breach::Auth, "the script says that the key is wrong"),
+            Self::TooLong => (Breach::TooLong, "the script says that the conversation is too long"),
+            Self::Malformed => (Breach::Malformed, "the script says that the answer makes no sense"),
+            Self::Cut | Self::CutLastCall => return None,
+        };
+        Some(ModelError::new(breach, what))
+    }
+}
+
+impl Answer {
+    /// How this request fails, if it is meant to.
+    fn next_fault(&self, step: usize, failed: &Mutex<HashMap<usize, usize>>) -> Option<Fault> {
+        let mut failed = failed.lock();
+        let count = failed.entry(step).or_default();
+        let fault = self.faults.get(*count).copied();
+        *count += usize::from(fault.is_some());
+        fault
+    }
+
+    /// The first text that should be in the last item and isn't.
+    fn missing(&self, items: &[Item]) -> Option<&str> {
+        let last = last(items);
+        self.written.expect.iter().map(String::as_str).find(|it| !last.contains(it))
+    }
+
+    /// The answer, part by part.
+    fn parts(&self, step: usize, request: &Request) -> Vec<Event> {
+        let written = &self.written;
+        let chunks = written.chunks.unwrap_or(1);
+        let mut parts: Vec<Event> =
+            cut(&written.think, chunks).map(|it| Event::Reasoning(it.to_owned())).collect();
+        parts.extend(cut(&written.say, chunks).map(|it| Event::Text(it.to_owned())));
+        for (index, call) in written.calls.iter().enumerate() {
+            let arguments = match (&call.raw, &call.arguments) {
+                (Some(raw), _) => raw.clone(),
+                (None, Value::Null) => "{}".to_owned(),
+                (None, arguments) => arguments.to_string(),
+            };
+            parts.push(Event::CallBegan { index, tool: call.tool.clone() });
+            parts.extend(cut(&arguments, chunks).map(|it| Event::CallGrew { index, bytes: it.len() }));
+            let id = call.id.clone().unwrap_or_else(|| format!("call_{step}_{index}"));
+            parts.push(Event::CallClosed { index, id, tool: call.tool.clone(), arguments });
+        }
+        let said = written.say.len()
+            + written.think.len()
+            + written.calls.iter().map(|it| it.arguments.to_string().len()).sum::<usize>();
+        let tokens = |bytes: usize| (bytes as u64).div_ceil(4);
+        let estimate = Usage { input: tokens(size(request)), output: tokens(said), ..Usage::default() };
+        parts.push(Event::Used(written.usage.unwrap_or(estimate)));
+        let plain = if written.calls.is_empty() { Why::Done } else { Why::Calls };
+        parts.push(Event::End(written.end.unwrap_or(plain)));
+        parts
+    }
+}
+
+/// `text` in about so many pieces, cut between characters.
+fn cut(text: &str, chunks: usize) -> impl Iterator<Item = &str> {
+    let each = text.len().div_ceil(chunks.max(1)).max(1);
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let at = rest.ceil_char_boundary(each.min(rest.len()));
+        let (piece, after) = rest.split_at(at);
+        rest = after;
+        (!piece.is_empty()).then_some(piece)
+    })
+}
+
+fn size(request: &Request) -> usize {
+    let said: usize = request.items.iter().map(|it| serde_json::to_string(it).map_or(0, |it| it.len())).sum();
+    request.system.len() + said
+}
+
+/// What the model was sent last, as text.
+fn last(items: &[Item]) -> String {
+    match items.last() {
+        Some(Item::Person { pieces }) => Piece::lines(pieces),
+        Some(Item::Results { results }) => results.iter().fold(String::new(), |mut text, it| {
+            let _ = writeln!(text, "{}", Piece::lines(&it.pieces));
+            text
+        }),
+        Some(Item::Model { .. }) | None => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use futures_util::StreamExt;
+
+    use super::*;
+
+    fn request(step: usize, items: Vec<Item>) -> Request {
+        Request { system: "".into(), items, tools: Arc::default(), step, longest: None }
+    }
+
+    async fn play(script: &Script, step: usize, items: Vec<Item>) -> Vec<Result<Event, ModelError>> {
+        script.stream(request(step, items)).collect().await
+    }
+
+    #[tokio::test]
+    async fn an_answer_comes_in_chunks_that_make_it_up() {
+        let script = Script::parse(
+            "s",
+            r#"{"say": "grüße", "chunks": 3, "calls": [{"tool": "read", "arguments": {"path": "a"}}]}"#,
+        )
+        .unwrap();
+        let events: Vec<Event> = play(&script, 0, Vec::new()).await.into_iter().map(Result::unwrap).collect();
+        let text: String = events
+            .iter()
+            .filter_map(|it| if let Event::Text(text) = it { Some(text.as_str()) } else { None })
+            .collect();
+        assert_eq!(text, "grüße");
+        let closed = events.iter().find(|it| matches!(it, Event::CallClosed { .. })).unwrap();
+        let Event::CallClosed { arguments, id, .. } = closed else { unreachable!() };
+        assert_eq!((arguments.as_str(), id.as_str()), (r#"{"path":"a"}"#, "call_0_0"));
+        assert_eq!(events.last(), Some(&Event::End(Why::Calls)));
+    }
+
+    #[tokio::test]
+    async fn a_fault_is_met_once_and_then_the_answer_below_it_comes() {
+        let script = Script::parse(
+            "s",
+            "# first\n{\"fault\": \"busy\"}\n{\"fault\": \"cut\"}\n{\"say\": \"abcd\", \"chunks\": 4}\n",
+        )
+        .unwrap();
+        let first = play(&script, 0, Vec::new()).await;
+        assert_eq!(first.len(), 1);
+        assert_eq!(first.first().unwrap().as_ref().unwrap_err().breach, Breach::Busy);
+        let second = play(&script, 0, Vec::new()).await;
+        assert_eq!(second.last().unwrap().as_ref().unwrap_err().breach, Breach::Broken);
+        assert!(second.len() > 1);
+        assert!(play(&script, 0, Vec::new()).await.iter().all(Result::is_ok));
+    }
+
+    #[tokio::test]
+    async fn what_was_expected_and_is_not_there_ends_it_with_what_is() {
+        let script = Script::parse("s", r#"{"expect": ["FAILED"], "say": "x"}"#).unwrap();
+        let error = play(&script, 0, vec![Item::person("all ok")]).await.remove(0).unwrap_err();
+        assert!(error.what.contains("FAILED") && error.what.contains("all ok"), "{}", error.what);
+        assert!(play(&script, 0, vec![Item::person("2 FAILED")]).await.iter().all(Result::is_ok));
+    }
+
+    #[tokio::test]
+    async fn a_script_that_is_over_says_so_and_a_bad_line_is_named() {
+        let script = Script::parse("s", r#"{"say": "x"}"#).unwrap();
+        let error = play(&script, 1, Vec::new()).await.remove(0).unwrap_err();
+        assert!(error.what.contains("1 answers"), "{}", error.what);
+        let Err(fault) = Script::parse("s", "{\"say\": \"x\"}\n{\"sya\": 1}") else { unreachable!() };
+        assert!(fault.what.contains("line 2") && fault.what.contains("sya"), "{}", fault.what);
+    }
+}

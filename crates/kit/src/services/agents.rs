@@ -1,0 +1,113 @@
+//! How does a tool reach the agent that called it, and start others?
+
+use std::time::Duration;
+
+use super::Soon;
+use crate::{Cx, Fault, Output};
+
+/// The agent that a session belongs to.
+pub trait Agents: Send + Sync {
+    /// The profiles there are, in their order.
+    fn profiles(&self) -> Vec<ProfileInfo>;
+
+    /// Goes on under another profile, from the model's next answer on. Gives what that changes.
+    ///
+    /// # Errors
+    /// [`Kind::NotFound`](crate::Kind::NotFound) with the names there are, and what the profile asks for and can't have.
+    fn switch(&self, profile: &str) -> Result<String, Fault>;
+
+    /// Has another agent do this, on its own, and gives what it said in the end. It stops with the call of `cx`.
+    ///
+    /// # Errors
+    /// When there is no such profile, agents may not start agents here, or its model fails.
+    fn delegate<'a>(&'a self, task: Task, cx: &'a Cx) -> Soon<'a, Result<Output, Fault>>;
+
+    /// Asks the person, and waits for the answer.
+    ///
+    /// # Errors
+    /// [`Kind::Unavailable`](crate::Kind::Unavailable) when there is nobody to ask,
+    /// [`Kind::Timeout`](crate::Kind::Timeout) when nobody answered in time.
+    fn ask<'a>(&'a self, question: Question, cx: &'a Cx) -> Soon<'a, Result<String, Fault>>;
+
+    /// One answer of the agent's model to `prompt`, without tools and apart from the conversation.
+    ///
+    /// # Errors
+    /// When the model fails.
+    fn think<'a>(&'a self, system: &'a str, prompt: &'a str) -> Soon<'a, Result<String, Fault>>;
+}
+
+/// A profile, in a list of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProfileInfo {
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub description: String,
+    /// It is the one under which the agent goes on now.
+    pub current: bool,
+}
+
+/// What another agent is to do.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Task {
+    /// Under which profile; without one, under that of who asks.
+    pub profile: Option<String>,
+    /// What to do.
+    pub prompt: String,
+    /// What it should know beforehand.
+    pub briefing: Option<String>,
+    /// The system prompt, in place of the profile's.
+    pub system: Option<String>,
+    /// The profile's prompt is kept before `system`.
+    pub keep_system: bool,
+    /// At most so many answers of the model.
+    pub steps: Option<usize>,
+    /// At most so long.
+    pub time: Option<Duration>,
+    /// At most so many tokens.
+    pub tokens: Option<u64>,
+}
+
+/// What a person is asked.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Question {
+    /// The question.
+    pub text: String,
+    /// Answers to choose from; the person may always say something else.
+    pub options: Vec<String>,
+    /// How long the answer is waited for; for ever, if this is not given.
+    pub within: Option<Duration>,
+}
+
+/// A session without an agent.
+pub struct NoAgent;
+
+fn none<T>() -> Result<T, Fault> {
+    Err(Fault::new(
+        crate::Kind::Unavailable,
+        "there is no agent here: the tools were called by somebody else's",
+    )
+    .next("`haft run` and `haft chat` are agents."))
+}
+
+impl Agents for NoAgent {
+    fn profiles(&self) -> Vec<ProfileInfo> {
+        Vec::new()
+    }
+
+    fn switch(&self, _: &str) -> Result<String, Fault> {
+        none()
+    }
+
+    fn delegate<'a>(&'a self, _: Task, _: &'a Cx) -> Soon<'a, Result<Output, Fault>> {
+        Box::pin(std::future::ready(none()))
+    }
+
+    fn ask<'a>(&'a self, _: Question, _: &'a Cx) -> Soon<'a, Result<String, Fault>> {
+        Box::pin(std::future::ready(none()))
+    }
+
+    fn think<'a>(&'a self, _: &'a str, _: &'a str) -> Soon<'a, Result<String, Fault>> {
+        Box::pin(std::future::ready(none()))
+    }
+}
