@@ -2,6 +2,7 @@
 
 mod choose;
 mod error;
+mod http;
 mod item;
 pub mod script;
 
@@ -11,7 +12,7 @@ use futures_util::Stream;
 use kit::Spec;
 use serde::{Deserialize, Serialize};
 
-pub use choose::choose;
+pub use choose::{Choices, choose};
 pub use error::{Breach, ModelError};
 pub use item::{Item, Piece, ResultOf, Said};
 

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use agent::{Agent, Bounds, Host, model};
+use agent::{
+    Agent, Bounds, Host,
+    model::{self, Choices},
+};
 use clap::Args;
 use kit::Fault;
 
@@ -10,13 +13,13 @@ use crate::{Opened, Options, Place, ask::approver};
 
 /// Options of every verb that is an agent.
 #[derive(Debug, Clone, Default, Args)]
-pub struct AgentOptions {
+pub(crate) struct AgentOptions {
     /// The model: `anthropic:…`, `openai:…`, `script:FILE`.
     #[arg(long, value_name = "NAME")]
-    pub model: Option<String>,
+    pub(crate) model: Option<String>,
     /// At most so many answers of the model in one turn.
     #[arg(long, value_name = "N")]
-    pub max_steps: Option<usize>,
+    pub(crate) max_steps: Option<usize>,
 }
 
 impl AgentOptions {
@@ -24,7 +27,7 @@ impl AgentOptions {
     ///
     /// # Errors
     /// When there is no such model, or its session can't be read.
-    pub fn open(
+    pub(crate) fn open(
         &self,
         options: &Options,
         place: &Place,
@@ -33,10 +36,11 @@ impl AgentOptions {
         session: Option<&str>,
     ) -> Result<(Agent, Opened), Fault> {
         let opened = options.open(place)?;
-        let Some(name) = &self.model else {
+        let Some(name) = self.model.as_ref().or(opened.agents.agent.model.as_ref()) else {
             return Err(Fault::bad_args("no model was named").next("Name one with `--model`."));
         };
-        let model = model::choose(name)?;
+        let model =
+            model::choose(name, Choices { models: &opened.agents.models, variables: &place.variables })?;
         let session = opened.runtime.session(session.or(options.session.as_deref()), door, approver());
         let system = tools::instructions(&opened.toolset).into();
         let bounds = Bounds { steps: self.max_steps.unwrap_or(Bounds::default().steps), ..Bounds::default() };

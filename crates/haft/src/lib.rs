@@ -34,7 +34,7 @@ pub mod verbs;
 
 pub use agent;
 pub use kit;
-pub use options::{ApproveArg, Opened, Options, SandboxArg};
+pub use options::{Agents, ApproveArg, Opened, Options, SandboxArg};
 pub use place::Place;
 pub use runtime;
 pub use serve;

@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 use kit::{Fault, Kind};
 use runtime::{
     Commands, DEADLINE, Rules, Runtime, Settings,
-    config::{Config, FILE, Trust, parse_path, parse_root},
+    config::{AgentSection, Config, FILE, ModelSection, SubagentSection, Trust, parse_path, parse_root},
     mask::Secrets,
     outside::{Folder, OWN, Section, ToolFiles, Whose},
     policy::{Approve, Policy, Sandbox},
@@ -79,6 +79,19 @@ pub struct Opened {
     pub unseen: Vec<String>,
     /// The toolset that is shown.
     pub toolset: String,
+    /// What was decided about agents and their models.
+    pub agents: Agents,
+}
+
+/// What the configuration says about agents and their models.
+#[derive(Debug, Clone, Default)]
+pub struct Agents {
+    /// How they work.
+    pub agent: AgentSection,
+    /// What those may do that an agent starts.
+    pub subagent: SubagentSection,
+    /// Models under names of their own.
+    pub models: BTreeMap<String, ModelSection>,
 }
 
 impl Options {
@@ -108,6 +121,11 @@ impl Options {
             unseen.push(line.clone());
             aside.push(line);
         }
+        let agents = Agents {
+            agent: std::mem::take(&mut config.agent),
+            subagent: std::mem::take(&mut config.subagent),
+            models: std::mem::take(&mut config.models),
+        };
         let (tool_files, refused) = self.tool_files_of(place, &workspace, &mut config, &toolset);
         aside.extend(refused);
         let mut roots: Vec<_> = config.roots.iter().map(|root| parse_root(root, &workspace)).collect();
@@ -147,7 +165,7 @@ impl Options {
             unseen.push(line.clone());
             aside.push(line);
         }
-        Ok(Opened { runtime, aside, unseen, toolset })
+        Ok(Opened { runtime, aside, unseen, toolset, agents })
     }
 
     /// Where tools that are files are looked for, as the person has decided by now: see [`deciding`](Self::deciding).

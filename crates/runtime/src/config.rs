@@ -4,6 +4,7 @@
 //! came with whatever was cloned. The workspace's may narrow what is allowed; where it
 //! would widen it, it counts only once the person has trusted this very text.
 
+mod agent;
 mod trust;
 
 use std::{
@@ -17,6 +18,7 @@ use kit::{Fault, Kind, files::OtherNames, files::RootSpec};
 use rustix::fs::{Mode, OFlags};
 use serde::Deserialize;
 
+pub use agent::{AgentSection, ModelSection, PriceSection, SubagentSection, Visible};
 pub use trust::Trust;
 
 use crate::{
@@ -33,7 +35,7 @@ const LARGEST: u64 = 64 * 1024;
 const LONGEST: u64 = 3600;
 
 /// What one file says. A key it doesn't know is an error: a typo must not pass as a default.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// The only tools there are; all, if this is not given.
@@ -66,6 +68,18 @@ pub struct Config {
     /// Which hosts may be spoken to.
     #[serde(default)]
     pub net: Net,
+    /// How agents work.
+    #[serde(default)]
+    pub agent: AgentSection,
+    /// What agents may do that an agent starts.
+    #[serde(default)]
+    pub subagent: SubagentSection,
+    /// Models under names of their own.
+    #[serde(default)]
+    pub models: BTreeMap<String, ModelSection>,
+    /// Tools that are called only once their manual was read in the same session.
+    #[serde(default)]
+    pub manual_first: Vec<String>,
     /// More folders of tools, absolute or below `~`.
     #[serde(default)]
     pub tools_dirs: Vec<PathBuf>,
@@ -255,6 +269,34 @@ impl Config {
         if !workspace.sections.is_empty() && widens("`[tool.NAME]`") {
             self.workspace_sections = workspace.sections;
         }
+        // Whoever names a model decides to whom the workspace is told, and which key goes there.
+        if !workspace.models.is_empty() && widens("`[models.NAME]`") {
+            self.models.extend(workspace.models);
+        }
+        if workspace.agent.model.is_some() && widens("`model` of `[agent]`") {
+            self.agent.model = workspace.agent.model;
+        }
+        self.agent.profile = workspace.agent.profile.or(self.agent.profile.take());
+        self.agent.visible = workspace.agent.visible.or(self.agent.visible);
+        self.agent.max_steps = least(self.agent.max_steps, workspace.agent.max_steps);
+        self.subagent.max_steps = least(self.subagent.max_steps, workspace.subagent.max_steps);
+        self.subagent.seconds = least(self.subagent.seconds, workspace.subagent.seconds);
+        self.subagent.tokens = least(self.subagent.tokens, workspace.subagent.tokens);
+        if let Some(names) = workspace.subagent.tools {
+            self.subagent.tools = Some(match self.subagent.tools.take() {
+                None => names,
+                Some(mine) => names.into_iter().filter(|name| mine.contains(name)).collect(),
+            });
+        }
+        match workspace.subagent.nested {
+            Some(true) if self.subagent.nested != Some(true) => {
+                if widens("`nested` of `[subagent]`") {
+                    self.subagent.nested = Some(true);
+                }
+            }
+            nested => self.subagent.nested = nested.or(self.subagent.nested),
+        }
+        self.manual_first.extend(workspace.manual_first);
         if !workspace.roots.is_empty() && widens("`roots`") {
             self.roots.extend(workspace.roots);
         }
@@ -298,6 +340,14 @@ impl Config {
         }
         self.commands.rules.extend(narrowing);
         (self, aside)
+    }
+}
+
+/// The lower of two bounds, where there are two.
+fn least<N: Ord>(one: Option<N>, other: Option<N>) -> Option<N> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
     }
 }
 

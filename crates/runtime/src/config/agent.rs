@@ -1,0 +1,94 @@
+//! What did the person decide about agents and their models?
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+/// `[agent]`: how `haft run` and `haft chat` work.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AgentSection {
+    /// The model, as `--model` names it.
+    pub model: Option<String>,
+    /// The profile to begin with.
+    pub profile: Option<String>,
+    /// At most so many answers of the model in one turn.
+    pub max_steps: Option<usize>,
+    /// When the model is told of a tool that is new.
+    pub visible: Option<Visible>,
+}
+
+/// When a model is told of a tool that is new.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Visible {
+    /// With the next message of the person.
+    #[default]
+    NextMessage,
+    /// With the next request to the model.
+    NextRequest,
+}
+
+/// `[subagent]`: what agents may do that an agent starts.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SubagentSection {
+    /// The tools they have where their profile names none; those of the agent that starts them, if this is not given.
+    pub tools: Option<Vec<String>>,
+    /// They may start agents themselves.
+    pub nested: Option<bool>,
+    /// At most so many answers of the model for one of them.
+    pub max_steps: Option<usize>,
+    /// At most so many seconds for one of them.
+    pub seconds: Option<u64>,
+    /// At most so many tokens for one of them.
+    pub tokens: Option<u64>,
+}
+
+/// `[models.NAME]`: a model under a name of its own, for `--model NAME`.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelSection {
+    /// The wire format: `chat` (OpenAI's Chat Completions, which most servers speak), `responses`, `anthropic`.
+    pub api: Option<String>,
+    /// Where it is served, up to and with the version: `http://127.0.0.1:11434/v1`.
+    pub url: Option<String>,
+    /// The model's name there.
+    pub model: Option<String>,
+    /// The variable of the environment that holds the key.
+    pub key_env: Option<String>,
+    /// Sent with each request, beside those that the wire format has.
+    #[serde(default)]
+    pub headers: BTreeMap<String, String>,
+    /// How many tokens request and answer may have together.
+    pub window: Option<u64>,
+    /// How many tokens an answer has at most.
+    pub longest: Option<u64>,
+    /// It has no native calls, and writes them like this: `json`, `bracket`, `xml`, `hermes`.
+    pub dialect: Option<String>,
+    /// It looks at pictures.
+    pub images: Option<bool>,
+    /// How hard it is to think: `low`, `medium`, `high`, or what the provider knows.
+    pub effort: Option<String>,
+    /// The provider's own tools that it may use: `web_search`, `image_gen`.
+    #[serde(default)]
+    pub own_tools: Vec<String>,
+    /// What a million tokens cost, in dollars: input, cached, kept, output.
+    pub price: Option<PriceSection>,
+}
+
+/// What a million tokens cost, in dollars.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PriceSection {
+    /// Tokens of a request.
+    pub input: f64,
+    /// Tokens of a request that the provider had kept.
+    #[serde(default)]
+    pub cached: f64,
+    /// Tokens of a request that the provider keeps from now on.
+    #[serde(default)]
+    pub kept: f64,
+    /// Tokens of an answer.
+    pub output: f64,
+}
