@@ -1,9 +1,12 @@
 //! What is a model, as the loop sees it?
 
 mod choose;
+mod endpoint;
 mod error;
 mod http;
 mod item;
+#[cfg(test)]
+mod loopback;
 pub mod script;
 
 use std::{pin::Pin, sync::Arc};

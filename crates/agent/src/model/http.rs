@@ -12,7 +12,7 @@ use serde_json::Value;
 use sse_stream::SseStream;
 use tokio::time::timeout;
 
-use super::{Breach, ModelError};
+use super::{Breach, ModelError, endpoint::Secrets};
 
 /// How long a provider may take to take up a connection.
 const CONNECT: Duration = Duration::from_secs(15);
@@ -25,12 +25,14 @@ const LONGEST_WAIT: Duration = Duration::from_secs(120);
 /// How much of an error's body is read.
 const BODY: usize = 64 * 1024;
 
-/// One request, which may be sent more than once.
+/// One request, which may be sent more than once. [`Endpoint::post`](super::endpoint::Endpoint::post) makes it.
+#[derive(Debug)]
 pub(super) struct Post {
     pub(super) url: String,
     pub(super) headers: HeaderMap,
     pub(super) body: Value,
     pub(super) patience: Patience,
+    pub(super) secrets: Secrets,
 }
 
 /// How often a request is sent, and how far apart.
