@@ -1,5 +1,6 @@
 //! What is a model, as the loop sees it?
 
+mod chat;
 mod choose;
 mod endpoint;
 mod error;
@@ -7,6 +8,8 @@ mod http;
 mod item;
 #[cfg(test)]
 mod loopback;
+mod openai;
+mod responses;
 pub mod script;
 
 use std::{pin::Pin, sync::Arc};
