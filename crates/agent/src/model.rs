@@ -8,6 +8,7 @@ mod item;
 #[cfg(test)]
 mod loopback;
 pub mod script;
+mod sse;
 
 use std::{pin::Pin, sync::Arc};
 
