@@ -11,6 +11,7 @@ mod loopback;
 mod openai;
 mod responses;
 pub mod script;
+mod sse;
 
 use std::{pin::Pin, sync::Arc};
 
