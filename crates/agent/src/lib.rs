@@ -1,7 +1,10 @@
 //! The loop that puts the tools into a model's hands.
 
 mod answer;
+mod context;
 mod event;
+mod images;
+mod loops;
 mod transcript;
 mod turn;
 
@@ -9,4 +12,4 @@ pub mod model;
 
 pub use event::{Event, Host, Silent};
 pub use transcript::{Message, Transcript};
-pub use turn::{Agent, AgentError, Bounds, Ended, Outcome};
+pub use turn::{Agent, AgentError, Bounds, Ended, Outcome, Settings, Steering};
