@@ -9,6 +9,7 @@ mod transcript;
 mod turn;
 
 pub mod model;
+pub mod own_tools;
 
 pub use event::{Event, Host, Silent};
 pub use transcript::{Message, Transcript};

@@ -17,9 +17,9 @@ pub fn all() -> Vec<Arc<dyn AnyTool>> {
     [OwnTool::ImageGen, OwnTool::WebSearch].map(|it| Arc::new(Declared::of(it)) as Arc<dyn AnyTool>).to_vec()
 }
 
-/// From now on the session shows those that a model with these abilities has, and no others.
-pub fn offer(session: &Session, abilities: &Abilities) {
-    session.provider_runs(abilities.own_tools.iter().map(|it| it.name()));
+/// From now on the session shows those that a model with these abilities has, and no others. Says whether that is new.
+pub fn offer(session: &Session, abilities: &Abilities) -> bool {
+    session.provider_runs(abilities.own_tools.iter().map(|it| it.name()))
 }
 
 /// A tool that is declared, and never run here.
@@ -58,7 +58,8 @@ impl AnyTool for Declared {
     }
 
     fn prepare(&self, _: Value) -> Result<Box<dyn Prepared>, Fault> {
-        let what = format!("`{}` is run by the model's provider, and can't be called as a function", self.spec.name);
+        let what =
+            format!("`{}` is run by the model's provider, and can't be called as a function", self.spec.name);
         Err(Fault::new(Kind::Unavailable, what).next(self.instead))
     }
 }
