@@ -1,5 +1,6 @@
 //! What is a model, as the loop sees it?
 
+mod anthropic;
 mod choose;
 mod endpoint;
 mod error;

@@ -2,11 +2,12 @@
 
 use std::fmt;
 
+use futures_util::{Stream, StreamExt};
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
 
 use super::{
-    Abilities, ModelError,
+    Abilities, Event, Events, ModelError,
     http::{Patience, Post},
 };
 
@@ -117,11 +118,13 @@ impl Endpoint {
     }
 
     /// What must not be seen in any text: the key, what configured headers say, and a password in the address.
-    fn secrets(&self) -> Secrets {
+    pub(super) fn secrets(&self) -> Secrets {
         let key = self.key.iter().map(|it| match it {
             Key::Bearer(secret) | Key::Header(_, secret) => secret.0.clone(),
         });
-        let headers = self.headers.values().filter_map(|it| it.to_str().ok());
+        // What the wire format itself defines says nothing secret, and errors are about it.
+        let headers = self.headers.iter().filter(|(name, _)| !name.as_str().starts_with("anthropic-"));
+        let headers = headers.filter_map(|(_, value)| value.to_str().ok());
         // `Bearer KEY`: the provider may say the key alone.
         let headers = headers.flat_map(|it| [it, it.split_once(' ').map_or(it, |(_, rest)| rest)]);
         let password = reqwest::Url::parse(&self.url).ok().and_then(|it| it.password().map(str::to_owned));
@@ -143,6 +146,14 @@ impl Secrets {
         self.0.iter().fold(text, |text, secret| {
             if text.contains(secret.as_str()) { text.replace(secret.as_str(), "***") } else { text }
         })
+    }
+
+    /// The events, with no secret in an error.
+    pub(super) fn guard(
+        self,
+        events: impl Stream<Item = Result<Event, ModelError>> + Send + 'static,
+    ) -> Events {
+        Box::pin(events.map(move |it| it.map_err(|error| self.covered(error))))
     }
 
     /// The error without secrets.
