@@ -1,6 +1,7 @@
 //! What is a model, as the loop sees it?
 
 mod anthropic;
+mod chat;
 mod choose;
 mod endpoint;
 mod error;
@@ -8,6 +9,10 @@ mod http;
 mod item;
 #[cfg(test)]
 mod loopback;
+mod openai;
+mod price;
+mod provider;
+mod responses;
 pub mod script;
 mod sse;
 
@@ -17,7 +22,7 @@ use futures_util::Stream;
 use kit::Spec;
 use serde::{Deserialize, Serialize};
 
-pub use choose::{Choices, choose};
+pub use choose::{Choices, choose, example};
 pub use error::{Breach, ModelError};
 pub use item::{Item, Piece, ResultOf, Said};
 

@@ -17,6 +17,7 @@ use super::{
     http::{self, Heard},
 };
 use answer::Answer;
+use request::Thinking;
 
 /// The name of this wire format in [`Said::Opaque`](super::Said::Opaque).
 const WIRE: &str = "anthropic";
@@ -49,48 +50,67 @@ impl Model for Anthropic {
         let served = self.served.clone();
         let secrets = served.endpoint.secrets();
         secrets.guard(stream! {
-            let mut post = match served.endpoint.post("messages", request::body(&served, &request)) {
-                Ok(post) => post,
-                Err(error) => {
-                    yield Err(error);
-                    return;
-                }
-            };
-            drop(request);
-            post.headers.entry("anthropic-version").or_insert(HeaderValue::from_static(VERSION));
-            let mut heard = pin!(http::post(post));
-            let mut answer = Answer::default();
-            while let Some(heard) = heard.next().await {
-                let events = match heard {
-                    Ok(Heard::Waiting { why, seconds }) => Ok(vec![Event::Waiting { why, seconds }]),
-                    Ok(Heard::Sent { data, .. }) => answer.hear(&data),
-                    Err(error) => Err(error),
-                };
-                match events {
-                    Ok(events) => {
-                        for event in events {
-                            yield Ok(event);
-                        }
-                    }
+            let mut thinking = Thinking::Kept;
+            'asked: loop {
+                let body = request::body(&served, &request, thinking);
+                let without = request::body(&served, &request, Thinking::Left);
+                let may_leave = thinking == Thinking::Kept && body != without;
+                let mut post = match served.endpoint.post("messages", body) {
+                    Ok(post) => post,
                     Err(error) => {
                         yield Err(error);
                         return;
                     }
-                }
-                if answer.is_over() {
-                    return;
-                }
-            }
-            match answer.end() {
-                Some(events) => {
-                    for event in events {
-                        yield Ok(event);
+                };
+                post.headers.entry("anthropic-version").or_insert(HeaderValue::from_static(VERSION));
+                let mut heard = pin!(http::post(post));
+                let mut answer = Answer::new(&served.model);
+                while let Some(heard) = heard.next().await {
+                    let events = match heard {
+                        Ok(Heard::Waiting { why, seconds }) => Ok(vec![Event::Waiting { why, seconds }]),
+                        Ok(Heard::Sent { data, .. }) => answer.hear(&data),
+                        Err(error) if may_leave && is_about_thinking(&error) => {
+                            thinking = Thinking::Left;
+                            continue 'asked;
+                        }
+                        Err(error) => Err(error),
+                    };
+                    match events {
+                        Ok(events) => {
+                            for event in events {
+                                yield Ok(event);
+                            }
+                        }
+                        Err(error) => {
+                            yield Err(error);
+                            return;
+                        }
+                    }
+                    if answer.is_over() {
+                        return;
                     }
                 }
-                None => {
-                    yield Err(ModelError::new(Breach::Broken, "the answer broke off before its end was said"));
+                match answer.end() {
+                    Some(events) => {
+                        for event in events {
+                            yield Ok(event);
+                        }
+                    }
+                    None => {
+                        let what = "the answer broke off before its end was said";
+                        yield Err(ModelError::new(Breach::Broken, what));
+                    }
                 }
+                return;
             }
         })
     }
+}
+
+/// Does the provider refuse the thinking that it is sent back? It is bound to its model, its place and, with the newest
+/// models, its conversation, also where that was summed up; and a conversation that holds what is refused would be
+/// refused for good.
+fn is_about_thinking(error: &ModelError) -> bool {
+    let said = error.what.to_ascii_lowercase();
+    error.breach == Breach::Refused && (said.contains("thinking") || said.contains("signature"))
 }

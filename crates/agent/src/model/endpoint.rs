@@ -108,13 +108,12 @@ impl Endpoint {
             value.set_sensitive(true);
             headers.insert(name, value);
         }
-        Ok(Post {
-            url: format!("{}/{path}", self.url),
-            headers,
-            body,
-            patience: self.patience,
-            secrets: self.secrets(),
-        })
+        // Some addresses have a version after a question mark.
+        let url = match self.url.split_once('?') {
+            Some((before, query)) => format!("{}/{path}?{query}", before.trim_end_matches('/')),
+            None => format!("{}/{path}", self.url),
+        };
+        Ok(Post { url, headers, body, patience: self.patience, secrets: self.secrets() })
     }
 
     /// What must not be seen in any text: the key, what configured headers say, and a password in the address.
@@ -198,6 +197,13 @@ mod tests {
         let error = post.secrets.covered(error);
         assert_eq!(error.what, "no key ***, nor ***, nor *** is good");
         assert_eq!(error.next.as_deref(), Some("not ***"));
+    }
+
+    #[test]
+    fn what_is_after_a_question_mark_stays_there() {
+        let url = |url: &str| Endpoint::new(url).post("responses", Value::Null).unwrap().url;
+        assert_eq!(url("https://host/v1/?api-version=2"), "https://host/v1/responses?api-version=2");
+        assert_eq!(url("https://host/v1/"), "https://host/v1/responses");
     }
 
     #[test]

@@ -2,14 +2,35 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::WIRE;
 use crate::model::{Breach, Event, ModelError, Said, Usage, Why, http};
 
+/// A block that is sent back as it came.
+pub(super) struct Kept {
+    /// The model that wrote it.
+    pub(super) model: String,
+    /// The block.
+    pub(super) block: Value,
+}
+
+impl Kept {
+    /// The block that was kept in this form.
+    pub(super) fn of(value: &Value) -> Option<Self> {
+        let model = value.get("model")?.as_str()?.to_owned();
+        Some(Self { model, block: value.get("block")?.clone() })
+    }
+
+    fn said(self) -> Said {
+        Said::Opaque { wire: WIRE.to_owned(), value: json!({ "model": self.model, "block": self.block }) }
+    }
+}
+
 /// An answer while it comes.
-#[derive(Default)]
 pub(super) struct Answer {
+    /// The model, by the name under which it was asked.
+    model: String,
     /// The blocks that are open.
     blocks: BTreeMap<u64, Block>,
     /// Calls whose block is closed, and which may have been cut off for all that: see [`Answer::close`].
@@ -43,6 +64,19 @@ enum Block {
 }
 
 impl Answer {
+    /// An answer of this model, of which nothing has come.
+    pub(super) fn new(model: &str) -> Self {
+        Self {
+            model: model.to_owned(),
+            blocks: BTreeMap::new(),
+            doubtful: Vec::new(),
+            calls: 0,
+            usage: Usage::default(),
+            why: None,
+            over: false,
+        }
+    }
+
     /// Has the end been said?
     pub(super) fn is_over(&self) -> bool {
         self.over
@@ -162,7 +196,8 @@ impl Answer {
                 if let Ok(input) = serde_json::from_str(&written) {
                     block.insert("input".to_owned(), input);
                 }
-                vec![Event::Kept(Said::Opaque { wire: WIRE.to_owned(), value: Value::Object(block) })]
+                let kept = Kept { model: self.model.clone(), block: Value::Object(block) };
+                vec![Event::Kept(kept.said())]
             }
             Block::Call { index, id, tool, written, given } => self.close(index, id, tool, written, &given),
         })
@@ -234,7 +269,7 @@ impl Answer {
 }
 
 /// Is a block of this kind sent back as it came?
-pub(super) fn is_kept(kind: &str) -> bool {
+fn is_kept(kind: &str) -> bool {
     matches!(kind, "thinking" | "redacted_thinking" | "server_tool_use") || kind.ends_with("_tool_result")
 }
 

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use kit::{Origin, base64};
 use serde_json::{Map, Value, json};
 
-use super::{WIRE, answer::is_kept};
+use super::{WIRE, answer::Kept};
 use crate::model::{Item, OwnTool, Piece, Request, ResultOf, Said, endpoint::Served};
 
 /// The pictures that the format has.
@@ -16,13 +16,24 @@ const MARKS: usize = 2;
 /// A budget of thinking can't be smaller.
 const LEAST_BUDGET: u64 = 1024;
 
+/// What becomes of the model's thinking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Thinking {
+    /// What it thought in this conversation is sent back.
+    Kept,
+    /// It is left out: the provider did not take it.
+    Left,
+}
+
 /// The body of a request.
-pub(super) fn body(served: &Served, request: &Request) -> Value {
+pub(super) fn body(served: &Served, request: &Request, thinking: Thinking) -> Value {
     let longest = request.longest.unwrap_or(u64::MAX).min(served.abilities.longest);
     let mut body = json!({ "model": served.model, "max_tokens": longest, "stream": true });
     let Some(fields) = body.as_object_mut() else { return body };
-    if let Some(effort) = &served.effort {
-        think(fields, &served.model, effort, longest);
+    think(fields, served, longest);
+    if thinking == Thinking::Left && fields.get("thinking").is_some_and(|it| it.get("budget_tokens").is_some()) {
+        // With a budget, the thinking before an answer's calls may not be missing.
+        fields.remove("thinking");
     }
     let tools = tools(served, request);
     if !tools.is_empty() {
@@ -33,7 +44,7 @@ pub(super) fn body(served: &Served, request: &Request) -> Value {
         mark(&mut block);
         fields.insert("system".to_owned(), Value::Array(vec![block]));
     }
-    fields.insert("messages".to_owned(), Value::Array(messages(served, &request.items)));
+    fields.insert("messages".to_owned(), Value::Array(messages(served, &request.items, thinking)));
     body
 }
 
@@ -44,15 +55,24 @@ fn mark(block: &mut Value) {
 }
 
 /// Says how hard to think. Models up to 4.5 are given a number of tokens; those from 4.6 on decide themselves, guided
-/// by a word, and the newest of them refuse the number.
-fn think(fields: &mut Map<String, Value>, model: &str, effort: &str, longest: u64) {
+/// by a word, and the newest of them refuse the number. Those from 5 on think in any case, and say what only if asked.
+fn think(fields: &mut Map<String, Value>, served: &Served, longest: u64) {
+    let version = version(&served.model);
+    let adaptive = json!({ "type": "adaptive", "display": "summarized" });
+    let Some(effort) = served.effort.as_deref() else {
+        if version.is_some_and(|it| it >= (5, 0)) {
+            fields.insert("thinking".to_owned(), adaptive);
+        }
+        return;
+    };
     let number = effort.parse::<u64>().ok();
     if matches!(effort, "none" | "off") || number == Some(0) {
         fields.insert("thinking".to_owned(), json!({ "type": "disabled" }));
         return;
     }
-    if number.is_none() && version(model).is_some_and(|it| it >= (4, 6)) {
-        fields.insert("thinking".to_owned(), json!({ "type": "adaptive", "display": "summarized" }));
+    if number.is_none() && version.is_some_and(|it| it >= (4, 6)) {
+        let effort = if effort == "minimal" { "low" } else { effort };
+        fields.insert("thinking".to_owned(), adaptive);
         fields.insert("output_config".to_owned(), json!({ "effort": effort }));
         return;
     }
@@ -116,7 +136,7 @@ struct Message {
     content: Vec<Value>,
 }
 
-fn messages(served: &Served, items: &[Item]) -> Vec<Value> {
+fn messages(served: &Served, items: &[Item], thinking: Thinking) -> Vec<Value> {
     let searched = searched(items);
     let mut ids = Ids::default();
     let mut messages: Vec<Message> = Vec::new();
@@ -128,7 +148,11 @@ fn messages(served: &Served, items: &[Item]) -> Vec<Value> {
             }
             Item::Model { said } => {
                 let last = at + 1 == items.len();
-                let keep = |value: &Value| last || is_answered(value, &searched);
+                // Thinking belongs to the model that thought it: another refuses it, or has no use for it.
+                let keep = |kept: &Kept| {
+                    let own = thinking == Thinking::Kept && kept.model == served.model;
+                    if is_thinking(&kept.block) { own } else { last || is_answered(&kept.block, &searched) }
+                };
                 ("assistant", said.iter().filter_map(|it| part(it, &mut ids, keep)).collect())
             }
         };
@@ -173,7 +197,7 @@ fn searched(items: &[Item]) -> HashSet<&str> {
     let said = items.iter().filter_map(|it| if let Item::Model { said } = it { Some(said) } else { None });
     said.flatten()
         .filter_map(|it| {
-            if let Said::Opaque { value, .. } = it { value.get("tool_use_id")?.as_str() } else { None }
+            if let Said::Opaque { value, .. } = it { value.pointer("/block/tool_use_id")?.as_str() } else { None }
         })
         .collect()
 }
@@ -184,16 +208,16 @@ fn is_answered(value: &Value, searched: &HashSet<&str>) -> bool {
     of("type") != "server_tool_use" || searched.contains(of("id"))
 }
 
-fn part(said: &Said, ids: &mut Ids, keep: impl Fn(&Value) -> bool) -> Option<Value> {
+fn part(said: &Said, ids: &mut Ids, keep: impl Fn(&Kept) -> bool) -> Option<Value> {
     match said {
         Said::Text { text } => text_block(text),
         Said::Call { id, tool, arguments } => Some(
             json!({ "type": "tool_use", "id": ids.call(id), "name": name(tool), "input": input(arguments) }),
         ),
-        Said::Opaque { wire, value } => {
-            let kind = value.get("type").and_then(Value::as_str).unwrap_or_default();
-            (wire == WIRE && is_kept(kind) && keep(value)).then(|| value.clone())
+        Said::Opaque { wire, value } if wire == WIRE => {
+            Kept::of(value).filter(|it| keep(it)).map(|it| it.block)
         }
+        Said::Opaque { .. } => None,
     }
 }
 

@@ -98,7 +98,8 @@ fn answer(middle: impl IntoIterator<Item = Value>, reason: &str) -> String {
     stream_of(&all)
 }
 
-fn opaque(value: Value) -> Said {
+fn opaque(block: Value) -> Said {
+    let value = json!({ "model": "claude-sonnet-4-5", "block": block });
     Said::Opaque { wire: "anthropic".to_owned(), value }
 }
 
@@ -420,7 +421,7 @@ fn result(id: &str, ok: bool, pieces: Vec<Piece>) -> ResultOf {
 }
 
 fn messages(items: Vec<Item>) -> Value {
-    let mut body = request::body(&served("http://127.0.0.1"), &request(items));
+    let mut body = request::body(&served("http://127.0.0.1"), &request(items), Thinking::Kept);
     for message in body["messages"].as_array_mut().unwrap() {
         for block in message["content"].as_array_mut().unwrap() {
             block.as_object_mut().unwrap().shift_remove("cache_control");
@@ -538,7 +539,7 @@ fn what_the_format_refuses_is_not_sent() {
 fn no_more_is_marked_than_the_provider_allows() {
     let items = (0..9).flat_map(|_| [Item::person("a"), model_said(vec![text("b")])]).collect();
     let request = Request { tools: Arc::new([tool("read", Origin::Program)]), ..request(items) };
-    let body = request::body(&served("http://127.0.0.1"), &request).to_string();
+    let body = request::body(&served("http://127.0.0.1"), &request, Thinking::Kept).to_string();
     assert_eq!(body.matches("cache_control").count(), 4);
 }
 
@@ -546,9 +547,9 @@ fn no_more_is_marked_than_the_provider_allows() {
 fn how_hard_to_think_is_said_as_each_model_wants_it() {
     let body = |model: &str, effort: &str, longest: u64| {
         let mut served = served("http://127.0.0.1");
-        (served.model, served.effort, served.abilities.longest) =
-            (model.to_owned(), Some(effort.to_owned()), longest);
-        let body = request::body(&served, &request(vec![Item::person("a")]));
+        let effort = Some(effort.to_owned()).filter(|it| !it.is_empty());
+        (served.model, served.effort, served.abilities.longest) = (model.to_owned(), effort, longest);
+        let body = request::body(&served, &request(vec![Item::person("a")]), Thinking::Kept);
         (body["thinking"].clone(), body["output_config"].clone())
     };
     let budget = |tokens: u64| (json!({ "type": "enabled", "budget_tokens": tokens }), Value::Null);
@@ -564,7 +565,41 @@ fn how_hard_to_think_is_said_as_each_model_wants_it() {
     assert_eq!(body("anthropic/claude-sonnet-4.6", "low", 64_000), adaptive("low"));
     assert_eq!(body("claude-opus-5", "xhigh", 64_000), adaptive("xhigh"));
     assert_eq!(body("claude-fable-5-1", "high", 64_000), adaptive("high"));
+    assert_eq!(body("claude-opus-5", "minimal", 64_000), adaptive("low"));
+    assert_eq!(body("claude-opus-5-5", "", 64_000), (adaptive("").0, Value::Null));
+    assert_eq!(body("claude-opus-4-6", "", 64_000), (Value::Null, Value::Null));
     assert_eq!(body("claude-opus-5", "none", 64_000), (json!({ "type": "disabled" }), Value::Null));
+}
+
+#[tokio::test]
+async fn thinking_that_is_refused_is_left_out() {
+    let refused = json!({ "type": "error", "error": {
+        "type": "invalid_request_error",
+        "message": "messages.1.content.0: `thinking` or `redacted_thinking` blocks cannot be modified",
+    } });
+    let replies = [Reply::json(400, &refused), Reply::events(&whole()), Reply::json(400, &refused)];
+    let loopback = Loopback::serve(replies).await;
+    let mut served = served(&loopback.url);
+    served.effort = Some("low".to_owned());
+    let model = Anthropic::new(served);
+    let items = |by: &str| {
+        let block = json!({ "type": "thinking", "thinking": "Hm.", "signature": "EqQB" });
+        let value = json!({ "model": by, "block": block });
+        let thought = Said::Opaque { wire: "anthropic".to_owned(), value };
+        vec![Item::person("a"), model_said(vec![thought, text("b")]), Item::person("c")]
+    };
+    let asked = model.stream(request(items("claude-sonnet-4-5"))).map(Result::unwrap);
+    assert_eq!(asked.collect::<Vec<_>>().await, whole_events());
+    let bodies: Vec<String> = loopback.asked().iter().map(|it| it.body.to_string()).collect();
+    assert!(bodies[0].contains("Hm.") && bodies[0].contains("budget_tokens"), "{}", bodies[0]);
+    assert!(!bodies[1].contains("Hm.") && !bodies[1].contains("budget_tokens"), "{}", bodies[1]);
+    // What another model thought is not sent at all, and what is refused without any thinking is refused.
+    let mut plain = super::tests::served(&loopback.url);
+    plain.effort = None;
+    let heard: Vec<_> = Anthropic::new(plain).stream(request(items("claude-opus-5"))).collect().await;
+    assert_eq!(heard.last().unwrap().as_ref().unwrap_err().breach, Breach::Refused);
+    assert!(!loopback.asked()[2].body.to_string().contains("Hm."));
+    assert_eq!(loopback.asked().len(), 3);
 }
 
 mod in_the_loop {
