@@ -120,10 +120,10 @@ mod tests {
         assert_eq!(seen("a `b` c"), "a `.. c");
         assert_eq!(seen("a ``b`c`` d"), "a `...... d");
         assert_eq!(seen("a ` b\nc"), "a `..\nc");
-        assert_eq!(seen("```rust\nx\n```\ny"), "```....\n.\n...\ny");
+        assert_eq!(seen("```rust\nx\n```\ny"), "`......\n.\n...\ny");
         assert_eq!(seen("  ~~~\nx\n````\n~~~~\ny"), "  ~~~\n.\n....\n....\ny");
-        assert_eq!(seen("````\n```\n````\ny"), "````\n...\n....\ny");
-        assert_eq!(seen("```x``` y\nz"), "```......\nz");
+        assert_eq!(seen("````\n```\n````\ny"), "`...\n...\n....\ny");
+        assert_eq!(seen("```x``` y\nz"), "`........\nz");
         assert_eq!(seen("it's ~ 3\nx"), "it's ~ 3\nx");
     }
 }

@@ -26,7 +26,8 @@ pub(super) struct Parser {
     calls: usize,
     most: usize,
     /// How many characters were looked at, those that were looked at again counted again.
-    work: u64,
+    #[cfg(test)]
+    pub(super) work: u64,
 }
 
 enum State {
@@ -94,6 +95,7 @@ impl Parser {
             index: 0,
             calls: 0,
             most,
+            #[cfg(test)]
             work: 0,
         }
     }
@@ -104,7 +106,10 @@ impl Parser {
         let mut again: Vec<char> = Vec::new();
         let mut chars = more.chars();
         while let Some(c) = again.pop().or_else(|| chars.next()) {
-            self.work += 1;
+            #[cfg(test)]
+            {
+                self.work += 1;
+            }
             self.push(c, &mut again);
         }
         if let State::Block(block) = &mut self.state {
@@ -149,10 +154,12 @@ impl Parser {
             }
             State::Block(mut block) => {
                 block.push(c);
-                if block.began.is_none() && matches!(c, '"' | '\'') && block.body().len() <= NAME_WITHIN {
-                    if let Some(tool) = self.syntax.named(block.body()) {
-                        self.begin(&mut block, tool);
-                    }
+                if block.began.is_none()
+                    && matches!(c, '"' | '\'')
+                    && block.body().len() <= NAME_WITHIN
+                    && let Some(tool) = self.syntax.named(block.body())
+                {
+                    self.begin(&mut block, tool);
                 }
                 if block.is_closed(c) { self.close(block, false) } else { self.state = State::Block(block) }
             }

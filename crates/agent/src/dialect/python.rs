@@ -141,27 +141,33 @@ impl Reader<'_> {
     }
 
     fn escape(&mut self, text: &mut String) -> Option<()> {
-        let digits = match self.next()? {
-            'n' => return Some(text.push('\n')),
-            't' => return Some(text.push('\t')),
-            'r' => return Some(text.push('\r')),
-            'b' => return Some(text.push('\u{8}')),
-            'f' => return Some(text.push('\u{c}')),
-            '0' => return Some(text.push('\0')),
+        let c = self.next()?;
+        let plain = match c {
+            'n' => '\n',
+            't' => '\t',
+            'r' => '\r',
+            'b' => '\u{8}',
+            'f' => '\u{c}',
+            '0' => '\0',
+            '\\' | '\'' | '"' => c,
+            'x' => self.code(2)?,
+            'u' => self.code(4)?,
+            'U' => self.code(8)?,
             '\n' => return Some(()),
-            c @ ('\\' | '\'' | '"') => return Some(text.push(c)),
-            'x' => 2,
-            'u' => 4,
-            'U' => 8,
-            c => {
-                text.extend(['\\', c]);
-                return Some(());
+            _ => {
+                text.push('\\');
+                c
             }
         };
-        let (code, rest) = self.rest.split_at_checked(digits)?;
-        text.push(char::from_u32(u32::from_str_radix(code, 16).ok()?)?);
-        self.rest = rest;
+        text.push(plain);
         Some(())
+    }
+
+    /// The character of this many hexadecimal digits.
+    fn code(&mut self, digits: usize) -> Option<char> {
+        let (code, rest) = self.rest.split_at_checked(digits)?;
+        self.rest = rest;
+        char::from_u32(u32::from_str_radix(code, 16).ok()?)
     }
 
     fn word(&mut self) -> Option<Value> {

@@ -127,8 +127,9 @@ pub(super) fn example(field: &Field) -> Value {
         (Kind::Text, "path") => json!("src/main.rs"),
         (Kind::Text, "dir") => json!("src"),
         (Kind::Text, "command") => json!("ls -l"),
-        (Kind::Text, "code") => json!("print(6 * 7)"),
+        (Kind::Text, "code") => json!("print(6 * 7)\n"),
         (Kind::Text, "pattern") => json!("TODO"),
+        (Kind::Text, "content") => json!("The text.\n"),
         (Kind::Text, name) => json!(format!("the {name}")),
     }
 }

@@ -102,6 +102,10 @@ impl Wrapped {
             (Err(_), Literal::Json) => None,
         };
         let Some(read) = read else { return self.broken(body) };
+        // A result that the model made up is no call.
+        if self.name == JSON.name && read.get(self.output).is_some() {
+            return None;
+        }
         let name = read.get(self.name)?.as_str()?.to_owned();
         let arguments = match read.get(self.input)? {
             // Written as JSON within JSON: taken as it is.
