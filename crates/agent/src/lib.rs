@@ -5,6 +5,7 @@ mod event;
 mod transcript;
 mod turn;
 
+pub mod dialect;
 pub mod model;
 
 pub use event::{Event, Host, Silent};
