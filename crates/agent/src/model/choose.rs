@@ -295,7 +295,7 @@ fn spoken(model: Arc<dyn Model>, section: &ModelSection) -> Result<Arc<dyn Model
 
 /// A key does not go over a network where anybody can read it; there is no way to ask for that.
 fn check(endpoint: &Endpoint) -> Result<(), Fault> {
-    let url = Url::parse(&endpoint.url).ok().filter(|it| it.has_host());
+    let url = Url::parse(&endpoint.url).ok().filter(Url::has_host);
     let Some(url) = url.filter(|it| matches!(it.scheme(), "http" | "https")) else {
         return Err(Fault::bad_args(format!("`{}` is no address of a model", without_secret(&endpoint.url)))
             .next("Give it up to and with the version: `http://127.0.0.1:8080/v1`."));
@@ -318,7 +318,7 @@ fn without_secret(url: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
+    #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
     use futures_util::StreamExt;
     use runtime::config::PriceSection;

@@ -1,6 +1,6 @@
 //! Is Anthropic's wire format spoken as it is documented, however the answer comes?
 
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::needless_pass_by_value, reason = "tests")]
 
 use std::{sync::Arc, time::Duration};
 
