@@ -135,7 +135,10 @@ impl Eyes {
             if watched.get(&path) != Some(&number)
                 && let Err(error) = watcher.watch(&path, RecursiveMode::NonRecursive)
             {
-                tracing::warn!("`{}` is looked at now and then, as it is not watched: {error}", path.display());
+                tracing::warn!(
+                    "`{}` is looked at now and then, as it is not watched: {error}",
+                    path.display()
+                );
                 self.missed = true;
                 continue;
             }
