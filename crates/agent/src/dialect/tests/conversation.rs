@@ -59,6 +59,10 @@ fn session(dir: &std::path::Path, tools: Vec<Arc<dyn AnyTool>>) -> Session {
     Runtime::open(settings, tools).unwrap().session(None, "test", Arc::new(Unattended))
 }
 
+fn agent(session: Session, model: Arc<dyn Model>) -> Agent {
+    Agent::open(session, model, "You are terse.".into(), Bounds::default(), Arc::new(Silent)).unwrap()
+}
+
 /// A file is written and read in one answer, and one that is not there is read in the next.
 async fn talk(words: &str) -> (Arc<Asked>, String, Vec<Request>) {
     let syntax = syntax_of(words);
@@ -74,8 +78,7 @@ async fn talk(words: &str) -> (Arc<Asked>, String, Vec<Request>) {
     let session = session(dir.path(), tools::all());
     let spoken = Arc::new(Spoken::new(model.clone(), dialect(words)));
     assert!(spoken.abilities().calls);
-    let mut agent =
-        Agent::open(session, spoken, "You are terse.".into(), Bounds::default(), Arc::new(Silent)).unwrap();
+    let mut agent = agent(session, spoken);
     let outcome = agent.turn(Some("Begin.".to_owned()), &CancellationToken::new()).await.unwrap();
     assert_eq!((outcome.ended, outcome.steps, outcome.text.as_str()), (Ended::Done, 3, "There is no other."));
     let written = std::fs::read_to_string(dir.path().join("ws/a.txt")).unwrap();
@@ -287,14 +290,7 @@ async fn an_answer_that_was_cut_off_is_asked_for_again() {
     ]);
     let dir = tempfile::tempdir().unwrap();
     let spoken = Arc::new(Spoken::new(model, Dialect::Json));
-    let mut agent = Agent::open(
-        session(dir.path(), tools::all()),
-        spoken,
-        "".into(),
-        Bounds::default(),
-        Arc::new(Silent),
-    )
-    .unwrap();
+    let mut agent = agent(session(dir.path(), tools::all()), spoken);
     let outcome = agent.turn(Some("Write.".to_owned()), &CancellationToken::new()).await.unwrap();
     assert_eq!(outcome.steps, 3);
     assert_eq!(std::fs::read_to_string(dir.path().join("ws/a")).unwrap(), "abc");
