@@ -8,6 +8,7 @@ mod loops;
 mod transcript;
 mod turn;
 
+pub mod dialect;
 pub mod model;
 pub mod own_tools;
 

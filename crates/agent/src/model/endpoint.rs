@@ -2,11 +2,12 @@
 
 use std::fmt;
 
+use futures_util::{Stream, StreamExt};
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
 
 use super::{
-    Abilities, ModelError,
+    Abilities, Event, Events, ModelError,
     http::{Patience, Post},
 };
 
@@ -107,21 +108,22 @@ impl Endpoint {
             value.set_sensitive(true);
             headers.insert(name, value);
         }
-        Ok(Post {
-            url: format!("{}/{path}", self.url),
-            headers,
-            body,
-            patience: self.patience,
-            secrets: self.secrets(),
-        })
+        // Some addresses have a version after a question mark.
+        let url = match self.url.split_once('?') {
+            Some((before, query)) => format!("{}/{path}?{query}", before.trim_end_matches('/')),
+            None => format!("{}/{path}", self.url),
+        };
+        Ok(Post { url, headers, body, patience: self.patience, secrets: self.secrets() })
     }
 
     /// What must not be seen in any text: the key, what configured headers say, and a password in the address.
-    fn secrets(&self) -> Secrets {
+    pub(super) fn secrets(&self) -> Secrets {
         let key = self.key.iter().map(|it| match it {
             Key::Bearer(secret) | Key::Header(_, secret) => secret.0.clone(),
         });
-        let headers = self.headers.values().filter_map(|it| it.to_str().ok());
+        // What the wire format itself defines says nothing secret, and errors are about it.
+        let headers = self.headers.iter().filter(|(name, _)| !name.as_str().starts_with("anthropic-"));
+        let headers = headers.filter_map(|(_, value)| value.to_str().ok());
         // `Bearer KEY`: the provider may say the key alone.
         let headers = headers.flat_map(|it| [it, it.split_once(' ').map_or(it, |(_, rest)| rest)]);
         let password = reqwest::Url::parse(&self.url).ok().and_then(|it| it.password().map(str::to_owned));
@@ -143,6 +145,14 @@ impl Secrets {
         self.0.iter().fold(text, |text, secret| {
             if text.contains(secret.as_str()) { text.replace(secret.as_str(), "***") } else { text }
         })
+    }
+
+    /// The events, with no secret in an error.
+    pub(super) fn guard(
+        self,
+        events: impl Stream<Item = Result<Event, ModelError>> + Send + 'static,
+    ) -> Events {
+        Box::pin(events.map(move |it| it.map_err(|error| self.covered(error))))
     }
 
     /// The error without secrets.
@@ -187,6 +197,13 @@ mod tests {
         let error = post.secrets.covered(error);
         assert_eq!(error.what, "no key ***, nor ***, nor *** is good");
         assert_eq!(error.next.as_deref(), Some("not ***"));
+    }
+
+    #[test]
+    fn what_is_after_a_question_mark_stays_there() {
+        let url = |url: &str| Endpoint::new(url).post("responses", Value::Null).unwrap().url;
+        assert_eq!(url("https://host/v1/?api-version=2"), "https://host/v1/responses?api-version=2");
+        assert_eq!(url("https://host/v1/"), "https://host/v1/responses");
     }
 
     #[test]
