@@ -60,7 +60,15 @@ fn session(dir: &std::path::Path, tools: Vec<Arc<dyn AnyTool>>) -> Session {
 }
 
 fn agent(session: Session, model: Arc<dyn Model>) -> Agent {
-    Agent::open(session, model, "You are terse.".into(), Bounds::default(), Arc::new(Silent)).unwrap()
+    Agent::open(crate::Settings {
+        session,
+        model,
+        system: "You are terse.".into(),
+        bounds: Bounds::default(),
+        visible: Default::default(),
+        host: Arc::new(Silent),
+    })
+    .unwrap()
 }
 
 /// A file is written and read in one answer, and one that is not there is read in the next.
