@@ -72,11 +72,10 @@ fn fit(claimed: &str, data: Vec<u8>) -> Result<(&'static str, Vec<u8>), String> 
     if width.max(height) <= LONGEST && data.len() <= MOST_BYTES {
         return Ok((mime, data));
     }
-    let (mime, data) = smaller(picture, format)?;
-    Ok((mime, data))
+    smaller(&picture, format)
 }
 
-fn smaller(picture: DynamicImage, format: ImageFormat) -> Result<(&'static str, Vec<u8>), String> {
+fn smaller(picture: &DynamicImage, format: ImageFormat) -> Result<(&'static str, Vec<u8>), String> {
     let failed = |error: image::ImageError| format!("it can't be made smaller: {error}");
     let mut longest = LONGEST;
     loop {

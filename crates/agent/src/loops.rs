@@ -136,6 +136,8 @@ pub(crate) fn changing<'a>(specs: impl Iterator<Item = &'a kit::Spec>) -> HashSe
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::indexing_slicing, reason = "tests")]
+
     use super::*;
 
     const LONG: &str =

@@ -26,6 +26,7 @@ use crate::{
     transcript::{Message, Transcript},
 };
 use step::Step;
+pub(crate) use step::next_part;
 
 /// How often in a row an answer may come to its longest without having called anything.
 const CUT_SHORT: usize = 3;

@@ -1,0 +1,135 @@
+//! How does a test get an agent of its own, and what was said in the end?
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    sync::Arc,
+    time::Duration,
+};
+
+use haft::{
+    agent::Transcript,
+    agent::model::Item,
+    kit::files::OtherNames,
+    runtime::{
+        Commands, Runtime, Session, Settings, Unattended,
+        mask::Secrets,
+        policy::{Approve, Policy, Sandbox},
+    },
+};
+use serde_json::Value;
+
+/// The session of all these conversations.
+pub(crate) const SESSION: &str = "talk";
+
+/// A workspace `ws`, and state that nobody else has.
+pub(crate) struct Room {
+    _folder: tempfile::TempDir,
+    base: PathBuf,
+}
+
+impl Room {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let base = folder.path().canonicalize().unwrap();
+        for name in ["ws", "home"] {
+            fs::create_dir(base.join(name)).unwrap();
+        }
+        Self { _folder: folder, base }
+    }
+
+    pub(crate) fn at(&self, path: &str) -> PathBuf {
+        self.base.join("ws").join(path)
+    }
+
+    pub(crate) fn put(&self, path: &str, content: &str) {
+        fs::write(self.at(path), content).unwrap();
+    }
+
+    /// What the file holds; nothing, where there is none.
+    pub(crate) fn text(&self, path: &str) -> String {
+        fs::read_to_string(self.at(path)).unwrap_or_default()
+    }
+
+    /// Puts the script of the model where [`run`](Self::run) finds it.
+    pub(crate) fn script(&self, lines: &[Value]) {
+        let text: String = lines.iter().map(|it| format!("{it}\n")).collect();
+        fs::write(self.base.join("script"), text).unwrap();
+    }
+
+    /// `haft run` of the script, with these arguments.
+    pub(crate) fn run(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_haft"));
+        command
+            .env_clear()
+            .env("HAFT_STATE_DIR", self.base.join("state"))
+            .env("HAFT_CONFIG_DIR", self.base.join("config"))
+            .env("HOME", self.base.join("home"))
+            .arg("--dir")
+            .arg(self.at(""))
+            .args(["--approve", "auto", "--session", SESSION, "run", "--json", "--model"])
+            .arg(format!("script:{}", self.base.join("script").display()))
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    /// The session in this process, whose commands the shipped program keeps.
+    pub(crate) fn session(&self) -> Session {
+        let settings = Settings {
+            tool_files: Default::default(),
+            workspace: self.at(""),
+            roots: Vec::new(),
+            state: self.base.join("state"),
+            config: self.base.join("config"),
+            policy: Policy { sandbox: Sandbox::Workspace, approve: Approve::Auto, ..Policy::default() },
+            other_names: OtherNames::Refuse,
+            allowed: None,
+            deadline: Duration::from_secs(60),
+            secrets: Secrets::none(),
+            commands: Commands { keeper: Some(env!("CARGO_BIN_EXE_haft").into()), ..Commands::default() },
+        };
+        let runtime = Runtime::open(settings, haft::tools::all()).unwrap();
+        runtime.session(Some(SESSION), "test", Arc::new(Unattended))
+    }
+
+    /// What the model would be sent next.
+    pub(crate) fn items(&self) -> Vec<Item> {
+        Transcript::open(&self.session()).unwrap().items().to_vec()
+    }
+}
+
+/// A run that is listened to, and ends with this.
+pub(crate) struct Life {
+    child: Child,
+    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
+}
+
+impl Life {
+    pub(crate) fn begin(command: &mut Command) -> Self {
+        let mut child = command.stderr(Stdio::null()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, lines }
+    }
+
+    /// What happens next; nothing, once it is over.
+    pub(crate) fn event(&mut self) -> Option<Value> {
+        Some(serde_json::from_str(&self.lines.next()?.unwrap()).unwrap())
+    }
+
+    /// Did it end well?
+    pub(crate) fn ended_well(mut self) -> bool {
+        self.child.wait().unwrap().success()
+    }
+}
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
