@@ -8,7 +8,7 @@ use std::future::Future;
 use kit::Fault;
 use rusqlite::params;
 
-use super::{Store, now_ms};
+use super::{Store, now_ms, said};
 
 /// The buffers of one workspace's sessions.
 #[derive(Clone)]
@@ -66,17 +66,15 @@ impl Transcripts {
     ) -> impl Future<Output = Result<(), Fault>> + Send + use<> {
         let (session, at, stamp) = (session.to_owned(), now_ms().cast_signed(), self.store.stamp());
         self.store.ask(move |database| {
+            let body = stamp.secrets.mask(&body);
             database
                 .prepare_cached(
                     "INSERT INTO transcript (session, buffer, number, at_ms, body) VALUES (?1, ?2, ?3, ?4, ?5)",
                 )?
-                .execute(params![
-                    session,
-                    buffer.name(),
-                    number.cast_signed(),
-                    at,
-                    stamp.secrets.mask(&body)
-                ])?;
+                .execute(params![session, buffer.name(), number.cast_signed(), at, body])?;
+            if buffer == Buffer::Messages {
+                said::keep(database, &session, number, at, &body)?;
+            }
             Ok(())
         })
     }

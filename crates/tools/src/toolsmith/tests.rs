@@ -49,6 +49,10 @@ impl Tools for Fake {
         self.manual.map(str::to_owned)
     }
 
+    fn explained(&self, name: &str) {
+        self.asked.lock().push(format!("explained {name}"));
+    }
+
     fn reload(&self) -> Soon<'_, Reloaded> {
         Box::pin(std::future::ready(self.reloaded.clone()))
     }
