@@ -3,6 +3,7 @@
 mod code;
 mod files;
 mod jobs;
+mod notes;
 mod search;
 mod shell;
 mod toolsets;
@@ -31,7 +32,8 @@ Commands run in a sandbox: they write below the workspace, and in a home and a /
 
 /// Every tool, family by family.
 pub fn all() -> Vec<Arc<dyn AnyTool>> {
-    [files::all(), search::all(), shell::all(), code::all(), jobs::all(), toolsmith::all()].concat()
+    [files::all(), search::all(), shell::all(), code::all(), jobs::all(), notes::all(), toolsmith::all()]
+        .concat()
 }
 
 /// The manual of a tool, where there is more to say than its description.
