@@ -2,11 +2,13 @@
 
 mod answer;
 mod event;
+mod prompt;
 mod transcript;
 mod turn;
 
 pub mod model;
 
 pub use event::{Event, Host, Silent};
+pub use prompt::{Bill, Cost, Makings, Project, Prompt, Section};
 pub use transcript::{Message, Transcript};
 pub use turn::{Agent, AgentError, Bounds, Ended, Outcome};

@@ -158,6 +158,44 @@ fn every_manual_belongs_to_a_tool_and_every_file_is_listed() {
 }
 
 #[test]
+fn every_hint_is_short_belongs_to_a_tool_and_names_no_other() {
+    let tools: HashSet<String> = tools::all().iter().map(|tool| tool.spec().name.clone()).collect();
+    let listed: HashSet<&str> = tools::HINTS.iter().map(|(name, ..)| *name).collect();
+    for file in fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/hints")).unwrap() {
+        let name = file.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned();
+        assert!(name.starts_with('_') || listed.contains(&*name), "hints/{name}.md is not listed");
+    }
+    let commands = ("_commands", tools::COMMANDS);
+    for (name, text) in tools::HINTS.iter().map(|&(name, _, text)| (name, text)).chain([commands]) {
+        assert!(name.starts_with('_') || tools.contains(name), "hints/{name}.md belongs to no tool");
+        assert!(
+            text.len() < 400 && text.trim().lines().count() == 1,
+            "hints/{name}.md is not one short paragraph"
+        );
+        for quoted in text.split('`').skip(1).step_by(2) {
+            assert!(
+                quoted == name || !tools.contains(quoted),
+                "hints/{name}.md names `{quoted}`, which may be absent"
+            );
+        }
+    }
+}
+
+#[test]
+fn instructions_say_nothing_of_tools_that_are_absent() {
+    let specs: Vec<Spec> = tools::all().iter().map(|tool| tool.spec().clone()).collect();
+    let all = tools::instructions("haft", &specs);
+    assert!(all.len() <= 830, "they grew to {} bytes", all.len());
+    assert!(all.contains("LINE:HASH") && all.contains("sandbox") && all.contains("`todo`"), "{all}");
+    let some = tools::instructions("haft", specs.iter().filter(|it| it.name == "read"));
+    assert!(some.contains("`read`"), "{some}");
+    for absent in ["`edit`", "`bash`", "`shell`", "`todo`", "sandbox", "commands"] {
+        assert!(!some.contains(absent), "{absent} in {some}");
+    }
+    assert!(!tools::instructions("nav", &specs).contains('`'));
+}
+
+#[test]
 fn bad_arguments_name_the_field() {
     let room = Room::new("//- a\ninside\n");
     for (toolset, tool) in every_tool() {
