@@ -66,7 +66,6 @@ pub const HINTS: &[(&str, Bucket, &str)] = &[
     ("bash", Bucket::Normal, include_str!("../hints/bash.md")),
     ("edit", Bucket::First, include_str!("../hints/edit.md")),
     ("memory", Bucket::Last, include_str!("../hints/memory.md")),
-    ("python", Bucket::Normal, include_str!("../hints/python.md")),
     ("read", Bucket::First, include_str!("../hints/read.md")),
     ("shell", Bucket::Normal, include_str!("../hints/shell.md")),
     ("todo", Bucket::Last, include_str!("../hints/todo.md")),
