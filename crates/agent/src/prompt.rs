@@ -50,18 +50,18 @@ impl Makings {
         let catalog = session.catalog();
         let specs: Vec<&Spec> = catalog.specs().collect();
         let mut prompt = Prompt { sections: Vec::new() };
-        prompt.add("base", BASE.to_owned());
-        prompt.add("tools", list(&specs));
-        prompt.add("hints", kit::hints(specs.iter().map(|it| it.name.as_str()), self.hint).join("\n"));
-        prompt.add("project", self.project.as_ref().map(|it| it.told()).unwrap_or_default());
-        prompt.add("profile", profile.unwrap_or_default().to_owned());
-        prompt.add("environment", self.environment.to_string());
+        prompt.add("base", BASE);
+        prompt.add("tools", &list(&specs));
+        prompt.add("hints", &kit::hints(specs.iter().map(|it| it.name.as_str()), self.hint).join("\n"));
+        prompt.add("project", &self.project.as_ref().map(|it| it.told()).unwrap_or_default());
+        prompt.add("profile", profile.unwrap_or_default());
+        prompt.add("environment", &self.environment);
         prompt
     }
 }
 
 impl Prompt {
-    fn add(&mut self, name: &'static str, text: String) {
+    fn add(&mut self, name: &'static str, text: &str) {
         let text = text.trim();
         if !text.is_empty() {
             self.sections.push(Section { name, text: text.to_owned() });
@@ -77,7 +77,7 @@ impl Prompt {
     #[must_use]
     pub fn told_by(mut self, told: &str) -> Self {
         if let Some(more) = told.strip_prefix(&self.text()) {
-            self.add("dialect", more.to_owned());
+            self.add("dialect", more);
         }
         self
     }

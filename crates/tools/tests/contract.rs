@@ -182,6 +182,20 @@ fn every_hint_is_short_belongs_to_a_tool_and_names_no_other() {
 }
 
 #[test]
+fn a_tools_line_in_the_list_names_no_other_tool() {
+    for toolset in tools::toolsets() {
+        let specs: Vec<Spec> =
+            tools::toolset(toolset).unwrap().iter().map(|tool| tool.spec().clone()).collect();
+        for spec in &specs {
+            let gist = spec.gist();
+            let other =
+                specs.iter().find(|it| it.name != spec.name && gist.contains(&format!("`{}`", it.name)));
+            assert!(other.is_none(), "{toolset} {}: {gist}", spec.name);
+        }
+    }
+}
+
+#[test]
 fn instructions_say_nothing_of_tools_that_are_absent() {
     let specs: Vec<Spec> = tools::all().iter().map(|tool| tool.spec().clone()).collect();
     let all = tools::instructions("haft", &specs);
