@@ -5,6 +5,7 @@ mod context;
 mod event;
 mod images;
 mod loops;
+mod prompt;
 mod transcript;
 mod turn;
 
@@ -13,5 +14,6 @@ pub mod model;
 pub mod own_tools;
 
 pub use event::{Event, Host, Silent};
+pub use prompt::{Bill, Cost, Makings, Project, Prompt, Section};
 pub use transcript::{Message, Transcript};
 pub use turn::{Agent, AgentError, Bounds, Ended, Outcome, Settings, Steering};

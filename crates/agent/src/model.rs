@@ -34,6 +34,12 @@ pub trait Model: Send + Sync {
     /// What it can do.
     fn abilities(&self) -> &Abilities;
 
+    /// What it is told before everything else, once it is asked with this prompt and these tools: a model that is spoken
+    /// to in a dialect is told there how to call them. It begins with the prompt.
+    fn told(&self, system: &Arc<str>, _tools: &[Spec]) -> Arc<str> {
+        system.clone()
+    }
+
     /// Asks it to go on. Nothing is sent before the stream is polled; dropping the stream ends the request.
     ///
     /// A request that could not be answered at all is tried again by the model itself, as far as that makes

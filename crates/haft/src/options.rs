@@ -138,6 +138,7 @@ impl Options {
             commands: Arc::new(Rules::new(&config.commands, &workspace)?),
             hosts: config.net.allow.into(),
             workspace: workspace.as_path().into(),
+            manual_first: config.manual_first.into(),
         };
         let settings = Settings {
             tool_files,

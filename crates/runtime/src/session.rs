@@ -123,6 +123,8 @@ struct Inner {
     asking: tokio::sync::Mutex<()>,
     /// The roots with this session's spilled outputs, once there are any.
     with_shelf: OnceLock<Roots>,
+    /// The tools whose manual it was shown.
+    manuals: Mutex<HashSet<String>>,
     /// The last call that was refused for its arguments.
     last_refused: Mutex<Option<u64>>,
     ground: Ground,
@@ -168,6 +170,7 @@ impl Session {
                 passing: Passing::default(),
                 asking: tokio::sync::Mutex::default(),
                 with_shelf: OnceLock::new(),
+                manuals: Mutex::default(),
                 last_refused: Mutex::new(None),
                 ground,
                 jobs,
@@ -502,6 +505,10 @@ impl Session {
 
     pub(crate) fn views(&self) -> &Arc<Views> {
         &self.inner.views
+    }
+
+    pub(crate) fn manuals(&self) -> &Mutex<HashSet<String>> {
+        &self.inner.manuals
     }
 
     pub(crate) fn approver(&self) -> &dyn Approver {
