@@ -120,6 +120,10 @@ impl Model for Spoken {
         &self.abilities
     }
 
+    fn told(&self, system: &Arc<str>, tools: &[Spec]) -> Arc<str> {
+        with_words(system, &syntax::of(self.dialect.manner(), tools))
+    }
+
     fn stream(&self, request: Request) -> Events {
         let syntax = syntax::of(self.dialect.manner(), &request.tools);
         let inner = self.inner.stream(in_words(request, &syntax));
@@ -127,13 +131,18 @@ impl Model for Spoken {
     }
 }
 
+/// What the model is told, with how it calls its tools after it.
+fn with_words(system: &Arc<str>, syntax: &Syntax) -> Arc<str> {
+    match (syntax.tools.is_empty(), system.is_empty()) {
+        (true, _) => system.clone(),
+        (false, true) => syntax.words().into(),
+        (false, false) => format!("{system}\n\n{}", syntax.words()).into(),
+    }
+}
+
 /// The same request without calls. What the provider runs itself is declared in its own way, in any dialect.
 fn in_words(request: Request, syntax: &Syntax) -> Request {
-    let system = match (syntax.tools.is_empty(), request.system.is_empty()) {
-        (true, _) => request.system,
-        (false, true) => syntax.words().into(),
-        (false, false) => format!("{}\n\n{}", request.system, syntax.words()).into(),
-    };
+    let system = with_words(&request.system, syntax);
     let own: Vec<Spec> = request.tools.iter().filter(|it| it.origin == Origin::Provider).cloned().collect();
     Request { system, items: spoken(request.items, syntax), tools: own.into(), ..request }
 }

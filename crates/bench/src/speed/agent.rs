@@ -12,7 +12,7 @@ use std::{
 };
 
 use agent::{
-    Agent, Bounds, Ended, Silent,
+    Agent, Bounds, Ended, Settings, Silent,
     dialect::Spoken,
     model::{Abilities, Event, Events, Model, Request, Usage, Why},
 };
@@ -185,7 +185,9 @@ fn turn(house: &House, agent: &mut Agent, steps: usize) -> Result<Duration, Trou
 fn open(house: &House, model: Arc<dyn Model>) -> Result<Agent, Trouble> {
     let session = house.session.runtime().session(None, "bench", Arc::new(runtime::Unattended));
     let bounds = Bounds { steps: STEPS, ..Bounds::default() };
-    Ok(Agent::open(session, model, "You measure.".into(), bounds, Arc::new(Silent))?)
+    let (system, host, visible) =
+        ("You measure.".into(), Arc::new(Silent), runtime::config::Visible::default());
+    Ok(Agent::open(Settings { session, model, system, bounds, visible, host })?)
 }
 
 fn house(scratch: &Scratch) -> Result<House, Trouble> {
