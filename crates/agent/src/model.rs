@@ -1,10 +1,20 @@
 //! What is a model, as the loop sees it?
 
+mod anthropic;
+mod chat;
 mod choose;
+mod endpoint;
 mod error;
 mod http;
 mod item;
+#[cfg(test)]
+mod loopback;
+mod openai;
+mod price;
+mod provider;
+mod responses;
 pub mod script;
+mod sse;
 
 use std::{pin::Pin, sync::Arc};
 
@@ -12,7 +22,7 @@ use futures_util::Stream;
 use kit::Spec;
 use serde::{Deserialize, Serialize};
 
-pub use choose::{Choices, choose};
+pub use choose::{Choices, choose, example};
 pub use error::{Breach, ModelError};
 pub use item::{Item, Piece, ResultOf, Said};
 
@@ -23,6 +33,12 @@ pub trait Model: Send + Sync {
 
     /// What it can do.
     fn abilities(&self) -> &Abilities;
+
+    /// What it is told before everything else, once it is asked with this prompt and these tools: a model that is spoken
+    /// to in a dialect is told there how to call them. It begins with the prompt.
+    fn told(&self, system: &Arc<str>, _tools: &[Spec]) -> Arc<str> {
+        system.clone()
+    }
 
     /// Asks it to go on. Nothing is sent before the stream is polled; dropping the stream ends the request.
     ///

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use agent::{
-    Agent, Bounds, Host, Settings,
-    model::{self, Choices},
+    Agent, Bounds, Host, Makings, Prompt, Settings,
+    model::{self, Choices, Model},
 };
 use clap::Args;
 use kit::Fault;
+use runtime::Session;
 
 use crate::{Opened, Options, Place, ask::approver};
 
@@ -27,7 +28,7 @@ impl AgentOptions {
     ///
     /// # Errors
     /// When there is no such model, or its session can't be read.
-    pub(crate) fn open(
+    pub(crate) async fn open(
         &self,
         options: &Options,
         place: &Place,
@@ -36,16 +37,32 @@ impl AgentOptions {
         session: Option<&str>,
     ) -> Result<(Agent, Opened), Fault> {
         let opened = options.open(place)?;
-        let Some(name) = self.model.as_ref().or(opened.agents.agent.model.as_ref()) else {
+        let Some(model) = self.model(place, &opened)? else {
             return Err(Fault::bad_args("no model was named").next("Name one with `--model`."));
         };
-        let model =
-            model::choose(name, Choices { models: &opened.agents.models, variables: &place.variables })?;
+        // The prompt names the tools that are files as well.
+        opened.runtime.load_tools().await;
         let session = opened.runtime.session(session.or(options.session.as_deref()), door, approver());
-        let system = tools::instructions(&opened.toolset).into();
+        let system = self.prompt(&opened, &session).text().into();
         let bounds = Bounds { steps: self.max_steps.unwrap_or(Bounds::default().steps), ..Bounds::default() };
         let visible = opened.agents.agent.visible.unwrap_or_default();
         let agent = Agent::open(Settings { session, model, system, bounds, visible, host })?;
         Ok((agent, opened))
+    }
+
+    /// The model that was named, if one was.
+    ///
+    /// # Errors
+    /// When there is no such model.
+    pub(crate) fn model(&self, place: &Place, opened: &Opened) -> Result<Option<Arc<dyn Model>>, Fault> {
+        let name = self.model.as_ref().or(opened.agents.agent.model.as_ref());
+        let among = Choices { models: &opened.agents.models, variables: &place.variables };
+        name.map(|name| model::choose(name, among)).transpose()
+    }
+
+    /// What the model is told before everything else.
+    #[expect(clippy::unused_self, reason = "which profile it is will be an option")]
+    pub(crate) fn prompt(&self, opened: &Opened, session: &Session) -> Prompt {
+        Makings::of(&opened.runtime, tools::hints_of(&opened.toolset)).prompt(session, None)
     }
 }

@@ -23,6 +23,8 @@ enum Verb {
     Call(verbs::call::Call),
     /// Show the tools, as a model is shown them.
     Tools(verbs::tools::Tools),
+    /// Print what an agent's model is told before everything else, and what it costs.
+    Prompt(verbs::prompt::Prompt),
     /// Print the manual of a tool.
     Manual(verbs::manual::Manual),
     /// Write a tool to begin with, and its test, into this workspace.
@@ -79,6 +81,7 @@ fn main() -> ExitCode {
             Verb::Run(verb) => verb.run(&options, &place).await,
             Verb::Call(verb) => verb.run(&options, &place).await,
             Verb::Tools(verb) => verb.run(&options, &place).await,
+            Verb::Prompt(verb) => verb.run(&options, &place).await,
             Verb::Manual(verb) => verb.run(&options, &place).await,
             Verb::NewTool(verb) => verb.run(&options, &place),
             Verb::Mcp(verb) => verb.run(&options, &place).await,

@@ -138,6 +138,7 @@ impl Options {
             commands: Arc::new(Rules::new(&config.commands, &workspace)?),
             hosts: config.net.allow.into(),
             workspace: workspace.as_path().into(),
+            manual_first: config.manual_first.into(),
         };
         let settings = Settings {
             tool_files,
@@ -157,7 +158,7 @@ impl Options {
                 ..Commands::default()
             },
         };
-        let runtime = Runtime::open(settings, tools)?;
+        let runtime = Runtime::open(settings, [tools, agent::own_tools::all()].concat())?;
         let left = runtime.outside().aside();
         if left > 0 {
             let (files, are) = if left == 1 { ("tool", "is") } else { ("tools", "are") };

@@ -10,6 +10,7 @@
 mod cx;
 mod erased;
 mod fault;
+mod hint;
 mod manual;
 mod output;
 mod show;
@@ -32,6 +33,7 @@ pub use cx::Cx;
 pub use erased::{AnyTool, Origin, Prepared, Running, Spec, erase};
 pub use fault::{Fault, Kind, OrFault};
 pub use files::Files;
+pub use hint::{Bucket, Hint, hints};
 pub use output::{Output, Part};
 pub use tool::{Mode, Tool};
 pub use touches::{Kinds, Touch, Touches};

@@ -17,6 +17,11 @@ impl Spec {
         text
     }
 
+    /// What it does, in a line: the first sentence of its description, or what of it fits.
+    pub fn gist(&self) -> String {
+        first_sentence(&self.description)
+    }
+
     /// Its arguments in one line: `path (string, required), limit (integer)`.
     pub fn arguments(&self) -> String {
         let required = names(self.schema.get("required"));
@@ -27,6 +32,22 @@ impl Spec {
         });
         let all: Vec<String> = each.collect();
         if all.is_empty() { "none".to_owned() } else { all.join(", ") }
+    }
+}
+
+/// The first sentence of a description, or what of it fits into a line.
+fn first_sentence(description: &str) -> String {
+    const CHARS: usize = 140;
+    let line = description.trim().lines().next().unwrap_or_default();
+    let begins_anew = |at: usize| {
+        // Not after `e.g. this`.
+        line.get(at + 2..).and_then(|rest| rest.chars().next()).is_none_or(|it| !it.is_lowercase())
+    };
+    let end = line.match_indices(". ").map(|(at, _)| at).find(|at| begins_anew(*at));
+    let sentence = end.and_then(|at| line.get(..=at)).unwrap_or(line);
+    match sentence.char_indices().nth(CHARS) {
+        Some((at, _)) => format!("{}…", sentence.get(..at).unwrap_or_default()),
+        None => sentence.to_owned(),
     }
 }
 
@@ -58,6 +79,14 @@ mod tests {
 
     use super::*;
     use crate::{Kinds, Mode, Origin};
+
+    #[test]
+    fn a_gist_is_a_sentence() {
+        assert_eq!(first_sentence("Do it, e.g. this. Then that."), "Do it, e.g. this.");
+        assert_eq!(first_sentence("No end"), "No end");
+        assert_eq!(first_sentence("One line\nand another"), "One line");
+        assert_eq!(first_sentence(&"x".repeat(500)).chars().count(), 141);
+    }
 
     #[test]
     fn an_argument_without_a_description_ends_with_its_type() {

@@ -23,7 +23,7 @@ use crate::{
 };
 
 pub use agents::{Agents, NoAgent, ProfileInfo, Question, Task};
-pub use notes::{Fact, Notes, Saying};
+pub use notes::{Change, Fact, Notes, Saying};
 
 /// Keeps what a file held before it was changed, so that it can be put back.
 pub trait History: Send + Sync {
@@ -257,8 +257,12 @@ pub trait Tools: Send + Sync {
     /// Those that are shown, in their order, and what could not be loaded.
     fn list(&self) -> Listed;
 
-    /// What there is to say of a tool that is a file beyond its description, where somebody wrote it down.
+    /// What there is to say of a tool beyond its description, where somebody wrote it down: the workspace's own manual
+    /// of it, or what a tool that is a file says of itself.
     fn manual(&self, name: &str) -> Option<String>;
+
+    /// The model was shown the manual of this tool: what may be called only after that, may be called from now on.
+    fn explained(&self, name: &str);
 
     /// Looks at the folders of tools again, and gives what that came to.
     fn reload(&self) -> Soon<'_, Reloaded>;

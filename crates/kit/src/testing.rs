@@ -21,8 +21,8 @@ use crate::{
     procs::{Exit, Ground, Procs, Program, Slice, Starting},
     seen::Views,
     services::{
-        Agents, Called, Caller, Fact, History, Job, Jobs, Listed, Live, Mask, NoAgent, Notes, Progress,
-        Reloaded, Saying, Services, Shelf, Soon, Tools, Transcript, Undo, Until, Waited, Which,
+        Agents, Called, Caller, Change, Fact, History, Job, Jobs, Listed, Live, Mask, NoAgent, Notes,
+        Progress, Reloaded, Saying, Services, Shelf, Soon, Tools, Transcript, Undo, Until, Waited, Which,
     },
     text::Content,
 };
@@ -190,13 +190,14 @@ impl Notes for InMemory {
         Ok(self.0.lock().get(key).cloned())
     }
 
-    fn put(&self, key: &str, text: Option<&str>) -> Result<(), Fault> {
+    fn change(&self, key: &str, change: Change) -> Result<Option<String>, Fault> {
         let mut kept = self.0.lock();
-        match text {
-            Some(text) => drop(kept.insert(key.to_owned(), text.to_owned())),
+        let after = change(kept.get(key).cloned())?;
+        match &after {
+            Some(text) => drop(kept.insert(key.to_owned(), text.clone())),
             None => drop(kept.remove(key)),
         }
-        Ok(())
+        Ok(after)
     }
 
     fn keys(&self, prefix: &str) -> Result<Vec<String>, Fault> {
@@ -300,6 +301,8 @@ impl Tools for Nothing {
     fn manual(&self, _: &str) -> Option<String> {
         None
     }
+
+    fn explained(&self, _: &str) {}
 
     fn reload(&self) -> Soon<'_, Reloaded> {
         Box::pin(std::future::ready(Reloaded::default()))

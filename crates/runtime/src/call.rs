@@ -5,6 +5,7 @@
 //! that comes in gives exactly one answer, whatever the tool does; a call that becomes a
 //! job gives it before it is over.
 
+mod manual;
 mod missing;
 mod options;
 mod shown;
@@ -195,6 +196,7 @@ fn plan(session: &Session, call: Call, told: &mut Told) -> Result<(Plan, Decisio
     let catalog = session.catalog();
     let Some(tool) = catalog.get(&call.tool) else { return Err(missing::fault(session, &call.tool)) };
     let spec = tool.spec();
+    manual::check(session, &catalog, spec)?;
     let raw = matches!(call.arguments, Arguments::Raw(_));
     let mut options = Options::of(spec);
     let prepared = repair::repair(spec, call.arguments).and_then(|Repaired { mut arguments, notes }| {

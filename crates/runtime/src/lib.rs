@@ -256,6 +256,11 @@ impl Runtime {
         put_back::undo(self, session, call, scope, Vec::new())
     }
 
+    /// The text without the secrets that this process knows.
+    pub fn masked<'a>(&self, text: &'a str) -> std::borrow::Cow<'a, str> {
+        self.inner.secrets.mask(text)
+    }
+
     pub(crate) fn schedule(&self) -> &Schedule {
         &self.inner.schedule
     }

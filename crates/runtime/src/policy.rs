@@ -86,6 +86,8 @@ pub struct Policy {
     pub hosts: Arc<[String]>,
     /// The workspace, which grants to write are relative to.
     pub workspace: Arc<Path>,
+    /// Tools that are called only once a session has read their manual.
+    pub manual_first: Arc<[String]>,
 }
 
 impl Default for Policy {
@@ -96,6 +98,7 @@ impl Default for Policy {
             commands: Arc::default(),
             hosts: Arc::default(),
             workspace: Path::new("").into(),
+            manual_first: Arc::default(),
         }
     }
 }

@@ -7,14 +7,17 @@
 mod blobs;
 mod grants;
 mod live;
+mod memory;
 mod place;
 mod prune;
 mod queue;
 mod reader;
+mod said;
 mod schema;
 mod sessions;
 mod transcript;
 mod trouble;
+mod words;
 mod writer;
 
 use std::{

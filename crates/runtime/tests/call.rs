@@ -408,3 +408,48 @@ async fn every_call_is_in_the_journal_with_its_decision_and_outcome() {
     assert_eq!(first.changes.len(), 1);
     assert!(Path::new(&first.changes.first().unwrap().path).ends_with("ws/a"));
 }
+
+/// What shows manuals.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Reader {
+    /// Of which tool.
+    name: String,
+}
+
+impl Tool for Reader {
+    const NAME: &str = "info";
+
+    fn touches(&self) -> Touches {
+        Touches::none()
+    }
+
+    async fn run(self, cx: &Cx) -> Result<Output, Fault> {
+        cx.tools().explained(&self.name);
+        Ok(Output::text("read"))
+    }
+}
+
+#[tokio::test]
+async fn a_tool_whose_manual_comes_first_does_nothing_before_it_was_read() {
+    let policy = Policy {
+        sandbox: Sandbox::Workspace,
+        approve: Approve::Auto,
+        manual_first: vec!["puppet".to_owned()].into(),
+        ..Policy::default()
+    };
+    let tools = vec![erase::<Puppet>(), erase::<Reader>()];
+    let house = House::with(tools, policy, Arc::new(Unattended));
+    let write = json!({"act": "write", "path": "new"});
+    let refused = house.call("puppet", write.clone()).await;
+    assert_eq!(kind(&refused), Kind::Stale);
+    assert!(refused.as_text().contains("Call `info` with {\"name\": \"puppet\"}"), "{}", refused.as_text());
+    assert!(!house.file("new").exists());
+    // Whoever goes on with a named session has read it; another has not.
+    let runtime = house.session.runtime().clone();
+    let named = |name| runtime.session(Some(name), "test", Arc::new(Unattended));
+    assert!(named("a").call(Call::new("info", json!({"name": "puppet"}))).await.result.is_ok());
+    assert_eq!(kind(&named("b").call(Call::new("puppet", write.clone())).await), Kind::Stale);
+    assert!(named("a").call(Call::new("puppet", write)).await.result.is_ok());
+    assert!(house.file("new").exists());
+}

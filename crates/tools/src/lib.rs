@@ -3,6 +3,7 @@
 mod code;
 mod files;
 mod jobs;
+mod notes;
 mod search;
 mod shell;
 mod toolsets;
@@ -10,28 +11,70 @@ mod toolsmith;
 
 use std::sync::Arc;
 
-use kit::AnyTool;
+use kit::{AnyTool, Bucket, Hint, Spec};
 
 pub use toolsets::{HAFT, toolset, toolsets};
 pub use toolsmith::with_enabled;
 
-/// What a client is told about a toolset as a whole, and may show its model.
-pub fn instructions(toolset: &str) -> &'static str {
-    if toolset == HAFT { INSTRUCTIONS } else { OTHERS }
+/// What a client is told about a toolset as a whole, where it shows these tools, and may show its model.
+pub fn instructions<'a>(toolset: &str, shown: impl IntoIterator<Item = &'a Spec>) -> String {
+    let shown: Vec<&Spec> = shown.into_iter().collect();
+    let names = || shown.iter().map(|it| it.name.as_str());
+    let mut lines = vec![if names().any(runs_commands) { WITH_COMMANDS } else { FILES_ONLY }];
+    if toolset == HAFT {
+        lines.push(ANSWERS);
+    }
+    lines.extend(kit::hints(names(), hints_of(toolset)));
+    lines.join("\n")
 }
 
-const OTHERS: &str = "\
-Tools for the files of one workspace, and for commands. Commands run in a sandbox: they write below the workspace, and in a home and a /tmp of their own that end with the session; they have no network but what a person grants.";
+const WITH_COMMANDS: &str = "Tools for the files of one workspace, and for commands.";
 
-const INSTRUCTIONS: &str = "\
-Tools for the files of one workspace, and for commands. `read` shows lines as LINE:HASH|text; `edit` takes LINE:HASH as anchors, many edits per call, all or nothing.
+const FILES_ONLY: &str = "Tools for the files of one workspace.";
+
+const ANSWERS: &str = "\
 A fault says what happened and what to do next. Long outputs are cut and kept: read or search the rest by its handle, such as out_12.
-Calls on different files may be made together.
-Commands run in a sandbox: they write below the workspace, and in a home and a /tmp of their own that end with the session; `shell` and `python` reach the hosts named in `net`. `bash` keeps its folder and variables; `shell` moves what takes long to the background, where `wait`, `read_job` and `stop_task` look after it.";
+Calls on different files may be made together.";
+
+/// What gives the hint on a tool of this toolset.
+pub fn hints_of(toolset: &str) -> fn(&str) -> Option<Hint> {
+    if toolset == HAFT { hint } else { of_commands }
+}
+
+/// What is to be said of a tool before it is used, where that is more than its description.
+fn hint(tool: &str) -> Option<Hint> {
+    let own = HINTS.iter().find(|(name, ..)| *name == tool);
+    let shared = of_commands(tool);
+    let Some((_, bucket, text)) = own else { return shared };
+    Some(Hint { bucket: *bucket, shared: shared.map_or("", |it| it.shared), text })
+}
+
+/// What holds for every command, whichever tool starts it.
+fn of_commands(tool: &str) -> Option<Hint> {
+    runs_commands(tool).then_some(Hint { bucket: Bucket::Normal, shared: COMMANDS, text: "" })
+}
+
+fn runs_commands(tool: &str) -> bool {
+    matches!(tool, "bash" | "code_exec" | "interact" | "python" | "shell" | "terminal")
+}
+
+/// What holds for every command.
+pub const COMMANDS: &str = include_str!("../hints/_commands.md");
+
+/// Every file of `hints/` by the name of its tool, and where it stands among the others.
+pub const HINTS: &[(&str, Bucket, &str)] = &[
+    ("bash", Bucket::Normal, include_str!("../hints/bash.md")),
+    ("edit", Bucket::First, include_str!("../hints/edit.md")),
+    ("memory", Bucket::Last, include_str!("../hints/memory.md")),
+    ("read", Bucket::First, include_str!("../hints/read.md")),
+    ("shell", Bucket::Normal, include_str!("../hints/shell.md")),
+    ("todo", Bucket::Last, include_str!("../hints/todo.md")),
+];
 
 /// Every tool, family by family.
 pub fn all() -> Vec<Arc<dyn AnyTool>> {
-    [files::all(), search::all(), shell::all(), code::all(), jobs::all(), toolsmith::all()].concat()
+    [files::all(), search::all(), shell::all(), code::all(), jobs::all(), notes::all(), toolsmith::all()]
+        .concat()
 }
 
 /// The manual of a tool, where there is more to say than its description.

@@ -61,9 +61,7 @@ fn list(opened: &Opened, catalog: &Catalog) -> String {
 
 /// What is written of a tool at length.
 fn written(opened: &Opened, spec: &Spec) -> Option<String> {
-    match &spec.origin {
-        Origin::Program if opened.toolset == tools::HAFT => tools::manual(&spec.name).map(str::to_owned),
-        Origin::Program | Origin::Provider => None,
-        Origin::File(_) => opened.runtime.outside().manual(&spec.name),
-    }
+    let is_ours = spec.origin == Origin::Program && opened.toolset == tools::HAFT;
+    let of_program = || tools::manual(&spec.name).filter(|_| is_ours).map(str::to_owned);
+    opened.runtime.outside().manual(&spec.name).or_else(of_program)
 }

@@ -33,8 +33,8 @@ impl Mcp {
             loaded.settled().await;
             loaded.lapsed().iter().for_each(|line| print::err(&format!("haft: {line}")));
         });
-        let served =
-            serve::mcp_stdio(session.clone(), serve::About::new(tools::instructions(&opened.toolset))).await;
+        let instructions = tools::instructions(&opened.toolset, session.catalog().specs());
+        let served = serve::mcp_stdio(session.clone(), serve::About::new(instructions)).await;
         finish(&session).await;
         served.map(|()| ExitCode::SUCCESS).map_err(|error| {
             Fault::new(Kind::Unavailable, format!("the connection to the MCP client broke: {error}"))

@@ -7,6 +7,7 @@ pub mod log;
 pub mod manual;
 pub mod mcp;
 pub mod new_tool;
+pub mod prompt;
 pub mod reload_tools;
 pub mod run;
 pub mod tools;

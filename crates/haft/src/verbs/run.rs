@@ -35,7 +35,7 @@ impl Run {
         } else {
             None
         };
-        let (mut agent, opened) = self.agent.open(options, place, host, "run", session.as_deref())?;
+        let (mut agent, opened) = self.agent.open(options, place, host, "run", session.as_deref()).await?;
         for line in &opened.aside {
             print::err(&format!("haft: {line}"));
         }

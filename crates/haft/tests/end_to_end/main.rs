@@ -11,6 +11,7 @@ mod jobs;
 mod kill;
 mod log_and_undo;
 mod mcp;
+mod notes;
 mod policy;
 mod python;
 mod races;

@@ -286,6 +286,9 @@ fn a_toolset_is_exactly_its_tools_and_they_work() {
     let navi = [
         "terminal",
         "code_exec",
+        "todo",
+        "scratchpad",
+        "memory",
         "write_tool",
         "delete_tool",
         "test_tool",
@@ -294,7 +297,17 @@ fn a_toolset_is_exactly_its_tools_and_they_work() {
         "reload_tools",
     ];
     assert_eq!(tools(&room, &["--toolset", "navi"]), navi);
-    let terrarium = ["bash", "python", "jobs", "read_job", "wait", "stop_task", "continue_job"];
+    let terrarium = [
+        "bash",
+        "python",
+        "scratchpad",
+        "search_memory",
+        "jobs",
+        "read_job",
+        "wait",
+        "stop_task",
+        "continue_job",
+    ];
     assert_eq!(tools(&room, &["--toolset", "terrarium"]), terrarium);
 
     let server = room.serve_with(&["--toolset", "nav"]);

@@ -9,6 +9,7 @@ mod folders;
 mod formats;
 mod grants;
 mod hostile;
+mod manuals;
 mod missing;
 mod new_tool;
 mod packages;

@@ -2,6 +2,9 @@
 
 use crate::Fault;
 
+/// What is done to a note: from the text that is there to the one that is to be there.
+pub type Change = Box<dyn FnOnce(Option<String>) -> Result<Option<String>, Fault> + Send>;
+
 /// What one session notes, and what the workspace remembers. All of it is kept across restarts. May block.
 pub trait Notes: Send + Sync {
     /// What this session put away under `key`.
@@ -10,11 +13,21 @@ pub trait Notes: Send + Sync {
     /// When it can't be read.
     fn get(&self, key: &str) -> Result<Option<String>, Fault>;
 
+    /// Changes what is under `key`, and gives what is there then. Nothing else changes it meanwhile, in no process;
+    /// `change` itself must not use these notes. Secrets are masked before they are kept.
+    ///
+    /// # Errors
+    /// Those of `change`, after which nothing is changed, and when it can't be written.
+    fn change(&self, key: &str, change: Change) -> Result<Option<String>, Fault>;
+
     /// Puts a text away under `key`, in place of what was there; nothing removes it.
     ///
     /// # Errors
     /// When it can't be written.
-    fn put(&self, key: &str, text: Option<&str>) -> Result<(), Fault>;
+    fn put(&self, key: &str, text: Option<&str>) -> Result<(), Fault> {
+        let text = text.map(str::to_owned);
+        self.change(key, Box::new(|_| Ok(text))).map(drop)
+    }
 
     /// The keys that begin so and have a text, in their order.
     ///
@@ -29,7 +42,8 @@ pub trait Notes: Send + Sync {
     /// When it can't be written.
     fn remember(&self, fact: &str, tags: &[String]) -> Result<u64, Fault>;
 
-    /// The facts that answer to these words, best first; without words the newest.
+    /// The facts that answer to these words, best first; without words the newest. Any text will do: nothing in it is
+    /// an operator.
     ///
     /// # Errors
     /// When they can't be read.
@@ -41,7 +55,8 @@ pub trait Notes: Send + Sync {
     /// [`Kind::NotFound`](crate::Kind::NotFound) when there is none of that number.
     fn forget(&self, number: u64) -> Result<Fact, Fault>;
 
-    /// What was said in this session that answers to these words, best first.
+    /// What was said in this session that answers to these words, best first; without words the newest. Any text will
+    /// do: nothing in it is an operator.
     ///
     /// # Errors
     /// When it can't be read.

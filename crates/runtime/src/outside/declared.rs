@@ -187,6 +187,7 @@ mod tests {
             touches: lines.map(|it| it.iter().map(|it| (*it).to_owned()).collect()),
             timeout_seconds: None,
             manual: None,
+            manual_first: false,
             notes: Vec::new(),
         };
         let section = Section { net: net.iter().map(|it| (*it).to_owned()).collect(), ..Section::default() };

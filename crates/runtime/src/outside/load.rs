@@ -1,6 +1,7 @@
 //! How do tools that are files get loaded, and loaded again?
 
 mod answers;
+mod manuals;
 mod survey;
 
 use std::{
@@ -352,10 +353,5 @@ impl Outside {
     /// The files that could not be loaded, each with its whole traceback.
     pub fn failed(&self) -> Vec<NotLoaded> {
         self.now.load().failed().collect()
-    }
-
-    /// What the file of this tool says of it at length.
-    pub fn manual(&self, name: &str) -> Option<String> {
-        self.now.load().tools.get(name)?.manual.clone()
     }
 }

@@ -32,6 +32,9 @@ pub(super) struct Manifest {
     pub(super) timeout_seconds: Option<f64>,
     /// The file that the manual is in.
     manual: Option<String>,
+    /// It is called only once that was read.
+    #[serde(default)]
+    pub(super) manual_first: bool,
     /// The command that makes the program: it is told where that is missing.
     build: Option<String>,
 }

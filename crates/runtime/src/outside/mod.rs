@@ -113,6 +113,9 @@ pub struct Section {
     pub env: Vec<String>,
     /// How long a call may take, in seconds.
     pub timeout_seconds: Option<u64>,
+    /// It is called only once its manual was read.
+    #[serde(default)]
+    pub manual_first: bool,
 }
 
 /// One version of a file, whatever becomes of the file.
@@ -156,6 +159,9 @@ pub(crate) struct Described {
     /// What it says of itself at length.
     #[serde(default)]
     pub(crate) manual: Option<String>,
+    /// It is called only once that was read.
+    #[serde(default)]
+    pub(crate) manual_first: bool,
     /// What a person should know of how it was read: which of two formats was taken.
     #[serde(default)]
     pub(crate) notes: Vec<String>,

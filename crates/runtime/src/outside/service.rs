@@ -48,6 +48,10 @@ impl Tools for ToolsOf {
         self.session.runtime().outside().manual(name)
     }
 
+    fn explained(&self, name: &str) {
+        self.session.explained(name);
+    }
+
     fn reload(&self) -> Soon<'_, Reloaded> {
         Box::pin(async move {
             let report = self.session.runtime().outside().reload(true).await;

@@ -88,6 +88,8 @@ pub(super) struct Made {
     pub(super) file: Arc<Tried>,
     pub(super) tool: Arc<dyn AnyTool>,
     pub(super) manual: Option<String>,
+    /// Its file says that it is called only once that was read.
+    pub(super) manual_first: bool,
 }
 
 /// The names that can't be had any more.
@@ -184,7 +186,12 @@ impl Loaded {
             if only.is_some_and(|it| !it.iter().any(|it| it == name)) {
                 continue;
             }
-            let made = Made { file: file.clone(), tool: tool.clone(), manual: described.manual.clone() };
+            let made = Made {
+                file: file.clone(),
+                tool: tool.clone(),
+                manual: described.manual.clone(),
+                manual_first: described.manual_first,
+            };
             self.tools.insert(name.to_owned(), made);
             tools.push(tool.clone());
         }

@@ -69,13 +69,13 @@ impl fmt::Debug for Grant {
 impl Section {
     /// Is anything granted by it that is worth stealing?
     pub(super) fn is_grant(&self) -> bool {
-        let Self { net, read, write, env, timeout_seconds: _ } = self;
+        let Self { net, read, write, env, timeout_seconds: _, manual_first: _ } = self;
         !(net.is_empty() && read.is_empty() && write.is_empty() && env.is_empty())
     }
 
     /// It without that.
     fn ungranted(&self) -> Self {
-        Self { timeout_seconds: self.timeout_seconds, ..Self::default() }
+        Self { timeout_seconds: self.timeout_seconds, manual_first: self.manual_first, ..Self::default() }
     }
 }
 

@@ -4,7 +4,7 @@ use rusqlite::Connection;
 
 /// What is done to a database of version n to make it one of version n + 1. A step that
 /// was released is never changed; a new one is added below it.
-const STEPS: &[&str] = &[ONE, TWO, THREE];
+const STEPS: &[&str] = &[ONE, TWO, THREE, FOUR];
 
 /// Invariant: what happened is only ever added to. The triggers hold our own code to it.
 const ONE: &str = "
@@ -77,6 +77,43 @@ CREATE TRIGGER transcript_kept BEFORE DELETE ON transcript BEGIN SELECT RAISE(AB
 CREATE TRIGGER transcript_fixed BEFORE UPDATE ON transcript BEGIN SELECT RAISE(ABORT, 'the transcript is append-only'); END;
 ";
 
+/// What the workspace remembers, and what can be searched of what was said. A fact that was forgotten stays as a row, and is
+/// found by no search.
+const FOUR: &str = "
+CREATE TABLE memory (
+  number INTEGER PRIMARY KEY AUTOINCREMENT,
+  text TEXT NOT NULL, tags TEXT NOT NULL, session TEXT NOT NULL, at_ms INTEGER NOT NULL, forgotten_ms INTEGER
+);
+CREATE UNIQUE INDEX memory_known ON memory (text) WHERE forgotten_ms IS NULL;
+CREATE VIRTUAL TABLE memory_words USING fts5 (
+  text, tags, content = 'memory', content_rowid = 'number', tokenize = 'porter unicode61 remove_diacritics 2'
+);
+CREATE TRIGGER memory_learned AFTER INSERT ON memory BEGIN
+  INSERT INTO memory_words (rowid, text, tags) VALUES (new.number, new.text, new.tags);
+END;
+CREATE TRIGGER memory_forgotten AFTER UPDATE OF forgotten_ms ON memory
+WHEN old.forgotten_ms IS NULL AND new.forgotten_ms IS NOT NULL BEGIN
+  INSERT INTO memory_words (memory_words, rowid, text, tags) VALUES ('delete', old.number, old.text, old.tags);
+END;
+CREATE TRIGGER memory_kept BEFORE DELETE ON memory BEGIN SELECT RAISE(ABORT, 'the memory is append-only'); END;
+CREATE TRIGGER memory_fixed BEFORE UPDATE OF number, text, tags, session, at_ms ON memory
+BEGIN SELECT RAISE(ABORT, 'the memory is append-only'); END;
+
+CREATE TABLE said (
+  id INTEGER PRIMARY KEY,
+  session TEXT NOT NULL, place INTEGER NOT NULL, who TEXT NOT NULL, at_ms INTEGER NOT NULL, text TEXT NOT NULL,
+  UNIQUE (session, place)
+);
+CREATE VIRTUAL TABLE said_words USING fts5 (
+  text, content = 'said', content_rowid = 'id', tokenize = 'porter unicode61 remove_diacritics 2'
+);
+CREATE TRIGGER said_added AFTER INSERT ON said BEGIN
+  INSERT INTO said_words (rowid, text) VALUES (new.id, new.text);
+END;
+CREATE TRIGGER said_kept BEFORE DELETE ON said BEGIN SELECT RAISE(ABORT, 'what was said is append-only'); END;
+CREATE TRIGGER said_fixed BEFORE UPDATE ON said BEGIN SELECT RAISE(ABORT, 'what was said is append-only'); END;
+";
+
 /// The database is of a version that this haft does not know.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SchemaError {
@@ -125,5 +162,6 @@ mod tests {
             database.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
         };
         assert_eq!((count("sessions"), count("grants")), (1, 0));
+        assert_eq!((count("memory_words"), count("said_words")), (0, 0));
     }
 }

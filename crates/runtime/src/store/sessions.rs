@@ -105,6 +105,51 @@ impl Sessions {
         })
     }
 
+    /// Changes what is under `key`: `change` is given what is there, and gives what is to be there. No other process
+    /// changes it meanwhile. Gives what is there then. Blocks.
+    ///
+    /// # Errors
+    /// Those of `change`, after which nothing is changed, and when the database can't be written.
+    pub fn change<F>(&self, session: &str, key: &str, change: F) -> Result<Option<Vec<u8>>, Fault>
+    where
+        F: FnOnce(Option<Vec<u8>>) -> Result<Option<Vec<u8>>, Fault> + Send + 'static,
+    {
+        let (session, key) = (session.to_owned(), key.to_owned());
+        self.store.wait(move |database| {
+            let before = database
+                .prepare_cached("SELECT bytes FROM session_values WHERE session = ?1 AND key = ?2")?
+                .query_row(params![session, key], |row| row.get(0))
+                .optional()?;
+            let after = match change(before) {
+                Ok(after) => after,
+                Err(fault) => return Ok(Err(fault)),
+            };
+            let sql = match after {
+                Some(_) => "INSERT OR REPLACE INTO session_values (session, key, bytes) VALUES (?1, ?2, ?3)",
+                None => "DELETE FROM session_values WHERE session = ?1 AND key = ?2 AND ?3 IS NULL",
+            };
+            database.prepare_cached(sql)?.execute(params![session, key, after])?;
+            Ok(Ok(after))
+        })?
+    }
+
+    /// The keys that begin so and under which a session put something away, in their order. Blocks.
+    ///
+    /// # Errors
+    /// When the database can't be read.
+    pub fn keys(&self, session: &str, prefix: &str) -> Result<Vec<String>, Fault> {
+        let (session, prefix) = (session.to_owned(), prefix.to_owned());
+        self.store.wait(move |database| {
+            database
+                .prepare_cached(
+                    "SELECT key FROM session_values
+                     WHERE session = ?1 AND key >= ?2 AND substr(key, 1, length(?2)) = ?2 ORDER BY key",
+                )?
+                .query_map(params![session, prefix], |row| row.get(0))?
+                .collect()
+        })
+    }
+
     /// Forgets what a session put away under `key`. Does not wait.
     ///
     /// # Errors

@@ -15,6 +15,7 @@ use rusqlite::params;
 use super::{
     Store, now_ms,
     place::{create_folder, private_file},
+    said,
 };
 
 /// The buffers of one workspace's sessions.
@@ -112,17 +113,15 @@ impl Transcripts {
     ) -> impl Future<Output = Result<(), Fault>> + Send + use<> {
         let (session, at, stamp) = (session.to_owned(), now_ms().cast_signed(), self.store.stamp());
         self.store.ask(move |database| {
+            let body = stamp.secrets.mask(&body);
             database
                 .prepare_cached(
                     "INSERT INTO transcript (session, buffer, number, at_ms, body) VALUES (?1, ?2, ?3, ?4, ?5)",
                 )?
-                .execute(params![
-                    session,
-                    buffer.name(),
-                    number.cast_signed(),
-                    at,
-                    stamp.secrets.mask(&body)
-                ])?;
+                .execute(params![session, buffer.name(), number.cast_signed(), at, body])?;
+            if buffer == Buffer::Messages {
+                said::keep(database, &session, number, at, &body)?;
+            }
             Ok(())
         })
     }

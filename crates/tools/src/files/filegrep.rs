@@ -16,7 +16,7 @@ use crate::search::lines::{Around, CLIP, End, Find, Pattern, Scanner, builder};
 /// Matches that are shown, if no other number is asked for.
 const MATCHES: usize = 100;
 
-/// Find lines in one file, shown as `LINE:HASH|text` with the lines around them, ready for `edit`.
+/// Find lines in one file, shown as `LINE:HASH|text` with the lines around them, ready to edit.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Filegrep {

@@ -42,21 +42,20 @@ pub(crate) fn explain(
     let listed = cx.tools().list();
     let Some(spec) = find(&listed, name) else { return Err(unknown(cx, &listed, name)) };
     let mut text = spec.manual();
-    let written = match &spec.origin {
-        Origin::Program => of_program(name).map(str::to_owned),
-        Origin::File(path) => {
-            text.push_str(&format!("\nIt is the file {}.\n", told(cx, path)));
-            cx.tools().manual(name)
-        }
+    match &spec.origin {
+        Origin::Program => {}
+        Origin::File(path) => text.push_str(&format!("\nIt is the file {}.\n", told(cx, path))),
         Origin::Provider => {
             text.push_str("\nThe model's provider runs it: it is used without a call.\n");
-            None
         }
-    };
+    }
+    let of_program = || of_program(name).filter(|_| spec.origin == Origin::Program).map(str::to_owned);
+    let written = cx.tools().manual(name).or_else(of_program);
     if let Some(written) = written {
         text.push('\n');
         text.push_str(written.trim_end());
         text.push('\n');
     }
+    cx.tools().explained(name);
     Ok(Output::text(text))
 }

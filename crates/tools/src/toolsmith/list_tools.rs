@@ -4,7 +4,7 @@ use std::path::Path;
 
 use kit::{Origin, prelude::*};
 
-use super::{first_sentence, last_line, told};
+use super::{last_line, told};
 
 /// List all tools, one line each, and the files of tools that could not be loaded.
 #[derive(Deserialize, JsonSchema)]
@@ -31,7 +31,7 @@ impl Tool for ListTools {
                     Origin::File(path) => format!(" [{}]", told(cx, path)),
                     Origin::Provider => " [run by the model's provider]".to_owned(),
                 };
-                format!("{}: {}{file}", spec.name, first_sentence(&spec.description))
+                format!("{}: {}{file}", spec.name, spec.gist())
             })
             .collect();
         if !listed.failed.is_empty() {

@@ -46,22 +46,6 @@ fn told(cx: &Cx, path: &Path) -> String {
     path.strip_prefix(cx.files().roots().workspace()).unwrap_or(path).display().to_string()
 }
 
-/// The first sentence of a description, or what of it fits into a line.
-fn first_sentence(description: &str) -> String {
-    const CHARS: usize = 140;
-    let line = description.trim().lines().next().unwrap_or_default();
-    let begins_anew = |at: usize| {
-        // Not after `e.g. this`.
-        line.get(at + 2..).and_then(|rest| rest.chars().next()).is_none_or(|it| !it.is_lowercase())
-    };
-    let end = line.match_indices(". ").map(|(at, _)| at).find(|at| begins_anew(*at));
-    let sentence = end.and_then(|at| line.get(..=at)).unwrap_or(line);
-    match sentence.char_indices().nth(CHARS) {
-        Some((at, _)) => format!("{}…", sentence.get(..at).unwrap_or_default()),
-        None => sentence.to_owned(),
-    }
-}
-
 /// `12 ms` while that says something, `75 s` later.
 fn time(took: Duration) -> String {
     match took {

@@ -13,8 +13,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::{
-    DeleteTool, ListTools, ReloadTools, WriteTool, first_sentence, info::Info, search_tools::SearchTools,
-    test_tool::TestTool,
+    DeleteTool, ListTools, ReloadTools, WriteTool, info::Info, search_tools::SearchTools, test_tool::TestTool,
 };
 
 /// The tools that a test plays.
@@ -47,6 +46,10 @@ impl Tools for Fake {
 
     fn manual(&self, _: &str) -> Option<String> {
         self.manual.map(str::to_owned)
+    }
+
+    fn explained(&self, name: &str) {
+        self.asked.lock().push(format!("explained {name}"));
     }
 
     fn reload(&self) -> Soon<'_, Reloaded> {
@@ -146,14 +149,6 @@ fn a_list_has_one_line_for_each_tool_and_then_what_is_broken() {
         Not loaded (1), `reload_tools` says more:
          .haft/tools/broken.py: SyntaxError: invalid syntax (its last good version goes on)"#]]
     .assert_eq(&room.says::<ListTools>(&json!({})));
-}
-
-#[test]
-fn a_sentence_ends_where_the_next_begins() {
-    assert_eq!(first_sentence("Do it, e.g. this. Then that."), "Do it, e.g. this.");
-    assert_eq!(first_sentence("No end"), "No end");
-    assert_eq!(first_sentence("One line\nand another"), "One line");
-    assert_eq!(first_sentence(&"x".repeat(500)).chars().count(), 141);
 }
 
 #[test]

@@ -158,12 +158,13 @@ fn of_manifest(ground: &Ground, version: &Version) -> Result<Described, String> 
         touches: manifest.touches,
         timeout_seconds: manifest.timeout_seconds,
         manual,
+        manual_first: manifest.manual_first,
         notes: Vec::new(),
     })
 }
 
 fn of_spec(spec: &Map<String, Value>) -> Result<Described, String> {
-    const KNOWN: [&str; 8] = [
+    const KNOWN: [&str; 9] = [
         "name",
         "description",
         "parameters",
@@ -172,6 +173,7 @@ fn of_spec(spec: &Map<String, Value>) -> Result<Described, String> {
         "touches",
         "timeout_seconds",
         "manual",
+        "manual_first",
     ];
     let text = |key: &str| match spec.get(key) {
         Some(Value::String(text)) => Ok(text.clone()),
@@ -196,6 +198,11 @@ fn of_spec(spec: &Map<String, Value>) -> Result<Described, String> {
         None | Some(Value::Null) => None,
         Some(_) => Some(text("manual")?),
     };
+    let manual_first = match spec.get("manual_first") {
+        None | Some(Value::Null) => false,
+        Some(Value::Bool(first)) => *first,
+        Some(_) => return Err("`manual_first` is neither true nor false".to_owned()),
+    };
     let strange = spec.keys().filter(|it| !KNOWN.contains(&it.as_str()));
     described(Described {
         name: text("name")?,
@@ -206,6 +213,7 @@ fn of_spec(spec: &Map<String, Value>) -> Result<Described, String> {
         touches,
         timeout_seconds,
         manual,
+        manual_first,
         notes: strange.map(|it| format!("`{it}` means nothing in a tool's description")).collect(),
     })
 }
@@ -260,7 +268,7 @@ mod tests {
         let schema = json!({"type": "object", "properties": {"path": {"type": "string"}}});
         for key in ["parameters", "inputSchema", "input_schema"] {
             let spec = json!({"name": "disk", "description": "D.", key: schema, "touches": ["read {path}"],
-                "timeout_seconds": 2.5, "manual": "M"});
+                "timeout_seconds": 2.5, "manual": "M", "manual_first": true});
             let tool = of(&spec).unwrap();
             assert_eq!(
                 (tool.name.as_str(), tool.format.as_str(), &tool.schema),
@@ -270,7 +278,7 @@ mod tests {
                 (tool.touches.unwrap(), tool.timeout_seconds),
                 (vec!["read {path}".to_owned()], Some(2.5))
             );
-            assert_eq!((tool.manual.as_deref(), tool.notes.len()), (Some("M"), 0));
+            assert_eq!((tool.manual.as_deref(), tool.manual_first, tool.notes.len()), (Some("M"), true, 0));
         }
         assert_eq!(
             of(&json!({"name": "x", "description": "D."})).unwrap().schema,
@@ -303,6 +311,7 @@ mod tests {
             (json!({"name": "a", "description": "D.", "touches": ["all"]}), "begins with none of the words"),
             (json!({"name": "a", "description": "D.", "timeout_seconds": 0}), "no number above 0"),
             (json!({"name": "a", "description": "D.", "timeout_seconds": "5"}), "is no number"),
+            (json!({"name": "a", "description": "D.", "manual_first": "yes"}), "neither true nor false"),
         ] {
             let said = of(&spec).unwrap_err();
             assert!(said.contains(why), "{spec}: {said}");

@@ -10,7 +10,8 @@ asked for them; the first that it has is the one, and a note names the others:
     terrarium-function    and functions that `kohakuterrarium`'s `@tool` decorates
 
 Every `execute` may be a coroutine function or a plain one. A file may say more of a tool than its system asks for, in
-the module or in the class: `touches` (a list of strings), `timeout_seconds`, `manual`.
+the module or in the class: `touches` (a list of strings), `timeout_seconds`, `manual`,
+`manual_first` (True: it is called only once its manual was read).
 """
 
 # A description is sent with every request to a model.
@@ -170,6 +171,7 @@ def describe(format, entry, name, description, schema, field):
         "touches": checked_touches(field("touches")),
         "timeout_seconds": checked_timeout(field("timeout_seconds")),
         "manual": checked_manual(field("manual")),
+        "manual_first": field("manual_first") is True,
         "notes": notes,
     }
 
@@ -387,6 +389,8 @@ def terrarium_class_tool(cls):
             return []
         if key == "manual" and cls.get_full_documentation is not base.get_full_documentation:
             return it.get_full_documentation()
+        if key == "manual_first" and it.require_manual_read is True:
+            return True
         return own(key)
 
     said = describe("terrarium", cls.__name__, name, it.description, schema, field)

@@ -323,7 +323,7 @@ pub(super) fn name_in(folder: &Path, path: &Path) -> String {
 }
 
 /// Grows with what is wanted of a description.
-const RULES: u32 = 2;
+const RULES: u32 = 3;
 
 /// Stands for who asks files what they are: what another haft learned is learned anew.
 fn asked_by() -> String {

@@ -8,7 +8,7 @@ use kit::{
 
 use crate::files::edit::apply;
 
-/// Edit a file by the LINE:HASH anchors that `read`, `skim` and `filegrep` show, or by exact text.
+/// Edit a file by LINE:HASH, as lines are shown, or by exact text.
 /// Give one edit, or several as `edits`: all land, or none, and all anchors mean the file before the call.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

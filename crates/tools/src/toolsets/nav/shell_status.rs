@@ -12,7 +12,7 @@ const WHOLE: usize = 48 << 10;
 /// The length of a command in the list.
 const COMMAND: usize = 60;
 
-/// Check on processes that `shell` moved to the background: list them, see their status and output, kill one.
+/// Check on processes in the background: list them, see their status and output, kill one.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ShellStatus {

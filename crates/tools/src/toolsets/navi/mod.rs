@@ -1,4 +1,6 @@
 //! The tools of navi-1, under its names, as far as there are any here.
+//!
+//! `todo`, `scratchpad` and `memory` have navi's names and arguments as they are.
 
 mod terminal;
 mod test_tool;
@@ -10,6 +12,7 @@ use kit::{AnyTool, erase};
 
 use crate::{
     code,
+    notes::{Memory, Scratchpad, Todo},
     toolsmith::{DeleteTool, ListTools, ReloadTools, WriteTool},
 };
 
@@ -17,6 +20,9 @@ pub(super) fn tools() -> Vec<Arc<dyn AnyTool>> {
     vec![
         erase::<terminal::Terminal>(),
         erase::<code::CodeExec>(),
+        erase::<Todo>(),
+        erase::<Scratchpad>(),
+        erase::<Memory>(),
         erase::<WriteTool>(),
         erase::<DeleteTool>(),
         erase::<test_tool::TestTool>(),

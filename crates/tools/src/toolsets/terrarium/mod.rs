@@ -1,6 +1,8 @@
 //! The tools of KohakuTerrarium, under its names, as far as there are any here.
 
 mod bash;
+mod scratchpad;
+mod search_memory;
 
 use std::sync::Arc;
 
@@ -10,5 +12,6 @@ use crate::{code, jobs};
 
 /// Its framework's commands `jobs`, `read_job`, `wait` and `stop_task` are tools here.
 pub(super) fn tools() -> Vec<Arc<dyn AnyTool>> {
-    [vec![erase::<bash::Bash>(), erase::<code::TerrariumPython>()], jobs::all()].concat()
+    let notes = vec![erase::<scratchpad::Scratchpad>(), erase::<search_memory::SearchMemory>()];
+    [vec![erase::<bash::Bash>(), erase::<code::TerrariumPython>()], notes, jobs::all()].concat()
 }

@@ -1,0 +1,106 @@
+//! What is a model told before everything else, and what does that cost?
+
+mod bill;
+mod project;
+
+use std::{path::Path, sync::Arc};
+
+use jiff::civil::Date;
+use kit::{Hint, Spec};
+use runtime::{Runtime, Session};
+
+pub use bill::{Bill, Cost};
+pub use project::Project;
+
+const BASE: &str = include_str!("../prompts/base.md");
+
+/// A system prompt, in its parts. It depends on nothing but what it is made of, so that a provider can keep it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prompt {
+    /// The parts, in the order in which they are sent.
+    pub sections: Vec<Section>,
+}
+
+/// A part of a system prompt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Section {
+    /// What it is: `base`, `tools`, `hints`, `project`, `profile`, `environment`.
+    pub name: &'static str,
+    /// What it says.
+    pub text: String,
+}
+
+/// What is the same in the prompts of all agents of a runtime, from its start to its end.
+#[derive(Clone)]
+pub struct Makings {
+    hint: fn(&str) -> Option<Hint>,
+    project: Option<Arc<Project>>,
+    environment: Arc<str>,
+}
+
+impl Makings {
+    /// Looks at the workspace, once. `hint` knows what is to be said of a tool beforehand. Blocks.
+    pub fn of(runtime: &Runtime, hint: fn(&str) -> Option<Hint>) -> Self {
+        let environment = environment(runtime.roots().workspace(), jiff::Zoned::now().date());
+        Self { hint, project: Project::read(runtime).map(Arc::new), environment: environment.into() }
+    }
+
+    /// The prompt of an agent that has the tools which this session shows now, under a profile that says this.
+    pub fn prompt(&self, session: &Session, profile: Option<&str>) -> Prompt {
+        let catalog = session.catalog();
+        let specs: Vec<&Spec> = catalog.specs().collect();
+        let mut prompt = Prompt { sections: Vec::new() };
+        prompt.add("base", BASE);
+        prompt.add("tools", &list(&specs));
+        prompt.add("hints", &kit::hints(specs.iter().map(|it| it.name.as_str()), self.hint).join("\n"));
+        prompt.add("project", &self.project.as_ref().map(|it| it.told()).unwrap_or_default());
+        prompt.add("profile", profile.unwrap_or_default());
+        prompt.add("environment", &self.environment);
+        prompt
+    }
+}
+
+impl Prompt {
+    fn add(&mut self, name: &'static str, text: &str) {
+        let text = text.trim();
+        if !text.is_empty() {
+            self.sections.push(Section { name, text: text.to_owned() });
+        }
+    }
+
+    /// The whole of it, as it is sent.
+    pub fn text(&self) -> String {
+        self.sections.iter().map(|it| it.text.as_str()).collect::<Vec<_>>().join("\n\n")
+    }
+
+    /// It as a model is sent it: a model without calls of its own is told in it how to write them.
+    #[must_use]
+    pub fn told_by(mut self, told: &str) -> Self {
+        if let Some(more) = told.strip_prefix(&self.text()) {
+            self.add("dialect", more);
+        }
+        self
+    }
+
+    /// What it costs with these tools beside it.
+    pub fn bill<'a>(&self, tools: impl IntoIterator<Item = &'a Spec>) -> Bill {
+        Bill::of(self, tools)
+    }
+}
+
+/// One line for each tool.
+fn list(specs: &[&Spec]) -> String {
+    if specs.is_empty() {
+        return "You have no tools.".to_owned();
+    }
+    let lines = specs.iter().map(|it| format!("\n- {}: {}", it.name, it.gist()));
+    format!("Your tools:{}", lines.collect::<String>())
+}
+
+/// Where the agent works. The day and no hour, and nothing that the agent changes by its work, so that it stays the same.
+fn environment(workspace: &Path, day: Date) -> String {
+    format!("Workspace: {}\nSystem: {}\nToday: {day}", workspace.display(), std::env::consts::OS)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,142 @@
+//! What is in a prompt, what is not, and does it stay?
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use std::{os::unix::fs::symlink, path::PathBuf};
+
+use kit::files::OtherNames;
+use runtime::{
+    Commands, DEADLINE, Limits, Settings, Unattended, mask::Secrets, outside::ToolFiles, policy::Policy,
+};
+
+use super::*;
+
+/// A workspace with haft's own tools.
+struct Place {
+    runtime: Runtime,
+    folder: tempfile::TempDir,
+}
+
+impl Place {
+    fn with(allowed: Option<&[&str]>, files: &[(&str, &str)]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = folder.path().join("ws");
+        std::fs::create_dir(&workspace).unwrap();
+        for (name, text) in files {
+            std::fs::write(workspace.join(name), text).unwrap();
+        }
+        let settings = Settings {
+            workspace,
+            roots: Vec::new(),
+            state: folder.path().join("state"),
+            config: folder.path().join("config"),
+            policy: Policy::default(),
+            other_names: OtherNames::Refuse,
+            allowed: allowed.map(|it| it.iter().map(|&name| name.to_owned()).collect()),
+            deadline: DEADLINE,
+            secrets: Secrets::collect([("API_KEY", "hunter2hunter2")], []),
+            commands: Commands::default(),
+            tool_files: ToolFiles::default(),
+        };
+        Self { runtime: Runtime::open(settings, tools::all()).unwrap(), folder }
+    }
+
+    fn workspace(&self) -> PathBuf {
+        self.folder.path().join("ws")
+    }
+
+    fn session(&self) -> Session {
+        self.runtime.session(None, "test", Arc::new(Unattended))
+    }
+
+    fn prompt(&self) -> Prompt {
+        Makings::of(&self.runtime, tools::hints_of("haft")).prompt(&self.session(), Some("You are careful."))
+    }
+}
+
+fn section<'p>(prompt: &'p Prompt, name: &str) -> Option<&'p str> {
+    prompt.sections.iter().find(|it| it.name == name).map(|it| it.text.as_str())
+}
+
+#[test]
+fn its_parts_stand_in_one_order_and_it_stays_the_same() {
+    let place = Place::with(None, &[("AGENTS.md", "Run `just test`.\n"), ("CLAUDE.md", "Not this.")]);
+    let prompt = place.prompt();
+    let names: Vec<&str> = prompt.sections.iter().map(|it| it.name).collect();
+    assert_eq!(names, ["base", "tools", "hints", "project", "profile", "environment"]);
+    assert_eq!(prompt.text(), place.prompt().text());
+    assert!(section(&prompt, "tools").unwrap().contains("\n- todo: Your list of tasks."));
+    assert!(section(&prompt, "hints").unwrap().starts_with("Commands run in a sandbox"));
+    let project = section(&prompt, "project").unwrap();
+    assert!(project.contains("\n<project>\nRun `just test`.\n</project>"), "{project}");
+    assert!(!prompt.text().contains("Not this."));
+    let environment = section(&prompt, "environment").unwrap();
+    assert!(
+        environment.contains(&place.workspace().canonicalize().unwrap().display().to_string()),
+        "{environment}"
+    );
+    assert!(!environment.contains(':') || environment.lines().count() == 3, "{environment}");
+}
+
+#[test]
+fn a_tool_that_is_not_allowed_is_nowhere() {
+    let place = Place::with(Some(&["read", "grep"]), &[]);
+    let prompt = place.prompt();
+    let text = prompt.text();
+    assert_eq!(section(&prompt, "tools").unwrap().lines().count(), 3);
+    for tool in tools::all().iter().map(|it| it.spec().name.clone()).filter(|it| it != "read" && it != "grep")
+    {
+        assert!(
+            !text.contains(&format!("`{tool}`")) && !text.contains(&format!("- {tool}:")),
+            "{tool}: {text}"
+        );
+    }
+    assert!(!text.contains("sandbox"), "nothing here runs commands: {text}");
+    // The same for a session that may do less than its runtime.
+    let place = Place::with(None, &[]);
+    let session = place.session();
+    session.limit(Limits { tools: Some(vec!["read".to_owned()]), read_only: true });
+    let text = Makings::of(&place.runtime, tools::hints_of("haft")).prompt(&session, None).text();
+    assert!(text.contains("`read`") && !text.contains("`edit`") && !text.contains("- bash"), "{text}");
+}
+
+#[test]
+fn a_project_is_bounded_marked_masked_and_followed_no_further_than_a_call() {
+    let long = format!("key hunter2hunter2 </project> \u{200b}\n{}", "é".repeat(40_000));
+    let place = Place::with(None, &[("CLAUDE.md", &long)]);
+    let prompt = place.prompt();
+    let project = section(&prompt, "project").unwrap();
+    assert!(project.len() < 34_000, "{} bytes", project.len());
+    assert!(project.contains("key [masked:API_KEY] < /project> \\u{200b}\n"), "{}", &project[..400]);
+    assert!(project.ends_with("\n[CLAUDE.md is longer; read the rest of it]\n</project>"));
+
+    let place = Place::with(None, &[("CLAUDE.md", "Within.")]);
+    std::fs::write(place.folder.path().join("secret"), "Outside.").unwrap();
+    symlink(place.folder.path().join("secret"), place.workspace().join("AGENTS.md")).unwrap();
+    let text = place.prompt().text();
+    assert!(text.contains("Within.") && !text.contains("Outside."), "{text}");
+}
+
+#[test]
+fn what_a_dialect_adds_is_shown_as_a_part_of_its_own() {
+    let place = Place::with(Some(&["read"]), &[]);
+    let prompt = place.prompt();
+    let told = format!("{}\n\nWrite calls as <json>.", prompt.text());
+    let whole = prompt.clone().told_by(&told);
+    assert_eq!(section(&whole, "dialect"), Some("Write calls as <json>."));
+    assert_eq!(whole.text(), told);
+    assert_eq!(prompt.clone().told_by(&prompt.text()), prompt);
+}
+
+#[test]
+fn the_bill_adds_up() {
+    let place = Place::with(Some(&["read", "grep"]), &[]);
+    let (prompt, session) = (place.prompt(), place.session());
+    let catalog = session.catalog();
+    let bill = prompt.bill(catalog.specs());
+    let tools: usize = bill.tools.iter().map(|it| it.bytes).sum();
+    assert_eq!(bill.tools.len(), 2);
+    assert_eq!(bill.total.bytes, prompt.text().len() + tools);
+    assert_eq!(bill.total.tokens, bill.total.bytes.div_ceil(4));
+    let text = bill.as_text();
+    assert!(text.lines().last().unwrap().ends_with("total"), "{text}");
+}

@@ -1,0 +1,58 @@
+//! `haft prompt`: what is a model told before everything else, and what does it cost?
+
+use std::{process::ExitCode, sync::Arc};
+
+use clap::Args;
+use kit::{Fault, Spec};
+use runtime::Unattended;
+use serde_json::{Map, Value, json};
+
+use super::{close, tell_aside};
+use crate::{Options, Place, agency::AgentOptions, print};
+
+#[derive(Args)]
+pub struct Prompt {
+    #[command(flatten)]
+    agent: AgentOptions,
+    /// Print its parts and what they cost as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Prompt {
+    /// # Errors
+    /// When there is no runtime to be had, or no such model.
+    pub async fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
+        let opened = options.open(place)?;
+        let model = self.agent.model(place, &opened)?;
+        opened.runtime.load_tools().await;
+        let session = opened.runtime.session(options.session.as_deref(), "prompt", Arc::new(Unattended));
+        let catalog = session.catalog();
+        let specs: Vec<Spec> = catalog.specs().cloned().collect();
+        let mut prompt = self.agent.prompt(&opened, &session);
+        // Without a model, as for one that has calls in its wire format.
+        let mut declared = specs.as_slice();
+        if let Some(model) = &model {
+            let text = prompt.text().into();
+            prompt = prompt.told_by(&model.told(&text, &specs));
+            declared = if model.abilities().calls { declared } else { &[] };
+        }
+        close(&opened.runtime);
+        let bill = prompt.bill(declared);
+        if self.json {
+            let sections = prompt.sections.iter().zip(&bill.sections).map(|(it, cost)| {
+                json!({"name": it.name, "bytes": cost.bytes, "tokens": cost.tokens, "text": it.text})
+            });
+            let mut whole = Map::new();
+            whole.insert("model".to_owned(), json!(model.as_ref().map(|it| it.name())));
+            whole.insert("sections".to_owned(), sections.collect());
+            whole.insert("tools".to_owned(), json!(bill.tools));
+            whole.insert("total".to_owned(), json!({"bytes": bill.total.bytes, "tokens": bill.total.tokens}));
+            print::out(&serde_json::to_string_pretty(&Value::Object(whole)).unwrap_or_default());
+        } else {
+            print::out(&format!("{}\n\n---\n{}", prompt.text(), bill.as_text()));
+        }
+        tell_aside(&opened, false);
+        Ok(ExitCode::SUCCESS)
+    }
+}

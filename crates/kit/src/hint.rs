@@ -1,0 +1,61 @@
+//! What is said of a tool once, before everything else, and in which order?
+
+/// One short paragraph on a tool. It names no other tool, since that may not be there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hint {
+    /// Where it stands among the others.
+    pub bucket: Bucket,
+    /// What it says together with other tools, which is said once; may be empty.
+    pub shared: &'static str,
+    /// What it says; may be empty.
+    pub text: &'static str,
+}
+
+/// Where a hint stands among the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Bucket {
+    /// Before the others: what they build on.
+    First,
+    /// Between these.
+    Normal,
+    /// After the others.
+    Last,
+}
+
+/// What `hint` says of these tools, in an order that does not depend on theirs: what several say, then by bucket and name.
+pub fn hints<'a>(
+    tools: impl IntoIterator<Item = &'a str>,
+    hint: impl Fn(&str) -> Option<Hint>,
+) -> Vec<&'static str> {
+    let mut found: Vec<(Bucket, &str, Hint)> =
+        tools.into_iter().filter_map(|name| hint(name).map(|it| (it.bucket, name, it))).collect();
+    found.sort_by_key(|(bucket, name, _)| (*bucket, *name));
+    let mut texts: Vec<&'static str> = Vec::new();
+    for text in found.iter().map(|it| it.2.shared).chain(found.iter().map(|it| it.2.text)) {
+        let text = text.trim();
+        if !text.is_empty() && !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
+    texts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_is_by_bucket_and_name_whatever_the_tools_are_in() {
+        let hint = |name: &str| {
+            let (bucket, shared, text) = match name {
+                "z" => (Bucket::First, "", "zed\n"),
+                "b" => (Bucket::Normal, "letters\n", "bee"),
+                "c" => (Bucket::Normal, "letters\n", "sea"),
+                "a" => (Bucket::Last, "", "ay"),
+                _ => return None,
+            };
+            Some(Hint { bucket, shared, text })
+        };
+        assert_eq!(hints(["a", "c", "other", "b", "z"], hint), ["letters", "zed", "bee", "sea", "ay"]);
+    }
+}

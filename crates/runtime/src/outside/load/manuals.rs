@@ -1,0 +1,50 @@
+//! What is written of a tool at length, and is that to be read before it is called?
+
+use std::{fs::File, io::Read};
+
+use super::{
+    super::{Folder, OWN, Whose},
+    Outside,
+};
+use crate::registry::is_name;
+
+/// The folder of a workspace's own manuals, beside that of its tools.
+const MANUALS: &str = "manuals";
+
+/// A manual is at most so long; the rest of it is not shown.
+const LONGEST: u64 = 256 << 10;
+
+impl Outside {
+    /// What is written of this tool: the workspace's own manual of it, where a person trusts the workspace's tools, or
+    /// what its file says of itself.
+    pub fn manual(&self, name: &str) -> Option<String> {
+        self.workspace_manual(name).or_else(|| self.now.load().tools.get(name)?.manual.clone())
+    }
+
+    /// Does its file, or a person in `[tool.NAME]`, say that it is called only once its manual was read? Anybody may say
+    /// so: nothing is granted by it.
+    pub(crate) fn manual_first(&self, name: &str) -> bool {
+        let decided = self.decided.now();
+        let of = [&decided.sections, &decided.workspace_sections];
+        of.iter().any(|it| it.get(name).is_some_and(|section| section.manual_first))
+            || self.now.load().tools.get(name).is_some_and(|made| made.manual_first)
+    }
+
+    fn workspace_manual(&self, name: &str) -> Option<String> {
+        let own = self.workspace.join(OWN);
+        let is_trusted = |it: &Folder| it.path == own && it.whose == Whose::Workspace;
+        if !is_name(name) || !self.decided.now().folders.iter().any(is_trusted) {
+            return None;
+        }
+        let folder = own.with_file_name(MANUALS).canonicalize().ok()?;
+        let path = folder.join(format!("{name}.md")).canonicalize().ok()?;
+        // A link that leads out of the folder, or to what is no file, is no manual.
+        if !folder.starts_with(&self.workspace) || !path.starts_with(&folder) || !path.is_file() {
+            return None;
+        }
+        let mut bytes = Vec::new();
+        File::open(path).ok()?.take(LONGEST).read_to_end(&mut bytes).ok()?;
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        (!text.trim().is_empty()).then_some(text)
+    }
+}

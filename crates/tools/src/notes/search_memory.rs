@@ -1,0 +1,46 @@
+//! `search_memory`: what was said earlier in this session?
+
+use kit::{prelude::*, services::Saying};
+
+use super::{clipped, day};
+
+/// How much is shown if nothing else is said, and at most.
+const LIMIT: usize = 5;
+const MOST: usize = 50;
+
+/// Search what was said in this session, also what was summed up since.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SearchMemory {
+    /// Words; the best answers come first.
+    query: String,
+    /// Default: 5.
+    #[serde(default)]
+    limit: Option<usize>,
+}
+
+impl Tool for SearchMemory {
+    const NAME: &str = "search_memory";
+    const AT_MOST: Kinds = Kinds::NONE;
+
+    fn touches(&self) -> Touches {
+        Touches::none()
+    }
+
+    async fn run(self, cx: &Cx) -> Result<Output, Fault> {
+        cx.blocking(move |cx| {
+            let found = cx.notes().said(&self.query, self.limit.unwrap_or(LIMIT).clamp(1, MOST))?;
+            if found.is_empty() {
+                let what = format!("nothing that was said here answers to `{}`", clipped(&self.query, 200));
+                return Ok(Output::text(what));
+            }
+            Ok(Output::text(found.iter().map(line).collect::<Vec<_>>().join("\n")))
+        })
+        .await
+    }
+}
+
+/// `12 person, 2026-05-01: Why is the build red?`
+fn line(it: &Saying) -> String {
+    format!("{} {}, {}: {}", it.place, it.who, day(it.at_ms), it.text)
+}
