@@ -67,28 +67,33 @@ pub struct Settings {
 /// What may be changed of an agent at any time, also in the middle of a turn: it counts from the next request on.
 #[derive(Clone)]
 pub struct Steering {
-    inner: Arc<Mutex<(Arc<dyn Model>, Arc<str>)>>,
+    inner: Arc<Mutex<Now>>,
+}
+
+struct Now {
+    model: Arc<dyn Model>,
+    system: Arc<str>,
 }
 
 impl Steering {
     /// Who answers.
     pub fn model(&self) -> Arc<dyn Model> {
-        self.inner.lock().0.clone()
+        self.inner.lock().model.clone()
     }
 
     /// What the model is told before everything else.
     pub fn system(&self) -> Arc<str> {
-        self.inner.lock().1.clone()
+        self.inner.lock().system.clone()
     }
 
     /// Another model answers.
     pub fn set_model(&self, model: Arc<dyn Model>) {
-        self.inner.lock().0 = model;
+        self.inner.lock().model = model;
     }
 
     /// The model is told something else before everything else.
     pub fn set_system(&self, system: Arc<str>) {
-        self.inner.lock().1 = system;
+        self.inner.lock().system = system;
     }
 }
 
@@ -169,7 +174,7 @@ impl Agent {
         own_tools::offer(&session, model.abilities());
         let changing = changing(session.catalog().specs());
         let loops = Loops::of(transcript.items(), |tool| changing.contains(tool));
-        let steering = Steering { inner: Arc::new(Mutex::new((model, system))) };
+        let steering = Steering { inner: Arc::new(Mutex::new(Now { model, system })) };
         let (shown, attached, rate) = (Shown::default(), Attached::default(), Rate::default());
         Ok(Self { session, steering, transcript, bounds, visible, host, shown, loops, attached, rate })
     }
@@ -268,13 +273,12 @@ impl Agent {
     /// Takes up what the person says and what happened meanwhile.
     fn take(&mut self, input: Option<String>) {
         let news: Vec<Piece> = self.session.news().into_iter().map(Piece::text).collect();
-        let goes_on =
-            matches!(self.transcript.items().last(), Some(Item::Results { .. } | Item::Person { .. }));
-        // What is only to be said along with something is no reason to ask the model.
-        if input.is_none() && news.is_empty() && !(goes_on && !self.transcript.notes().is_empty()) {
+        let is_said = matches!(self.transcript.items().last(), Some(Item::Model { .. }) | None);
+        let mut pieces = self.transcript.notes();
+        // What is only to be told along with something is no reason to ask the model.
+        if input.is_none() && news.is_empty() && (is_said || pieces.is_empty()) {
             return;
         }
-        let mut pieces = self.transcript.notes();
         pieces.extend(news);
         if let Some(text) = input {
             self.transcript.tell(&Message::Person { text: text.clone() });

@@ -18,6 +18,9 @@ pub(super) struct Open {
     complete: bool,
 }
 
+/// What there is of an answer, unless it is a piece of the conversation already, and the results of its calls.
+type Closed = (Option<Vec<Said>>, Vec<ResultOf>);
+
 impl Open {
     pub(super) fn begin(&mut self, before: Vec<(usize, Said)>, place: usize, call: Said, journal: String) {
         if self.complete {
@@ -40,10 +43,7 @@ impl Open {
     }
 
     /// What there is of the answer, unless it is there already, and the results of its calls; nothing, if it has none.
-    pub(super) fn close(
-        &mut self,
-        session: &Session,
-    ) -> Result<Option<(Option<Vec<Said>>, Vec<ResultOf>)>, Fault> {
+    pub(super) fn close(&mut self, session: &Session) -> Result<Option<Closed>, Fault> {
         let mut results = Vec::new();
         for said in self.said.values() {
             let Said::Call { id, tool, .. } = said else { continue };

@@ -12,12 +12,14 @@ pub(super) struct Writing {
     rows: VecDeque<OnItsWay>,
 }
 
+type Written = Pin<Box<dyn Future<Output = Result<(), Fault>> + Send>>;
+
 struct OnItsWay {
     buffer: Buffer,
     number: u64,
     body: String,
     /// None once it has failed.
-    written: Option<Pin<Box<dyn Future<Output = Result<(), Fault>> + Send>>>,
+    written: Option<Written>,
 }
 
 impl Writing {

@@ -68,8 +68,8 @@ pub(super) enum Broke {
     Error(ModelError),
 }
 
-type Running<'a> = FuturesUnordered<Pin<Box<dyn Future<Output = (usize, Heard)> + Send + 'a>>>;
-type Call1<'a> = Pin<Box<dyn Future<Output = (usize, Heard)> + Send + 'a>>;
+type Ending<'a> = Pin<Box<dyn Future<Output = (usize, Heard)> + Send + 'a>>;
+type Running<'a> = FuturesUnordered<Ending<'a>>;
 
 /// An answer while it is given.
 struct Answering<'a> {
@@ -178,7 +178,7 @@ async fn at(until: Option<Instant>) {
 
 impl<'a> Answering<'a> {
     /// Takes a part of the answer; gives the call that it completes, to be run.
-    fn hear(&mut self, event: model::Event) -> Option<Call1<'a>> {
+    fn hear(&mut self, event: model::Event) -> Option<Ending<'a>> {
         let host = self.around.host;
         match event {
             model::Event::Waiting { why, seconds } => host.hear(Event::Again { why, seconds }),
@@ -210,7 +210,7 @@ impl<'a> Answering<'a> {
         None
     }
 
-    fn begin(&mut self, index: usize, id: String, tool: String, arguments: String) -> Call1<'a> {
+    fn begin(&mut self, index: usize, id: String, tool: String, arguments: String) -> Ending<'a> {
         let session = self.around.session;
         let journal = session.new_call_id();
         let id = self.own_id(id, &journal);
