@@ -2,11 +2,15 @@
 
 mod answer;
 mod event;
+mod lead;
+mod subagent;
 mod transcript;
 mod turn;
 
 pub mod model;
+pub mod profiles;
 
 pub use event::{Event, Host, Silent};
+pub use subagent::{Choose, Compose, Crew, NobodyThere, Person, Setup};
 pub use transcript::{Message, Transcript};
 pub use turn::{Agent, AgentError, Bounds, Ended, Outcome};

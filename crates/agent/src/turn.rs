@@ -14,7 +14,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     event::{Event, Host},
+    lead::{Lead, Standing},
     model::{Item, Model, ModelError, Piece, Request, Usage, Why},
+    subagent::{Crew, Setup},
     transcript::{Message, Transcript},
 };
 use step::{Broke, Step};
@@ -30,6 +32,8 @@ pub struct Agent {
     transcript: Transcript,
     bounds: Bounds,
     host: Arc<dyn Host>,
+    /// What its tools may change of it.
+    lead: Arc<Lead>,
 }
 
 /// How far one turn may go.
@@ -100,7 +104,29 @@ impl Agent {
         host: Arc<dyn Host>,
     ) -> Result<Self, Fault> {
         let transcript = Transcript::open(&session)?;
-        Ok(Self { session, model, system, transcript, bounds, host })
+        let standing =
+            Standing { model: model.clone(), system: system.clone(), steps: bounds.steps, profile: None };
+        let lead = Arc::new(Lead::new(standing));
+        Ok(Self { session, model, system, transcript, bounds, host, lead })
+    }
+
+    /// Lets its tools switch its profile, start other agents and ask the person; gives what its person does that with.
+    pub fn crew(&self, setup: Setup) -> Crew {
+        Crew::new(&self.session, self.host.clone(), self.lead.clone(), Arc::new(setup), 0)
+    }
+
+    pub(crate) fn lead(&self) -> &Arc<Lead> {
+        &self.lead
+    }
+
+    /// Takes up what changed since the last answer; true if the tools may be others now.
+    fn follow(&mut self) -> bool {
+        let now = self.lead.now();
+        let same = Arc::ptr_eq(&now.model, &self.model) && Arc::ptr_eq(&now.system, &self.system);
+        let changed = !same || now.steps != self.bounds.steps;
+        (self.model, self.system) = (now.model.clone(), now.system.clone());
+        self.bounds.steps = now.steps;
+        changed
     }
 
     /// The session.
@@ -131,10 +157,14 @@ impl Agent {
         if !pieces.is_empty() {
             self.transcript.add(Item::Person { pieces });
         }
-        let tools: Arc<[Spec]> = self.session.catalog().specs().cloned().collect();
+        self.follow();
+        let mut tools: Arc<[Spec]> = self.session.catalog().specs().cloned().collect();
         let mut outcome =
             Outcome { ended: Ended::Done, text: String::new(), steps: 0, usage: Usage::default() };
         loop {
+            if self.follow() {
+                tools = self.session.catalog().specs().cloned().collect();
+            }
             if outcome.steps >= self.bounds.steps {
                 outcome.ended = Ended::Limit;
                 break;
@@ -167,6 +197,7 @@ impl Agent {
                 _ => {}
             }
         }
+        outcome.usage += self.lead.take_below();
         self.transcript.written().await?;
         Ok(outcome)
     }
