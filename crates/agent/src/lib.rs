@@ -1,8 +1,10 @@
 //! The loop that puts the tools into a model's hands.
 
 mod answer;
+mod context;
 mod event;
-mod lead;
+mod images;
+mod loops;
 mod subagent;
 mod transcript;
 mod turn;
@@ -11,6 +13,6 @@ pub mod model;
 pub mod profiles;
 
 pub use event::{Event, Host, Silent};
-pub use subagent::{Choose, Compose, Crew, NobodyThere, Person, Setup};
+pub use subagent::{Choose, Compose, Crew, Setup};
 pub use transcript::{Message, Transcript};
-pub use turn::{Agent, AgentError, Bounds, Ended, Outcome};
+pub use turn::{Agent, AgentError, Bounds, Ended, Outcome, Settings, Steering};

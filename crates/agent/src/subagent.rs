@@ -17,10 +17,11 @@ use parking_lot::Mutex;
 use runtime::{Limits, Session, WeakSession, config::SubagentSection};
 
 use crate::{
+    asker::Asker,
     event::{Event, Host},
-    lead::{Lead, Standing},
     model::{self, Item, Model, Request},
     profiles::{Known, Origin, Profile, Profiles},
+    turn::Steering,
 };
 
 /// So deep agents start agents, where they may at all.
@@ -39,22 +40,6 @@ pub type Choose = Arc<dyn Fn(&str) -> Result<Arc<dyn Model>, Fault> + Send + Syn
 /// Gives what a model is told before everything else, in a session and under a profile.
 pub type Compose = Arc<dyn Fn(&Session, Option<&Profile>) -> Arc<str> + Send + Sync>;
 
-/// The person an agent can ask.
-pub trait Person: Send + Sync {
-    /// Asks, and waits for the answer; nothing, if nobody is there. `agent` asks, where it is not the one the person
-    /// speaks with. One question comes at a time; a future that is dropped takes its question back.
-    fn ask<'a>(&'a self, agent: Option<&'a str>, question: &'a Question) -> Soon<'a, Option<String>>;
-}
-
-/// Nobody to ask.
-pub struct NobodyThere;
-
-impl Person for NobodyThere {
-    fn ask<'a>(&'a self, _: Option<&'a str>, _: &'a Question) -> Soon<'a, Option<String>> {
-        Box::pin(std::future::ready(None))
-    }
-}
-
 /// What an agent needs to go on under another profile and to start others.
 #[derive(Clone)]
 pub struct Setup {
@@ -67,7 +52,7 @@ pub struct Setup {
     /// What the person decided about agents that an agent starts.
     pub section: SubagentSection,
     /// Who is asked.
-    pub person: Arc<dyn Person>,
+    pub person: Arc<dyn Asker>,
 }
 
 /// An agent as its tools and its person reach it, and with it the agents that it starts. Cheap to clone.
@@ -79,10 +64,11 @@ pub struct Crew {
 struct Inner {
     session: WeakSession,
     host: Arc<dyn Host>,
-    lead: Arc<Lead>,
+    steering: Steering,
     setup: Arc<Setup>,
-    /// What holds without any profile.
-    first: Standing,
+    /// The model and its system prompt without any profile.
+    first: (Arc<dyn Model>, Arc<str>),
+    profile: Mutex<Option<Arc<Profile>>>,
     /// What the session may do without any profile.
     base: Limits,
     /// Nothing may be changed, by the person's own choice of a profile.
@@ -96,15 +82,16 @@ impl Crew {
     pub(crate) fn new(
         session: &Session,
         host: Arc<dyn Host>,
-        lead: Arc<Lead>,
+        steering: Steering,
         setup: Arc<Setup>,
         depth: usize,
     ) -> Self {
         let inner = Inner {
             session: session.weak(),
             host,
-            first: Standing::clone(&lead.now()),
-            lead,
+            first: (steering.model(), steering.system()),
+            steering,
+            profile: Mutex::default(),
             setup,
             base: Limits::clone(&session.limits()),
             held: Mutex::new(false),
@@ -132,7 +119,7 @@ impl Crew {
 
     /// The name of the profile under which the agent works, if there is one.
     pub fn profile(&self) -> Option<String> {
-        self.inner.lead.now().profile.as_ref().map(|it| it.name.clone())
+        self.inner.profile.lock().as_ref().map(|it| it.name.clone())
     }
 
     /// The profiles as they are now. Blocks.
@@ -154,8 +141,8 @@ impl Crew {
         let (inner, session) = (&self.inner, self.session()?);
         let mut notes: Vec<String> = profile.iter().flat_map(|it| it.notes.clone()).collect();
         let model = match &profile {
-            Some(profile) => self.model_of(profile, &inner.first.model, &mut notes)?,
-            None => inner.first.model.clone(),
+            Some(profile) => self.model_of(profile, &inner.first.0, &mut notes)?,
+            None => inner.first.0.clone(),
         };
         let read_only =
             inner.base.read_only || *inner.held.lock() || profile.as_ref().is_some_and(|it| it.read_only);
@@ -174,10 +161,8 @@ impl Crew {
         }
         let system = match &profile {
             Some(_) => (inner.setup.compose)(&session, profile.as_deref()),
-            None => inner.first.system.clone(),
+            None => inner.first.1.clone(),
         };
-        let most = profile.as_ref().and_then(|it| it.max_turns);
-        let steps = most.map_or(inner.first.steps, |most| most.min(inner.first.steps));
         let name = profile.as_ref().map_or("no profile", |it| it.name.as_str());
         let mut text = format!("From the next answer on: {name}\nmodel: {}\ntools: ", model.name());
         text.push_str(&names(&session).join(", "));
@@ -187,7 +172,9 @@ impl Crew {
         for note in notes {
             text.push_str(&format!("\nnote: {note}"));
         }
-        inner.lead.change(Standing { model, system, steps, profile });
+        inner.steering.set_model(model);
+        inner.steering.set_system(system);
+        *inner.profile.lock() = profile;
         Ok(text)
     }
 
@@ -264,13 +251,12 @@ fn narrowed(
 
 impl Agents for Crew {
     fn profiles(&self) -> Listed {
-        let (known, current) = (self.known(), self.inner.lead.now());
-        let current = current.profile.as_ref().map(|it| it.name.as_str());
+        let (known, current) = (self.known(), self.profile());
         let info = |it: &Arc<Profile>| ProfileInfo {
             name: it.name.clone(),
             title: it.title.clone(),
             description: it.description.clone(),
-            current: current == Some(it.name.as_str()),
+            current: current.as_ref() == Some(&it.name),
         };
         let notes =
             known.profiles.iter().flat_map(|it| it.notes.iter().map(|note| format!("{}: {note}", it.name)));
@@ -290,38 +276,37 @@ impl Agents for Crew {
         Box::pin(self.run(task, cx))
     }
 
-    fn ask<'a>(&'a self, question: Question, cx: &'a Cx) -> Soon<'a, Result<String, Fault>> {
+    fn ask<'a>(&'a self, mut question: Question, cx: &'a Cx) -> Soon<'a, Result<String, Fault>> {
         Box::pin(async move {
             let session = self.session()?;
+            if let Some(agent) = session.agent() {
+                question.text = format!("{agent}: {}", question.text);
+            }
             let asked = async {
                 // The time to answer begins when the person can read the question.
                 let _turn = session.turn_to_ask().await;
-                let asking = self.inner.setup.person.ask(session.agent(), &question);
-                match question.within {
-                    Some(within) => tokio::time::timeout(within, asking).await.map_err(|_| within),
-                    None => Ok(asking.await),
+                let within = question.within;
+                let asking = self.inner.setup.person.ask(question);
+                match within {
+                    Some(within) => tokio::time::timeout(within, asking).await.unwrap_or_else(|_| {
+                        let what = format!("nobody answered within {} s", within.as_secs());
+                        let alone = "Decide by yourself, and say in the end what you took for granted.";
+                        Err(Fault::new(Kind::Timeout, what).next(alone))
+                    }),
+                    None => asking.await,
                 }
             };
-            let answer = tokio::select! {
+            tokio::select! {
                 biased;
-                () = cx.cancelled() => return Err(Fault::new(Kind::Cancelled, "the question was taken back")),
+                () = cx.cancelled() => Err(Fault::new(Kind::Cancelled, "the question was taken back")),
                 answer = asked => answer,
-            };
-            let alone = "Decide by yourself, and say in the end what you took for granted.";
-            match answer {
-                Ok(Some(answer)) => Ok(answer),
-                Ok(None) => Err(Fault::new(Kind::Unavailable, "there is nobody to ask").next(alone)),
-                Err(within) => {
-                    let what = format!("nobody answered within {} s", within.as_secs());
-                    Err(Fault::new(Kind::Timeout, what).next(alone))
-                }
             }
         })
     }
 
     fn think<'a>(&'a self, system: &'a str, prompt: &'a str) -> Soon<'a, Result<String, Fault>> {
         Box::pin(async move {
-            let model = self.inner.lead.now().model.clone();
+            let model = self.inner.steering.model();
             let mut last = None;
             for again in 0..=AGAIN {
                 if again > 0 {
@@ -357,8 +342,8 @@ impl Crew {
             match event? {
                 model::Event::Text(more) => text.push_str(&more),
                 model::Event::Used(usage) => {
-                    self.inner.lead.used_below(usage);
                     let cost = model.abilities().price.map(|it| usage.cost(&it));
+                    self.inner.steering.add_below(usage, cost);
                     let inner = Box::new(Event::Used { usage, cost });
                     self.inner.host.hear(Event::Under { agent: "thought".to_owned(), inner });
                 }

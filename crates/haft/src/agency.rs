@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use agent::{
-    Agent, Bounds, Host,
+    Agent, Bounds, Host, Settings,
     model::{self, Choices},
 };
 use clap::Args;
@@ -44,7 +44,8 @@ impl AgentOptions {
         let session = opened.runtime.session(session.or(options.session.as_deref()), door, approver());
         let system = tools::instructions(&opened.toolset).into();
         let bounds = Bounds { steps: self.max_steps.unwrap_or(Bounds::default().steps), ..Bounds::default() };
-        let agent = Agent::open(session, model, system, bounds, host)?;
+        let visible = opened.agents.agent.visible.unwrap_or_default();
+        let agent = Agent::open(Settings { session, model, system, bounds, visible, host })?;
         Ok((agent, opened))
     }
 }

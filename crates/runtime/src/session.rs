@@ -526,6 +526,15 @@ impl Session {
         self.inner.jobs.list().into_iter().filter(|job| !job.state.is_over()).map(|job| job.id).collect()
     }
 
+    /// The ids of the jobs of these tools that are not over.
+    pub fn jobs_of(&self, tools: &[&str]) -> Vec<String> {
+        use kit::services::Jobs;
+        let jobs = self.inner.jobs.list().into_iter();
+        jobs.filter(|job| !job.state.is_over() && tools.contains(&job.tool.as_str()))
+            .map(|job| job.id)
+            .collect()
+    }
+
     pub(crate) fn jobs(&self) -> &Arc<Jobs> {
         &self.inner.jobs
     }

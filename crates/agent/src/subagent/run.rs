@@ -10,7 +10,7 @@ use kit::{
     Cx, Fault, Kind, Output,
     services::{Report, Task, TaskEnd},
 };
-use runtime::{Limits, Session};
+use runtime::{Limits, Session, config::Visible};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -18,10 +18,9 @@ use super::{
     watch::{Now, Watch},
 };
 use crate::{
-    lead::Standing,
     model::Model,
     profiles::Profile,
-    turn::{Agent, Bounds, Ended},
+    turn::{Agent, Bounds, Ended, Settings},
 };
 
 /// So many answers it gives, where nobody says another number.
@@ -64,35 +63,26 @@ impl Crew {
         let time =
             [task.time, section.seconds.map(Duration::from_secs)].into_iter().flatten().min().unwrap_or(TIME);
         let tokens = [task.tokens, section.tokens].into_iter().flatten().min();
+        let bounds = Bounds { steps: steps.max(1), tokens, time: Some(time) };
         let stop = CancellationToken::new();
-        let watch = Arc::new(Watch::new(self.inner.host.clone(), &made.name, tokens, stop.clone()));
-        let mut agent = self.agent(&mut made, &task, steps.max(1), watch.clone()).await?;
-        let (mut ended, mut out_of_time) = (None, false);
-        {
+        let watch = Arc::new(Watch::new(self.inner.host.clone(), &made.name));
+        let mut agent = self.agent(&mut made, &task, bounds, watch.clone()).await?;
+        let turning = Instant::now();
+        let ended = {
             let mut turn = pin!(agent.turn(Some(prompt(&task)), &stop));
-            let mut too_long = pin!(tokio::time::sleep(time));
-            loop {
-                tokio::select! {
-                    biased;
-                    () = cx.cancelled() => {
-                        stop.cancel();
-                        // It may close its conversation; whoever is not done by then is dropped, with all below it.
-                        let _ = tokio::time::timeout(GRACE, &mut turn).await;
-                        break;
-                    }
-                    done = &mut turn => {
-                        ended = Some(done);
-                        break;
-                    }
-                    () = &mut too_long, if !out_of_time => {
-                        out_of_time = true;
-                        stop.cancel();
-                    }
+            tokio::select! {
+                biased;
+                () = cx.cancelled() => {
+                    stop.cancel();
+                    // It may close its conversation; whoever is not done by then is dropped, with all below it.
+                    let _ = tokio::time::timeout(GRACE, &mut turn).await;
+                    None
                 }
+                done = &mut turn => Some(done),
             }
-        }
+        };
         let now = watch.now();
-        self.inner.lead.used_below(now.usage);
+        self.inner.steering.add_below(now.usage, now.cost);
         let Some(ended) = ended else {
             return Err(stopped(&made.name, &now));
         };
@@ -106,12 +96,15 @@ impl Crew {
         let outcome = ended.map_err(|error| {
             Fault::new(Kind::Unavailable, format!("{name} could not go on: {error}")).seen(seen())
         })?;
-        let limit = |what: String| Ok(TaskEnd::Limit(what));
         let end = match outcome.ended {
-            _ if out_of_time => limit(format!("its time of {} s", time.as_secs_f32())),
-            _ if now.is_over => limit(format!("its {} tokens", tokens.unwrap_or_default())),
             Ended::Done => Ok(TaskEnd::Completed),
-            Ended::Limit => limit(format!("its {steps} answers")),
+            Ended::Limit if turning.elapsed() >= time => {
+                Ok(TaskEnd::Limit(format!("its time of {} s", time.as_secs_f32())))
+            }
+            Ended::Limit => Ok(TaskEnd::Limit(match tokens {
+                Some(most) if now.tokens() >= most => format!("its {most} tokens"),
+                _ => format!("its {steps} answers"),
+            })),
             Ended::Refused => {
                 Err(Fault::new(Kind::Failed, format!("the provider of {name}'s model did not let it go on")))
             }
@@ -136,7 +129,7 @@ impl Crew {
     async fn make(&self, task: &Task) -> Result<Made, Fault> {
         let inner = &self.inner;
         let above = self.session()?;
-        let current = inner.lead.now();
+        let (model_above, profile_above) = (inner.steering.model(), inner.profile.lock().clone());
         let profile = match task.profile.clone() {
             Some(name) => {
                 let profiles = inner.setup.profiles.clone();
@@ -147,12 +140,12 @@ impl Crew {
                         .find(&name)?,
                 )
             }
-            None => current.profile.clone(),
+            None => profile_above,
         };
         let mut notes: Vec<String> = profile.iter().flat_map(|it| it.notes.clone()).collect();
         let model = match &profile {
-            Some(profile) => self.model_of(profile, &current.model, &mut notes)?,
-            None => current.model.clone(),
+            Some(profile) => self.model_of(profile, &model_above, &mut notes)?,
+            None => model_above,
         };
         let name = format!("{}_{}", profile.as_ref().map_or("agent", |it| it.name.as_str()), four_digits());
         let session = above.below(&name);
@@ -180,7 +173,7 @@ impl Crew {
         &self,
         made: &mut Made,
         task: &Task,
-        steps: usize,
+        bounds: Bounds,
         watch: Arc<Watch>,
     ) -> Result<Agent, Fault> {
         let inner = &self.inner;
@@ -191,16 +184,16 @@ impl Crew {
             system.push_str("\n\n");
             system.push_str(more);
         }
-        let bounds = Bounds { steps, ..Bounds::default() };
         let (session, model) = (made.session.clone(), made.model.clone());
         let (host, system) = (watch.clone(), Arc::<str>::from(system));
         // It reads what the session said before: nothing, but the store may be slow.
-        let opened =
-            tokio::task::spawn_blocking(move || Agent::open(session, model, system, bounds, host)).await;
+        let visible = Visible::default();
+        let settings = Settings { session, model, system, bounds, visible, host };
+        let opened = tokio::task::spawn_blocking(move || Agent::open(settings)).await;
         let agent = opened.map_err(|error| Fault::bug(format!("the agent was not opened: {error}")))??;
-        let lead = agent.lead().clone();
-        lead.change(Standing { profile: made.profile.clone(), ..Standing::clone(&lead.now()) });
-        let crew = Self::new(agent.session(), watch, lead, inner.setup.clone(), inner.depth + 1);
+        let crew =
+            Self::new(agent.session(), watch, agent.steering(), inner.setup.clone(), inner.depth + 1);
+        crew.inner.profile.lock().clone_from(&made.profile);
         let mut below = inner.below.lock();
         below.retain(|it| it.strong_count() > 0);
         below.push(Arc::downgrade(&crew.inner));

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tokio_util::sync::CancellationToken;
 
 use crate::{
     event::{Event, Host},
@@ -14,9 +13,6 @@ use crate::{
 pub(super) struct Watch {
     above: Arc<dyn Host>,
     agent: String,
-    most: Option<u64>,
-    /// Stops it when it has used as much as it may.
-    stop: CancellationToken,
     now: Mutex<Now>,
 }
 
@@ -26,8 +22,6 @@ pub(super) struct Now {
     pub(super) usage: Usage,
     pub(super) cost: Option<f64>,
     pub(super) steps: usize,
-    /// It used as many tokens as it may.
-    pub(super) is_over: bool,
     /// What it has written of the answer that it gives.
     writing: String,
     /// What it said before that.
@@ -35,8 +29,8 @@ pub(super) struct Now {
 }
 
 impl Watch {
-    pub(super) fn new(above: Arc<dyn Host>, agent: &str, most: Option<u64>, stop: CancellationToken) -> Self {
-        Self { above, agent: agent.to_owned(), most, stop, now: Mutex::default() }
+    pub(super) fn new(above: Arc<dyn Host>, agent: &str) -> Self {
+        Self { above, agent: agent.to_owned(), now: Mutex::default() }
     }
 
     pub(super) fn now(&self) -> Now {
@@ -56,7 +50,7 @@ impl Watch {
             Event::Text { text } => now.writing.push_str(text),
             Event::Used { usage, cost } => {
                 now.steps += 1;
-                self.count(&mut now, *usage, *cost);
+                count(&mut now, *usage, *cost);
             }
             Event::Under { inner, .. } => {
                 let mut inner = &**inner;
@@ -64,24 +58,20 @@ impl Watch {
                     inner = deeper;
                 }
                 if let Event::Used { usage, cost } = inner {
-                    self.count(&mut now, *usage, *cost);
+                    count(&mut now, *usage, *cost);
                 }
             }
             _ => {}
         }
     }
+}
 
-    fn count(&self, now: &mut Now, usage: Usage, cost: Option<f64>) {
-        now.usage += usage;
-        now.cost = match (now.cost, cost) {
-            (Some(one), Some(other)) => Some(one + other),
-            (one, other) => one.or(other),
-        };
-        if self.most.is_some_and(|most| now.tokens() >= most) {
-            now.is_over = true;
-            self.stop.cancel();
-        }
-    }
+fn count(now: &mut Now, usage: Usage, cost: Option<f64>) {
+    now.usage += usage;
+    now.cost = match (now.cost, cost) {
+        (Some(one), Some(other)) => Some(one + other),
+        (one, other) => one.or(other),
+    };
 }
 
 impl Now {
