@@ -1,6 +1,7 @@
 //! The loop that puts the tools into a model's hands.
 
 mod answer;
+mod asker;
 mod context;
 mod event;
 mod images;
@@ -12,6 +13,7 @@ mod turn;
 pub mod model;
 pub mod profiles;
 
+pub use asker::{Asker, NobodyToAsk, nobody};
 pub use event::{Event, Host, Silent};
 pub use subagent::{Choose, Compose, Crew, Setup};
 pub use transcript::{Message, Transcript};

@@ -191,8 +191,7 @@ impl Crew {
         let settings = Settings { session, model, system, bounds, visible, host };
         let opened = tokio::task::spawn_blocking(move || Agent::open(settings)).await;
         let agent = opened.map_err(|error| Fault::bug(format!("the agent was not opened: {error}")))??;
-        let crew =
-            Self::new(agent.session(), watch, agent.steering(), inner.setup.clone(), inner.depth + 1);
+        let crew = Self::new(agent.session(), watch, agent.steering(), inner.setup.clone(), inner.depth + 1);
         crew.inner.profile.lock().clone_from(&made.profile);
         let mut below = inner.below.lock();
         below.retain(|it| it.strong_count() > 0);
