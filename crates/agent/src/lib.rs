@@ -9,6 +9,6 @@ mod turn;
 pub mod model;
 
 pub use asker::{Asker, NobodyToAsk, nobody};
-pub use event::{Event, Host, Silent};
+pub use event::{Event, Host, Shown, Silent};
 pub use transcript::{Message, Transcript};
 pub use turn::{Agent, AgentError, Bounds, Ended, Outcome};

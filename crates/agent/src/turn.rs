@@ -108,6 +108,11 @@ impl Agent {
         &self.session
     }
 
+    /// The model.
+    pub fn model(&self) -> &Arc<dyn Model> {
+        &self.model
+    }
+
     /// What was said.
     pub fn transcript(&self) -> &Transcript {
         &self.transcript
