@@ -14,7 +14,7 @@ pub mod model;
 pub mod profiles;
 
 pub use asker::{Asker, NobodyToAsk, nobody};
-pub use event::{Event, Host, Silent};
+pub use event::{Event, Host, Shown, Silent};
 pub use subagent::{Choose, Compose, Crew, Setup};
 pub use transcript::{Message, Transcript};
 pub use turn::{Agent, AgentError, Bounds, Ended, Outcome, Settings, Steering};

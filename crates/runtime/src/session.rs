@@ -14,7 +14,7 @@ use kit::{
     files::Roots,
     procs::Procs,
     seen::Views,
-    services::{Agents, NoAgent, Reloaded, Shelf, Undo},
+    services::{Agents, NoAgent, Reloaded, Shelf, Transcript, Undo},
 };
 use parking_lot::Mutex;
 use tokio::sync::broadcast;
@@ -372,6 +372,11 @@ impl Session {
     /// [`Kind::NotFound`](kit::Kind::NotFound) when no such call is under way.
     pub fn promote(&self, call: &str) -> Result<String, Fault> {
         self.inner.jobs.promote(call)
+    }
+
+    /// What a running call, which was begun with this id, has written until now, for a host to show.
+    pub fn written(&self, call: &str) -> Option<Arc<dyn Transcript>> {
+        self.inner.jobs.written(call)
     }
 
     /// What happens to this session's jobs from now on, for a host to show: each end, and each wait
