@@ -26,6 +26,7 @@ use crate::{
     transcript::{Message, Transcript},
 };
 use step::Step;
+pub(crate) use step::next_part;
 
 /// How often in a row an answer may come to its longest without having called anything.
 const CUT_SHORT: usize = 3;
@@ -352,9 +353,10 @@ impl Agent {
             outcome.text = step.text();
             let cost = self.steering.model().abilities().price.map(|it| step.usage.cost(&it));
             self.host.hear(Event::Used { usage: step.usage, cost });
-            let (why, called, unwritten) = (step.why, step.has_calls(), step.unwritten.clone());
-            let is_whole = self.keep(step);
-            if stop.is_cancelled() && (called || !is_whole || why != Why::Done) {
+            let (why, called, whole) = (step.why, step.has_calls(), step.whole);
+            let unwritten = self.keep(step);
+            // Who stops it when all is said already stops nothing.
+            if stop.is_cancelled() && (called || !whole || why != Why::Done) {
                 outcome.ended = Ended::Cancelled;
                 return Ok(());
             }
@@ -378,17 +380,17 @@ impl Agent {
         }
     }
 
-    /// Takes an answer into the conversation.
-    fn keep(&mut self, step: Step) -> bool {
+    /// Takes an answer into the conversation. Gives the tools of the calls that were not written to their end.
+    fn keep(&mut self, mut step: Step) -> Vec<String> {
+        let unwritten = std::mem::take(&mut step.unwritten);
         let (said, results) = step.into_items();
-        if said.is_empty() {
-            return false;
+        if !said.is_empty() {
+            self.transcript.add(Item::Model { said });
         }
-        self.transcript.add(Item::Model { said });
         if !results.is_empty() {
             self.transcript.add(Item::Results { results });
         }
-        true
+        unwritten
     }
 }
 

@@ -52,6 +52,8 @@ pub(super) struct Step {
     parts: Parts,
     pub(super) usage: Usage,
     pub(super) why: Why,
+    /// It was given to its end.
+    pub(super) whole: bool,
     /// The calls that were being written when it ended: they were not made.
     pub(super) unwritten: Vec<String>,
 }
@@ -99,7 +101,7 @@ impl Step {
         loop {
             tokio::select! {
                 biased;
-                () = cancel.cancelled(), if until.is_none() => {
+                () = cancel.cancelled(), if until.is_none() && (stream.is_some() || !running.is_empty()) => {
                     stream = None;
                     until = Some(Instant::now() + GRACE);
                 }
@@ -152,9 +154,12 @@ impl Step {
     }
 }
 
-/// The next part of the answer. A model that panics has broken off.
 async fn next(stream: &mut Option<Events>) -> Option<Result<model::Event, ModelError>> {
-    let stream = stream.as_mut()?;
+    next_part(stream.as_mut()?).await
+}
+
+/// The next part of an answer. A model that panics has broken off.
+pub(crate) async fn next_part(stream: &mut Events) -> Option<Result<model::Event, ModelError>> {
     AssertUnwindSafe(stream.next()).catch_unwind().await.unwrap_or_else(|panic| {
         let what = format!("the model panicked: {}", words(&*panic));
         Some(Err(ModelError::new(model::Breach::Malformed, what)))
@@ -311,7 +316,7 @@ impl<'a> Answering<'a> {
         if !text.is_empty() {
             around.transcript.tell(&Message::Model { text });
         }
-        Ok(Step { parts, usage, why, unwritten })
+        Ok(Step { parts, usage, why, whole, unwritten })
     }
 }
 
