@@ -61,7 +61,7 @@ async fn an_approval_names_the_agent_that_asks_and_holds_for_the_conversation() 
     let files = [(".haft/agents/scout.md", "---\ndescription: looks\n---\nSCOUT\n")];
     let house = House::with(&files, Approve::Ask).await;
     let parent = calls(&[("subagent", json!({"prompt": "go", "profile": "scout"}))])
-        + &calls(&[("write", json!({"path": ".envrc", "content": "two", "overwrite": true}))])
+        + &calls(&[("edit", json!({"path": ".envrc", "edits": [{"old": "one", "new": "two"}]}))])
         + &says("ok");
     let child = calls(&[("write", json!({"path": ".envrc", "content": "one"}))]) + &says("done");
     let model = Arc::new(Players::new(&[("THE FIRST", &parent), ("SCOUT", &child)]));
@@ -71,7 +71,7 @@ async fn an_approval_names_the_agent_that_asks_and_holds_for_the_conversation() 
     let asked = person.asked.lock().unwrap();
     assert_eq!(asked.len(), 1, "{asked:?}: what was allowed for the session is not asked again");
     assert!(asked[0].starts_with("Some(\"scout_") && asked[0].ends_with(" write"), "{asked:?}");
-    assert_eq!(house.read(".envrc"), "two");
+    assert_eq!(house.read(".envrc"), "two", "{:?}", home.answered("edit"));
 }
 
 #[tokio::test]
