@@ -75,7 +75,7 @@ struct Inner {
     held: Mutex<bool>,
     /// How many agents are above this one.
     depth: usize,
-    below: Mutex<Vec<Weak<Inner>>>,
+    below: Mutex<Vec<Weak<Self>>>,
 }
 
 struct Given {

@@ -54,7 +54,7 @@ impl Ground {
         {
             add_root(&mut roots, path, writable);
         }
-        self.another(own, roots, session.sandbox, session.hosts.below(), session.held.clone())
+        self.another(own, roots, session.sandbox, session.hosts.below(), &session.held)
     }
 
     /// A ground for work of haft's own on what strangers wrote: it sees the machine but nothing of the workspace, changes
@@ -74,7 +74,7 @@ impl Ground {
         let sandbox = if session.sandbox == Sandbox::Full { Sandbox::Full } else { Sandbox::Workspace };
         let own = Own { env, ..Own::default() };
         // It changes nothing of the workspace, so it goes on where nothing else may.
-        self.another(own, read.chain([(folder, true)]).collect(), sandbox, granted, Arc::default())
+        self.another(own, read.chain([(folder, true)]).collect(), sandbox, granted, &Arc::default())
     }
 
     /// The same ground for one more tool, which reads this as well.
@@ -90,7 +90,7 @@ impl Ground {
         roots: Vec<(PathBuf, bool)>,
         sandbox: Sandbox,
         hosts: Hosts,
-        held: Arc<Held>,
+        held: &Arc<Held>,
     ) -> Self {
         static NUMBER: AtomicU64 = AtomicU64::new(1);
         let session = &*self.inner;

@@ -66,6 +66,8 @@ impl Tool for Reflect {
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
     use std::sync::Arc;
 
     use expect_test::expect;
@@ -73,6 +75,8 @@ mod tests {
         services::{Agents, NoAgent, Profiles, Question, Report, Soon, Task},
         testing::Room,
     };
+
+    use serde_json::json;
 
     use super::*;
 
@@ -114,17 +118,17 @@ mod tests {
     fn what_three_voices_say_stands_side_by_side_and_one_may_fail() {
         let mut room = Room::empty();
         room.agents = Arc::new(Echo);
-        room.check::<Reflect>(
-            r#"{"situation": "it hangs", "assumptions": "the lock is free"}"#,
-            expect![[r#"
-                Critic:
-                You are the critic / Situation: it hangs  Assumptions: the lock is free
+        let arguments = json!({"situation": "it hangs", "assumptions": "the lock is free"});
+        let said = room.call_any(&*kit::erase::<Reflect>(), &arguments).unwrap().as_text();
+        expect![[r#"
+            Critic:
+            You are the critic / Situation: it hangs  Assumptions: the lock is free
 
-                Pragmatist:
-                (no answer: busy)
+            Pragmatist:
+            (no answer: busy)
 
-                Detailer:
-                You are the one who reads closely / Situation: it hangs  Assumptions: the lock is free"#]],
-        );
+            Detailer:
+            You are the one who reads closely / Situation: it hangs  Assumptions: the lock is free"#]]
+        .assert_eq(&said);
     }
 }
