@@ -10,7 +10,9 @@ mod subagent;
 mod transcript;
 mod turn;
 
+pub mod dialect;
 pub mod model;
+pub mod own_tools;
 pub mod profiles;
 
 pub use asker::{Asker, NobodyToAsk, nobody};

@@ -121,9 +121,14 @@ impl Transcript {
         self.put(Row::Note { text: text.into() });
     }
 
+    /// Shows the model this when the person speaks next.
+    pub(crate) fn show(&mut self, pieces: Vec<Piece>) {
+        self.put(Row::Shown { pieces });
+    }
+
     /// What the model is to be told before what the person says now. It was told once a person's piece is added.
     pub(crate) fn notes(&self) -> Vec<Piece> {
-        self.conversation.notes.iter().map(Piece::text).collect()
+        self.conversation.notes.clone()
     }
 
     /// Puts `items` in the place of `count` others.
@@ -167,7 +172,7 @@ impl Transcript {
             let Item::Results { results } = it else { return false };
             results.iter().flat_map(|it| &it.pieces).any(|it| it.line().contains("job_"))
         });
-        if names_jobs && !self.conversation.notes.iter().any(|it| it == JOBS_LOST) {
+        if names_jobs && !self.conversation.notes.iter().any(|it| it.line() == JOBS_LOST) {
             self.note(JOBS_LOST);
         }
     }

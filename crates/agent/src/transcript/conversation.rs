@@ -6,7 +6,7 @@ use kit::Fault;
 use runtime::store::Row as Stored;
 
 use super::{mend::Open, row::Row};
-use crate::model::{Item, Said};
+use crate::model::{Item, Piece, Said};
 
 /// A conversation. It follows from its rows, each of which changes it in the same way whenever it is read.
 #[derive(Default)]
@@ -17,7 +17,7 @@ pub(super) struct Conversation {
     /// The ids of all calls there ever were: none is used twice.
     pub(super) ids: HashSet<String>,
     /// What the model is told when the person speaks next.
-    pub(super) notes: Vec<String>,
+    pub(super) notes: Vec<Piece>,
     pub(super) open: Open,
 }
 
@@ -43,7 +43,8 @@ impl Conversation {
                 self.open.begin(before, place, call, journal);
             }
             Row::Ended { result } => self.open.end(result),
-            Row::Note { text } => self.notes.push(text),
+            Row::Note { text } => self.notes.push(Piece::text(text)),
+            Row::Shown { pieces } => self.notes.extend(pieces),
             Row::Instead { from, count, items } => {
                 let from = from.min(self.items.len());
                 let until = from.saturating_add(count).min(self.items.len());
