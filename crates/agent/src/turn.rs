@@ -23,6 +23,7 @@ use crate::{
     loops::{Loops, changing},
     model::{Item, Model, ModelError, Piece, Said, Usage, Why},
     own_tools,
+    subagent::{Crew, Setup},
     transcript::{Message, Transcript},
 };
 use step::Step;
@@ -38,6 +39,7 @@ const LAST_WRITE: Duration = Duration::from_millis(100);
 pub struct Agent {
     session: Session,
     steering: Steering,
+    crew: Option<Crew>,
     transcript: Transcript,
     bounds: Bounds,
     visible: Visible,
@@ -68,6 +70,7 @@ pub struct Settings {
 #[derive(Clone)]
 pub struct Steering {
     inner: Arc<Mutex<Now>>,
+    below: Arc<Mutex<(Usage, Option<f64>)>>,
 }
 
 struct Now {
@@ -84,6 +87,17 @@ impl Steering {
     /// What the model is told before everything else.
     pub fn system(&self) -> Arc<str> {
         self.inner.lock().system.clone()
+    }
+
+    /// Others used this on the agent's behalf, at this cost: what its turn reports includes it.
+    pub fn add_below(&self, usage: Usage, cost: Option<f64>) {
+        let mut below = self.below.lock();
+        below.0 += usage;
+        below.1 = sum(below.1, cost);
+    }
+
+    fn take_below(&self) -> (Usage, Option<f64>) {
+        std::mem::take(&mut *self.below.lock())
     }
 
     /// Another model answers.
@@ -174,9 +188,11 @@ impl Agent {
         own_tools::offer(&session, model.abilities());
         let changing = changing(session.catalog().specs());
         let loops = Loops::of(transcript.items(), |tool| changing.contains(tool));
-        let steering = Steering { inner: Arc::new(Mutex::new(Now { model, system })) };
+        let inner = Arc::new(Mutex::new(Now { model, system }));
+        let steering = Steering { inner, below: Arc::default() };
         let (shown, attached, rate) = (Shown::default(), Attached::default(), Rate::default());
-        Ok(Self { session, steering, transcript, bounds, visible, host, shown, loops, attached, rate })
+        let crew = None;
+        Ok(Self { session, steering, crew, transcript, bounds, visible, host, shown, loops, attached, rate })
     }
 
     /// The session.
@@ -184,9 +200,24 @@ impl Agent {
         &self.session
     }
 
+    /// The model.
+    pub fn model(&self) -> Arc<dyn Model> {
+        self.steering.model()
+    }
+
     /// What was said.
     pub fn transcript(&self) -> &Transcript {
         &self.transcript
+    }
+
+    /// Lets its tools switch its profile, start other agents and ask the person.
+    pub fn set_crew(&mut self, setup: Setup) {
+        self.crew = Some(Crew::new(&self.session, self.host.clone(), self.steering(), Arc::new(setup), 0));
+    }
+
+    /// By which its person switches its profile, where that can be done.
+    pub fn crew(&self) -> Option<&Crew> {
+        self.crew.as_ref()
     }
 
     /// By which its model and its system prompt are changed, also while a turn goes on.
@@ -245,12 +276,17 @@ impl Agent {
             }))
         });
         self.show_tools(true);
-        let went = self.go_on(&mut outcome, &stop).await;
+        let mut below = (Usage::default(), None);
+        let went = self.go_on(&mut outcome, &mut below, &stop).await;
         if stop.is_cancelled() && !cancel.is_cancelled() && outcome.ended == Ended::Cancelled {
             outcome.ended = Ended::Limit;
         }
+        let (usage, cost) = self.steering.take_below();
+        below.0 += usage;
+        below.1 = sum(below.1, cost);
         let price = self.steering.model().abilities().price;
-        outcome.cost = price.map(|it| outcome.usage.cost(&it));
+        outcome.cost = sum(price.map(|it| outcome.usage.cost(&it)), below.1);
+        outcome.usage += below.0;
         went?;
         match outcome.ended {
             Ended::Cancelled => self.transcript.note("The person stopped you here, before you were done."),
@@ -298,10 +334,20 @@ impl Agent {
         }
     }
 
-    async fn go_on(&mut self, outcome: &mut Outcome, stop: &CancellationToken) -> Result<(), AgentError> {
+    async fn go_on(
+        &mut self,
+        outcome: &mut Outcome,
+        below: &mut (Usage, Option<f64>),
+        stop: &CancellationToken,
+    ) -> Result<(), AgentError> {
         let mut cut_short = 0;
         loop {
-            let used = outcome.usage.request() + outcome.usage.output;
+            let (usage, cost) = self.steering.take_below();
+            below.0 += usage;
+            below.1 = sum(below.1, cost);
+            let mut all = outcome.usage;
+            all += below.0;
+            let used = all.request() + all.output;
             if outcome.steps >= self.bounds.steps || self.bounds.tokens.is_some_and(|most| used >= most) {
                 outcome.ended = Ended::Limit;
                 return Ok(());
@@ -375,6 +421,13 @@ fn cut_off(unwritten: &[String]) -> String {
         ),
     };
     format!("Your answer was cut off at its longest. {lost}, in smaller parts.")
+}
+
+fn sum(one: Option<f64>, other: Option<f64>) -> Option<f64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one + other),
+        (one, other) => one.or(other),
+    }
 }
 
 fn text_of(said: &[Said]) -> String {

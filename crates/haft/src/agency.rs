@@ -1,53 +1,196 @@
 //! Which agent did the person ask for, and what is it made of?
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use agent::{
-    Agent, Bounds, Host, Makings, Prompt, Settings,
+    Agent, Bounds, Host, Settings, Setup,
     model::{self, Choices, Model},
+    profiles::PLAN,
 };
 use clap::Args;
 use kit::Fault;
-use runtime::Session;
+use runtime::{Approver, Session};
 
-use crate::{Opened, Options, Place, ask::approver};
+use crate::{Opened, Options, Place, ask::asker};
+
+/// The variables that hold a provider's key, and a model of it.
+const KEYS: [(&str, &str); 4] = [
+    ("ANTHROPIC_API_KEY", "anthropic:claude-sonnet-4-5"),
+    ("OPENAI_API_KEY", "openai:gpt-5"),
+    ("GEMINI_API_KEY", "gemini:gemini-2.5-pro"),
+    ("OPENROUTER_API_KEY", "openrouter:anthropic/claude-sonnet-4.5"),
+];
+
+/// The variable that names a model, where nothing else does.
+const MODEL: &str = "HAFT_MODEL";
 
 /// Options of every verb that is an agent.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct AgentOptions {
-    /// The model: `anthropic:…`, `openai:…`, `script:FILE`.
+    /// The model: `anthropic:…`, `openai:…`, `script:FILE`, or a name of `[models.NAME]`. [default: `model` of
+    /// `[agent]` in haft.toml, else the variable HAFT_MODEL]
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
+    /// The profile to begin with: an agent with a prompt, a model and tools of its own.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
+    /// Make a plan: nothing can be changed. The same as `--profile plan`.
+    #[arg(long, conflicts_with = "profile")]
+    pub(crate) plan: bool,
     /// At most so many answers of the model in one turn.
     #[arg(long, value_name = "N")]
     pub(crate) max_steps: Option<usize>,
+    /// At most so many seconds for one turn.
+    #[arg(long, value_name = "N")]
+    pub(crate) max_seconds: Option<u64>,
+    /// At most so many tokens for one turn, of requests and answers together.
+    #[arg(long, value_name = "N")]
+    pub(crate) max_tokens: Option<u64>,
+}
+
+/// What agents are made of here.
+pub(crate) struct Agency {
+    pub(crate) opened: Opened,
+    options: AgentOptions,
+    variables: Vec<(String, String)>,
 }
 
 impl AgentOptions {
-    /// Makes the agent.
+    /// Gets everything ready that an agent needs.
     ///
     /// # Errors
-    /// When there is no such model, or its session can't be read.
+    /// When there is no runtime to be had.
     pub(crate) async fn open(
-        &self,
+        self,
         options: &Options,
         place: &Place,
-        host: Arc<dyn Host>,
-        door: &str,
-        session: Option<&str>,
-    ) -> Result<(Agent, Opened), Fault> {
-        let opened = options.open(place)?;
-        let Some(model) = self.model(place, &opened)? else {
-            return Err(Fault::bad_args("no model was named").next("Name one with `--model`."));
-        };
-        // The prompt names the tools that are files as well.
+        approver: Arc<dyn Approver>,
+    ) -> Result<Agency, Fault> {
+        let opened = options.open_with(place, tools::of_agents)?;
+        opened.runtime.outside().asks(approver);
         opened.runtime.load_tools().await;
-        let session = opened.runtime.session(session.or(options.session.as_deref()), door, approver());
-        let system = self.prompt(&opened, &session).text().into();
-        let bounds = Bounds { steps: self.max_steps.unwrap_or(Bounds::default().steps), ..Bounds::default() };
-        let visible = opened.agents.agent.visible.unwrap_or_default();
-        let agent = Agent::open(Settings { session, model, system, bounds, visible, host })?;
-        Ok((agent, opened))
+        Ok(Agency { opened, options: self, variables: place.variables.clone() })
+    }
+}
+
+impl Agency {
+    /// The model that was asked for: `named`, or what the options, the configuration and the environment say.
+    ///
+    /// # Errors
+    /// When none was named, or there is no such model; with what to do.
+    pub(crate) fn model(&self, named: Option<&str>) -> Result<Arc<dyn Model>, Fault> {
+        let variable =
+            || self.variables.iter().find(|it| it.0 == MODEL && !it.1.is_empty()).map(|it| it.1.as_str());
+        let name = named
+            .or(self.options.model.as_deref())
+            .or(self.opened.agents.agent.model.as_deref())
+            .or_else(variable)
+            .ok_or_else(|| unnamed(&self.variables))?;
+        model::choose(name, Choices { models: &self.opened.agents.models, variables: &self.variables })
+    }
+
+    /// The newest conversation of the workspace.
+    ///
+    /// # Errors
+    /// When there is none, or it can't be read.
+    pub(crate) fn newest(&self) -> Result<String, Fault> {
+        self.opened.runtime.store().transcripts().newest()?.ok_or_else(|| {
+            Fault::not_found("this workspace has no conversation yet")
+                .next("Begin one with `haft run \"TASK\"`.")
+        })
+    }
+
+    /// The conversation of this name, or a new one.
+    pub(crate) fn session(&self, name: Option<&str>, door: &str, approver: Arc<dyn Approver>) -> Session {
+        let runtime = &self.opened.runtime;
+        // It has a name from the start, so that what it has seen is kept for whoever goes on with it.
+        let own = || runtime.store().call_id().replacen("c_", "s_", 1);
+        runtime.session(Some(&name.map_or_else(own, str::to_owned)), door, approver)
+    }
+
+    /// An agent that goes on with this conversation.
+    ///
+    /// # Errors
+    /// When what was said can't be read.
+    pub(crate) fn agent(
+        &self,
+        session: Session,
+        model: Arc<dyn Model>,
+        host: Arc<dyn Host>,
+    ) -> Result<Agent, Fault> {
+        let system = tools::instructions(&self.opened.toolset).into();
+        let steps = self.options.max_steps.or(self.opened.agents.agent.max_steps);
+        let bounds = Bounds {
+            steps: steps.unwrap_or(Bounds::default().steps),
+            tokens: self.options.max_tokens,
+            time: self.options.max_seconds.map(Duration::from_secs),
+        };
+        let visible = self.opened.agents.agent.visible.unwrap_or_default();
+        let mut agent = Agent::open(Settings { session, model, system, bounds, visible, host })?;
+        agent.set_crew(self.setup());
+        let named = if self.options.plan { Some(PLAN) } else { self.options.profile.as_deref() };
+        let named = named.or(self.opened.agents.agent.profile.as_deref());
+        if let (Some(crew), Some(profile)) = (agent.crew(), named) {
+            crew.begin(Some(profile))?;
+        }
+        Ok(agent)
+    }
+
+    /// What the tools of an agent reach beyond its session: profiles, models, the person.
+    fn setup(&self) -> Setup {
+        let (models, variables) = (self.opened.agents.models.clone(), self.variables.clone());
+        let toolset = self.opened.toolset.clone();
+        Setup {
+            profiles: self.opened.profiles.clone(),
+            choose: Arc::new(move |name| {
+                model::choose(name, Choices { models: &models, variables: &variables })
+            }),
+            compose: Arc::new(move |_, profile| {
+                let base = tools::instructions(&toolset);
+                match profile.map(|it| it.prompt.as_str()).filter(|it| !it.is_empty()) {
+                    Some(prompt) => format!("{base}\n\n{prompt}").into(),
+                    None => base.into(),
+                }
+            }),
+            section: self.opened.agents.subagent.clone(),
+            person: asker(),
+        }
+    }
+}
+
+/// No model was named: what there is a key for, and what to name.
+fn unnamed(variables: &[(String, String)]) -> Fault {
+    let is_set = |name: &str| variables.iter().any(|it| it.0 == name && !it.1.is_empty());
+    let set: Vec<_> = KEYS.iter().filter(|it| is_set(it.0)).collect();
+    let keys = if set.is_empty() {
+        let all: Vec<&str> = KEYS.iter().map(|it| it.0).collect();
+        format!("None of {} is set.", all.join(", "))
+    } else {
+        format!("Set: {}.", set.iter().map(|it| it.0).collect::<Vec<_>>().join(", "))
+    };
+    let example = set.first().map_or("anthropic:claude-sonnet-4-5", |it| it.1);
+    Fault::bad_args("no model was named").next(format!(
+        "{keys} Name a model with `--model {example}`, `model` of `[agent]` in haft.toml or {MODEL}; `--model script:FILE` needs no \
+         key, `--model ollama:NAME` runs here."
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_names_no_model_is_told_which_keys_there_are() {
+        let next = |names: &[&str]| {
+            let variables: Vec<_> = names.iter().map(|it| ((*it).to_owned(), "x".to_owned())).collect();
+            unnamed(&variables).next.unwrap_or_default()
+        };
+        assert!(next(&[]).starts_with("None of ANTHROPIC_API_KEY, OPENAI_API_KEY,"), "{}", next(&[]));
+        let with_key = next(&["OPENAI_API_KEY"]);
+        assert!(
+            with_key.starts_with("Set: OPENAI_API_KEY. Name a model with `--model openai:"),
+            "{with_key}"
+        );
     }
 
     /// The model that was named, if one was.

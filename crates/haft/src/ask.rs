@@ -9,9 +9,17 @@ use std::{
     io::{self, IsTerminal, Write},
     os::fd::OwnedFd,
     pin::Pin,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
+use agent::{Asker, NobodyToAsk, nobody};
+use kit::{
+    Fault, Kind,
+    services::{Question, Soon},
+};
 use runtime::{
     Approver, Request, Unattended, Verdict,
     grants::{Effect, Scope},
@@ -29,10 +37,26 @@ const LONGEST: usize = 2_000;
 /// The byte that Ctrl-C sends.
 const CTRL_C: u8 = 3;
 
+/// How many questions stand at the terminal.
+static STANDING: AtomicUsize = AtomicUsize::new(0);
+
 /// Who is asked: the person at the terminal, if there is one.
 pub(crate) fn approver() -> Arc<dyn Approver> {
-    let somebody = (io::stderr().is_terminal() || io::stdin().is_terminal()) && terminal().is_ok();
-    if somebody { Arc::new(AtTerminal) } else { Arc::new(Unattended) }
+    if somebody() { Arc::new(AtTerminal) } else { Arc::new(Unattended) }
+}
+
+/// Who is asked what a model wants to know: the same.
+pub(crate) fn asker() -> Arc<dyn Asker> {
+    if somebody() { Arc::new(AtTerminal) } else { Arc::new(NobodyToAsk) }
+}
+
+/// Does a question stand at the terminal, which nothing should be written into?
+pub(crate) fn is_asking() -> bool {
+    STANDING.load(Ordering::Acquire) > 0
+}
+
+fn somebody() -> bool {
+    (io::stderr().is_terminal() || io::stdin().is_terminal()) && terminal().is_ok()
 }
 
 fn terminal() -> io::Result<File> {
@@ -44,33 +68,57 @@ struct AtTerminal;
 impl Approver for AtTerminal {
     fn approve(&self, request: Request) -> Pin<Box<dyn Future<Output = Verdict> + Send + '_>> {
         Box::pin(async move {
-            let (reply, answer) = tokio::sync::oneshot::channel();
-            // When this future is dropped, the thread hears it here and takes the question back.
-            let Ok((stopped, _stop)) = rustix::pipe::pipe() else { return Verdict::NobodyThere };
-            let thread = std::thread::Builder::new().name("haft-ask".to_owned()).spawn(move || {
-                let verdict = ask(&request, &stopped).unwrap_or(Verdict::NobodyThere);
-                // Who asked may have gone.
-                let _ = reply.send(verdict);
-            });
-            match thread {
-                Ok(_) => answer.await.unwrap_or(Verdict::No),
-                Err(_) => Verdict::NobodyThere,
-            }
+            let verdict = at_terminal(move |terminal, stopped| ask(terminal, &request, stopped)).await;
+            verdict.unwrap_or(Verdict::NobodyThere)
         })
     }
 }
 
+impl Asker for AtTerminal {
+    fn ask(&self, question: Question) -> Soon<'_, Result<String, Fault>> {
+        Box::pin(async move {
+            let said = at_terminal(move |terminal, stopped| want(terminal, &question, stopped)).await;
+            said.ok_or_else(nobody)?.ok_or_else(unanswered)
+        })
+    }
+}
+
+/// The person did not want to answer.
+pub(crate) fn unanswered() -> Fault {
+    Fault::new(Kind::Cancelled, "the person did not answer")
+        .next("Go on without the answer, or say what is missing.")
+}
+
+/// Asks in a thread of its own; nothing, where that can't be done. When this future is dropped, `stopped` becomes
+/// readable, and the thread takes the question back.
+async fn at_terminal<T: Send + 'static>(
+    ask: impl FnOnce(&File, &OwnedFd) -> io::Result<T> + Send + 'static,
+) -> Option<T> {
+    let (reply, answer) = tokio::sync::oneshot::channel();
+    let (stopped, _stop) = rustix::pipe::pipe().ok()?;
+    let asking = move || {
+        STANDING.fetch_add(1, Ordering::AcqRel);
+        let said = terminal().and_then(|terminal| {
+            // What was typed before the question is no answer to it.
+            tcflush(&terminal, QueueSelector::IFlush)?;
+            let _quiet = Quiet::new(&terminal)?;
+            ask(&terminal, &stopped)
+        });
+        STANDING.fetch_sub(1, Ordering::AcqRel);
+        // Who asked may have gone.
+        let _ = reply.send(said.ok());
+    };
+    std::thread::Builder::new().name("haft-ask".to_owned()).spawn(asking).ok()?;
+    answer.await.ok().flatten()
+}
+
 /// Asks until there is an answer that is one. `stopped` ends it.
-fn ask(request: &Request, stopped: &OwnedFd) -> io::Result<Verdict> {
-    let terminal = terminal()?;
-    let mut out = &terminal;
-    // What was typed before the question is no answer to it.
-    tcflush(&terminal, QueueSelector::IFlush)?;
-    let _quiet = Quiet::new(&terminal)?;
+fn ask(terminal: &File, request: &Request, stopped: &OwnedFd) -> io::Result<Verdict> {
+    let mut out = terminal;
     out.write_all(question(request).as_bytes())?;
     loop {
         out.write_all(choices(&request.offers).as_bytes())?;
-        let Some(line) = read_line(&terminal, stopped)? else {
+        let Some(line) = read_line(terminal, stopped)? else {
             out.write_all(b"\n(taken back)\n")?;
             return Ok(Verdict::No);
         };
@@ -81,7 +129,43 @@ fn ask(request: &Request, stopped: &OwnedFd) -> io::Result<Verdict> {
     }
 }
 
-fn answer(line: &[u8], lasting: bool) -> Option<Verdict> {
+/// Asks what the model wants to know; nothing, if the person does not want to answer. `stopped` ends it.
+fn want(terminal: &File, question: &Question, stopped: &OwnedFd) -> io::Result<Option<String>> {
+    let mut out = terminal;
+    out.write_all(format!("\n{}", wanted(question)).as_bytes())?;
+    loop {
+        out.write_all(b"your answer: ")?;
+        let Some(line) = read_line(terminal, stopped)? else {
+            out.write_all(b"\n(taken back)\n")?;
+            return Ok(None);
+        };
+        if line.is_empty() || line.contains(&CTRL_C) {
+            return Ok(None);
+        }
+        if let Some(said) = chosen(question, &String::from_utf8_lossy(&line)) {
+            return Ok(Some(said));
+        }
+    }
+}
+
+/// What the model wants to know, and the answers that it offers.
+pub(crate) fn wanted(question: &Question) -> String {
+    let mut text = format!("the model asks: {}\n", shown(&question.text));
+    for (at, option) in question.options.iter().enumerate() {
+        text.push_str(&format!("  {}. {}\n", at + 1, shown(option)));
+    }
+    text
+}
+
+/// The answer that this line is: one of those offered, by its number, or what it says. An empty one is none.
+pub(crate) fn chosen(question: &Question, line: &str) -> Option<String> {
+    let line = line.trim();
+    let number = line.parse::<usize>().ok().and_then(|it| it.checked_sub(1));
+    let offered = number.and_then(|it| question.options.get(it));
+    offered.cloned().or_else(|| (!line.is_empty()).then(|| line.to_owned()))
+}
+
+pub(crate) fn answer(line: &[u8], lasting: bool) -> Option<Verdict> {
     if line.is_empty() || line.contains(&CTRL_C) {
         return Some(Verdict::No);
     }
@@ -108,7 +192,7 @@ fn read_line(terminal: &File, stopped: &OwnedFd) -> io::Result<Option<Vec<u8>>> 
             return Ok(None);
         }
         if !terminal_fd.revents().is_empty() {
-            let mut line = vec![0; 256];
+            let mut line = vec![0; 4096];
             let read = rustix::io::read(terminal, &mut line)?;
             line.truncate(read);
             return Ok(Some(line));
@@ -117,8 +201,9 @@ fn read_line(terminal: &File, stopped: &OwnedFd) -> io::Result<Option<Vec<u8>>> 
 }
 
 /// What the call would touch, and why that is a question.
-fn question(request: &Request) -> String {
-    let mut text = format!("\n`{}` wants to\n", shown(&request.tool));
+pub(crate) fn question(request: &Request) -> String {
+    let whose = request.agent.as_ref().map(|it| format!("{}: ", shown(it))).unwrap_or_default();
+    let mut text = format!("\n{whose}`{}` wants to\n", shown(&request.tool));
     for effect in &request.effects {
         text.push_str(&format!("  {}\n", shown(effect)));
     }
@@ -140,7 +225,7 @@ fn question(request: &Request) -> String {
     text
 }
 
-fn choices(offers: &[Effect]) -> &'static str {
+pub(crate) fn choices(offers: &[Effect]) -> &'static str {
     if offers.is_empty() {
         "allow it? [o]nce, [n]o: "
     } else {
@@ -203,6 +288,21 @@ mod tests {
             "rm x\\n[n]o: \\u{1b}[2K\\r\\u{202e}\\u{a0}\\u{200b}ünï"
         );
         assert!(shown(&"x".repeat(5_000)).ends_with("xx… and 3000 more characters"));
+    }
+
+    #[test]
+    fn an_answer_is_one_of_those_offered_or_what_the_person_says() {
+        let question = Question {
+            text: "Which\n1. trap?".to_owned(),
+            options: vec!["main".to_owned(), "dev".to_owned()],
+            ..Question::default()
+        };
+        assert_eq!(wanted(&question), "the model asks: Which\\n1. trap?\n  1. main\n  2. dev\n");
+        for (line, said) in
+            [("2\n", Some("dev")), ("3", Some("3")), (" other \n", Some("other")), ("\n", None)]
+        {
+            assert_eq!(chosen(&question, line).as_deref(), said);
+        }
     }
 
     #[test]

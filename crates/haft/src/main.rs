@@ -19,6 +19,8 @@ struct Haft {
 enum Verb {
     /// Have an agent do a task.
     Run(verbs::run::Run),
+    /// Talk with an agent.
+    Chat(verbs::chat::Chat),
     /// Call a tool and print what a model would read.
     Call(verbs::call::Call),
     /// Show the tools, as a model is shown them.
@@ -79,6 +81,7 @@ fn main() -> ExitCode {
     let done = runtime.block_on(async {
         match verb {
             Verb::Run(verb) => verb.run(&options, &place).await,
+            Verb::Chat(verb) => verb.run(&options, &place).await,
             Verb::Call(verb) => verb.run(&options, &place).await,
             Verb::Tools(verb) => verb.run(&options, &place).await,
             Verb::Prompt(verb) => verb.run(&options, &place).await,

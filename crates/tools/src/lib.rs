@@ -1,5 +1,6 @@
 //! What the model can do: one file is one tool.
 
+mod agents;
 mod code;
 mod files;
 mod jobs;
@@ -13,7 +14,7 @@ use std::sync::Arc;
 
 use kit::{AnyTool, Bucket, Hint, Spec};
 
-pub use toolsets::{HAFT, toolset, toolsets};
+pub use toolsets::{HAFT, of_agents, toolset, toolsets};
 pub use toolsmith::with_enabled;
 
 /// What a client is told about a toolset as a whole, where it shows these tools, and may show its model.

@@ -3,6 +3,7 @@
 use std::{collections::VecDeque, future::Future, pin::Pin};
 
 use kit::Fault;
+use parking_lot::Mutex;
 use runtime::store::{Buffer, Transcripts};
 
 /// The rows of one session that are on their way to the disk.
@@ -12,14 +13,15 @@ pub(super) struct Writing {
     rows: VecDeque<OnItsWay>,
 }
 
-type Written = Pin<Box<dyn Future<Output = Result<(), Fault>> + Send>>;
+type OnDisk = Pin<Box<dyn Future<Output = Result<(), Fault>> + Send>>;
 
 struct OnItsWay {
     buffer: Buffer,
     number: u64,
     body: String,
-    /// None once it has failed.
-    written: Option<Written>,
+    /// None once it has failed. The lock is never taken: it makes a turn something that tasks can share, as the turn of
+    /// an agent inside another one's call has to be.
+    written: Option<Mutex<OnDisk>>,
 }
 
 impl Writing {
@@ -29,8 +31,8 @@ impl Writing {
 
     /// Queues a row here and now: what comes before a call in this file comes before it in the journal.
     pub(super) fn add(&mut self, buffer: Buffer, number: u64, body: String) {
-        let written = Box::pin(self.store.add(&self.session, buffer, number, body.clone()));
-        self.rows.push_back(OnItsWay { buffer, number, body, written: Some(written) });
+        let written: OnDisk = Box::pin(self.store.add(&self.session, buffer, number, body.clone()));
+        self.rows.push_back(OnItsWay { buffer, number, body, written: Some(Mutex::new(written)) });
     }
 
     /// Waits until all rows are on the disk. May be dropped and asked again; a row that failed is then tried again.
@@ -41,9 +43,10 @@ impl Writing {
         while let Some(row) = self.rows.front_mut() {
             let (store, session) = (&self.store, &self.session);
             let written = row.written.get_or_insert_with(|| {
-                Box::pin(store.add(session, row.buffer, row.number, row.body.clone()))
+                let again: OnDisk = Box::pin(store.add(session, row.buffer, row.number, row.body.clone()));
+                Mutex::new(again)
             });
-            if let Err(fault) = written.as_mut().await {
+            if let Err(fault) = written.get_mut().as_mut().await {
                 row.written = None;
                 return Err(fault);
             }

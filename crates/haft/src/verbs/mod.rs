@@ -1,6 +1,7 @@
 //! What can be asked of `haft`? One file, one verb.
 
 pub mod call;
+pub mod chat;
 pub mod doctor;
 pub mod grants;
 pub mod log;

@@ -1,14 +1,26 @@
 //! `haft run`: an agent does one task.
 
-use std::{process::ExitCode, sync::Arc};
+use std::{io::Read, process::ExitCode, sync::Arc};
 
-use agent::{Ended, Event, Host};
+use agent::{Agent, AgentError, Ended, Event, Host, Outcome, model::Usage};
 use clap::Args;
 use kit::{Fault, Kind};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::{FAULT, finish};
-use crate::{Options, Place, agency::AgentOptions, print};
+use crate::{
+    Options, Place,
+    agency::AgentOptions,
+    ask::approver,
+    print,
+    terminal::{
+        interrupt::{self, STOPPED},
+        plain::{Out, Plain},
+        short,
+    },
+};
 
 #[derive(Args)]
 pub struct Run {
@@ -19,7 +31,7 @@ pub struct Run {
     /// Go on with the newest conversation of this workspace, or that of `--session`.
     #[arg(long)]
     resume: bool,
-    /// Print what happens as lines of JSON.
+    /// Print what happens as lines of JSON: one event each, from `began` to `ended`.
     #[arg(long)]
     json: bool,
 }
@@ -28,45 +40,166 @@ impl Run {
     /// # Errors
     /// When there is no agent to be had, or its model does not answer.
     pub async fn run(self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
-        let host: Arc<dyn Host> = if self.json { Arc::new(Json) } else { Arc::new(Plain) };
-        let session = if self.resume && options.session.is_none() {
-            let opened = options.open(place)?;
-            opened.runtime.store().transcripts().newest()?
-        } else {
-            None
-        };
-        let (mut agent, opened) = self.agent.open(options, place, host, "run", session.as_deref()).await?;
-        for line in &opened.aside {
+        let json = self.json;
+        let done = self.work(options, place).await;
+        if json && let Err(fault) = &done {
+            let error = json!({"kind": fault.kind, "what": fault.what, "next": fault.next});
+            print::out(&json!({"event": "ended", "ended": "error", "error": error}).to_string());
+        }
+        done
+    }
+
+    async fn work(self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
+        let task = task(self.task.as_deref(), self.resume)?;
+        let cancel = CancellationToken::new();
+        interrupt::watch(cancel.clone(), || ()).map_err(unheard)?;
+        let agency = self.agent.open(options, place, approver()).await?;
+        for line in &agency.opened.aside {
             print::err(&format!("haft: {line}"));
         }
-        let outcome = agent.turn(self.task, &CancellationToken::new()).await;
+        let model = agency.model(None)?;
+        let name = match options.session.clone() {
+            None if self.resume => Some(agency.newest()?),
+            name => name,
+        };
+        let session = agency.session(name.as_deref(), "run", approver());
+        let heard: Arc<Heard> = Arc::new(Heard::new(self.json, cancel.clone()));
+        let mut agent = agency.agent(session, model.clone(), heard.clone())?;
+        let began = json!({"event": "began", "session": agent.session().name(), "model": model.name()});
+        heard.line(&began);
+        let outcome = agent.turn(task, &cancel).await;
+        heard.end();
         finish(agent.session()).await;
-        match outcome {
-            Ok(outcome) if outcome.ended == Ended::Done => Ok(ExitCode::SUCCESS),
-            Ok(_) => Ok(ExitCode::from(FAULT)),
-            Err(error) => Err(Fault::new(Kind::Unavailable, error.to_string())),
+        tell(&heard, &agent, outcome)
+    }
+}
+
+/// Tells what came of it, and gives the exit code that says so too.
+fn tell(heard: &Heard, agent: &Agent, outcome: Result<Outcome, AgentError>) -> Result<ExitCode, Fault> {
+    let outcome = outcome.map_err(fault)?;
+    let spent = heard.spent();
+    let mut ended = json!({"event": "ended", "session": agent.session().name()});
+    if let (Value::Object(all), Value::Object(more)) = (&mut ended, json!(outcome)) {
+        all.extend(more);
+        all.insert("cost".to_owned(), json!(spent.cost));
+    }
+    heard.line(&ended);
+    let (how, code) = match outcome.ended {
+        Ended::Done => ("done", ExitCode::SUCCESS),
+        Ended::Cancelled => ("stopped", ExitCode::from(STOPPED)),
+        Ended::Limit => ("stopped at its limit", ExitCode::from(FAULT)),
+        Ended::Refused => ("the provider refused to go on", ExitCode::from(FAULT)),
+    };
+    print::err(&format!("haft: {how}: {}", bill(outcome.steps, &outcome.usage, spent.cost)));
+    if matches!(outcome.ended, Ended::Cancelled | Ended::Limit) {
+        print::err("haft: `haft run --resume` goes on");
+    }
+    Ok(code)
+}
+
+/// What is to be done.
+fn task(task: Option<&str>, resume: bool) -> Result<Option<String>, Fault> {
+    let text = match task {
+        Some("-") => {
+            let mut text = String::new();
+            std::io::stdin().read_to_string(&mut text).map_err(|error| {
+                Fault::new(Kind::Unavailable, format!("can't read the task from standard input: {error}"))
+            })?;
+            text
+        }
+        Some(text) => text.to_owned(),
+        None if resume => return Ok(None),
+        None => {
+            return Err(Fault::bad_args("there is nothing to do")
+                .next("Say what: `haft run \"fix the failing test\"`; `-` reads it from standard input, `--resume` goes on."));
+        }
+    };
+    if text.trim().is_empty() {
+        return Err(
+            Fault::bad_args("the task is empty").next("Say what to do: `haft run \"fix the failing test\"`.")
+        );
+    }
+    Ok(Some(text))
+}
+
+fn unheard(error: std::io::Error) -> Fault {
+    Fault::new(Kind::Unavailable, format!("signals can't be heard, so nothing could be stopped: {error}"))
+}
+
+/// What a turn took, in a line.
+pub(crate) fn bill(steps: usize, usage: &Usage, cost: Option<f64>) -> String {
+    let steps = format!("{steps} {}", if steps == 1 { "step" } else { "steps" });
+    let tokens = format!("{} tokens in, {} out", short::count(usage.request()), short::count(usage.output));
+    let cost = cost.map_or_else(String::new, |it| format!(", {}", short::dollars(it)));
+    format!("{steps}, {tokens}{cost}")
+}
+
+/// Why a turn could not go on, as every verb tells it.
+pub(crate) fn fault(error: AgentError) -> Fault {
+    match error {
+        AgentError::Kept(fault) => fault,
+        AgentError::Model(error) => {
+            let fault = Fault::new(Kind::Unavailable, error.what);
+            match error.next {
+                Some(next) => fault.next(next),
+                None => fault,
+            }
         }
     }
 }
 
-struct Plain;
+/// What a turn cost until now.
+#[derive(Debug, Clone, Copy, Default)]
+struct Spent {
+    /// Nothing, once the price of one answer was not known.
+    cost: Option<f64>,
+    answers: usize,
+}
 
-impl Host for Plain {
-    fn hear(&self, event: Event) {
-        match event {
-            Event::Text { text } => print::out(&text),
-            Event::Called { tool, arguments, .. } => print::err(&format!("> {tool} {arguments}")),
-            Event::Answered { tool, ok, ms, .. } => print::err(&format!("< {tool} ok={ok} {ms} ms")),
-            Event::Again { why, .. } => print::err(&why),
-            _ => {}
+/// Whoever follows, in lines of text or of JSON.
+struct Heard {
+    plain: Option<Plain>,
+    out: Out,
+    spent: Mutex<Spent>,
+}
+
+impl Heard {
+    fn new(json: bool, gone: CancellationToken) -> Self {
+        let plain = (!json).then(|| Plain::new(Out::new(gone.clone())));
+        Self { plain, out: Out::new(gone), spent: Mutex::default() }
+    }
+
+    /// A line for a program.
+    fn line(&self, value: &Value) {
+        if self.plain.is_none() {
+            self.out.write(&format!("{value}\n"));
         }
+    }
+
+    fn end(&self) {
+        if let Some(plain) = &self.plain {
+            plain.end();
+        }
+    }
+
+    fn spent(&self) -> Spent {
+        *self.spent.lock()
     }
 }
 
-struct Json;
-
-impl Host for Json {
+impl Host for Heard {
     fn hear(&self, event: Event) {
-        print::out(&serde_json::to_string(&event).unwrap_or_default());
+        if let Event::Used { cost, .. } = &event {
+            let mut spent = self.spent.lock();
+            let before = if spent.answers == 0 { Some(0.0) } else { spent.cost };
+            *spent = Spent {
+                cost: before.zip(*cost).map(|(before, more)| before + more),
+                answers: spent.answers + 1,
+            };
+        }
+        match &self.plain {
+            Some(plain) => plain.hear(event),
+            None => self.line(&json!(event)),
+        }
     }
 }

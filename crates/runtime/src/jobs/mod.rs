@@ -15,7 +15,7 @@ use std::{
 
 use kit::{
     Fault, Kind, Output, Part,
-    services::{Job, Soon, State, Until, Waited},
+    services::{Job, Soon, State, Transcript, Until, Waited},
 };
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -133,6 +133,13 @@ impl Jobs {
     /// The call is over or has become a job.
     pub(crate) fn withdraw(&self, id: &str) {
         self.table.lock().calls.remove(id);
+    }
+
+    /// What the running call that was offered under this id has written until now.
+    pub(crate) fn written(&self, id: &str) -> Option<Arc<dyn Transcript>> {
+        let call = self.table.lock().calls.get(id).and_then(Weak::upgrade)?;
+        let now = call.now.lock();
+        now.live.output.clone()
     }
 
     /// Makes a running call a job; gives the id that it has as one.

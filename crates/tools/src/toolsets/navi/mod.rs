@@ -2,6 +2,8 @@
 //!
 //! `todo`, `scratchpad` and `memory` have navi's names and arguments as they are.
 
+mod spawn_agent;
+mod switch_profile;
 mod terminal;
 mod test_tool;
 mod tool_manual;
@@ -11,6 +13,7 @@ use std::sync::Arc;
 use kit::{AnyTool, erase};
 
 use crate::{
+    agents::{list_profiles::ListProfiles, reflect::Reflect},
     code,
     notes::{Memory, Scratchpad, Todo},
     toolsmith::{DeleteTool, ListTools, ReloadTools, WriteTool},
@@ -29,5 +32,15 @@ pub(super) fn tools() -> Vec<Arc<dyn AnyTool>> {
         erase::<ListTools>(),
         erase::<tool_manual::ToolManual>(),
         erase::<ReloadTools>(),
+    ]
+}
+
+/// Those that need an agent.
+pub(super) fn of_agents() -> Vec<Arc<dyn AnyTool>> {
+    vec![
+        erase::<spawn_agent::SpawnAgent>(),
+        erase::<ListProfiles>(),
+        erase::<switch_profile::SwitchProfile>(),
+        erase::<Reflect>(),
     ]
 }

@@ -1,6 +1,9 @@
 //! The tools of KohakuTerrarium, under its names, as far as there are any here.
 
+mod ask_user;
 mod bash;
+mod critic;
+mod explore;
 mod scratchpad;
 mod search_memory;
 
@@ -14,4 +17,9 @@ use crate::{code, jobs};
 pub(super) fn tools() -> Vec<Arc<dyn AnyTool>> {
     let notes = vec![erase::<scratchpad::Scratchpad>(), erase::<search_memory::SearchMemory>()];
     [vec![erase::<bash::Bash>(), erase::<code::TerrariumPython>()], notes, jobs::all()].concat()
+}
+
+/// Those that need an agent.
+pub(super) fn of_agents() -> Vec<Arc<dyn AnyTool>> {
+    vec![erase::<explore::Explore>(), erase::<critic::Critic>(), erase::<ask_user::AskUser>()]
 }

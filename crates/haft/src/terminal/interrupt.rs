@@ -1,0 +1,47 @@
+//! How does a person stop what they began, from outside?
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+/// The exit code of what a person stopped.
+pub(crate) const STOPPED: u8 = 130;
+
+/// The first SIGINT, SIGTERM or SIGHUP gives `cancel`; the second one ends this process at once, after `restore`.
+pub(crate) fn watch(cancel: CancellationToken, restore: fn()) -> std::io::Result<()> {
+    let (ready, is_ready) = std::sync::mpsc::channel();
+    // A thread of its own: whatever holds up the others, a second signal is heard.
+    std::thread::Builder::new().name("haft-signals".to_owned()).spawn(move || {
+        let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+            Ok(runtime) => runtime,
+            Err(error) => {
+                let _ = ready.send(Err(error));
+                return;
+            }
+        };
+        runtime.block_on(async move {
+            let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
+            let [interrupt, terminate, hangup] = kinds.map(signal);
+            let (mut interrupt, mut terminate, mut hangup) = match (interrupt, terminate, hangup) {
+                (Ok(interrupt), Ok(terminate), Ok(hangup)) => (interrupt, terminate, hangup),
+                (Err(error), ..) | (_, Err(error), _) | (.., Err(error)) => {
+                    let _ = ready.send(Err(error));
+                    return;
+                }
+            };
+            let _ = ready.send(Ok(()));
+            loop {
+                tokio::select! {
+                    _ = interrupt.recv() => {}
+                    _ = terminate.recv() => {}
+                    _ = hangup.recv() => {}
+                }
+                if cancel.is_cancelled() {
+                    restore();
+                    std::process::exit(i32::from(STOPPED));
+                }
+                cancel.cancel();
+            }
+        });
+    })?;
+    is_ready.recv().unwrap_or(Ok(()))
+}

@@ -1,0 +1,55 @@
+//! How is a text that comes in pieces made harmless, without taking letters apart?
+
+use runtime::visible;
+
+/// Spells out what acts or hides in a text that comes piece by piece. The last letter waits for the next piece, where
+/// that may belong to it.
+#[derive(Debug, Default)]
+pub(crate) struct Letters {
+    held: String,
+}
+
+impl Letters {
+    /// What can be shown by now.
+    pub(crate) fn push(&mut self, text: &str) -> String {
+        self.held.push_str(text);
+        let waits = waits_from(&self.held);
+        let rest = self.held.split_off(waits);
+        let whole = std::mem::replace(&mut self.held, rest);
+        visible(&whole).0.into_owned()
+    }
+
+    /// The rest: nothing belongs to it any more.
+    pub(crate) fn end(&mut self) -> String {
+        visible(&std::mem::take(&mut self.held)).0.into_owned()
+    }
+}
+
+/// From where on a text may look otherwise when more of it is known.
+fn waits_from(text: &str) -> usize {
+    for (at, letter) in text.char_indices().rev() {
+        let belongs = matches!(letter, '\u{200c}' | '\u{200d}' | '\u{fe00}'..='\u{fe0f}' | '\u{20e3}' | '\u{1f3fb}'..='\u{1f3ff}');
+        if !belongs {
+            // A digit may become a key cap, but only with the very next letter.
+            return if letter.is_ascii() && text.len() == at + 1 { text.len() } else { at };
+        }
+    }
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_joined_letter_is_whole_wherever_the_text_is_cut() {
+        let text = "ok 👩\u{200d}💻 \u{1b}[2J \u{202e}x ünï";
+        let whole = visible(text).0.into_owned();
+        for (cut, _) in text.char_indices() {
+            let (before, after) = text.split_at(cut);
+            let mut letters = Letters::default();
+            let shown = [letters.push(before), letters.push(after), letters.end()].concat();
+            assert_eq!(shown, whole, "cut at {cut}");
+        }
+    }
+}

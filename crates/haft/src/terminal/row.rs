@@ -1,0 +1,296 @@
+//! What is a line on the screen made of?
+
+use std::{fmt::Write as _, ops::Range};
+
+use runtime::visible;
+use unicode_width::UnicodeWidthChar;
+
+/// How letters look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Style {
+    pub(crate) bold: bool,
+    pub(crate) dim: bool,
+    pub(crate) italic: bool,
+    pub(crate) code: bool,
+    pub(crate) tint: Tint,
+}
+
+/// A colour that means something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Tint {
+    #[default]
+    None,
+    Good,
+    Bad,
+    Asks,
+}
+
+impl Style {
+    pub(crate) const DIM: Self = Self { dim: true, ..Self::PLAIN };
+    pub(crate) const BOLD: Self = Self { bold: true, ..Self::PLAIN };
+    pub(crate) const CODE: Self = Self { code: true, ..Self::PLAIN };
+    pub(crate) const GOOD: Self = Self { tint: Tint::Good, ..Self::PLAIN };
+    pub(crate) const BAD: Self = Self { tint: Tint::Bad, ..Self::PLAIN };
+    pub(crate) const ASKS: Self = Self { tint: Tint::Asks, bold: true, ..Self::PLAIN };
+    pub(crate) const PLAIN: Self =
+        Self { bold: false, dim: false, italic: false, code: false, tint: Tint::None };
+
+    fn codes(self) -> String {
+        let tint = match (self.tint, self.code) {
+            (Tint::Good, _) => "32",
+            (Tint::Bad, _) => "31",
+            (Tint::Asks, _) => "33",
+            (Tint::None, true) => "36",
+            (Tint::None, false) => "",
+        };
+        let on = [(self.bold, "1"), (self.dim, "2"), (self.italic, "3"), (!tint.is_empty(), tint)];
+        on.iter().filter(|(on, _)| *on).map(|(_, code)| *code).collect::<Vec<_>>().join(";")
+    }
+}
+
+/// A line: letters, each with its look.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Row {
+    spans: Vec<(String, Style)>,
+}
+
+impl Row {
+    /// A line that looks the same all over.
+    pub(crate) fn new(text: impl Into<String>, style: Style) -> Self {
+        Self::default().with(text, style)
+    }
+
+    /// The same line with more at its end.
+    #[must_use]
+    pub(crate) fn with(mut self, text: impl Into<String>, style: Style) -> Self {
+        self.push(&text.into(), style);
+        self
+    }
+
+    fn push(&mut self, text: &str, style: Style) {
+        match self.spans.last_mut() {
+            _ if text.is_empty() => {}
+            Some((before, its)) if *its == style => before.push_str(text),
+            _ => self.spans.push((text.to_owned(), style)),
+        }
+    }
+
+    /// How many columns it takes.
+    pub(crate) fn width(&self) -> usize {
+        self.spans.iter().map(|(text, _)| width(text)).sum()
+    }
+
+    /// Only so many columns of it; what is left out is a dot.
+    #[must_use]
+    pub(crate) fn cut(self, columns: usize) -> Self {
+        if self.width() <= columns {
+            return self;
+        }
+        let mut left = columns.saturating_sub(1);
+        let mut row = Self::default();
+        for (text, style) in self.spans {
+            let (kept, whole) = head(&text, left);
+            left -= width(kept);
+            row.push(kept, style);
+            if !whole {
+                row.push("…", style);
+                break;
+            }
+        }
+        row
+    }
+
+    /// As lines of so many columns, cut between words where there are some; those after the first begin `indent`
+    /// columns further in.
+    pub(crate) fn wrapped(&self, columns: usize, indent: usize) -> Vec<Self> {
+        let letters: Vec<Letter> = self
+            .spans
+            .iter()
+            .flat_map(|(text, style)| text.chars().map(|letter| Letter { letter, style: *style, end: 0 }))
+            .collect();
+        let lines = wrap(&letters, columns, indent, true);
+        lines
+            .iter()
+            .map(|it| {
+                of_letters(
+                    letters.get(it.clone()).unwrap_or_default(),
+                    if it.start == 0 { 0 } else { indent },
+                )
+            })
+            .collect()
+    }
+
+    /// The line with another at its end.
+    #[must_use]
+    pub(crate) fn and(mut self, other: Self) -> Self {
+        for (text, style) in other.spans {
+            self.push(&text, style);
+        }
+        self
+    }
+
+    /// The line in the background.
+    #[must_use]
+    pub(crate) fn dimmed(mut self) -> Self {
+        self.spans.iter_mut().for_each(|(_, style)| style.dim = true);
+        self
+    }
+
+    /// As lines of so many columns, where its text has line breaks.
+    pub(crate) fn lines(&self, columns: usize) -> Vec<Self> {
+        let mut lines = vec![Self::default()];
+        for (text, style) in &self.spans {
+            for (at, piece) in text.split('\n').enumerate() {
+                if at > 0 {
+                    lines.push(Self::default());
+                }
+                if let Some(line) = lines.last_mut() {
+                    line.push(&harmless(piece), *style);
+                }
+            }
+        }
+        lines.iter().flat_map(|it| it.wrapped(columns, 2)).collect()
+    }
+
+    /// What it says.
+    #[cfg(test)]
+    pub(crate) fn text(&self) -> String {
+        self.spans.iter().map(|(text, _)| text.as_str()).collect()
+    }
+
+    /// As a terminal draws it. Nothing in the letters acts on the terminal.
+    pub(crate) fn painted(&self, colours: bool) -> String {
+        let mut painted = String::new();
+        for (text, style) in &self.spans {
+            let text = harmless(text);
+            let codes = if colours { style.codes() } else { String::new() };
+            // Writing to a string can't fail.
+            let _ = if codes.is_empty() {
+                write!(painted, "{text}")
+            } else {
+                write!(painted, "\u{1b}[{codes}m{text}\u{1b}[0m")
+            };
+        }
+        painted
+    }
+}
+
+/// A text in which nothing acts on a terminal, in one line.
+pub(crate) fn harmless(text: &str) -> String {
+    let (text, _) = visible(text);
+    text.replace('\t', "    ").replace('\r', "\\r").replace('\n', "\\n")
+}
+
+/// A letter of a line that is still to be cut into lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Letter {
+    pub(crate) letter: char,
+    pub(crate) style: Style,
+    /// Where it ends in what it was made of.
+    pub(crate) end: usize,
+}
+
+/// Which letters are on which line of `columns`; those after the first have `indent` fewer.
+pub(crate) fn wrap(letters: &[Letter], columns: usize, indent: usize, at_words: bool) -> Vec<Range<usize>> {
+    let mut lines = Vec::new();
+    let (mut start, mut used, mut blank) = (0, 0, None);
+    let room =
+        |lines: &Vec<_>| if lines.is_empty() { columns } else { columns.saturating_sub(indent) }.max(2);
+    for (at, it) in letters.iter().enumerate() {
+        let wide = columns_of(it.letter);
+        if used + wide > room(&lines) && at > start {
+            // A blank at the end of a line takes no room.
+            let end = blank.filter(|_| at_words).map_or(at, |blank: usize| blank + 1);
+            lines.push(start..end);
+            start = end;
+            used = letters.get(start..at).unwrap_or_default().iter().map(|it| columns_of(it.letter)).sum();
+            blank = None;
+        }
+        used += wide;
+        if it.letter == ' ' && letters.get(start..at).unwrap_or_default().iter().any(|it| it.letter != ' ') {
+            blank = Some(at);
+        }
+    }
+    if start < letters.len() || lines.is_empty() {
+        lines.push(start..letters.len());
+    }
+    lines
+}
+
+/// These letters as a line, `indent` columns in.
+pub(crate) fn of_letters(letters: &[Letter], indent: usize) -> Row {
+    let mut row = Row::default();
+    row.push(&" ".repeat(indent), Style::PLAIN);
+    let last = letters.iter().rposition(|it| it.letter != ' ').map_or(0, |it| it + 1);
+    for it in letters.get(..last).unwrap_or_default() {
+        row.push(it.letter.encode_utf8(&mut [0; 4]), it.style);
+    }
+    row
+}
+
+/// How many columns a text takes.
+pub(crate) fn width(text: &str) -> usize {
+    text.chars().map(columns_of).sum()
+}
+
+fn columns_of(letter: char) -> usize {
+    letter.width().unwrap_or(0)
+}
+
+/// As much of the beginning as fits, and whether that is all.
+pub(crate) fn head(text: &str, columns: usize) -> (&str, bool) {
+    let mut used = 0;
+    for (at, letter) in text.char_indices() {
+        used += columns_of(letter);
+        if used > columns {
+            return (text.get(..at).unwrap_or_default(), false);
+        }
+    }
+    (text, true)
+}
+
+/// As much of the end as fits.
+pub(crate) fn tail(text: &str, columns: usize) -> &str {
+    let mut used = 0;
+    for (at, letter) in text.char_indices().rev() {
+        used += columns_of(letter);
+        if used > columns {
+            return text.get(at + letter.len_utf8()..).unwrap_or_default();
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_cut_to_columns_and_never_into_a_letter() {
+        let row = Row::new("日本語 text", Style::PLAIN);
+        assert_eq!(row.width(), 11);
+        assert_eq!(row.clone().cut(6).text(), "日本…");
+        assert_eq!(row.clone().cut(11).text(), "日本語 text");
+        assert_eq!(row.cut(0).text(), "…");
+        assert_eq!((head("añb", 2), tail("añb", 2)), (("añ", false), "ñb"));
+    }
+
+    #[test]
+    fn lines_are_cut_between_words_and_long_words_anyhow() {
+        let lines = |text: &str, columns, indent| -> Vec<String> {
+            Row::new(text, Style::PLAIN).wrapped(columns, indent).iter().map(Row::text).collect()
+        };
+        assert_eq!(lines("one two three", 8, 0), ["one two", "three"]);
+        assert_eq!(lines("one two three", 7, 2), ["one two", "  three"]);
+        assert_eq!(lines("abcdefgh", 3, 0), ["abc", "def", "gh"]);
+        assert_eq!(lines("", 3, 0), [""]);
+        assert_eq!(lines("ab", 0, 5), ["ab"]);
+    }
+
+    #[test]
+    fn nothing_in_a_line_acts_on_the_terminal() {
+        let row = Row::new("a\u{1b}[2Jb\r\n\tc\u{7}\u{9b}", Style::BAD);
+        assert_eq!(row.painted(false), "a\\u{1b}[2Jb\\r\\n    c\\u{7}\\u{9b}");
+        assert_eq!(Row::new("x", Style::BAD).painted(true), "\u{1b}[31mx\u{1b}[0m");
+    }
+}
