@@ -185,11 +185,9 @@ mod tests {
             pictures: Vec::new(),
         };
         let under = Event::Under { agent: "explore_1".into(), inner: Box::new(text("not told")) };
-        let told: Vec<Told> = [text("I ru"), text("n it."), called, under, answered, text("Done\n")]
-            .iter()
-            .flat_map(|it| lines.hear(it, ""))
-            .chain(lines.end_text())
-            .collect();
+        let events = [text("I ru"), text("n it."), called, under, answered, text("Done\n")];
+        let mut told: Vec<Told> = events.iter().flat_map(|it| lines.hear(it, "")).collect();
+        told.extend(lines.end_text());
         let said = |it: &str| Told::Said(it.to_owned());
         let did = |it: &str| Told::Did(it.to_owned());
         assert_eq!(

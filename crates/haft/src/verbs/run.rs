@@ -75,12 +75,7 @@ impl Run {
 }
 
 /// Tells what came of it, and gives the exit code that says so too.
-fn tell(
-    &self,
-    heard: &Heard,
-    agent: &Agent,
-    outcome: Result<Outcome, AgentError>,
-) -> Result<ExitCode, Fault> {
+fn tell(heard: &Heard, agent: &Agent, outcome: Result<Outcome, AgentError>) -> Result<ExitCode, Fault> {
     let outcome = outcome.map_err(fault)?;
     let spent = heard.spent();
     let mut ended = json!({"event": "ended", "session": agent.session().name()});
