@@ -5,6 +5,7 @@ use runtime::{Answer, Session};
 
 use crate::{
     event::{Event, Shown, ms},
+    images,
     model::{Piece, ResultOf},
 };
 
@@ -14,12 +15,16 @@ pub(crate) struct Heard {
     pub(crate) result: ResultOf,
     /// For whoever watches.
     pub(crate) event: Event,
+    /// The exit code, where a command ran.
+    pub(crate) exit: Option<i32>,
+    /// The handles of the pictures that came of it.
+    pub(crate) pictures: Vec<String>,
     /// How long it took, in milliseconds.
     pub(crate) ms: f64,
 }
 
-/// The answer to the call `id` of the model.
-pub(crate) fn heard(session: &Session, id: &str, tool: &str, answer: Answer) -> Heard {
+/// The answer to the call `id` of the model. Only a part that says so is a picture, whatever a text looks like.
+pub(crate) async fn heard(session: &Session, id: &str, tool: &str, answer: Answer) -> Heard {
     let (ok, text) = (answer.result.is_ok(), answer.as_text());
     let mut pieces = Vec::new();
     if !text.is_empty() {
@@ -30,22 +35,28 @@ pub(crate) fn heard(session: &Session, id: &str, tool: &str, answer: Answer) -> 
         Ok(output) => Some(output),
         Err(fault) => fault.seen.map(|it| *it),
     };
+    let exit = seen.as_ref().and_then(|it| it.exit);
     for part in seen.into_iter().flat_map(|it| it.parts) {
         match part {
             Part::Text { .. } => {}
             Part::Link { uri, name } => pieces.push(Piece::text(format!("[{name}]({uri})"))),
-            Part::Image { mime, data } => match session.keep_output(&data) {
-                Ok(handle) => {
-                    pictures.push(Shown { handle: handle.clone(), mime: mime.clone(), bytes: data.len() });
+            Part::Image { mime, data } => match images::keep(session, mime, data).await {
+                Ok(picture) => {
+                    let Shown { handle, mime, .. } = picture.clone();
+                    pictures.push(picture);
                     pieces.push(Piece::Image { mime, handle, data: None });
                 }
-                Err(fault) => {
-                    pieces.push(Piece::text(format!("[a picture that can't be kept: {}]", fault.what)))
-                }
+                Err(why) => pieces.push(Piece::text(format!("[a picture that can't be shown: {why}]"))),
             },
         }
     }
+    if pieces.is_empty() {
+        // A result without any content is not valid with every provider.
+        pieces.push(Piece::text("[no output]"));
+    }
     let ms = ms(answer.took);
-    let event = Event::Answered { call: answer.id, tool: tool.to_owned(), ok, ms, text, pictures };
-    Heard { result: ResultOf { id: id.to_owned(), tool: tool.to_owned(), ok, pieces }, event, ms }
+    let handles = pictures.iter().map(|it| it.handle.clone()).collect();
+    let event = Event::Answered { call: answer.id, tool: tool.to_owned(), ok, exit, ms, text, pictures };
+    let result = ResultOf { id: id.to_owned(), tool: tool.to_owned(), ok, pieces };
+    Heard { result, event, exit, pictures: handles, ms }
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::model::Usage;
 
-/// Hears what an agent does, while it does it. Must not block.
+/// Hears what an agent does, while it does it. Must not block: calls and the model's answer wait meanwhile.
 pub trait Host: Send + Sync {
     /// Something happened.
     fn hear(&self, event: Event);
@@ -20,7 +20,12 @@ impl Host for Silent {
     fn hear(&self, _: Event) {}
 }
 
-/// Something that happened. In JSON one object, with `event` saying what it is.
+/// Something that happened. In JSON one object, with `event` saying what it is; a field that is not known stays out, or is
+/// null. Names of events and fields stay as they are; new ones may come.
+///
+/// An answer of the model is `asked`, then `text`, `reasoning`, `writing`, `called`, `progress`, `answered` and `picture`
+/// as they come, then `used`. Each `called` has one `answered` with the same `call` before `used`, or none at all where
+/// the process died.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
@@ -72,9 +77,12 @@ pub enum Event {
         tool: String,
         /// Whether it worked.
         ok: bool,
+        /// The exit code, where a command ran.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        exit: Option<i32>,
         /// How long it took, in milliseconds.
         ms: f64,
-        /// What the model reads of it.
+        /// What it said. The model may read less of it, where it has read the same before.
         text: String,
         /// The pictures that came of it.
         #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -99,7 +107,7 @@ pub enum Event {
         /// One line.
         text: String,
     },
-    /// An answer of the model is complete.
+    /// An answer of the model is complete; also one that summed up the conversation, which has no `asked`.
     Used {
         /// What it took.
         #[serde(flatten)]

@@ -2,13 +2,19 @@
 
 mod answer;
 mod asker;
+mod context;
 mod event;
+mod images;
+mod loops;
+mod subagent;
 mod transcript;
 mod turn;
 
 pub mod model;
+pub mod profiles;
 
 pub use asker::{Asker, NobodyToAsk, nobody};
 pub use event::{Event, Host, Shown, Silent};
+pub use subagent::{Choose, Compose, Crew, Setup};
 pub use transcript::{Message, Transcript};
-pub use turn::{Agent, AgentError, Bounds, Ended, Outcome};
+pub use turn::{Agent, AgentError, Bounds, Ended, Outcome, Settings, Steering};

@@ -1,57 +1,81 @@
 //! What was said, for the person and for the model, and how does it survive this process?
 //!
 //! A call is written down before it begins, and its result when it is there, so a conversation whose process dies in the
-//! middle of an answer goes on with exactly the calls that were made.
+//! middle of an answer goes on with exactly the calls that were made. What the model is sent follows from the rows
+//! alone: a row changes what is in memory in the same way when it is written and when it is read again.
 
 mod mend;
 mod row;
+mod writing;
 
-use std::{future::Future, pin::Pin};
+use std::collections::HashSet;
 
 use kit::Fault;
 use runtime::{
     Session,
-    store::{Buffer, Transcripts},
+    store::{Buffer, Held, Transcripts},
 };
 use serde::Serialize;
 
-use crate::model::{Item, ResultOf, Said};
+use crate::model::{Item, Piece, ResultOf, Said};
+use mend::Open;
 pub use row::Message;
 use row::Row;
+use writing::Writing;
 
-/// The two buffers of one session.
+/// The two buffers of one session, which nobody else goes on with meanwhile.
 pub struct Transcript {
     store: Transcripts,
     session: String,
     items: Vec<Item>,
     steps: usize,
+    /// The ids of all calls there ever were: none is used twice.
+    ids: HashSet<String>,
+    /// What the model is told when the person speaks next.
+    notes: Vec<String>,
+    open: Open,
     rows: u64,
     messages: u64,
-    unwritten: Vec<Written>,
+    writing: Writing,
+    _held: Held,
 }
 
-type Written = Pin<Box<dyn Future<Output = Result<(), Fault>> + Send>>;
-
 impl Transcript {
-    /// What this session said until now. What was cut short is mended: every call has a result then.
+    /// What this session said until now. What was cut short is mended: every call has a result then. Blocks.
     ///
     /// # Errors
-    /// When it can't be read, or was written by a newer haft.
+    /// When another process goes on with this session, or it can't be read, or was written by a newer haft.
     pub fn open(session: &Session) -> Result<Self, Fault> {
         let store = session.runtime().store().transcripts();
         let name = session.name().to_owned();
+        let held = store.hold(&name)?;
         let rows = store.rows(&name, Buffer::Context)?;
         let messages = store.rows(&name, Buffer::Messages)?.last().map_or(0, |it| it.number);
         let mut transcript = Self {
+            writing: Writing::new(store.clone(), &name),
             store,
             session: name,
             items: Vec::new(),
             steps: 0,
+            ids: HashSet::new(),
+            notes: Vec::new(),
+            open: Open::default(),
             rows: rows.last().map_or(0, |it| it.number),
             messages,
-            unwritten: Vec::new(),
+            _held: held,
         };
-        mend::replay(&mut transcript, session, rows)?;
+        for stored in rows {
+            let row: Row = serde_json::from_str(&stored.body).map_err(|error| {
+                Fault::bug(format!(
+                    "row {} of session {} can't be read: {error}",
+                    stored.number, transcript.session
+                ))
+                .next("A newer haft may have written it; use that one, or begin a new session.")
+            })?;
+            transcript.apply(row);
+        }
+        transcript.mend(session)?;
+        transcript.tell_of_lost_jobs();
         Ok(transcript)
     }
 
@@ -60,38 +84,9 @@ impl Transcript {
         &self.items
     }
 
-    /// How many answers of a model there were.
+    /// How many answers of a model there were, also those that were summed up since.
     pub fn steps(&self) -> usize {
         self.steps
-    }
-
-    /// Adds a piece to what the model is sent.
-    pub(crate) fn add(&mut self, item: Item) {
-        self.put(&Row::Item { item: item.clone() });
-        self.take(item);
-    }
-
-    fn take(&mut self, item: Item) {
-        if matches!(item, Item::Model { .. }) {
-            self.steps += 1;
-        }
-        self.items.push(item);
-    }
-
-    /// A call is about to begin, in the middle of an answer that began like this.
-    pub(crate) fn begin(&mut self, before: &[Said], call: &Said, journal: &str) {
-        self.put(&Row::Began { before: before.to_vec(), call: call.clone(), journal: journal.to_owned() });
-    }
-
-    /// A call of the answer that is being given is over.
-    pub(crate) fn end(&mut self, result: &ResultOf) {
-        self.put(&Row::Ended { result: result.clone() });
-    }
-
-    /// Adds a line to what the person is shown.
-    pub(crate) fn tell(&mut self, message: &Message) {
-        self.messages += 1;
-        self.write(Buffer::Messages, self.messages, message);
     }
 
     /// What the person was shown, in its order. Blocks.
@@ -103,26 +98,136 @@ impl Transcript {
         Ok(rows.iter().filter_map(|it| serde_json::from_str(&it.body).ok()).collect())
     }
 
-    /// Waits until all of it is on the disk.
+    /// Closes what an answer that was broken off has left open: every call has a result then.
     ///
     /// # Errors
-    /// When it can't be written: then the conversation must not go on as if it were.
-    pub(crate) async fn written(&mut self) -> Result<(), Fault> {
-        for write in std::mem::take(&mut self.unwritten) {
-            write.await?;
+    /// When the journal can't be read.
+    pub(crate) fn mend(&mut self, session: &Session) -> Result<(), Fault> {
+        if let Some((said, results)) = self.open.close(session)? {
+            if let Some(said) = said {
+                self.add(Item::Model { said });
+            }
+            self.add(Item::Results { results });
+        }
+        if let Some(items) = mend::made_whole(&self.items) {
+            let count = self.items.len();
+            self.replace(0, count, items);
         }
         Ok(())
     }
 
-    fn put(&mut self, row: &Row) {
-        self.rows += 1;
-        self.write(Buffer::Context, self.rows, row);
+    /// Adds a piece to what the model is sent.
+    pub(crate) fn add(&mut self, item: Item) {
+        self.put(Row::Item { item });
     }
 
-    fn write(&mut self, buffer: Buffer, number: u64, what: &impl Serialize) {
-        // Strings, numbers and lists of them have no way to fail.
-        let body = serde_json::to_string(what).unwrap_or_default();
-        // Queued here and now: what comes before a call in this file comes before it in the journal.
-        self.unwritten.push(Box::pin(self.store.add(&self.session, buffer, number, body)));
+    /// A call is about to begin at this place of an answer, which says this before it.
+    pub(crate) fn begin(&mut self, before: Vec<(usize, Said)>, place: usize, call: Said, journal: &str) {
+        self.put(Row::Began { before, place, call, journal: journal.to_owned() });
     }
+
+    /// A call of the answer that is being given is over.
+    pub(crate) fn end(&mut self, result: &ResultOf) {
+        self.put(Row::Ended { result: result.clone() });
+    }
+
+    /// Tells the model this when the person speaks next.
+    pub(crate) fn note(&mut self, text: impl Into<String>) {
+        self.put(Row::Note { text: text.into() });
+    }
+
+    /// What the model is to be told before what the person says now. It was told once a person's piece is added.
+    pub(crate) fn notes(&self) -> Vec<Piece> {
+        self.notes.iter().map(Piece::text).collect()
+    }
+
+    /// Puts `items` in the place of `count` others.
+    pub(crate) fn replace(&mut self, from: usize, count: usize, items: Vec<Item>) {
+        self.put(Row::Instead { from, count, items });
+    }
+
+    /// Had a call this id?
+    pub(crate) fn has_id(&self, id: &str) -> bool {
+        self.ids.contains(id)
+    }
+
+    /// Adds a line to what the person is shown.
+    pub(crate) fn tell(&mut self, message: &Message) {
+        self.messages += 1;
+        self.writing.add(Buffer::Messages, self.messages, body(message));
+    }
+
+    /// Waits until all of it is on the disk. May be dropped and asked again.
+    ///
+    /// # Errors
+    /// When it can't be written: then the conversation must not go on as if it were.
+    pub(crate) async fn written(&mut self) -> Result<(), Fault> {
+        self.writing.done().await
+    }
+
+    fn put(&mut self, row: Row) {
+        self.rows += 1;
+        self.writing.add(Buffer::Context, self.rows, body(&row));
+        self.apply(row);
+    }
+
+    fn apply(&mut self, row: Row) {
+        match row {
+            Row::Item { item } => self.take(item),
+            Row::Began { before, place, call, journal } => {
+                self.ids.extend(id_of(&call).map(str::to_owned));
+                self.open.begin(before, place, call, journal);
+            }
+            Row::Ended { result } => self.open.end(result),
+            Row::Note { text } => self.notes.push(text),
+            Row::Instead { from, count, items } => {
+                let from = from.min(self.items.len());
+                let until = from.saturating_add(count).min(self.items.len());
+                self.items.splice(from..until, items);
+            }
+        }
+    }
+
+    fn take(&mut self, item: Item) {
+        match &item {
+            Item::Model { said } => {
+                self.steps += 1;
+                self.ids.extend(said.iter().filter_map(id_of).map(str::to_owned));
+                self.open.complete(said);
+            }
+            Item::Results { .. } => self.open = Open::default(),
+            Item::Person { .. } => {
+                self.open = Open::default();
+                self.notes.clear();
+            }
+        }
+        self.items.push(item);
+    }
+
+    /// Jobs end with their process, and their numbers are given again.
+    fn tell_of_lost_jobs(&mut self) {
+        let since = self.items.iter().rposition(
+            |it| matches!(it, Item::Person { pieces } if pieces.iter().any(|it| it.line() == JOBS_LOST)),
+        );
+        let newer = self.items.get(since.map_or(0, |at| at + 1)..).unwrap_or_default();
+        let names_jobs = newer.iter().any(|it| {
+            let Item::Results { results } = it else { return false };
+            results.iter().flat_map(|it| &it.pieces).any(|it| it.line().contains("job_"))
+        });
+        if names_jobs && !self.notes.iter().any(|it| it == JOBS_LOST) {
+            self.note(JOBS_LOST);
+        }
+    }
+}
+
+const JOBS_LOST: &str =
+    "haft was started again since: jobs that were begun before are gone, and what they ran has ended.";
+
+fn id_of(said: &Said) -> Option<&str> {
+    if let Said::Call { id, .. } = said { Some(id) } else { None }
+}
+
+fn body(what: &impl Serialize) -> String {
+    // Strings, numbers and lists of them have no way to fail.
+    serde_json::to_string(what).unwrap_or_default()
 }

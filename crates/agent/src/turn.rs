@@ -3,43 +3,123 @@
 //! A tool starts the moment its call closes in the stream, while the model still writes. Calls of one answer run
 //! together as far as their locks allow; their results go back in the model's order.
 
+mod ask;
 mod step;
+#[cfg(test)]
+mod tests;
 
 use std::{sync::Arc, time::Duration};
 
 use kit::{Fault, Spec};
-use runtime::Session;
+use parking_lot::Mutex;
+use runtime::{Limits, Session, config::Visible};
 use serde::Serialize;
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::{
+    context::Rate,
     event::{Event, Host},
-    model::{Item, Model, ModelError, Piece, Request, Usage, Why},
+    images::Attached,
+    loops::{Loops, changing},
+    model::{Item, Model, ModelError, Piece, Said, Usage, Why},
+    subagent::{Crew, Setup},
     transcript::{Message, Transcript},
 };
-use step::{Broke, Step};
+use step::Step;
 
-/// How often an answer that broke off is asked for again.
-const AGAIN: u32 = 3;
+/// How often in a row an answer may come to its longest without having called anything.
+const CUT_SHORT: usize = 3;
+
+/// How long the end of a turn that was stopped waits for the disk; what is queued gets there all the same.
+const LAST_WRITE: Duration = Duration::from_millis(100);
 
 /// An agent: a model, the tools of a session, and what was said.
 pub struct Agent {
     session: Session,
-    model: Arc<dyn Model>,
-    system: Arc<str>,
+    steering: Steering,
     transcript: Transcript,
     bounds: Bounds,
+    visible: Visible,
     host: Arc<dyn Host>,
+    shown: Shown,
+    loops: Loops,
+    attached: Attached,
+    rate: Rate,
 }
 
-/// How far one turn may go.
+/// What an agent is made of.
+pub struct Settings {
+    /// The session whose tools it has, and which it goes on with.
+    pub session: Session,
+    /// Who answers.
+    pub model: Arc<dyn Model>,
+    /// What the model is told before everything else.
+    pub system: Arc<str>,
+    /// How far one turn may go.
+    pub bounds: Bounds,
+    /// When the model is told of a tool that is new.
+    pub visible: Visible,
+    /// Who hears what it does.
+    pub host: Arc<dyn Host>,
+}
+
+/// What may be changed of an agent at any time, also in the middle of a turn: it counts from the next request on.
+#[derive(Clone)]
+pub struct Steering {
+    inner: Arc<Mutex<(Arc<dyn Model>, Arc<str>)>>,
+    below: Arc<Mutex<(Usage, Option<f64>)>>,
+}
+
+impl Steering {
+    /// Who answers.
+    pub fn model(&self) -> Arc<dyn Model> {
+        self.inner.lock().0.clone()
+    }
+
+    /// What the model is told before everything else.
+    pub fn system(&self) -> Arc<str> {
+        self.inner.lock().1.clone()
+    }
+
+    /// Others used this on the agent's behalf, at this cost: what its turn reports includes it.
+    pub fn add_below(&self, usage: Usage, cost: Option<f64>) {
+        let mut below = self.below.lock();
+        below.0 += usage;
+        below.1 = sum(below.1, cost);
+    }
+
+    fn take_below(&self) -> (Usage, Option<f64>) {
+        std::mem::take(&mut *self.below.lock())
+    }
+
+    /// Another model answers.
+    pub fn set_model(&self, model: Arc<dyn Model>) {
+        self.inner.lock().0 = model;
+    }
+
+    /// The model is told something else before everything else.
+    pub fn set_system(&self, system: Arc<str>) {
+        self.inner.lock().1 = system;
+    }
+}
+
+/// The tools that the model is shown.
+#[derive(Default)]
+struct Shown {
+    tools: Arc<[Spec]>,
+    /// What the session was limited to then.
+    limits: Arc<Limits>,
+}
+
+/// How far one turn may go. Nothing is asked of the model beyond it: what was said until then stays, and the next turn
+/// begins with a line that says so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
     /// At most so many answers of the model.
     pub steps: usize,
-    /// At most so many tokens, of requests and answers together.
+    /// After so many tokens, of requests and answers together, no further answer is asked for.
     pub tokens: Option<u64>,
-    /// At most so long.
+    /// At most so long. An answer that is being given is stopped then, with its calls.
     pub time: Option<Duration>,
 }
 
@@ -58,8 +138,10 @@ pub struct Outcome {
     pub text: String,
     /// How many answers it took.
     pub steps: usize,
-    /// What they used.
+    /// What they used, with what it took to sum up the conversation.
     pub usage: Usage,
+    /// What that costs, in dollars, where it is known.
+    pub cost: Option<f64>,
 }
 
 /// How a turn ended.
@@ -76,7 +158,7 @@ pub enum Ended {
     Refused,
 }
 
-/// Why a turn could not go on.
+/// Why a turn could not go on. What was said until then is kept, and the next turn goes on from there.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     /// The model does not answer.
@@ -88,19 +170,18 @@ pub enum AgentError {
 }
 
 impl Agent {
-    /// An agent that goes on where its session was left.
+    /// An agent that goes on where its session was left. Blocks.
     ///
     /// # Errors
-    /// When what was said can't be read.
-    pub fn open(
-        session: Session,
-        model: Arc<dyn Model>,
-        system: Arc<str>,
-        bounds: Bounds,
-        host: Arc<dyn Host>,
-    ) -> Result<Self, Fault> {
+    /// When another process goes on with the session, or what was said can't be read.
+    pub fn open(settings: Settings) -> Result<Self, Fault> {
+        let Settings { session, model, system, bounds, visible, host } = settings;
         let transcript = Transcript::open(&session)?;
-        Ok(Self { session, model, system, transcript, bounds, host })
+        let changing = changing(session.catalog().specs());
+        let loops = Loops::of(transcript.items(), |tool| changing.contains(tool));
+        let steering = Steering { inner: Arc::new(Mutex::new((model, system))), below: Arc::default() };
+        let (shown, attached, rate) = (Shown::default(), Attached::default(), Rate::default());
+        Ok(Self { session, steering, transcript, bounds, visible, host, shown, loops, attached, rate })
     }
 
     /// The session.
@@ -108,18 +189,37 @@ impl Agent {
         &self.session
     }
 
-    /// The model.
-    pub fn model(&self) -> &Arc<dyn Model> {
-        &self.model
-    }
-
     /// What was said.
     pub fn transcript(&self) -> &Transcript {
         &self.transcript
     }
 
-    /// Goes on until the model has nothing more to call; with what the person says, if they say something.
-    /// `cancel` stops it within 200 ms, and leaves a conversation that can go on.
+    /// Lets its tools switch its profile, start other agents and ask the person; gives what its person does that with.
+    pub fn crew(&self, setup: Setup) -> Crew {
+        Crew::new(&self.session, self.host.clone(), self.steering(), Arc::new(setup), 0)
+    }
+
+    /// By which its model and its system prompt are changed, also while a turn goes on.
+    pub fn steering(&self) -> Steering {
+        self.steering.clone()
+    }
+
+    /// How far a turn may go from now on.
+    pub fn set_bounds(&mut self, bounds: Bounds) {
+        self.bounds = bounds;
+    }
+
+    /// The jobs of these tools that still run: the agents that this one has started in the background, say. Whoever waits
+    /// for them waits for [`Session::events`], taken before this is asked, and goes on with a turn without input, which
+    /// begins with the news of them.
+    pub fn pending(&self, tools: &[&str]) -> Vec<String> {
+        self.session.jobs_of(tools)
+    }
+
+    /// Goes on until the model has nothing more to call; with what the person says, if they say something. Without, it
+    /// goes on where it was left, and does nothing where nothing is left to answer.
+    ///
+    /// `cancel` stops it within 200 ms, and leaves a conversation that can go on. So does dropping the future.
     ///
     /// # Errors
     /// When the model does not answer, or what is said can't be kept.
@@ -128,104 +228,179 @@ impl Agent {
         input: Option<String>,
         cancel: &CancellationToken,
     ) -> Result<Outcome, AgentError> {
-        let mut pieces: Vec<Piece> = self.session.news().into_iter().map(Piece::text).collect();
+        // Of a turn that was dropped.
+        self.transcript.mend(&self.session)?;
+        let mut outcome = Outcome {
+            ended: Ended::Done,
+            text: String::new(),
+            steps: 0,
+            usage: Usage::default(),
+            cost: None,
+        };
+        self.take(input);
+        let Some(last) = self.transcript.items().last() else {
+            return Err(Fault::bad_args("there is nothing to answer").next("Say what is to be done.").into());
+        };
+        if let Item::Model { said } = last {
+            outcome.text = text_of(said);
+            return Ok(outcome);
+        }
+        // Its own, as time stops it as well.
+        let stop = cancel.child_token();
+        let _timer = self.bounds.time.map(|time| {
+            let stop = stop.clone();
+            AbortOnDropHandle::new(tokio::spawn(async move {
+                tokio::time::sleep(time).await;
+                stop.cancel();
+            }))
+        });
+        self.show_tools(true);
+        let mut below = (Usage::default(), None);
+        let went = self.go_on(&mut outcome, &mut below, &stop).await;
+        if stop.is_cancelled() && !cancel.is_cancelled() && outcome.ended == Ended::Cancelled {
+            outcome.ended = Ended::Limit;
+        }
+        let (usage, cost) = self.steering.take_below();
+        below.0 += usage;
+        below.1 = sum(below.1, cost);
+        let price = self.steering.model().abilities().price;
+        outcome.cost = sum(price.map(|it| outcome.usage.cost(&it)), below.1);
+        outcome.usage += below.0;
+        went?;
+        match outcome.ended {
+            Ended::Cancelled => self.transcript.note("The person stopped you here, before you were done."),
+            Ended::Limit => {
+                let note = "You were stopped here: you had as many answers, tokens or as much time as you may have in one turn.";
+                self.transcript.note(note);
+            }
+            Ended::Done | Ended::Refused => {}
+        }
+        if cancel.is_cancelled() {
+            if let Ok(written) = tokio::time::timeout(LAST_WRITE, self.transcript.written()).await {
+                written?;
+            }
+        } else {
+            self.transcript.written().await?;
+        }
+        Ok(outcome)
+    }
+
+    /// Takes up what the person says and what happened meanwhile.
+    fn take(&mut self, input: Option<String>) {
+        let news: Vec<Piece> = self.session.news().into_iter().map(Piece::text).collect();
+        let goes_on =
+            matches!(self.transcript.items().last(), Some(Item::Results { .. } | Item::Person { .. }));
+        // What is only to be said along with something is no reason to ask the model.
+        if input.is_none() && news.is_empty() && !(goes_on && !self.transcript.notes().is_empty()) {
+            return;
+        }
+        let mut pieces = self.transcript.notes();
+        pieces.extend(news);
         if let Some(text) = input {
             self.transcript.tell(&Message::Person { text: text.clone() });
             pieces.push(Piece::text(text));
         }
-        if !pieces.is_empty() {
-            self.transcript.add(Item::Person { pieces });
+        self.transcript.add(Item::Person { pieces });
+    }
+
+    fn show_tools(&mut self, turn: bool) {
+        let limits = self.session.limits();
+        let is_due = turn || self.visible == Visible::NextRequest;
+        // What the session may no longer do is not shown, however patient the person is with what is new.
+        if is_due || !Arc::ptr_eq(&limits, &self.shown.limits) {
+            self.shown = Shown { tools: self.session.catalog().specs().cloned().collect(), limits };
         }
-        let tools: Arc<[Spec]> = self.session.catalog().specs().cloned().collect();
-        let mut outcome =
-            Outcome { ended: Ended::Done, text: String::new(), steps: 0, usage: Usage::default() };
+    }
+
+    async fn go_on(
+        &mut self,
+        outcome: &mut Outcome,
+        below: &mut (Usage, Option<f64>),
+        stop: &CancellationToken,
+    ) -> Result<(), AgentError> {
+        let mut cut_short = 0;
         loop {
-            if outcome.steps >= self.bounds.steps {
+            let (usage, cost) = self.steering.take_below();
+            below.0 += usage;
+            below.1 = sum(below.1, cost);
+            let mut all = outcome.usage;
+            all += below.0;
+            let used = all.request() + all.output;
+            if outcome.steps >= self.bounds.steps || self.bounds.tokens.is_some_and(|most| used >= most) {
                 outcome.ended = Ended::Limit;
-                break;
+                return Ok(());
             }
-            let Some(step) = self.answer(&tools, cancel).await? else {
+            self.show_tools(false);
+            let Some(step) = self.answer(&mut outcome.usage, stop).await? else {
                 outcome.ended = Ended::Cancelled;
-                break;
+                return Ok(());
             };
             outcome.steps += 1;
             outcome.usage += step.usage;
-            outcome.text.clone_from(&step.text());
-            let cost = self.model.abilities().price.map(|it| step.usage.cost(&it));
+            outcome.text = step.text();
+            let cost = self.steering.model().abilities().price.map(|it| step.usage.cost(&it));
             self.host.hear(Event::Used { usage: step.usage, cost });
-            let (why, called) = (step.why, step.has_calls());
-            self.keep(step);
-            if cancel.is_cancelled() {
+            let (why, called, unwritten) = (step.why, step.has_calls(), step.unwritten.clone());
+            let is_whole = self.keep(step);
+            if stop.is_cancelled() && (called || !is_whole || why != Why::Done) {
                 outcome.ended = Ended::Cancelled;
-                break;
+                return Ok(());
             }
             match why {
                 Why::Refused => {
                     outcome.ended = Ended::Refused;
-                    break;
+                    return Ok(());
                 }
-                Why::Length if !called => self
-                    .transcript
-                    .add(Item::person("Your answer was cut off at its longest. Go on, in smaller parts.")),
-                Why::Paused => {}
-                _ if !called => break,
-                _ => {}
-            }
-        }
-        self.transcript.written().await?;
-        Ok(outcome)
-    }
-
-    /// One answer of the model with the results of its calls; nothing, if it was stopped before it said anything.
-    async fn answer(
-        &mut self,
-        tools: &Arc<[Spec]>,
-        cancel: &CancellationToken,
-    ) -> Result<Option<Step>, AgentError> {
-        let mut again = 0;
-        loop {
-            self.transcript.written().await?;
-            self.host.hear(Event::Asked { step: self.transcript.steps() + 1 });
-            let request = Request {
-                system: self.system.clone(),
-                items: self.transcript.items().to_vec(),
-                tools: tools.clone(),
-                step: self.transcript.steps(),
-                longest: None,
-            };
-            let stream = self.model.stream(request);
-            match Step::run(&self.session, &self.host, &mut self.transcript, stream, cancel).await {
-                Ok(step) => return Ok(Some(step)),
-                Err(Broke::Stopped) => return Ok(None),
-                Err(Broke::Error(error)) if error.may_pass() && again < AGAIN => {
-                    again += 1;
-                    let seconds = 0.5 * f32::from(1u8 << again);
-                    self.host.hear(Event::Again { why: error.to_string(), seconds });
-                    tokio::select! {
-                        () = tokio::time::sleep(Duration::from_secs_f32(seconds)) => {}
-                        () = cancel.cancelled() => return Ok(None),
+                Why::Length => {
+                    cut_short = if called { 0 } else { cut_short + 1 };
+                    if cut_short == CUT_SHORT {
+                        outcome.ended = Ended::Limit;
+                        return Ok(());
                     }
+                    self.transcript.add(Item::person(cut_off(&unwritten)));
                 }
-                Err(Broke::Error(error)) => return Err(error.into()),
+                Why::Paused => {}
+                _ if !called => return Ok(()),
+                _ => cut_short = 0,
             }
         }
     }
 
-    fn keep(&mut self, step: Step) {
-        let text = step.text();
-        if !text.is_empty() {
-            self.transcript.tell(&Message::Model { text });
-        }
-        for message in &step.messages {
-            self.transcript.tell(message);
-        }
+    /// Takes an answer into the conversation.
+    fn keep(&mut self, step: Step) -> bool {
         let (said, results) = step.into_items();
         if said.is_empty() {
-            return;
+            return false;
         }
         self.transcript.add(Item::Model { said });
         if !results.is_empty() {
             self.transcript.add(Item::Results { results });
         }
+        true
     }
+}
+
+/// What the model is told of an answer that came to its longest.
+fn cut_off(unwritten: &[String]) -> String {
+    let lost = match unwritten {
+        [] => "Go on".to_owned(),
+        tools => format!(
+            "The call of {} that you were writing was not complete and was not made. Go on",
+            tools.join(", ")
+        ),
+    };
+    format!("Your answer was cut off at its longest. {lost}, in smaller parts.")
+}
+
+fn sum(one: Option<f64>, other: Option<f64>) -> Option<f64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one + other),
+        (one, other) => one.or(other),
+    }
+}
+
+fn text_of(said: &[Said]) -> String {
+    let texts =
+        said.iter().filter_map(|it| if let Said::Text { text } = it { Some(text.as_str()) } else { None });
+    texts.collect::<Vec<_>>().join("\n\n")
 }

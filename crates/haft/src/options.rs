@@ -7,8 +7,9 @@ use std::{
     time::Duration,
 };
 
+use agent::profiles::Profiles;
 use clap::{Args, ValueEnum};
-use kit::{Fault, Kind};
+use kit::{AnyTool, Fault, Kind};
 use runtime::{
     Commands, DEADLINE, Rules, Runtime, Settings,
     config::{AgentSection, Config, FILE, ModelSection, SubagentSection, Trust, parse_path, parse_root},
@@ -81,6 +82,8 @@ pub struct Opened {
     pub toolset: String,
     /// What was decided about agents and their models.
     pub agents: Agents,
+    /// Where profiles are looked for.
+    pub profiles: Profiles,
 }
 
 /// What the configuration says about agents and their models.
@@ -100,6 +103,18 @@ impl Options {
     /// # Errors
     /// When the workspace, a root, a configuration or the toolset is not what it should be.
     pub fn open(&self, place: &Place) -> Result<Opened, Fault> {
+        self.open_with(place, |_| Vec::new())
+    }
+
+    /// The same, with more tools for the toolset that is shown: those that need an agent, say.
+    ///
+    /// # Errors
+    /// Those of [`open`](Self::open).
+    pub fn open_with(
+        &self,
+        place: &Place,
+        more: impl FnOnce(&str) -> Vec<Arc<dyn AnyTool>>,
+    ) -> Result<Opened, Fault> {
         let workspace = self.workspace()?;
         let trust = Trust::in_state(&place.state);
         let trusted = self.trust || trust.holds(&workspace);
@@ -107,11 +122,12 @@ impl Options {
         let (mut config, mut aside) = own.with_workspace(Config::read_workspace(&workspace)?, trusted);
         let toolset =
             self.toolset.clone().or_else(|| config.toolset.take()).unwrap_or_else(|| tools::HAFT.to_owned());
-        let Some(tools) = tools::toolset(&toolset) else {
+        let Some(mut tools) = tools::toolset(&toolset) else {
             let all: Vec<&str> = tools::toolsets().collect();
             return Err(Fault::bad_args(format!("there is no toolset `{toolset}`"))
                 .next(format!("The toolsets are: {}.", all.join(", "))));
         };
+        tools.extend(more(&toolset));
         let mut unseen: Vec<String> =
             aside.iter().filter(|it| it.starts_with("`tools_dirs`")).cloned().collect();
         let home = place.home();
@@ -165,7 +181,10 @@ impl Options {
             unseen.push(line.clone());
             aside.push(line);
         }
-        Ok(Opened { runtime, aside, unseen, toolset, agents })
+        let trusted = self.trust || trust.holds_tools(runtime.roots().workspace());
+        let own = place.config.join("agents");
+        let profiles = Profiles::new(own, runtime.roots().clone(), trusted);
+        Ok(Opened { runtime, aside, unseen, toolset, agents, profiles })
     }
 
     /// Where tools that are files are looked for, as the person has decided by now: see [`deciding`](Self::deciding).

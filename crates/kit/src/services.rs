@@ -22,7 +22,7 @@ use crate::{
     text::Content,
 };
 
-pub use agents::{Agents, NoAgent, ProfileInfo, Question, Task};
+pub use agents::{Agents, NoAgent, ProfileInfo, Profiles, Question, Report, Task, TaskEnd};
 pub use notes::{Fact, Notes, Saying};
 
 /// Keeps what a file held before it was changed, so that it can be put back.

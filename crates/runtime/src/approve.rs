@@ -10,6 +10,8 @@ use crate::{
 /// A call that a person is asked about.
 #[derive(Debug, Clone)]
 pub struct Request {
+    /// The agent that asks, where it is not the one the person speaks with: `explore_1f3a`.
+    pub agent: Option<String>,
     /// The tool.
     pub tool: String,
     /// Why it is asked about.

@@ -345,6 +345,7 @@ async fn ask(
         let open = |it: &&Effect| matches!(session.secrets().mask(&it.to_string()), Cow::Borrowed(_));
         let offers: Vec<Effect> = rule.offers.iter().filter(open).cloned().collect();
         let request = Request {
+            agent: session.agent().map(str::to_owned),
             tool: tool.to_owned(),
             rule: rule.clone(),
             arguments: told.arguments.clone(),
@@ -394,6 +395,9 @@ fn effect(touch: &Touch) -> Option<String> {
 
 fn denied(session: &Session, rule: &Rule, why: &str) -> Fault {
     let next = match rule.name {
+        "sandbox" if session.limits().read_only => {
+            "This session only reads: say what you would change, and let the person decide.".to_owned()
+        }
         "sandbox" => "A person can start haft with `--sandbox workspace`.".to_owned(),
         "read_only_root" => "A person can add the root without `:ro`.".to_owned(),
         "command_deny" => "haft.toml denies it; find another way, or ask the person.".to_owned(),

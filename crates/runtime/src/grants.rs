@@ -240,11 +240,11 @@ impl Session {
     pub(crate) async fn grant(&self, offers: &[Effect], scope: Scope) -> Result<(), Fault> {
         let session = match scope {
             Scope::Once => return Ok(()),
-            Scope::Session => Some(self.name()),
+            Scope::Session => Some(self.grants_of().0),
             Scope::Project => None,
         };
         for effect in offers {
-            if scope == Scope::Session && !self.is_named() {
+            if scope == Scope::Session && !self.grants_of().1 {
                 self.passing().0.lock().push(effect.clone());
             } else {
                 self.store().grants().keep(effect, session, self.door()).await?;
@@ -270,7 +270,7 @@ impl Session {
             .iter()
             .map(|effect| Held { id: None, scope: Scope::Session, effect: effect.clone() })
             .collect();
-        match self.store().grants().in_force(self.name()) {
+        match self.store().grants().in_force(self.grants_of().0) {
             Ok(records) => held.extend(records.into_iter().filter_map(|record| {
                 let scope = if record.session.is_some() { Scope::Session } else { Scope::Project };
                 // What an older or newer haft wrote and this one can't read grants nothing.

@@ -1,5 +1,6 @@
 //! Where do a session's processes run?
 
+mod held;
 mod own;
 mod seen;
 
@@ -23,6 +24,7 @@ use tokio::{
     net::UnixStream,
 };
 
+use held::Held;
 pub use own::Own;
 use seen::{Seen, changed};
 
@@ -79,8 +81,11 @@ pub(crate) struct Ground {
 
 struct Inner {
     commands: Commands,
+    /// What the person allows; see [`sandbox`](Ground::sandbox) for what holds now.
     sandbox: Sandbox,
-    /// And whether each may be written.
+    /// Whether the session may change nothing for now. Its tools' grounds share it.
+    held: Arc<Held>,
+    /// And whether each may be written, where it may change something.
     roots: Vec<(PathBuf, bool)>,
     hidden: Vec<PathBuf>,
     spill: PathBuf,
@@ -113,6 +118,8 @@ struct Living {
     limits: Arc<Vec<Limit>>,
     /// Where the proxy is, inside.
     proxy: Option<u16>,
+    /// It was made while nothing could be changed.
+    read_only: bool,
 }
 
 /// Where the processes of one call run.
@@ -147,6 +154,7 @@ impl Ground {
     }
 
     fn with(runtime: &Runtime, session: &str, sandbox: Sandbox) -> Self {
+        let held = Arc::<Held>::default();
         let of_root =
             |(path, read_only): (&Path, bool)| (path.to_owned(), !read_only && sandbox != Sandbox::ReadOnly);
         let spills = runtime.spills().clone();
@@ -155,6 +163,7 @@ impl Ground {
         let inner = Inner {
             commands: runtime.commands().clone(),
             sandbox,
+            held: held.clone(),
             roots: runtime.roots().list().map(of_root).collect(),
             hidden: runtime.hidden().to_vec(),
             spill: spills.folder_of(session),
@@ -176,7 +185,9 @@ impl Ground {
             appeared: runtime.appeared().clone(),
             memory: Memory::default(),
         };
-        Self { inner: Arc::new(inner) }
+        let ground = Self { inner: Arc::new(inner) };
+        held.holds(&ground);
+        ground
     }
 
     /// What a call that touches these starts its processes with. They have been decided on: what is among
@@ -210,7 +221,7 @@ impl Ground {
                 | Touch::Exclusive => {}
             }
         }
-        if place == Place::Inside && self.inner.sandbox == Sandbox::Full {
+        if place == Place::Inside && self.sandbox() == Sandbox::Full {
             place = Place::Outside;
         }
         if place == Place::Inside {
@@ -314,20 +325,27 @@ impl Ground {
             Place::Inside => self.inside().await?,
             Place::Outside => self.outside().await?,
         };
+        let read_only = living.read_only;
         if let (Some(pass), Some(port)) = (pass, living.proxy) {
             program.env.extend(environment::proxy_variables(port, Some(pass)));
         }
         let base = Base { env: &living.env, limits: &living.limits, spilling: Some(&self.inner.spilling) };
-        living.keeper.start(program, base).await
+        let process = living.keeper.start(program, base).await?;
+        // What was allowed before nothing could be changed any more, must not begin after it.
+        if self.is_read_only() && !read_only {
+            return Err(held::held_now());
+        }
+        Ok(process)
     }
 
     /// The keeper in the sandbox. One that died is replaced, so what ran in it is gone, but not the session.
     async fn inside(&self) -> Result<Living, Fault> {
         let mut kept = self.inner.confined.lock().await;
+        let read_only = self.is_read_only();
         if let Some(living) = self.still_closed(&mut kept) {
             return Ok(living);
         }
-        let plan = self.plan()?;
+        let plan = self.plan(read_only)?;
         let mut tried = self.try_with(&plan).await?;
         if matches!(&tried, Err(trouble) if trouble.part == Part::Namespaces) && self.bubblewrap().is_some() {
             // Whoever is refused by a kernel that makes exceptions may be no exception, but bubblewrap be one.
@@ -357,11 +375,15 @@ impl Ground {
             }
             Err(trouble) => return Err(unavailable(&trouble)),
         };
+        let living = Living { read_only, ..living };
         *kept = Some(living.clone());
         Ok(living)
     }
 
     async fn outside(&self) -> Result<Living, Fault> {
+        if self.is_read_only() {
+            return Err(held::held_now());
+        }
         let mut kept = self.inner.unconfined.lock().await;
         if let Some(living) = kept.as_ref().filter(|it| !it.keeper.is_gone()) {
             return Ok(living.clone());
@@ -371,7 +393,7 @@ impl Ground {
         Ok(living)
     }
 
-    fn plan(&self) -> Result<Plan, Fault> {
+    fn plan(&self, read_only: bool) -> Result<Plan, Fault> {
         let inner = &*self.inner;
         if let Some(path) =
             inner.own.iter().flat_map(|own| own.read.iter().chain(&own.write)).find(|it| inner.is_haft_s(it))
@@ -387,8 +409,9 @@ impl Ground {
         let spill = crate::store::create_folder(&inner.spill).is_ok().then(|| inner.spill.clone());
         // Work of haft's own has no tool, and no business with what the session's commands wrote.
         let spill = spill.filter(|_| inner.own.as_ref().is_none_or(|own| !own.folder.as_os_str().is_empty()));
+        let sandbox = if read_only { Sandbox::ReadOnly } else { inner.sandbox };
         let wanted = Wanted {
-            sandbox: inner.sandbox,
+            sandbox,
             roots: inner.roots.iter().map(|(path, writable)| (path.clone(), !writable)).collect(),
             variables: inner.commands.variables.clone(),
             hidden: inner.hidden.clone(),
@@ -403,7 +426,8 @@ impl Ground {
         let layout = layout::layout(&wanted)?;
         seen.closed = Closed::by(&layout.mounts);
         let alone = watch::without_common(&layout.guarded);
-        let roots = inner.roots.iter().filter(|it| it.1).map(|it| it.0.clone()).collect();
+        let open = sandbox != Sandbox::ReadOnly;
+        let roots = inner.roots.iter().filter(|it| it.1 && open).map(|it| it.0.clone()).collect();
         seen.open =
             layout.tools.as_ref().map(|(folder, code)| inner.appeared.open(folder.clone(), code.clone()));
         let tools = layout.tools.map(|it| it.0);
@@ -493,7 +517,13 @@ impl Ground {
             self.serve(files);
         }
         let limits = if plan.confined == Confined::Not { Vec::new() } else { plan.limits.of_each() };
-        Ok(Ok(Living { keeper, env: Arc::new(env), limits: Arc::new(limits), proxy: report.proxy }))
+        Ok(Ok(Living {
+            keeper,
+            env: Arc::new(env),
+            limits: Arc::new(limits),
+            proxy: report.proxy,
+            read_only: false,
+        }))
     }
 
     /// Serves what a sandbox asks of us.

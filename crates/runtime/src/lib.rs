@@ -47,7 +47,7 @@ pub use commands::Rules;
 pub use ground::{Commands, Own};
 pub use jobs::Event;
 pub use registry::{Failure, Registry, Snapshot};
-pub use session::{Limits, Session};
+pub use session::{Limits, Session, WeakSession};
 pub use visible::visible;
 
 use ground::Ground;
@@ -188,7 +188,7 @@ impl Runtime {
     fn recover(&self) {
         let runtime = self.clone();
         let swept = std::thread::Builder::new().name("haft-recover".to_owned()).spawn(move || {
-            let hands = put_back::Hands { runtime, held: Vec::new() };
+            let hands = put_back::Hands { policy: runtime.policy(), runtime, held: Vec::new() };
             match hands.runtime.store().journal().recover(&|path| hands.read(path)) {
                 Ok(interrupted) => {
                     for call in interrupted {
@@ -253,7 +253,7 @@ impl Runtime {
 
     /// What puts back the changes of `scope`, on behalf of a call of `session`.
     pub fn undo(&self, session: &str, call: &str, scope: undo::Scope) -> Arc<dyn Undo> {
-        put_back::undo(self, session, call, scope, Vec::new())
+        put_back::undo(self, session, call, scope, Vec::new(), self.policy())
     }
 
     pub(crate) fn schedule(&self) -> &Schedule {

@@ -16,7 +16,7 @@ use kit::{
 
 use crate::{
     Runtime, beside,
-    policy::{Decision, Want},
+    policy::{Decision, Policy, Want},
     undo::{Restore, Scope},
 };
 
@@ -31,9 +31,10 @@ pub(crate) fn undo(
     call: &str,
     scope: Scope,
     held: Vec<PathBuf>,
+    policy: Policy,
 ) -> Arc<dyn Undo> {
     let history = runtime.store().history(session, call);
-    Arc::new(runtime.store().undo(scope, history, Arc::new(Hands { runtime: runtime.clone(), held })))
+    Arc::new(runtime.store().undo(scope, history, Arc::new(Hands { runtime: runtime.clone(), held, policy })))
 }
 
 /// Reads and writes on behalf of an undo.
@@ -41,6 +42,8 @@ pub(crate) struct Hands {
     pub(crate) runtime: Runtime,
     /// Paths that the call has locked against other processes.
     pub(crate) held: Vec<PathBuf>,
+    /// What may be changed.
+    pub(crate) policy: Policy,
 }
 
 impl Hands {
@@ -51,7 +54,7 @@ impl Hands {
             Some(name) if access == Access::Write => Want::Tool(name),
             _ => Want::Place(location.clone(), access),
         };
-        match self.runtime.policy().decide(&[want]) {
+        match self.policy.decide(&[want]) {
             Decision::Allow => {}
             Decision::Ask(rule) | Decision::Deny(rule) => {
                 let next = match rule.name {

@@ -4,7 +4,7 @@ use std::{
     collections::{HashSet, hash_map::DefaultHasher},
     hash::{Hash, Hasher},
     path::{Path, PathBuf},
-    sync::{Arc, OnceLock},
+    sync::{Arc, OnceLock, Weak},
     time::Duration,
 };
 
@@ -56,6 +56,19 @@ pub struct Session {
     _held: Option<Arc<Hold>>,
 }
 
+/// A session that this does not keep from ending.
+#[derive(Clone)]
+pub struct WeakSession {
+    inner: Weak<Inner>,
+}
+
+impl WeakSession {
+    /// The session, if it is still there; it may end while this is held.
+    pub fn get(&self) -> Option<Session> {
+        self.inner.upgrade().map(|inner| Session { inner, _held: None })
+    }
+}
+
 /// Ends the session when nobody can call any more.
 struct Hold {
     jobs: Arc<Jobs>,
@@ -76,6 +89,15 @@ pub struct Limits {
     pub tools: Option<Vec<String>>,
     /// Nothing may be changed.
     pub read_only: bool,
+}
+
+/// Who is asked for a session, and what they said before.
+struct Person {
+    approver: Arc<dyn Approver>,
+    agent: Option<String>,
+    passing: Arc<Passing>,
+    grants_of: (String, bool),
+    asking: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// A snapshot of the registry, and what this session shows of it.
@@ -111,12 +133,16 @@ struct Inner {
     /// The files whose kept views were looked up.
     recalled: Mutex<HashSet<PathBuf>>,
     approver: Arc<dyn Approver>,
+    /// The agent whose session it is, where another one started it.
+    agent: Option<String>,
     /// The door it was opened through.
     door: String,
     /// What was allowed for as long as this lives.
-    passing: Passing,
-    /// Whose turn it is to ask the person.
-    asking: tokio::sync::Mutex<()>,
+    passing: Arc<Passing>,
+    /// The session by whose name a person's grants are kept: that of the agent a person speaks with.
+    grants_of: (String, bool),
+    /// Whose turn it is to ask the person. Agents that one of them started ask the same person.
+    asking: Arc<tokio::sync::Mutex<()>>,
     /// The roots with this session's spilled outputs, once there are any.
     with_shelf: OnceLock<Roots>,
     /// The last call that was refused for its arguments.
@@ -137,6 +163,40 @@ impl Session {
     ) -> Self {
         let named = name.is_some();
         let name = name.map_or_else(|| runtime.store().call_id().replacen("c_", "s_", 1), str::to_owned);
+        let person = Person {
+            approver,
+            agent: None,
+            passing: Arc::default(),
+            grants_of: (name.clone(), named),
+            asking: Arc::default(),
+        };
+        Self::of(runtime, name, named, door, person)
+    }
+
+    /// A session of its own, for an agent that this one's agent starts. It asks the same person, under this name; what
+    /// that person allowed the session, it is allowed too, and it may change nothing where this one may not.
+    #[must_use]
+    pub fn below(&self, agent: &str) -> Self {
+        let this = &*self.inner;
+        let under = match &this.agent {
+            Some(above) => format!("{above}/{agent}"),
+            None => agent.to_owned(),
+        };
+        let person = Person {
+            approver: this.approver.clone(),
+            agent: Some(under),
+            passing: this.passing.clone(),
+            grants_of: this.grants_of.clone(),
+            asking: this.asking.clone(),
+        };
+        let below =
+            Self::of(this.runtime.clone(), format!("{}/{agent}", this.name), this.named, &this.door, person);
+        below.limit(Limits::clone(&self.limits()));
+        below
+    }
+
+    fn of(runtime: Runtime, name: String, named: bool, door: &str, person: Person) -> Self {
+        let Person { approver, agent, passing, grants_of, asking } = person;
         let sessions = runtime.store().sessions();
         // That the session was used is told to whoever lists sessions; a call does not depend on it.
         let _ = sessions.used(&*name, door);
@@ -158,9 +218,11 @@ impl Session {
                 views: Arc::default(),
                 recalled: Mutex::default(),
                 approver,
+                agent,
                 door: door.to_owned(),
-                passing: Passing::default(),
-                asking: tokio::sync::Mutex::default(),
+                passing,
+                grants_of,
+                asking,
                 with_shelf: OnceLock::new(),
                 last_refused: Mutex::new(None),
                 ground,
@@ -209,13 +271,21 @@ impl Session {
     }
 
     /// From the next call on the session may do no more than this.
+    /// Where that makes it read-only, or no longer so, its commands and those of its tools end.
     pub fn limit(&self, limits: Limits) {
+        let read_only = limits.read_only;
         self.inner.limits.store(Arc::new(limits));
+        self.inner.ground.hold(read_only);
     }
 
     /// How much less than its runtime allows the session may do.
     pub fn limits(&self) -> Arc<Limits> {
         self.inner.limits.load_full()
+    }
+
+    /// The same session, held by who must not keep it from ending.
+    pub fn weak(&self) -> WeakSession {
+        WeakSession { inner: Arc::downgrade(&self.inner) }
     }
 
     /// Says to which agent the session belongs. The first one stays.
@@ -269,8 +339,10 @@ impl Session {
         if Arc::ptr_eq(&known, &now) {
             return None;
         }
-        let allowed = self.runtime().allowed();
-        let news = now.news(&known, |name| allowed.is_none_or(|it| it.iter().any(|it| it == name)));
+        let (allowed, limits) = (self.runtime().allowed(), self.limits());
+        let is_on =
+            |list: Option<&[String]>, name: &str| list.is_none_or(|it| it.iter().any(|it| it == name));
+        let news = now.news(&known, |name| is_on(allowed, name) && is_on(limits.tools.as_deref(), name));
         Some((news, now))
     }
 
@@ -372,7 +444,7 @@ impl Session {
     /// the paths of `held`.
     pub(crate) fn undo(&self, call: &str, held: Vec<PathBuf>) -> Arc<dyn Undo> {
         let scope = Scope::Session(self.name().to_owned());
-        put_back::undo(&self.inner.runtime, self.name(), call, scope, held)
+        put_back::undo(&self.inner.runtime, self.name(), call, scope, held, self.policy())
     }
 
     /// Keeps a text that is too long to show; gives the handle it can be read by.
@@ -459,6 +531,15 @@ impl Session {
         self.inner.jobs.list().into_iter().filter(|job| !job.state.is_over()).map(|job| job.id).collect()
     }
 
+    /// The ids of the jobs of these tools that are not over.
+    pub fn jobs_of(&self, tools: &[&str]) -> Vec<String> {
+        use kit::services::Jobs;
+        let jobs = self.inner.jobs.list().into_iter();
+        jobs.filter(|job| !job.state.is_over() && tools.contains(&job.tool.as_str()))
+            .map(|job| job.id)
+            .collect()
+    }
+
     pub(crate) fn jobs(&self) -> &Arc<Jobs> {
         &self.inner.jobs
     }
@@ -475,17 +556,23 @@ impl Session {
         &*self.inner.approver
     }
 
-    /// Waits until no other call of this session asks.
-    pub(crate) async fn turn_to_ask(&self) -> tokio::sync::MutexGuard<'_, ()> {
-        self.inner.asking.lock().await
+    /// Waits until nobody else asks the person of this session: they read one question at a time.
+    pub async fn turn_to_ask(&self) -> tokio::sync::OwnedMutexGuard<()> {
+        self.inner.asking.clone().lock_owned().await
+    }
+
+    /// The agent whose session it is, where another one started it: `explore_1f3a`.
+    pub fn agent(&self) -> Option<&str> {
+        self.inner.agent.as_deref()
+    }
+
+    /// The session by whose name what a person allows is kept, and whether it outlives this process.
+    pub(crate) fn grants_of(&self) -> (&str, bool) {
+        (&self.inner.grants_of.0, self.inner.grants_of.1)
     }
 
     pub(crate) fn passing(&self) -> &Passing {
         &self.inner.passing
-    }
-
-    pub(crate) fn is_named(&self) -> bool {
-        self.inner.named
     }
 
     pub(crate) fn door(&self) -> &str {

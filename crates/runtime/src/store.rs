@@ -38,7 +38,7 @@ pub(crate) use live::corpse;
 pub(crate) use place::create_folder;
 pub use prune::{Bound, Pruned};
 pub use sessions::{SessionRecord, Sessions};
-pub use transcript::{Buffer, Row, Transcripts};
+pub use transcript::{Buffer, Held, Row, Transcripts};
 
 use place::Place;
 use queue::{Queue, Urgency};

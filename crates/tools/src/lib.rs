@@ -1,5 +1,6 @@
 //! What the model can do: one file is one tool.
 
+mod agents;
 mod code;
 mod files;
 mod jobs;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 
 use kit::AnyTool;
 
-pub use toolsets::{HAFT, toolset, toolsets};
+pub use toolsets::{HAFT, of_agents, toolset, toolsets};
 pub use toolsmith::with_enabled;
 
 /// What a client is told about a toolset as a whole, and may show its model.

@@ -11,9 +11,13 @@ use serde_json::{Value, json};
 const TOOL_BYTES: usize = 1_800;
 const ALL_BYTES: usize = 16_000;
 
+/// The same for those that only an agent has.
+const AGENT_BYTES: usize = 2_600;
+
 /// Every tool of every toolset, with the toolset it is in.
 fn every_tool() -> Vec<(&'static str, Arc<dyn AnyTool>)> {
-    let of = |name| tools::toolset(name).unwrap().into_iter().map(move |tool| (name, tool));
+    let all = |name| [tools::toolset(name).unwrap(), tools::of_agents(name)].concat();
+    let of = |name| all(name).into_iter().map(move |tool| (name, tool));
     tools::toolsets().flat_map(of).collect()
 }
 
@@ -47,6 +51,14 @@ fn arguments(toolset: &str, tool: &str, path: &str) -> Value {
         (_, "info" | "tool_manual" | "delete_tool") => json!({"name": "some_tool"}),
         (_, "write_tool") => json!({"name": "some_tool", "code": path}),
         ("navi", "test_tool") => json!({"tool_name": "some_tool", "params": {}}),
+        ("nav", "subagent") => json!({"agent": "explore", "prompt": "look"}),
+        (_, "subagent") => json!({"prompt": "look"}),
+        (_, "spawn_agent" | "explore" | "critic") => json!({"task": "look"}),
+        (_, "list_profiles") => json!({}),
+        ("navi", "switch_profile") => json!({"profile_id": "plan"}),
+        (_, "switch_profile") => json!({"profile": "plan"}),
+        (_, "ask_user") => json!({"question": "which one?"}),
+        (_, "reflect") => json!({"situation": "it hangs", "assumptions": "none"}),
         (_, "test_tool") => json!({"name": "some_tool", "arguments": {}}),
         _ => panic!("`{tool}` of `{toolset}` needs a line in this test"),
     }
@@ -62,7 +74,15 @@ fn takes_a_path(toolset: &str, tool: &str) -> bool {
 }
 
 /// Tools that have no path among their arguments, and touch no file by themselves.
-const WITHOUT_PATH: [&str; 13] = [
+const WITHOUT_PATH: [&str; 21] = [
+    "subagent",
+    "spawn_agent",
+    "explore",
+    "critic",
+    "list_profiles",
+    "switch_profile",
+    "ask_user",
+    "reflect",
     "jobs",
     "read_job",
     "wait",
@@ -90,7 +110,7 @@ fn call(room: &Room, tool: &Arc<dyn AnyTool>, arguments: &Value) -> Result<Outpu
 fn names_are_well_formed_and_unique() {
     for toolset in tools::toolsets() {
         let mut seen = HashSet::new();
-        for tool in tools::toolset(toolset).unwrap() {
+        for tool in [tools::toolset(toolset).unwrap(), tools::of_agents(toolset)].concat() {
             let name = tool.spec().name.clone();
             assert!(name.bytes().all(|it| it.is_ascii_lowercase() || it == b'_'), "{name}");
             assert!(seen.insert(name.clone()), "{name} twice in {toolset}");
@@ -109,6 +129,8 @@ fn every_tool_and_every_field_is_described_within_the_budget() {
     }
     let all: usize = tools::all().iter().map(|tool| tool.spec().bytes()).sum();
     assert!(all <= ALL_BYTES, "all tools cost {all} bytes");
+    let agents: usize = tools::of_agents(tools::HAFT).iter().map(|tool| tool.spec().bytes()).sum();
+    assert!(agents <= AGENT_BYTES, "an agent's tools cost {agents} bytes");
 }
 
 fn check_described(at: &str, schema: &Value) {
@@ -126,7 +148,7 @@ fn check_described(at: &str, schema: &Value) {
 #[test]
 fn what_the_model_sees_changes_only_on_purpose() {
     let mut shown = String::new();
-    for tool in tools::all() {
+    for tool in [tools::all(), tools::of_agents(tools::HAFT)].concat() {
         let spec = tool.spec();
         let schema = serde_json::to_string_pretty(&spec.schema).unwrap();
         shown.push_str(&format!("# {}\n{}\n{schema}\n\n", spec.name, spec.description));

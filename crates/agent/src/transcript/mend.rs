@@ -1,83 +1,142 @@
-//! What becomes of an answer in whose middle the process died?
+//! What becomes of an answer that was broken off?
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
-use kit::Fault;
-use runtime::{Session, journal::Filter, store::Row as Stored};
+use kit::{Fault, Touch};
+use runtime::{Session, journal::Filter};
 
-use super::{Transcript, row::Row};
 use crate::model::{Item, Piece, ResultOf, Said};
 
-/// An answer that was being given, or whose calls were running.
+/// The newest answer, as long as not all its calls have their results.
 #[derive(Default)]
-struct Open {
-    said: Vec<Said>,
+pub(super) struct Open {
+    said: BTreeMap<usize, Said>,
     /// The ids of its calls in the journal.
     journal: HashMap<String, String>,
     results: HashMap<String, ResultOf>,
-    /// The answer itself was complete.
+    /// The answer itself is a piece of the conversation already.
     complete: bool,
 }
 
-/// Takes up these rows, and closes what they leave open.
-pub(super) fn replay(transcript: &mut Transcript, session: &Session, rows: Vec<Stored>) -> Result<(), Fault> {
-    let mut open = Open::default();
-    for stored in rows {
-        let row: Row = serde_json::from_str(&stored.body).map_err(|error| {
-            Fault::bug(format!("row {} of session {} can't be read: {error}", stored.number, session.name()))
-                .next("A newer haft may have written it; use that one, or begin a new session.")
-        })?;
-        match row {
-            Row::Began { before, call, journal } => {
-                if let Said::Call { id, .. } = &call {
-                    open.journal.insert(id.clone(), journal);
-                }
-                open.said = before;
-                open.said.push(call);
-            }
-            Row::Ended { result } => drop(open.results.insert(result.id.clone(), result)),
-            Row::Item { item: Item::Model { said } } => {
-                open.said.clone_from(&said);
-                open.complete = true;
-                transcript.take(Item::Model { said });
-            }
-            Row::Item { item } => {
-                open = Open::default();
-                transcript.take(item);
-            }
-        }
-    }
-    open.close(transcript, session)
-}
-
 impl Open {
-    fn close(self, transcript: &mut Transcript, session: &Session) -> Result<(), Fault> {
-        let calls: Vec<(&String, &String)> = self
-            .said
-            .iter()
-            .filter_map(|it| if let Said::Call { id, tool, .. } = it { Some((id, tool)) } else { None })
-            .collect();
-        if calls.is_empty() {
-            return Ok(());
+    pub(super) fn begin(&mut self, before: Vec<(usize, Said)>, place: usize, call: Said, journal: String) {
+        if self.complete {
+            *self = Self::default();
         }
+        if let Said::Call { id, .. } = &call {
+            self.journal.insert(id.clone(), journal);
+        }
+        self.said.extend(before);
+        self.said.insert(place, call);
+    }
+
+    pub(super) fn end(&mut self, result: ResultOf) {
+        self.results.insert(result.id.clone(), result);
+    }
+
+    pub(super) fn complete(&mut self, said: &[Said]) {
+        self.said = said.iter().cloned().enumerate().collect();
+        self.complete = true;
+    }
+
+    /// What there is of the answer, unless it is there already, and the results of its calls; nothing, if it has none.
+    pub(super) fn close(
+        &mut self,
+        session: &Session,
+    ) -> Result<Option<(Option<Vec<Said>>, Vec<ResultOf>)>, Fault> {
         let mut results = Vec::new();
-        for (id, tool) in calls {
+        for said in self.said.values() {
+            let Said::Call { id, tool, .. } = said else { continue };
             results.push(match self.results.get(id) {
                 Some(result) => result.clone(),
-                None => ResultOf {
-                    id: id.clone(),
-                    tool: tool.clone(),
-                    ok: false,
-                    pieces: vec![Piece::text(what_is_known(session, self.journal.get(id))?)],
-                },
+                None => lost(id, tool, what_is_known(session, self.journal.get(id))?),
             });
         }
-        if !self.complete {
-            transcript.add(Item::Model { said: self.said });
+        let Self { said, complete, .. } = std::mem::take(self);
+        if results.is_empty() {
+            return Ok(None);
         }
-        transcript.add(Item::Results { results });
-        Ok(())
+        Ok(Some(((!complete).then(|| said.into_values().collect()), results)))
     }
+}
+
+/// The same conversation with one result for each call, right behind it, where that is not so: a row of it may have been
+/// lost with a disk. Nothing, where it is so.
+pub(super) fn made_whole(items: &[Item]) -> Option<Vec<Item>> {
+    if is_whole(items) {
+        return None;
+    }
+    let mut whole = Vec::with_capacity(items.len() + 1);
+    let mut ids = HashSet::new();
+    let mut rest = items.iter().peekable();
+    while let Some(item) = rest.next() {
+        let said = match item {
+            Item::Person { .. } => {
+                whole.push(item.clone());
+                continue;
+            }
+            // Of calls that nobody knows of.
+            Item::Results { .. } => continue,
+            Item::Model { said } => said,
+        };
+        let mut results = match rest.next_if(|it| matches!(it, Item::Results { .. })) {
+            Some(Item::Results { results }) => results.clone(),
+            _ => Vec::new(),
+        };
+        let mut kept = Vec::new();
+        let mut in_order = Vec::new();
+        for it in said {
+            if let Said::Call { id, tool, .. } = it {
+                if !ids.insert(id.clone()) {
+                    continue;
+                }
+                let found = results.iter().position(|it| it.id == *id).map(|at| results.swap_remove(at));
+                let gone = || {
+                    lost(id, tool, "the result of this call was lost; look before you repeat it.".to_owned())
+                };
+                in_order.push(found.unwrap_or_else(gone));
+            }
+            kept.push(it.clone());
+        }
+        if !kept.is_empty() {
+            whole.push(Item::Model { said: kept });
+        }
+        if !in_order.is_empty() {
+            whole.push(Item::Results { results: in_order });
+        }
+    }
+    Some(whole)
+}
+
+/// Has every call its one result, right behind the answer that made it?
+pub(super) fn is_whole(items: &[Item]) -> bool {
+    let mut ids = HashSet::new();
+    let mut awaited: Vec<&str> = Vec::new();
+    for item in items {
+        match item {
+            Item::Results { results } => {
+                if awaited.is_empty() || !results.iter().map(|it| it.id.as_str()).eq(awaited.drain(..)) {
+                    return false;
+                }
+            }
+            _ if !awaited.is_empty() => return false,
+            Item::Person { .. } => {}
+            Item::Model { said } => {
+                awaited = said
+                    .iter()
+                    .filter_map(|it| if let Said::Call { id, .. } = it { Some(id.as_str()) } else { None })
+                    .collect();
+                if said.is_empty() || !awaited.iter().all(|it| ids.insert(*it)) {
+                    return false;
+                }
+            }
+        }
+    }
+    awaited.is_empty()
+}
+
+fn lost(id: &str, tool: &str, what: String) -> ResultOf {
+    ResultOf { id: id.to_owned(), tool: tool.to_owned(), ok: false, pieces: vec![Piece::text(what)] }
 }
 
 /// What the model is told of a call whose result is lost.
@@ -87,19 +146,27 @@ fn what_is_known(session: &Session, call: Option<&String>) -> Result<String, Fau
     let Some(call) = call else { return Ok(not_begun) };
     let filter = Filter { call: Some(call.clone()), ..Filter::default() };
     let Some(record) = session.runtime().store().journal().log(filter)?.pop() else { return Ok(not_begun) };
-    let touched = || {
-        let touches: Vec<String> = record.touches.iter().map(|it| format!("{it:?}")).collect();
-        if touches.is_empty() { String::new() } else { format!(" It had declared: {}.", touches.join(", ")) }
-    };
+    let touched: Vec<String> = record.touches.iter().filter_map(touch).collect();
+    let touched =
+        if touched.is_empty() { String::new() } else { format!(" It was to {}.", touched.join(", ")) };
     Ok(match record.outcome.as_deref() {
         Some("ok") => format!(
-            "haft ended before the result of this call was kept; the call itself was done.{} Look before you repeat it.",
-            touched()
+            "this call was done, but haft ended before its result was kept.{touched} Look before you repeat it."
         ),
         None | Some("interrupted") => format!(
-            "haft ended in the middle of this call: it may have happened, or a part of it.{} Look before you repeat it.",
-            touched()
+            "haft ended in the middle of this call: it may have happened, or a part of it.{touched} Look before you repeat it."
         ),
         Some(kind) => format!("this call failed ({kind}): {}", record.said.unwrap_or_default()),
     })
+}
+
+/// What a call was to do, where that may have changed something.
+fn touch(touch: &Touch) -> Option<String> {
+    match touch {
+        Touch::Write(path) => Some(format!("write {path}")),
+        Touch::Run(command) => Some(format!("run `{command}`")),
+        Touch::Net(host) => Some(format!("reach {host}")),
+        Touch::Tool(name) => Some(format!("write the tool {name}")),
+        Touch::Read(_) | Touch::Unconfined | Touch::Session(_) | Touch::Exclusive => None,
+    }
 }

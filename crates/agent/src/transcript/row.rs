@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{Item, ResultOf, Said};
 
-/// One row of what a model is sent.
+/// One row of what a model is sent. What a conversation is follows from its rows alone, in their order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "row", rename_all = "snake_case")]
 pub(super) enum Row {
@@ -15,8 +15,10 @@ pub(super) enum Row {
     },
     /// A call of an answer that is not complete yet is about to begin.
     Began {
-        /// What the answer had said by then.
-        before: Vec<Said>,
+        /// What the answer has said before it and no earlier row has, each with its place in the answer.
+        before: Vec<(usize, Said)>,
+        /// The call's place in the answer: calls may be written by turns.
+        place: usize,
         /// The call.
         call: Said,
         /// Its id in the journal.
@@ -26,6 +28,20 @@ pub(super) enum Row {
     Ended {
         /// What came of it.
         result: ResultOf,
+    },
+    /// The model is to be told this when the person speaks next.
+    Note {
+        /// One line.
+        text: String,
+    },
+    /// These pieces take the place of others from here on: a part of the conversation was summed up, or cut short.
+    Instead {
+        /// The first of those that they take the place of, counted from 0.
+        from: usize,
+        /// How many those are.
+        count: usize,
+        /// What stands there now.
+        items: Vec<Item>,
     },
 }
 
@@ -51,8 +67,14 @@ pub enum Message {
         title: String,
         /// Whether it worked.
         ok: bool,
+        /// The exit code, where a command ran.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exit: Option<i32>,
         /// What came of it, in a line.
         line: String,
+        /// The handles of the pictures that came of it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pictures: Vec<String>,
         /// How long it took, in milliseconds.
         ms: f64,
     },

@@ -1,29 +1,59 @@
 //! One answer of the model, and the calls it makes while it is given.
 
-use std::{pin::Pin, sync::Arc};
+mod parts;
 
-use futures_util::{Future, StreamExt, stream::FuturesUnordered};
-use kit::services::Progress;
+use std::{
+    any::Any,
+    collections::{HashMap, HashSet},
+    panic::AssertUnwindSafe,
+    pin::Pin,
+    sync::Arc,
+    time::Duration,
+};
+
+use futures_util::{Future, FutureExt, StreamExt, stream::FuturesUnordered};
+use kit::{Fault, Kind, services::Progress};
 use runtime::{Answer, Arguments, Call, Session};
 use serde_json::Value;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     answer::{Heard, heard},
     event::{Event, Host, Shown},
+    loops::Loops,
     model::{self, Events, ModelError, ResultOf, Said, Usage, Why},
     transcript::{Message, Transcript},
 };
+use parts::{Part, Parts};
 
 /// How much of a call a person's transcript has, in characters.
 const TITLE: usize = 120;
 
+/// How long calls that are stopped have until their answer is given for them. The runtime's own grace is shorter.
+const GRACE: Duration = Duration::from_millis(190);
+
+/// The longest name of a tool that every provider takes back.
+const NAME: usize = 64;
+
+/// What an answer needs around it.
+pub(super) struct Around<'a> {
+    pub(super) session: &'a Session,
+    pub(super) host: &'a Arc<dyn Host>,
+    pub(super) transcript: &'a mut Transcript,
+    pub(super) loops: &'a mut Loops,
+    /// The tools that may change something.
+    pub(super) changing: &'a HashSet<String>,
+    pub(super) cancel: &'a CancellationToken,
+}
+
 /// An answer that is complete, with the results of its calls.
 pub(super) struct Step {
-    parts: Vec<Part>,
-    pub(super) messages: Vec<Message>,
+    parts: Parts,
     pub(super) usage: Usage,
     pub(super) why: Why,
+    /// The calls that were being written when it ended: they were not made.
+    pub(super) unwritten: Vec<String>,
 }
 
 /// Why there is no answer.
@@ -34,61 +64,50 @@ pub(super) enum Broke {
     Error(ModelError),
 }
 
-/// A part of the answer.
-enum Part {
-    Said(Said),
-    /// A call that is still being written.
-    Writing {
-        index: usize,
-        tool: String,
-        bytes: usize,
-    },
-    Called {
-        call: Said,
-        result: Option<ResultOf>,
-    },
-}
-
-type Running<'a> = FuturesUnordered<Pin<Box<dyn Future<Output = (usize, Answer)> + Send + 'a>>>;
+type Running<'a> = FuturesUnordered<Pin<Box<dyn Future<Output = (usize, Heard)> + Send + 'a>>>;
+type Call1<'a> = Pin<Box<dyn Future<Output = (usize, Heard)> + Send + 'a>>;
 
 /// An answer while it is given.
 struct Answering<'a> {
-    session: &'a Session,
-    host: &'a Arc<dyn Host>,
-    transcript: &'a mut Transcript,
-    parts: Vec<Part>,
-    messages: Vec<Message>,
+    around: Around<'a>,
+    parts: Parts,
+    /// The calls that run, by their place in the answer: their ids in the journal.
+    under_way: HashMap<usize, String>,
     usage: Usage,
     why: Option<Why>,
-    cancel: &'a CancellationToken,
+    /// The stream ended as it should.
+    whole: bool,
+    pictures: bool,
 }
 
 impl Step {
     /// Reads the answer, runs its calls, and waits for them.
-    pub(super) async fn run(
-        session: &Session,
-        host: &Arc<dyn Host>,
-        transcript: &mut Transcript,
-        stream: Events,
-        cancel: &CancellationToken,
-    ) -> Result<Self, Broke> {
+    pub(super) async fn run(around: Around<'_>, stream: Events) -> Result<Self, Broke> {
+        let cancel = around.cancel;
         let mut answering = Answering {
-            session,
-            host,
-            transcript,
-            parts: Vec::new(),
-            messages: Vec::new(),
+            around,
+            parts: Parts::default(),
+            under_way: HashMap::new(),
             usage: Usage::default(),
             why: None,
-            cancel,
+            whole: false,
+            pictures: false,
         };
         let mut running = Running::new();
         let mut stream = Some(stream);
+        let mut until = None;
         loop {
             tokio::select! {
                 biased;
-                () = cancel.cancelled(), if stream.is_some() => stream = None,
-                Some((at, answer)) = running.next(), if !running.is_empty() => answering.ended(at, answer),
+                () = cancel.cancelled(), if until.is_none() => {
+                    stream = None;
+                    until = Some(Instant::now() + GRACE);
+                }
+                Some((at, heard)) = running.next(), if !running.is_empty() => answering.ended(at, heard),
+                () = at(until), if until.is_some() && !running.is_empty() => {
+                    drop(std::mem::take(&mut running));
+                    answering.give_up();
+                }
                 event = next(&mut stream), if stream.is_some() => match event {
                     Some(Ok(event)) => {
                         if let Some(call) = answering.hear(event) {
@@ -104,10 +123,11 @@ impl Step {
                             ModelError::new(model::Breach::Broken, "the answer ended without its last part")
                         });
                         // What was called can't be called back: the answer is what there is of it.
-                        if !answering.has_calls() {
+                        if !answering.parts.has_calls() {
                             return Err(Broke::Error(error));
                         }
-                        answering.host.hear(Event::Note { text: format!("{error}; going on with the calls that were complete") });
+                        let text = format!("{error}; going on with the calls that were complete");
+                        answering.around.host.hear(Event::Note { text });
                         answering.why = Some(Why::Calls);
                     }
                 },
@@ -118,179 +138,193 @@ impl Step {
     }
 
     pub(super) fn has_calls(&self) -> bool {
-        self.parts.iter().any(|it| matches!(it, Part::Called { .. }))
+        self.parts.has_calls()
     }
 
     /// The text of the answer.
     pub(super) fn text(&self) -> String {
-        let texts = self.parts.iter().filter_map(|it| {
-            if let Part::Said(Said::Text { text }) = it { Some(text.as_str()) } else { None }
-        });
-        texts.collect::<Vec<_>>().join("\n\n")
+        self.parts.text()
     }
 
     /// What the model said, and the results of its calls in its order.
     pub(super) fn into_items(self) -> (Vec<Said>, Vec<ResultOf>) {
-        let (mut said, mut results) = (Vec::new(), Vec::new());
-        for part in self.parts {
-            match part {
-                Part::Said(it) => said.push(it),
-                Part::Writing { .. } => {}
-                Part::Called { call, result } => {
-                    said.push(call);
-                    results.extend(result);
-                }
-            }
-        }
-        (said, results)
+        self.parts.into_items()
     }
 }
 
+/// The next part of the answer. A model that panics has broken off.
 async fn next(stream: &mut Option<Events>) -> Option<Result<model::Event, ModelError>> {
-    match stream {
-        Some(stream) => stream.next().await,
-        None => None,
+    let stream = stream.as_mut()?;
+    AssertUnwindSafe(stream.next()).catch_unwind().await.unwrap_or_else(|panic| {
+        let what = format!("the model panicked: {}", words(&*panic));
+        Some(Err(ModelError::new(model::Breach::Malformed, what)))
+    })
+}
+
+async fn at(until: Option<Instant>) {
+    match until {
+        Some(until) => tokio::time::sleep_until(until).await,
+        None => std::future::pending().await,
     }
 }
 
 impl<'a> Answering<'a> {
-    fn has_calls(&self) -> bool {
-        self.parts.iter().any(|it| matches!(it, Part::Called { .. }))
-    }
-
     /// Takes a part of the answer; gives the call that it completes, to be run.
-    fn hear(
-        &mut self,
-        event: model::Event,
-    ) -> Option<Pin<Box<dyn Future<Output = (usize, Answer)> + Send + 'a>>> {
+    fn hear(&mut self, event: model::Event) -> Option<Call1<'a>> {
+        let host = self.around.host;
         match event {
-            model::Event::Waiting { why, seconds } => self.host.hear(Event::Again { why, seconds }),
+            model::Event::Waiting { why, seconds } => host.hear(Event::Again { why, seconds }),
             model::Event::Text(text) => {
-                self.host.hear(Event::Text { text: text.clone() });
-                match self.parts.last_mut() {
-                    Some(Part::Said(Said::Text { text: before })) => before.push_str(&text),
-                    _ => self.parts.push(Part::Said(Said::Text { text })),
-                }
+                self.parts.write(&text);
+                host.hear(Event::Text { text });
             }
-            model::Event::Reasoning(text) => self.host.hear(Event::Reasoning { text }),
+            model::Event::Reasoning(text) => host.hear(Event::Reasoning { text }),
             model::Event::CallBegan { index, tool } => {
-                self.host.hear(Event::Writing { index, tool: tool.clone(), bytes: 0 });
-                self.parts.push(Part::Writing { index, tool, bytes: 0 });
+                self.parts.begin(index, &tool);
+                host.hear(Event::Writing { index, tool, bytes: 0 });
             }
             model::Event::CallGrew { index, bytes } => {
-                let writing = self.parts.iter_mut().find_map(|it| match it {
-                    Part::Writing { index: this, tool, bytes } if *this == index => Some((tool, bytes)),
-                    _ => None,
-                });
-                if let Some((tool, all)) = writing {
-                    *all += bytes;
-                    self.host.hear(Event::Writing { index, tool: tool.clone(), bytes: *all });
+                if let Some((tool, bytes)) = self.parts.grow(index, bytes) {
+                    host.hear(Event::Writing { index, tool, bytes });
                 }
             }
             model::Event::CallClosed { index, id, tool, arguments } => {
                 return Some(self.begin(index, id, tool, arguments));
             }
-            model::Event::Kept(said) => self.parts.push(Part::Said(said)),
+            model::Event::Kept(said) => drop(self.parts.push(Part::Said(said))),
             model::Event::Picture { tool, mime, data } => self.picture(tool.name(), mime, &data),
             model::Event::Used(usage) => self.usage = usage,
-            model::Event::End(why) => self.why = Some(why),
+            model::Event::End(why) => {
+                self.why = Some(why);
+                self.whole = true;
+            }
         }
         None
     }
 
-    fn begin(
-        &mut self,
-        index: usize,
-        id: String,
-        tool: String,
-        arguments: String,
-    ) -> Pin<Box<dyn Future<Output = (usize, Answer)> + Send + 'a>> {
-        let journal = self.session.new_call_id();
+    fn begin(&mut self, index: usize, id: String, tool: String, arguments: String) -> Call1<'a> {
+        let session = self.around.session;
+        let journal = session.new_call_id();
         let id = self.own_id(id, &journal);
-        let before: Vec<Said> = self.parts.iter().filter_map(Part::said).cloned().collect();
-        let call = Said::Call { id, tool: tool.clone(), arguments: arguments.clone() };
-        self.transcript.begin(&before, &call, &journal);
-        let place = self
-            .parts
-            .iter()
-            .position(|it| matches!(it, Part::Writing { index: this, .. } if *this == index));
-        let called = Part::Called { call, result: None };
-        let at = match place.and_then(|at| self.parts.get_mut(at).map(|part| (at, part))) {
-            Some((at, part)) => {
-                *part = called;
-                at
-            }
-            None => {
-                self.parts.push(called);
-                self.parts.len() - 1
-            }
-        };
+        let name = name(&tool);
+        let call = Said::Call { id: id.clone(), tool: name.clone(), arguments: arguments.clone() };
+        let (place, before) = self.parts.close(index, call.clone());
+        self.around.transcript.begin(before, place, call, &journal);
+        self.under_way.insert(place, journal.clone());
         let shown = serde_json::from_str(&arguments).unwrap_or_else(|_| Value::String(arguments.clone()));
-        self.host.hear(Event::Called { call: journal.clone(), tool: tool.clone(), arguments: shown });
-        let progress = Arc::new(Lines { host: self.host.clone(), call: journal.clone() });
+        self.around.host.hear(Event::Called { call: journal.clone(), tool: name.clone(), arguments: shown });
+        let progress = Arc::new(Lines { host: self.around.host.clone(), call: journal.clone() });
         let call = Call {
             tool,
             arguments: Arguments::Raw(arguments),
-            cancel: self.cancel.child_token(),
+            cancel: self.around.cancel.child_token(),
             progress: Some(progress),
-            id: Some(journal),
+            id: Some(journal.clone()),
         };
-        let session = self.session;
-        Box::pin(async move { (at, session.call(call).await) })
+        Box::pin(async move {
+            // What a tool does before its call has begun is not yet kept apart from us.
+            let answer = AssertUnwindSafe(session.call(call)).catch_unwind().await.unwrap_or_else(|panic| {
+                let fault = Fault::bug(format!("the tool panicked: {}", words(&*panic)));
+                Answer { id: journal, result: Err(fault), notes: Vec::new(), took: Duration::ZERO }
+            });
+            (place, heard(session, &id, &name, answer).await)
+        })
     }
 
-    /// The id that a call's result goes back under: the model's own, where that is one.
+    /// The id that a call's result goes back under: the model's own, where it is one and no other call has it.
     fn own_id(&self, id: String, journal: &str) -> String {
-        let taken =
-            |it: &Part| matches!(it, Part::Called { call: Said::Call { id: other, .. }, .. } if *other == id);
-        if id.is_empty() || self.parts.iter().any(taken) { journal.to_owned() } else { id }
+        if id.trim().is_empty() || self.around.transcript.has_id(&id) { journal.to_owned() } else { id }
     }
 
-    fn ended(&mut self, at: usize, answer: Answer) {
-        let Some(Part::Called { call: Said::Call { id, tool, arguments }, result }) = self.parts.get_mut(at)
-        else {
-            return;
-        };
-        let Heard { result: got, event, ms } = heard(self.session, id, tool, answer);
-        self.transcript.end(&got);
+    fn ended(&mut self, at: usize, heard: Heard) {
+        self.under_way.remove(&at);
+        let Some((arguments, result)) = self.parts.open_call(at) else { return };
+        let Heard { result: got, event, exit, pictures, ms } = heard;
         let line = got.pieces.first().map(|it| first_line(&it.line())).unwrap_or_default();
-        let title = first_line(arguments);
-        self.messages.push(Message::Tool { tool: tool.clone(), title, ok: got.ok, line, ms });
+        let (tool, title) = (got.tool.clone(), first_line(arguments));
+        let message = Message::Tool { tool, title, ok: got.ok, exit, line, pictures, ms };
+        let changes = self.around.changing.contains(&got.tool);
+        let got = self.around.loops.look(got, arguments, changes);
+        self.around.transcript.end(&got);
         *result = Some(got);
-        self.host.hear(event);
+        let text = self.parts.untold(at);
+        if !text.is_empty() {
+            self.around.transcript.tell(&Message::Model { text });
+        }
+        self.around.transcript.tell(&message);
+        self.around.host.hear(event);
+    }
+
+    /// Gives the results of calls that did not stop in time.
+    fn give_up(&mut self) {
+        let mut left: Vec<(usize, String)> = self.under_way.drain().collect();
+        left.sort_unstable();
+        for (at, journal) in left {
+            let Some((id, tool)) = self.parts.id_of(at) else { continue };
+            let what =
+                format!("`{tool}` was stopped and has not answered since: it may still end what it was at");
+            let fault = Fault::new(Kind::Cancelled, what).next("Look before you repeat it.");
+            let text = fault.as_text();
+            let result = ResultOf {
+                id,
+                tool: tool.clone(),
+                ok: false,
+                pieces: vec![model::Piece::text(text.clone())],
+            };
+            let event = Event::Answered {
+                call: journal,
+                tool,
+                ok: false,
+                exit: None,
+                ms: 0.0,
+                text,
+                pictures: Vec::new(),
+            };
+            self.ended(at, Heard { result, event, exit: None, pictures: Vec::new(), ms: 0.0 });
+        }
     }
 
     fn picture(&mut self, tool: &str, mime: String, data: &[u8]) {
-        match self.session.keep_output(data) {
+        self.pictures = true;
+        match self.around.session.keep_output(data) {
             Ok(handle) => {
+                let text = format!("{tool}: [picture {handle}: {mime}]");
+                self.around.transcript.tell(&Message::Note { text });
                 let picture = Shown { handle, mime, bytes: data.len() };
-                self.host.hear(Event::Picture { tool: tool.to_owned(), picture });
+                self.around.host.hear(Event::Picture { tool: tool.to_owned(), picture });
             }
             Err(fault) => {
-                self.host.hear(Event::Note { text: format!("a picture can't be kept: {}", fault.what) })
+                let text = format!("a picture can't be kept: {}", fault.what);
+                self.around.host.hear(Event::Note { text });
             }
         }
     }
 
     fn done(self) -> Result<Step, Broke> {
-        let stopped = self.cancel.is_cancelled();
-        let mut parts = self.parts;
-        parts.retain(|it| !matches!(it, Part::Writing { .. }));
-        if stopped && parts.is_empty() {
+        let Self { around, mut parts, usage, why, whole, pictures, .. } = self;
+        let why = why.unwrap_or(Why::Done);
+        let unwritten = parts.tidy(whole, pictures || why == Why::Paused);
+        if !whole && around.cancel.is_cancelled() && parts.is_empty() {
             return Err(Broke::Stopped);
         }
-        let why = self.why.unwrap_or(Why::Done);
-        Ok(Step { parts, messages: self.messages, usage: self.usage, why })
+        let text = parts.untold(parts.len());
+        if !text.is_empty() {
+            around.transcript.tell(&Message::Model { text });
+        }
+        Ok(Step { parts, usage, why, unwritten })
     }
 }
 
-impl Part {
-    fn said(&self) -> Option<&Said> {
-        match self {
-            Self::Said(said) | Self::Called { call: said, .. } => Some(said),
-            Self::Writing { .. } => None,
-        }
-    }
+/// The name of a tool as every provider takes it back; a model may have made up any.
+fn name(tool: &str) -> String {
+    let is_plain = |it: char| it.is_ascii_alphanumeric() || it == '_' || it == '-';
+    let name: String = tool.chars().map(|it| if is_plain(it) { it } else { '_' }).take(NAME).collect();
+    if name.is_empty() { "unnamed".to_owned() } else { name }
+}
+
+fn words(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
 }
 
 fn first_line(text: &str) -> String {

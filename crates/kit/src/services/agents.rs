@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use super::Soon;
-use crate::{Cx, Fault, Output};
+use crate::{Cx, Fault};
 
 /// The agent that a session belongs to.
 pub trait Agents: Send + Sync {
-    /// The profiles there are, in their order.
-    fn profiles(&self) -> Vec<ProfileInfo>;
+    /// The profiles there are, in their order. May block.
+    fn profiles(&self) -> Profiles;
 
     /// Goes on under another profile, from the model's next answer on. Gives what that changes.
     ///
@@ -20,7 +20,7 @@ pub trait Agents: Send + Sync {
     ///
     /// # Errors
     /// When there is no such profile, agents may not start agents here, or its model fails.
-    fn delegate<'a>(&'a self, task: Task, cx: &'a Cx) -> Soon<'a, Result<Output, Fault>>;
+    fn delegate<'a>(&'a self, task: Task, cx: &'a Cx) -> Soon<'a, Result<Report, Fault>>;
 
     /// Asks the person, and waits for the answer.
     ///
@@ -36,11 +36,22 @@ pub trait Agents: Send + Sync {
     fn think<'a>(&'a self, system: &'a str, prompt: &'a str) -> Soon<'a, Result<String, Fault>>;
 }
 
+/// The profiles there are.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Profiles {
+    /// Those that can be used, in their order.
+    pub known: Vec<ProfileInfo>,
+    /// What is wrong with others, one line each.
+    pub aside: Vec<String>,
+}
+
 /// A profile, in a list of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProfileInfo {
     /// Its name.
     pub name: String,
+    /// What a person calls it.
+    pub title: String,
     /// What it is for.
     pub description: String,
     /// It is the one under which the agent goes on now.
@@ -68,6 +79,38 @@ pub struct Task {
     pub tokens: Option<u64>,
 }
 
+/// What came of a task.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Report {
+    /// Who did it: `explore_1f3a`.
+    pub agent: String,
+    /// Under which profile, if it had one.
+    pub profile: Option<String>,
+    /// How it ended.
+    pub ended: TaskEnd,
+    /// What it said last.
+    pub text: String,
+    /// How many answers of the model it took.
+    pub steps: usize,
+    /// How many tokens, of requests and answers together.
+    pub tokens: u64,
+    /// What they cost, in dollars, where that is known.
+    pub cost: Option<f64>,
+    /// How long it took.
+    pub took: Duration,
+    /// What should be known besides, one line each.
+    pub notes: Vec<String>,
+}
+
+/// How a task ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TaskEnd {
+    /// The agent said what it had to say.
+    Completed,
+    /// It came to a limit: this one.
+    Limit(String),
+}
+
 /// What a person is asked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Question {
@@ -91,15 +134,15 @@ fn none<T>() -> Result<T, Fault> {
 }
 
 impl Agents for NoAgent {
-    fn profiles(&self) -> Vec<ProfileInfo> {
-        Vec::new()
+    fn profiles(&self) -> Profiles {
+        Profiles::default()
     }
 
     fn switch(&self, _: &str) -> Result<String, Fault> {
         none()
     }
 
-    fn delegate<'a>(&'a self, _: Task, _: &'a Cx) -> Soon<'a, Result<Output, Fault>> {
+    fn delegate<'a>(&'a self, _: Task, _: &'a Cx) -> Soon<'a, Result<Report, Fault>> {
         Box::pin(std::future::ready(none()))
     }
 

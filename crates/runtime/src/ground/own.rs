@@ -10,7 +10,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-use super::{Ground, Inner};
+use super::{Ground, Inner, held::Held};
 use crate::{
     policy::Sandbox,
     sandbox::{
@@ -54,7 +54,7 @@ impl Ground {
         {
             add_root(&mut roots, path, writable);
         }
-        self.another(own, roots, session.sandbox, session.hosts.below())
+        self.another(own, roots, session.sandbox, session.hosts.below(), session.held.clone())
     }
 
     /// A ground for work of haft's own on what strangers wrote: it sees the machine but nothing of the workspace, changes
@@ -73,7 +73,8 @@ impl Ground {
         hosts.iter().for_each(|host| granted.grant_lasting(host));
         let sandbox = if session.sandbox == Sandbox::Full { Sandbox::Full } else { Sandbox::Workspace };
         let own = Own { env, ..Own::default() };
-        self.another(own, read.chain([(folder, true)]).collect(), sandbox, granted)
+        // It changes nothing of the workspace, so it goes on where nothing else may.
+        self.another(own, read.chain([(folder, true)]).collect(), sandbox, granted, Arc::default())
     }
 
     /// The same ground for one more tool, which reads this as well.
@@ -83,12 +84,20 @@ impl Ground {
         self.of_tool(own)
     }
 
-    fn another(&self, own: Own, roots: Vec<(PathBuf, bool)>, sandbox: Sandbox, hosts: Hosts) -> Self {
+    fn another(
+        &self,
+        own: Own,
+        roots: Vec<(PathBuf, bool)>,
+        sandbox: Sandbox,
+        hosts: Hosts,
+        held: Arc<Held>,
+    ) -> Self {
         static NUMBER: AtomicU64 = AtomicU64::new(1);
         let session = &*self.inner;
         let inner = Inner {
             commands: session.commands.clone(),
             sandbox,
+            held: held.clone(),
             roots,
             hidden: session.hidden.clone(),
             spill: session.spill.clone(),
@@ -106,7 +115,9 @@ impl Ground {
             appeared: session.appeared.clone(),
             memory: session.memory.clone(),
         };
-        Self { inner: Arc::new(inner) }
+        let ground = Self { inner: Arc::new(inner) };
+        held.holds(&ground);
+        ground
     }
 
     /// These without the right to change what lies beside the tool: rules can't tell its code from its data.

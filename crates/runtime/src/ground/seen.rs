@@ -54,6 +54,10 @@ impl Ground {
     /// The keeper that is kept, if its sandbox is what it was; otherwise it is let go of.
     pub(super) fn still_closed(&self, kept: &mut Option<Living>) -> Option<Living> {
         let living = kept.take().filter(|it| !it.keeper.is_gone())?;
+        if living.read_only != self.is_read_only() {
+            living.keeper.end();
+            return None;
+        }
         let Some(opened) = self.opened() else {
             *kept = Some(living.clone());
             return Some(living);

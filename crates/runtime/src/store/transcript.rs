@@ -3,12 +3,19 @@
 //! Two buffers for each session: `messages`, which a person is shown, and `context`, which a model is sent. Rows are
 //! only ever added, and each is numbered by whoever writes it, so two processes can't both go on with one session.
 
-use std::future::Future;
+use std::{
+    fs::{File, TryLockError},
+    future::Future,
+    io::{Read, Seek, Write},
+};
 
-use kit::Fault;
+use kit::{Fault, Kind};
 use rusqlite::params;
 
-use super::{Store, now_ms};
+use super::{
+    Store, now_ms,
+    place::{create_folder, private_file},
+};
 
 /// The buffers of one workspace's sessions.
 #[derive(Clone)]
@@ -34,6 +41,12 @@ impl Buffer {
     }
 }
 
+/// A session that nobody else goes on with as long as this is held, however this process ends.
+#[derive(Debug)]
+pub struct Held {
+    _lock: File,
+}
+
 /// One row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
@@ -53,6 +66,39 @@ impl Store {
 }
 
 impl Transcripts {
+    /// Takes a session for whoever is to go on with it, as two would contradict each other.
+    ///
+    /// # Errors
+    /// [`Kind::Unavailable`] when somebody goes on with it already, or the lock can't be made.
+    pub fn hold(&self, session: &str) -> Result<Held, Fault> {
+        let folder = self.store.locks();
+        let hash = blake3::hash(session.as_bytes()).to_hex();
+        let path = folder.join(format!("session-{}", hash.get(..32).unwrap_or_default()));
+        let failed = |error: std::io::Error| {
+            let what = format!("the session `{session}` can't be locked by {}: {error}", path.display());
+            Fault::new(Kind::Unavailable, what).caused_by(error)
+        };
+        let mut file = create_folder(&folder).and_then(|()| private_file(&path)).map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+            Err(TryLockError::WouldBlock) => {
+                let mut by = String::new();
+                let _ = file.read_to_string(&mut by);
+                let by = if by.is_empty() { "another process".to_owned() } else { format!("process {by}") };
+                let what = format!("the session `{session}` is in use: {by} goes on with it");
+                return Err(Fault::new(Kind::Unavailable, what)
+                    .next("Wait for it, end it, or begin another session with `--session NAME`."));
+            }
+        }
+        // Only for the words above: who holds it is decided by the lock.
+        let _ = file
+            .set_len(0)
+            .and_then(|()| file.rewind())
+            .and_then(|()| write!(file, "{}", std::process::id()));
+        Ok(Held { _lock: file })
+    }
+
     /// Adds a row; it is queued at once, and resolves when it is committed. Secrets in it are masked.
     ///
     /// # Errors
@@ -118,5 +164,34 @@ impl Transcripts {
                 .query_row([], |row| row.get(0))
                 .optional()
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use std::{path::Path, sync::Arc};
+
+    use super::*;
+    use crate::mask::Secrets;
+
+    #[test]
+    fn a_session_is_gone_on_with_by_one_at_a_time_and_others_are_free() {
+        let folder = tempfile::tempdir().unwrap();
+        let open =
+            || Store::open(folder.path(), Path::new("/nowhere/w"), Arc::new(Secrets::none())).transcripts();
+        let (one, other) = (open(), open());
+        let held = one.hold("a").unwrap();
+        let fault = other.hold("a").unwrap_err();
+        assert_eq!(fault.kind, Kind::Unavailable);
+        assert!(
+            fault.what.contains(&format!("`a` is in use: process {}", std::process::id())),
+            "{}",
+            fault.what
+        );
+        other.hold("b").unwrap();
+        drop(held);
+        other.hold("a").unwrap();
     }
 }

@@ -30,6 +30,17 @@ pub fn toolset(name: &str) -> Option<Vec<Arc<dyn AnyTool>>> {
     TOOLSETS.iter().find(|(known, _)| *known == name).map(|(_, make)| make())
 }
 
+/// The tools of a toolset that need an agent: there are none of them at a door where somebody else's agent calls.
+pub fn of_agents(name: &str) -> Vec<Arc<dyn AnyTool>> {
+    match name {
+        HAFT => crate::agents::all(),
+        "nav" => nav::of_agents(),
+        "navi" => navi::of_agents(),
+        "terrarium" => terrarium::of_agents(),
+        _ => Vec::new(),
+    }
+}
+
 /// The toolsets' names.
 pub fn toolsets() -> impl Iterator<Item = &'static str> {
     TOOLSETS.iter().map(|(name, _)| *name)

@@ -40,6 +40,7 @@ impl Asker {
             firm: false,
         };
         let request = Request {
+            agent: None,
             tool: file.to_owned(),
             rule,
             arguments: list(script),

@@ -5,12 +5,13 @@
 mod edit;
 mod shell;
 mod shell_status;
+mod subagent;
 
 use std::sync::Arc;
 
 use kit::{AnyTool, erase};
 
-use crate::files;
+use crate::{agents::ask_user::AskUser, files};
 
 pub(super) fn tools() -> Vec<Arc<dyn AnyTool>> {
     vec![
@@ -22,4 +23,9 @@ pub(super) fn tools() -> Vec<Arc<dyn AnyTool>> {
         erase::<shell::Shell>(),
         erase::<shell_status::ShellStatus>(),
     ]
+}
+
+/// Those that need an agent.
+pub(super) fn of_agents() -> Vec<Arc<dyn AnyTool>> {
+    vec![erase::<subagent::Subagent>(), erase::<AskUser>()]
 }

@@ -1,0 +1,238 @@
+//! Which pictures is a model shown, in which size, and how often?
+
+use std::{collections::HashMap, io::Cursor, sync::Arc};
+
+use image::{
+    DynamicImage, ImageFormat, ImageReader, Limits, codecs::jpeg::JpegEncoder, imageops::FilterType,
+};
+use runtime::Session;
+
+use crate::{
+    event::Shown,
+    model::{Item, Piece},
+};
+
+/// The longest side of a picture that is sent: providers make larger ones smaller themselves, and count them in full.
+const LONGEST: u32 = 1568;
+
+/// The most bytes of a picture that is sent: 5 MB as base64, which is what providers take.
+const MOST_BYTES: usize = 3_500_000;
+
+/// A file of more bytes is not decoded.
+const LARGEST_FILE: usize = 64 << 20;
+
+/// A picture of more pixels is not decoded: one of a few bytes may claim any size.
+const MOST_PIXELS: u64 = 50_000_000;
+
+/// How much memory the decoding of one picture may take.
+const MOST_MEMORY: u64 = 512 << 20;
+
+/// How good a JPEG is, from one attempt to make it small enough to the next.
+const QUALITIES: [u8; 3] = [85, 70, 50];
+
+/// So many of the newest pictures are sent as they are; of older ones the model reads the line.
+const NEWEST: usize = 4;
+
+/// Makes a picture what a model may be sent, and keeps it.
+///
+/// # Errors
+/// Why it can't be shown, in words for the model.
+pub(crate) async fn keep(session: &Session, claimed: String, data: Vec<u8>) -> Result<Shown, String> {
+    let session = session.clone();
+    // Decoding takes its time, and the other calls of the answer go on meanwhile.
+    let work = tokio::task::spawn_blocking(move || {
+        let (mime, data) = fit(&claimed, data)?;
+        let handle = session.keep_output(&data).map_err(|fault| fault.what)?;
+        Ok(Shown { handle, mime: mime.to_owned(), bytes: data.len() })
+    });
+    work.await.unwrap_or_else(|_| Err("its decoder failed".to_owned()))
+}
+
+/// The picture as a model may be sent it: decoded to the end, of a type that providers take, and not too large.
+fn fit(claimed: &str, data: Vec<u8>) -> Result<(&'static str, Vec<u8>), String> {
+    if data.len() > LARGEST_FILE {
+        return Err(format!("it has {} MB, more than {}", data.len() >> 20, LARGEST_FILE >> 20));
+    }
+    let reader = |data| ImageReader::new(Cursor::new(data)).with_guessed_format().ok();
+    let found = reader(data.as_slice()).and_then(|it| it.format());
+    let Some((format, mime)) = found.and_then(|it| mime_of(it).map(|mime| (it, mime))) else {
+        return Err(format!("it is called {claimed}, and is no png, jpeg, webp or gif"));
+    };
+    let broken = |error: image::ImageError| format!("it is broken as {mime}: {error}");
+    let (width, height) =
+        ImageReader::with_format(Cursor::new(&data), format).into_dimensions().map_err(broken)?;
+    if u64::from(width) * u64::from(height) > MOST_PIXELS || width == 0 || height == 0 {
+        return Err(format!("it has {width} x {height} pixels; at most {MOST_PIXELS} are decoded"));
+    }
+    let mut reader = ImageReader::with_format(Cursor::new(&data), format);
+    let mut limits = Limits::default();
+    limits.max_alloc = Some(MOST_MEMORY);
+    reader.limits(limits);
+    let picture = reader.decode().map_err(broken)?;
+    if width.max(height) <= LONGEST && data.len() <= MOST_BYTES {
+        return Ok((mime, data));
+    }
+    let (mime, data) = smaller(picture, format)?;
+    Ok((mime, data))
+}
+
+fn smaller(picture: DynamicImage, format: ImageFormat) -> Result<(&'static str, Vec<u8>), String> {
+    let failed = |error: image::ImageError| format!("it can't be made smaller: {error}");
+    let mut longest = LONGEST;
+    loop {
+        let picture = if picture.width().max(picture.height()) > longest {
+            picture.resize(longest, longest, FilterType::Triangle)
+        } else {
+            picture.clone()
+        };
+        if format != ImageFormat::Jpeg {
+            let mut png = Vec::new();
+            picture.write_to(&mut Cursor::new(&mut png), ImageFormat::Png).map_err(failed)?;
+            if png.len() <= MOST_BYTES {
+                return Ok(("image/png", png));
+            }
+        }
+        // What can be seen through is black in a JPEG, so this is for pictures that are too large otherwise.
+        let opaque = DynamicImage::ImageRgb8(picture.to_rgb8());
+        for quality in QUALITIES {
+            let mut jpeg = Vec::new();
+            opaque.write_with_encoder(JpegEncoder::new_with_quality(&mut jpeg, quality)).map_err(failed)?;
+            if jpeg.len() <= MOST_BYTES {
+                return Ok(("image/jpeg", jpeg));
+            }
+        }
+        longest /= 2;
+        if longest == 0 {
+            return Err(format!("it can't be made smaller than {MOST_BYTES} bytes"));
+        }
+    }
+}
+
+fn mime_of(format: ImageFormat) -> Option<&'static str> {
+    Some(match format {
+        ImageFormat::Png => "image/png",
+        ImageFormat::Jpeg => "image/jpeg",
+        ImageFormat::WebP => "image/webp",
+        ImageFormat::Gif => "image/gif",
+        _ => return None,
+    })
+}
+
+/// The bytes of the pictures that are sent again, by their handles.
+#[derive(Default)]
+pub(crate) struct Attached {
+    bytes: HashMap<String, Arc<[u8]>>,
+}
+
+impl Attached {
+    /// Puts the bytes of the newest pictures into what is sent, and takes those of all others out. Blocks for those that
+    /// were not sent before; one that is no longer kept stays a line.
+    pub(crate) fn attach(&mut self, session: &Session, items: &mut [Item]) {
+        let mut left = NEWEST;
+        let mut bytes = HashMap::new();
+        for piece in items.iter_mut().rev().flat_map(pieces) {
+            let Piece::Image { handle, data, .. } = piece else { continue };
+            *data = None;
+            if left == 0 {
+                continue;
+            }
+            left -= 1;
+            let known = bytes.get(handle).or_else(|| self.bytes.get(handle)).cloned();
+            let read = || session.runtime().spills().read(session.name(), handle).ok().map(Arc::from);
+            *data = known.or_else(read);
+            if let Some(data) = data {
+                bytes.insert(handle.clone(), data.clone());
+            }
+        }
+        self.bytes = bytes;
+    }
+}
+
+/// The pieces of an item, the last one first.
+fn pieces(item: &mut Item) -> Box<dyn Iterator<Item = &mut Piece> + '_> {
+    match item {
+        Item::Person { pieces } => Box::new(pieces.iter_mut().rev()),
+        Item::Results { results } => {
+            Box::new(results.iter_mut().rev().flat_map(|it| it.pieces.iter_mut().rev()))
+        }
+        Item::Model { .. } => Box::new(std::iter::empty()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    fn png(width: u32, height: u32) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        DynamicImage::new_rgba8(width, height)
+            .write_to(&mut Cursor::new(&mut bytes), ImageFormat::Png)
+            .unwrap();
+        bytes
+    }
+
+    /// One that no compression makes smaller.
+    fn noise(width: u32, height: u32) -> DynamicImage {
+        let mut state = 1u32;
+        let mut next = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 24) as u8
+        };
+        DynamicImage::ImageRgb8(image::RgbImage::from_fn(width, height, |_, _| {
+            image::Rgb([next(), next(), next()])
+        }))
+    }
+
+    #[test]
+    fn a_small_picture_stays_as_it_is_and_has_the_type_that_it_is() {
+        let bytes = png(20, 10);
+        assert_eq!(fit("image/jpeg", bytes.clone()), Ok(("image/png", bytes)));
+    }
+
+    #[test]
+    fn a_large_one_is_made_smaller_and_keeps_its_form() {
+        let (mime, bytes) = fit("image/png", png(4000, 1000)).unwrap();
+        let small = image::load_from_memory(&bytes).unwrap();
+        assert_eq!((mime, small.width(), small.height()), ("image/png", 1568, 392));
+    }
+
+    #[test]
+    fn one_of_many_bytes_is_made_to_fit() {
+        let mut bytes = Vec::new();
+        noise(1500, 1500).write_to(&mut Cursor::new(&mut bytes), ImageFormat::Png).unwrap();
+        assert!(bytes.len() > MOST_BYTES);
+        let (mime, bytes) = fit("image/png", bytes).unwrap();
+        assert_eq!((mime, bytes.len() <= MOST_BYTES), ("image/jpeg", true));
+        image::load_from_memory(&bytes).unwrap();
+    }
+
+    #[test]
+    fn what_is_no_picture_says_why() {
+        let why = fit("image/png", b"<!doctype html><p>not found".to_vec()).unwrap_err();
+        assert!(why.contains("called image/png, and is no png"), "{why}");
+        let mut cut = png(300, 300);
+        cut.truncate(cut.len() / 2);
+        let why = fit("image/png", cut).unwrap_err();
+        assert!(why.contains("broken as image/png"), "{why}");
+        assert!(fit("image/png", Vec::new()).is_err());
+    }
+
+    #[test]
+    fn one_that_claims_to_be_enormous_is_not_decoded() {
+        let mut bomb = png(1, 1);
+        // The size is behind the signature and the name of the first chunk; its checksum follows.
+        bomb.splice(16..24, [0, 0, 0xff, 0xff, 0, 0, 0xff, 0xff]);
+        let mut crc = !0u32;
+        for byte in bomb.get(12..29).unwrap() {
+            crc ^= u32::from(*byte);
+            for _ in 0..8 {
+                crc = if crc & 1 == 1 { (crc >> 1) ^ 0xedb8_8320 } else { crc >> 1 };
+            }
+        }
+        bomb.splice(29..33, (!crc).to_be_bytes());
+        let why = fit("image/png", bomb).unwrap_err();
+        assert!(why.contains("65535 x 65535 pixels"), "{why}");
+    }
+}

@@ -1,0 +1,204 @@
+//! Does the model go in circles?
+//!
+//! The same call with the same result, and nothing in between that may have changed something: the third time the model
+//! reads one line in place of what it knows already. The journal and the person see every result as it is.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::Value;
+
+use crate::model::{Item, Piece, ResultOf, Said};
+
+/// From this time on the model reads a line.
+const LINE: u32 = 3;
+
+/// From this time on it is told to leave it.
+const LEAVE: u32 = 5;
+
+/// Tools that are asked again and again on purpose.
+const POLLING: [&str; 9] = [
+    "continue_job",
+    "interact",
+    "jobs",
+    "read_job",
+    "shell_status",
+    "sleep",
+    "stop_task",
+    "terminal",
+    "wait",
+];
+
+/// What the calls of a conversation came to, as long as the model has it before its eyes.
+#[derive(Default)]
+pub(crate) struct Loops {
+    /// How many calls there were.
+    calls: u64,
+    seen: HashMap<blake3::Hash, Seen>,
+}
+
+struct Seen {
+    result: blake3::Hash,
+    /// The call that gave it first.
+    first: u64,
+    times: u32,
+}
+
+impl Loops {
+    /// What the calls of this conversation came to. `changes` says of a tool whether it may change something.
+    pub(crate) fn of(items: &[Item], changes: impl Fn(&str) -> bool) -> Self {
+        let mut loops = Self::default();
+        let mut called: HashMap<&str, &str> = HashMap::new();
+        for item in items {
+            match item {
+                Item::Person { .. } => {}
+                Item::Model { said } => called.extend(said.iter().filter_map(|it| match it {
+                    Said::Call { id, arguments, .. } => Some((id.as_str(), arguments.as_str())),
+                    _ => None,
+                })),
+                Item::Results { results } => {
+                    for result in results {
+                        let arguments = called.get(result.id.as_str()).copied().unwrap_or_default();
+                        loops.look(result.clone(), arguments, changes(&result.tool));
+                    }
+                }
+            }
+        }
+        loops
+    }
+
+    /// Forgets what the model can no longer read; the count of the calls goes on.
+    pub(crate) fn forget(&mut self) {
+        self.seen.clear();
+    }
+
+    /// The result as the model is to read it. `changes` says whether the tool may have changed something.
+    pub(crate) fn look(&mut self, mut result: ResultOf, arguments: &str, changes: bool) -> ResultOf {
+        self.calls += 1;
+        let key = key(&result.tool, arguments);
+        if changes {
+            // What a call does itself is in its result.
+            self.seen.retain(|it, _| *it == key);
+        }
+        if POLLING.contains(&result.tool.as_str()) || has_picture(&result) {
+            return result;
+        }
+        let text = Piece::lines(&result.pieces);
+        let hash = blake3::hash(format!("{}\n{text}", result.ok).as_bytes());
+        let this = Seen { result: hash, first: self.calls, times: 0 };
+        let seen = self.seen.entry(key).or_insert(this);
+        if text.starts_with(UNCHANGED) {
+            // Of a conversation that is resumed: it was the same then.
+            seen.times += 1;
+            return result;
+        }
+        if seen.result != hash {
+            *seen = Seen { result: hash, first: self.calls, times: 1 };
+            return result;
+        }
+        seen.times += 1;
+        if seen.times < LINE {
+            return result;
+        }
+        let how = if result.ok { "the same result" } else { "the same failure" };
+        let mut line = format!("{UNCHANGED}{}: {how}, {} times by now.", seen.first, seen.times);
+        if seen.times >= LEAVE {
+            line.push_str("\nIt will not change by asking again: do something else, or say what is missing.");
+        }
+        if line.len() < text.len() || seen.times >= LEAVE {
+            result.pieces = vec![Piece::text(line)];
+        }
+        result
+    }
+}
+
+const UNCHANGED: &str = "unchanged since call ";
+
+fn has_picture(result: &ResultOf) -> bool {
+    result.pieces.iter().any(|it| matches!(it, Piece::Image { .. }))
+}
+
+/// The call, however its arguments were written.
+fn key(tool: &str, arguments: &str) -> blake3::Hash {
+    let arguments = match serde_json::from_str::<Value>(arguments) {
+        Ok(mut value) => {
+            value.sort_all_objects();
+            value.to_string()
+        }
+        Err(_) => arguments.to_owned(),
+    };
+    blake3::hash(format!("{tool}\0{arguments}").as_bytes())
+}
+
+/// The tools among these that may change something.
+pub(crate) fn changing<'a>(specs: impl Iterator<Item = &'a kit::Spec>) -> HashSet<String> {
+    specs.filter(|it| !it.at_most.is_read_only()).map(|it| it.name.clone()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: &str =
+        "a text that is longer than any line that could stand for it: it goes on, and on, and on, and on";
+
+    fn result(tool: &str, text: &str) -> ResultOf {
+        ResultOf { id: "i".to_owned(), tool: tool.to_owned(), ok: true, pieces: vec![Piece::text(text)] }
+    }
+
+    fn look(loops: &mut Loops, tool: &str, arguments: &str, text: &str) -> String {
+        Piece::lines(&loops.look(result(tool, text), arguments, tool == "write").pieces)
+    }
+
+    #[test]
+    fn the_third_time_is_a_line_and_the_fifth_says_to_leave_it() {
+        let mut loops = Loops::default();
+        let arguments = [r#"{"path":"a","skip":1}"#, r#"{ "skip": 1, "path": "a" }"#];
+        let read: Vec<String> = (0..5).map(|at| look(&mut loops, "read", arguments[at % 2], LONG)).collect();
+        assert_eq!(read[..2], [LONG, LONG]);
+        assert_eq!(read[2], "unchanged since call 1: the same result, 3 times by now.");
+        assert!(!read[3].contains("something else") && read[4].contains("do something else"), "{read:?}");
+    }
+
+    #[test]
+    fn other_arguments_another_result_and_a_change_in_between_begin_anew() {
+        let mut loops = Loops::default();
+        for _ in 0..3 {
+            look(&mut loops, "read", r#"{"path":"a"}"#, LONG);
+        }
+        assert_eq!(look(&mut loops, "read", r#"{"path":"b"}"#, LONG), LONG);
+        let other = format!("{LONG}.");
+        assert_eq!(look(&mut loops, "read", r#"{"path":"a"}"#, &other), other);
+        assert_eq!(look(&mut loops, "read", r#"{"path":"a"}"#, &other), other);
+        look(&mut loops, "write", "{}", "written");
+        assert_eq!(look(&mut loops, "read", r#"{"path":"a"}"#, &other), other);
+    }
+
+    #[test]
+    fn who_polls_may_and_a_short_result_stays_until_it_is_too_often() {
+        let mut loops = Loops::default();
+        for _ in 0..9 {
+            assert_eq!(look(&mut loops, "wait", "{}", LONG), LONG);
+        }
+        let short: Vec<String> = (0..5).map(|_| look(&mut loops, "grep", "{}", "no match")).collect();
+        assert_eq!(short[..4], ["no match"; 4]);
+        assert!(short[4].starts_with("unchanged since call 10"), "{short:?}");
+    }
+
+    #[test]
+    fn a_conversation_that_is_resumed_goes_on_counting() {
+        let call = |id: &str| {
+            let (id, tool, arguments) = (id.to_owned(), "read".to_owned(), "{}".to_owned());
+            Item::Model { said: vec![Said::Call { id, tool, arguments }] }
+        };
+        let mut items = Vec::new();
+        let mut live = Loops::default();
+        for id in ["1", "2", "3"] {
+            let answer = ResultOf { id: id.to_owned(), ..result("read", LONG) };
+            let results = vec![live.look(answer, "{}", false)];
+            items.extend([call(id), Item::Results { results }]);
+        }
+        let mut resumed = Loops::of(&items, |_| false);
+        let read = look(&mut resumed, "read", "{}", LONG);
+        assert!(read.starts_with("unchanged since call 1: the same result, 4 times"), "{read}");
+    }
+}

@@ -1,0 +1,331 @@
+//! Which profiles are there: agents with a name, a prompt, a model, tools, and what they may change?
+
+mod front;
+
+use std::{fs, path::PathBuf, sync::Arc};
+
+use kit::{
+    Fault, Files,
+    files::{Access, Grant, Roots},
+    services::History,
+    text::Content,
+};
+
+use front::Format;
+
+/// A longer file is left aside.
+const LARGEST: u64 = 64 << 10;
+
+/// So many files of a folder are looked at.
+const MOST: usize = 100;
+
+/// Where a workspace keeps profiles, in the order in which a name is looked for.
+const FOLDERS: [(&str, Format); 3] =
+    [(".haft/agents", Format::Haft), (".claude/agents", Format::Claude), (".nav/subagents", Format::Nav)];
+
+/// The profiles that are part of the program.
+const BUILT_IN: [(&str, &str); 4] = [
+    ("explore", include_str!("../profiles/explore.md")),
+    ("critic", include_str!("../profiles/critic.md")),
+    ("plan", include_str!("../profiles/plan.md")),
+    ("general", include_str!("../profiles/general.md")),
+];
+
+/// The profile of plan mode.
+pub const PLAN: &str = "plan";
+
+/// A named agent. It can ask for less than the person's options allow, never for more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Profile {
+    /// By which it is asked for.
+    pub name: String,
+    /// What a person calls it.
+    pub title: String,
+    /// What it is for.
+    pub description: String,
+    /// What its model is told.
+    pub prompt: String,
+    /// Its model, where it is not that of who asks.
+    pub model: Option<String>,
+    /// The only tools it has, by the names they have here; those of who asks, if this is not given.
+    pub tools: Option<Vec<String>>,
+    /// Tools that it does not have.
+    pub without: Vec<String>,
+    /// It changes nothing.
+    pub read_only: bool,
+    /// At most so many answers of its model for one task.
+    pub max_turns: Option<usize>,
+    /// Where it comes from.
+    pub origin: Origin,
+    /// What its file says that does not count, one line each.
+    pub notes: Vec<String>,
+}
+
+/// Where a profile comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// It is part of the program.
+    Program,
+    /// A file of the person's own.
+    Person(PathBuf),
+    /// A file of the workspace, by its path in there.
+    Workspace(String),
+}
+
+/// Where profiles are looked for. They are read anew each time, so a file that is saved counts from then on.
+#[derive(Clone)]
+pub struct Profiles {
+    own: Option<PathBuf>,
+    roots: Option<Roots>,
+    trusted: bool,
+}
+
+/// The profiles as they are now.
+#[derive(Debug, Clone, Default)]
+pub struct Known {
+    /// Each name once.
+    pub profiles: Vec<Arc<Profile>>,
+    /// The files that are no profiles, and why not, one line each.
+    pub broken: Vec<String>,
+}
+
+impl Profiles {
+    /// Those of the program alone.
+    pub fn built_in() -> Self {
+        Self { own: None, roots: None, trusted: false }
+    }
+
+    /// Those of the program, of the person's folder `own`, and of a workspace. From one that is not trusted a model
+    /// is not taken.
+    pub fn new(own: PathBuf, roots: Roots, trusted: bool) -> Self {
+        Self { own: Some(own), roots: Some(roots), trusted }
+    }
+
+    /// Reads them. Blocks.
+    pub fn read(&self) -> Known {
+        let mut known = Known::default();
+        if let Some(own) = &self.own {
+            for (name, path) in files_in(own) {
+                let text = fs::metadata(&path).map_err(|error| error.to_string()).and_then(|about| {
+                    if !about.is_file() || about.len() > LARGEST {
+                        return Err(format!("it is no regular file of at most {LARGEST} bytes"));
+                    }
+                    fs::read(&path).map_err(|error| error.to_string())
+                });
+                let shown = path.display().to_string();
+                known.add(
+                    &shown,
+                    text,
+                    |text| front::parse(Format::Haft, &name, text),
+                    |mut it| {
+                        it.origin = Origin::Person(path);
+                        it
+                    },
+                );
+            }
+        }
+        for (folder, format) in FOLDERS {
+            let Some(roots) = &self.roots else { break };
+            for (name, path) in files_in(&roots.workspace().join(folder)) {
+                let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                let shown = format!("{folder}/{file}");
+                let text = load(roots, &shown).map_err(|fault| fault.what);
+                known.add(
+                    &shown,
+                    text,
+                    |text| front::parse(format, &name, text),
+                    |it| self.of_workspace(it, shown.clone()),
+                );
+            }
+        }
+        for (name, text) in BUILT_IN {
+            known.add(
+                name,
+                Ok(text.as_bytes().to_vec()),
+                |text| front::parse(Format::Haft, name, text),
+                |it| it,
+            );
+        }
+        known
+    }
+
+    /// What counts of a workspace's profile. Which model is asked decides who reads along, and what it costs.
+    fn of_workspace(&self, mut profile: Profile, file: String) -> Profile {
+        if !self.trusted
+            && let Some(model) = profile.model.take()
+        {
+            profile.notes.push(format!("its model `{model}` does not count until you run `haft trust`"));
+        }
+        profile.origin = Origin::Workspace(file);
+        profile
+    }
+}
+
+impl Known {
+    /// The profile of this name.
+    ///
+    /// # Errors
+    /// [`Kind::NotFound`](kit::Kind::NotFound) with the names there are.
+    pub fn find(&self, name: &str) -> Result<Arc<Profile>, Fault> {
+        if let Some(profile) = self.profiles.iter().find(|it| it.name == name) {
+            return Ok(profile.clone());
+        }
+        let names: Vec<&str> = self.profiles.iter().map(|it| it.name.as_str()).collect();
+        let mut next = format!("The profiles are: {}.", names.join(", "));
+        for broken in self.broken.iter().filter(|it| it.contains(name)) {
+            next.push_str(&format!("\n{broken}"));
+        }
+        Err(Fault::not_found(format!("there is no profile `{name}`")).next(next))
+    }
+
+    fn add(
+        &mut self,
+        shown: &str,
+        text: Result<Vec<u8>, String>,
+        parse: impl FnOnce(&str) -> Result<Profile, String>,
+        finish: impl FnOnce(Profile) -> Profile,
+    ) {
+        let text = text.and_then(|it| String::from_utf8(it).map_err(|_| "it is not UTF-8".to_owned()));
+        match text.and_then(|text| parse(&text)) {
+            Ok(profile) if self.profiles.iter().any(|it| it.name == profile.name) => {}
+            Ok(profile) => self.profiles.push(Arc::new(finish(profile))),
+            Err(why) => self.broken.push(format!("{shown} is no profile: {why}")),
+        }
+    }
+}
+
+/// The Markdown files of a folder, in the order of their names: the name without its ending, and the path.
+fn files_in(folder: &std::path::Path) -> Vec<(String, PathBuf)> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let mut files: Vec<_> = entries
+        .flatten()
+        .map(|it| it.path())
+        .filter(|it| it.extension().is_some_and(|it| it == "md"))
+        .filter_map(|it| Some((it.file_stem()?.to_str()?.to_owned(), it)))
+        .take(MOST * 10)
+        .collect();
+    files.sort();
+    files.truncate(MOST);
+    files
+}
+
+/// The bytes of a file of the workspace, by the hands that every tool has: no link leads out of it.
+fn load(roots: &Roots, path: &str) -> Result<Vec<u8>, Fault> {
+    let location = roots.locate(path)?;
+    let files =
+        Files::new(roots.clone(), vec![Grant { location, access: Access::Read }], Arc::new(NothingChanges));
+    Ok(files.load(path, LARGEST)?.bytes.to_vec())
+}
+
+/// What is only read leaves nothing to put back.
+struct NothingChanges;
+
+impl History for NothingChanges {
+    fn keep(&self, path: &std::path::Path, _: Option<&Content>, _: Option<&Content>) -> Result<(), Fault> {
+        Err(Fault::bug(format!("a profile is only read, and {} was to be changed", path.display())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use kit::{
+        files::{OtherNames, RootSpec},
+        testing::Room,
+    };
+
+    use super::*;
+
+    fn read(fixture: &str, own: &str, trusted: bool) -> (Room, Known) {
+        let room = Room::new(fixture);
+        let roots =
+            Roots::open(&[RootSpec { path: room.path().to_owned(), read_only: false }], OtherNames::Refuse);
+        let known = Profiles::new(room.path().join(own), roots.unwrap(), trusted).read();
+        (room, known)
+    }
+
+    #[test]
+    fn every_built_in_profile_can_be_read_and_has_its_file_s_name() {
+        let known = Profiles::built_in().read();
+        assert_eq!(known.broken, Vec::<String>::new());
+        let names: Vec<&str> = known.profiles.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!(names, BUILT_IN.map(|it| it.0));
+        for profile in &known.profiles {
+            assert!(!profile.description.is_empty() && profile.prompt.len() > 100, "{}", profile.name);
+            assert_eq!(profile.origin, Origin::Program);
+        }
+        let plan = known.find(PLAN).unwrap();
+        assert!(plan.read_only && plan.tools.as_ref().unwrap().iter().any(|it| it == "ask_user"));
+    }
+
+    #[test]
+    fn the_first_folder_wins_and_the_others_add() {
+        let (_room, known) = read(
+            "//- own/scout.md\n---\ndescription: the person's\n---\nP\n\
+             //- .haft/agents/scout.md\n---\ndescription: the workspace's\n---\nW\n\
+             //- .haft/agents/explore.md\n---\ndescription: another explorer\n---\nE\n\
+             //- .claude/agents/judge.md\n---\nname: judge\ndescription: judges\ntools: Read, Grep, WebFetch\nmodel: inherit\n---\nJ\n\
+             //- .nav/subagents/scribe.md\n---\nname: The Scribe\ndescription: writes\ntools: [read, write]\n---\nS\n",
+            "own",
+            true,
+        );
+        assert_eq!(known.broken, Vec::<String>::new());
+        let names: Vec<&str> = known.profiles.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!(names, ["scout", "explore", "judge", "scribe", "critic", "plan", "general"]);
+        assert_eq!(known.find("scout").unwrap().description, "the person's");
+        assert_eq!(known.find("explore").unwrap().description, "another explorer");
+        let judge = known.find("judge").unwrap();
+        assert_eq!(judge.tools.as_ref().unwrap(), &["read", "grep", "web_fetch"]);
+        assert_eq!(judge.model, None);
+        assert_eq!(known.find("scribe").unwrap().title, "The Scribe");
+    }
+
+    #[test]
+    fn a_broken_file_is_named_with_its_line_and_the_others_load() {
+        let (_room, known) = read(
+            "//- .haft/agents/a.md\n---\ndescription: x\nsandbox: full\n---\n\
+             //- .haft/agents/b.md\nno front matter\n\
+             //- .haft/agents/c.md\n---\ndescription: [\n---\n\
+             //- .haft/agents/d.md\n---\ndescription: fine\n---\nD\n\
+             //- .haft/agents/e.md\n---\ndescription: x\ntool: [read]\n---\n",
+            "none",
+            true,
+        );
+        assert!(known.find("d").is_ok());
+        assert_eq!(known.broken.len(), 4, "{:?}", known.broken);
+        for (file, line, what) in [
+            ("a.md", "line 3", "`full`"),
+            ("b.md", "line 1", "---"),
+            ("c.md", "line ", ""),
+            ("e.md", "line 3", "`tool`"),
+        ] {
+            let said = known.broken.iter().find(|it| it.contains(file)).unwrap();
+            assert!(said.contains(line) && said.contains(what), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_workspace_that_is_not_trusted_chooses_no_model() {
+        let fixture = "//- .haft/agents/a.md\n---\ndescription: x\nmodel: openai:gpt-5\n---\nA\n";
+        let (_room, known) = read(fixture, "none", false);
+        let profile = known.find("a").unwrap();
+        assert_eq!(profile.model, None);
+        assert!(profile.notes.concat().contains("`openai:gpt-5` does not count"), "{:?}", profile.notes);
+        assert_eq!(read(fixture, "none", true).1.find("a").unwrap().model.as_deref(), Some("openai:gpt-5"));
+    }
+
+    #[test]
+    fn no_link_leads_out_of_the_workspace() {
+        let outside = tempfile::tempdir().unwrap();
+        fs::write(outside.path().join("x.md"), "---\ndescription: stolen\n---\nX\n").unwrap();
+        let room = Room::new("//- .haft/agents/a.md\n---\ndescription: fine\n---\nA\n");
+        std::os::unix::fs::symlink(outside.path().join("x.md"), room.path().join(".haft/agents/x.md"))
+            .unwrap();
+        let roots =
+            Roots::open(&[RootSpec { path: room.path().to_owned(), read_only: false }], OtherNames::Refuse);
+        let known = Profiles::new(room.path().join("none"), roots.unwrap(), true).read();
+        assert!(known.find("a").is_ok() && known.find("x").is_err());
+        assert!(known.broken.concat().contains("x.md"), "{:?}", known.broken);
+    }
+}

@@ -1,0 +1,356 @@
+//! What does an agent's tool reach of its agent: profiles, other agents, the person, its model?
+
+mod run;
+mod watch;
+
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use futures_util::StreamExt;
+use kit::{
+    Cx, Fault, Kind,
+    services::{Agents, ProfileInfo, Profiles as Listed, Question, Report, Soon, Task},
+};
+use parking_lot::Mutex;
+use runtime::{Limits, Session, WeakSession, config::SubagentSection};
+
+use crate::{
+    asker::Asker,
+    event::{Event, Host},
+    model::{self, Item, Model, Request},
+    profiles::{Known, Origin, Profile, Profiles},
+    turn::Steering,
+};
+
+/// So deep agents start agents, where they may at all.
+const DEEPEST: usize = 3;
+
+/// How often a thought that broke off is begun again.
+const AGAIN: usize = 2;
+
+/// Tools by which an agent goes beyond its one task.
+const LEADING: [&str; 7] =
+    ["subagent", "spawn_agent", "switch_profile", "list_profiles", "ask_user", "explore", "critic"];
+
+/// Gives the model of a name.
+pub type Choose = Arc<dyn Fn(&str) -> Result<Arc<dyn Model>, Fault> + Send + Sync>;
+
+/// Gives what a model is told before everything else, in a session and under a profile.
+pub type Compose = Arc<dyn Fn(&Session, Option<&Profile>) -> Arc<str> + Send + Sync>;
+
+/// What an agent needs to go on under another profile and to start others.
+#[derive(Clone)]
+pub struct Setup {
+    /// The profiles there are.
+    pub profiles: Profiles,
+    /// What finds a model by its name.
+    pub choose: Choose,
+    /// What makes a system prompt.
+    pub compose: Compose,
+    /// What the person decided about agents that an agent starts.
+    pub section: SubagentSection,
+    /// Who is asked.
+    pub person: Arc<dyn Asker>,
+}
+
+/// An agent as its tools and its person reach it, and with it the agents that it starts. Cheap to clone.
+#[derive(Clone)]
+pub struct Crew {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    session: WeakSession,
+    host: Arc<dyn Host>,
+    steering: Steering,
+    setup: Arc<Setup>,
+    /// The model and its system prompt without any profile.
+    first: (Arc<dyn Model>, Arc<str>),
+    profile: Mutex<Option<Arc<Profile>>>,
+    /// What the session may do without any profile.
+    base: Limits,
+    /// Nothing may be changed, by the person's own choice of a profile.
+    held: Mutex<bool>,
+    /// How many agents are above this one.
+    depth: usize,
+    below: Mutex<Vec<Weak<Inner>>>,
+}
+
+impl Crew {
+    pub(crate) fn new(
+        session: &Session,
+        host: Arc<dyn Host>,
+        steering: Steering,
+        setup: Arc<Setup>,
+        depth: usize,
+    ) -> Self {
+        let inner = Inner {
+            session: session.weak(),
+            host,
+            first: (steering.model(), steering.system()),
+            steering,
+            profile: Mutex::default(),
+            setup,
+            base: Limits::clone(&session.limits()),
+            held: Mutex::new(false),
+            depth,
+            below: Mutex::default(),
+        };
+        let crew = Self { inner: Arc::new(inner) };
+        session.belongs_to(Arc::new(crew.clone()));
+        crew
+    }
+
+    /// Goes on under this profile, or without one, from the model's next answer on, because the person wants it.
+    /// Says what that changes. Blocks.
+    ///
+    /// # Errors
+    /// When there is no such profile, or its model can't be had.
+    pub fn begin(&self, profile: Option<&str>) -> Result<String, Fault> {
+        let profile = match profile {
+            Some(name) => Some(self.known().find(name)?),
+            None => None,
+        };
+        *self.inner.held.lock() = profile.as_ref().is_some_and(|it| it.read_only);
+        self.go_on_under(profile)
+    }
+
+    /// The name of the profile under which the agent works, if there is one.
+    pub fn profile(&self) -> Option<String> {
+        self.inner.profile.lock().as_ref().map(|it| it.name.clone())
+    }
+
+    /// The profiles as they are now. Blocks.
+    pub fn known(&self) -> Known {
+        self.inner.setup.profiles.read()
+    }
+
+    /// May this agent start others?
+    pub fn may_lead(&self) -> bool {
+        self.inner.depth == 0 || (self.inner.setup.section.nested == Some(true) && self.inner.depth < DEEPEST)
+    }
+
+    fn session(&self) -> Result<Session, Fault> {
+        let ended = || Fault::new(Kind::Cancelled, "the session has ended");
+        self.inner.session.get().ok_or_else(ended)
+    }
+
+    fn go_on_under(&self, profile: Option<Arc<Profile>>) -> Result<String, Fault> {
+        let (inner, session) = (&self.inner, self.session()?);
+        let mut notes: Vec<String> = profile.iter().flat_map(|it| it.notes.clone()).collect();
+        let model = match &profile {
+            Some(profile) => self.model_of(profile, &inner.first.0, &mut notes)?,
+            None => inner.first.0.clone(),
+        };
+        let read_only =
+            inner.base.read_only || *inner.held.lock() || profile.as_ref().is_some_and(|it| it.read_only);
+        // What it is narrowed from is what the session has without a profile.
+        session.limit(Limits { read_only, ..inner.base.clone() });
+        let tools = match &profile {
+            Some(profile) if profile.tools.is_some() || !profile.without.is_empty() => {
+                let all = names(&session);
+                Some(narrowed(profile, profile.tools.as_deref(), &all, &mut notes))
+            }
+            _ => inner.base.tools.clone(),
+        };
+        session.limit(Limits { tools, read_only });
+        if read_only {
+            self.hold_those_below();
+        }
+        let system = match &profile {
+            Some(_) => (inner.setup.compose)(&session, profile.as_deref()),
+            None => inner.first.1.clone(),
+        };
+        let name = profile.as_ref().map_or("no profile", |it| it.name.as_str());
+        let mut text = format!("From the next answer on: {name}\nmodel: {}\ntools: ", model.name());
+        text.push_str(&names(&session).join(", "));
+        if read_only {
+            text.push_str("\nNothing can be changed: files are read-only, for commands too.");
+        }
+        for note in notes {
+            text.push_str(&format!("\nnote: {note}"));
+        }
+        inner.steering.set_model(model);
+        inner.steering.set_system(system);
+        *inner.profile.lock() = profile;
+        Ok(text)
+    }
+
+    /// Those that this agent started may change nothing either.
+    fn hold_those_below(&self) {
+        let below: Vec<_> = self.inner.below.lock().iter().filter_map(Weak::upgrade).collect();
+        for inner in below {
+            if let Some(session) = inner.session.get() {
+                session.limit(Limits { read_only: true, ..Limits::clone(&session.limits()) });
+            }
+            Self { inner }.hold_those_below();
+        }
+    }
+
+    /// The model of a profile: its own, or this one.
+    fn model_of(
+        &self,
+        profile: &Profile,
+        otherwise: &Arc<dyn Model>,
+        notes: &mut Vec<String>,
+    ) -> Result<Arc<dyn Model>, Fault> {
+        let Some(name) = &profile.model else { return Ok(otherwise.clone()) };
+        match (self.inner.setup.choose)(name) {
+            Ok(model) => Ok(model),
+            // What another program calls its models is no name here, unless a person made it one.
+            Err(_) if profile.origin != Origin::Program && CLAUDE.contains(&name.as_str()) => {
+                let ours = otherwise.name();
+                notes.push(format!("no model is called `{name}` here, so it is {ours}; `[models.{name}]` in haft.toml names one"));
+                Ok(otherwise.clone())
+            }
+            Err(fault) => Err(Fault {
+                what: format!("the model of the profile `{}` can't be had: {}", profile.name, fault.what),
+                ..fault
+            }),
+        }
+    }
+}
+
+/// What Claude Code calls its models.
+const CLAUDE: [&str; 3] = ["haiku", "opus", "sonnet"];
+
+/// The names of the tools that a session has.
+fn names(session: &Session) -> Vec<String> {
+    session.catalog().specs().map(|it| it.name.clone()).collect()
+}
+
+/// Those of `all` that are listed, and that the profile does not forbid; a list that is not given names all. A name that
+/// no tool has is told.
+fn narrowed(
+    profile: &Profile,
+    list: Option<&[String]>,
+    all: &[String],
+    notes: &mut Vec<String>,
+) -> Vec<String> {
+    let on = |name: &String| list.is_none_or(|it| it.contains(name)) && !profile.without.contains(name);
+    // What is part of the program names the tools of every toolset.
+    if profile.origin != Origin::Program {
+        let unknown: Vec<String> = list
+            .iter()
+            .flat_map(|it| it.iter())
+            .filter(|it| !all.contains(it))
+            .map(|it| format!("`{it}`"))
+            .collect();
+        if !unknown.is_empty() {
+            notes.push(format!(
+                "`{}` names tools that are not to be had here: {}",
+                profile.name,
+                unknown.join(", ")
+            ));
+        }
+    }
+    all.iter().filter(|it| on(it)).cloned().collect()
+}
+
+impl Agents for Crew {
+    fn profiles(&self) -> Listed {
+        let (known, current) = (self.known(), self.profile());
+        let info = |it: &Arc<Profile>| ProfileInfo {
+            name: it.name.clone(),
+            title: it.title.clone(),
+            description: it.description.clone(),
+            current: current.as_ref() == Some(&it.name),
+        };
+        let notes =
+            known.profiles.iter().flat_map(|it| it.notes.iter().map(|note| format!("{}: {note}", it.name)));
+        let aside = known.broken.iter().cloned().chain(notes).collect();
+        Listed { known: known.profiles.iter().map(info).collect(), aside }
+    }
+
+    fn switch(&self, profile: &str) -> Result<String, Fault> {
+        if self.inner.depth > 0 && !self.may_lead() {
+            return Err(Fault::denied("an agent that another one started keeps its profile"));
+        }
+        let profile = self.known().find(profile)?;
+        self.go_on_under(Some(profile))
+    }
+
+    fn delegate<'a>(&'a self, task: Task, cx: &'a Cx) -> Soon<'a, Result<Report, Fault>> {
+        Box::pin(self.run(task, cx))
+    }
+
+    fn ask<'a>(&'a self, mut question: Question, cx: &'a Cx) -> Soon<'a, Result<String, Fault>> {
+        Box::pin(async move {
+            let session = self.session()?;
+            if let Some(agent) = session.agent() {
+                question.text = format!("{agent}: {}", question.text);
+            }
+            let asked = async {
+                // The time to answer begins when the person can read the question.
+                let _turn = session.turn_to_ask().await;
+                let within = question.within;
+                let asking = self.inner.setup.person.ask(question);
+                match within {
+                    Some(within) => tokio::time::timeout(within, asking).await.unwrap_or_else(|_| {
+                        let what = format!("nobody answered within {} s", within.as_secs());
+                        let alone = "Decide by yourself, and say in the end what you took for granted.";
+                        Err(Fault::new(Kind::Timeout, what).next(alone))
+                    }),
+                    None => asking.await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = cx.cancelled() => Err(Fault::new(Kind::Cancelled, "the question was taken back")),
+                answer = asked => answer,
+            }
+        })
+    }
+
+    fn think<'a>(&'a self, system: &'a str, prompt: &'a str) -> Soon<'a, Result<String, Fault>> {
+        Box::pin(async move {
+            let model = self.inner.steering.model();
+            let mut last = None;
+            for again in 0..=AGAIN {
+                if again > 0 {
+                    tokio::time::sleep(Duration::from_millis(500 << again)).await;
+                }
+                let request = Request {
+                    system: system.into(),
+                    items: vec![Item::person(prompt)],
+                    tools: Arc::new([]),
+                    step: 0,
+                    longest: None,
+                };
+                match self.thought(&*model, request).await {
+                    Ok(text) => return Ok(text),
+                    Err(error) if error.may_pass() => last = Some(error),
+                    Err(error) => {
+                        last = Some(error);
+                        break;
+                    }
+                }
+            }
+            let why = last.map(|it| it.to_string()).unwrap_or_default();
+            Err(Fault::new(Kind::Unavailable, format!("the model does not answer: {why}")))
+        })
+    }
+}
+
+impl Crew {
+    /// One answer, as text.
+    async fn thought(&self, model: &dyn Model, request: Request) -> Result<String, model::ModelError> {
+        let (mut text, mut stream) = (String::new(), model.stream(request));
+        while let Some(event) = stream.next().await {
+            match event? {
+                model::Event::Text(more) => text.push_str(&more),
+                model::Event::Used(usage) => {
+                    let cost = model.abilities().price.map(|it| usage.cost(&it));
+                    self.inner.steering.add_below(usage, cost);
+                    let inner = Box::new(Event::Used { usage, cost });
+                    self.inner.host.hear(Event::Under { agent: "thought".to_owned(), inner });
+                }
+                model::Event::End(_) => return Ok(text),
+                _ => {}
+            }
+        }
+        Err(model::ModelError::new(model::Breach::Broken, "the answer ended without its last part"))
+    }
+}

@@ -1,0 +1,231 @@
+//! How does another agent do a task, and what comes back of it?
+
+use std::{
+    pin::pin,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use kit::{
+    Cx, Fault, Kind, Output,
+    services::{Report, Task, TaskEnd},
+};
+use runtime::{Limits, Session, config::Visible};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Crew, DEEPEST, LEADING, names, narrowed,
+    watch::{Now, Watch},
+};
+use crate::{
+    model::Model,
+    profiles::Profile,
+    turn::{Agent, Bounds, Ended, Settings},
+};
+
+/// So many answers it gives, where nobody says another number.
+const STEPS: usize = 40;
+/// So long it may take, where nobody says another time.
+const TIME: Duration = Duration::from_secs(600);
+/// So long it may take to come to an end once its call is stopped: whoever stopped it waits 200 ms.
+const GRACE: Duration = Duration::from_millis(100);
+
+/// What an agent is told that another one started.
+const ALONE: &str = "Another agent gave you one task. Nobody reads along and nobody answers questions, so work until it is done. \
+    Your last answer is all that comes back: make it complete.";
+
+/// What it is made of.
+struct Made {
+    name: String,
+    session: Session,
+    model: Arc<dyn Model>,
+    profile: Option<Arc<Profile>>,
+    notes: Vec<String>,
+}
+
+impl Crew {
+    /// Has another agent do this.
+    pub(super) async fn run(&self, task: Task, cx: &Cx) -> Result<Report, Fault> {
+        if !self.may_lead() {
+            let what = if self.inner.depth >= DEEPEST {
+                format!("agents start agents at most {DEEPEST} deep")
+            } else {
+                "an agent that another one started may not start agents".to_owned()
+            };
+            return Err(Fault::denied(what)
+                .next("Do it yourself. A person can set `nested` in `[subagent]` of haft.toml."));
+        }
+        let began = Instant::now();
+        let mut made = self.make(&task).await?;
+        let section = &self.inner.setup.section;
+        let of_profile = made.profile.as_ref().and_then(|it| it.max_turns);
+        let steps = [task.steps, of_profile, section.max_steps].into_iter().flatten().min().unwrap_or(STEPS);
+        let time =
+            [task.time, section.seconds.map(Duration::from_secs)].into_iter().flatten().min().unwrap_or(TIME);
+        let tokens = [task.tokens, section.tokens].into_iter().flatten().min();
+        let bounds = Bounds { steps: steps.max(1), tokens, time: Some(time) };
+        let stop = CancellationToken::new();
+        let watch = Arc::new(Watch::new(self.inner.host.clone(), &made.name));
+        let mut agent = self.agent(&mut made, &task, bounds, watch.clone()).await?;
+        let turning = Instant::now();
+        let ended = {
+            let mut turn = pin!(agent.turn(Some(prompt(&task)), &stop));
+            tokio::select! {
+                biased;
+                () = cx.cancelled() => {
+                    stop.cancel();
+                    // It may close its conversation; whoever is not done by then is dropped, with all below it.
+                    let _ = tokio::time::timeout(GRACE, &mut turn).await;
+                    None
+                }
+                done = &mut turn => Some(done),
+            }
+        };
+        let now = watch.now();
+        self.inner.steering.add_below(now.usage, now.cost);
+        let Some(ended) = ended else {
+            return Err(stopped(&made.name, &now));
+        };
+        let left = agent.session().running_jobs();
+        if !left.is_empty() {
+            made.notes.push(format!("its jobs still ran and were ended with it: {}", left.join(", ")));
+        }
+        agent.session().end().await;
+        let seen = || Output::text(now.text());
+        let name = &made.name;
+        let outcome = ended.map_err(|error| {
+            Fault::new(Kind::Unavailable, format!("{name} could not go on: {error}")).seen(seen())
+        })?;
+        let end = match outcome.ended {
+            Ended::Done => Ok(TaskEnd::Completed),
+            Ended::Limit if turning.elapsed() >= time => {
+                Ok(TaskEnd::Limit(format!("its time of {} s", time.as_secs_f32())))
+            }
+            Ended::Limit => Ok(TaskEnd::Limit(match tokens {
+                Some(most) if now.tokens() >= most => format!("its {most} tokens"),
+                _ => format!("its {steps} answers"),
+            })),
+            Ended::Refused => {
+                Err(Fault::new(Kind::Failed, format!("the provider of {name}'s model did not let it go on")))
+            }
+            Ended::Cancelled => Err(Fault::new(Kind::Cancelled, format!("{name} was stopped"))),
+        };
+        let ended = end.map_err(|fault| fault.seen(seen()))?;
+        let text = if outcome.text.trim().is_empty() { now.text().to_owned() } else { outcome.text };
+        Ok(Report {
+            agent: made.name,
+            profile: made.profile.as_ref().map(|it| it.name.clone()),
+            ended,
+            text,
+            steps: now.steps.max(outcome.steps),
+            tokens: now.tokens(),
+            cost: now.cost,
+            took: began.elapsed(),
+            notes: made.notes,
+        })
+    }
+
+    /// Its session, model and tools.
+    async fn make(&self, task: &Task) -> Result<Made, Fault> {
+        let inner = &self.inner;
+        let above = self.session()?;
+        let (model_above, profile_above) = (inner.steering.model(), inner.profile.lock().clone());
+        let profile = match task.profile.clone() {
+            Some(name) => {
+                let profiles = inner.setup.profiles.clone();
+                let known = tokio::task::spawn_blocking(move || profiles.read()).await;
+                Some(
+                    known
+                        .map_err(|error| Fault::bug(format!("the profiles were not read: {error}")))?
+                        .find(&name)?,
+                )
+            }
+            None => profile_above,
+        };
+        let mut notes: Vec<String> = profile.iter().flat_map(|it| it.notes.clone()).collect();
+        let model = match &profile {
+            Some(profile) => self.model_of(profile, &model_above, &mut notes)?,
+            None => model_above,
+        };
+        let name = format!("{}_{}", profile.as_ref().map_or("agent", |it| it.name.as_str()), four_digits());
+        let session = above.below(&name);
+        let has = names(&above);
+        let section = inner.setup.section.tools.as_deref();
+        let list = profile.as_ref().and_then(|it| it.tools.as_deref()).or(section);
+        let mut tools = match &profile {
+            Some(profile) => narrowed(profile, list, &has, &mut notes),
+            None => has.iter().filter(|it| list.is_none_or(|list| list.contains(it))).cloned().collect(),
+        };
+        let deeper = inner.setup.section.nested == Some(true) && inner.depth + 1 < DEEPEST;
+        if !deeper {
+            let catalog = session.catalog();
+            let of_program =
+                |name: &str| catalog.get(name).is_none_or(|it| it.spec().origin == kit::Origin::Program);
+            tools.retain(|it| !LEADING.contains(&it.as_str()) || !of_program(it));
+        }
+        let read_only = session.limits().read_only || profile.as_ref().is_some_and(|it| it.read_only);
+        session.limit(Limits { tools: Some(tools), read_only });
+        Ok(Made { name, session, model, profile, notes })
+    }
+
+    /// The agent, with a service of its own for its tools.
+    async fn agent(
+        &self,
+        made: &mut Made,
+        task: &Task,
+        bounds: Bounds,
+        watch: Arc<Watch>,
+    ) -> Result<Agent, Fault> {
+        let inner = &self.inner;
+        let keeps = task.system.is_none() || task.keep_system;
+        let mut system =
+            (inner.setup.compose)(&made.session, made.profile.as_deref().filter(|_| keeps)).to_string();
+        for more in [Some(ALONE), task.system.as_deref()].into_iter().flatten() {
+            system.push_str("\n\n");
+            system.push_str(more);
+        }
+        let (session, model) = (made.session.clone(), made.model.clone());
+        let (host, system) = (watch.clone(), Arc::<str>::from(system));
+        // It reads what the session said before: nothing, but the store may be slow.
+        let visible = Visible::default();
+        let settings = Settings { session, model, system, bounds, visible, host };
+        let opened = tokio::task::spawn_blocking(move || Agent::open(settings)).await;
+        let agent = opened.map_err(|error| Fault::bug(format!("the agent was not opened: {error}")))??;
+        let crew = Self::new(agent.session(), watch, agent.steering(), inner.setup.clone(), inner.depth + 1);
+        crew.inner.profile.lock().clone_from(&made.profile);
+        let mut below = inner.below.lock();
+        below.retain(|it| it.strong_count() > 0);
+        below.push(Arc::downgrade(&crew.inner));
+        drop(below);
+        // The person may have decided meanwhile that nothing is to be changed.
+        if self.session()?.limits().read_only {
+            agent.session().limit(Limits { read_only: true, ..Limits::clone(&agent.session().limits()) });
+        }
+        Ok(agent)
+    }
+}
+
+/// What the agent is asked.
+fn prompt(task: &Task) -> String {
+    match task.briefing.as_deref().map(str::trim).filter(|it| !it.is_empty()) {
+        Some(briefing) => format!("What is known:\n{briefing}\n\nThe task:\n{}", task.prompt),
+        None => task.prompt.clone(),
+    }
+}
+
+fn stopped(name: &str, now: &Now) -> Fault {
+    let fault = Fault::new(Kind::Cancelled, format!("{name} was stopped after {} answers", now.steps));
+    if now.text().trim().is_empty() { fault } else { fault.seen(Output::text(now.text())) }
+}
+
+/// What tells agents of one profile from each other.
+fn four_digits() -> String {
+    let mut bytes = [0; 2];
+    if getrandom::fill(&mut bytes).is_err() {
+        let nanos = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .map_or(0, |it| it.subsec_nanos());
+        bytes = (nanos as u16).to_be_bytes();
+    }
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,94 @@
+//! What does an agent that another one started say and use, while it works?
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::{
+    event::{Event, Host},
+    model::Usage,
+};
+
+/// Passes on what such an agent does, and counts what it uses.
+pub(super) struct Watch {
+    above: Arc<dyn Host>,
+    agent: String,
+    now: Mutex<Now>,
+}
+
+/// How far it has come.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Now {
+    pub(super) usage: Usage,
+    pub(super) cost: Option<f64>,
+    pub(super) steps: usize,
+    /// What it has written of the answer that it gives.
+    writing: String,
+    /// What it said before that.
+    said: String,
+}
+
+impl Watch {
+    pub(super) fn new(above: Arc<dyn Host>, agent: &str) -> Self {
+        Self { above, agent: agent.to_owned(), now: Mutex::default() }
+    }
+
+    pub(super) fn now(&self) -> Now {
+        self.now.lock().clone()
+    }
+
+    fn note(&self, event: &Event) {
+        let mut now = self.now.lock();
+        match event {
+            Event::Asked { .. } => {
+                let written = std::mem::take(&mut now.writing);
+                if !written.trim().is_empty() {
+                    now.said = written;
+                }
+            }
+            Event::Again { .. } => now.writing.clear(),
+            Event::Text { text } => now.writing.push_str(text),
+            Event::Used { usage, cost } => {
+                now.steps += 1;
+                count(&mut now, *usage, *cost);
+            }
+            Event::Under { inner, .. } => {
+                let mut inner = &**inner;
+                while let Event::Under { inner: deeper, .. } = inner {
+                    inner = deeper;
+                }
+                if let Event::Used { usage, cost } = inner {
+                    count(&mut now, *usage, *cost);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn count(now: &mut Now, usage: Usage, cost: Option<f64>) {
+    now.usage += usage;
+    now.cost = match (now.cost, cost) {
+        (Some(one), Some(other)) => Some(one + other),
+        (one, other) => one.or(other),
+    };
+}
+
+impl Now {
+    /// Of requests and answers together.
+    pub(super) fn tokens(&self) -> u64 {
+        self.usage.request() + self.usage.output
+    }
+
+    /// What it said last.
+    pub(super) fn text(&self) -> &str {
+        if self.writing.trim().is_empty() { &self.said } else { &self.writing }
+    }
+}
+
+impl Host for Watch {
+    fn hear(&self, event: Event) {
+        self.note(&event);
+        self.above.hear(Event::Under { agent: self.agent.clone(), inner: Box::new(event) });
+    }
+}

@@ -1,0 +1,57 @@
+//! When is what was said on the disk?
+
+use std::{collections::VecDeque, future::Future, pin::Pin};
+
+use kit::Fault;
+use parking_lot::Mutex;
+use runtime::store::{Buffer, Transcripts};
+
+/// The rows of one session that are on their way to the disk.
+pub(super) struct Writing {
+    store: Transcripts,
+    session: String,
+    rows: VecDeque<OnItsWay>,
+}
+
+type OnDisk = Pin<Box<dyn Future<Output = Result<(), Fault>> + Send>>;
+
+struct OnItsWay {
+    buffer: Buffer,
+    number: u64,
+    body: String,
+    /// None once it has failed. The lock is never taken: it makes a turn something that tasks can share, as the turn of
+    /// an agent inside another one's call has to be.
+    written: Option<Mutex<OnDisk>>,
+}
+
+impl Writing {
+    pub(super) fn new(store: Transcripts, session: &str) -> Self {
+        Self { store, session: session.to_owned(), rows: VecDeque::new() }
+    }
+
+    /// Queues a row here and now: what comes before a call in this file comes before it in the journal.
+    pub(super) fn add(&mut self, buffer: Buffer, number: u64, body: String) {
+        let written: OnDisk = Box::pin(self.store.add(&self.session, buffer, number, body.clone()));
+        self.rows.push_back(OnItsWay { buffer, number, body, written: Some(Mutex::new(written)) });
+    }
+
+    /// Waits until all rows are on the disk. May be dropped and asked again; a row that failed is then tried again.
+    ///
+    /// # Errors
+    /// When one can't be written.
+    pub(super) async fn done(&mut self) -> Result<(), Fault> {
+        while let Some(row) = self.rows.front_mut() {
+            let (store, session) = (&self.store, &self.session);
+            let written = row.written.get_or_insert_with(|| {
+                let again: OnDisk = Box::pin(store.add(session, row.buffer, row.number, row.body.clone()));
+                Mutex::new(again)
+            });
+            if let Err(fault) = written.get_mut().as_mut().await {
+                row.written = None;
+                return Err(fault);
+            }
+            self.rows.pop_front();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,109 @@
+//! What is the model asked, and how often, until there is an answer?
+
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Agent, AgentError,
+    step::{Around, Broke, Step},
+};
+use crate::{
+    context::{Shorten, allowed, weight},
+    event::Event,
+    loops::changing,
+    model::{Breach, Request, Usage},
+};
+
+/// How often an answer that broke off is asked for again.
+const AGAIN: u32 = 3;
+
+/// How often a conversation that the provider finds too long is made shorter.
+const SHORTER: u32 = 2;
+
+impl Agent {
+    /// One answer of the model with the results of its calls; nothing, if it was stopped before it said anything.
+    pub(super) async fn answer(
+        &mut self,
+        usage: &mut Usage,
+        stop: &CancellationToken,
+    ) -> Result<Option<Step>, AgentError> {
+        let (mut again, mut shorter) = (0, 0);
+        let mut most = allowed(self.steering.model().abilities());
+        loop {
+            self.shorten(most, shorter > 0, usage, stop).await?;
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return Ok(None),
+                written = self.transcript.written() => written?,
+            }
+            self.host.hear(Event::Asked { step: self.transcript.steps() + 1 });
+            let model = self.steering.model();
+            let mut items = self.transcript.items().to_vec();
+            if model.abilities().images {
+                self.attached.attach(&self.session, &mut items);
+            }
+            let (system, tools) = (self.steering.system(), self.shown.tools.clone());
+            let bytes = weight(&system, &tools, &items);
+            let request = Request { system, items, tools, step: self.transcript.steps(), longest: None };
+            let around = Around {
+                session: &self.session,
+                host: &self.host,
+                transcript: &mut self.transcript,
+                loops: &mut self.loops,
+                changing: &changing(self.shown.tools.iter()),
+                cancel: stop,
+            };
+            match Step::run(around, model.stream(request)).await {
+                Ok(step) => {
+                    self.rate.learn(bytes, step.usage.request());
+                    return Ok(Some(step));
+                }
+                Err(Broke::Stopped) => return Ok(None),
+                Err(Broke::Error(error)) if error.breach == Breach::TooLong && shorter < SHORTER => {
+                    shorter += 1;
+                    // The provider counts otherwise: what there is now is too much, however much it is.
+                    most = self.rate.tokens(bytes).min(most) / 2;
+                    self.host.hear(Event::Again { why: error.to_string(), seconds: 0.0 });
+                }
+                Err(Broke::Error(error)) if error.may_pass() && again < AGAIN => {
+                    again += 1;
+                    let seconds = 0.5 * f32::from(1u8 << again);
+                    self.host.hear(Event::Again { why: error.to_string(), seconds });
+                    tokio::select! {
+                        () = tokio::time::sleep(Duration::from_secs_f32(seconds)) => {}
+                        () = stop.cancelled() => return Ok(None),
+                    }
+                }
+                Err(Broke::Error(error)) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Makes the conversation shorter, where it is too long for the model.
+    async fn shorten(
+        &mut self,
+        most: u64,
+        hard: bool,
+        usage: &mut Usage,
+        stop: &CancellationToken,
+    ) -> Result<(), AgentError> {
+        let model = self.steering.model();
+        let shorten = Shorten {
+            session: &self.session,
+            host: &self.host,
+            model: &model,
+            transcript: &mut self.transcript,
+            rate: self.rate,
+            beside: weight(&self.steering.system(), &self.shown.tools, &[]),
+            cancel: stop,
+        };
+        let shortened = shorten.to(most, hard).await?;
+        *usage += shortened.usage;
+        if shortened.changed {
+            // The model can no longer look at what it was told before.
+            self.loops.forget();
+        }
+        Ok(())
+    }
+}

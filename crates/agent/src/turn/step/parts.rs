@@ -1,0 +1,180 @@
+//! What does an answer consist of, while it is given and once it is over?
+
+use std::collections::HashMap;
+
+use crate::model::{ResultOf, Said};
+
+/// A part of the answer.
+pub(super) enum Part {
+    Said(Said),
+    /// A call that is still being written.
+    Writing {
+        tool: String,
+        bytes: usize,
+    },
+    Called {
+        call: Said,
+        result: Option<ResultOf>,
+    },
+}
+
+/// The parts of an answer, each at a place that it keeps while the answer is given.
+#[derive(Default)]
+pub(super) struct Parts {
+    all: Vec<Part>,
+    /// The places of the calls that are being written, by their index in the answer.
+    writing: HashMap<usize, usize>,
+    calls: usize,
+    /// Before this place all is on the disk, or goes there with its own call.
+    written: usize,
+    /// What of its text was told to the person.
+    told: usize,
+}
+
+impl Parts {
+    pub(super) fn push(&mut self, part: Part) -> usize {
+        self.all.push(part);
+        self.all.len() - 1
+    }
+
+    /// More text.
+    pub(super) fn write(&mut self, text: &str) {
+        match self.all.last_mut() {
+            Some(Part::Said(Said::Text { text: before })) => before.push_str(text),
+            _ => drop(self.push(Part::Said(Said::Text { text: text.to_owned() }))),
+        }
+    }
+
+    pub(super) fn begin(&mut self, index: usize, tool: &str) {
+        if !self.writing.contains_key(&index) {
+            let place = self.push(Part::Writing { tool: tool.to_owned(), bytes: 0 });
+            self.writing.insert(index, place);
+        }
+    }
+
+    /// The tool whose call has grown, and how long it is now.
+    pub(super) fn grow(&mut self, index: usize, more: usize) -> Option<(String, usize)> {
+        match self.writing.get(&index).and_then(|at| self.all.get_mut(*at)) {
+            Some(Part::Writing { tool, bytes }) => {
+                *bytes += more;
+                Some((tool.clone(), *bytes))
+            }
+            _ => None,
+        }
+    }
+
+    /// The call of this index is complete. Gives its place, and what was said before it and is not on the disk yet.
+    pub(super) fn close(&mut self, index: usize, call: Said) -> (usize, Vec<(usize, Said)>) {
+        self.calls += 1;
+        let called = Part::Called { call, result: None };
+        let place =
+            match self.writing.remove(&index).and_then(|at| self.all.get_mut(at).map(|part| (at, part))) {
+                Some((at, part)) => {
+                    *part = called;
+                    at
+                }
+                None => self.push(called),
+            };
+        let new = self.all.iter().enumerate().take(place).skip(self.written);
+        let before =
+            new.filter_map(|(at, it)| if let Part::Said(it) = it { Some((at, it.clone())) } else { None });
+        let before = before.collect();
+        self.written = self.written.max(place);
+        (place, before)
+    }
+
+    /// The arguments of the call at this place, and where its result belongs.
+    pub(super) fn open_call(&mut self, at: usize) -> Option<(&str, &mut Option<ResultOf>)> {
+        match self.all.get_mut(at) {
+            Some(Part::Called { call: Said::Call { arguments, .. }, result }) if result.is_none() => {
+                Some((arguments, result))
+            }
+            _ => None,
+        }
+    }
+
+    /// The id and the tool of the call at this place.
+    pub(super) fn id_of(&self, at: usize) -> Option<(String, String)> {
+        match self.all.get(at) {
+            Some(Part::Called { call: Said::Call { id, tool, .. }, .. }) => Some((id.clone(), tool.clone())),
+            _ => None,
+        }
+    }
+
+    pub(super) fn has_calls(&self) -> bool {
+        self.calls > 0
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Its text.
+    pub(super) fn text(&self) -> String {
+        text_of(&self.all)
+    }
+
+    /// The text before this place that the person's transcript does not have yet.
+    pub(super) fn untold(&mut self, before: usize) -> String {
+        let text = self.all.get(self.told..before).map(text_of).unwrap_or_default();
+        self.told = self.told.max(before);
+        text
+    }
+
+    /// How many parts there are.
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Takes out what can't be sent back: calls that are not complete, text without a word, and what belongs to a part
+    /// that never came. Gives the tools of the calls that are not complete.
+    pub(super) fn tidy(&mut self, whole: bool, opaque_alone: bool) -> Vec<String> {
+        let mut unwritten = Vec::new();
+        let mut told = 0;
+        for (at, part) in std::mem::take(&mut self.all).into_iter().enumerate() {
+            match part {
+                Part::Writing { tool, .. } => {
+                    unwritten.push(tool);
+                    continue;
+                }
+                Part::Said(Said::Text { text }) if text.trim().is_empty() => continue,
+                part => self.all.push(part),
+            }
+            told = if at < self.told { self.all.len() } else { told };
+        }
+        self.told = told;
+        let is_opaque = |it: &Part| matches!(it, Part::Said(Said::Opaque { .. }));
+        if !whole {
+            while self.all.last().is_some_and(is_opaque) {
+                self.all.pop();
+            }
+        } else if !opaque_alone && self.all.iter().all(is_opaque) {
+            // Providers refuse thoughts that nothing follows.
+            self.all.clear();
+        }
+        unwritten
+    }
+
+    /// What the model said, and the results of its calls in its order.
+    pub(super) fn into_items(self) -> (Vec<Said>, Vec<ResultOf>) {
+        let (mut said, mut results) = (Vec::new(), Vec::new());
+        for part in self.all {
+            match part {
+                Part::Said(it) => said.push(it),
+                Part::Writing { .. } => {}
+                Part::Called { call, result } => {
+                    said.push(call);
+                    results.extend(result);
+                }
+            }
+        }
+        (said, results)
+    }
+}
+
+fn text_of(parts: &[Part]) -> String {
+    let texts = parts
+        .iter()
+        .filter_map(|it| if let Part::Said(Said::Text { text }) = it { Some(text.as_str()) } else { None });
+    texts.collect::<Vec<_>>().join("\n\n")
+}

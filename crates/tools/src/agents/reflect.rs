@@ -1,0 +1,130 @@
+//! `reflect`: what do three other voices say to where the work stands?
+
+use std::time::Duration;
+
+use kit::prelude::*;
+
+/// Each voice is one answer of a model.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+const CRITIC: &str = "You are the critic. You are shown where somebody's work stands. Say what is most likely wrong: which assumption \
+    does not hold and how to test it, what the evidence does not show. At most five sentences, no praise.";
+const PRAGMATIST: &str = "You are the pragmatist. You are shown where somebody's work stands. Say what to do next: the smallest step \
+    that brings them on or shows that they are on the wrong way, and what to leave alone. At most five sentences.";
+const DETAILER: &str = "You are the one who reads closely. You are shown where somebody's work stands. Say which detail was passed \
+    over: a word in a message, a case, a number, a file that nobody looked at. At most five sentences, only what the text bears out.";
+
+/// Have three voices look at where you stand: a critic, a pragmatist, one for details. For when you are stuck, or before
+/// something that can't be undone.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Reflect {
+    /// Where you stand: the aim, and what you see.
+    situation: String,
+    /// What you take for granted.
+    assumptions: String,
+    /// What you tried, and what came of it.
+    tried: Option<String>,
+}
+
+impl Tool for Reflect {
+    const NAME: &str = "reflect";
+    const AT_MOST: Kinds = Kinds::NONE;
+
+    fn touches(&self) -> Touches {
+        Touches::none()
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        Some(PATIENCE)
+    }
+
+    async fn run(self, cx: &Cx) -> Result<Output, Fault> {
+        let mut prompt = format!("Situation:\n{}\n\nAssumptions:\n{}", self.situation, self.assumptions);
+        if let Some(tried) = &self.tried {
+            prompt.push_str(&format!("\n\nTried:\n{tried}"));
+        }
+        let think = |voice| cx.agents().think(voice, &prompt);
+        let all = async { tokio::join!(think(CRITIC), think(PRAGMATIST), think(DETAILER)) };
+        let (critic, pragmatist, detailer) = tokio::select! {
+            biased;
+            () = cx.cancelled() => return Err(Fault::new(Kind::Cancelled, "the voices were stopped")),
+            all = all => all,
+        };
+        if let (Err(_), Err(_), Err(_)) = (&critic, &pragmatist, &detailer) {
+            return critic.map(Output::text);
+        }
+        let voices = [("Critic", critic), ("Pragmatist", pragmatist), ("Detailer", detailer)];
+        let said = voices.map(|(name, said)| {
+            let said =
+                said.map_or_else(|fault| format!("(no answer: {})", fault.what), |it| it.trim().to_owned());
+            format!("{name}:\n{said}")
+        });
+        Ok(Output::text(said.join("\n\n")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use expect_test::expect;
+    use kit::{
+        services::{Agents, NoAgent, Profiles, Question, Report, Soon, Task},
+        testing::Room,
+    };
+
+    use super::*;
+
+    /// Thinks with the first words that it is told.
+    struct Echo;
+
+    impl Agents for Echo {
+        fn profiles(&self) -> Profiles {
+            Profiles::default()
+        }
+
+        fn switch(&self, profile: &str) -> Result<String, Fault> {
+            NoAgent.switch(profile)
+        }
+
+        fn delegate<'a>(&'a self, task: Task, cx: &'a Cx) -> Soon<'a, Result<Report, Fault>> {
+            NoAgent.delegate(task, cx)
+        }
+
+        fn ask<'a>(&'a self, question: Question, cx: &'a Cx) -> Soon<'a, Result<String, Fault>> {
+            NoAgent.ask(question, cx)
+        }
+
+        fn think<'a>(&'a self, system: &'a str, prompt: &'a str) -> Soon<'a, Result<String, Fault>> {
+            Box::pin(async move {
+                if system.starts_with("You are the pragmatist") {
+                    return Err(Fault::new(Kind::Unavailable, "busy"));
+                }
+                Ok(format!(
+                    "{} / {}",
+                    system.split('.').next().unwrap_or_default(),
+                    prompt.replace('\n', " ")
+                ))
+            })
+        }
+    }
+
+    #[test]
+    fn what_three_voices_say_stands_side_by_side_and_one_may_fail() {
+        let mut room = Room::empty();
+        room.agents = Arc::new(Echo);
+        room.check::<Reflect>(
+            r#"{"situation": "it hangs", "assumptions": "the lock is free"}"#,
+            expect![[r#"
+                Critic:
+                You are the critic / Situation: it hangs  Assumptions: the lock is free
+
+                Pragmatist:
+                (no answer: busy)
+
+                Detailer:
+                You are the one who reads closely / Situation: it hangs  Assumptions: the lock is free"#]],
+        );
+    }
+}

@@ -1,0 +1,30 @@
+//! What does a model read of a task that another agent did?
+
+use kit::{
+    Output,
+    services::{Report, TaskEnd},
+};
+
+/// How it ended and what it took, what it said, and what should be known besides.
+pub(crate) fn told(report: &Report) -> Output {
+    let Report { agent, steps, tokens, took, .. } = report;
+    let ended = match &report.ended {
+        TaskEnd::Completed => "done".to_owned(),
+        TaskEnd::Limit(which) => format!("stopped at a limit, {which}; this may not be all"),
+    };
+    let answers = if *steps == 1 { "answer" } else { "answers" };
+    let head = format!("{agent}: {ended} ({steps} {answers}, {tokens} tokens, {:.1} s)", took.as_secs_f32());
+    Output::text(format!("{head}\n{}", said(report)))
+}
+
+/// What it said, and what should be known besides.
+pub(crate) fn said(report: &Report) -> String {
+    let mut text = report.text.trim_end().to_owned();
+    if text.is_empty() {
+        text.push_str("(it said nothing)");
+    }
+    for note in &report.notes {
+        text.push_str(&format!("\nnote: {note}"));
+    }
+    text
+}

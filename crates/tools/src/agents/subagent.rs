@@ -1,0 +1,46 @@
+//! `subagent`: have another agent do a task.
+
+use std::time::Duration;
+
+use kit::{prelude::*, services::Task};
+
+use super::report::told;
+
+/// An agent has a time of its own, which is shorter unless a person says otherwise.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(3600);
+
+/// Have another agent do one task on its own; its last answer is the result. Those called together work at the same
+/// time; with `run_in_background: true` the call answers at once with a job id.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Subagent {
+    /// The whole task: it sees nothing of this conversation.
+    prompt: String,
+    /// Profile it works under, such as `explore`; `list_profiles` shows them. Default: yours.
+    profile: Option<String>,
+    /// At most so many answers of its model.
+    max_turns: Option<usize>,
+}
+
+impl Tool for Subagent {
+    const NAME: &str = "subagent";
+    const AT_MOST: Kinds = Kinds::NONE;
+
+    fn touches(&self) -> Touches {
+        Touches::none()
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        Some(PATIENCE)
+    }
+
+    fn title(&self) -> String {
+        self.prompt.lines().next().unwrap_or_default().to_owned()
+    }
+
+    async fn run(self, cx: &Cx) -> Result<Output, Fault> {
+        let task =
+            Task { profile: self.profile, prompt: self.prompt, steps: self.max_turns, ..Task::default() };
+        Ok(told(&cx.agents().delegate(task, cx).await?))
+    }
+}

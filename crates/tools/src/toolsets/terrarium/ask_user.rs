@@ -1,0 +1,44 @@
+//! KohakuTerrarium's `ask_user`.
+
+use std::time::Duration;
+
+use kit::prelude::*;
+
+use crate::agents::ask_user;
+
+/// Ask the user and wait for the answer.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AskUser {
+    /// The question.
+    question: String,
+    /// Answers to choose from.
+    #[serde(default)]
+    options: Vec<String>,
+    /// Seconds to wait; 0 for as long as it takes.
+    timeout_s: Option<u32>,
+}
+
+impl Tool for AskUser {
+    const NAME: &str = "ask_user";
+    const AT_MOST: Kinds = Kinds::NONE;
+
+    fn touches(&self) -> Touches {
+        Touches::none()
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        Some(ask_user::patience(self.within()))
+    }
+
+    async fn run(self, cx: &Cx) -> Result<Output, Fault> {
+        let within = self.within();
+        ask_user::ask(self.question, self.options, within, cx).await
+    }
+}
+
+impl AskUser {
+    fn within(&self) -> Option<u32> {
+        self.timeout_s.filter(|it| *it > 0)
+    }
+}
