@@ -10,6 +10,7 @@ mod subagent;
 mod transcript;
 mod turn;
 
+pub mod dialect;
 pub mod model;
 pub mod profiles;
 

@@ -1,10 +1,20 @@
 //! What is a model, as the loop sees it?
 
+mod anthropic;
+mod chat;
 mod choose;
+mod endpoint;
 mod error;
 mod http;
 mod item;
+#[cfg(test)]
+mod loopback;
+mod openai;
+mod price;
+mod provider;
+mod responses;
 pub mod script;
+mod sse;
 
 use std::{pin::Pin, sync::Arc};
 
@@ -12,7 +22,7 @@ use futures_util::Stream;
 use kit::Spec;
 use serde::{Deserialize, Serialize};
 
-pub use choose::{Choices, choose};
+pub use choose::{Choices, choose, example};
 pub use error::{Breach, ModelError};
 pub use item::{Item, Piece, ResultOf, Said};
 

@@ -1,0 +1,244 @@
+//! How is a model spoken to that has no calls in its wire format?
+//!
+//! In a dialect: the tools are described in words, the model writes calls into its text, and their results are text
+//! again. [`Spoken`] does this around any model and is a model with calls itself, so nobody else knows of it.
+
+mod fence;
+mod parse;
+mod python;
+mod schema;
+mod syntax;
+mod tagged;
+#[cfg(test)]
+mod tests;
+mod wrapped;
+
+use std::{collections::HashMap, str::FromStr, sync::Arc};
+
+use async_stream::stream;
+use futures_util::StreamExt;
+use kit::{Fault, Origin, Spec};
+
+use crate::model::{Abilities, Event, Events, Item, Model, Piece, Request, ResultOf, Said, Why};
+use parse::{Parser, Rest};
+use syntax::{Manner, Syntax};
+use tagged::Tagged;
+pub use tagged::{ArgStyle, Format};
+
+/// More calls than these in one answer are text.
+const MOST: usize = 40;
+
+/// How a model writes a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Dialect {
+    /// `<json>{"tool_name": …, "tool_input": {…}}</json>`, as HyperAgents has it.
+    Json,
+    /// `<tool_call>{"name": …, "arguments": {…}}</tool_call>`, as the Hermes models write it.
+    Hermes,
+    /// `<tool_use>{'tool_name': …, 'tool_input': {…}}</tool_use>`, as DGM has it.
+    ToolUse,
+    /// A block whose tags are the tool's name: `bracket`, `xml`, and a person's own.
+    Tagged(Format),
+}
+
+impl FromStr for Dialect {
+    type Err = Fault;
+
+    /// `json`, `bracket`, `xml`, `hermes`, `tool_use`, or a [`Format`] as JSON.
+    fn from_str(text: &str) -> Result<Self, Fault> {
+        let next = "Use `json`, `bracket`, `xml`, `hermes` or `tool_use`; or a format such as \
+                    {\"start_char\": \"{\", \"end_char\": \"}\", \"slash_means_open\": true, \"arg_style\": \"line\", \
+                    \"arg_prefix\": \"@@\", \"arg_kv_sep\": \"=\"}.";
+        match text.trim() {
+            "json" => Ok(Self::Json),
+            "bracket" => Ok(Self::Tagged(Format::bracket())),
+            "xml" => Ok(Self::Tagged(Format::xml())),
+            "hermes" => Ok(Self::Hermes),
+            "tool_use" => Ok(Self::ToolUse),
+            own if own.starts_with('{') => {
+                let format: Format = serde_json::from_str(own).map_err(|error| {
+                    Fault::bad_args(format!("the dialect `{own}` is no format: {error}")).next(next)
+                })?;
+                match format.flaw() {
+                    Some(flaw) => {
+                        Err(Fault::bad_args(format!("the dialect `{own}` can't be read: {flaw}")).next(next))
+                    }
+                    None => Ok(Self::Tagged(format)),
+                }
+            }
+            other => Err(Fault::bad_args(format!("there is no dialect `{other}`")).next(next)),
+        }
+    }
+}
+
+impl Dialect {
+    fn manner(&self) -> Manner {
+        match self {
+            Self::Json => Manner::Wrapped(wrapped::JSON),
+            Self::Hermes => Manner::Wrapped(wrapped::HERMES),
+            Self::ToolUse => Manner::Wrapped(wrapped::TOOL_USE),
+            Self::Tagged(format) => Manner::Tagged(Tagged { format: format.clone() }),
+        }
+    }
+}
+
+/// A model that is spoken to in a dialect.
+pub struct Spoken {
+    inner: Arc<dyn Model>,
+    dialect: Dialect,
+    abilities: Abilities,
+    most: Option<usize>,
+}
+
+impl Spoken {
+    /// This model, spoken to in this dialect.
+    pub fn new(inner: Arc<dyn Model>, dialect: Dialect) -> Self {
+        let abilities = Abilities { calls: true, ..inner.abilities().clone() };
+        Self { inner, dialect, abilities, most: Some(MOST) }
+    }
+
+    /// Takes at most so many calls of one answer, or any number; the blocks after them are text. HyperAgents takes one
+    /// unless it is told otherwise.
+    #[must_use]
+    pub fn max_calls(mut self, most: Option<usize>) -> Self {
+        self.most = most;
+        self
+    }
+
+    /// What the model is told about calls after everything else, when it has these tools.
+    pub fn words(&self, tools: &[Spec]) -> String {
+        syntax::of(self.dialect.manner(), tools).words()
+    }
+}
+
+impl Model for Spoken {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn abilities(&self) -> &Abilities {
+        &self.abilities
+    }
+
+    fn stream(&self, request: Request) -> Events {
+        let syntax = syntax::of(self.dialect.manner(), &request.tools);
+        let inner = self.inner.stream(in_words(request, &syntax));
+        heard(inner, Parser::new(syntax, self.most.unwrap_or(usize::MAX)))
+    }
+}
+
+/// The same request without calls. What the provider runs itself is declared in its own way, in any dialect.
+fn in_words(request: Request, syntax: &Syntax) -> Request {
+    let system = match (syntax.tools.is_empty(), request.system.is_empty()) {
+        (true, _) => request.system,
+        (false, true) => syntax.words().into(),
+        (false, false) => format!("{}\n\n{}", request.system, syntax.words()).into(),
+    };
+    let own: Vec<Spec> = request.tools.iter().filter(|it| it.origin == Origin::Provider).cloned().collect();
+    Request { system, items: spoken(request.items, syntax), tools: own.into(), ..request }
+}
+
+/// The conversation with its calls and results as text.
+fn spoken(items: Vec<Item>, syntax: &Syntax) -> Vec<Item> {
+    let mut arguments_of: HashMap<String, String> = HashMap::new();
+    let mut spoken: Vec<Item> = Vec::with_capacity(items.len());
+    for item in items {
+        let more = match item {
+            Item::Model { said } => {
+                spoken.push(Item::Model { said: written(said, syntax, &mut arguments_of) });
+                continue;
+            }
+            Item::Results { results } => told(&results, syntax, &arguments_of),
+            Item::Person { pieces } => pieces,
+        };
+        // Results and what a person says after them are one message: providers want them by turns.
+        match spoken.last_mut() {
+            Some(Item::Person { pieces }) => pieces.extend(more),
+            _ => spoken.push(Item::Person { pieces: more }),
+        }
+    }
+    spoken
+}
+
+/// What the model said, with its calls where they were.
+fn written(said: Vec<Said>, syntax: &Syntax, arguments_of: &mut HashMap<String, String>) -> Vec<Said> {
+    let mut written: Vec<Said> = Vec::new();
+    let mut add = |more: &str, is_call: bool| match written.last_mut() {
+        Some(Said::Text { text }) => {
+            if is_call && !text.is_empty() && !text.ends_with('\n') {
+                text.push('\n');
+            }
+            text.push_str(more);
+        }
+        _ => written.push(Said::Text { text: more.to_owned() }),
+    };
+    let mut opaque = Vec::new();
+    for part in said {
+        match part {
+            Said::Text { text } => add(&text, false),
+            Said::Call { id, tool, arguments } => {
+                add(&syntax.write(&tool, &arguments), true);
+                arguments_of.insert(id, arguments);
+            }
+            Said::Opaque { .. } => opaque.push(part),
+        }
+    }
+    // Reasoning comes first on every wire that sends it back.
+    opaque.extend(written);
+    opaque
+}
+
+/// The results as what a person would tell of them, each with its pictures after it.
+fn told(results: &[ResultOf], syntax: &Syntax, arguments_of: &HashMap<String, String>) -> Vec<Piece> {
+    let mut pieces: Vec<Piece> = Vec::new();
+    for result in results {
+        let arguments = arguments_of.get(&result.id).map_or("{}", String::as_str);
+        let block = syntax.result(result, arguments);
+        match pieces.last_mut() {
+            Some(Piece::Text { text }) => {
+                text.push_str("\n\n");
+                text.push_str(&block);
+            }
+            _ => pieces.push(Piece::Text { text: block }),
+        }
+        let shown = |it: &&Piece| matches!(it, Piece::Image { data: Some(_), .. });
+        pieces.extend(result.pieces.iter().filter(shown).cloned());
+    }
+    pieces
+}
+
+/// The answer with the calls that are in its text.
+fn heard(mut inner: Events, parser: Parser) -> Events {
+    Box::pin(stream! {
+        let mut parser = Some(parser);
+        while let Some(event) = inner.next().await {
+            match (event, &mut parser) {
+                (Ok(Event::Text(text)), Some(parser)) => {
+                    for event in parser.feed(&text) {
+                        yield Ok(event);
+                    }
+                }
+                (Ok(Event::End(why)), parser) => {
+                    let rest = parser.take().map(Parser::finish);
+                    let (events, why) = rest.map_or((Vec::new(), why), |it| ended(it, why));
+                    for event in events {
+                        yield Ok(event);
+                    }
+                    yield Ok(Event::End(why));
+                    return;
+                }
+                (other, _) => yield other,
+            }
+        }
+    })
+}
+
+/// What was held back, and why the answer is over: a call that it had no room for is asked for again.
+fn ended(rest: Rest, why: Why) -> (Vec<Event>, Why) {
+    let why = match why {
+        Why::Done if rest.calls > 0 => Why::Calls,
+        Why::Done if rest.cut => Why::Length,
+        why => why,
+    };
+    (rest.events, why)
+}

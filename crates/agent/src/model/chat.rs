@@ -1,0 +1,42 @@
+//! How is a model spoken to in OpenAI's Chat Completions, which most servers speak?
+//!
+//! Facts about the servers that differ are in [`calls`] (how they write calls) and [`answer`] (everything else).
+
+mod answer;
+mod calls;
+mod request;
+#[cfg(test)]
+mod tests;
+
+use super::{Abilities, Events, Model, Request, endpoint::Served, openai};
+
+/// The wire format's name, which marks what only it understands.
+const WIRE: &str = "chat";
+
+/// A model that is spoken to in Chat Completions.
+pub(super) struct Chat {
+    served: Served,
+}
+
+impl Chat {
+    /// The model that is served there.
+    pub(super) fn new(served: Served) -> Self {
+        Self { served }
+    }
+}
+
+impl Model for Chat {
+    fn name(&self) -> &str {
+        &self.served.name
+    }
+
+    fn abilities(&self) -> &Abilities {
+        &self.served.abilities
+    }
+
+    fn stream(&self, request: Request) -> Events {
+        let body = request::body(&self.served, &request);
+        let post = self.served.endpoint.post("chat/completions", body);
+        openai::ask(post, answer::Chunks::new(&self.served.model, &request))
+    }
+}

@@ -1,0 +1,226 @@
+//! Which call does a piece belong to, and when is a call complete?
+//!
+//! The format has no mark for the end of a call; only the end of the answer is one. These are the signs there are, and
+//! what each is worth:
+//!
+//! - Another call begins. Not enough: calls may be written by turns.
+//! - The arguments are a complete JSON object. Nothing but white space can follow one, so nothing is lost by stopping
+//!   there; but some servers begin with `{}` and write the arguments after it, so an empty object is no sign.
+//! - Both together, or a complete object and then text: this closes a call. The first says that the server is done with
+//!   it, the second that it can be.
+//! - `finish_reason`: closes all that are open, whatever they say. Where the answer was cut off (`length`,
+//!   `content_filter`), only those that are complete: the last may have been cut in two.
+//!
+//! So a call that takes no arguments, or whose arguments are no JSON, waits for the end of the answer; every other one
+//! begins with the first piece of what comes after it.
+
+use std::collections::HashSet;
+
+use serde_json::{Map, Value, json};
+
+use super::WIRE;
+use crate::model::{Breach, Event, Item, ModelError, Request, Said};
+
+/// The calls of one answer, as far as they are written.
+pub(super) struct Calls {
+    written: Vec<Written>,
+    /// The ids that calls of this conversation have. Not every server's ids are its own.
+    taken: HashSet<String>,
+    step: usize,
+    model: String,
+}
+
+/// A piece of a call, as it came. What it does not say is empty.
+#[derive(Debug, Default)]
+pub(super) struct Piece {
+    /// The server's number of the call.
+    pub(super) index: Option<u64>,
+    pub(super) id: String,
+    pub(super) tool: String,
+    pub(super) arguments: String,
+    /// What the provider wants to see again with the call: Gemini's signatures.
+    pub(super) extra: Option<Value>,
+}
+
+/// One call.
+#[derive(Default)]
+struct Written {
+    index: Option<u64>,
+    id: String,
+    tool: String,
+    arguments: String,
+    extra: Option<Value>,
+    began: bool,
+    closed: bool,
+    /// So long were the arguments when they were no complete object yet.
+    looked_at: usize,
+}
+
+impl Calls {
+    pub(super) fn new(model: &str, request: &Request) -> Self {
+        let said = request.items.iter().flat_map(|it| match it {
+            Item::Model { said } => said.as_slice(),
+            Item::Person { .. } | Item::Results { .. } => &[],
+        });
+        let taken =
+            said.filter_map(|it| if let Said::Call { id, .. } = it { Some(id.clone()) } else { None });
+        Self { written: Vec::new(), taken: taken.collect(), step: request.step, model: model.to_owned() }
+    }
+
+    /// Takes a piece of a call.
+    pub(super) fn take(&mut self, piece: Piece, events: &mut Vec<Event>) {
+        let at = self.find(&piece).unwrap_or_else(|| {
+            self.written.push(Written::default());
+            self.written.len() - 1
+        });
+        self.close_complete(Some(at), events);
+        if let Some(call) = self.written.get_mut(at) {
+            call.take(at, piece, events);
+        }
+    }
+
+    /// The server writes something else than a call.
+    pub(super) fn moved_on(&mut self, events: &mut Vec<Event>) {
+        self.close_complete(None, events);
+    }
+
+    /// The answer is over. Where it was `cut` off, only calls that are complete are called.
+    ///
+    /// # Errors
+    /// When a call has no name.
+    pub(super) fn end(&mut self, cut: bool, events: &mut Vec<Event>) -> Result<(), ModelError> {
+        for at in 0..self.written.len() {
+            let Some(call) = self.written.get(at) else { continue };
+            if call.closed || (cut && !is_object(&call.arguments)) {
+                continue;
+            }
+            if call.tool.is_empty() {
+                let what = format!("a call has no name; its arguments are {}", call.arguments);
+                return Err(ModelError::new(Breach::Malformed, what));
+            }
+            self.close(at, events);
+        }
+        Ok(())
+    }
+
+    /// Was any call closed?
+    pub(super) fn any(&self) -> bool {
+        self.written.iter().any(|it| it.closed)
+    }
+
+    /// The call that this is a piece of; none, if it begins one.
+    fn find(&self, piece: &Piece) -> Option<usize> {
+        let last = |fits: &dyn Fn(&Written) -> bool| self.written.iter().rposition(fits);
+        let at = match piece.index {
+            Some(index) => last(&|it| it.index == Some(index)).or_else(|| {
+                // It began without a number.
+                let nameless = piece.tool.is_empty() && piece.id.is_empty();
+                let at = self.written.len().checked_sub(1).filter(|_| nameless)?;
+                self.written.get(at).filter(|it| it.index.is_none()).map(|_| at)
+            }),
+            None => last(&|it| !piece.id.is_empty() && it.id == piece.id)
+                .or_else(|| self.written.len().checked_sub(1)),
+        }?;
+        self.written.get(at).filter(|it| it.goes_on_with(piece)).map(|_| at)
+    }
+
+    fn close_complete(&mut self, but: Option<usize>, events: &mut Vec<Event>) {
+        for at in 0..self.written.len() {
+            let call = self.written.get_mut(at).filter(|it| Some(at) != but && !it.closed);
+            if call.is_some_and(|it| !it.tool.is_empty() && it.is_complete()) {
+                self.close(at, events);
+            }
+        }
+    }
+
+    fn close(&mut self, at: usize, events: &mut Vec<Event>) {
+        let Some(call) = self.written.get_mut(at) else { return };
+        call.closed = true;
+        let mut id = std::mem::take(&mut call.id);
+        if id.is_empty() || self.taken.contains(&id) {
+            id = format!("call_{}_{at}", self.step);
+            while self.taken.contains(&id) {
+                id.push('x');
+            }
+        }
+        self.taken.insert(id.clone());
+        call.id.clone_from(&id);
+        if let Some(extra) = call.extra.take() {
+            let value = json!({"model": self.model, "call": id, "extra_content": extra});
+            events.push(Event::Kept(Said::Opaque { wire: WIRE.to_owned(), value }));
+        }
+        let mut arguments = call.arguments.clone();
+        if arguments.trim().is_empty() {
+            "{}".clone_into(&mut arguments);
+        }
+        events.push(Event::CallClosed { index: at, id, tool: call.tool.clone(), arguments });
+    }
+}
+
+impl Written {
+    /// Does this call go on with the piece, or does the piece begin another one? Servers that number every call 0, or
+    /// none, tell them apart by id; those without ids by what is complete already.
+    fn goes_on_with(&self, piece: &Piece) -> bool {
+        // Some give a new id with every piece, but no name then.
+        if piece.tool.is_empty() || self.tool.is_empty() {
+            return true;
+        }
+        if !piece.id.is_empty() && !self.id.is_empty() {
+            return piece.id == self.id;
+        }
+        let repeated = piece.arguments.trim().is_empty() || piece.arguments == self.arguments;
+        piece.tool == self.tool && (repeated || !is_object(&self.arguments))
+    }
+
+    fn take(&mut self, at: usize, piece: Piece, events: &mut Vec<Event>) {
+        self.index = self.index.or(piece.index);
+        self.extra = piece.extra.or(self.extra.take());
+        let more = piece.arguments;
+        if self.closed || self.is_complete() {
+            // Said again, or not a part of any JSON.
+            if !more.trim().is_empty() && more != self.arguments {
+                tracing::warn!(tool = self.tool, "more came after the end of a call's arguments: {more}");
+                if !self.closed {
+                    self.arguments.push_str(&more);
+                }
+            }
+            return;
+        }
+        if self.id.is_empty() {
+            self.id = piece.id;
+        }
+        if self.tool.is_empty() {
+            self.tool = piece.tool;
+        }
+        if is_object(&self.arguments) && more.trim_start().starts_with('{') {
+            self.arguments.clear();
+        }
+        self.arguments.push_str(&more);
+        let mut bytes = more.len();
+        if !self.began && !self.tool.is_empty() {
+            self.began = true;
+            bytes = self.arguments.len();
+            events.push(Event::CallBegan { index: at, tool: self.tool.clone() });
+        }
+        if self.began && bytes > 0 {
+            events.push(Event::CallGrew { index: at, bytes });
+        }
+    }
+
+    /// Are the arguments a complete object that is not empty?
+    fn is_complete(&mut self) -> bool {
+        if self.looked_at == self.arguments.len() || !self.arguments.trim_end().ends_with('}') {
+            return false;
+        }
+        let object = serde_json::from_str::<Map<String, Value>>(&self.arguments);
+        let complete = object.is_ok_and(|it| !it.is_empty());
+        if !complete {
+            self.looked_at = self.arguments.len();
+        }
+        complete
+    }
+}
+
+fn is_object(text: &str) -> bool {
+    serde_json::from_str::<Map<String, Value>>(text).is_ok()
+}

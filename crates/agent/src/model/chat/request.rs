@@ -1,0 +1,164 @@
+//! How is a conversation written for Chat Completions?
+
+use kit::{Origin, Spec};
+use serde_json::{Map, Value, json};
+
+use super::WIRE;
+use crate::model::{
+    Item, Piece, Request, ResultOf, Said,
+    endpoint::Served,
+    openai::{arguments, picture, result_text},
+};
+
+/// The servers that know `max_completion_tokens`, and whose newer models accept nothing else. All others know
+/// `max_tokens`.
+const OPENAI: [&str; 2] = ["api.openai.com", ".openai.azure.com"];
+
+/// The body of a request.
+pub(super) fn body(served: &Served, request: &Request) -> Value {
+    let mut body = json!({
+        "model": served.model,
+        "messages": messages(served, request),
+        "stream": true,
+        "stream_options": {"include_usage": true},
+    });
+    let Some(object) = body.as_object_mut() else { return body };
+    let tools: Vec<Value> =
+        request.tools.iter().filter(|it| it.origin != Origin::Provider).map(tool).collect();
+    if !tools.is_empty() {
+        object.insert("tools".to_owned(), Value::Array(tools));
+    }
+    if let Some(longest) = request.longest {
+        let own = OPENAI.iter().any(|it| served.endpoint.url.contains(it));
+        let key = if own { "max_completion_tokens" } else { "max_tokens" };
+        object.insert(key.to_owned(), longest.min(served.abilities.longest).into());
+    }
+    if let Some(effort) = &served.effort {
+        object.insert("reasoning_effort".to_owned(), effort.as_str().into());
+    }
+    body
+}
+
+fn tool(spec: &Spec) -> Value {
+    json!({
+        "type": "function",
+        "function": {"name": spec.name, "description": spec.description, "parameters": spec.schema},
+    })
+}
+
+fn messages(served: &Served, request: &Request) -> Vec<Value> {
+    let mut messages = Messages { served, list: Vec::new(), person: Vec::new() };
+    if !request.system.is_empty() {
+        // `system`, which OpenAI takes for `developer` where a model has that, and others know alone.
+        messages.list.push(json!({"role": "system", "content": &*request.system}));
+    }
+    for item in &request.items {
+        match item {
+            Item::Person { pieces } => messages.person.extend_from_slice(pieces),
+            Item::Model { said } => messages.model(said),
+            Item::Results { results } => messages.results(results),
+        }
+    }
+    messages.flush();
+    messages.list
+}
+
+struct Messages<'a> {
+    served: &'a Served,
+    list: Vec<Value>,
+    /// What goes into the next message of the person: many servers take no two of them in a row.
+    person: Vec<Piece>,
+}
+
+impl Messages<'_> {
+    fn flush(&mut self) {
+        let pieces = std::mem::take(&mut self.person);
+        if pieces.is_empty() {
+            return;
+        }
+        let sees = self.served.abilities.images;
+        let content = if sees && pieces.iter().any(|it| picture(it).is_some()) {
+            Value::Array(pieces.iter().map(part).collect())
+        } else {
+            pieces.iter().map(Piece::line).collect::<Vec<_>>().join("\n\n").into()
+        };
+        self.list.push(json!({"role": "user", "content": content}));
+    }
+
+    fn model(&mut self, said: &[Said]) {
+        self.flush();
+        let texts =
+            said.iter().filter_map(|it| if let Said::Text { text } = it { Some(&**text) } else { None });
+        let text = texts.collect::<Vec<_>>().join("\n\n");
+        let kept: Vec<&Value> = said.iter().filter_map(|it| self.kept(it)).collect();
+        let calls: Vec<Value> = said.iter().filter_map(|it| call(it, &kept)).collect();
+        if text.is_empty() && calls.is_empty() {
+            return;
+        }
+        let content = if text.is_empty() { Value::Null } else { text.into() };
+        let mut message =
+            Map::from_iter([("role".to_owned(), "assistant".into()), ("content".to_owned(), content)]);
+        if !calls.is_empty() {
+            message.insert("tool_calls".to_owned(), Value::Array(calls));
+            kept.iter().for_each(|it| add_thought(&mut message, it));
+        }
+        self.list.push(Value::Object(message));
+    }
+
+    /// What is to be sent back, where it came from this very model.
+    fn kept<'a>(&self, said: &'a Said) -> Option<&'a Value> {
+        let Said::Opaque { wire, value } = said else { return None };
+        let model = value.get("model").and_then(Value::as_str);
+        (wire == WIRE && model == Some(&self.served.model)).then_some(value)
+    }
+
+    fn results(&mut self, results: &[ResultOf]) {
+        // The results follow the calls: what the person said meanwhile comes after them.
+        for result in results {
+            let text = result_text(result);
+            self.list.push(json!({"role": "tool", "tool_call_id": result.id, "content": text}));
+        }
+        if !self.served.abilities.images {
+            return;
+        }
+        // A result is text on this wire.
+        for result in results {
+            for piece in result.pieces.iter().filter(|it| picture(it).is_some()) {
+                self.person.push(Piece::text(format!("{} of `{}`:", piece.line(), result.tool)));
+                self.person.push(piece.clone());
+            }
+        }
+    }
+}
+
+fn part(piece: &Piece) -> Value {
+    match picture(piece) {
+        Some(url) => json!({"type": "image_url", "image_url": {"url": url}}),
+        None => json!({"type": "text", "text": piece.line()}),
+    }
+}
+
+fn call(said: &Said, kept: &[&Value]) -> Option<Value> {
+    let Said::Call { id, tool, arguments: written } = said else { return None };
+    let function = json!({"name": tool, "arguments": arguments(written)});
+    let mut call = json!({"id": id, "type": "function", "function": function});
+    let extra = kept.iter().find(|it| it.get("call").and_then(Value::as_str) == Some(id));
+    if let (Some(extra), Some(call)) = (extra.and_then(|it| it.get("extra_content")), call.as_object_mut()) {
+        call.insert("extra_content".to_owned(), extra.clone());
+    }
+    Some(call)
+}
+
+/// What was thought comes back under the name that the server has for it; in one piece, if it came in more.
+fn add_thought(message: &mut Map<String, Value>, kept: &Value) {
+    for key in ["reasoning_content", "reasoning", "reasoning_details"] {
+        match (message.get_mut(key), kept.get(key)) {
+            (Some(Value::String(before)), Some(Value::String(more))) => before.push_str(more),
+            (Some(Value::Array(before)), Some(Value::Array(more))) => before.extend_from_slice(more),
+            (None, Some(value)) => {
+                message.insert(key.to_owned(), value.clone());
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Where is a model served, and what opens the door there?
+
+use std::fmt;
+
+use futures_util::{Stream, StreamExt};
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use serde_json::Value;
+
+use super::{
+    Abilities, Event, Events, ModelError,
+    http::{Patience, Post},
+};
+
+/// A secret shorter than this is not looked for in texts: it would be found in harmless words.
+const SHORTEST: usize = 6;
+
+/// A model of a provider, as it was chosen.
+#[derive(Debug, Clone)]
+pub(super) struct Served {
+    /// The name by which a person chose it.
+    pub(super) name: String,
+    /// Its name at the provider.
+    pub(super) model: String,
+    /// Where it is.
+    pub(super) endpoint: Endpoint,
+    /// What it can do.
+    pub(super) abilities: Abilities,
+    /// How hard it is to think: `low`, `medium`, `high`, or what the provider knows.
+    pub(super) effort: Option<String>,
+}
+
+/// An address with the key to it.
+#[derive(Debug, Clone)]
+pub(super) struct Endpoint {
+    /// Up to and with the version, without a slash at its end: `https://api.openai.com/v1`.
+    pub(super) url: String,
+    /// The key, and how it is shown.
+    pub(super) key: Option<Key>,
+    /// Sent with each request. All of them are taken for secrets.
+    pub(super) headers: HeaderMap,
+    /// How often a request is sent.
+    pub(super) patience: Patience,
+}
+
+/// A key, and how it is shown to the provider.
+#[derive(Debug, Clone)]
+pub(super) enum Key {
+    /// As `Authorization: Bearer KEY`.
+    Bearer(Secret),
+    /// In a header of its own: `x-api-key`.
+    Header(HeaderName, Secret),
+}
+
+/// A text that nobody may see.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Secret(String);
+
+impl Secret {
+    /// This text, without the white space around it, which a header would not take.
+    pub(super) fn new(text: &str) -> Self {
+        Self(text.trim().to_owned())
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+impl Endpoint {
+    /// An address without a key.
+    pub(super) fn new(url: &str) -> Self {
+        Self {
+            url: url.trim_end_matches('/').to_owned(),
+            key: None,
+            headers: HeaderMap::new(),
+            patience: Patience::default(),
+        }
+    }
+
+    /// The same with this key.
+    #[must_use]
+    pub(super) fn with(mut self, key: Option<Key>) -> Self {
+        self.key = key;
+        self
+    }
+
+    /// A request to what is at this path below the address, such as `chat/completions`.
+    ///
+    /// # Errors
+    /// When the key can't be in a header.
+    pub(super) fn post(&self, path: &str, body: Value) -> Result<Post, ModelError> {
+        let mut headers = self.headers.clone();
+        for value in headers.values_mut() {
+            value.set_sensitive(true);
+        }
+        let shown = match &self.key {
+            None => None,
+            Some(Key::Bearer(secret)) => Some((AUTHORIZATION, format!("Bearer {}", secret.0))),
+            Some(Key::Header(name, secret)) => Some((name.clone(), secret.0.clone())),
+        };
+        if let Some((name, text)) = shown {
+            let mut value = HeaderValue::from_str(&text).map_err(|_| {
+                ModelError::new(super::Breach::Auth, "the key has a character that no header can have")
+                    .next("Look whether the variable holds the key and nothing else.")
+            })?;
+            value.set_sensitive(true);
+            headers.insert(name, value);
+        }
+        // Some addresses have a version after a question mark.
+        let url = match self.url.split_once('?') {
+            Some((before, query)) => format!("{}/{path}?{query}", before.trim_end_matches('/')),
+            None => format!("{}/{path}", self.url),
+        };
+        Ok(Post { url, headers, body, patience: self.patience, secrets: self.secrets() })
+    }
+
+    /// What must not be seen in any text: the key, what configured headers say, and a password in the address.
+    pub(super) fn secrets(&self) -> Secrets {
+        let key = self.key.iter().map(|it| match it {
+            Key::Bearer(secret) | Key::Header(_, secret) => secret.0.clone(),
+        });
+        // What the wire format itself defines says nothing secret, and errors are about it.
+        let headers = self.headers.iter().filter(|(name, _)| !name.as_str().starts_with("anthropic-"));
+        let headers = headers.filter_map(|(_, value)| value.to_str().ok());
+        // `Bearer KEY`: the provider may say the key alone.
+        let headers = headers.flat_map(|it| [it, it.split_once(' ').map_or(it, |(_, rest)| rest)]);
+        let password = reqwest::Url::parse(&self.url).ok().and_then(|it| it.password().map(str::to_owned));
+        let mut all: Vec<String> = key.chain(headers.map(str::to_owned)).chain(password).collect();
+        all.retain(|it| it.len() >= SHORTEST);
+        all.sort_by_key(|it| std::cmp::Reverse(it.len()));
+        all.dedup();
+        Secrets(all)
+    }
+}
+
+/// What is covered in every text that comes from a provider's side.
+#[derive(Clone, Default)]
+pub(super) struct Secrets(Vec<String>);
+
+impl Secrets {
+    /// The text with `***` in the place of every secret.
+    pub(super) fn cover(&self, text: String) -> String {
+        self.0.iter().fold(text, |text, secret| {
+            if text.contains(secret.as_str()) { text.replace(secret.as_str(), "***") } else { text }
+        })
+    }
+
+    /// The events, with no secret in an error.
+    pub(super) fn guard(
+        self,
+        events: impl Stream<Item = Result<Event, ModelError>> + Send + 'static,
+    ) -> Events {
+        Box::pin(events.map(move |it| it.map_err(|error| self.covered(error))))
+    }
+
+    /// The error without secrets.
+    pub(super) fn covered(&self, error: ModelError) -> ModelError {
+        ModelError {
+            what: self.cover(error.what),
+            next: error.next.map(|it| self.cover(it)),
+            breach: error.breach,
+        }
+    }
+}
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::model::Breach;
+
+    #[test]
+    fn keys_are_seen_nowhere() {
+        let mut endpoint = Endpoint::new("https://who:password1@host/v1/")
+            .with(Some(Key::Bearer(Secret::new(" sk-the-key\n"))));
+        endpoint.headers.insert("x-more", "Token more-secret".parse().unwrap());
+        let post = endpoint.post("messages", Value::Null).unwrap();
+        assert_eq!(post.url, "https://who:password1@host/v1/messages");
+        assert_eq!(post.headers.get(AUTHORIZATION).unwrap(), "Bearer sk-the-key");
+        let shown = format!("{endpoint:?} {:?}", post.headers);
+        for secret in ["sk-the-key", "more-secret"] {
+            assert!(!post.headers.values().any(|it| !it.is_sensitive()));
+            assert!(!shown.contains(&format!("Bearer {secret}")), "{shown}");
+        }
+        let error =
+            ModelError::new(Breach::Auth, "no key sk-the-key, nor more-secret, nor password1 is good")
+                .next("not sk-the-key");
+        let error = post.secrets.covered(error);
+        assert_eq!(error.what, "no key ***, nor ***, nor *** is good");
+        assert_eq!(error.next.as_deref(), Some("not ***"));
+    }
+
+    #[test]
+    fn what_is_after_a_question_mark_stays_there() {
+        let url = |url: &str| Endpoint::new(url).post("responses", Value::Null).unwrap().url;
+        assert_eq!(url("https://host/v1/?api-version=2"), "https://host/v1/responses?api-version=2");
+        assert_eq!(url("https://host/v1/"), "https://host/v1/responses");
+    }
+
+    #[test]
+    fn a_key_that_no_header_can_have_is_said_without_it() {
+        let endpoint = Endpoint::new("https://host").with(Some(Key::Bearer(Secret::new("sk-\nkey"))));
+        let error = endpoint.post("x", Value::Null).unwrap_err();
+        assert_eq!(error.breach, Breach::Auth);
+        assert!(!error.to_string().contains("sk-"), "{error}");
+    }
+}

@@ -1,0 +1,151 @@
+//! How is a conversation written for Responses?
+
+use kit::{Origin, Spec};
+use serde_json::{Value, json};
+
+use super::WIRE;
+use crate::model::{
+    Item, OwnTool, Piece, Request, ResultOf, Said,
+    endpoint::Served,
+    openai::{arguments, picture, result_text},
+};
+
+/// Models that do not reason, and refuse to be asked for what they thought.
+const NO_REASONING: [&str; 4] = ["gpt-3.5", "gpt-4", "chatgpt-4o", "gpt-5-chat"];
+
+/// The shortest answer that the provider lets a request ask for.
+const SHORTEST: u64 = 16;
+
+/// The body of a request.
+pub(super) fn body(served: &Served, request: &Request) -> Value {
+    let mut body = json!({
+        "model": served.model,
+        "instructions": &*request.system,
+        "input": input(served, request),
+        "stream": true,
+        "store": false,
+        "prompt_cache_key": cache_key(request),
+    });
+    let Some(object) = body.as_object_mut() else { return body };
+    let tools: Vec<Value> = request.tools.iter().filter_map(tool).collect();
+    if !tools.is_empty() {
+        object.insert("tools".to_owned(), Value::Array(tools));
+    }
+    if !NO_REASONING.iter().any(|it| served.model.starts_with(it)) {
+        object.insert("include".to_owned(), json!(["reasoning.encrypted_content"]));
+        if let Some(effort) = &served.effort {
+            object.insert("reasoning".to_owned(), json!({"effort": effort, "summary": "auto"}));
+        }
+    }
+    if let Some(longest) = request.longest {
+        let longest = longest.min(served.abilities.longest).max(SHORTEST);
+        object.insert("max_output_tokens".to_owned(), longest.into());
+    }
+    body
+}
+
+/// Requests of one conversation go to where its beginning is kept: they all begin alike.
+fn cache_key(request: &Request) -> String {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(request.system.as_bytes());
+    for tool in request.tools.iter() {
+        hasher.update(tool.name.as_bytes());
+    }
+    if let Some(first) = request.items.first() {
+        hasher.update(serde_json::to_string(first).unwrap_or_default().as_bytes());
+    }
+    hasher.finalize().to_hex().chars().take(32).collect()
+}
+
+fn tool(spec: &Spec) -> Option<Value> {
+    if spec.origin != Origin::Provider {
+        return Some(json!({
+            "type": "function",
+            "name": spec.name,
+            "description": spec.description,
+            "parameters": spec.schema,
+            // Else every argument would have to be there in each call.
+            "strict": false,
+        }));
+    }
+    let own = [OwnTool::ImageGen, OwnTool::WebSearch].into_iter().find(|it| it.name() == spec.name)?;
+    Some(match own {
+        OwnTool::ImageGen => json!({"type": "image_generation", "output_format": "png"}),
+        OwnTool::WebSearch => json!({"type": "web_search"}),
+    })
+}
+
+fn input(served: &Served, request: &Request) -> Vec<Value> {
+    let mut input = Vec::new();
+    for item in &request.items {
+        match item {
+            Item::Person { pieces } => {
+                let content: Vec<Value> = pieces.iter().map(|it| part(served, it)).collect();
+                if !content.is_empty() {
+                    input.push(json!({"type": "message", "role": "user", "content": content}));
+                }
+            }
+            Item::Model { said } => add_model(served, said, &mut input),
+            Item::Results { results } => input.extend(results.iter().map(|it| result(served, it))),
+        }
+    }
+    input
+}
+
+fn add_model(served: &Served, said: &[Said], input: &mut Vec<Value>) {
+    // Reasoning belongs to what it led to; where that is not sent, it isn't either.
+    let mut thoughts: Vec<Value> = Vec::new();
+    for said in said {
+        let next = match said {
+            Said::Text { text } if text.trim().is_empty() => continue,
+            Said::Text { text } => json!({
+                "type": "message",
+                "role": "assistant",
+                "content": [{"type": "output_text", "text": text}],
+            }),
+            Said::Call { id, tool, arguments: written } => json!({
+                "type": "function_call",
+                "call_id": id,
+                "name": tool,
+                "arguments": arguments(written),
+            }),
+            Said::Opaque { wire, value } => {
+                match value.get("item").filter(|_| wire == WIRE && is_own(served, value)) {
+                    Some(item) if item.get("type").and_then(Value::as_str) == Some("reasoning") => {
+                        thoughts.push(item.clone());
+                    }
+                    Some(_) => thoughts.clear(),
+                    None => {}
+                }
+                continue;
+            }
+        };
+        input.append(&mut thoughts);
+        input.push(next);
+    }
+}
+
+/// Only the model that thought it can read it.
+fn is_own(served: &Served, value: &Value) -> bool {
+    value.get("model").and_then(Value::as_str) == Some(&served.model)
+}
+
+fn result(served: &Served, result: &ResultOf) -> Value {
+    let text = result_text(result);
+    let sees = served.abilities.images && result.pieces.iter().any(|it| picture(it).is_some());
+    let output = if sees {
+        let mut parts = vec![json!({"type": "input_text", "text": text})];
+        parts.extend(result.pieces.iter().filter(|it| picture(it).is_some()).map(|it| part(served, it)));
+        Value::Array(parts)
+    } else {
+        text.into()
+    };
+    json!({"type": "function_call_output", "call_id": result.id, "output": output})
+}
+
+fn part(served: &Served, piece: &Piece) -> Value {
+    match picture(piece).filter(|_| served.abilities.images) {
+        Some(url) => json!({"type": "input_image", "image_url": url, "detail": "auto"}),
+        None => json!({"type": "input_text", "text": piece.line()}),
+    }
+}

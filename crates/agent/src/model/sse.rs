@@ -1,0 +1,167 @@
+//! Which server-sent events do these bytes hold?
+//!
+//! As <https://html.spec.whatwg.org/multipage/server-sent-events.html> has it, with a bound: a server that
+//! never ends a line, or an event, is told apart from one that answers.
+
+use std::collections::VecDeque;
+
+/// A longer event is refused. A picture that a provider draws comes in one.
+const LONGEST: usize = 48 * 1024 * 1024;
+
+/// One event: its name, where it has one, and its data.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Sent {
+    pub(super) event: Option<String>,
+    pub(super) data: String,
+}
+
+/// Bytes on their way to become events.
+#[derive(Default)]
+pub(super) struct Events {
+    line: Vec<u8>,
+    event: Option<String>,
+    data: Option<String>,
+    ready: VecDeque<Sent>,
+    begun: bool,
+    after_return: bool,
+}
+
+/// An event is longer than anybody needs.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct TooLong;
+
+impl Events {
+    /// Takes more bytes.
+    ///
+    /// # Errors
+    /// When an event becomes too long.
+    pub(super) fn take(&mut self, mut bytes: &[u8]) -> Result<(), TooLong> {
+        while !bytes.is_empty() {
+            if std::mem::take(&mut self.after_return)
+                && let Some(rest) = bytes.strip_prefix(b"\n")
+            {
+                bytes = rest;
+                continue;
+            }
+            let end = bytes.iter().position(|it| matches!(it, b'\n' | b'\r'));
+            let (part, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
+            if self.line.len() + part.len() + self.data.as_ref().map_or(0, String::len) > LONGEST {
+                return Err(TooLong);
+            }
+            self.line.extend_from_slice(part);
+            let Some((ended, rest)) = rest.split_first() else { return Ok(()) };
+            self.after_return = *ended == b'\r';
+            let line = std::mem::take(&mut self.line);
+            self.heard(&line);
+            bytes = rest;
+        }
+        Ok(())
+    }
+
+    /// The next event that is complete.
+    pub(super) fn next(&mut self) -> Option<Sent> {
+        self.ready.pop_front()
+    }
+
+    /// The event that was not closed by an empty line when the answer ended: some servers leave it out after their
+    /// last event. One that ends within a line broke off, and is none.
+    pub(super) fn last(&mut self) -> Option<Sent> {
+        if self.line.is_empty() {
+            self.close();
+        }
+        self.ready.pop_front()
+    }
+
+    fn heard(&mut self, line: &[u8]) {
+        let begun = std::mem::replace(&mut self.begun, true);
+        let line = if begun { line } else { line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line) };
+        if line.is_empty() {
+            self.close();
+            return;
+        }
+        let colon = line.iter().position(|it| *it == b':').unwrap_or(line.len());
+        let (field, value) = line.split_at(colon);
+        let value = value.strip_prefix(b":").unwrap_or(value);
+        let value = String::from_utf8_lossy(value.strip_prefix(b" ").unwrap_or(value));
+        match field {
+            b"data" => match &mut self.data {
+                Some(data) => {
+                    data.push('\n');
+                    data.push_str(&value);
+                }
+                None => self.data = Some(value.into_owned()),
+            },
+            b"event" => self.event = Some(value.into_owned()),
+            // Ids, retries, comments that keep the connection alive, and what nobody knows.
+            _ => {}
+        }
+    }
+
+    fn close(&mut self) {
+        let event = self.event.take();
+        if let Some(data) = self.data.take() {
+            self.ready.push_back(Sent { event, data });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn parsed<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Vec<(String, String)> {
+        let mut events = Events::default();
+        let mut all = Vec::new();
+        for part in parts {
+            events.take(part).unwrap();
+            all.extend(std::iter::from_fn(|| events.next()));
+        }
+        all.extend(events.last());
+        all.into_iter().map(|it| (it.event.unwrap_or_default(), it.data)).collect()
+    }
+
+    #[test]
+    fn events_are_what_the_standard_says() {
+        let text = "\u{feff}event: a\ndata: one\r\ndata:two\rid: 7\n\n: ping\n\nretry: 5\nnobody\ndata\n\nevent: b\n\ndata:  x\n\n";
+        let expected = [("a", "one\ntwo"), ("", ""), ("", " x")];
+        let expected: Vec<_> = expected.map(|(name, data)| (name.to_owned(), data.to_owned())).into();
+        assert_eq!(parsed([text.as_bytes()]), expected);
+        assert_eq!(parsed(text.as_bytes().chunks(1)), expected);
+    }
+
+    #[test]
+    fn the_last_event_counts_if_its_line_has_ended() {
+        assert_eq!(parsed([b"data: [DONE]\n".as_slice()]), [(String::new(), "[DONE]".to_owned())]);
+        assert_eq!(parsed([b"data: {\"half".as_slice()]), []);
+    }
+
+    #[test]
+    fn an_endless_line_and_an_endless_event_are_refused() {
+        let mut events = Events::default();
+        let mebibyte = vec![b'x'; 1024 * 1024];
+        assert!((0..100).any(|_| events.take(&mebibyte) == Err(TooLong)));
+        let mut events = Events::default();
+        let line = [b"data: ".as_slice(), &mebibyte, b"\n"].concat();
+        assert!((0..100).any(|_| events.take(&line) == Err(TooLong)));
+    }
+
+    proptest! {
+        #[test]
+        fn however_it_is_cut_it_is_the_same(
+            text in "(data|event|id|x|: |\r|\n|\r\n|ü|\u{feff}| ){0,40}",
+            cuts in proptest::collection::vec(0_usize..80, 0..6),
+        ) {
+            let bytes = text.as_bytes();
+            let mut cuts: Vec<usize> = cuts.into_iter().map(|it| it.min(bytes.len())).collect();
+            cuts.push(0);
+            cuts.push(bytes.len());
+            cuts.sort_unstable();
+            let parts = cuts.windows(2).map(|it| &bytes[it[0]..it[1]]);
+            prop_assert_eq!(parsed(parts), parsed([bytes]));
+        }
+    }
+}
