@@ -12,6 +12,7 @@ mod turn;
 
 pub mod dialect;
 pub mod model;
+pub mod own_tools;
 pub mod profiles;
 
 pub use asker::{Asker, NobodyToAsk, nobody};

@@ -32,7 +32,7 @@ pub struct Transcript {
     /// The ids of all calls there ever were: none is used twice.
     ids: HashSet<String>,
     /// What the model is told when the person speaks next.
-    notes: Vec<String>,
+    notes: Vec<Piece>,
     open: Open,
     rows: u64,
     messages: u64,
@@ -136,9 +136,14 @@ impl Transcript {
         self.put(Row::Note { text: text.into() });
     }
 
+    /// Shows the model this when the person speaks next.
+    pub(crate) fn show(&mut self, pieces: Vec<Piece>) {
+        self.put(Row::Shown { pieces });
+    }
+
     /// What the model is to be told before what the person says now. It was told once a person's piece is added.
     pub(crate) fn notes(&self) -> Vec<Piece> {
-        self.notes.iter().map(Piece::text).collect()
+        self.notes.clone()
     }
 
     /// Puts `items` in the place of `count` others.
@@ -179,7 +184,8 @@ impl Transcript {
                 self.open.begin(before, place, call, journal);
             }
             Row::Ended { result } => self.open.end(result),
-            Row::Note { text } => self.notes.push(text),
+            Row::Note { text } => self.notes.push(Piece::text(text)),
+            Row::Shown { pieces } => self.notes.extend(pieces),
             Row::Instead { from, count, items } => {
                 let from = from.min(self.items.len());
                 let until = from.saturating_add(count).min(self.items.len());
@@ -214,7 +220,7 @@ impl Transcript {
             let Item::Results { results } = it else { return false };
             results.iter().flat_map(|it| &it.pieces).any(|it| it.line().contains("job_"))
         });
-        if names_jobs && !self.notes.iter().any(|it| it == JOBS_LOST) {
+        if names_jobs && !self.notes.iter().any(|it| it.line() == JOBS_LOST) {
             self.note(JOBS_LOST);
         }
     }

@@ -22,6 +22,7 @@ use crate::{
     images::Attached,
     loops::{Loops, changing},
     model::{Item, Model, ModelError, Piece, Said, Usage, Why},
+    own_tools,
     subagent::{Crew, Setup},
     transcript::{Message, Transcript},
 };
@@ -177,6 +178,7 @@ impl Agent {
     pub fn open(settings: Settings) -> Result<Self, Fault> {
         let Settings { session, model, system, bounds, visible, host } = settings;
         let transcript = Transcript::open(&session)?;
+        own_tools::offer(&session, model.abilities());
         let changing = changing(session.catalog().specs());
         let loops = Loops::of(transcript.items(), |tool| changing.contains(tool));
         let steering = Steering { inner: Arc::new(Mutex::new((model, system))), below: Arc::default() };
@@ -305,9 +307,11 @@ impl Agent {
 
     fn show_tools(&mut self, turn: bool) {
         let limits = self.session.limits();
+        // Another model may have other tools of its provider's.
+        let is_other = own_tools::offer(&self.session, self.steering.model().abilities());
         let is_due = turn || self.visible == Visible::NextRequest;
         // What the session may no longer do is not shown, however patient the person is with what is new.
-        if is_due || !Arc::ptr_eq(&limits, &self.shown.limits) {
+        if is_due || is_other || !Arc::ptr_eq(&limits, &self.shown.limits) {
             self.shown = Shown { tools: self.session.catalog().specs().cloned().collect(), limits };
         }
     }
@@ -368,13 +372,21 @@ impl Agent {
 
     /// Takes an answer into the conversation.
     fn keep(&mut self, step: Step) -> bool {
+        let (why, pictures) = (step.why, step.pictures.clone());
         let (said, results) = step.into_items();
         if said.is_empty() {
             return false;
         }
         self.transcript.add(Item::Model { said });
+        let goes_on = !results.is_empty() || why == Why::Length;
         if !results.is_empty() {
             self.transcript.add(Item::Results { results });
+        }
+        // A picture alone is no reason to ask the model again: it sees it when it is asked next.
+        match pictures.is_empty() {
+            true => {}
+            false if goes_on => self.transcript.add(Item::Person { pieces: pictures }),
+            false => self.transcript.show(pictures),
         }
         true
     }

@@ -173,7 +173,7 @@ impl Options {
                 ..Commands::default()
             },
         };
-        let runtime = Runtime::open(settings, tools)?;
+        let runtime = Runtime::open(settings, [tools, agent::own_tools::all()].concat())?;
         let left = runtime.outside().aside();
         if left > 0 {
             let (files, are) = if left == 1 { ("tool", "is") } else { ("tools", "are") };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kit::{AnyTool, Spec};
+use kit::{AnyTool, Origin, Spec};
 
 use crate::{
     call::with_options,
@@ -36,8 +36,9 @@ impl Shown {
 
 impl Catalog {
     /// What is shown of these tools. With an allowlist, a tool that is not on it is
-    /// absent everywhere; a name on it that no tool has is reported.
-    pub fn of(snapshot: &Snapshot, allowed: Option<&[String]>) -> Self {
+    /// absent everywhere; a name on it that no tool has is reported. Of those that a model's provider runs, only `own`
+    /// are there: the ones that this model's provider has.
+    pub fn of(snapshot: &Snapshot, allowed: Option<&[String]>, own: &[String]) -> Self {
         let mut failed = snapshot.failed().to_vec();
         let tools = match allowed {
             None => snapshot.tools().map(Shown::of).collect(),
@@ -51,6 +52,10 @@ impl Catalog {
             }
         };
         let mut catalog = Self { tools, failed };
+        catalog.tools.retain(|shown| {
+            let spec = shown.tool.spec();
+            spec.origin != Origin::Provider || own.contains(&spec.name)
+        });
         // A call that goes to the background is of use only to who can look after it there.
         let has_jobs = catalog.has("read_job");
         for shown in catalog.tools.iter_mut().filter(|_| has_jobs) {
@@ -134,17 +139,30 @@ mod tests {
     fn a_tool_off_the_list_is_absent_and_an_unknown_name_is_reported() {
         let registry = Registry::new(vec![tool("read"), tool("edit"), tool("grep")]);
         let allowed = ["grep".to_owned(), "raed".to_owned(), "read".to_owned()];
-        let catalog = Catalog::of(&registry.snapshot(), Some(&allowed));
+        let catalog = Catalog::of(&registry.snapshot(), Some(&allowed), &[]);
         assert_eq!(names(&catalog), ["read", "grep"]);
         assert!(!catalog.has("edit"));
         assert_eq!(catalog.failed().iter().map(|it| it.tool.as_str()).collect::<Vec<_>>(), ["raed"]);
-        assert_eq!(names(&Catalog::of(&registry.snapshot(), Some(&[]))), Vec::<&str>::new());
+        assert_eq!(names(&Catalog::of(&registry.snapshot(), Some(&[]), &[])), Vec::<&str>::new());
+    }
+
+    #[test]
+    fn a_tool_of_the_provider_is_there_where_the_provider_has_it_and_its_name_is_known_elsewhere() {
+        let mut declared = tool("image_gen").spec().clone();
+        declared.origin = Origin::Provider;
+        let registry = Registry::new(vec![tool("read"), Arc::new(Named(declared))]);
+        let (snapshot, own) = (registry.snapshot(), ["image_gen".to_owned()]);
+        assert_eq!(names(&Catalog::of(&snapshot, None, &[])), ["read"]);
+        assert_eq!(names(&Catalog::of(&snapshot, None, &own)), ["read", "image_gen"]);
+        let allowed = Catalog::of(&snapshot, Some(&own), &[]);
+        assert!(names(&allowed).is_empty() && allowed.failed().is_empty());
+        assert!(names(&Catalog::of(&snapshot, Some(&["read".to_owned()]), &own)) == ["read"]);
     }
 
     #[test]
     fn a_second_tool_of_a_name_and_a_malformed_name_are_reported() {
         let registry = Registry::new(vec![tool("read"), tool("read"), tool("a b"), tool("")]);
-        let catalog = Catalog::of(&registry.snapshot(), None);
+        let catalog = Catalog::of(&registry.snapshot(), None, &[]);
         assert_eq!(names(&catalog), ["read"]);
         assert_eq!(catalog.failed().len(), 3);
     }

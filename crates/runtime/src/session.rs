@@ -10,13 +10,14 @@ use std::{
 
 use arc_swap::ArcSwap;
 use kit::{
-    Fault, Kinds, Spec, Touches,
+    Fault, Kinds, Origin, Spec, Touches,
     files::Roots,
     procs::Procs,
     seen::Views,
     services::{Agents, NoAgent, Reloaded, Shelf, Transcript, Undo},
 };
 use parking_lot::Mutex;
+use serde_json::Value;
 use tokio::sync::broadcast;
 
 use crate::{
@@ -104,18 +105,19 @@ struct Person {
 struct Shown {
     snapshot: Arc<Snapshot>,
     limits: Arc<Limits>,
+    own: Arc<Vec<String>>,
     catalog: Arc<Catalog>,
 }
 
 impl Shown {
-    fn now(runtime: &Runtime, limits: &Arc<Limits>) -> Self {
+    fn now(runtime: &Runtime, limits: &Arc<Limits>, own: &Arc<Vec<String>>) -> Self {
         let snapshot = runtime.registry().snapshot();
         let allowed: Option<Vec<String>> = match (runtime.allowed(), &limits.tools) {
             (Some(all), Some(mine)) => Some(mine.iter().filter(|it| all.contains(it)).cloned().collect()),
             (all, mine) => all.map(<[String]>::to_vec).or_else(|| mine.clone()),
         };
-        let catalog = Arc::new(Catalog::of(&snapshot, allowed.as_deref()));
-        Self { snapshot, limits: limits.clone(), catalog }
+        let catalog = Arc::new(Catalog::of(&snapshot, allowed.as_deref(), own));
+        Self { snapshot, limits: limits.clone(), own: own.clone(), catalog }
     }
 }
 
@@ -127,6 +129,8 @@ struct Inner {
     /// What is shown of the newest snapshot that was looked at.
     shown: ArcSwap<Shown>,
     limits: ArcSwap<Limits>,
+    /// The tools that the provider of its model runs.
+    own: ArcSwap<Vec<String>>,
     /// The agent it belongs to, from when there is one.
     agents: OnceLock<Arc<dyn Agents>>,
     views: Arc<Views>,
@@ -201,7 +205,8 @@ impl Session {
         // That the session was used is told to whoever lists sessions; a call does not depend on it.
         let _ = sessions.used(&*name, door);
         let limits = Arc::<Limits>::default();
-        let shown = ArcSwap::from_pointee(Shown::now(&runtime, &limits));
+        let own = Arc::<Vec<String>>::default();
+        let shown = ArcSwap::from_pointee(Shown::now(&runtime, &limits, &own));
         let ground = Ground::new(&runtime, &name);
         let (jobs, shelf) = (Arc::<Jobs>::default(), Arc::<Shelf>::default());
         let known = ArcSwap::new(runtime.outside().loaded());
@@ -214,6 +219,7 @@ impl Session {
                 named,
                 shown,
                 limits: ArcSwap::new(limits),
+                own: ArcSwap::new(own),
                 agents: OnceLock::new(),
                 views: Arc::default(),
                 recalled: Mutex::default(),
@@ -261,11 +267,14 @@ impl Session {
     pub fn catalog(&self) -> Arc<Catalog> {
         let runtime = &self.inner.runtime;
         let (shown, limits) = (self.inner.shown.load(), self.inner.limits.load_full());
-        if Arc::ptr_eq(&shown.limits, &limits) && Arc::ptr_eq(&shown.snapshot, &runtime.registry().snapshot())
+        let own = self.inner.own.load_full();
+        if Arc::ptr_eq(&shown.limits, &limits)
+            && Arc::ptr_eq(&shown.own, &own)
+            && Arc::ptr_eq(&shown.snapshot, &runtime.registry().snapshot())
         {
             return shown.catalog.clone();
         }
-        let shown = Arc::new(Shown::now(runtime, &limits));
+        let shown = Arc::new(Shown::now(runtime, &limits, &own));
         self.inner.shown.store(shown.clone());
         shown.catalog.clone()
     }
@@ -276,6 +285,26 @@ impl Session {
         let read_only = limits.read_only;
         self.inner.limits.store(Arc::new(limits));
         self.inner.ground.hold(read_only);
+    }
+
+    /// The provider of the session's model runs these tools, and no others of [`kit::Origin::Provider`]. Says whether
+    /// that is new.
+    pub fn provider_runs<'a>(&self, tools: impl IntoIterator<Item = &'a str>) -> bool {
+        let tools: Vec<String> = tools.into_iter().map(str::to_owned).collect();
+        let is_new = **self.inner.own.load() != tools;
+        if is_new {
+            self.inner.own.store(Arc::new(tools));
+        }
+        is_new
+    }
+
+    /// Why a tool can't be called that the provider of another model would run.
+    pub(crate) fn run_elsewhere(&self, name: &str) -> Option<Fault> {
+        let tool = self.inner.runtime.registry().snapshot().get(name).cloned()?;
+        let limits = self.limits();
+        let lists = [self.inner.runtime.allowed(), limits.tools.as_deref()];
+        let is_allowed = lists.into_iter().flatten().all(|list| list.iter().any(|it| it == name));
+        (is_allowed && tool.spec().origin == Origin::Provider).then(|| tool.prepare(Value::Null).err())?
     }
 
     /// How much less than its runtime allows the session may do.

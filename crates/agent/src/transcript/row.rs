@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Item, ResultOf, Said};
+use crate::model::{Item, Piece, ResultOf, Said};
 
 /// One row of what a model is sent. What a conversation is follows from its rows alone, in their order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -33,6 +33,11 @@ pub(super) enum Row {
     Note {
         /// One line.
         text: String,
+    },
+    /// The model is to be shown this when the person speaks next: a picture that a tool of the provider's made.
+    Shown {
+        /// In order.
+        pieces: Vec<Piece>,
     },
     /// These pieces take the place of others from here on: a part of the conversation was summed up, or cut short.
     Instead {

@@ -22,7 +22,7 @@ use crate::{
     answer::{Heard, heard},
     event::{Event, Host, Shown},
     loops::Loops,
-    model::{self, Events, ModelError, ResultOf, Said, Usage, Why},
+    model::{self, Events, ModelError, Piece, ResultOf, Said, Usage, Why},
     transcript::{Message, Transcript},
 };
 use parts::{Part, Parts};
@@ -54,6 +54,8 @@ pub(super) struct Step {
     pub(super) why: Why,
     /// The calls that were being written when it ended: they were not made.
     pub(super) unwritten: Vec<String>,
+    /// The pictures that tools of the provider's made, with a line on each.
+    pub(super) pictures: Vec<Piece>,
 }
 
 /// Why there is no answer.
@@ -77,7 +79,8 @@ struct Answering<'a> {
     why: Option<Why>,
     /// The stream ended as it should.
     whole: bool,
-    pictures: bool,
+    /// The pictures that tools of the provider's made, with a line on each.
+    pictures: Vec<Piece>,
 }
 
 impl Step {
@@ -91,7 +94,7 @@ impl Step {
             usage: Usage::default(),
             why: None,
             whole: false,
-            pictures: false,
+            pictures: Vec::new(),
         };
         let mut running = Running::new();
         let mut stream = Some(stream);
@@ -285,16 +288,19 @@ impl<'a> Answering<'a> {
     }
 
     fn picture(&mut self, tool: &str, mime: String, data: &[u8]) {
-        self.pictures = true;
         match self.around.session.keep_output(data) {
             Ok(handle) => {
                 let text = format!("{tool}: [picture {handle}: {mime}]");
                 self.around.transcript.tell(&Message::Note { text });
+                let line = format!("`{tool}` made this picture, which is kept as {handle}:");
+                let image = Piece::Image { mime: mime.clone(), handle: handle.clone(), data: None };
+                self.pictures.extend([Piece::text(line), image]);
                 let picture = Shown { handle, mime, bytes: data.len() };
                 self.around.host.hear(Event::Picture { tool: tool.to_owned(), picture });
             }
             Err(fault) => {
                 let text = format!("a picture can't be kept: {}", fault.what);
+                self.pictures.push(Piece::text(format!("`{tool}` made a picture, and {text}")));
                 self.around.host.hear(Event::Note { text });
             }
         }
@@ -303,7 +309,7 @@ impl<'a> Answering<'a> {
     fn done(self) -> Result<Step, Broke> {
         let Self { around, mut parts, usage, why, whole, pictures, .. } = self;
         let why = why.unwrap_or(Why::Done);
-        let unwritten = parts.tidy(whole, pictures || why == Why::Paused);
+        let unwritten = parts.tidy(whole, !pictures.is_empty() || why == Why::Paused);
         if !whole && around.cancel.is_cancelled() && parts.is_empty() {
             return Err(Broke::Stopped);
         }
@@ -311,7 +317,7 @@ impl<'a> Answering<'a> {
         if !text.is_empty() {
             around.transcript.tell(&Message::Model { text });
         }
-        Ok(Step { parts, usage, why, unwritten })
+        Ok(Step { parts, usage, why, unwritten, pictures })
     }
 }
 

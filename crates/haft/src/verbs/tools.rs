@@ -2,6 +2,7 @@
 
 use std::{process::ExitCode, sync::Arc};
 
+use agent::model::{Choices, choose};
 use clap::Args;
 use kit::{Fault, Kind, Spec, services::NotLoaded};
 use runtime::{Session, Unattended};
@@ -32,6 +33,11 @@ impl Tools {
         opened.runtime.outside().refreshed().await;
         let session = opened.runtime.session(None, "cli", Arc::new(Unattended));
         let lapsed = opened.runtime.outside().lapsed();
+        let choices = Choices { models: &opened.agents.models, variables: &place.variables };
+        let model = opened.agents.agent.model.as_ref().and_then(|name| choose(name, choices).ok());
+        if let Some(model) = model {
+            agent::own_tools::offer(&session, model.abilities());
+        }
         let shown = self.show(&session);
         close(&opened.runtime);
         let catalog = session.catalog();

@@ -16,6 +16,9 @@ pub(super) fn fault(session: &Session, name: &str) -> Fault {
     if let Some(why) = of_file(session, name, str::trim_end) {
         return Fault::not_found(format!("{what}: {why}"));
     }
+    if let Some(fault) = session.run_elsewhere(name) {
+        return fault;
+    }
     let catalog = session.catalog();
     let near = catalog.nearest(name);
     let next = if near.is_empty() {

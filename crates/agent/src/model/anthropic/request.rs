@@ -31,7 +31,9 @@ pub(super) fn body(served: &Served, request: &Request, thinking: Thinking) -> Va
     let mut body = json!({ "model": served.model, "max_tokens": longest, "stream": true });
     let Some(fields) = body.as_object_mut() else { return body };
     think(fields, served, longest);
-    if thinking == Thinking::Left && fields.get("thinking").is_some_and(|it| it.get("budget_tokens").is_some()) {
+    if thinking == Thinking::Left
+        && fields.get("thinking").is_some_and(|it| it.get("budget_tokens").is_some())
+    {
         // With a budget, the thinking before an answer's calls may not be missing.
         fields.remove("thinking");
     }
@@ -197,7 +199,11 @@ fn searched(items: &[Item]) -> HashSet<&str> {
     let said = items.iter().filter_map(|it| if let Item::Model { said } = it { Some(said) } else { None });
     said.flatten()
         .filter_map(|it| {
-            if let Said::Opaque { value, .. } = it { value.pointer("/block/tool_use_id")?.as_str() } else { None }
+            if let Said::Opaque { value, .. } = it {
+                value.pointer("/block/tool_use_id")?.as_str()
+            } else {
+                None
+            }
         })
         .collect()
 }

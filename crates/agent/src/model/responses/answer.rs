@@ -17,7 +17,7 @@ pub(super) struct Parts {
     /// The parts of the answer by their place in it.
     parts: BTreeMap<u64, Part>,
     calls: usize,
-    /// The message, and the place in it, whose text came last.
+    /// The message, and the place in it, whose text came last, where nothing came after it.
     writing: Option<(u64, u64)>,
     refused: bool,
     usage: Usage,
@@ -265,6 +265,9 @@ impl Answer for Parts {
             // Some give errors in the shape of the other format.
             "" if inner("error").is_object() => return Err(failed(inner("error"))),
             _ => {}
+        }
+        if events.iter().any(|it| matches!(it, Event::Kept(_) | Event::CallBegan { .. })) {
+            self.writing = None;
         }
         Ok(())
     }
