@@ -20,7 +20,7 @@ use futures_util::StreamExt;
 use kit::{Fault, Origin, Spec};
 
 use crate::model::{Abilities, Event, Events, Item, Model, Piece, Request, ResultOf, Said, Why};
-use parse::{Parser, Rest};
+use parse::Parser;
 use syntax::{Manner, Syntax};
 use tagged::Tagged;
 pub use tagged::{ArgStyle, Format};
@@ -163,29 +163,30 @@ fn spoken(items: Vec<Item>, syntax: &Syntax) -> Vec<Item> {
 /// What the model said, with its calls where they were.
 fn written(said: Vec<Said>, syntax: &Syntax, arguments_of: &mut HashMap<String, String>) -> Vec<Said> {
     let mut written: Vec<Said> = Vec::new();
-    let mut add = |more: &str, is_call: bool| match written.last_mut() {
-        Some(Said::Text { text }) => {
-            if is_call && !text.is_empty() && !text.ends_with('\n') {
-                text.push('\n');
-            }
-            text.push_str(more);
-        }
-        _ => written.push(Said::Text { text: more.to_owned() }),
-    };
-    let mut opaque = Vec::new();
     for part in said {
-        match part {
-            Said::Text { text } => add(&text, false),
+        let (more, is_call) = match part {
+            Said::Text { text } => (text, false),
             Said::Call { id, tool, arguments } => {
-                add(&syntax.write(&tool, &arguments), true);
+                let block = syntax.write(&tool, &arguments);
                 arguments_of.insert(id, arguments);
+                (block, true)
             }
-            Said::Opaque { .. } => opaque.push(part),
+            Said::Opaque { .. } => {
+                written.push(part);
+                continue;
+            }
+        };
+        match written.last_mut() {
+            Some(Said::Text { text }) => {
+                if is_call && !text.is_empty() && !text.ends_with('\n') {
+                    text.push('\n');
+                }
+                text.push_str(&more);
+            }
+            _ => written.push(Said::Text { text: more }),
         }
     }
-    // Reasoning comes first on every wire that sends it back.
-    opaque.extend(written);
-    opaque
+    written
 }
 
 /// The results as what a person would tell of them, each with its pictures after it.
@@ -208,37 +209,37 @@ fn told(results: &[ResultOf], syntax: &Syntax, arguments_of: &HashMap<String, St
 }
 
 /// The answer with the calls that are in its text.
-fn heard(mut inner: Events, parser: Parser) -> Events {
+fn heard(mut inner: Events, mut parser: Parser) -> Events {
     Box::pin(stream! {
-        let mut parser = Some(parser);
-        while let Some(event) = inner.next().await {
-            match (event, &mut parser) {
-                (Ok(Event::Text(text)), Some(parser)) => {
+        let last = loop {
+            match inner.next().await {
+                Some(Ok(Event::Text(text))) => {
                     for event in parser.feed(&text) {
                         yield Ok(event);
                     }
                 }
-                (Ok(Event::End(why)), parser) => {
-                    let rest = parser.take().map(Parser::finish);
-                    let (events, why) = rest.map_or((Vec::new(), why), |it| ended(it, why));
-                    for event in events {
-                        yield Ok(event);
-                    }
-                    yield Ok(Event::End(why));
-                    return;
-                }
-                (other, _) => yield other,
+                Some(Ok(event)) if !matches!(event, Event::End(_)) => yield Ok(event),
+                last => break last,
             }
+        };
+        // What was held back comes before the end, also where the answer broke off.
+        let rest = parser.finish();
+        for event in rest.events {
+            yield Ok(event);
+        }
+        match last {
+            Some(Ok(Event::End(Why::Done))) => yield Ok(Event::End(ended(rest.calls, rest.cut))),
+            Some(other) => yield other,
+            None => {}
         }
     })
 }
 
-/// What was held back, and why the answer is over: a call that it had no room for is asked for again.
-fn ended(rest: Rest, why: Why) -> (Vec<Event>, Why) {
-    let why = match why {
-        Why::Done if rest.calls > 0 => Why::Calls,
-        Why::Done if rest.cut => Why::Length,
-        why => why,
-    };
-    (rest.events, why)
+/// Why an answer is over that ended by itself: a call that it had no room for is asked for again.
+fn ended(calls: usize, cut: bool) -> Why {
+    match (calls, cut) {
+        (0, true) => Why::Length,
+        (0, false) => Why::Done,
+        _ => Why::Calls,
+    }
 }

@@ -4,11 +4,10 @@
 //! middle of an answer goes on with exactly the calls that were made. What the model is sent follows from the rows
 //! alone: a row changes what is in memory in the same way when it is written and when it is read again.
 
+mod conversation;
 mod mend;
 mod row;
 mod writing;
-
-use std::collections::HashSet;
 
 use kit::Fault;
 use runtime::{
@@ -18,7 +17,9 @@ use runtime::{
 use serde::Serialize;
 
 use crate::model::{Item, Piece, ResultOf, Said};
-use mend::Open;
+use conversation::Conversation;
+#[cfg(test)]
+pub(crate) use mend::is_whole;
 pub use row::Message;
 use row::Row;
 use writing::Writing;
@@ -27,13 +28,7 @@ use writing::Writing;
 pub struct Transcript {
     store: Transcripts,
     session: String,
-    items: Vec<Item>,
-    steps: usize,
-    /// The ids of all calls there ever were: none is used twice.
-    ids: HashSet<String>,
-    /// What the model is told when the person speaks next.
-    notes: Vec<Piece>,
-    open: Open,
+    conversation: Conversation,
     rows: u64,
     messages: u64,
     writing: Writing,
@@ -55,25 +50,15 @@ impl Transcript {
             writing: Writing::new(store.clone(), &name),
             store,
             session: name,
-            items: Vec::new(),
-            steps: 0,
-            ids: HashSet::new(),
-            notes: Vec::new(),
-            open: Open::default(),
+            conversation: Conversation::default(),
             rows: rows.last().map_or(0, |it| it.number),
             messages,
             _held: held,
         };
-        for stored in rows {
-            let row: Row = serde_json::from_str(&stored.body).map_err(|error| {
-                Fault::bug(format!(
-                    "row {} of session {} can't be read: {error}",
-                    stored.number, transcript.session
-                ))
-                .next("A newer haft may have written it; use that one, or begin a new session.")
-            })?;
-            transcript.apply(row);
-        }
+        transcript.conversation = Conversation::read(rows).map_err(|fault| Fault {
+            what: format!("session {}: {}", transcript.session, fault.what),
+            ..fault
+        })?;
         transcript.mend(session)?;
         transcript.tell_of_lost_jobs();
         Ok(transcript)
@@ -81,12 +66,12 @@ impl Transcript {
 
     /// What the model is sent.
     pub fn items(&self) -> &[Item] {
-        &self.items
+        &self.conversation.items
     }
 
     /// How many answers of a model there were, also those that were summed up since.
     pub fn steps(&self) -> usize {
-        self.steps
+        self.conversation.steps
     }
 
     /// What the person was shown, in its order. Blocks.
@@ -103,14 +88,14 @@ impl Transcript {
     /// # Errors
     /// When the journal can't be read.
     pub(crate) fn mend(&mut self, session: &Session) -> Result<(), Fault> {
-        if let Some((said, results)) = self.open.close(session)? {
+        if let Some((said, results)) = self.conversation.open.close(session)? {
             if let Some(said) = said {
                 self.add(Item::Model { said });
             }
             self.add(Item::Results { results });
         }
-        if let Some(items) = mend::made_whole(&self.items) {
-            let count = self.items.len();
+        if let Some(items) = mend::made_whole(self.items()) {
+            let count = self.items().len();
             self.replace(0, count, items);
         }
         Ok(())
@@ -143,7 +128,7 @@ impl Transcript {
 
     /// What the model is to be told before what the person says now. It was told once a person's piece is added.
     pub(crate) fn notes(&self) -> Vec<Piece> {
-        self.notes.clone()
+        self.conversation.notes.clone()
     }
 
     /// Puts `items` in the place of `count` others.
@@ -153,7 +138,7 @@ impl Transcript {
 
     /// Had a call this id?
     pub(crate) fn has_id(&self, id: &str) -> bool {
-        self.ids.contains(id)
+        self.conversation.ids.contains(id)
     }
 
     /// Adds a line to what the person is shown.
@@ -173,54 +158,21 @@ impl Transcript {
     fn put(&mut self, row: Row) {
         self.rows += 1;
         self.writing.add(Buffer::Context, self.rows, body(&row));
-        self.apply(row);
-    }
-
-    fn apply(&mut self, row: Row) {
-        match row {
-            Row::Item { item } => self.take(item),
-            Row::Began { before, place, call, journal } => {
-                self.ids.extend(id_of(&call).map(str::to_owned));
-                self.open.begin(before, place, call, journal);
-            }
-            Row::Ended { result } => self.open.end(result),
-            Row::Note { text } => self.notes.push(Piece::text(text)),
-            Row::Shown { pieces } => self.notes.extend(pieces),
-            Row::Instead { from, count, items } => {
-                let from = from.min(self.items.len());
-                let until = from.saturating_add(count).min(self.items.len());
-                self.items.splice(from..until, items);
-            }
-        }
-    }
-
-    fn take(&mut self, item: Item) {
-        match &item {
-            Item::Model { said } => {
-                self.steps += 1;
-                self.ids.extend(said.iter().filter_map(id_of).map(str::to_owned));
-                self.open.complete(said);
-            }
-            Item::Results { .. } => self.open = Open::default(),
-            Item::Person { .. } => {
-                self.open = Open::default();
-                self.notes.clear();
-            }
-        }
-        self.items.push(item);
+        self.conversation.apply(row);
     }
 
     /// Jobs end with their process, and their numbers are given again.
     fn tell_of_lost_jobs(&mut self) {
-        let since = self.items.iter().rposition(
+        let items = self.items();
+        let since = items.iter().rposition(
             |it| matches!(it, Item::Person { pieces } if pieces.iter().any(|it| it.line() == JOBS_LOST)),
         );
-        let newer = self.items.get(since.map_or(0, |at| at + 1)..).unwrap_or_default();
+        let newer = items.get(since.map_or(0, |at| at + 1)..).unwrap_or_default();
         let names_jobs = newer.iter().any(|it| {
             let Item::Results { results } = it else { return false };
             results.iter().flat_map(|it| &it.pieces).any(|it| it.line().contains("job_"))
         });
-        if names_jobs && !self.notes.iter().any(|it| it.line() == JOBS_LOST) {
+        if names_jobs && !self.conversation.notes.iter().any(|it| it.line() == JOBS_LOST) {
             self.note(JOBS_LOST);
         }
     }
@@ -229,11 +181,13 @@ impl Transcript {
 const JOBS_LOST: &str =
     "haft was started again since: jobs that were begun before are gone, and what they ran has ended.";
 
-fn id_of(said: &Said) -> Option<&str> {
-    if let Said::Call { id, .. } = said { Some(id) } else { None }
-}
-
 fn body(what: &impl Serialize) -> String {
     // Strings, numbers and lists of them have no way to fail.
     serde_json::to_string(what).unwrap_or_default()
+}
+
+/// What a model would be sent of these rows.
+#[cfg(test)]
+pub(crate) fn items_of(rows: Vec<runtime::store::Row>) -> Result<Vec<Item>, Fault> {
+    Ok(Conversation::read(rows)?.items)
 }

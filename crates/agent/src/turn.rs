@@ -344,9 +344,10 @@ impl Agent {
             outcome.text = step.text();
             let cost = self.steering.model().abilities().price.map(|it| step.usage.cost(&it));
             self.host.hear(Event::Used { usage: step.usage, cost });
-            let (why, called, unwritten) = (step.why, step.has_calls(), step.unwritten.clone());
-            let is_whole = self.keep(step);
-            if stop.is_cancelled() && (called || !is_whole || why != Why::Done) {
+            let (why, called, whole) = (step.why, step.has_calls(), step.whole);
+            let unwritten = self.keep(step);
+            // Who stops it when all is said already stops nothing.
+            if stop.is_cancelled() && (called || !whole || why != Why::Done) {
                 outcome.ended = Ended::Cancelled;
                 return Ok(());
             }
@@ -370,14 +371,14 @@ impl Agent {
         }
     }
 
-    /// Takes an answer into the conversation.
-    fn keep(&mut self, step: Step) -> bool {
-        let (why, pictures) = (step.why, step.pictures.clone());
+    /// Takes an answer into the conversation. Gives the tools of the calls that were not written to their end.
+    fn keep(&mut self, mut step: Step) -> Vec<String> {
+        let (unwritten, pictures) = (std::mem::take(&mut step.unwritten), std::mem::take(&mut step.pictures));
+        let why = step.why;
         let (said, results) = step.into_items();
-        if said.is_empty() {
-            return false;
+        if !said.is_empty() {
+            self.transcript.add(Item::Model { said });
         }
-        self.transcript.add(Item::Model { said });
         let goes_on = !results.is_empty() || why == Why::Length;
         if !results.is_empty() {
             self.transcript.add(Item::Results { results });
@@ -388,7 +389,7 @@ impl Agent {
             false if goes_on => self.transcript.add(Item::Person { pieces: pictures }),
             false => self.transcript.show(pictures),
         }
-        true
+        unwritten
     }
 }
 

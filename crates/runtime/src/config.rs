@@ -481,6 +481,46 @@ mod tests {
         assert!(fault.what.contains("toolz") && fault.what.contains("line 2"), "{}", fault.what);
     }
 
+    /// The example, with its lines that are settings and no longer comments.
+    fn example() -> Config {
+        let text = include_str!("../../../haft.example.toml");
+        let is_setting = |line: &str| {
+            let key = line.split_once(" = ").map_or("", |(key, _)| key);
+            line.starts_with('[')
+                || !key.is_empty() && key.bytes().all(|it| it.is_ascii_lowercase() || it == b'_')
+        };
+        let settings = text.lines().filter_map(|it| it.strip_prefix("# ")).filter(|it| is_setting(it));
+        parse(&settings.collect::<Vec<_>>().join("\n"))
+    }
+
+    #[test]
+    fn the_example_has_every_key_of_agents_and_models() {
+        let config = example();
+        assert!(!config.manual_first.is_empty() && config.tools.is_some() && !config.sections.is_empty());
+        let AgentSection { model, profile, max_steps, visible } = config.agent;
+        assert!(model.is_some() && profile.is_some() && max_steps.is_some() && visible.is_some());
+        let SubagentSection { tools, nested, max_steps, seconds, tokens } = config.subagent;
+        assert!(tools.is_some() && nested.is_some() && max_steps.is_some());
+        assert!(seconds.is_some() && tokens.is_some());
+        let ModelSection {
+            api,
+            url,
+            model,
+            key_env,
+            headers,
+            window,
+            longest,
+            dialect,
+            images,
+            effort,
+            own_tools,
+            price,
+        } = config.models.get("local").unwrap().clone();
+        assert!(api.is_some() && url.is_some() && model.is_some() && key_env.is_some());
+        assert!(window.is_some() && longest.is_some() && dialect.is_some() && images.is_some());
+        assert!(effort.is_some() && price.is_some() && !headers.is_empty() && !own_tools.is_empty());
+    }
+
     #[test]
     fn trust_ends_when_the_configuration_changes() {
         let (state, workspace) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

@@ -96,18 +96,18 @@ pub(super) fn post(post: Post) -> impl Stream<Item = Result<Heard, ModelError>> 
             match timeout(post.patience.idle, bytes.next()).await {
                 Err(_) => {
                     let seconds = post.patience.idle.as_secs();
-                    yield Err(broken(format!("nothing came for {seconds} s")));
+                    yield Err(broken(&format!("nothing came for {seconds} s")));
                     return;
                 }
                 Ok(None) => break,
                 Ok(Some(Err(error))) => {
-                    yield Err(post.secrets.covered(broken(causes(error))));
+                    yield Err(post.secrets.covered(broken(&causes(error))));
                     return;
                 }
                 Ok(Some(Ok(more))) => {
                     size += more.len();
                     if events.take(&more).is_err() || size > LARGEST {
-                        let what = format!("the answer is no end of one event: {size} bytes came");
+                        let what = format!("the answer is larger than any: {size} bytes came without an end");
                         yield Err(ModelError::new(Breach::Malformed, what));
                         return;
                     }
@@ -123,7 +123,7 @@ pub(super) fn post(post: Post) -> impl Stream<Item = Result<Heard, ModelError>> 
     }
 }
 
-fn broken(why: String) -> ModelError {
+fn broken(why: &str) -> ModelError {
     ModelError::new(Breach::Broken, format!("the answer broke off: {why}"))
 }
 

@@ -1,5 +1,7 @@
 //! What does a provider answer in a test? A server on loopback that sends given bytes, cut where the test says.
 
+#![expect(clippy::unwrap_used, reason = "tests")]
+
 use std::{collections::VecDeque, sync::Arc};
 
 use parking_lot::Mutex;

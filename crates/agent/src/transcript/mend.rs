@@ -109,7 +109,7 @@ pub(super) fn made_whole(items: &[Item]) -> Option<Vec<Item>> {
 }
 
 /// Has every call its one result, right behind the answer that made it?
-pub(super) fn is_whole(items: &[Item]) -> bool {
+pub(crate) fn is_whole(items: &[Item]) -> bool {
     let mut ids = HashSet::new();
     let mut awaited: Vec<&str> = Vec::new();
     for item in items {

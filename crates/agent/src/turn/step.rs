@@ -52,6 +52,8 @@ pub(super) struct Step {
     parts: Parts,
     pub(super) usage: Usage,
     pub(super) why: Why,
+    /// It was given to its end.
+    pub(super) whole: bool,
     /// The calls that were being written when it ended: they were not made.
     pub(super) unwritten: Vec<String>,
     /// The pictures that tools of the provider's made, with a line on each.
@@ -102,7 +104,7 @@ impl Step {
         loop {
             tokio::select! {
                 biased;
-                () = cancel.cancelled(), if until.is_none() => {
+                () = cancel.cancelled(), if until.is_none() && (stream.is_some() || !running.is_empty()) => {
                     stream = None;
                     until = Some(Instant::now() + GRACE);
                 }
@@ -317,7 +319,7 @@ impl<'a> Answering<'a> {
         if !text.is_empty() {
             around.transcript.tell(&Message::Model { text });
         }
-        Ok(Step { parts, usage, why, unwritten, pictures })
+        Ok(Step { parts, usage, why, whole, unwritten, pictures })
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Every number stands beside a floor or a peer that was measured in the same run, in
 //! turn with it. The rows about processes need `cargo build --release -p haft` first;
-//! the one about KohakuTerrarium needs
+//! those about KohakuTerrarium need
 //! `python3 -m venv target/terrarium && target/terrarium/bin/pip install kohakuterrarium`.
 
 use std::{

@@ -1,5 +1,6 @@
 //! How long does each thing take, beside something that does no more than it must?
 
+mod agent;
 mod call;
 mod commands;
 mod edit;
@@ -33,7 +34,8 @@ pub type Trouble = Box<dyn Error>;
 pub type Measure = fn(&Scratch) -> Result<Vec<Row>, Trouble>;
 
 /// What can be measured, by the name it is asked for.
-pub const ROOMS: [(&str, Measure); 9] = [
+pub const ROOMS: [(&str, Measure); 10] = [
+    ("agent", agent::rows),
     ("call", call::rows),
     ("read", large::rows),
     ("edit", edit::rows),

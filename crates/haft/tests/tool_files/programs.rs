@@ -157,7 +157,7 @@ async fn another_exit_code_is_a_failure_with_what_was_printed() {
     let house = house("echo half; echo 'disk is gone' >&2; exit 3").await;
     assert_eq!(house.says("t", json!({})).await, "failed: `t` ended with exit code 3\nhalf\ndisk is gone");
     let house = self::house("kill -9 $$").await;
-    assert_eq!(house.says("t", json!({})).await, "failed: `t` was ended by signal 9");
+    assert_eq!(house.says("t", json!({})).await, "failed: `t` was ended by SIGKILL");
     let house = self::house("echo '{\"error\": \"full\"}'; exit 1").await;
     assert!(house.says("t", json!({})).await.starts_with("failed: `t` ended with exit code 1: full"));
 }

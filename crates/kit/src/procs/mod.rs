@@ -19,6 +19,7 @@ mod recording;
 mod refusal;
 mod screen;
 pub mod script;
+mod signal;
 #[cfg(target_os = "linux")]
 mod start;
 #[cfg(target_os = "linux")]
@@ -35,6 +36,7 @@ pub use keeper::{Orders, Tick};
 pub use process::{Ending, Exit, Left, Process};
 pub use recording::{Recording, Slice, SpillFile, Spilling};
 pub use screen::Screen;
+pub use signal::signal_name;
 pub use wire::Limit;
 
 use crate::{Fault, Kind, OrFault};

@@ -12,7 +12,7 @@ use std::{
 
 use kit::{
     AnyTool, Cx, Fault, Kind, Output, Part, Prepared, Running, Spec, Touches,
-    procs::{Ending, Exit, Process, Procs, Program, Recording, Stdin, Streams},
+    procs::{Ending, Exit, Process, Procs, Program, Recording, Stdin, Streams, signal_name},
 };
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -280,7 +280,7 @@ fn with_seen(fault: Fault, process: &Process, exit: Option<Exit>) -> Fault {
 fn exit_words(exit: Exit) -> String {
     match exit {
         Exit::Code(code) => format!("ended with exit code {code}"),
-        Exit::Signal(signal) => format!("was ended by signal {signal}"),
+        Exit::Signal(signal) => format!("was ended by {}", signal_name(signal)),
         Exit::Lost => "ended, and nobody knows how".to_owned(),
     }
 }

@@ -2,7 +2,7 @@
 
 use kit::{
     Fault, Kind, Output, Part,
-    procs::{Exit, Procs},
+    procs::{Exit, Procs, signal_name},
 };
 
 use super::{
@@ -103,24 +103,6 @@ fn exit(lost: &Lost) -> Exit {
         Why::Exited(exit) => exit,
         _ => Exit::Code(1),
     }
-}
-
-fn signal_name(signal: i32) -> String {
-    let name = match signal {
-        libc::SIGABRT => "SIGABRT",
-        libc::SIGBUS => "SIGBUS",
-        libc::SIGFPE => "SIGFPE",
-        libc::SIGHUP => "SIGHUP",
-        libc::SIGILL => "SIGILL",
-        libc::SIGINT => "SIGINT",
-        libc::SIGKILL => "SIGKILL",
-        libc::SIGPIPE => "SIGPIPE",
-        libc::SIGSEGV => "SIGSEGV",
-        libc::SIGSYS => "SIGSYS",
-        libc::SIGTERM => "SIGTERM",
-        _ => return format!("signal {signal}"),
-    };
-    format!("signal {signal} ({name})")
 }
 
 fn with_texts(fault: Fault, traceback: &str, printed: &str) -> Fault {

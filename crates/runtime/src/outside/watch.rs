@@ -85,6 +85,8 @@ struct Eyes {
     watcher: Option<RecommendedWatcher>,
     /// What is watched now, each with the inode that it had: a folder that was made anew has to be watched anew.
     watched: BTreeMap<PathBuf, u64>,
+    /// Something could not be watched, as the system has no more watches to give.
+    missed: bool,
 }
 
 impl Eyes {
@@ -100,11 +102,11 @@ impl Eyes {
         let watcher = notify::recommended_watcher(hear)
             .map_err(|error| tracing::warn!("tools are not watched, but looked at now and then: {error}"))
             .ok();
-        Self { places, watcher, watched: BTreeMap::new() }
+        Self { places, watcher, watched: BTreeMap::new(), missed: false }
     }
 
     fn are_open(&self) -> bool {
-        self.watcher.is_some()
+        self.watcher.is_some() && !self.missed
     }
 
     /// Watches what there is now. Of a file, and of a folder that does not exist, the nearest folder above it that does.
@@ -127,15 +129,21 @@ impl Eyes {
             // It may be gone already, and its watch with it.
             let _ = watcher.unwatch(path);
         }
-        for (path, number) in &wanted {
-            if self.watched.get(path) == Some(number) {
+        let watched = std::mem::take(&mut self.watched);
+        self.missed = false;
+        for (path, number) in wanted {
+            if watched.get(&path) != Some(&number)
+                && let Err(error) = watcher.watch(&path, RecursiveMode::NonRecursive)
+            {
+                tracing::warn!(
+                    "`{}` is looked at now and then, as it is not watched: {error}",
+                    path.display()
+                );
+                self.missed = true;
                 continue;
             }
-            if let Err(error) = watcher.watch(path, RecursiveMode::NonRecursive) {
-                tracing::warn!("`{}` is not watched: {error}", path.display());
-            }
+            self.watched.insert(path, number);
         }
-        self.watched = wanted;
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use kit::{prelude::*, procs::Exit};
+use kit::{
+    prelude::*,
+    procs::{Exit, signal_name},
+};
 
 use super::run::{Code, End, Folder, Last, Ran, Reach};
 
@@ -101,26 +104,6 @@ fn answer(ran: &Ran, exit: Exit, cx: &Cx) -> Output {
         text.push_str(&denial);
     }
     Output { exit: Some(exit.code()), ..Output::text(text) }
-}
-
-fn signal_name(signal: i32) -> String {
-    let name = match signal {
-        2 => "SIGINT",
-        4 => "SIGILL",
-        6 => "SIGABRT",
-        7 => "SIGBUS",
-        8 => "SIGFPE",
-        9 => "SIGKILL",
-        11 => "SIGSEGV",
-        13 => "SIGPIPE",
-        14 => "SIGALRM",
-        15 => "SIGTERM",
-        24 => "SIGXCPU",
-        25 => "SIGXFSZ",
-        31 => "SIGSYS",
-        _ => return format!("signal {signal}"),
-    };
-    name.to_owned()
 }
 
 /// The call in the words of a shell, for whoever judges commands.

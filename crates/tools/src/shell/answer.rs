@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kit::{
     Cx, Output,
-    procs::{Exit, Left, Recording},
+    procs::{Exit, Left, Recording, signal_name},
 };
 
 /// How much of an output is shown; the runtime's own bound lies above.
@@ -42,25 +42,9 @@ pub(crate) fn with(text: &str, notes: &[String]) -> String {
 pub(super) fn ended(exit: Exit) -> String {
     match exit {
         Exit::Code(code) => format!("[exit {code}]"),
-        Exit::Signal(signal) => format!("[exit {}: ended by {}]", exit.code(), name(signal)),
+        Exit::Signal(signal) => format!("[exit {}: ended by {}]", exit.code(), signal_name(signal)),
         Exit::Lost => "[exit unknown: whoever watched the command is gone]".to_owned(),
     }
-}
-
-fn name(signal: i32) -> String {
-    match signal {
-        1 => "SIGHUP",
-        2 => "SIGINT",
-        3 => "SIGQUIT",
-        6 => "SIGABRT",
-        8 => "SIGFPE",
-        9 => "SIGKILL",
-        11 => "SIGSEGV",
-        13 => "SIGPIPE",
-        15 => "SIGTERM",
-        other => return format!("signal {other}"),
-    }
-    .to_owned()
 }
 
 /// What a command left running, as `sleep 60 (pid 12), python3 (pid 14) on :8000`.

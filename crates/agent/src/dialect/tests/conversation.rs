@@ -59,6 +59,18 @@ fn session(dir: &std::path::Path, tools: Vec<Arc<dyn AnyTool>>) -> Session {
     Runtime::open(settings, tools).unwrap().session(None, "test", Arc::new(Unattended))
 }
 
+fn agent(session: Session, model: Arc<dyn Model>) -> Agent {
+    Agent::open(crate::Settings {
+        session,
+        model,
+        system: "You are terse.".into(),
+        bounds: Bounds::default(),
+        visible: Default::default(),
+        host: Arc::new(Silent),
+    })
+    .unwrap()
+}
+
 /// A file is written and read in one answer, and one that is not there is read in the next.
 async fn talk(words: &str) -> (Arc<Asked>, String, Vec<Request>) {
     let syntax = syntax_of(words);
@@ -74,8 +86,7 @@ async fn talk(words: &str) -> (Arc<Asked>, String, Vec<Request>) {
     let session = session(dir.path(), tools::all());
     let spoken = Arc::new(Spoken::new(model.clone(), dialect(words)));
     assert!(spoken.abilities().calls);
-    let mut agent =
-        Agent::open(session, spoken, "You are terse.".into(), Bounds::default(), Arc::new(Silent)).unwrap();
+    let mut agent = agent(session, spoken);
     let outcome = agent.turn(Some("Begin.".to_owned()), &CancellationToken::new()).await.unwrap();
     assert_eq!((outcome.ended, outcome.steps, outcome.text.as_str()), (Ended::Done, 3, "There is no other."));
     let written = std::fs::read_to_string(dir.path().join("ws/a.txt")).unwrap();
@@ -257,6 +268,28 @@ async fn an_answer_ends_as_what_was_in_it_says() {
 }
 
 #[tokio::test]
+async fn what_was_held_back_is_there_when_the_answer_breaks_off() {
+    let script = Script::parse("s", "{\"fault\": \"cut\"}\n{\"say\": \"a <read\", \"chunks\": 1}").unwrap();
+    let request =
+        Request { system: "".into(), items: Vec::new(), tools: specs().into(), step: 0, longest: None };
+    let spoken = Spoken::new(Arc::new(script), dialect("xml"));
+    let mut events: Vec<Result<Event, ModelError>> = spoken.stream(request).collect().await;
+    assert!(events.pop().unwrap().is_err());
+    assert_eq!(merged(events.into_iter().map(Result::unwrap).collect()), [text("a <read")]);
+}
+
+#[test]
+fn what_only_the_provider_understands_stays_where_it_was() {
+    let opaque = Said::Opaque { wire: "anthropic".to_owned(), value: json!({"x": 1}) };
+    let say = |text: &str| Said::Text { text: text.to_owned() };
+    let call = Said::Call { id: "c".to_owned(), tool: "jobs".to_owned(), arguments: "{}".to_owned() };
+    let said = vec![opaque.clone(), say("a"), call.clone(), opaque.clone(), call];
+    let items = spoken(vec![Item::Model { said }], &syntax_of("xml"));
+    let expected = vec![opaque.clone(), say("a\n<jobs/>"), opaque, say("<jobs/>")];
+    assert_eq!(items, [Item::Model { said: expected }]);
+}
+
+#[tokio::test]
 async fn an_answer_that_was_cut_off_is_asked_for_again() {
     let model = script(&[
         json!({"say": r#"<json>{"tool_name": "write", "tool_input": {"path": "a", "content": "abc"#}),
@@ -265,14 +298,7 @@ async fn an_answer_that_was_cut_off_is_asked_for_again() {
     ]);
     let dir = tempfile::tempdir().unwrap();
     let spoken = Arc::new(Spoken::new(model, Dialect::Json));
-    let mut agent = Agent::open(
-        session(dir.path(), tools::all()),
-        spoken,
-        "".into(),
-        Bounds::default(),
-        Arc::new(Silent),
-    )
-    .unwrap();
+    let mut agent = agent(session(dir.path(), tools::all()), spoken);
     let outcome = agent.turn(Some("Write.".to_owned()), &CancellationToken::new()).await.unwrap();
     assert_eq!(outcome.steps, 3);
     assert_eq!(std::fs::read_to_string(dir.path().join("ws/a")).unwrap(), "abc");

@@ -1,6 +1,6 @@
 //! Is Anthropic's wire format spoken as it is documented, however the answer comes?
 
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::needless_pass_by_value, reason = "tests")]
 
 use std::{sync::Arc, time::Duration};
 
@@ -650,8 +650,15 @@ mod in_the_loop {
         let dir = tempfile::tempdir().unwrap();
         let session = session(dir.path());
         let model = Arc::new(Anthropic::new(served(&loopback.url)));
-        let mut agent =
-            Agent::open(session, model, "Be brief.".into(), Bounds::default(), Arc::new(Silent)).unwrap();
+        let mut agent = Agent::open(crate::Settings {
+            session,
+            model,
+            system: "Be brief.".into(),
+            bounds: Bounds::default(),
+            visible: Default::default(),
+            host: Arc::new(Silent),
+        })
+        .unwrap();
         let said = Some("Which colour has the kettle?".to_owned());
         let outcome = agent.turn(said, &CancellationToken::new()).await.unwrap();
         assert_eq!((outcome.ended, outcome.steps, outcome.text.as_str()), (Ended::Done, 2, "Blue."));

@@ -243,10 +243,10 @@ impl Answer for Parts {
                 self.refused = true;
                 self.text(place, &event, delta, events);
             }
-            "response.reasoning_summary_part.added" => {
-                if event.get("summary_index").and_then(Value::as_u64).is_some_and(|it| it > 0) {
-                    events.push(Event::Reasoning("\n\n".to_owned()));
-                }
+            "response.reasoning_summary_part.added"
+                if event.get("summary_index").and_then(Value::as_u64).is_some_and(|it| it > 0) =>
+            {
+                events.push(Event::Reasoning("\n\n".to_owned()));
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
                 self.part(place).in_pieces = true;

@@ -1,0 +1,389 @@
+//! A model that does as it is told, and a tool that does as it is told by that model.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    io::Cursor,
+    path::{Path, PathBuf},
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
+
+use async_stream::stream;
+use kit::{erase, prelude::*};
+use parking_lot::Mutex;
+use runtime::{
+    Runtime, Unattended,
+    mask::Secrets,
+    policy::{Approve, Policy, Sandbox},
+    store::{Buffer, Store},
+};
+use serde_json::Value;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use super::super::{Agent, AgentError, Outcome, Settings};
+use crate::{
+    event::{Event as Heard, Host},
+    model::{
+        Abilities, Breach, Event, Events, Item, Model, ModelError, Piece, Price, Request, ResultOf, Why,
+    },
+    transcript::{is_whole, items_of},
+};
+
+/// What the model does next.
+#[derive(Debug, Clone)]
+pub(super) enum Move {
+    Say(Event),
+    Fail(Breach),
+    /// The person cancels.
+    Cancel,
+    Panic,
+    /// Nothing, for ever.
+    Hang,
+    /// Lets the calls come on.
+    Yield,
+    /// Waits until so many calls hang.
+    AtWork(u32),
+}
+
+/// The moves of a call that is written and complete.
+pub(super) fn call(index: usize, id: &str, tool: &str, arguments: &str) -> Vec<Move> {
+    let (id, tool, arguments) = (id.to_owned(), tool.to_owned(), arguments.to_owned());
+    vec![
+        Move::Say(Event::CallBegan { index, tool: tool.clone() }),
+        Move::Say(Event::CallGrew { index, bytes: arguments.len() }),
+        Move::Say(Event::CallClosed { index, id, tool, arguments }),
+    ]
+}
+
+pub(super) fn end() -> Vec<Move> {
+    vec![Move::Say(Event::End(Why::Done))]
+}
+
+pub(super) fn said(text: &str) -> Vec<Move> {
+    vec![Move::Say(Event::Text(text.to_owned())), Move::Say(Event::End(Why::Done))]
+}
+
+pub(super) fn calls(all: &[(&str, &str, &str)]) -> Vec<Move> {
+    let calls = all.iter().enumerate();
+    calls.flat_map(|(index, (id, tool, arguments))| call(index, id, tool, arguments)).chain(end()).collect()
+}
+
+/// The results there are in the conversation.
+pub(super) fn results(agent: &Agent) -> Vec<ResultOf> {
+    let of = |it: &Item| if let Item::Results { results } = it { results.clone() } else { Vec::new() };
+    agent.transcript().items().iter().flat_map(of).collect()
+}
+
+pub(super) fn text(result: &ResultOf) -> String {
+    Piece::lines(&result.pieces)
+}
+
+/// What the tests, the model and whoever watches have in common.
+#[derive(Default)]
+struct Shared {
+    plays: Mutex<VecDeque<Vec<Move>>>,
+    requests: Mutex<Vec<Request>>,
+    heard: Mutex<Vec<Value>>,
+    cancel: Mutex<CancellationToken>,
+    /// What was wrong with a request.
+    wrong: Mutex<Vec<String>>,
+}
+
+/// A workspace with one session in it.
+pub(super) struct House {
+    dir: tempfile::TempDir,
+    shared: Arc<Shared>,
+    stage: Stage,
+    pub(super) abilities: Abilities,
+}
+
+impl House {
+    pub(super) fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("ws")).unwrap();
+        let stage = Stage::default();
+        STAGES.lock().insert(dir.path().canonicalize().unwrap(), stage.clone());
+        let abilities = Abilities {
+            calls: true,
+            images: true,
+            window: 200_000,
+            longest: 8000,
+            own_tools: Vec::new(),
+            price: Some(Price { input: 1.0, output: 2.0, ..Price::default() }),
+        };
+        Self { dir, shared: Arc::default(), stage, abilities }
+    }
+
+    /// The model is to do this next, a list for each request.
+    pub(super) fn plays(&self, all: impl IntoIterator<Item = Vec<Move>>) {
+        self.shared.plays.lock().extend(all);
+    }
+
+    /// What the model was still to do, it does not.
+    pub(super) fn forget_plays(&self) {
+        self.shared.plays.lock().clear();
+    }
+
+    /// An agent that goes on with the session of this house.
+    pub(super) fn agent(&self) -> Agent {
+        self.agent_with(|_| {})
+    }
+
+    pub(super) fn agent_with(&self, change: impl FnOnce(&mut Settings)) -> Agent {
+        self.try_agent(change).unwrap()
+    }
+
+    pub(super) fn try_agent(&self, change: impl FnOnce(&mut Settings)) -> Result<Agent, Fault> {
+        let workspace = self.dir.path().join("ws");
+        let settings = runtime::Settings {
+            tool_files: Default::default(),
+            workspace: workspace.clone(),
+            roots: Vec::new(),
+            state: self.state(),
+            config: self.dir.path().join("config"),
+            policy: Policy { sandbox: Sandbox::Workspace, approve: Approve::Auto, ..Policy::default() },
+            other_names: kit::files::OtherNames::Refuse,
+            allowed: None,
+            deadline: Duration::from_secs(60),
+            secrets: Secrets::none(),
+            commands: runtime::Commands::default(),
+        };
+        let runtime = Runtime::open(settings, vec![erase::<Act>()]).unwrap();
+        *self.stage.runtime.lock() = Some(runtime.clone());
+        let model = Played {
+            shared: self.shared.clone(),
+            stage: self.stage.clone(),
+            abilities: self.abilities.clone(),
+            committed: Store::open(&self.state(), &workspace, Arc::new(Secrets::none())),
+        };
+        let mut settings = Settings {
+            session: runtime.session(Some(SESSION), "test", Arc::new(Unattended)),
+            model: Arc::new(model),
+            system: "you are".into(),
+            bounds: Default::default(),
+            visible: Default::default(),
+            host: Arc::new(Ears(self.shared.clone())),
+        };
+        change(&mut settings);
+        Agent::open(settings)
+    }
+
+    fn state(&self) -> PathBuf {
+        self.dir.path().join("state")
+    }
+
+    /// A turn that can be cancelled by a move. What it leaves is valid, or this panics.
+    pub(super) async fn turn(&self, agent: &mut Agent, input: &str) -> Outcome {
+        self.try_turn(agent, Some(input)).await.unwrap()
+    }
+
+    pub(super) async fn try_turn(
+        &self,
+        agent: &mut Agent,
+        input: Option<&str>,
+    ) -> Result<Outcome, AgentError> {
+        let cancel = CancellationToken::new();
+        *self.shared.cancel.lock() = cancel.clone();
+        let outcome = agent.turn(input.map(str::to_owned), &cancel).await;
+        self.check(agent);
+        outcome
+    }
+
+    /// Panics if the conversation, or one that was sent, is not what it must be.
+    pub(super) fn check(&self, agent: &Agent) {
+        assert!(is_whole(agent.transcript().items()), "{:?}", agent.transcript().items());
+        assert_eq!(*self.shared.wrong.lock(), Vec::<String>::new());
+    }
+
+    pub(super) fn last_request(&self) -> Request {
+        self.shared.requests.lock().last().unwrap().clone()
+    }
+
+    pub(super) fn requests(&self) -> Vec<Request> {
+        self.shared.requests.lock().clone()
+    }
+
+    /// What whoever watches heard.
+    pub(super) fn heard(&self) -> Vec<Value> {
+        self.shared.heard.lock().clone()
+    }
+
+    /// How many calls of a tool were heard of.
+    pub(super) fn count(&self, tool: &str) -> usize {
+        self.heard().iter().filter(|it| it["event"] == "called" && it["tool"] == tool).count()
+    }
+
+    /// Waits until so many calls hang.
+    pub(super) async fn at_work(&self, calls: u32) {
+        self.stage.begun.acquire_many(calls).await.unwrap().forget();
+    }
+
+    /// Lets so many calls end that hang.
+    pub(super) fn let_go(&self, calls: usize) {
+        self.stage.go.add_permits(calls);
+    }
+}
+
+const SESSION: &str = "the one";
+
+struct Ears(Arc<Shared>);
+
+impl Host for Ears {
+    fn hear(&self, event: Heard) {
+        self.0.heard.lock().push(serde_json::to_value(event).unwrap());
+    }
+}
+
+struct Played {
+    shared: Arc<Shared>,
+    stage: Stage,
+    abilities: Abilities,
+    /// Sees only what is on the disk.
+    committed: Store,
+}
+
+impl Played {
+    /// What must be so whenever a model is asked.
+    fn check(&self, request: &Request) {
+        let items = &request.items;
+        let mut wrong = self.shared.wrong.lock();
+        if !is_whole(items) {
+            wrong.push(format!("a call without its one result, or an empty piece: {items:?}"));
+        }
+        if request.longest.is_some() {
+            // It is to sum up, which is no part of the conversation.
+            return;
+        }
+        let rows = self.committed.transcripts().rows(SESSION, Buffer::Context).unwrap();
+        let committed = items_of(rows).unwrap();
+        if serde_json::to_value(&committed).unwrap() != serde_json::to_value(items).unwrap() {
+            wrong.push(format!("asked for {items:?}\nwhile the disk has {committed:?}"));
+        }
+        if matches!(items.last(), None | Some(Item::Model { .. })) {
+            wrong.push(format!("nothing is left to answer: {items:?}"));
+        }
+    }
+}
+
+impl Model for Played {
+    fn name(&self) -> &str {
+        "played"
+    }
+
+    fn abilities(&self) -> &Abilities {
+        &self.abilities
+    }
+
+    fn stream(&self, request: Request) -> Events {
+        self.check(&request);
+        self.shared.requests.lock().push(request);
+        let moves = self.shared.plays.lock().pop_front().unwrap_or_else(|| said("nothing more"));
+        let (shared, stage) = (self.shared.clone(), self.stage.clone());
+        Box::pin(stream! {
+            for it in moves {
+                match it {
+                    Move::Say(event) => yield Ok(event),
+                    Move::Fail(breach) => yield Err(ModelError::new(breach, format!("as the test has it: {breach}"))),
+                    Move::Cancel => shared.cancel.lock().cancel(),
+                    Move::Panic => panic!("as the test has it"),
+                    Move::Hang => std::future::pending::<()>().await,
+                    Move::Yield => tokio::task::yield_now().await,
+                    Move::AtWork(calls) => stage.begun.acquire_many(calls).await.unwrap().forget(),
+                }
+            }
+        })
+    }
+}
+
+#[derive(Clone)]
+struct Stage {
+    begun: Arc<Semaphore>,
+    go: Arc<Semaphore>,
+    runtime: Arc<Mutex<Option<Runtime>>>,
+}
+
+impl Default for Stage {
+    fn default() -> Self {
+        Self { begun: Arc::new(Semaphore::new(0)), go: Arc::new(Semaphore::new(0)), runtime: Arc::default() }
+    }
+}
+
+/// By the folder of its house, in which the tool finds it.
+static STAGES: LazyLock<Mutex<HashMap<PathBuf, Stage>>> = LazyLock::new(Mutex::default);
+
+fn stage(workspace: &Path) -> Stage {
+    STAGES.lock().get(workspace.parent().unwrap()).unwrap().clone()
+}
+
+/// Does as it is told.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Act {
+    /// What to do.
+    #[serde(default)]
+    act: String,
+}
+
+impl Tool for Act {
+    const NAME: &str = "act";
+
+    fn touches(&self) -> Touches {
+        assert!(self.act != "early", "of touches");
+        if self.act.starts_with("change") { Touches::exclusive() } else { Touches::none() }
+    }
+
+    async fn run(self, cx: &Cx) -> Result<Output, Fault> {
+        let stage = stage(cx.files().roots().workspace());
+        let (act, rest) = self.act.split_once(' ').unwrap_or((&self.act, ""));
+        match act {
+            "panic" => panic!("of run"),
+            "fail" => Err(Fault::new(Kind::Failed, "it failed as it was to")),
+            "nothing" => Ok(Output::default()),
+            "exit" => Ok(Output { exit: rest.parse().ok(), ..Output::text("it ran") }),
+            "big" => Ok(Output::page("0123456789abcde\n".repeat(rest.parse().unwrap()))),
+            "picture" => {
+                let mut data = Vec::new();
+                image::DynamicImage::new_rgba8(1, 1)
+                    .write_to(&mut Cursor::new(&mut data), image::ImageFormat::Png)
+                    .unwrap();
+                let parts = vec![kit::Part::Image { mime: "image/png".to_owned(), data }];
+                Ok(Output { parts, ..Output::default() })
+            }
+            "hang" => {
+                stage.begun.add_permits(1);
+                tokio::select! {
+                    permit = stage.go.acquire() => permit.unwrap().forget(),
+                    () = cx.cancelled() => return Err(Fault::new(Kind::Cancelled, "stopped")),
+                }
+                Ok(Output::text("let go"))
+            }
+            "stubborn" => {
+                stage.begun.add_permits(1);
+                std::future::pending().await
+            }
+            "new" => {
+                let runtime = stage.runtime.lock().clone().unwrap();
+                runtime.registry().swap(vec![erase::<Self>(), erase::<Other>()], Vec::new());
+                Ok(Output::text("there is another tool"))
+            }
+            _ => Ok(Output::text(self.act)),
+        }
+    }
+}
+
+/// Is there.
+#[derive(Deserialize, JsonSchema)]
+struct Other {}
+
+impl Tool for Other {
+    const NAME: &str = "other";
+
+    fn touches(&self) -> Touches {
+        Touches::none()
+    }
+
+    async fn run(self, _: &Cx) -> Result<Output, Fault> {
+        Ok(Output::text("other"))
+    }
+}
