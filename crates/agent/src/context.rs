@@ -9,7 +9,6 @@ mod told;
 
 use std::sync::Arc;
 
-use futures_util::StreamExt;
 use kit::{Fault, Spec};
 use runtime::Session;
 use tokio_util::sync::CancellationToken;
@@ -18,6 +17,7 @@ use crate::{
     event::{Event, Host},
     model::{self, Abilities, Item, Model, Piece, Request, Said, Usage},
     transcript::{Message, Transcript},
+    turn::next_part,
 };
 
 /// Tokens for each byte, until a provider has counted some.
@@ -224,7 +224,7 @@ impl Shorten<'_> {
         let items = self.transcript.items();
         let room = (self.rate.bytes(goal / 2) as u64).saturating_sub(self.beside);
         let cut = cut(items, room);
-        let Some(older) = items.get(..cut).filter(|it| !it.is_empty() && !is_summary(it)) else {
+        let Some(older) = items.get(..cut).filter(|it| is_worth_it(it)) else {
             return Ok(false);
         };
         let whole = told::whole(older);
@@ -260,7 +260,7 @@ impl Shorten<'_> {
             let event = tokio::select! {
                 biased;
                 () = self.cancel.cancelled() => return None,
-                event = stream.next() => event,
+                event = next_part(&mut stream) => event,
             };
             match event {
                 Some(Ok(model::Event::Text(more))) => text.push_str(&more),
@@ -348,6 +348,11 @@ fn cut(items: &[Item], room: u64) -> usize {
         cut = Some(at);
     }
     cut.unwrap_or(0)
+}
+
+/// Is this longer than a summary of it would be?
+fn is_worth_it(items: &[Item]) -> bool {
+    items.iter().map(of_item).sum::<u64>() > LONG as u64 && !is_summary(items)
 }
 
 /// Is this nothing but what an earlier summary left?

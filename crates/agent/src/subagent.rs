@@ -66,8 +66,8 @@ struct Inner {
     host: Arc<dyn Host>,
     steering: Steering,
     setup: Arc<Setup>,
-    /// The model and its system prompt without any profile.
-    first: (Arc<dyn Model>, Arc<str>),
+    /// The model and its system prompt without any profile, and the model of the profile.
+    given: Mutex<Given>,
     profile: Mutex<Option<Arc<Profile>>>,
     /// What the session may do without any profile.
     base: Limits,
@@ -76,6 +76,12 @@ struct Inner {
     /// How many agents are above this one.
     depth: usize,
     below: Mutex<Vec<Weak<Inner>>>,
+}
+
+struct Given {
+    model: Arc<dyn Model>,
+    system: Arc<str>,
+    set: Arc<dyn Model>,
 }
 
 impl Crew {
@@ -89,7 +95,11 @@ impl Crew {
         let inner = Inner {
             session: session.weak(),
             host,
-            first: (steering.model(), steering.system()),
+            given: Mutex::new(Given {
+                model: steering.model(),
+                system: steering.system(),
+                set: steering.model(),
+            }),
             steering,
             profile: Mutex::default(),
             setup,
@@ -140,9 +150,14 @@ impl Crew {
     fn go_on_under(&self, profile: Option<Arc<Profile>>) -> Result<String, Fault> {
         let (inner, session) = (&self.inner, self.session()?);
         let mut notes: Vec<String> = profile.iter().flat_map(|it| it.notes.clone()).collect();
+        let mut given = inner.given.lock();
+        if !Arc::ptr_eq(&inner.steering.model(), &given.set) {
+            // The person has chosen another one since.
+            given.model = inner.steering.model();
+        }
         let model = match &profile {
-            Some(profile) => self.model_of(profile, &inner.first.0, &mut notes)?,
-            None => inner.first.0.clone(),
+            Some(profile) => self.model_of(profile, &given.model, &mut notes)?,
+            None => given.model.clone(),
         };
         let read_only =
             inner.base.read_only || *inner.held.lock() || profile.as_ref().is_some_and(|it| it.read_only);
@@ -161,7 +176,7 @@ impl Crew {
         }
         let system = match &profile {
             Some(_) => (inner.setup.compose)(&session, profile.as_deref()),
-            None => inner.first.1.clone(),
+            None => given.system.clone(),
         };
         let name = profile.as_ref().map_or("no profile", |it| it.name.as_str());
         let mut text = format!("From the next answer on: {name}\nmodel: {}\ntools: ", model.name());
@@ -172,6 +187,7 @@ impl Crew {
         for note in notes {
             text.push_str(&format!("\nnote: {note}"));
         }
+        given.set = model.clone();
         inner.steering.set_model(model);
         inner.steering.set_system(system);
         *inner.profile.lock() = profile;

@@ -27,6 +27,7 @@ use crate::{
     transcript::{Message, Transcript},
 };
 use step::Step;
+pub(crate) use step::next_part;
 
 /// How often in a row an answer may come to its longest without having called anything.
 const CUT_SHORT: usize = 3;
@@ -38,6 +39,7 @@ const LAST_WRITE: Duration = Duration::from_millis(100);
 pub struct Agent {
     session: Session,
     steering: Steering,
+    crew: Option<Crew>,
     transcript: Transcript,
     bounds: Bounds,
     visible: Visible,
@@ -183,7 +185,8 @@ impl Agent {
         let loops = Loops::of(transcript.items(), |tool| changing.contains(tool));
         let steering = Steering { inner: Arc::new(Mutex::new((model, system))), below: Arc::default() };
         let (shown, attached, rate) = (Shown::default(), Attached::default(), Rate::default());
-        Ok(Self { session, steering, transcript, bounds, visible, host, shown, loops, attached, rate })
+        let crew = None;
+        Ok(Self { session, steering, crew, transcript, bounds, visible, host, shown, loops, attached, rate })
     }
 
     /// The session.
@@ -191,14 +194,24 @@ impl Agent {
         &self.session
     }
 
+    /// The model.
+    pub fn model(&self) -> Arc<dyn Model> {
+        self.steering.model()
+    }
+
     /// What was said.
     pub fn transcript(&self) -> &Transcript {
         &self.transcript
     }
 
-    /// Lets its tools switch its profile, start other agents and ask the person; gives what its person does that with.
-    pub fn crew(&self, setup: Setup) -> Crew {
-        Crew::new(&self.session, self.host.clone(), self.steering(), Arc::new(setup), 0)
+    /// Lets its tools switch its profile, start other agents and ask the person.
+    pub fn set_crew(&mut self, setup: Setup) {
+        self.crew = Some(Crew::new(&self.session, self.host.clone(), self.steering(), Arc::new(setup), 0));
+    }
+
+    /// By which its person switches its profile, where that can be done.
+    pub fn crew(&self) -> Option<&Crew> {
+        self.crew.as_ref()
     }
 
     /// By which its model and its system prompt are changed, also while a turn goes on.

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use agent::{
-    Agent, Asker, Bounds, Crew, Host, Settings, Setup,
+    Agent, Asker, Bounds, Host, Settings, Setup,
     dialect::{Dialect, Spoken},
     model::{self, Choices, Model},
     profiles::PLAN,
@@ -108,7 +108,7 @@ impl Agency {
         runtime.session(Some(&name.map_or_else(own, str::to_owned)), door, approver)
     }
 
-    /// An agent that goes on with this conversation, and by what its person steers it.
+    /// An agent that goes on with this conversation.
     ///
     /// # Errors
     /// When what was said can't be read, another process goes on with it, or there is no such profile.
@@ -118,7 +118,7 @@ impl Agency {
         model: Arc<dyn Model>,
         host: Arc<dyn Host>,
         person: Arc<dyn Asker>,
-    ) -> Result<(Agent, Crew), Fault> {
+    ) -> Result<Agent, Fault> {
         let system: Arc<str> = tools::instructions(&self.opened.toolset).into();
         let steps = self.options.max_steps.or(self.opened.agents.agent.max_steps);
         let bounds = Bounds {
@@ -128,13 +128,14 @@ impl Agency {
         };
         let visible = self.opened.agents.agent.visible.unwrap_or_default();
         let settings = Settings { session, model, system: system.clone(), bounds, visible, host };
-        let agent = Agent::open(settings)?;
-        let crew = agent.crew(self.setup(system, person));
-        let profile = if self.options.plan { Some(PLAN) } else { self.options.profile.as_deref() };
-        if let Some(profile) = profile.or(self.opened.agents.agent.profile.as_deref()) {
+        let mut agent = Agent::open(settings)?;
+        agent.set_crew(self.setup(system, person));
+        let named = if self.options.plan { Some(PLAN) } else { self.options.profile.as_deref() };
+        let named = named.or(self.opened.agents.agent.profile.as_deref());
+        if let (Some(crew), Some(profile)) = (agent.crew(), named) {
             crew.begin(Some(profile))?;
         }
-        Ok((agent, crew))
+        Ok(agent)
     }
 
     /// What the agent needs to go on under another profile and to start others.

@@ -202,7 +202,8 @@ fn read_line(terminal: &File, stopped: &OwnedFd) -> io::Result<Option<Vec<u8>>> 
 
 /// What the call would touch, and why that is a question.
 pub(crate) fn question(request: &Request) -> String {
-    let mut text = format!("\n`{}` wants to\n", shown(&request.tool));
+    let whose = request.agent.as_ref().map(|it| format!("{}: ", shown(it))).unwrap_or_default();
+    let mut text = format!("\n{whose}`{}` wants to\n", shown(&request.tool));
     for effect in &request.effects {
         text.push_str(&format!("  {}\n", shown(effect)));
     }

@@ -30,8 +30,8 @@ impl Agent {
     ) -> Result<Option<Step>, AgentError> {
         let (mut again, mut shorter) = (0, 0);
         let mut most = allowed(self.steering.model().abilities());
+        self.shorten(most, false, usage, stop).await?;
         loop {
-            self.shorten(most, shorter > 0, usage, stop).await?;
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return Ok(None),
@@ -64,6 +64,9 @@ impl Agent {
                     shorter += 1;
                     // The provider counts otherwise: what there is now is too much, however much it is.
                     most = self.rate.tokens(bytes).min(most) / 2;
+                    if !self.shorten(most, true, usage, stop).await? {
+                        return Err(error.into());
+                    }
                     self.host.hear(Event::Again { why: error.to_string(), seconds: 0.0 });
                 }
                 Err(Broke::Error(error)) if error.may_pass() && again < AGAIN => {
@@ -80,14 +83,14 @@ impl Agent {
         }
     }
 
-    /// Makes the conversation shorter, where it is too long for the model.
+    /// Makes the conversation shorter, where it is too long for the model. False: it is as it was.
     async fn shorten(
         &mut self,
         most: u64,
         hard: bool,
         usage: &mut Usage,
         stop: &CancellationToken,
-    ) -> Result<(), AgentError> {
+    ) -> Result<bool, AgentError> {
         let model = self.steering.model();
         let shorten = Shorten {
             session: &self.session,
@@ -104,6 +107,6 @@ impl Agent {
             // The model can no longer look at what it was told before.
             self.loops.forget();
         }
-        Ok(())
+        Ok(shortened.changed)
     }
 }

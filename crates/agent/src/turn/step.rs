@@ -157,9 +157,12 @@ impl Step {
     }
 }
 
-/// The next part of the answer. A model that panics has broken off.
 async fn next(stream: &mut Option<Events>) -> Option<Result<model::Event, ModelError>> {
-    let stream = stream.as_mut()?;
+    next_part(stream.as_mut()?).await
+}
+
+/// The next part of an answer. A model that panics has broken off.
+pub(crate) async fn next_part(stream: &mut Events) -> Option<Result<model::Event, ModelError>> {
     AssertUnwindSafe(stream.next()).catch_unwind().await.unwrap_or_else(|panic| {
         let what = format!("the model panicked: {}", words(&*panic));
         Some(Err(ModelError::new(model::Breach::Malformed, what)))

@@ -5,7 +5,7 @@ mod lines;
 
 use std::{io::IsTerminal, process::ExitCode, sync::Arc};
 
-use agent::{Agent, Crew, Ended, Event, Host, Message, model::Usage};
+use agent::{Agent, Ended, Event, Host, Message, model::Usage};
 use clap::Args;
 use kit::{Fault, Kind};
 use parking_lot::Mutex;
@@ -72,11 +72,11 @@ impl Chat {
         let (mut front, passes) = Front::new(settings, asked, &place.variables, hangup.clone())
             .map_err(|error| Fault::new(Kind::Unavailable, format!("the terminal can't be used: {error}")))?;
         let host = Arc::new(Bill { passes, taken: Mutex::default() });
-        let (agent, crew) = agency.agent(session, model, host.clone(), Arc::new(asks.clone()))?;
+        let agent = agency.agent(session, model, host.clone(), Arc::new(asks.clone()))?;
         let aside: Vec<Row> =
             agency.opened.aside.iter().map(|it| Row::new(format!("haft: {it}"), Style::DIM)).collect();
         front.show(&aside);
-        let mut talk = Talk { front, agent, crew, agency, host, asks, hangup };
+        let mut talk = Talk { front, agent, agency, host, asks, hangup };
         talk.begin();
         let done = talk.talk().await;
         let Talk { front, agent, hangup, .. } = talk;
@@ -94,7 +94,6 @@ impl Chat {
 struct Talk {
     front: Front,
     agent: Agent,
-    crew: Crew,
     agency: Agency,
     host: Arc<Bill>,
     asks: InChat,

@@ -63,7 +63,7 @@ impl Run {
         };
         let session = agency.session(name.as_deref(), "run", approver());
         let heard: Arc<Heard> = Arc::new(Heard::new(self.json, cancel.clone()));
-        let (mut agent, _crew) = agency.agent(session, model.clone(), heard.clone(), asker())?;
+        let mut agent = agency.agent(session, model.clone(), heard.clone(), asker())?;
         let began = json!({"event": "began", "session": agent.session().name(), "model": model.name()});
         heard.line(&began);
         let outcome = agent.turn(task, &cancel).await;

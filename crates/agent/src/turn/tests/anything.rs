@@ -78,7 +78,7 @@ fn answer() -> impl Strategy<Value = Vec<Move>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn what_is_sent_is_valid_and_on_the_disk(

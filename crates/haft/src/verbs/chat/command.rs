@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agent::profiles::PLAN;
+use agent::{Agent, Crew, profiles::PLAN};
 use kit::Fault;
 use runtime::Call;
 use serde_json::json;
@@ -56,10 +56,11 @@ impl Talk {
 
     /// Goes on under another profile, or without one; a model that was chosen with `/model` stays without one.
     fn profile(&mut self, named: &str) -> Result<String, Fault> {
+        let crew = crew(&self.agent)?;
         if !named.is_empty() {
-            return self.crew.begin(Some(named).filter(|it| *it != "none"));
+            return crew.begin(Some(named).filter(|it| *it != "none"));
         }
-        let (known, current) = (self.crew.known(), self.crew.profile());
+        let (known, current) = (crew.known(), crew.profile());
         let lines = known.profiles.iter().map(|it| {
             let mark = if current.as_deref() == Some(it.name.as_str()) { " (this one)" } else { "" };
             format!("{}{mark}: {}", it.name, short::line(&it.description, 100))
@@ -71,8 +72,9 @@ impl Talk {
     }
 
     fn plan(&mut self) -> Result<String, Fault> {
-        let on = self.crew.profile().as_deref() != Some(PLAN);
-        self.crew.begin(on.then_some(PLAN))?;
+        let crew = crew(&self.agent)?;
+        let on = crew.profile().as_deref() != Some(PLAN);
+        crew.begin(on.then_some(PLAN))?;
         let says = if on { "plan mode: nothing is changed; /plan ends it" } else { "plan mode is over" };
         Ok(says.to_owned())
     }
@@ -143,9 +145,8 @@ impl Talk {
         let session = self.agency.session(name, "chat", Arc::new(self.asks.clone()));
         let model = self.agent.steering().model();
         let person = Arc::new(self.asks.clone());
-        let (agent, crew) = self.agency.agent(session, model, self.host.clone(), person)?;
+        let agent = self.agency.agent(session, model, self.host.clone(), person)?;
         let before = std::mem::replace(&mut self.agent, agent);
-        self.crew = crew;
         // What it has seen is kept, and its jobs end, as when the chat does.
         before.session().end().await;
         before.session().keep()?;
@@ -154,6 +155,11 @@ impl Talk {
         self.begin();
         Ok(String::new())
     }
+}
+
+/// By what a person steers an agent.
+fn crew(agent: &Agent) -> Result<&Crew, Fault> {
+    agent.crew().ok_or_else(|| Fault::bug("an agent without profiles"))
 }
 
 fn help() -> String {

@@ -1,0 +1,88 @@
+//! Does an agent reach its person, and is it said which agent asks?
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::{Arc, Mutex},
+};
+
+use haft::{
+    agent::Asker,
+    kit::{
+        Fault,
+        services::{Question, Soon},
+    },
+    runtime::{Approver, Request, Verdict, grants::Scope, policy::Approve},
+};
+use serde_json::json;
+
+use crate::support::{House, Players, Wish, calls, says};
+
+/// Answers with the last option, and says yes.
+#[derive(Default)]
+struct Kind {
+    asked: Mutex<Vec<String>>,
+}
+
+impl Asker for Kind {
+    fn ask(&self, question: Question) -> Soon<'_, Result<String, Fault>> {
+        self.asked.lock().unwrap().push(question.text.clone());
+        Box::pin(async move {
+            match question.options.last() {
+                Some(option) => Ok(option.clone()),
+                None => std::future::pending().await,
+            }
+        })
+    }
+}
+
+impl Approver for Kind {
+    fn approve(&self, request: Request) -> Pin<Box<dyn Future<Output = Verdict> + Send + '_>> {
+        self.asked.lock().unwrap().push(format!("{:?} {}", request.agent, request.tool));
+        Box::pin(std::future::ready(Verdict::Yes(Scope::Session)))
+    }
+}
+
+#[tokio::test]
+async fn the_person_answers_or_lets_it_pass_or_is_not_there() {
+    let house = House::new(&[]).await;
+    let model = || Arc::new(Players::new(&[("", &says("x"))]));
+    let home = house.agent(model(), Wish { person: Arc::new(Kind::default()), ..Wish::default() });
+    let said = home.says("ask_user", json!({"question": "which?", "options": ["red", "blue"]})).await;
+    assert_eq!(said, "blue");
+    let said = home.says("ask_user", json!({"question": "and why?", "within": 1})).await;
+    assert!(said.contains("nobody answered within 1 s"), "{said}");
+    let home = house.agent(model(), Wish::default());
+    assert!(home.says("ask_user", json!({"question": "which?"})).await.contains("nobody to ask"));
+}
+
+#[tokio::test]
+async fn an_approval_names_the_agent_that_asks_and_holds_for_the_conversation() {
+    let files = [(".haft/agents/scout.md", "---\ndescription: looks\n---\nSCOUT\n")];
+    let house = House::with(&files, Approve::Ask).await;
+    let parent = calls(&[("subagent", json!({"prompt": "go", "profile": "scout"}))])
+        + &calls(&[("edit", json!({"path": ".envrc", "edits": [{"old": "one", "new": "two"}]}))])
+        + &says("ok");
+    let child = calls(&[("write", json!({"path": ".envrc", "content": "one"}))]) + &says("done");
+    let model = Arc::new(Players::new(&[("THE FIRST", &parent), ("SCOUT", &child)]));
+    let person = Arc::new(Kind::default());
+    let mut home = house.agent(model, Wish { approver: person.clone(), ..Wish::default() });
+    home.turn().await;
+    let asked = person.asked.lock().unwrap();
+    assert_eq!(asked.len(), 1, "{asked:?}: what was allowed for the session is not asked again");
+    assert!(asked[0].starts_with("Some(\"scout_") && asked[0].ends_with(" write"), "{asked:?}");
+    assert_eq!(house.read(".envrc"), "two", "{:?}", home.answered("edit"));
+}
+
+#[tokio::test]
+async fn three_voices_look_at_where_it_stands() {
+    let house = House::new(&[]).await;
+    let model = Arc::new(Players::new(&[
+        ("You are the critic", &says("wrong")),
+        ("You are the pragmatist", &says("do this")),
+        ("You are the one who reads closely", &says("look there")),
+    ]));
+    let home = house.agent(model, Wish::default());
+    let said = home.says("reflect", json!({"situation": "stuck", "assumptions": "none"})).await;
+    assert_eq!(said, "Critic:\nwrong\n\nPragmatist:\ndo this\n\nDetailer:\nlook there");
+}

@@ -1,0 +1,178 @@
+//! Does another agent do a task, with no more than it may have?
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use haft::{
+    agent::{Event, model::Model},
+    runtime::config::SubagentSection,
+};
+use serde_json::json;
+
+use crate::support::{HANG, House, Players, Wish, calls, python_tool, says, until};
+
+fn scout(more: &str) -> (&'static str, String) {
+    (".haft/agents/scout.md", format!("---\ndescription: looks\n{more}\n---\nSCOUT\n"))
+}
+
+#[tokio::test]
+async fn its_last_answer_is_the_result_and_its_work_is_heard_and_counted() {
+    let (name, text) = scout("");
+    let house = House::new(&[(name, &text), ("a.txt", "one\n")]).await;
+    let parent = calls(&[("subagent", json!({"prompt": "what is in a.txt?", "profile": "scout"}))])
+        + "{\"expect\": [\"scout_\", \"done\", \"it says one\"], \"say\": \"It says one.\", \"usage\": {\"input\": 10, \"cached\": 0, \"kept\": 0, \"output\": 1, \"reasoning\": 0}}\n";
+    let child = calls(&[("read", json!({"path": "a.txt"}))])
+        + "{\"expect\": [\"|one\"], \"say\": \"it says one\", \"usage\": {\"input\": 100, \"cached\": 0, \"kept\": 0, \"output\": 5, \"reasoning\": 0}}\n";
+    let model = Arc::new(Players::new(&[("THE FIRST", &parent), ("SCOUT", &child)]));
+    let mut home = house.agent(model.clone(), Wish::default());
+    let outcome = home.turn().await;
+    assert_eq!(outcome.text, "It says one.");
+    assert!(outcome.usage.input >= 110, "{:?}", outcome.usage);
+    assert!(home.answered_below("read")[0].contains("|one"));
+    let heard = home.heard.0.lock().unwrap();
+    let under =
+        heard.iter().any(|it| matches!(it, Event::Under { agent, .. } if agent.starts_with("scout_")));
+    assert!(under, "{heard:?}");
+    // It sees nothing of the conversation, and is told that it is alone.
+    let asked = model.asked.lock().unwrap();
+    assert!(
+        asked.iter().any(|it| it.0.starts_with("BASE SCOUT") && it.0.contains("Your last answer is all"))
+    );
+}
+
+#[tokio::test]
+async fn an_allowlist_binds_tools_that_are_files_too_and_unknown_names_are_told() {
+    let (one, two) = (python_tool("one_file", "return 'first'"), python_tool("two_file", "return 'second'"));
+    let (name, text) = scout("tools: [read, one_file, raed, subagent]");
+    let house = House::new(&[(name, &text), (&one.0, &one.1), (&two.0, &two.1), ("a.txt", "one\n")]).await;
+    let parent = calls(&[("subagent", json!({"prompt": "go", "profile": "scout"}))]) + &says("ok");
+    let child = calls(&[
+        ("one_file", json!({})),
+        ("two_file", json!({})),
+        ("write", json!({"path": "x", "content": "x"})),
+        ("list_tools", json!({})),
+        ("call_tool", json!({"name": "two_file", "arguments": {}})),
+    ]) + &says("tried");
+    let model = Arc::new(Players::new(&[("THE FIRST", &parent), ("SCOUT", &child)]));
+    let mut home = house.agent(model.clone(), Wish::default());
+    home.turn().await;
+    assert_eq!(model.shown("SCOUT"), vec![vec!["read".to_owned(), "one_file".to_owned()]; 2]);
+    assert!(home.answered_below("one_file")[0].contains("first"));
+    for tool in ["two_file", "write", "list_tools", "call_tool"] {
+        assert!(home.answered_below(tool)[0].contains("no tool"), "{tool}: {:?}", home.answered_below(tool));
+    }
+    assert!(!house.path("x").exists());
+    let said = &home.answered("subagent")[0];
+    assert!(said.contains("note: ") && said.contains("`raed`"), "{said}");
+}
+
+#[tokio::test]
+async fn where_a_profile_is_silent_the_section_says_which_tools_there_are() {
+    let (name, text) = scout("");
+    let house = House::new(&[(name, &text)]).await;
+    let parent = calls(&[("subagent", json!({"prompt": "go", "profile": "scout"}))]) + &says("ok");
+    let model = Arc::new(Players::new(&[("THE FIRST", &parent), ("SCOUT", &says("done"))]));
+    let section =
+        SubagentSection { tools: Some(vec!["grep".to_owned(), "ask_user".to_owned()]), ..Default::default() };
+    let mut home = house.agent(model.clone(), Wish { section, ..Wish::default() });
+    home.turn().await;
+    assert_eq!(model.shown("SCOUT"), [["grep"]]);
+}
+
+#[tokio::test]
+async fn agents_start_agents_only_where_a_person_said_so_and_never_deep() {
+    let (name, text) = scout("");
+    let house = House::new(&[(name, &text)]).await;
+    let again = calls(&[("subagent", json!({"prompt": "go on", "profile": "scout"}))]) + &says("back");
+    let model = || Arc::new(Players::new(&[("THE FIRST", &again), ("SCOUT", &again)]));
+    let flat = model();
+    let mut home = house.agent(flat.clone(), Wish::default());
+    home.turn().await;
+    assert_eq!(flat.shown("SCOUT").len(), 2, "one agent with two answers");
+    for tool in ["subagent", "switch_profile", "list_profiles", "ask_user"] {
+        assert!(flat.shown("SCOUT")[0].iter().all(|it| it != tool), "{tool}");
+    }
+    assert!(home.answered_below("subagent")[0].contains("no tool `subagent`"));
+
+    let deep = model();
+    let section = SubagentSection { nested: Some(true), ..Default::default() };
+    let mut home = house.agent(deep.clone(), Wish { section, ..Wish::default() });
+    home.turn().await;
+    let with = deep.shown("SCOUT").iter().filter(|it| it.iter().any(|it| it == "subagent")).count();
+    assert_eq!((deep.shown("SCOUT").len(), with), (6, 4), "three agents, and the third starts none");
+}
+
+#[tokio::test]
+async fn two_work_at_the_same_time() {
+    let (name, text) = scout("");
+    let house = House::new(&[(name, &text)]).await;
+    let call = || ("subagent", json!({"prompt": "go", "profile": "scout"}));
+    let parent = calls(&[call(), call()]) + &says("both");
+    // Neither gives its first answer before the other is asked for its own.
+    let model = Players::new(&[("THE FIRST", &parent), ("SCOUT", &says("met"))]).meeting("SCOUT", 2);
+    let mut home = house.agent(Arc::new(model), Wish::default());
+    assert_eq!(home.turn().await.text, "both");
+    assert_eq!(home.answered("subagent").len(), 2);
+    assert!(home.answered("subagent").iter().all(|it| it.contains("met")));
+}
+
+#[tokio::test]
+async fn one_in_the_background_brings_its_result_as_a_job() {
+    let (name, text) = scout("");
+    let house = House::new(&[(name, &text)]).await;
+    let model = Arc::new(Players::new(&[("SCOUT", &says("found it"))]));
+    let home = house.agent(model, Wish::default());
+    let mut events = home.session().events();
+    let call = json!({"prompt": "look around\nwell", "profile": "scout", "run_in_background": true});
+    let said = home.says("subagent", call).await;
+    assert!(said.contains("job_1 runs in the background: look around"), "{said}");
+    tokio::time::timeout(HANG, events.recv()).await.unwrap().unwrap();
+    assert!(home.session().news().concat().contains("job_1"));
+    assert!(home.says("read_job", json!({"job": "job_1"})).await.contains("found it"));
+    until(|| home.session().running_jobs().is_empty()).await;
+}
+
+#[tokio::test]
+async fn a_profile_has_a_model_of_its_own_where_the_workspace_is_trusted() {
+    let (name, text) = scout("model: other");
+    let house = House::new(&[(name, &text)]).await;
+    let parent = calls(&[("subagent", json!({"prompt": "go", "profile": "scout"}))]) + &says("ok");
+    let first =
+        || Arc::new(Players::new(&[("THE FIRST", &parent), ("SCOUT", &says("from the first model"))]));
+    let other: Arc<dyn Model> = Arc::new(Players::named("other", &[("", &says("from the other model"))]));
+    for (trusted, expected) in [(true, "from the other model"), (false, "from the first model")] {
+        let models = BTreeMap::from([("other".to_owned(), other.clone())]);
+        let mut home = house.agent(first(), Wish { models, trusted, ..Wish::default() });
+        home.turn().await;
+        let said = &home.answered("subagent")[0];
+        assert!(said.contains(expected), "{said}");
+        assert_eq!(said.contains("does not count until"), !trusted, "{said}");
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_profile_is_told_with_those_there_are_and_broken_files_are_listed() {
+    let house = House::new(&[(".haft/agents/bad.md", "---\nsandbox: full\n---\n")]).await;
+    let home = house.agent(Arc::new(Players::new(&[("", &says("x"))])), Wish::default());
+    let said = home.says("subagent", json!({"prompt": "go", "profile": "bad"})).await;
+    assert!(said.contains("no profile `bad`") && said.contains("explore, critic, plan, general"), "{said}");
+    let said = home.says("list_profiles", json!({})).await;
+    assert!(
+        said.contains("explore: Finds things out") && said.contains("bad.md is no profile: line 2"),
+        "{said}"
+    );
+}
+
+#[tokio::test]
+async fn what_it_notes_and_does_stays_in_a_session_of_its_own() {
+    let (name, text) = scout("");
+    let house = House::new(&[(name, &text)]).await;
+    let parent = calls(&[("bash", json!({"command": "export HERS=1; cd /tmp"}))])
+        + &calls(&[("subagent", json!({"prompt": "go", "profile": "scout"}))])
+        + &says("ok");
+    let child = calls(&[("bash", json!({"command": "echo \"[$HERS] $PWD\""}))]) + &says("done");
+    let model = Arc::new(Players::new(&[("THE FIRST", &parent), ("SCOUT", &child)]));
+    let mut home = house.agent(model, Wish::default());
+    home.turn().await;
+    let said = &home.answered_below("bash")[0];
+    assert!(said.contains(&format!("[] {}", house.workspace().display())), "{said}");
+}

@@ -1,0 +1,17 @@
+//! Do agents start others, switch profiles and plan, and hold to what they may?
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests"
+)]
+
+mod ask;
+mod bounds;
+mod cancel;
+mod command_line;
+mod delegate;
+mod plan;
+mod support;
+mod switch;

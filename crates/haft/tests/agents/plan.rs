@@ -1,0 +1,122 @@
+//! Is nothing changed where an agent only plans?
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use crate::support::{House, Players, Wish, calls, python_tool, says, until};
+
+const READER: (&str, &str) =
+    (".haft/agents/reader.md", "---\ndescription: reads\nsandbox: read-only\n---\nREADER\n");
+
+fn silent() -> Arc<Players> {
+    Arc::new(Players::new(&[("", &says("hello"))]))
+}
+
+#[tokio::test]
+async fn a_read_only_profile_holds_for_every_hand() {
+    let writer = python_tool("writer", "open('by_tool', 'w').write('x')\nreturn 'written'");
+    let house = House::new(&[READER, ("a.txt", "one\n"), (&writer.0, &writer.1)]).await;
+    let home = house.agent(silent(), Wish::default());
+    // Their processes are there before, and may write.
+    home.call("bash", json!({"command": "echo before > by_bash"})).await.result.unwrap();
+    assert_eq!(house.read("by_bash"), "before\n");
+    assert!(home.says("writer", json!({})).await.contains("written"));
+    home.call("edit", json!({"path": "a.txt", "edits": [{"old": "one", "new": "two"}]}))
+        .await
+        .result
+        .unwrap();
+    std::fs::remove_file(house.path("by_bash")).unwrap();
+    std::fs::remove_file(house.path("by_tool")).unwrap();
+
+    let crew = home.agent.crew().unwrap();
+    assert!(crew.begin(Some("reader")).unwrap().contains("Nothing can be changed"));
+    // The bash of before has ended; the first call may be the one that finds out.
+    home.says("bash", json!({"command": "true"})).await;
+    for (tool, arguments) in [
+        ("edit", json!({"path": "a.txt", "edits": [{"old": "two", "new": "three"}]})),
+        ("write", json!({"path": "by_write", "content": "x"})),
+        ("undo", json!({})),
+        ("bash", json!({"command": "echo x > by_bash"})),
+        ("shell", json!({"command": "touch by_shell"})),
+        ("python", json!({"code": "open('by_python', 'w').write('x')"})),
+        ("writer", json!({})),
+        ("write_tool", json!({"name": "more", "code": writer.1})),
+    ] {
+        let said = home.says(tool, arguments).await;
+        let refused = ["read-only", "Read-only", "read_only"].iter().any(|it| said.contains(it));
+        assert!(refused, "{tool}: {said}");
+    }
+    let mut names: Vec<String> = std::fs::read_dir(house.workspace())
+        .unwrap()
+        .map(|it| it.unwrap().file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    assert_eq!(names, [".haft", "a.txt"]);
+    assert_eq!(house.read("a.txt"), "two\n");
+    // What only reads goes on.
+    assert!(home.says("bash", json!({"command": "cat a.txt"})).await.contains("two"));
+
+    crew.begin(None).unwrap();
+    home.says("bash", json!({"command": "true"})).await;
+    let said = home.says("bash", json!({"command": "echo after > by_bash"})).await;
+    assert!(house.path("by_bash").exists(), "{said}");
+    assert!(home.says("writer", json!({})).await.contains("written"));
+    home.call("undo", json!({})).await.result.unwrap();
+}
+
+#[tokio::test]
+async fn what_runs_when_planning_begins_can_change_nothing_any_more() {
+    let house = House::new(&[READER]).await;
+    let home = house.agent(silent(), Wish::default());
+    let command = "echo $$ > begun; while :; do sleep 0.02; echo x >> grows; done";
+    let said = home.says("shell", json!({"command": command, "run_in_background": true})).await;
+    assert!(said.contains("job_1"), "{said}");
+    until(|| house.path("grows").exists()).await;
+    home.agent.crew().unwrap().begin(Some("reader")).unwrap();
+    until(|| house.processes() == 0).await;
+    let then = std::fs::read(house.path("grows")).unwrap();
+    assert!(home.says("shell", json!({"command": "cat begun"})).await.contains(house.read("begun").trim()));
+    assert_eq!(std::fs::read(house.path("grows")).unwrap(), then);
+}
+
+#[tokio::test]
+async fn the_plan_profile_has_tools_that_read_and_the_question() {
+    let writer = python_tool("writer", "return 'x'");
+    let house = House::new(&[("a.txt", "one\n"), (&writer.0, &writer.1)]).await;
+    let script = calls(&[
+        ("edit", json!({"path": "a.txt", "edits": [{"old": "one", "new": "two"}]})),
+        ("writer", json!({})),
+        ("bash", json!({"command": "echo x > a.txt"})),
+        ("read", json!({"path": "a.txt"})),
+    ]) + &says("That is the plan.");
+    let model = Arc::new(Players::new(&[("", &script)]));
+    let mut home = house.agent(model.clone(), Wish::default());
+    home.agent.crew().unwrap().begin(Some("plan")).unwrap();
+    assert_eq!(home.turn().await.text, "That is the plan.");
+    let shown = &model.shown("You make a plan")[0];
+    for tool in ["read", "grep", "bash", "ask_user", "subagent"] {
+        assert!(shown.iter().any(|it| it == tool), "{tool}: {shown:?}");
+    }
+    for tool in ["edit", "write", "python", "writer", "write_tool", "switch_profile"] {
+        assert!(shown.iter().all(|it| it != tool), "{tool}: {shown:?}");
+    }
+    assert!(home.answered("edit")[0].contains("no tool `edit`"), "{:?}", home.answered("edit"));
+    assert!(home.answered("writer")[0].contains("no tool `writer`"));
+    assert!(home.answered("read")[0].contains("|one"));
+    assert_eq!(house.read("a.txt"), "one\n");
+}
+
+#[tokio::test]
+async fn what_a_planner_starts_changes_nothing_either() {
+    let house = House::new(&[("a.txt", "one\n")]).await;
+    let parent = calls(&[("subagent", json!({"prompt": "go", "profile": "general"}))]) + &says("done");
+    let child = calls(&[("bash", json!({"command": "echo x > by_child"}))]) + &says("tried");
+    let model =
+        Arc::new(Players::new(&[("You make a plan", &parent), ("You do one task on your own", &child)]));
+    let mut home = house.agent(model, Wish::default());
+    home.agent.crew().unwrap().begin(Some("plan")).unwrap();
+    home.turn().await;
+    assert!(home.answered_below("bash")[0].contains("ead-only"), "{:?}", home.answered_below("bash"));
+    assert!(!house.path("by_child").exists());
+}
