@@ -135,7 +135,7 @@ impl Talk {
         self.front.follow(self.agent.session());
         let said = self.agent.transcript().messages().unwrap_or_default();
         if said.is_empty() {
-            self.front.show(&[Row::new("Say what to do. /help shows what else can be typed.", Style::DIM)]);
+            self.front.tell("Say what to do. /help shows what else can be typed.", Style::DIM);
             return;
         }
         let columns = self.front.columns();

@@ -20,7 +20,7 @@ fn what_is_typed_is_answered_with_calls_shown_and_the_chat_goes_on_later() {
     let chat = Tmux::chat(&room, script, 80, &[]);
     chat.shows("/help").types("look at it\n").shows("I read it.").shows("✓ read a.txt").shows("hello.");
     assert!(chat.screen().contains("It says \\u{1b}[2J hello."), "{}", chat.screen());
-    chat.types("/cots\n").shows("did you mean /cost?").key("C-d").shows("haft chat --resume --session");
+    chat.types("/modle\n").shows("did you mean /model?").key("C-d").shows("haft chat --resume --session");
     drop(chat);
     let chat = Tmux::chat(&room, script, 80, &["--resume"]);
     chat.shows("> look at it").shows("✓ read a.txt").types("and now?\n").shows("Still here.");
@@ -64,7 +64,7 @@ fn a_narrow_terminal_shows_all_of_it() {
     let room = Room::new();
     let script = "{\"say\": \"A **rather long** line of text that has to be cut into several.\", \"chunks\": 30, \"chunk_ms\": 5}\n";
     let chat = Tmux::chat(&room, script, 20, &[]);
-    chat.shows("/help").types("go\n").shows("several.");
+    chat.shows("Say what to do.").shows("> ").types("go\n").shows("several.");
     assert!(
         chat.screen().contains("A rather long line\nof text that has to\nbe cut into\nseveral."),
         "{}",
