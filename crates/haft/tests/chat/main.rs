@@ -32,20 +32,19 @@ fn a_call_waits_for_the_person_who_allows_or_refuses_it() {
     let room = Room::new();
     let write = |name: &str| {
         format!(
-            "{{\"calls\": [{{\"tool\": \"write\", \"arguments\": {{\"path\": \"{}/{name}\", \"content\": \"x\"}}}}]}}\n",
-            room.outside().display()
+            "{{\"calls\": [{{\"tool\": \"write\", \"arguments\": {{\"path\": \"{name}\", \"content\": \"x\"}}}}]}}\n"
         )
     };
     let script = format!(
         "{}{{\"say\": \"first over\"}}\n{}{{\"say\": \"second over\"}}\n",
-        write("yes.txt"),
-        write("no.txt")
+        write(".vscode/settings.json"),
+        write(".envrc")
     );
     let chat = Tmux::chat(&room, &script, 80, &[]);
     chat.shows("/help").types("write\n").shows("allow it?").types("o\n").shows("first over");
-    assert!(room.outside().join("yes.txt").exists());
+    assert!(room.at(".vscode/settings.json").exists());
     chat.types("again\n").shows_times("allow it?", 2).types("n\n").shows("refused").shows("second over");
-    assert!(!room.outside().join("no.txt").exists());
+    assert!(!room.at(".envrc").exists());
 }
 
 #[test]
