@@ -407,8 +407,8 @@ mod tests {
 
             Some [b:bold text] and [c:code] and [i:slanted]
             words, 2 * 3 * 4, [c:**/*.rs], **kwargs.
-            - a list of things that is longer than
-              a line
+            - a list of things that is longer than a
+              line
               * inner [c:x]
             1. one
             [d:```py]

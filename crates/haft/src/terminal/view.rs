@@ -347,7 +347,7 @@ mod tests {
                     And
                     look
 
-                    ✗ shell python3 -m unittest discover --verb…  error, 1.2 s
+                    ✗ shell python3 -m unittest discover --verbose  error, 1.2 s
                         FAILED (failures=1)
                 "#]],
                 expect![[r#"
@@ -367,7 +367,7 @@ mod tests {
                     And
                     look
 
-                    ✗ she…  error, 1.2 s
+                    ✗ shell…  error, 1.…
                         FAILED (failure…
                 "#]],
                 expect![[r#"
