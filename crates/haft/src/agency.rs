@@ -1,25 +1,21 @@
 //! Which agent did the person ask for, and what is it made of?
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use agent::{
-    Agent, Bounds, Host, Settings, Setup,
+    Agent, Asker, Bounds, Host, Settings, Setup,
+    dialect::{Dialect, Spoken},
     model::{self, Choices, Model},
     profiles::PLAN,
 };
 use clap::Args;
 use kit::Fault;
-use runtime::{Approver, Session};
+use runtime::{Approver, Session, config::ModelSection};
 
-use crate::{Opened, Options, Place, ask::asker};
+use crate::{Opened, Options, Place};
 
-/// The variables that hold a provider's key, and a model of it.
-const KEYS: [(&str, &str); 4] = [
-    ("ANTHROPIC_API_KEY", "anthropic:claude-sonnet-4-5"),
-    ("OPENAI_API_KEY", "openai:gpt-5"),
-    ("GEMINI_API_KEY", "gemini:gemini-2.5-pro"),
-    ("OPENROUTER_API_KEY", "openrouter:anthropic/claude-sonnet-4.5"),
-];
+/// The variables that usually hold a provider's key.
+const KEYS: [&str; 4] = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"];
 
 /// The variable that names a model, where nothing else does.
 const MODEL: &str = "HAFT_MODEL";
@@ -31,12 +27,15 @@ pub(crate) struct AgentOptions {
     /// `[agent]` in haft.toml, else the variable HAFT_MODEL]
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
-    /// The profile to begin with: an agent with a prompt, a model and tools of its own.
-    #[arg(long, value_name = "NAME")]
+    /// Begin under this profile: `.haft/agents/NAME.md`, or one of haft's own.
+    #[arg(long, value_name = "NAME", conflicts_with = "plan")]
     pub(crate) profile: Option<String>,
-    /// Make a plan: nothing can be changed. The same as `--profile plan`.
-    #[arg(long, conflicts_with = "profile")]
+    /// Plan mode: the model reads and asks, and nothing is changed.
+    #[arg(long)]
     pub(crate) plan: bool,
+    /// How the model writes calls: native, json, bracket, xml, hermes. [default: as the model is known to]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) dialect: Option<String>,
     /// At most so many answers of the model in one turn.
     #[arg(long, value_name = "N")]
     pub(crate) max_steps: Option<usize>,
@@ -86,7 +85,8 @@ impl Agency {
             .or(self.opened.agents.agent.model.as_deref())
             .or_else(variable)
             .ok_or_else(|| unnamed(&self.variables))?;
-        model::choose(name, Choices { models: &self.opened.agents.models, variables: &self.variables })
+        let models = &self.opened.agents.models;
+        chosen(name, models, &self.variables, self.options.dialect.as_deref())
     }
 
     /// The newest conversation of the workspace.
@@ -111,14 +111,15 @@ impl Agency {
     /// An agent that goes on with this conversation.
     ///
     /// # Errors
-    /// When what was said can't be read.
+    /// When what was said can't be read, another process goes on with it, or there is no such profile.
     pub(crate) fn agent(
         &self,
         session: Session,
         model: Arc<dyn Model>,
         host: Arc<dyn Host>,
+        person: Arc<dyn Asker>,
     ) -> Result<Agent, Fault> {
-        let system = tools::instructions(&self.opened.toolset).into();
+        let system: Arc<str> = tools::instructions(&self.opened.toolset).into();
         let steps = self.options.max_steps.or(self.opened.agents.agent.max_steps);
         let bounds = Bounds {
             steps: steps.unwrap_or(Bounds::default().steps),
@@ -126,8 +127,9 @@ impl Agency {
             time: self.options.max_seconds.map(Duration::from_secs),
         };
         let visible = self.opened.agents.agent.visible.unwrap_or_default();
-        let mut agent = Agent::open(Settings { session, model, system, bounds, visible, host })?;
-        agent.set_crew(self.setup());
+        let settings = Settings { session, model, system: system.clone(), bounds, visible, host };
+        let mut agent = Agent::open(settings)?;
+        agent.set_crew(self.setup(system, person));
         let named = if self.options.plan { Some(PLAN) } else { self.options.profile.as_deref() };
         let named = named.or(self.opened.agents.agent.profile.as_deref());
         if let (Some(crew), Some(profile)) = (agent.crew(), named) {
@@ -136,42 +138,50 @@ impl Agency {
         Ok(agent)
     }
 
-    /// What the tools of an agent reach beyond its session: profiles, models, the person.
-    fn setup(&self) -> Setup {
+    /// What the agent needs to go on under another profile and to start others.
+    fn setup(&self, system: Arc<str>, person: Arc<dyn Asker>) -> Setup {
         let (models, variables) = (self.opened.agents.models.clone(), self.variables.clone());
-        let toolset = self.opened.toolset.clone();
+        let dialect = self.options.dialect.clone();
         Setup {
             profiles: self.opened.profiles.clone(),
-            choose: Arc::new(move |name| {
-                model::choose(name, Choices { models: &models, variables: &variables })
-            }),
-            compose: Arc::new(move |_, profile| {
-                let base = tools::instructions(&toolset);
-                match profile.map(|it| it.prompt.as_str()).filter(|it| !it.is_empty()) {
-                    Some(prompt) => format!("{base}\n\n{prompt}").into(),
-                    None => base.into(),
-                }
+            choose: Arc::new(move |name| chosen(name, &models, &variables, dialect.as_deref())),
+            compose: Arc::new(move |_, profile| match profile {
+                Some(profile) => format!("{system}\n\n{}", profile.prompt).into(),
+                None => system.clone(),
             }),
             section: self.opened.agents.subagent.clone(),
-            person: asker(),
+            person,
         }
     }
+}
+
+/// The model of a name, spoken to as the person wants it.
+fn chosen(
+    name: &str,
+    models: &BTreeMap<String, ModelSection>,
+    variables: &[(String, String)],
+    dialect: Option<&str>,
+) -> Result<Arc<dyn Model>, Fault> {
+    let model = model::choose(name, Choices { models, variables })?;
+    Ok(match dialect {
+        None | Some("native") => model,
+        Some(dialect) => Arc::new(Spoken::new(model, dialect.parse::<Dialect>()?)),
+    })
 }
 
 /// No model was named: what there is a key for, and what to name.
 fn unnamed(variables: &[(String, String)]) -> Fault {
     let is_set = |name: &str| variables.iter().any(|it| it.0 == name && !it.1.is_empty());
-    let set: Vec<_> = KEYS.iter().filter(|it| is_set(it.0)).collect();
+    let set: Vec<&str> = KEYS.into_iter().filter(|it| is_set(it)).collect();
     let keys = if set.is_empty() {
-        let all: Vec<&str> = KEYS.iter().map(|it| it.0).collect();
-        format!("None of {} is set.", all.join(", "))
+        format!("None of {} is set.", KEYS.join(", "))
     } else {
-        format!("Set: {}.", set.iter().map(|it| it.0).collect::<Vec<_>>().join(", "))
+        format!("Set: {}.", set.join(", "))
     };
-    let example = set.first().map_or("anthropic:claude-sonnet-4-5", |it| it.1);
+    let example = model::example(variables).unwrap_or_else(|| "anthropic:claude-sonnet-4-5".to_owned());
     Fault::bad_args("no model was named").next(format!(
-        "{keys} Name a model with `--model {example}`, `model` of `[agent]` in haft.toml or {MODEL}; `--model script:FILE` needs no \
-         key, `--model ollama:NAME` runs here."
+        "{keys} Name a model with `--model {example}`, with `model` of `[agent]` in haft.toml or with {MODEL}; `--model script:FILE` \
+         needs no key, `--model ollama:NAME` runs here."
     ))
 }
 

@@ -139,7 +139,7 @@ mod tests {
             ["your answer (Esc stops): 2▏"]
         );
         assert!(dialog.live(20).iter().all(|it| it.width() <= 20));
-        assert_eq!(press(dialog, "\n").map(|it| it.text()).ok().as_deref(), Some("> dev\\u{1b}[2J"));
+        assert_eq!(press(dialog, "\n").map(|it| it.text()).ok().as_deref(), Some("> dev\u{1b}[2J"));
         assert_eq!(answer.try_recv().ok().flatten().as_deref(), Some("dev\u{1b}[2J"));
     }
 }

@@ -141,6 +141,8 @@ impl Front {
                     Heard::End => return Said::End,
                     Heard::Cleared => self.input.want_line(String::new()),
                     Heard::Broken(typed) => {
+                        // Keys that came before the prompt stood are the beginning of the line.
+                        let typed = format!("{}{typed}", self.ahead.take());
                         self.between(&typed).await;
                         if self.screen.is_gone() {
                             return Said::End;
@@ -148,7 +150,16 @@ impl Front {
                         self.input.want_line(typed);
                     }
                     Heard::Resized(columns, lines) => self.screen.resized(columns, lines),
-                    Heard::Key(_) | Heard::Paste(_) => {}
+                    Heard::Key(key) => {
+                        if key.code != KeyCode::Enter {
+                            self.ahead.key(key);
+                            self.input.take_prompt();
+                        }
+                    }
+                    Heard::Paste(text) => {
+                        self.ahead.paste(&text);
+                        self.input.take_prompt();
+                    }
                 },
                 Some(asked) = self.asked.recv() => {
                     self.waiting.push_back(asked);

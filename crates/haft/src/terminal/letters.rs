@@ -29,7 +29,8 @@ impl Letters {
 fn waits_from(text: &str) -> usize {
     for (at, letter) in text.char_indices().rev() {
         let belongs = matches!(letter, '\u{200c}' | '\u{200d}' | '\u{fe00}'..='\u{fe0f}' | '\u{20e3}' | '\u{1f3fb}'..='\u{1f3ff}');
-        if !belongs {
+        let joined = text.get(..at).is_some_and(|it| it.ends_with(['\u{200c}', '\u{200d}']));
+        if !belongs && !joined {
             // A digit may become a key cap, but only with the very next letter.
             return if letter.is_ascii() && text.len() == at + 1 { text.len() } else { at };
         }

@@ -88,12 +88,12 @@ impl Markdown {
             match &self.fence {
                 Some(open) if trimmed == open.as_str() => {
                     self.fence = None;
-                    done.push(Row::new(std::mem::take(&mut self.line), Style::DIM));
+                    done.extend(Row::new(std::mem::take(&mut self.line), Style::DIM).wrapped(columns, 0));
                     return;
                 }
                 None if fence.len() >= 3 => {
                     self.fence = Some(fence);
-                    done.push(Row::new(std::mem::take(&mut self.line), Style::DIM).cut(columns));
+                    done.extend(Row::new(std::mem::take(&mut self.line), Style::DIM).wrapped(columns, 0));
                     return;
                 }
                 _ => {}
@@ -407,8 +407,8 @@ mod tests {
 
             Some [b:bold text] and [c:code] and [i:slanted]
             words, 2 * 3 * 4, [c:**/*.rs], **kwargs.
-            - a list of things that is longer than
-              a line
+            - a list of things that is longer than a
+              line
               * inner [c:x]
             1. one
             [d:```py]

@@ -119,9 +119,9 @@ impl Lines {
                 self.titles.insert(call.clone(), title.trim_end().to_owned());
                 line
             }
-            Event::Answered { call, tool, ok, ms, text, pictures, .. } => {
+            Event::Answered { call, tool, ok, exit, ms, text, pictures } => {
                 let title = self.titles.remove(call).unwrap_or_else(|| format!("{under}{tool}"));
-                let how = short::how(*ok, exit(event));
+                let how = short::how(*ok, *exit);
                 let telling = short::telling(text, how == "ok", TITLE);
                 let telling = if telling.is_empty() { telling } else { format!(": {telling}") };
                 let pictures: String =
@@ -156,11 +156,6 @@ impl Lines {
     }
 }
 
-/// The exit code, where a command ran.
-pub(crate) fn exit(_event: &Event) -> Option<i32> {
-    None
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -180,16 +175,15 @@ mod tests {
             call: "c".into(),
             tool: "shell".into(),
             ok: false,
+            exit: None,
             ms: 1200.0,
             text: "no such\n".into(),
             pictures: Vec::new(),
         };
         let under = Event::Under { agent: "explore_1".into(), inner: Box::new(text("not told")) };
-        let told: Vec<Told> = [text("I ru"), text("n it."), called, under, answered, text("Done\n")]
-            .iter()
-            .flat_map(|it| lines.hear(it, ""))
-            .chain(lines.end_text())
-            .collect();
+        let events = [text("I ru"), text("n it."), called, under, answered, text("Done\n")];
+        let mut told: Vec<Told> = events.iter().flat_map(|it| lines.hear(it, "")).collect();
+        told.extend(lines.end_text());
         let said = |it: &str| Told::Said(it.to_owned());
         let did = |it: &str| Told::Did(it.to_owned());
         assert_eq!(

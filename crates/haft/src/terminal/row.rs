@@ -199,6 +199,11 @@ pub(crate) fn wrap(letters: &[Letter], columns: usize, indent: usize, at_words: 
     for (at, it) in letters.iter().enumerate() {
         let wide = columns_of(it.letter);
         if used + wide > room(&lines) && at > start {
+            if at_words && it.letter == ' ' {
+                lines.push(start..at + 1);
+                (start, used, blank) = (at + 1, 0, None);
+                continue;
+            }
             // A blank at the end of a line takes no room.
             let end = blank.filter(|_| at_words).map_or(at, |blank: usize| blank + 1);
             lines.push(start..end);

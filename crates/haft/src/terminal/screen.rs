@@ -33,10 +33,6 @@ impl Screen {
         self.columns.saturating_sub(1).max(2)
     }
 
-    pub(crate) fn colours(&self) -> bool {
-        self.colours
-    }
-
     pub(crate) fn is_gone(&self) -> bool {
         self.gone
     }

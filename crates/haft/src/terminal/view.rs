@@ -9,7 +9,6 @@ use agent::{Event, Message, Shown};
 
 use super::{
     markdown::Markdown,
-    plain::exit,
     row::{Row, Style},
     short,
 };
@@ -163,7 +162,7 @@ impl View {
                     it.line = short::line(line, TITLE);
                 }
             }
-            Event::Answered { call, tool, ok, ms, text, pictures, .. } => {
+            Event::Answered { call, tool, ok, exit, ms, text, pictures } => {
                 self.end_text(columns, drawn);
                 let at = self.running.iter().position(|it| it.call == *call);
                 let title = at.map_or_else(|| tool.clone(), |at| self.running.remove(at).title);
@@ -171,7 +170,7 @@ impl View {
                     self.below.clear();
                 }
                 self.begin(Last::Call, drawn);
-                let how = short::how(*ok, exit(event));
+                let how = short::how(*ok, *exit);
                 let telling = short::telling(text, how == "ok", TITLE);
                 drawn.extend(
                     ended(depth, &title, &how, &short::ms(*ms), &telling, columns)
@@ -272,10 +271,10 @@ pub(crate) fn said_before(message: &Message, columns: usize) -> Vec<Row> {
             rows.extend(markdown.end(columns));
             rows
         }
-        Message::Tool { tool, title, ok, line, ms, .. } => {
+        Message::Tool { tool, title, ok, exit, line, ms, .. } => {
             let arguments = serde_json::from_str(title).unwrap_or_else(|_| title.clone().into());
             let title = format!("{tool} {}", short::arguments(&arguments, TITLE));
-            ended(0, title.trim_end(), &short::how(*ok, None), &short::ms(*ms), line, columns)
+            ended(0, title.trim_end(), &short::how(*ok, *exit), &short::ms(*ms), line, columns)
         }
         Message::Note { text } => Row::new(format!("! {text}"), Style::ASKS).lines(columns),
     }
@@ -306,6 +305,7 @@ mod tests {
             call: call.to_owned(),
             tool: "shell".to_owned(),
             ok,
+            exit: None,
             ms: 1200.0,
             text: said.to_owned(),
             pictures: Vec::new(),
@@ -347,7 +347,7 @@ mod tests {
                     And
                     look
 
-                    ✗ shell python3 -m unittest discover --verb…  error, 1.2 s
+                    ✗ shell python3 -m unittest discover --verbose  error, 1.2 s
                         FAILED (failures=1)
                 "#]],
                 expect![[r#"
@@ -367,7 +367,7 @@ mod tests {
                     And
                     look
 
-                    ✗ she…  error, 1.2 s
+                    ✗ shell…  error, 1.…
                         FAILED (failure…
                 "#]],
                 expect![[r#"

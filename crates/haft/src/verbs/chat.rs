@@ -72,7 +72,7 @@ impl Chat {
         let (mut front, passes) = Front::new(settings, asked, &place.variables, hangup.clone())
             .map_err(|error| Fault::new(Kind::Unavailable, format!("the terminal can't be used: {error}")))?;
         let host = Arc::new(Bill { passes, taken: Mutex::default() });
-        let agent = agency.agent(session, model, host.clone())?;
+        let agent = agency.agent(session, model, host.clone(), Arc::new(asks.clone()))?;
         let aside: Vec<Row> =
             agency.opened.aside.iter().map(|it| Row::new(format!("haft: {it}"), Style::DIM)).collect();
         front.show(&aside);
@@ -135,7 +135,7 @@ impl Talk {
         self.front.follow(self.agent.session());
         let said = self.agent.transcript().messages().unwrap_or_default();
         if said.is_empty() {
-            self.front.show(&[Row::new("Say what to do. /help shows what else can be typed.", Style::DIM)]);
+            self.front.tell("Say what to do. /help shows what else can be typed.", Style::DIM);
             return;
         }
         let columns = self.front.columns();

@@ -5,7 +5,6 @@ use std::{io::Read, process::ExitCode, sync::Arc};
 use agent::{Agent, AgentError, Ended, Event, Host, Outcome, model::Usage};
 use clap::Args;
 use kit::{Fault, Kind};
-use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -13,7 +12,7 @@ use super::{FAULT, finish};
 use crate::{
     Options, Place,
     agency::AgentOptions,
-    ask::approver,
+    ask::{approver, asker},
     print,
     terminal::{
         interrupt::{self, STOPPED},
@@ -64,7 +63,7 @@ impl Run {
         };
         let session = agency.session(name.as_deref(), "run", approver());
         let heard: Arc<Heard> = Arc::new(Heard::new(self.json, cancel.clone()));
-        let mut agent = agency.agent(session, model.clone(), heard.clone())?;
+        let mut agent = agency.agent(session, model.clone(), heard.clone(), asker())?;
         let began = json!({"event": "began", "session": agent.session().name(), "model": model.name()});
         heard.line(&began);
         let outcome = agent.turn(task, &cancel).await;
@@ -77,11 +76,9 @@ impl Run {
 /// Tells what came of it, and gives the exit code that says so too.
 fn tell(heard: &Heard, agent: &Agent, outcome: Result<Outcome, AgentError>) -> Result<ExitCode, Fault> {
     let outcome = outcome.map_err(fault)?;
-    let spent = heard.spent();
     let mut ended = json!({"event": "ended", "session": agent.session().name()});
     if let (Value::Object(all), Value::Object(more)) = (&mut ended, json!(outcome)) {
         all.extend(more);
-        all.insert("cost".to_owned(), json!(spent.cost));
     }
     heard.line(&ended);
     let (how, code) = match outcome.ended {
@@ -90,7 +87,7 @@ fn tell(heard: &Heard, agent: &Agent, outcome: Result<Outcome, AgentError>) -> R
         Ended::Limit => ("stopped at its limit", ExitCode::from(FAULT)),
         Ended::Refused => ("the provider refused to go on", ExitCode::from(FAULT)),
     };
-    print::err(&format!("haft: {how}: {}", bill(outcome.steps, &outcome.usage, spent.cost)));
+    print::err(&format!("haft: {how}: {}", bill(outcome.steps, &outcome.usage, outcome.cost)));
     if matches!(outcome.ended, Ended::Cancelled | Ended::Limit) {
         print::err("haft: `haft run --resume` goes on");
     }
@@ -148,25 +145,16 @@ pub(crate) fn fault(error: AgentError) -> Fault {
     }
 }
 
-/// What a turn cost until now.
-#[derive(Debug, Clone, Copy, Default)]
-struct Spent {
-    /// Nothing, once the price of one answer was not known.
-    cost: Option<f64>,
-    answers: usize,
-}
-
 /// Whoever follows, in lines of text or of JSON.
 struct Heard {
     plain: Option<Plain>,
     out: Out,
-    spent: Mutex<Spent>,
 }
 
 impl Heard {
     fn new(json: bool, gone: CancellationToken) -> Self {
         let plain = (!json).then(|| Plain::new(Out::new(gone.clone())));
-        Self { plain, out: Out::new(gone), spent: Mutex::default() }
+        Self { plain, out: Out::new(gone) }
     }
 
     /// A line for a program.
@@ -181,22 +169,10 @@ impl Heard {
             plain.end();
         }
     }
-
-    fn spent(&self) -> Spent {
-        *self.spent.lock()
-    }
 }
 
 impl Host for Heard {
     fn hear(&self, event: Event) {
-        if let Event::Used { cost, .. } = &event {
-            let mut spent = self.spent.lock();
-            let before = if spent.answers == 0 { Some(0.0) } else { spent.cost };
-            *spent = Spent {
-                cost: before.zip(*cost).map(|(before, more)| before + more),
-                answers: spent.answers + 1,
-            };
-        }
         match &self.plain {
             Some(plain) => plain.hear(event),
             None => self.line(&json!(event)),

@@ -1,5 +1,8 @@
 //! What does a slash command do?
 
+use std::sync::Arc;
+
+use agent::{Agent, Crew, profiles::PLAN};
 use kit::Fault;
 use runtime::Call;
 use serde_json::json;
@@ -24,6 +27,8 @@ impl Talk {
         match name {
             "/help" => Ok(help()),
             "/model" => self.model(given),
+            "/profile" => self.profile(given),
+            "/plan" => self.plan(),
             "/tools" => Ok(self.tools()),
             "/jobs" => self.by_tool("jobs").await,
             "/undo" => self.by_tool("undo").await,
@@ -40,13 +45,38 @@ impl Talk {
 
     fn model(&mut self, named: &str) -> Result<String, Fault> {
         if named.is_empty() {
-            return Ok(format!("{}; /model NAME goes on with another", self.agent.model().name()));
+            let model = self.agent.steering().model();
+            return Ok(format!("{}; /model NAME goes on with another", model.name()));
         }
         let model = self.agency.model(Some(named))?;
         let said = format!("{} answers from now on", model.name());
-        let session = self.agent.session().clone();
-        self.agent = self.agency.agent(session, model, self.host.clone())?;
+        self.agent.steering().set_model(model);
         Ok(said)
+    }
+
+    /// Goes on under another profile, or without one; a model that was chosen with `/model` stays without one.
+    fn profile(&mut self, named: &str) -> Result<String, Fault> {
+        let crew = crew(&self.agent)?;
+        if !named.is_empty() {
+            return crew.begin(Some(named).filter(|it| *it != "none"));
+        }
+        let (known, current) = (crew.known(), crew.profile());
+        let lines = known.profiles.iter().map(|it| {
+            let mark = if current.as_deref() == Some(it.name.as_str()) { " (this one)" } else { "" };
+            format!("{}{mark}: {}", it.name, short::line(&it.description, 100))
+        });
+        let broken = known.broken.iter().map(|it| format!("! {it}"));
+        let mut lines: Vec<String> = lines.chain(broken).collect();
+        lines.push("/profile NAME goes on under one, /profile none without".to_owned());
+        Ok(lines.join("\n"))
+    }
+
+    fn plan(&mut self) -> Result<String, Fault> {
+        let crew = crew(&self.agent)?;
+        let on = crew.profile().as_deref() != Some(PLAN);
+        crew.begin(on.then_some(PLAN))?;
+        let says = if on { "plan mode: nothing is changed; /plan ends it" } else { "plan mode is over" };
+        Ok(says.to_owned())
     }
 
     fn tools(&self) -> String {
@@ -112,8 +142,10 @@ impl Talk {
                 Fault::not_found(format!("there is no conversation `{name}`")).next("/sessions lists them.")
             );
         }
-        let session = self.agency.session(name, "chat", std::sync::Arc::new(self.asks.clone()));
-        let agent = self.agency.agent(session, self.agent.model().clone(), self.host.clone())?;
+        let session = self.agency.session(name, "chat", Arc::new(self.asks.clone()));
+        let model = self.agent.steering().model();
+        let person = Arc::new(self.asks.clone());
+        let agent = self.agency.agent(session, model, self.host.clone(), person)?;
         let before = std::mem::replace(&mut self.agent, agent);
         // What it has seen is kept, and its jobs end, as when the chat does.
         before.session().end().await;
@@ -123,6 +155,11 @@ impl Talk {
         self.begin();
         Ok(String::new())
     }
+}
+
+/// By what a person steers an agent.
+fn crew(agent: &Agent) -> Result<&Crew, Fault> {
+    agent.crew().ok_or_else(|| Fault::bug("an agent without profiles"))
 }
 
 fn help() -> String {

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::Chat;
 use crate::{
     Options, Place,
-    ask::approver,
+    ask::{approver, asker},
     print,
     terminal::{
         interrupt::{self, STOPPED},
@@ -39,7 +39,7 @@ pub(super) async fn run(chat: Chat, options: &Options, place: &Place) -> Result<
     };
     let session = agency.session(name.as_deref(), "chat", approver());
     let plain = Arc::new(Plain::new(Out::new(cancel.clone())));
-    let mut agent = agency.agent(session, model, plain.clone())?;
+    let mut agent = agency.agent(session, model, plain.clone(), asker())?;
     before(&agent.transcript().messages()?);
     let mut lines = read_lines();
     let mut code = ExitCode::SUCCESS;

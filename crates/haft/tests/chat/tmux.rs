@@ -1,0 +1,101 @@
+//! How does a test sit at a terminal that is drawn?
+
+use std::{
+    path::PathBuf,
+    process::{Command, Output},
+    time::{Duration, Instant},
+};
+
+use crate::program::Room;
+
+/// Nothing takes as long, unless it hangs.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How often the screen is looked at.
+const LOOK: Duration = Duration::from_millis(30);
+
+/// A terminal in which `haft chat` runs.
+pub(crate) struct Tmux {
+    socket: PathBuf,
+}
+
+impl Tmux {
+    /// The chat of this room with the model that this script is.
+    pub(crate) fn chat(room: &Room, script: &str, columns: u32, options: &[&str]) -> Self {
+        let file = room.base().join("script.jsonl");
+        std::fs::write(&file, script).unwrap();
+        let model = format!("script:{}", file.display());
+        let haft = room.haft(&[&["chat", "--model", &model], options].concat());
+        let mut words = vec![
+            "env".to_owned(),
+            "-i".to_owned(),
+            "TERM=tmux-256color".to_owned(),
+            "LANG=C.UTF-8".to_owned(),
+        ];
+        for (name, value) in haft.get_envs() {
+            words.push(format!("{}={}", name.display(), value.unwrap().display()));
+        }
+        words.push(haft.get_program().display().to_string());
+        words.extend(haft.get_args().map(|it| it.display().to_string()));
+        let quoted: Vec<String> = words.iter().map(|it| format!("'{it}'")).collect();
+        // What it says last is still to be seen.
+        let command = format!("{}; cat", quoted.join(" "));
+        let tmux = Self { socket: room.base().join("tmux") };
+        let size = columns.to_string();
+        let made =
+            tmux.run(&["-u", "-f", "/dev/null", "new-session", "-d", "-x", &size, "-y", "40", &command]);
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        tmux
+    }
+
+    /// Waits until the screen shows this.
+    #[track_caller]
+    pub(crate) fn shows(&self, what: &str) -> &Self {
+        self.shows_times(what, 1)
+    }
+
+    /// Waits until the screen shows this so many times.
+    #[track_caller]
+    pub(crate) fn shows_times(&self, what: &str, times: usize) -> &Self {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let screen = self.screen();
+            if screen.matches(what).count() >= times {
+                return self;
+            }
+            assert!(Instant::now() < until, "`{what}` is not {times} times in:\n{screen}");
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// What the person sees, with what has scrolled away.
+    pub(crate) fn screen(&self) -> String {
+        String::from_utf8(self.run(&["capture-pane", "-p", "-S", "-"]).stdout).unwrap()
+    }
+
+    /// Types a text; a line break is the return key.
+    pub(crate) fn types(&self, text: &str) -> &Self {
+        let (line, enter) = text.strip_suffix('\n').map_or((text, false), |it| (it, true));
+        self.run(&["send-keys", "-l", line]);
+        if enter { self.key("Enter") } else { self }
+    }
+
+    /// Presses one key, by tmux's name for it.
+    pub(crate) fn key(&self, name: &str) -> &Self {
+        self.run(&["send-keys", name]);
+        self
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        let mut tmux = Command::new("tmux");
+        tmux.arg("-S").arg(&self.socket).args(arguments).env_remove("TMUX");
+        tmux.output()
+            .unwrap_or_else(|error| panic!("tmux can't be run: {error}; it is a package of that name"))
+    }
+}
+
+impl Drop for Tmux {
+    fn drop(&mut self) {
+        self.run(&["kill-server"]);
+    }
+}
