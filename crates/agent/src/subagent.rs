@@ -66,7 +66,7 @@ struct Inner {
     host: Arc<dyn Host>,
     steering: Steering,
     setup: Arc<Setup>,
-    /// The model and its system prompt without any profile, and the model of the profile.
+    /// The model without any profile, and the model of the profile.
     given: Mutex<Given>,
     profile: Mutex<Option<Arc<Profile>>>,
     /// What the session may do without any profile.
@@ -80,7 +80,6 @@ struct Inner {
 
 struct Given {
     model: Arc<dyn Model>,
-    system: Arc<str>,
     set: Arc<dyn Model>,
 }
 
@@ -95,11 +94,7 @@ impl Crew {
         let inner = Inner {
             session: session.weak(),
             host,
-            given: Mutex::new(Given {
-                model: steering.model(),
-                system: steering.system(),
-                set: steering.model(),
-            }),
+            given: Mutex::new(Given { model: steering.model(), set: steering.model() }),
             steering,
             profile: Mutex::default(),
             setup,
@@ -135,6 +130,17 @@ impl Crew {
     /// The profiles as they are now. Blocks.
     pub fn known(&self) -> Known {
         self.inner.setup.profiles.read()
+    }
+
+    /// The session's tools are others than before: the model is told of them from the next answer on.
+    pub(crate) fn tell_of_tools(&self) {
+        // What an agent is told that another one started is for its one task.
+        if self.inner.depth == 0
+            && let Ok(session) = self.session()
+        {
+            let profile = self.inner.profile.lock().clone();
+            self.inner.steering.set_system((self.inner.setup.compose)(&session, profile.as_deref()));
+        }
     }
 
     /// May this agent start others?
@@ -174,10 +180,7 @@ impl Crew {
         if read_only {
             self.hold_those_below();
         }
-        let system = match &profile {
-            Some(_) => (inner.setup.compose)(&session, profile.as_deref()),
-            None => given.system.clone(),
-        };
+        let system = (inner.setup.compose)(&session, profile.as_deref());
         let name = profile.as_ref().map_or("no profile", |it| it.name.as_str());
         let mut text = format!("From the next answer on: {name}\nmodel: {}\ntools: ", model.name());
         text.push_str(&names(&session).join(", "));

@@ -330,7 +330,11 @@ impl Agent {
         let is_due = turn || self.visible == Visible::NextRequest;
         // What the session may no longer do is not shown, however patient the person is with what is new.
         if is_due || is_other || !Arc::ptr_eq(&limits, &self.shown.limits) {
-            self.shown = Shown { tools: self.session.catalog().specs().cloned().collect(), limits };
+            let tools: Arc<[Spec]> = self.session.catalog().specs().cloned().collect();
+            if let Some(crew) = self.crew.as_ref().filter(|_| tools != self.shown.tools) {
+                crew.tell_of_tools();
+            }
+            self.shown = Shown { tools, limits };
         }
     }
 

@@ -3,10 +3,11 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use agent::{
-    Agent, Asker, Bounds, Host, Settings, Setup,
+    Agent, Asker, Bounds, Host, Makings, Prompt, Settings, Setup,
     dialect::{Dialect, Spoken},
     model::{self, Choices, Model},
-    profiles::PLAN,
+    own_tools,
+    profiles::{PLAN, Profile},
 };
 use clap::Args;
 use kit::Fault;
@@ -51,6 +52,7 @@ pub(crate) struct AgentOptions {
 pub(crate) struct Agency {
     pub(crate) opened: Opened,
     options: AgentOptions,
+    makings: Makings,
     variables: Vec<(String, String)>,
 }
 
@@ -68,7 +70,8 @@ impl AgentOptions {
         let opened = options.open_with(place, tools::of_agents)?;
         opened.runtime.outside().asks(approver);
         opened.runtime.load_tools().await;
-        Ok(Agency { opened, options: self, variables: place.variables.clone() })
+        let makings = Makings::of(&opened.runtime, tools::hints_of(&opened.toolset));
+        Ok(Agency { opened, options: self, makings, variables: place.variables.clone() })
     }
 }
 
@@ -78,15 +81,21 @@ impl Agency {
     /// # Errors
     /// When none was named, or there is no such model; with what to do.
     pub(crate) fn model(&self, named: Option<&str>) -> Result<Arc<dyn Model>, Fault> {
-        let variable =
-            || self.variables.iter().find(|it| it.0 == MODEL && !it.1.is_empty()).map(|it| it.1.as_str());
-        let name = named
-            .or(self.options.model.as_deref())
-            .or(self.opened.agents.agent.model.as_deref())
-            .or_else(variable)
-            .ok_or_else(|| unnamed(&self.variables))?;
+        let name = named.or_else(|| self.named()).ok_or_else(|| unnamed(&self.variables))?;
         let models = &self.opened.agents.models;
         chosen(name, models, &self.variables, self.options.dialect.as_deref())
+    }
+
+    /// The name of the model, where one was named.
+    pub(crate) fn named(&self) -> Option<&str> {
+        let variable = || self.variables.iter().find(|it| it.0 == MODEL && !it.1.is_empty());
+        let named = self.options.model.as_deref().or(self.opened.agents.agent.model.as_deref());
+        named.or_else(|| variable().map(|it| it.1.as_str()))
+    }
+
+    /// What a model is told before everything else, in this session and under this profile.
+    pub(crate) fn prompt(&self, session: &Session, profile: Option<&Profile>) -> Prompt {
+        self.makings.prompt(session, profile.map(|it| it.prompt.as_str()))
     }
 
     /// The newest conversation of the workspace.
@@ -119,7 +128,8 @@ impl Agency {
         host: Arc<dyn Host>,
         person: Arc<dyn Asker>,
     ) -> Result<Agent, Fault> {
-        let system: Arc<str> = tools::instructions(&self.opened.toolset).into();
+        own_tools::offer(&session, model.abilities());
+        let system = self.prompt(&session, None).text().into();
         let steps = self.options.max_steps.or(self.opened.agents.agent.max_steps);
         let bounds = Bounds {
             steps: steps.unwrap_or(Bounds::default().steps),
@@ -127,9 +137,9 @@ impl Agency {
             time: self.options.max_seconds.map(Duration::from_secs),
         };
         let visible = self.opened.agents.agent.visible.unwrap_or_default();
-        let settings = Settings { session, model, system: system.clone(), bounds, visible, host };
+        let settings = Settings { session, model, system, bounds, visible, host };
         let mut agent = Agent::open(settings)?;
-        agent.set_crew(self.setup(system, person));
+        agent.set_crew(self.setup(person));
         let named = if self.options.plan { Some(PLAN) } else { self.options.profile.as_deref() };
         let named = named.or(self.opened.agents.agent.profile.as_deref());
         if let (Some(crew), Some(profile)) = (agent.crew(), named) {
@@ -139,15 +149,14 @@ impl Agency {
     }
 
     /// What the agent needs to go on under another profile and to start others.
-    fn setup(&self, system: Arc<str>, person: Arc<dyn Asker>) -> Setup {
+    fn setup(&self, person: Arc<dyn Asker>) -> Setup {
         let (models, variables) = (self.opened.agents.models.clone(), self.variables.clone());
-        let dialect = self.options.dialect.clone();
+        let (dialect, makings) = (self.options.dialect.clone(), self.makings.clone());
         Setup {
             profiles: self.opened.profiles.clone(),
             choose: Arc::new(move |name| chosen(name, &models, &variables, dialect.as_deref())),
-            compose: Arc::new(move |_, profile| match profile {
-                Some(profile) => format!("{system}\n\n{}", profile.prompt).into(),
-                None => system.clone(),
+            compose: Arc::new(move |session, profile| {
+                makings.prompt(session, profile.map(|it| it.prompt.as_str())).text().into()
             }),
             section: self.opened.agents.subagent.clone(),
             person,
@@ -201,21 +210,5 @@ mod tests {
             with_key.starts_with("Set: OPENAI_API_KEY. Name a model with `--model openai:"),
             "{with_key}"
         );
-    }
-
-    /// The model that was named, if one was.
-    ///
-    /// # Errors
-    /// When there is no such model.
-    pub(crate) fn model(&self, place: &Place, opened: &Opened) -> Result<Option<Arc<dyn Model>>, Fault> {
-        let name = self.model.as_ref().or(opened.agents.agent.model.as_ref());
-        let among = Choices { models: &opened.agents.models, variables: &place.variables };
-        name.map(|name| model::choose(name, among)).transpose()
-    }
-
-    /// What the model is told before everything else.
-    #[expect(clippy::unused_self, reason = "which profile it is will be an option")]
-    pub(crate) fn prompt(&self, opened: &Opened, session: &Session) -> Prompt {
-        Makings::of(&opened.runtime, tools::hints_of(&opened.toolset)).prompt(session, None)
     }
 }

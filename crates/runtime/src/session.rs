@@ -429,6 +429,11 @@ impl Session {
         Self { inner: self.inner.clone(), _held: None }
     }
 
+    /// A named session goes on where it was left.
+    pub(crate) fn is_named(&self) -> bool {
+        self.inner.named
+    }
+
     /// Keeps what a named session has seen, so that it can go on in another process.
     ///
     /// # Errors

@@ -2,6 +2,10 @@
 
 use std::{process::ExitCode, sync::Arc};
 
+use agent::{
+    NobodyToAsk, Silent,
+    model::{Model, script::Script},
+};
 use clap::Args;
 use kit::{Fault, Spec};
 use runtime::Unattended;
@@ -23,13 +27,20 @@ impl Prompt {
     /// # Errors
     /// When there is no runtime to be had, or no such model.
     pub async fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
-        let opened = options.open(place)?;
-        let model = self.agent.model(place, &opened)?;
-        opened.runtime.load_tools().await;
-        let session = opened.runtime.session(options.session.as_deref(), "prompt", Arc::new(Unattended));
+        let agency = self.agent.clone().open(options, place, Arc::new(Unattended)).await?;
+        let model = agency.named().map(|name| agency.model(Some(name))).transpose()?;
+        let session = agency.opened.runtime.session(None, "prompt", Arc::new(Unattended));
+        // A profile narrows what the session has, so it takes an agent; one that is asked nothing.
+        let silent: Arc<dyn Model> = Arc::new(Script::parse("script:", "")?);
+        let answers = model.clone().unwrap_or(silent);
+        let agent = agency.agent(session.clone(), answers, Arc::new(Silent), Arc::new(NobodyToAsk))?;
+        let profile = match agent.crew().and_then(|crew| Some((crew.known(), crew.profile()?))) {
+            Some((known, name)) => Some(known.find(&name)?),
+            None => None,
+        };
         let catalog = session.catalog();
         let specs: Vec<Spec> = catalog.specs().cloned().collect();
-        let mut prompt = self.agent.prompt(&opened, &session);
+        let mut prompt = agency.prompt(&session, profile.as_deref());
         // Without a model, as for one that has calls in its wire format.
         let mut declared = specs.as_slice();
         if let Some(model) = &model {
@@ -37,7 +48,7 @@ impl Prompt {
             prompt = prompt.told_by(&model.told(&text, &specs));
             declared = if model.abilities().calls { declared } else { &[] };
         }
-        close(&opened.runtime);
+        close(&agency.opened.runtime);
         let bill = prompt.bill(declared);
         if self.json {
             let sections = prompt.sections.iter().zip(&bill.sections).map(|(it, cost)| {
@@ -52,7 +63,7 @@ impl Prompt {
         } else {
             print::out(&format!("{}\n\n---\n{}", prompt.text(), bill.as_text()));
         }
-        tell_aside(&opened, false);
+        tell_aside(&agency.opened, false);
         Ok(ExitCode::SUCCESS)
     }
 }
