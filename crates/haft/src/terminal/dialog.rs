@@ -59,9 +59,9 @@ impl Dialog {
         rows
     }
 
-    /// Takes a key. When that answers the question, gives the line that says so.
-    pub(crate) fn key(mut self, key: KeyEvent) -> Result<Row, Self> {
-        let Some(line) = self.typed.key(key) else { return Err(self) };
+    /// Takes a key. When that answers the question, gives the line that says so; otherwise the question still stands.
+    pub(crate) fn key(mut self, key: KeyEvent) -> Result<Row, Box<Self>> {
+        let Some(line) = self.typed.key(key) else { return Err(Box::new(self)) };
         match self.asked {
             Asked::May(request, reply) => {
                 match ask::answer(format!("{line}\n").as_bytes(), !request.offers.is_empty()) {
@@ -70,7 +70,9 @@ impl Dialog {
                         let _ = reply.send(verdict);
                         Ok(said(verdict))
                     }
-                    None => Err(Self { asked: Asked::May(request, reply), typed: Typed::default() }),
+                    None => {
+                        Err(Box::new(Self { asked: Asked::May(request, reply), typed: Typed::default() }))
+                    }
                 }
             }
             Asked::Wants(question, reply) => match ask::chosen(&question, &line) {
@@ -79,7 +81,7 @@ impl Dialog {
                     let _ = reply.send(Some(answer));
                     Ok(row)
                 }
-                None => Err(Self { asked: Asked::Wants(question, reply), typed: self.typed }),
+                None => Err(Box::new(Self { asked: Asked::Wants(question, reply), typed: self.typed })),
             },
         }
     }
@@ -114,15 +116,15 @@ mod tests {
 
     use super::*;
 
-    fn press(mut dialog: Dialog, keys: &str) -> Result<Row, Dialog> {
+    fn press(mut dialog: Dialog, keys: &str) -> Result<Row, Box<Dialog>> {
         for letter in keys.chars() {
             let code = if letter == '\n' { KeyCode::Enter } else { KeyCode::Char(letter) };
             match dialog.key(KeyEvent::from(code)) {
                 Ok(row) => return Ok(row),
-                Err(same) => dialog = same,
+                Err(same) => dialog = *same,
             }
         }
-        Err(dialog)
+        Err(Box::new(dialog))
     }
 
     #[test]
@@ -139,7 +141,7 @@ mod tests {
             ["your answer (Esc stops): 2▏"]
         );
         assert!(dialog.live(20).iter().all(|it| it.width() <= 20));
-        assert_eq!(press(dialog, "\n").map(|it| it.text()).ok().as_deref(), Some("> dev\u{1b}[2J"));
+        assert_eq!(press(*dialog, "\n").map(|it| it.text()).ok().as_deref(), Some("> dev\u{1b}[2J"));
         assert_eq!(answer.try_recv().ok().flatten().as_deref(), Some("dev\u{1b}[2J"));
     }
 }

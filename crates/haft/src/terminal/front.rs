@@ -263,7 +263,7 @@ impl Front {
             Heard::Key(key) => match self.dialog.take() {
                 Some(dialog) => match dialog.key(key) {
                     Ok(said) => self.show(&[said]),
-                    Err(dialog) => self.dialog = Some(dialog),
+                    Err(dialog) => self.dialog = Some(*dialog),
                 },
                 // A line break can't be sent yet: it is typed at the prompt.
                 None if key.code == KeyCode::Enter => {}

@@ -147,7 +147,8 @@ impl Talk {
         let mut tools = false;
         for message in said.iter().skip(left_out) {
             let is_tool = matches!(message, Message::Tool { .. });
-            if !rows.is_empty() && !(tools && is_tool) {
+            // Calls stand together.
+            if !(rows.is_empty() || tools && is_tool) {
                 rows.push(Row::default());
             }
             tools = is_tool;

@@ -51,7 +51,7 @@ impl Run {
     async fn work(self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         let task = task(self.task.as_deref(), self.resume)?;
         let cancel = CancellationToken::new();
-        interrupt::watch(cancel.clone(), || ()).map_err(unheard)?;
+        interrupt::watch(cancel.clone(), || ()).map_err(|error| unheard(&error))?;
         let agency = self.agent.open(options, place, approver()).await?;
         for line in &agency.opened.aside {
             print::err(&format!("haft: {line}"));
@@ -119,7 +119,7 @@ fn task(task: Option<&str>, resume: bool) -> Result<Option<String>, Fault> {
     Ok(Some(text))
 }
 
-fn unheard(error: std::io::Error) -> Fault {
+fn unheard(error: &std::io::Error) -> Fault {
     Fault::new(Kind::Unavailable, format!("signals can't be heard, so nothing could be stopped: {error}"))
 }
 
