@@ -134,10 +134,7 @@ impl Crew {
 
     /// The session's tools are others than before: the model is told of them from the next answer on.
     pub(crate) fn tell_of_tools(&self) {
-        // What an agent is told that another one started is for its one task.
-        if self.inner.depth == 0
-            && let Ok(session) = self.session()
-        {
+        if let Ok(session) = self.session() {
             let profile = self.inner.profile.lock().clone();
             self.inner.steering.set_system((self.inner.setup.compose)(&session, profile.as_deref()));
         }

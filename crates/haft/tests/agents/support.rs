@@ -224,8 +224,10 @@ impl House {
             choose: Arc::new(move |name| {
                 models.get(name).cloned().ok_or_else(|| Fault::bad_args(format!("`{name}` is no model")))
             }),
-            compose: Arc::new(|_, profile| {
-                profile.map_or("BASE".to_owned(), |it| format!("BASE {}", it.prompt)).into()
+            compose: Arc::new(|session, profile| match profile {
+                Some(profile) => format!("BASE {}", profile.prompt).into(),
+                None if session.agent().is_none() => "THE FIRST".into(),
+                None => "BASE".into(),
             }),
             section: wish.section,
             person: wish.person,
