@@ -124,6 +124,14 @@ impl Profiles {
                 );
             }
         }
+        for (name, text) in BUILT_IN {
+            known.add(
+                name,
+                Ok(text.as_bytes().to_vec()),
+                |text| front::parse(Format::Haft, name, text),
+                |it| it,
+            );
+        }
         for (folder, format) in FOLDERS {
             let Some(roots) = &self.roots else { break };
             for (name, path) in files_in(&roots.workspace().join(folder)) {
@@ -137,14 +145,6 @@ impl Profiles {
                     |it| self.of_workspace(it, shown.clone()),
                 );
             }
-        }
-        for (name, text) in BUILT_IN {
-            known.add(
-                name,
-                Ok(text.as_bytes().to_vec()),
-                |text| front::parse(Format::Haft, name, text),
-                |it| it,
-            );
         }
         known
     }
@@ -187,8 +187,21 @@ impl Known {
     ) {
         let text = text.and_then(|it| String::from_utf8(it).map_err(|_| "it is not UTF-8".to_owned()));
         match text.and_then(|text| parse(&text)) {
-            Ok(profile) if self.profiles.iter().any(|it| it.name == profile.name) => {}
-            Ok(profile) => self.profiles.push(Arc::new(finish(profile))),
+            Ok(profile) => {
+                let profile = finish(profile);
+                let earlier = self.profiles.iter().find(|it| it.name == profile.name);
+                match (earlier.map(|it| &it.origin), &profile.origin) {
+                    (None, _) => self.profiles.push(Arc::new(profile)),
+                    // Who plans or explores relies on what those may do.
+                    (Some(Origin::Program), Origin::Workspace(_)) => {
+                        self.broken.push(format!(
+                            "{shown} is left aside: `{}` is a profile of haft's own",
+                            profile.name
+                        ));
+                    }
+                    (Some(_), _) => {}
+                }
+            }
             Err(why) => self.broken.push(format!("{shown} is no profile: {why}")),
         }
     }
@@ -243,6 +256,16 @@ mod tests {
             Roots::open(&[RootSpec { path: room.path().to_owned(), read_only: false }], OtherNames::Refuse);
         let known = Profiles::new(room.path().join(own), roots.unwrap(), trusted).read();
         (room, known)
+    }
+
+    #[test]
+    fn a_workspace_takes_no_name_of_a_built_in_profile_and_the_person_may() {
+        let file = |at: &str| format!("//- {at}\n---\ndescription: Other.\n---\nGo.\n");
+        let (_room, known) = read(&file(".claude/agents/plan.md"), "own", true);
+        assert_eq!(known.find(PLAN).unwrap().origin, Origin::Program);
+        assert_eq!(known.broken, [".claude/agents/plan.md is left aside: `plan` is a profile of haft's own"]);
+        let (_room, known) = read(&file("own/plan.md"), "own", true);
+        assert_eq!(known.find(PLAN).unwrap().description, "Other.");
     }
 
     #[test]

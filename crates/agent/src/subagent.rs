@@ -20,7 +20,7 @@ use crate::{
     asker::Asker,
     event::{Event, Host},
     model::{self, Item, Model, Request},
-    profiles::{Known, Origin, Profile, Profiles},
+    profiles::{Known, Origin, PLAN, Profile, Profiles},
     turn::Steering,
 };
 
@@ -118,7 +118,8 @@ impl Crew {
             Some(name) => Some(self.known().find(name)?),
             None => None,
         };
-        *self.inner.held.lock() = profile.as_ref().is_some_and(|it| it.read_only);
+        // Whatever a person made of the profile by which they plan.
+        *self.inner.held.lock() = profile.as_ref().is_some_and(|it| it.read_only || it.name == PLAN);
         self.go_on_under(profile)
     }
 

@@ -15,6 +15,7 @@ use runtime::{
     store::{Buffer, Held, Transcripts},
 };
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::model::{Item, Piece, ResultOf, Said};
 use conversation::Conversation;
@@ -181,9 +182,9 @@ impl Transcript {
 const JOBS_LOST: &str =
     "haft was started again since: jobs that were begun before are gone, and what they ran has ended.";
 
-fn body(what: &impl Serialize) -> String {
+fn body(what: &impl Serialize) -> Value {
     // Strings, numbers and lists of them have no way to fail.
-    serde_json::to_string(what).unwrap_or_default()
+    serde_json::to_value(what).unwrap_or_default()
 }
 
 /// What a model would be sent of these rows.

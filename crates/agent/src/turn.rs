@@ -12,7 +12,10 @@ use std::{sync::Arc, time::Duration};
 
 use kit::{Fault, Spec};
 use parking_lot::Mutex;
-use runtime::{Limits, Session, config::Visible};
+use runtime::{
+    Limits, Session,
+    config::{STEPS, Visible},
+};
 use serde::Serialize;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
@@ -133,7 +136,7 @@ pub struct Bounds {
 
 impl Default for Bounds {
     fn default() -> Self {
-        Self { steps: 50, tokens: None, time: None }
+        Self { steps: STEPS, tokens: None, time: None }
     }
 }
 

@@ -18,7 +18,10 @@ use kit::{Fault, Kind, files::OtherNames, files::RootSpec};
 use rustix::fs::{Mode, OFlags};
 use serde::Deserialize;
 
-pub use agent::{AgentSection, ModelSection, PriceSection, SubagentSection, Visible};
+pub use agent::{
+    AgentSection, ModelSection, PriceSection, STEPS, SUBAGENT_SECONDS, SUBAGENT_STEPS, SubagentSection,
+    Visible,
+};
 pub use trust::Trust;
 
 use crate::{
@@ -278,10 +281,11 @@ impl Config {
         }
         self.agent.profile = workspace.agent.profile.or(self.agent.profile.take());
         self.agent.visible = workspace.agent.visible.or(self.agent.visible);
-        self.agent.max_steps = least(self.agent.max_steps, workspace.agent.max_steps);
-        self.subagent.max_steps = least(self.subagent.max_steps, workspace.subagent.max_steps);
-        self.subagent.seconds = least(self.subagent.seconds, workspace.subagent.seconds);
-        self.subagent.tokens = least(self.subagent.tokens, workspace.subagent.tokens);
+        self.agent.max_steps = least(self.agent.max_steps, workspace.agent.max_steps, STEPS);
+        self.subagent.max_steps =
+            least(self.subagent.max_steps, workspace.subagent.max_steps, SUBAGENT_STEPS);
+        self.subagent.seconds = least(self.subagent.seconds, workspace.subagent.seconds, SUBAGENT_SECONDS);
+        self.subagent.tokens = least(self.subagent.tokens, workspace.subagent.tokens, u64::MAX);
         if let Some(names) = workspace.subagent.tools {
             self.subagent.tools = Some(match self.subagent.tools.take() {
                 None => names,
@@ -343,11 +347,11 @@ impl Config {
     }
 }
 
-/// The lower of two bounds, where there are two.
-fn least<N: Ord>(one: Option<N>, other: Option<N>) -> Option<N> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one.min(other)),
-        (one, other) => one.or(other),
+/// The bound that holds: the workspace's, where it is lower than the person's own or the one that holds where they say none.
+fn least<N: Ord>(mine: Option<N>, workspace: Option<N>, otherwise: N) -> Option<N> {
+    match workspace {
+        Some(workspace) => Some(workspace.min(mine.unwrap_or(otherwise))),
+        None => mine,
     }
 }
 
@@ -582,6 +586,23 @@ mod tests {
             (config.commands.allow, config.net.allow),
             (vec!["ls".to_owned(), "curl".to_owned()], vec!["evil.org".to_owned()])
         );
+    }
+
+    #[test]
+    fn a_workspace_only_lowers_what_agents_may_take() {
+        let of = |mine: &str, workspace: &str| parse(mine).with_workspace(parse(workspace), false).0;
+        let high = "[agent]\nmax_steps = 1000\n[subagent]\nmax_steps = 1000\nseconds = 90000\ntokens = 5";
+        let config = of("", high);
+        assert_eq!(config.agent.max_steps, Some(STEPS));
+        let below = SubagentSection {
+            max_steps: Some(SUBAGENT_STEPS),
+            seconds: Some(SUBAGENT_SECONDS),
+            tokens: Some(5),
+            ..SubagentSection::default()
+        };
+        assert_eq!(config.subagent, below);
+        assert_eq!(of("[agent]\nmax_steps = 2000", high).agent.max_steps, Some(1000));
+        assert_eq!(of("[agent]\nmax_steps = 2000", "").agent.max_steps, Some(2000));
     }
 
     #[test]

@@ -180,7 +180,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let store = open(dir.path());
         let say = |session: &str, number, body: &str| {
-            drop(store.transcripts().add(session, Buffer::Messages, number, body.to_owned()));
+            drop(store.transcripts().add(
+                session,
+                Buffer::Messages,
+                number,
+                serde_json::from_str(body).unwrap(),
+            ));
         };
         say("s", 1, r#"{"who":"person","text":"Why is the build red?"}"#);
         say(
@@ -210,7 +215,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let store = open(dir.path());
         let body = format!(r#"{{"who":"model","text":"{0} needle {0}"}}"#, "hay ".repeat(5_000));
-        drop(store.transcripts().add("s", Buffer::Messages, 1, body));
+        drop(store.transcripts().add("s", Buffer::Messages, 1, serde_json::from_str(&body).unwrap()));
         let found = notes(&store, "s").said("needle", 1).unwrap();
         let text = &found.first().unwrap().text;
         assert!(text.contains("needle") && text.len() < 2_000, "{text}");

@@ -10,7 +10,10 @@ use kit::{
     Cx, Fault, Kind, Output,
     services::{Report, Task, TaskEnd},
 };
-use runtime::{Limits, Session, config::Visible};
+use runtime::{
+    Limits, Session,
+    config::{SUBAGENT_SECONDS, SUBAGENT_STEPS, Visible},
+};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -23,10 +26,6 @@ use crate::{
     turn::{Agent, Bounds, Ended, Settings},
 };
 
-/// So many answers it gives, where nobody says another number.
-const STEPS: usize = 40;
-/// So long it may take, where nobody says another time.
-const TIME: Duration = Duration::from_secs(600);
 /// So long it may take to come to an end once its call is stopped: whoever stopped it waits 200 ms.
 const GRACE: Duration = Duration::from_millis(100);
 
@@ -59,9 +58,10 @@ impl Crew {
         let mut made = self.make(&task).await?;
         let section = &self.inner.setup.section;
         let of_profile = made.profile.as_ref().and_then(|it| it.max_turns);
-        let steps = [task.steps, of_profile, section.max_steps].into_iter().flatten().min().unwrap_or(STEPS);
-        let time =
-            [task.time, section.seconds.map(Duration::from_secs)].into_iter().flatten().min().unwrap_or(TIME);
+        let steps =
+            [task.steps, of_profile, section.max_steps].into_iter().flatten().min().unwrap_or(SUBAGENT_STEPS);
+        let time = [task.time, section.seconds.map(Duration::from_secs)].into_iter().flatten().min();
+        let time = time.unwrap_or(Duration::from_secs(SUBAGENT_SECONDS));
         let tokens = [task.tokens, section.tokens].into_iter().flatten().min();
         let bounds = Bounds { steps: steps.max(1), tokens, time: Some(time) };
         let stop = CancellationToken::new();

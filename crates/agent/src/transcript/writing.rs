@@ -5,6 +5,7 @@ use std::{collections::VecDeque, future::Future, pin::Pin};
 use kit::Fault;
 use parking_lot::Mutex;
 use runtime::store::{Buffer, Transcripts};
+use serde_json::Value;
 
 /// The rows of one session that are on their way to the disk.
 pub(super) struct Writing {
@@ -18,7 +19,7 @@ type OnDisk = Pin<Box<dyn Future<Output = Result<(), Fault>> + Send>>;
 struct OnItsWay {
     buffer: Buffer,
     number: u64,
-    body: String,
+    body: Value,
     /// None once it has failed. The lock is never taken: it makes a turn something that tasks can share, as the turn of
     /// an agent inside another one's call has to be.
     written: Option<Mutex<OnDisk>>,
@@ -30,7 +31,7 @@ impl Writing {
     }
 
     /// Queues a row here and now: what comes before a call in this file comes before it in the journal.
-    pub(super) fn add(&mut self, buffer: Buffer, number: u64, body: String) {
+    pub(super) fn add(&mut self, buffer: Buffer, number: u64, body: Value) {
         let written: OnDisk = Box::pin(self.store.add(&self.session, buffer, number, body.clone()));
         self.rows.push_back(OnItsWay { buffer, number, body, written: Some(Mutex::new(written)) });
     }

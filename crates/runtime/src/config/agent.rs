@@ -4,6 +4,15 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+/// So many answers a turn has at most, where nobody says another number.
+pub const STEPS: usize = 50;
+
+/// So many answers an agent gives that another one started, where nobody says another number.
+pub const SUBAGENT_STEPS: usize = 40;
+
+/// So many seconds it may take, where nobody says another time.
+pub const SUBAGENT_SECONDS: u64 = 600;
+
 /// `[agent]`: how `haft run` and `haft chat` work.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]

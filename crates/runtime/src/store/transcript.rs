@@ -4,6 +4,7 @@
 //! only ever added, and each is numbered by whoever writes it, so two processes can't both go on with one session.
 
 use std::{
+    borrow::Cow,
     fs::{File, TryLockError},
     future::Future,
     io::{Read, Seek, Write},
@@ -11,12 +12,14 @@ use std::{
 
 use kit::{Fault, Kind};
 use rusqlite::params;
+use serde_json::Value;
 
 use super::{
     Store, now_ms,
     place::{create_folder, private_file},
     said,
 };
+use crate::mask::Secrets;
 
 /// The buffers of one workspace's sessions.
 #[derive(Clone)]
@@ -100,7 +103,7 @@ impl Transcripts {
         Ok(Held { _lock: file })
     }
 
-    /// Adds a row; it is queued at once, and resolves when it is committed. Secrets in it are masked.
+    /// Adds a row; it is queued at once, and resolves when it is committed. Secrets in its texts are masked.
     ///
     /// # Errors
     /// When the database can't be written, or the session has a row of that number already.
@@ -109,11 +112,13 @@ impl Transcripts {
         session: &str,
         buffer: Buffer,
         number: u64,
-        body: String,
+        body: Value,
     ) -> impl Future<Output = Result<(), Fault>> + Send + use<> {
         let (session, at, stamp) = (session.to_owned(), now_ms().cast_signed(), self.store.stamp());
         self.store.ask(move |database| {
-            let body = stamp.secrets.mask(&body);
+            let mut body = body;
+            mask(&mut body, &stamp.secrets);
+            let body = body.to_string();
             database
                 .prepare_cached(
                     "INSERT INTO transcript (session, buffer, number, at_ms, body) VALUES (?1, ?2, ?3, ?4, ?5)",
@@ -166,14 +171,56 @@ impl Transcripts {
     }
 }
 
+/// The names under which a row says what it is, and no text.
+const KINDS: [&str; 6] = ["row", "item", "said", "piece", "who", "wire"];
+
+/// Masks the texts in a row; what makes it a row stays, whatever a secret is called.
+fn mask(value: &mut Value, secrets: &Secrets) {
+    match value {
+        Value::String(text) => {
+            if let Cow::Owned(masked) = secrets.mask(text) {
+                *text = masked;
+            }
+        }
+        Value::Array(all) => all.iter_mut().for_each(|it| mask(it, secrets)),
+        Value::Object(all) => {
+            let texts =
+                all.iter_mut().filter(|(name, it)| !(it.is_string() && KINDS.contains(&name.as_str())));
+            texts.for_each(|(_, it)| mask(it, secrets));
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
     use std::{path::Path, sync::Arc};
 
+    use serde_json::json;
+
     use super::*;
-    use crate::mask::Secrets;
+
+    #[tokio::test]
+    async fn secrets_go_from_the_texts_of_a_row_and_it_stays_a_row() {
+        let folder = tempfile::tempdir().unwrap();
+        let secrets = Secrets::collect(
+            [("A_TOKEN", "arguments"), ("B_TOKEN", "anthropic"), ("C_TOKEN", "nsecret1")],
+            [],
+        );
+        let rows = Store::open(folder.path(), Path::new("/nowhere/w"), Arc::new(secrets)).transcripts();
+        let body = json!({"row": "began", "call": {"said": "call", "arguments": "a\nsecret1 is no secret, nsecret1 is"},
+            "opaque": {"wire": "anthropic", "value": ["of anthropic"]}});
+        rows.add("s", Buffer::Context, 1, body).await.unwrap();
+        let kept: Value = serde_json::from_str(&rows.rows("s", Buffer::Context).unwrap()[0].body).unwrap();
+        assert_eq!(
+            kept,
+            json!({"row": "began",
+                "call": {"said": "call", "arguments": "a\nsecret1 is no secret, [masked:C_TOKEN] is"},
+                "opaque": {"wire": "anthropic", "value": ["of [masked:B_TOKEN]"]}})
+        );
+    }
 
     #[test]
     fn a_session_is_gone_on_with_by_one_at_a_time_and_others_are_free() {
