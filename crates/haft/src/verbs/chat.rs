@@ -19,8 +19,8 @@ use crate::{
     terminal::{
         asking::InChat,
         commands::{Meant, meant},
-        front::{Front, Passes, Said},
-        input::{Settings, restore},
+        front::{Front, Passes, Said, Settings},
+        input::restore,
         interrupt::{self, STOPPED},
         row::{Row, Style},
         view::said_before,
