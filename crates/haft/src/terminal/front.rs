@@ -31,7 +31,7 @@ use super::{
     line::{Came, Line},
     picture::{self, Protocol},
     remembered::Remembered,
-    row::{Row, Style},
+    row::{Row, Style, harmless},
     screen::{Live, Screen},
     short,
     view::{Drawn, View},
@@ -223,7 +223,10 @@ impl Front {
             Some(event) = self.events.recv() => self.hear(&event),
             Some(asked) = self.asked.recv() => self.waiting.push_back(asked),
             heard = self.input.next() => self.typed(heard, cancel),
-            event = next_job(&mut self.jobs) => self.held.push(Drawn::Row(job_line(&event))),
+            event = next_job(&mut self.jobs) => {
+                let rows = job_line(&event).wrapped(self.columns(), 4);
+                self.held.extend(rows.into_iter().map(Drawn::Row));
+            },
             _ = moves.tick() => {}
         }
         // Much that comes at once is drawn once.
@@ -351,9 +354,7 @@ impl Front {
         let mut rows = self.view.live(Instant::now(), columns, &self.written());
         for it in &self.said {
             if let Said::Line(line) = it {
-                rows.push(
-                    Row::new(format!("> {}  (next)", super::row::harmless(line)), Style::DIM).cut(columns),
-                );
+                rows.push(Row::new(format!("> {}  (next)", harmless(line)), Style::DIM).cut(columns));
             }
         }
         let Live { rows: line, cursor } = self.line.live(columns, (self.screen.lines() / 2).min(LINES));
@@ -449,6 +450,8 @@ fn job_line(event: &runtime::Event) -> Row {
     let name = short::line(name, 60);
     let bad = event.state == "error" || event.exit.is_some_and(|it| it != 0);
     let style = if bad { Style::BAD } else { Style::GOOD };
-    Row::new("* ", style)
-        .with(format!("{} ({name}) {}{exit}, {took}{telling}", event.job, event.state), Style::PLAIN)
+    Row::new("* ", style).with(
+        harmless(&format!("{} ({name}) {}{exit}, {took}{telling}", event.job, event.state)),
+        Style::PLAIN,
+    )
 }
