@@ -2,16 +2,23 @@
 //!
 //! What it reads goes to one place in the order in which it was typed, so no key is lost, doubled or overtaken.
 
-use std::{io, sync::mpsc, thread::JoinHandle, time::Duration};
+use std::{io, sync::mpsc, time::Duration};
 
 use crossterm::{
     event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers},
     terminal::{disable_raw_mode, enable_raw_mode},
 };
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
+};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 /// How soon the thread sees that it is to end.
-const LOOK: Duration = Duration::from_millis(50);
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+
+/// So long the end of the chat waits for the thread.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What came from the keyboard.
 #[derive(Debug)]
@@ -30,7 +37,8 @@ pub(crate) struct Input {
     heard: UnboundedReceiver<Heard>,
     /// Dropped when nobody listens any more.
     listens: Option<mpsc::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    /// Says when the thread reads no more.
+    ended: mpsc::Receiver<()>,
 }
 
 impl Input {
@@ -41,20 +49,23 @@ impl Input {
     pub(crate) fn start() -> io::Result<Self> {
         let (listens, is_heard) = mpsc::channel();
         let (tell, heard) = unbounded_channel();
+        let (end, ended) = mpsc::channel();
         enable_raw_mode()?;
         let _ = crossterm::execute!(io::stdout(), event::EnableBracketedPaste);
         let thread = std::thread::Builder::new().name("haft-keys".to_owned()).spawn(move || {
             // Who waits hears that nothing comes any more.
             let _ = read_before(&tell).and_then(|()| {
                 while matches!(is_heard.try_recv(), Err(mpsc::TryRecvError::Empty)) {
-                    read(&tell, LOOK, |key| key)?;
+                    wait()?;
+                    read(&tell, |key| key)?;
                 }
                 Some(())
             });
             let _ = tell.send(Heard::End);
+            let _ = end.send(());
         });
-        let thread = thread.inspect_err(|_| restore())?;
-        Ok(Self { heard, listens: Some(listens), thread: Some(thread) })
+        thread.inspect_err(|_| restore())?;
+        Ok(Self { heard, listens: Some(listens), ended })
     }
 
     /// What comes next.
@@ -71,10 +82,8 @@ impl Input {
 impl Drop for Input {
     fn drop(&mut self) {
         self.listens = None;
-        if let Some(thread) = self.thread.take() {
-            // Nothing reads the keys of whoever has the terminal next.
-            let _ = thread.join();
-        }
+        // Nothing is to read the keys of whoever has the terminal next; but a read from one that is gone may hang.
+        let _ = self.ended.recv_timeout(PATIENCE);
         restore();
     }
 }
@@ -92,26 +101,33 @@ fn read_before(tell: &UnboundedSender<Heard>) -> Option<()> {
         (KeyCode::Char('j'), KeyModifiers::CONTROL) => KeyEvent::from(KeyCode::Enter),
         _ => key,
     };
-    while event::poll(Duration::ZERO).ok()? {
-        read(tell, Duration::ZERO, as_meant)?;
-    }
-    Some(())
+    read(tell, as_meant)
 }
 
-/// One look; nothing, when there is no keyboard or nobody listens any more.
-fn read(
-    tell: &UnboundedSender<Heard>,
-    patience: Duration,
-    as_meant: impl Fn(KeyEvent) -> KeyEvent,
-) -> Option<()> {
-    if !event::poll(patience).ok()? {
-        return Some(());
+/// Waits a while for a key; nothing, when the terminal was closed. That is found out here, because what takes the keys
+/// apart would read its end again and again.
+fn wait() -> Option<()> {
+    let keys = io::stdin();
+    let mut fds = [PollFd::new(&keys, PollFlags::IN)];
+    match poll(&mut fds, Some(&LOOK)) {
+        Ok(_) | Err(Errno::INTR) => {}
+        Err(_) => return None,
     }
-    let heard = match event::read().ok()? {
-        Event::Key(key) if key.kind != KeyEventKind::Release => Heard::Key(as_meant(key)),
-        Event::Paste(text) => Heard::Paste(text),
-        Event::Resize(columns, lines) => Heard::Resized(columns, lines),
-        _ => return Some(()),
-    };
-    tell.send(heard).ok()
+    let [keys] = fds;
+    let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
+    (!keys.revents().intersects(gone)).then_some(())
+}
+
+/// Tells all that was typed until now; nothing, when there is no keyboard or nobody listens any more.
+fn read(tell: &UnboundedSender<Heard>, as_meant: impl Fn(KeyEvent) -> KeyEvent) -> Option<()> {
+    while event::poll(Duration::ZERO).ok()? {
+        let heard = match event::read().ok()? {
+            Event::Key(key) if key.kind != KeyEventKind::Release => Heard::Key(as_meant(key)),
+            Event::Paste(text) => Heard::Paste(text),
+            Event::Resize(columns, lines) => Heard::Resized(columns, lines),
+            _ => continue,
+        };
+        tell.send(heard).ok()?;
+    }
+    Some(())
 }
