@@ -180,7 +180,8 @@ fn a_terminal_that_is_closed_ends_the_chat_and_what_was_said_is_kept() {
     let sleeps = "{\"say\": \"Sleeping.\", \"calls\": [{\"tool\": \"shell\", \"arguments\": {\"command\": \"echo deep; sleep 600\", \"wait_ms\": 600000}}]}\n";
     let script = format!("{sleeps}{{\"say\": \"Awake again.\"}}\n");
     let chat = Tmux::chat(&room, &script, 80, &[]);
-    chat.shows("/help").types("sleep\n").shows("deep").close();
+    chat.shows("/help").types("sleep\n").shows("deep");
+    chat.close();
     let chat = Tmux::chat(&room, &script, 80, &["--resume"]);
     chat.shows("> sleep").shows("Sleeping.").types("wake up\n").shows("Awake again.");
 }
