@@ -1,11 +1,6 @@
 //! What may a half-typed word become: a command, or a file after `@`?
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-};
-
-use reedline::{Completer, CompletionResult, Span, Suggestion};
+use std::path::{Path, PathBuf};
 
 use super::commands::COMMANDS;
 
@@ -24,39 +19,39 @@ impl Words {
     pub(crate) fn new(workspace: PathBuf) -> Self {
         Self { workspace }
     }
-}
 
-impl Completer for Words {
-    fn complete(&mut self, line: &str, pos: usize) -> CompletionResult {
+    /// Where the word before `pos` begins, and what it may become.
+    pub(crate) fn offered(&self, line: &str, pos: usize) -> (usize, Vec<Choice>) {
         let typed = line.get(..pos).unwrap_or(line);
         let start = typed
-            .rfind(char::is_whitespace)
-            .map_or(0, |at| at + typed.get(at..).and_then(|it| it.chars().next()).map_or(1, char::len_utf8));
+            .char_indices()
+            .rfind(|it| it.1.is_whitespace())
+            .map_or(0, |(at, blank)| at + blank.len_utf8());
         let word = typed.get(start..).unwrap_or_default();
-        let found: Vec<(String, Option<String>, bool)> = match word.strip_prefix('@') {
+        let choices = match word.strip_prefix('@') {
             Some(path) => files(&self.workspace, path)
                 .into_iter()
-                .map(|it| (format!("@{it}"), None, !it.ends_with('/')))
+                .map(|it| Choice { word: format!("@{it}"), about: "", ends: !it.ends_with('/') })
                 .collect(),
             None if start == 0 && word.starts_with('/') => COMMANDS
                 .iter()
                 .filter(|it| it.0.starts_with(word))
-                .map(|it| (it.0.to_owned(), Some(it.2.to_owned()), true))
+                .map(|it| Choice { word: it.0.to_owned(), about: it.2, ends: true })
                 .collect(),
             None => Vec::new(),
         };
-        let suggestions: Arc<[Suggestion]> = found
-            .into_iter()
-            .map(|(value, description, ends)| Suggestion {
-                value,
-                description,
-                span: Span { start, end: start + word.len() },
-                append_whitespace: ends,
-                ..Suggestion::default()
-            })
-            .collect();
-        CompletionResult::fresh(suggestions)
+        (start, choices)
     }
+}
+
+/// What a word may become.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Choice {
+    /// The whole word.
+    pub(crate) word: String,
+    pub(crate) about: &'static str,
+    /// Nothing of it follows.
+    pub(crate) ends: bool,
 }
 
 /// The files and folders below the workspace whose path goes on from this one, in their order.
@@ -99,9 +94,9 @@ mod tests {
         for name in ["src/main.rs", "src/mod.rs", "sum.py", ".hidden"] {
             std::fs::write(dir.path().join(name), "").unwrap();
         }
-        let mut words = Words::new(dir.path().to_owned());
-        let mut offered = |line: &str| -> Vec<String> {
-            words.complete(line, line.len()).suggestions().iter().map(|it| it.value.clone()).collect()
+        let words = Words::new(dir.path().to_owned());
+        let offered = |line: &str| -> Vec<String> {
+            words.offered(line, line.len()).1.into_iter().map(|it| it.word).collect()
         };
         assert_eq!(offered("look at @s"), ["@src/", "@sum.py"]);
         assert_eq!(offered("@src/m"), ["@src/main.rs", "@src/mod.rs"]);

@@ -77,7 +77,7 @@ impl Dialog {
             }
             Asked::Wants(question, reply) => match ask::chosen(&question, &line) {
                 Some(answer) => {
-                    let row = Row::new(format!("> {answer}"), Style::BOLD);
+                    let row = Row::new(harmless(&format!("> {answer}")), Style::BOLD);
                     let _ = reply.send(Some(answer));
                     Ok(row)
                 }
@@ -141,7 +141,7 @@ mod tests {
             ["your answer (Esc stops): 2▏"]
         );
         assert!(dialog.live(20).iter().all(|it| it.width() <= 20));
-        assert_eq!(press(*dialog, "\n").map(|it| it.text()).ok().as_deref(), Some("> dev\u{1b}[2J"));
+        assert_eq!(press(*dialog, "\n").map(|it| it.text()).ok().as_deref(), Some("> dev\\u{1b}[2J"));
         assert_eq!(answer.try_recv().ok().flatten().as_deref(), Some("dev\u{1b}[2J"));
     }
 }

@@ -7,6 +7,7 @@ use std::{
     collections::{HashMap, VecDeque},
     future::Future,
     io,
+    path::PathBuf,
     time::{Duration, Instant},
 };
 
@@ -24,13 +25,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     asking::Asked,
+    complete::Words,
     dialog::Dialog,
-    input::{Heard, Input, Settings},
+    input::{Heard, Input},
+    line::{Came, Line},
     picture::{self, Protocol},
-    row::{Row, Style},
-    screen::Screen,
+    remembered::Remembered,
+    row::{Row, Style, harmless},
+    screen::{Live, Screen},
     short,
-    typed::Typed,
     view::{Drawn, View},
 };
 
@@ -39,6 +42,20 @@ const MOVES: Duration = Duration::from_millis(100);
 
 /// Of what a call wrote, so much is looked at for its last line.
 const LAST: usize = 512;
+
+/// A question waits until whoever types has paused for so long: the next key of their line is no answer to it.
+const PAUSE: Duration = Duration::from_millis(700);
+
+/// So many lines of what is typed are seen at once.
+const LINES: usize = 12;
+
+/// How the terminal is to be.
+pub(crate) struct Settings {
+    /// Where what was typed is remembered.
+    pub(crate) history: PathBuf,
+    pub(crate) workspace: PathBuf,
+    pub(crate) colours: bool,
+}
 
 /// The terminal, with a person before it.
 pub(crate) struct Front {
@@ -50,8 +67,13 @@ pub(crate) struct Front {
     asked: UnboundedReceiver<Asked>,
     waiting: VecDeque<Asked>,
     dialog: Option<Dialog>,
-    /// What was typed while the agent had the turn: the next prompt begins with it.
-    ahead: Typed,
+    line: Line,
+    /// When the last key came.
+    typed: Option<Instant>,
+    /// Somebody has the turn.
+    is_busy: bool,
+    /// What was said and is still to be taken up.
+    said: VecDeque<Said>,
     /// What happened while a question stood.
     held: Vec<Drawn>,
     session: Option<Session>,
@@ -61,6 +83,7 @@ pub(crate) struct Front {
 }
 
 /// What the person said at the prompt.
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Said {
     Line(String),
     /// They want to go.
@@ -91,14 +114,17 @@ impl Front {
         let (pass, events) = unbounded_channel();
         let front = Self {
             screen: Screen::new(settings.colours),
-            input: Input::start(settings)?,
+            input: Input::start()?,
             view: View::default(),
             pictures: picture::protocol(variables),
             events,
             asked,
             waiting: VecDeque::new(),
             dialog: None,
-            ahead: Typed::default(),
+            line: Line::new(Remembered::open(&settings.history), Words::new(settings.workspace)),
+            typed: None,
+            is_busy: false,
+            said: VecDeque::new(),
             held: Vec::new(),
             session: None,
             jobs: None,
@@ -129,75 +155,42 @@ impl Front {
         self.show(&rows);
     }
 
-    /// Lets the person type a line.
+    /// What the person says next. What they said already while the agent had the turn comes first.
     pub(crate) async fn prompt(&mut self) -> Said {
-        let begun = self.ahead.take();
-        self.input.want_line(begun);
+        let mut moves = moves();
         loop {
-            tokio::select! {
-                () = self.hangup.cancelled() => return Said::End,
-                heard = self.input.next() => match heard {
-                    Heard::Line(line) => return Said::Line(line),
-                    Heard::End => return Said::End,
-                    Heard::Cleared => self.input.want_line(String::new()),
-                    Heard::Broken(typed) => {
-                        // Keys that came before the prompt stood are the beginning of the line.
-                        let typed = format!("{}{typed}", self.ahead.take());
-                        self.between(&typed).await;
-                        if self.screen.is_gone() {
-                            return Said::End;
-                        }
-                        self.input.want_line(typed);
-                    }
-                    Heard::Resized(columns, lines) => self.screen.resized(columns, lines),
-                    Heard::Key(key) => {
-                        if key.code != KeyCode::Enter {
-                            self.ahead.key(key);
-                            self.input.take_prompt();
-                        }
-                    }
-                    Heard::Paste(text) => {
-                        self.ahead.paste(&text);
-                        self.input.take_prompt();
-                    }
-                },
-                Some(asked) = self.asked.recv() => {
-                    self.waiting.push_back(asked);
-                    self.input.take_prompt();
+            if self.hangup.is_cancelled() || self.screen.is_gone() {
+                return Said::End;
+            }
+            if self.dialog.is_none()
+                && let Some(said) = self.said.pop_front()
+            {
+                self.flush();
+                if let Said::Line(line) = &said
+                    && !line.trim().is_empty()
+                {
+                    let text = format!("> {}", line.trim_end().replace('\n', "\n  "));
+                    self.tell(&text, Style::BOLD);
                 }
-                Some(event) = self.events.recv() => {
-                    self.hear(&event);
-                    if !self.held.is_empty() {
-                        self.input.take_prompt();
-                    }
-                }
-                event = next_job(&mut self.jobs) => {
-                    self.held.push(Drawn::Row(job_line(&event)));
-                    self.input.take_prompt();
-                }
+                self.screen.draw(&[], Vec::new());
+                return said;
+            }
+            self.next_dialog();
+            self.draw();
+            // While no agent has the turn, what is stopped is the question.
+            let cancel = CancellationToken::new();
+            self.happens(&mut moves, &cancel).await;
+            if cancel.is_cancelled() {
+                self.drop_dialogs();
             }
         }
-    }
-
-    /// The prompt was taken away: shows what happened, and asks what there is to ask.
-    async fn between(&mut self, typed: &str) {
-        if let Ok((columns, lines)) = crossterm::terminal::size() {
-            self.screen.resized(columns, lines);
-        }
-        // Where the prompt began is known only if it was one line.
-        if typed.contains('\n') || typed.len() + 2 >= self.columns() {
-            self.show(&[Row::default()]);
-        } else {
-            self.screen.clear_line();
-        }
-        self.flush();
-        self.questions().await;
     }
 
     /// Draws what happens until `work` is done. Esc and Ctrl-C give `cancel`; so does whoever ends the chat from outside.
     pub(crate) async fn attend<T>(&mut self, work: impl Future<Output = T>, cancel: &CancellationToken) -> T {
         tokio::pin!(work);
         let mut moves = moves();
+        self.is_busy = true;
         let done = loop {
             self.next_dialog();
             self.draw();
@@ -206,31 +199,21 @@ impl Front {
                 () = self.happens(&mut moves, cancel) => {}
             }
         };
+        self.is_busy = false;
         // What it told last is there by now.
         while let Ok(event) = self.events.try_recv() {
             self.hear(&event);
         }
-        self.drop_dialogs();
+        if cancel.is_cancelled() {
+            self.drop_dialogs();
+            self.take_back();
+        }
         let rest = self.view.end(self.columns());
         self.held.extend(rest);
-        self.flush();
-        done
-    }
-
-    /// Asks what there is to ask, while no agent has the turn.
-    async fn questions(&mut self) {
-        let cancel = CancellationToken::new();
-        let mut moves = moves();
-        loop {
-            self.next_dialog();
-            if self.dialog.is_none() || cancel.is_cancelled() {
-                break;
-            }
-            self.draw();
-            self.happens(&mut moves, &cancel).await;
+        if self.dialog.is_none() {
+            self.flush();
         }
-        self.drop_dialogs();
-        self.flush();
+        done
     }
 
     /// Takes the next thing that happens, and what came with it.
@@ -240,10 +223,18 @@ impl Front {
             Some(event) = self.events.recv() => self.hear(&event),
             Some(asked) = self.asked.recv() => self.waiting.push_back(asked),
             heard = self.input.next() => self.typed(heard, cancel),
-            event = next_job(&mut self.jobs) => self.held.push(Drawn::Row(job_line(&event))),
+            event = next_job(&mut self.jobs) => {
+                let rows = job_line(&event).wrapped(self.columns(), 4);
+                self.held.extend(rows.into_iter().map(Drawn::Row));
+            },
             _ = moves.tick() => {}
         }
         // Much that comes at once is drawn once.
+        while !cancel.is_cancelled()
+            && let Some(heard) = self.input.next_now()
+        {
+            self.typed(heard, cancel);
+        }
         while let Ok(event) = self.events.try_recv() {
             self.hear(&event);
         }
@@ -259,26 +250,68 @@ impl Front {
 
     fn typed(&mut self, heard: Heard, cancel: &CancellationToken) {
         match heard {
-            Heard::Key(key) if is_stop(key) => cancel.cancel(),
+            Heard::Key(key) if is_stop(key) => {
+                cancel.cancel();
+                self.stopped(key);
+            }
             Heard::Key(key) => match self.dialog.take() {
                 Some(dialog) => match dialog.key(key) {
-                    Ok(said) => self.show(&[said]),
+                    Ok(said) => self.show(&said.wrapped(self.columns(), 2)),
                     Err(dialog) => self.dialog = Some(*dialog),
                 },
-                // A line break can't be sent yet: it is typed at the prompt.
-                None if key.code == KeyCode::Enter => {}
-                None => drop(self.ahead.key(key)),
+                None => self.key(key),
             },
             Heard::Paste(text) => match &mut self.dialog {
                 Some(dialog) => dialog.paste(&text),
-                None => self.ahead.paste(&text),
+                None => {
+                    self.typed = Some(Instant::now());
+                    self.line.paste(&text);
+                }
             },
             Heard::Resized(columns, lines) => self.screen.resized(columns, lines),
             Heard::End => {
                 self.hangup.cancel();
                 cancel.cancel();
             }
-            Heard::Line(_) | Heard::Cleared | Heard::Broken(_) => {}
+        }
+    }
+
+    /// A key for the line. A line that is done waits until it can be taken up.
+    fn key(&mut self, key: KeyEvent) {
+        self.typed = Some(Instant::now());
+        match self.line.key(key) {
+            Came::ToNothing => {}
+            Came::ToLine(line) => {
+                self.typed = None;
+                self.said.push_back(Said::Line(line));
+            }
+            Came::ToEnd => self.said.push_back(Said::End),
+            Came::ToWipe => self.screen.wipe(),
+        }
+    }
+
+    /// Besides what it stops, Ctrl-C at the prompt clears the line.
+    fn stopped(&mut self, key: KeyEvent) {
+        if self.dialog.is_none() && !self.is_busy && key.modifiers.contains(KeyModifiers::CONTROL) {
+            self.line.clear();
+        } else if key.code != KeyCode::Esc && key.modifiers.contains(KeyModifiers::ALT) {
+            // Esc and the next key came at once.
+            self.key(KeyEvent::new(key.code, key.modifiers - KeyModifiers::ALT));
+        }
+    }
+
+    /// What was said for after a turn that was stopped is typed again: it may not be meant any more.
+    fn take_back(&mut self) {
+        let lines: Vec<String> = self
+            .said
+            .drain(..)
+            .filter_map(|it| match it {
+                Said::Line(line) => Some(line).filter(|it| !it.trim().is_empty()),
+                Said::End => None,
+            })
+            .collect();
+        if !lines.is_empty() {
+            self.line.begin_with(&lines.join("\n"));
         }
     }
 
@@ -288,7 +321,8 @@ impl Front {
             self.dialog = None;
             self.show(&[Row::new("(taken back)", Style::DIM)]);
         }
-        while self.dialog.is_none() {
+        let is_typing = !self.line.is_empty() && self.typed.is_some_and(|it| it.elapsed() < PAUSE);
+        while self.dialog.is_none() && !is_typing {
             let Some(asked) = self.waiting.pop_front() else { return };
             if asked.is_taken_back() {
                 continue;
@@ -317,12 +351,16 @@ impl Front {
         }
         self.flush();
         let columns = self.columns();
-        let mut live = self.view.live(Instant::now(), columns, &self.written());
-        let typed = self.ahead.shown(columns.saturating_sub(3));
-        if !typed.is_empty() {
-            live.push(Row::new(format!("> {}", super::row::harmless(typed)), Style::DIM));
+        let mut rows = self.view.live(Instant::now(), columns, &self.written());
+        for it in &self.said {
+            if let Said::Line(line) = it {
+                rows.push(Row::new(format!("> {}  (next)", harmless(line)), Style::DIM).cut(columns));
+            }
         }
-        self.screen.draw(&[], live);
+        let Live { rows: line, cursor } = self.line.live(columns, (self.screen.lines() / 2).min(LINES));
+        let cursor = cursor.map(|(row, column)| (row + rows.len(), column));
+        rows.extend(line);
+        self.screen.draw(&[], Live { rows, cursor });
     }
 
     /// Draws what stays.
@@ -379,8 +417,16 @@ fn moves() -> Interval {
     moves
 }
 
+/// Is this Esc or Ctrl-C? Esc with a key right after it comes as that key with Alt.
 fn is_stop(key: KeyEvent) -> bool {
-    key.code == KeyCode::Esc || key.code == KeyCode::Char('c') && key.modifiers == KeyModifiers::CONTROL
+    match key.code {
+        KeyCode::Esc => true,
+        KeyCode::Char('c') if key.modifiers == KeyModifiers::CONTROL => true,
+        KeyCode::Char(letter) => {
+            key.modifiers.contains(KeyModifiers::ALT) && !matches!(letter, 'b' | 'd' | 'f')
+        }
+        _ => false,
+    }
 }
 
 async fn next_job(jobs: &mut Option<broadcast::Receiver<runtime::Event>>) -> runtime::Event {
@@ -404,6 +450,8 @@ fn job_line(event: &runtime::Event) -> Row {
     let name = short::line(name, 60);
     let bad = event.state == "error" || event.exit.is_some_and(|it| it != 0);
     let style = if bad { Style::BAD } else { Style::GOOD };
-    Row::new("* ", style)
-        .with(format!("{} ({name}) {}{exit}, {took}{telling}", event.job, event.state), Style::PLAIN)
+    Row::new("* ", style).with(
+        harmless(&format!("{} ({name}) {}{exit}, {took}{telling}", event.job, event.state)),
+        Style::PLAIN,
+    )
 }

@@ -1,4 +1,4 @@
-//! How does what is seen get onto the terminal? This is the one place that draws there, beside the line editor.
+//! How does what is seen get onto the terminal? This is the one place that draws there.
 //!
 //! What stays is written once and scrolls away. What is in motion stands below it, and is drawn anew in its place.
 
@@ -15,15 +15,43 @@ pub(crate) struct Screen {
     columns: usize,
     lines: usize,
     /// What is in motion.
-    live: Vec<Row>,
+    live: Live,
     /// Nobody sees it any more.
     gone: bool,
+}
+
+/// What is in motion, and the line and column of it that the cursor is at; without one, the end.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Live {
+    pub(crate) rows: Vec<Row>,
+    pub(crate) cursor: Option<(usize, usize)>,
+}
+
+impl From<Vec<Row>> for Live {
+    fn from(rows: Vec<Row>) -> Self {
+        Self { rows, cursor: None }
+    }
+}
+
+impl Live {
+    /// Only the last of it, as many lines as there is room for: the newest is what counts.
+    fn fit(&mut self, most: usize) {
+        let over = self.rows.len().saturating_sub(most);
+        self.rows.drain(..over);
+        self.cursor = self.cursor.map(|(line, column)| (line.saturating_sub(over), column));
+    }
+
+    /// Where the cursor is.
+    fn at(&self) -> (usize, usize) {
+        let end = || (self.rows.len().saturating_sub(1), self.rows.last().map_or(0, Row::width));
+        self.cursor.unwrap_or_else(end)
+    }
 }
 
 impl Screen {
     pub(crate) fn new(colours: bool) -> Self {
         let (columns, lines) = crossterm::terminal::size().unwrap_or((80, 24));
-        let mut screen = Self { colours, columns: 80, lines: 24, live: Vec::new(), gone: false };
+        let mut screen = Self { colours, columns: 80, lines: 24, live: Live::default(), gone: false };
         screen.resized(columns, lines);
         screen
     }
@@ -45,11 +73,15 @@ impl Screen {
         }
     }
 
+    /// How many lines there are.
+    pub(crate) fn lines(&self) -> usize {
+        self.lines
+    }
+
     /// Writes what stays, and draws what is in motion below it.
-    pub(crate) fn draw(&mut self, stays: &[Row], mut live: Vec<Row>) {
-        let most = self.lines.saturating_sub(1).max(1);
-        // The newest of it is what counts.
-        live.drain(..live.len().saturating_sub(most));
+    pub(crate) fn draw(&mut self, stays: &[Row], live: impl Into<Live>) {
+        let mut live = live.into();
+        live.fit(self.lines.saturating_sub(1).max(1));
         if stays.is_empty() && live == self.live {
             return;
         }
@@ -60,15 +92,15 @@ impl Screen {
 
     /// Writes a picture, in the words of the terminal, as something that stays.
     pub(crate) fn picture(&mut self, escape: &str) {
-        let clear = frame(&self.live, &[], &[], self.columns, self.colours);
-        self.live.clear();
+        let clear = frame(&self.live, &[], &Live::default(), self.columns, self.colours);
+        self.live = Live::default();
         self.write(&format!("{clear}{escape}\r\n"));
     }
 
-    /// Something else has drawn below what stays: nothing is in motion any more.
-    pub(crate) fn clear_line(&mut self) {
-        self.write("\r\u{1b}[J");
-        self.live.clear();
+    /// Wipes all that is seen.
+    pub(crate) fn wipe(&mut self) {
+        self.write("\u{1b}[H\u{1b}[2J");
+        self.live = Live::default();
     }
 
     fn write(&mut self, text: &str) {
@@ -80,24 +112,37 @@ impl Screen {
 }
 
 /// What to write so that `stays` stands above `live`, in the place of what was `drawn`.
-fn frame(drawn: &[Row], stays: &[Row], live: &[Row], columns: usize, colours: bool) -> String {
+fn frame(drawn: &Live, stays: &[Row], live: &Live, columns: usize, colours: bool) -> String {
     let mut frame = String::new();
-    if !drawn.is_empty() {
+    if !drawn.rows.is_empty() {
+        let (line, column) = drawn.at();
+        let columns = columns.max(1);
         // A terminal that became narrower has cut the lines in two.
-        let height: usize = drawn.iter().map(|it| it.width().max(1).div_ceil(columns.max(1))).sum();
+        let cut: usize = drawn.rows.iter().take(line).map(|it| it.width().max(1).div_ceil(columns)).sum();
         frame.push('\r');
-        if height > 1 {
-            // Writing to a string can't fail.
-            let _ = write!(frame, "\u{1b}[{}A", height - 1);
-        }
+        up(&mut frame, cut + column / columns);
         frame.push_str("\u{1b}[J");
     }
     for row in stays {
+        // Writing to a string can't fail.
         let _ = write!(frame, "{}\r\n", row.painted(colours));
     }
-    let live: Vec<String> = live.iter().map(|it| it.painted(colours)).collect();
-    frame.push_str(&live.join("\r\n"));
+    let rows: Vec<String> = live.rows.iter().map(|it| it.painted(colours)).collect();
+    frame.push_str(&rows.join("\r\n"));
+    if let Some((line, column)) = live.cursor {
+        up(&mut frame, live.rows.len().saturating_sub(line + 1));
+        frame.push('\r');
+        if column > 0 {
+            let _ = write!(frame, "\u{1b}[{column}C");
+        }
+    }
     frame
+}
+
+fn up(frame: &mut String, lines: usize) {
+    if lines > 0 {
+        let _ = write!(frame, "\u{1b}[{lines}A");
+    }
 }
 
 #[cfg(test)]
@@ -121,10 +166,10 @@ mod tests {
             (&["four"], &[]),
             (&["five", "six"], &["e"]),
         ];
-        let mut drawn = Vec::new();
+        let mut drawn = Live::default();
         let mut seen = Vec::new();
         for (stays, live) in frames {
-            let live = rows(live);
+            let live = Live { cursor: (live.len() > 1).then_some((1, 1)), rows: rows(live) };
             let _ = terminal.draw(frame(&drawn, &rows(stays), &live, 20, true).as_bytes());
             drawn = live;
             seen.push(terminal.text().trim_end().replace('\n', "|"));

@@ -1,4 +1,4 @@
-//! What has a person typed while something else has the screen?
+//! What has a person typed as the answer to a question?
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
@@ -36,11 +36,6 @@ impl Typed {
     pub(crate) fn shown(&self, columns: usize) -> &str {
         tail(&self.text, columns)
     }
-
-    /// What was typed, which is forgotten.
-    pub(crate) fn take(&mut self) -> String {
-        std::mem::take(&mut self.text)
-    }
 }
 
 #[cfg(test)]
@@ -58,6 +53,6 @@ mod tests {
         typed.paste("\nthree");
         assert_eq!(typed.shown(5), "three");
         assert_eq!(typed.key(KeyEvent::from(KeyCode::Enter)).as_deref(), Some("one three"));
-        assert_eq!(typed.take(), "");
+        assert_eq!(typed.shown(5), "");
     }
 }

@@ -19,8 +19,8 @@ use crate::{
     terminal::{
         asking::InChat,
         commands::{Meant, meant},
-        front::{Front, Passes, Said},
-        input::{Settings, restore},
+        front::{Front, Passes, Said, Settings},
+        input::restore,
         interrupt::{self, STOPPED},
         row::{Row, Style},
         view::said_before,
@@ -84,7 +84,8 @@ impl Chat {
         drop(front);
         finish(agent.session()).await;
         if !matches!(agent.transcript().messages(), Ok(said) if said.is_empty()) {
-            print::err(&format!("haft: `haft chat --resume --session {}` goes on", agent.session().name()));
+            let goes_on = format!("haft: `haft chat --resume --session {}` goes on", agent.session().name());
+            print::err(&runtime::visible(&goes_on).0);
         }
         done.map(|()| if hangup.is_cancelled() { ExitCode::from(STOPPED) } else { ExitCode::SUCCESS })
     }

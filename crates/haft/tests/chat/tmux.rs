@@ -1,7 +1,7 @@
 //! How does a test sit at a terminal that is drawn?
 
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, Output},
     time::{Duration, Instant},
 };
@@ -47,6 +47,26 @@ impl Tmux {
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         tmux
     }
+
+    /// From now on, what is written to the terminal goes into this file too, byte by byte.
+    pub(crate) fn recorded(&self, to: &Path) -> &Self {
+        self.run(&["pipe-pane", "-O", &format!("cat > '{}'", to.display())]);
+        self
+    }
+
+    /// Something that tmux knows of the terminal.
+    pub(crate) fn knows(&self, format: &str) -> String {
+        String::from_utf8(self.run(&["display-message", "-p", format]).stdout).unwrap().trim().to_owned()
+    }
+
+    /// Presses these keys as fast as they go, each the byte or name that tmux has for it.
+    pub(crate) fn keys(&self, names: &[&str]) -> &Self {
+        self.run(&[&["send-keys"], names].concat());
+        self
+    }
+
+    /// Closes the terminal under the program.
+    pub(crate) fn close(self) {}
 
     /// Waits until the screen shows this.
     #[track_caller]

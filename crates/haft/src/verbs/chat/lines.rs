@@ -19,9 +19,13 @@ use crate::{
     terminal::{
         interrupt::{self, STOPPED},
         plain::{Out, Plain},
+        short,
     },
     verbs::{FAULT, finish, run::fault},
 };
+
+/// So much of a call is told.
+const TITLE: usize = 100;
 
 /// Reads lines, has the agent answer each, and prints what it says.
 pub(super) async fn run(chat: Chat, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
@@ -30,7 +34,7 @@ pub(super) async fn run(chat: Chat, options: &Options, place: &Place) -> Result<
         .map_err(|error| Fault::new(kit::Kind::Unavailable, format!("signals can't be heard: {error}")))?;
     let agency = chat.agent.open(options, place, approver()).await?;
     for line in &agency.opened.aside {
-        print::err(&format!("haft: {line}"));
+        print::err(&runtime::visible(&format!("haft: {line}")).0);
     }
     let model = agency.model(None)?;
     let name = match options.session.clone() {
@@ -62,7 +66,7 @@ pub(super) async fn run(chat: Chat, options: &Options, place: &Place) -> Result<
             Ok(outcome) if outcome.ended == Ended::Done => {}
             Ok(outcome) => print::err(&format!("haft: {}", how(outcome.ended))),
             Err(error) => {
-                print::err(&format!("haft: {}", fault(error).as_text()));
+                print::err(&runtime::visible(&format!("haft: {}", fault(error).as_text())).0);
                 code = ExitCode::from(FAULT);
             }
         }
@@ -95,7 +99,10 @@ fn before(said: &[Message]) {
         let line = match message {
             Message::Person { text } => format!("> {text}"),
             Message::Model { text } => text.clone(),
-            Message::Tool { tool, title, .. } => format!("< {tool} {title}"),
+            Message::Tool { tool, title, .. } => {
+                let arguments = serde_json::from_str(title).unwrap_or_else(|_| title.clone().into());
+                format!("< {tool} {}", short::arguments(&arguments, TITLE))
+            }
             Message::Note { text } => format!("! {text}"),
         };
         print::err(&runtime::visible(&line).0);

@@ -1,0 +1,127 @@
+//! Which lines were typed in earlier chats?
+
+use std::{
+    fs::OpenOptions,
+    io::{self, Write as _},
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+};
+
+/// So many lines are remembered.
+const REMEMBERED: usize = 1_000;
+
+/// The lines that were typed, oldest first, in a file that nobody else reads.
+#[derive(Debug, Default)]
+pub(crate) struct Remembered {
+    path: Option<PathBuf>,
+    lines: Vec<String>,
+}
+
+impl Remembered {
+    /// Those that are kept in this file. Without one that can be used, only this chat is remembered.
+    pub(crate) fn open(path: &Path) -> Self {
+        let kept = std::fs::read_to_string(path).unwrap_or_default();
+        let mut lines: Vec<String> = kept.lines().map(written_out).collect();
+        let mut remembered = Self { path: Some(path.to_owned()), lines: Vec::new() };
+        if lines.len() > 2 * REMEMBERED {
+            lines.drain(..lines.len() - REMEMBERED);
+            // What can't be made shorter stays long.
+            let _ = remembered.rewrite(&lines);
+        }
+        remembered.lines = lines;
+        remembered
+    }
+
+    /// Adds a line, unless it is the last one again or begins with a blank.
+    pub(crate) fn add(&mut self, line: &str) {
+        if line.trim().is_empty() || line.starts_with(' ') || self.lines.last().is_some_and(|it| it == line) {
+            return;
+        }
+        self.lines.push(line.to_owned());
+        // What can't be kept is remembered until the chat ends; nothing worse.
+        let _ = self.append(line);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.lines.len()
+    }
+
+    pub(crate) fn get(&self, at: usize) -> Option<&str> {
+        self.lines.get(at).map(String::as_str)
+    }
+
+    /// The newest line before this one that has `part` in it.
+    pub(crate) fn before(&self, at: usize, part: &str) -> Option<usize> {
+        self.lines.get(..at)?.iter().rposition(|it| it.contains(part))
+    }
+
+    fn append(&self, line: &str) -> io::Result<()> {
+        let Some(path) = &self.path else { return Ok(()) };
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder)?;
+        }
+        let mut file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
+        // Several chats may write: each line goes in one piece.
+        file.write_all(in_one_line(line).as_bytes())
+    }
+
+    fn rewrite(&self, lines: &[String]) -> io::Result<()> {
+        let Some(path) = &self.path else { return Ok(()) };
+        let beside = path.with_extension(std::process::id().to_string());
+        let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&beside)?;
+        file.write_all(lines.iter().map(|it| in_one_line(it)).collect::<String>().as_bytes())?;
+        std::fs::rename(beside, path)
+    }
+}
+
+fn in_one_line(line: &str) -> String {
+    format!("{}\n", line.replace('\\', "\\\\").replace('\n', "\\n"))
+}
+
+fn written_out(kept: &str) -> String {
+    let mut line = String::new();
+    let mut letters = kept.chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\\' => match letters.next() {
+                Some('n') => line.push('\n'),
+                Some(other) => line.push(other),
+                None => line.push('\\'),
+            },
+            _ => line.push(letter),
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn what_was_typed_is_kept_where_nobody_else_reads() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("state/history");
+        let mut first = Remembered::open(&path);
+        for line in ["one", "first\nand \\n second", "first\nand \\n second", " secret", ""] {
+            first.add(line);
+        }
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        let again = Remembered::open(&path);
+        assert_eq!(again.lines, ["one", "first\nand \\n second"]);
+        assert_eq!((again.before(2, "on"), again.before(1, "second")), (Some(0), None));
+    }
+
+    #[test]
+    fn a_file_that_became_long_is_cut() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("history");
+        std::fs::write(&path, (0..2_001).map(|it| format!("{it}\n")).collect::<String>()).unwrap();
+        assert_eq!(Remembered::open(&path).get(0), Some("1001"));
+        assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), REMEMBERED);
+    }
+}
