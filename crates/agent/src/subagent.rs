@@ -71,11 +71,18 @@ struct Inner {
     profile: Mutex<Option<Arc<Profile>>>,
     /// What the session may do without any profile.
     base: Limits,
-    /// Nothing may be changed, by the person's own choice of a profile.
-    held: Mutex<bool>,
+    /// What the profile that the person chose leaves it: another that the model goes on under gives nothing back.
+    held: Mutex<Held>,
     /// How many agents are above this one.
     depth: usize,
     below: Mutex<Vec<Weak<Self>>>,
+}
+
+/// What the person's own choice of a profile leaves an agent.
+#[derive(Default)]
+struct Held {
+    profile: Option<String>,
+    limits: Limits,
 }
 
 struct Given {
@@ -99,7 +106,7 @@ impl Crew {
             profile: Mutex::default(),
             setup,
             base: Limits::clone(&session.limits()),
-            held: Mutex::new(false),
+            held: Mutex::default(),
             depth,
             below: Mutex::default(),
         };
@@ -109,18 +116,42 @@ impl Crew {
     }
 
     /// Goes on under this profile, or without one, from the model's next answer on, because the person wants it.
-    /// Says what that changes. Blocks.
+    /// Says what that changes. With `model` it is the profile's model that answers, otherwise the same as before. Blocks.
     ///
     /// # Errors
-    /// When there is no such profile, or its model can't be had.
-    pub fn begin(&self, profile: Option<&str>) -> Result<String, Fault> {
+    /// When there is no such profile, or its model can't be had; then nothing changes.
+    pub fn begin(&self, profile: Option<&str>, model: bool) -> Result<String, Fault> {
         let profile = match profile {
             Some(name) => Some(self.known().find(name)?),
             None => None,
         };
         // Whatever a person made of the profile by which they plan.
-        *self.inner.held.lock() = profile.as_ref().is_some_and(|it| it.read_only || it.name == PLAN);
-        self.go_on_under(profile)
+        let read_only = profile.as_ref().is_some_and(|it| it.read_only || it.name == PLAN);
+        let name = profile.as_ref().map(|it| it.name.clone());
+        let limits = Limits { tools: None, read_only };
+        let before = std::mem::replace(&mut *self.inner.held.lock(), Held { profile: name, limits });
+        let said = self.go_on_under(profile, model);
+        match &said {
+            Ok(_) => {
+                let limits = self.session()?.limits();
+                self.inner.held.lock().limits.tools.clone_from(&limits.tools);
+            }
+            Err(_) => *self.inner.held.lock() = before,
+        }
+        said
+    }
+
+    /// The name of the profile that the person chose, if they chose one.
+    pub fn chosen(&self) -> Option<String> {
+        self.inner.held.lock().profile.clone()
+    }
+
+    /// Goes on where the agent was under a profile by its own choice, in an earlier life. Blocks.
+    ///
+    /// # Errors
+    /// Those of [`begin`](Self::begin).
+    pub fn resume(&self, profile: &str) -> Result<String, Fault> {
+        self.go_on_under(Some(self.known().find(profile)?), false)
     }
 
     /// The name of the profile under which the agent works, if there is one.
@@ -151,7 +182,7 @@ impl Crew {
         self.inner.session.get().ok_or_else(ended)
     }
 
-    fn go_on_under(&self, profile: Option<Arc<Profile>>) -> Result<String, Fault> {
+    fn go_on_under(&self, profile: Option<Arc<Profile>>, its_model: bool) -> Result<String, Fault> {
         let (inner, session) = (&self.inner, self.session()?);
         let mut notes: Vec<String> = profile.iter().flat_map(|it| it.notes.clone()).collect();
         let mut given = inner.given.lock();
@@ -160,19 +191,21 @@ impl Crew {
             given.model = inner.steering.model();
         }
         let model = match &profile {
-            Some(profile) => self.model_of(profile, &given.model, &mut notes)?,
-            None => given.model.clone(),
+            Some(profile) if its_model => self.model_of(profile, &given.model, &mut notes)?,
+            _ => given.model.clone(),
         };
+        let held = inner.held.lock().limits.clone();
         let read_only =
-            inner.base.read_only || *inner.held.lock() || profile.as_ref().is_some_and(|it| it.read_only);
-        // What it is narrowed from is what the session has without a profile.
-        session.limit(Limits { read_only, ..inner.base.clone() });
+            inner.base.read_only || held.read_only || profile.as_ref().is_some_and(|it| it.read_only);
+        // What it is narrowed from is what the session has without a profile, or under the one that the person chose.
+        let base = held.tools.or_else(|| inner.base.tools.clone());
+        session.limit(Limits { read_only, tools: base.clone() });
         let tools = match &profile {
             Some(profile) if profile.tools.is_some() || !profile.without.is_empty() => {
                 let all = names(&session);
                 Some(narrowed(profile, profile.tools.as_deref(), &all, &mut notes))
             }
-            _ => inner.base.tools.clone(),
+            _ => base,
         };
         session.limit(Limits { tools, read_only });
         if read_only {
@@ -286,7 +319,7 @@ impl Agents for Crew {
             return Err(Fault::denied("an agent that another one started keeps its profile"));
         }
         let profile = self.known().find(profile)?;
-        self.go_on_under(Some(profile))
+        self.go_on_under(Some(profile), true)
     }
 
     fn delegate<'a>(&'a self, task: Task, cx: &'a Cx) -> Soon<'a, Result<Report, Fault>> {

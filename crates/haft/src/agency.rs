@@ -3,17 +3,17 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use agent::{
-    Agent, Asker, Bounds, Host, Makings, Prompt, Settings, Setup,
+    Agent, Asker, Bounds, Host, Makings, NobodyToAsk, Prompt, Settings, Setup, Silent,
     dialect::{Dialect, Spoken},
-    model::{self, Choices, Model},
+    model::{self, Choices, Model, script::Script},
     own_tools,
     profiles::{PLAN, Profile},
 };
 use clap::Args;
 use kit::Fault;
-use runtime::{Approver, Session, config::ModelSection};
+use runtime::{Approver, Session, config::ModelSection, quote, store::Buffer};
 
-use crate::{Opened, Options, Place};
+use crate::{Opened, Options, Place, standing::Standing};
 
 /// The variables that usually hold a provider's key.
 const KEYS: [&str; 4] = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"];
@@ -76,14 +76,12 @@ impl AgentOptions {
 }
 
 impl Agency {
-    /// The model that was asked for: `named`, or what the options, the configuration and the environment say.
+    /// The model of this name.
     ///
     /// # Errors
-    /// When none was named, or there is no such model; with what to do.
-    pub(crate) fn model(&self, named: Option<&str>) -> Result<Arc<dyn Model>, Fault> {
-        let name = named.or_else(|| self.named()).ok_or_else(|| unnamed(&self.variables))?;
-        let models = &self.opened.agents.models;
-        chosen(name, models, &self.variables, self.options.dialect.as_deref())
+    /// When there is no such model, or what it needs is missing; with what to do.
+    pub(crate) fn model(&self, name: &str) -> Result<Arc<dyn Model>, Fault> {
+        chosen(name, &self.opened.agents.models, &self.variables, self.options.dialect.as_deref())
     }
 
     /// The name of the model, where one was named.
@@ -98,15 +96,31 @@ impl Agency {
         self.makings.prompt(session, profile.map(|it| it.prompt.as_str()))
     }
 
-    /// The newest conversation of the workspace.
+    /// The conversation to go on with, if it is to be an earlier one: the newest, or that of this name.
     ///
     /// # Errors
     /// When there is none, or it can't be read.
-    pub(crate) fn newest(&self) -> Result<String, Fault> {
-        self.opened.runtime.store().transcripts().newest()?.ok_or_else(|| {
-            Fault::not_found("this workspace has no conversation yet")
-                .next("Begin one with `haft run \"TASK\"`.")
-        })
+    pub(crate) fn earlier(&self, resume: bool, name: Option<&str>) -> Result<Option<String>, Fault> {
+        let transcripts = self.opened.runtime.store().transcripts();
+        match name {
+            None if resume => {
+                let newest = transcripts.newest()?.ok_or_else(|| {
+                    Fault::not_found("this workspace has no conversation yet")
+                        .next("Begin one with `haft run \"TASK\"`.")
+                })?;
+                Ok(Some(newest))
+            }
+            Some(name) if resume && transcripts.rows(name, Buffer::Context)?.is_empty() => {
+                let fault = Fault::not_found(format!("this workspace has no conversation `{name}`"));
+                Err(match transcripts.newest()? {
+                    Some(newest) => {
+                        fault.next(format!("The newest is `{newest}`; `/sessions` in `haft chat` lists all."))
+                    }
+                    None => fault.next("Begin one with `haft run \"TASK\"`."),
+                })
+            }
+            name => Ok(name.map(str::to_owned)),
+        }
     }
 
     /// The conversation of this name, or a new one.
@@ -117,44 +131,125 @@ impl Agency {
         runtime.session(Some(&name.map_or_else(own, str::to_owned)), door, approver)
     }
 
-    /// An agent that goes on with this conversation.
+    /// An agent that goes on with this conversation, as it stood; and what the person should know of that, one line each.
     ///
     /// # Errors
-    /// When what was said can't be read, another process goes on with it, or there is no such profile.
+    /// When what was said can't be read, another process goes on with it, or there is no such model or profile.
     pub(crate) fn agent(
+        &self,
+        session: Session,
+        host: Arc<dyn Host>,
+        person: Arc<dyn Asker>,
+    ) -> Result<(Agent, Vec<String>), Fault> {
+        let before = Standing::of(&self.opened.runtime, session.name())?.unwrap_or_default();
+        let asked = if self.options.plan { Some(PLAN) } else { self.options.profile.as_deref() };
+        let configured = self.opened.agents.agent.profile.as_deref();
+        let profile = match asked {
+            Some("none") => None,
+            Some(profile) => Some(profile),
+            None if before.model.is_empty() => configured,
+            None => before.chosen.as_deref(),
+        };
+        // What was typed counts more than what a profile says, and that more than what is configured.
+        let typed = self.options.model.as_deref();
+        let earlier = Some(before.model.as_str()).filter(|it| !it.is_empty() && asked.is_none());
+        let of_profile =
+            || profile.and_then(|name| self.opened.profiles.read().find(name).ok()?.model.clone());
+        let of_profile = if typed.or(earlier).is_none() { of_profile() } else { None };
+        let name = typed.or(earlier).or(of_profile.as_deref()).or_else(|| self.named());
+        let dialect =
+            self.options.dialect.as_deref().or(before.dialect.as_deref().filter(|_| typed.is_none()));
+        let name = name.ok_or_else(|| unnamed(&self.variables))?;
+        let named = |it: &str| chosen(it, &self.opened.agents.models, &self.variables, dialect);
+        let model = match &of_profile {
+            // Found as the profile's own, when the agent goes on under it.
+            Some(_) => self.named().and_then(|it| named(it).ok()).unwrap_or_else(blank),
+            None => named(name)?,
+        };
+        let mut agent = self.blank_agent(session, model, host)?;
+        agent.set_crew(self.setup(person));
+        let mut lines = Vec::new();
+        if let (Some(crew), Some(profile)) = (agent.crew(), profile) {
+            let said = crew.begin(Some(profile), typed.or(earlier).is_none())?;
+            lines.push(format!("under the profile `{profile}`"));
+            lines.extend(notes(&said));
+            if let Some(other) = before.profile.as_deref().filter(|it| asked.is_none() && *it != profile) {
+                lines.extend(notes(&crew.resume(other)?));
+            }
+        } else if let (Some(crew), Some(profile), None) = (agent.crew(), &before.profile, asked) {
+            lines.extend(notes(&crew.resume(profile)?));
+        }
+        self.keep(&agent)?;
+        Ok((agent, lines))
+    }
+
+    /// An agent that is asked nothing, to see what one would be told.
+    ///
+    /// # Errors
+    /// Those of [`agent`](Self::agent).
+    pub(crate) fn unasked(&self, session: Session) -> Result<Agent, Fault> {
+        let model = self.named().map(|it| self.model(it)).transpose()?.unwrap_or_else(blank);
+        let mut agent = self.blank_agent(session, model, Arc::new(Silent))?;
+        agent.set_crew(self.setup(Arc::new(NobodyToAsk)));
+        let profile = if self.options.plan { Some(PLAN) } else { self.options.profile.as_deref() };
+        let profile = profile.or(self.opened.agents.agent.profile.as_deref()).filter(|it| *it != "none");
+        if let (Some(crew), Some(profile)) = (agent.crew(), profile) {
+            crew.begin(Some(profile), self.options.model.is_none())?;
+        }
+        Ok(agent)
+    }
+
+    fn blank_agent(
         &self,
         session: Session,
         model: Arc<dyn Model>,
         host: Arc<dyn Host>,
-        person: Arc<dyn Asker>,
     ) -> Result<Agent, Fault> {
         own_tools::offer(&session, model.abilities());
         let system = self.prompt(&session, None).text().into();
+        let visible = self.opened.agents.agent.visible.unwrap_or_default();
+        Agent::open(Settings { session, model, system, bounds: self.bounds(), visible, host })
+    }
+
+    /// How far a turn may go.
+    pub(crate) fn bounds(&self) -> Bounds {
         let steps = self.options.max_steps.or(self.opened.agents.agent.max_steps);
-        let bounds = Bounds {
+        Bounds {
             steps: steps.unwrap_or(Bounds::default().steps),
             tokens: self.options.max_tokens,
             time: self.options.max_seconds.map(Duration::from_secs),
-        };
-        let visible = self.opened.agents.agent.visible.unwrap_or_default();
-        let settings = Settings { session, model, system, bounds, visible, host };
-        let mut agent = Agent::open(settings)?;
-        agent.set_crew(self.setup(person));
-        let named = if self.options.plan { Some(PLAN) } else { self.options.profile.as_deref() };
-        let named = named.or(self.opened.agents.agent.profile.as_deref());
-        if let (Some(crew), Some(profile)) = (agent.crew(), named) {
-            crew.begin(Some(profile))?;
         }
-        Ok(agent)
+    }
+
+    /// Keeps how the agent's conversation stands, for whoever goes on with it.
+    ///
+    /// # Errors
+    /// When the store can't be written.
+    pub(crate) fn keep(&self, agent: &Agent) -> Result<(), Fault> {
+        Standing::keep(agent, self.options.dialect.as_deref())
+    }
+
+    /// The command that goes on with this conversation.
+    pub(crate) fn goes_on(verb: &str, options: &Options, agent: &Agent) -> String {
+        let dir = options.dir.as_ref().map(|it| format!(" --dir {}", quote(&it.display().to_string())));
+        format!("haft{} {verb} --resume --session {}", dir.unwrap_or_default(), agent.session().name())
     }
 
     /// What the agent needs to go on under another profile and to start others.
     fn setup(&self, person: Arc<dyn Asker>) -> Setup {
         let (models, variables) = (self.opened.agents.models.clone(), self.variables.clone());
         let (dialect, makings) = (self.options.dialect.clone(), self.makings.clone());
+        let workspace = self.opened.runtime.roots().workspace().to_owned();
         Setup {
             profiles: self.opened.profiles.clone(),
-            choose: Arc::new(move |name| chosen(name, &models, &variables, dialect.as_deref())),
+            choose: Arc::new(move |name| {
+                // A file that a profile names lies in its workspace, wherever haft was started.
+                let name = match name.strip_prefix("script:") {
+                    Some(file) => format!("script:{}", workspace.join(file).display()),
+                    None => name.to_owned(),
+                };
+                chosen(&name, &models, &variables, dialect.as_deref())
+            }),
             compose: Arc::new(move |session, profile| {
                 makings.prompt(session, profile.map(|it| it.prompt.as_str())).text().into()
             }),
@@ -162,6 +257,16 @@ impl Agency {
             person,
         }
     }
+}
+
+/// A model that says nothing, where none was named.
+fn blank() -> Arc<dyn Model> {
+    Arc::new(Script::empty())
+}
+
+/// What a change of profiles says that does not count.
+fn notes(said: &str) -> Vec<String> {
+    said.lines().filter_map(|it| it.strip_prefix("note: ")).map(str::to_owned).collect()
 }
 
 /// The model of a name, spoken to as the person wants it.

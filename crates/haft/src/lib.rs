@@ -30,6 +30,7 @@ mod ask;
 mod options;
 mod place;
 pub mod print;
+mod standing;
 mod terminal;
 pub mod verbs;
 

@@ -329,6 +329,11 @@ impl Session {
         self.inner.agents.get().cloned().unwrap_or_else(|| Arc::new(NoAgent))
     }
 
+    /// Is there something that [`news`](Self::news) would tell?
+    pub fn has_news(&self) -> bool {
+        self.inner.jobs.has_news()
+    }
+
     /// What the model does not know yet of jobs that have ended or wait for input, one line each. Told once.
     pub fn news(&self) -> Vec<String> {
         let news = self.inner.jobs.take_news();

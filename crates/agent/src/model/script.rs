@@ -147,6 +147,10 @@ impl Script {
                 None => answers.push(Answer { line: number, written, faults: std::mem::take(&mut faults) }),
             }
         }
+        Ok(Self::of(name, answers))
+    }
+
+    fn of(name: &str, answers: Vec<Answer>) -> Self {
         let abilities = Abilities {
             calls: true,
             images: true,
@@ -156,7 +160,12 @@ impl Script {
             price: Some(Price::default()),
         };
         let failed = Arc::default();
-        Ok(Self { name: name.to_owned(), abilities, answers: answers.into(), failed })
+        Self { name: name.to_owned(), abilities, answers: answers.into(), failed }
+    }
+
+    /// A script without any answer.
+    pub fn empty() -> Self {
+        Self::of("script:", Vec::new())
     }
 
     /// The same script as a model that can do this.

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     model::Model,
-    profiles::Profile,
+    profiles::{Origin, Profile},
     turn::{Agent, Bounds, Ended, Settings},
 };
 
@@ -151,7 +151,15 @@ impl Crew {
         let session = above.below(&name);
         let has = names(&above);
         let section = inner.setup.section.tools.as_deref();
-        let list = profile.as_ref().and_then(|it| it.tools.as_deref()).or(section);
+        let named = profile.as_ref().and_then(|it| it.tools.as_deref());
+        // What came with a workspace takes nothing back of what the person said of all such agents.
+        let both: Option<Vec<String>> = match (named, section, profile.as_ref().map(|it| &it.origin)) {
+            (Some(named), Some(section), Some(Origin::Workspace(_))) => {
+                Some(named.iter().filter(|it| section.contains(it)).cloned().collect())
+            }
+            _ => None,
+        };
+        let list = both.as_deref().or(named).or(section);
         let mut tools = match &profile {
             Some(profile) => narrowed(profile, list, &has, &mut notes),
             None => has.iter().filter(|it| list.is_none_or(|list| list.contains(it))).cloned().collect(),

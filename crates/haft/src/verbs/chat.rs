@@ -58,12 +58,8 @@ impl Chat {
         })?;
         let (asks, asked) = InChat::new();
         let agency = self.agent.open(options, place, Arc::new(asks.clone())).await?;
-        let model = agency.model(None)?;
-        let session = match options.session.clone() {
-            None if self.resume => Some(agency.newest()?),
-            name => name,
-        };
-        let session = agency.session(session.as_deref(), "chat", Arc::new(asks.clone()));
+        let name = agency.earlier(self.resume, options.session.as_deref())?;
+        let session = agency.session(name.as_deref(), "chat", Arc::new(asks.clone()));
         let settings = Settings {
             history: place.state.join("chat_history"),
             workspace: agency.opened.runtime.roots().workspace().to_owned(),
@@ -72,9 +68,9 @@ impl Chat {
         let (mut front, passes) = Front::new(settings, asked, &place.variables, hangup.clone())
             .map_err(|error| Fault::new(Kind::Unavailable, format!("the terminal can't be used: {error}")))?;
         let host = Arc::new(Bill { passes, taken: Mutex::default() });
-        let agent = agency.agent(session, model, host.clone(), Arc::new(asks.clone()))?;
-        let aside: Vec<Row> =
-            agency.opened.aside.iter().map(|it| Row::new(format!("haft: {it}"), Style::DIM)).collect();
+        let (agent, lines) = agency.agent(session, host.clone(), Arc::new(asks.clone()))?;
+        let lines = agency.opened.aside.iter().chain(&lines);
+        let aside: Vec<Row> = lines.map(|it| Row::new(format!("haft: {it}"), Style::DIM)).collect();
         front.show(&aside);
         let mut talk = Talk { front, agent, agency, host, asks, hangup };
         talk.begin();
@@ -84,7 +80,7 @@ impl Chat {
         drop(front);
         finish(agent.session()).await;
         if !matches!(agent.transcript().messages(), Ok(said) if said.is_empty()) {
-            let goes_on = format!("haft: `haft chat --resume --session {}` goes on", agent.session().name());
+            let goes_on = format!("haft: `{}` goes on", Agency::goes_on("chat", options, &agent));
             print::err(&runtime::visible(&goes_on).0);
         }
         done.map(|()| if hangup.is_cancelled() { ExitCode::from(STOPPED) } else { ExitCode::SUCCESS })
@@ -180,6 +176,9 @@ impl Talk {
                         Style::BAD,
                     );
                 }
+            }
+            if let Err(fault) = self.agency.keep(&self.agent) {
+                self.front.tell(&fault.as_text(), Style::BAD);
             }
             if self.hangup.is_cancelled() {
                 return Ok(());

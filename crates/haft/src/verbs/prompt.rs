@@ -2,10 +2,6 @@
 
 use std::{process::ExitCode, sync::Arc};
 
-use agent::{
-    NobodyToAsk, Silent,
-    model::{Model, script::Script},
-};
 use clap::Args;
 use kit::{Fault, Spec};
 use runtime::Unattended;
@@ -28,12 +24,10 @@ impl Prompt {
     /// When there is no runtime to be had, or no such model.
     pub async fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         let agency = self.agent.clone().open(options, place, Arc::new(Unattended)).await?;
-        let model = agency.named().map(|name| agency.model(Some(name))).transpose()?;
+        let model = agency.named().map(|name| agency.model(name)).transpose()?;
         let session = agency.opened.runtime.session(None, "prompt", Arc::new(Unattended));
-        // A profile narrows what the session has, so it takes an agent; one that is asked nothing.
-        let silent: Arc<dyn Model> = Arc::new(Script::parse("script:", "")?);
-        let answers = model.clone().unwrap_or(silent);
-        let agent = agency.agent(session.clone(), answers, Arc::new(Silent), Arc::new(NobodyToAsk))?;
+        // A profile narrows what the session has, so it takes an agent.
+        let agent = agency.unasked(session.clone())?;
         let profile = match agent.crew().and_then(|crew| Some((crew.known(), crew.profile()?))) {
             Some((known, name)) => Some(known.find(&name)?),
             None => None,

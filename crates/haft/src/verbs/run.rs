@@ -2,7 +2,7 @@
 
 use std::{io::Read, process::ExitCode, sync::Arc};
 
-use agent::{Agent, AgentError, Ended, Event, Host, Outcome, model::Usage};
+use agent::{Agent, AgentError, Bounds, Ended, Event, Host, Outcome, model::Usage};
 use clap::Args;
 use kit::{Fault, Kind};
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::{FAULT, finish};
 use crate::{
     Options, Place,
-    agency::AgentOptions,
+    agency::{Agency, AgentOptions},
     ask::{approver, asker},
     print,
     terminal::{
@@ -56,25 +56,69 @@ impl Run {
         for line in &agency.opened.aside {
             print::err(&format!("haft: {line}"));
         }
-        let model = agency.model(None)?;
-        let name = match options.session.clone() {
-            None if self.resume => Some(agency.newest()?),
-            name => name,
-        };
+        let name = agency.earlier(self.resume, options.session.as_deref())?;
         let session = agency.session(name.as_deref(), "run", approver());
         let heard: Arc<Heard> = Arc::new(Heard::new(self.json, cancel.clone()));
-        let mut agent = agency.agent(session, model.clone(), heard.clone(), asker())?;
-        let began = json!({"event": "began", "session": agent.session().name(), "model": model.name()});
-        heard.line(&began);
-        let outcome = agent.turn(task, &cancel).await;
+        let (mut agent, lines) = agency.agent(session, heard.clone(), asker())?;
+        lines.iter().for_each(|it| print::err(&format!("haft: {it}")));
+        let (name, model) = (agent.session().name().to_owned(), agent.steering().model());
+        heard.line(&json!({"event": "began", "session": name, "model": model.name()}));
+        let outcome = with_those_below(&mut agent, task, &cancel).await;
         heard.end();
+        let left = agent.session().running_jobs();
+        if !left.is_empty() {
+            print::err(&format!("haft: ended with it: {}", left.join(", ")));
+        }
+        agency.keep(&agent)?;
         finish(agent.session()).await;
-        tell(&heard, &agent, outcome)
+        let goes_on = Agency::goes_on("run", options, &agent);
+        tell(&heard, &agent, outcome, &agency.bounds(), &goes_on)
     }
 }
 
+/// The tools by which one agent has another do something.
+const BELOW: [&str; 4] = ["subagent", "spawn_agent", "explore", "critic"];
+
+/// A turn; and as long as agents that it started in the background still work, another once one of them is done.
+async fn with_those_below(
+    agent: &mut Agent,
+    task: Option<String>,
+    cancel: &CancellationToken,
+) -> Result<Outcome, AgentError> {
+    let mut ends = agent.session().events();
+    let mut all = agent.turn(task, cancel).await?;
+    let mut worked = false;
+    while all.ended == Ended::Done {
+        let work = !agent.pending(&BELOW).is_empty();
+        worked |= work;
+        if worked && agent.session().has_news() {
+            let more = agent.turn(None, cancel).await?;
+            all.ended = more.ended;
+            all.text = more.text;
+            all.steps += more.steps;
+            all.usage += more.usage;
+            all.cost = all.cost.zip(more.cost).map(|(one, other)| one + other);
+        } else if work {
+            tokio::select! {
+                // Whoever has missed an event asks what is pending all the same.
+                _ = ends.recv() => {}
+                () = cancel.cancelled() => all.ended = Ended::Cancelled,
+            }
+        } else {
+            break;
+        }
+    }
+    Ok(all)
+}
+
 /// Tells what came of it, and gives the exit code that says so too.
-fn tell(heard: &Heard, agent: &Agent, outcome: Result<Outcome, AgentError>) -> Result<ExitCode, Fault> {
+fn tell(
+    heard: &Heard,
+    agent: &Agent,
+    outcome: Result<Outcome, AgentError>,
+    bounds: &Bounds,
+    goes_on: &str,
+) -> Result<ExitCode, Fault> {
     let outcome = outcome.map_err(fault)?;
     let mut ended = json!({"event": "ended", "session": agent.session().name()});
     if let (Value::Object(all), Value::Object(more)) = (&mut ended, json!(outcome)) {
@@ -84,14 +128,28 @@ fn tell(heard: &Heard, agent: &Agent, outcome: Result<Outcome, AgentError>) -> R
     let (how, code) = match outcome.ended {
         Ended::Done => ("done", ExitCode::SUCCESS),
         Ended::Cancelled => ("stopped", ExitCode::from(STOPPED)),
-        Ended::Limit => ("stopped at its limit", ExitCode::from(FAULT)),
+        Ended::Limit => (limit(&outcome, bounds), ExitCode::from(FAULT)),
         Ended::Refused => ("the provider refused to go on", ExitCode::from(FAULT)),
     };
     print::err(&format!("haft: {how}: {}", bill(outcome.steps, &outcome.usage, outcome.cost)));
     if matches!(outcome.ended, Ended::Cancelled | Ended::Limit) {
-        print::err("haft: `haft run --resume` goes on");
+        print::err(&format!("haft: `{goes_on}` goes on"));
     }
     Ok(code)
+}
+
+/// Which limit stopped a turn.
+fn limit(outcome: &Outcome, bounds: &Bounds) -> &'static str {
+    let tokens = outcome.usage.request() + outcome.usage.output;
+    if outcome.steps >= bounds.steps {
+        "stopped at as many steps as it may take (--max-steps)"
+    } else if bounds.tokens.is_some_and(|most| tokens >= most) {
+        "stopped at as many tokens as it may use (--max-tokens)"
+    } else if bounds.time.is_some() {
+        "stopped at as long as it may take (--max-seconds)"
+    } else {
+        "stopped, as its answers were cut off at their longest"
+    }
 }
 
 /// What is to be done.

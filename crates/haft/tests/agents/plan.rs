@@ -30,7 +30,7 @@ async fn a_read_only_profile_holds_for_every_hand() {
     std::fs::remove_file(house.path("by_tool")).unwrap();
 
     let crew = home.agent.crew().unwrap();
-    assert!(crew.begin(Some("reader")).unwrap().contains("Nothing can be changed"));
+    assert!(crew.begin(Some("reader"), true).unwrap().contains("Nothing can be changed"));
     // The bash of before has ended; the first call may be the one that finds out.
     home.says("bash", json!({"command": "true"})).await;
     for (tool, arguments) in [
@@ -57,7 +57,7 @@ async fn a_read_only_profile_holds_for_every_hand() {
     // What only reads goes on.
     assert!(home.says("bash", json!({"command": "cat a.txt"})).await.contains("two"));
 
-    crew.begin(None).unwrap();
+    crew.begin(None, true).unwrap();
     home.says("bash", json!({"command": "true"})).await;
     let said = home.says("bash", json!({"command": "echo after > by_bash"})).await;
     assert!(house.path("by_bash").exists(), "{said}");
@@ -73,7 +73,7 @@ async fn what_runs_when_planning_begins_can_change_nothing_any_more() {
     let said = home.says("shell", json!({"command": command, "run_in_background": true})).await;
     assert!(said.contains("job_1"), "{said}");
     until(|| house.path("grows").exists()).await;
-    home.agent.crew().unwrap().begin(Some("reader")).unwrap();
+    home.agent.crew().unwrap().begin(Some("reader"), true).unwrap();
     until(|| house.processes() == 0).await;
     let then = std::fs::read(house.path("grows")).unwrap();
     assert!(home.says("shell", json!({"command": "cat begun"})).await.contains(house.read("begun").trim()));
@@ -92,7 +92,7 @@ async fn the_plan_profile_has_tools_that_read_and_the_question() {
     ]) + &says("That is the plan.");
     let model = Arc::new(Players::new(&[("", &script)]));
     let mut home = house.agent(model.clone(), Wish::default());
-    home.agent.crew().unwrap().begin(Some("plan")).unwrap();
+    home.agent.crew().unwrap().begin(Some("plan"), true).unwrap();
     assert_eq!(home.turn().await.text, "That is the plan.");
     let shown = &model.shown("You make a plan")[0];
     for tool in ["read", "grep", "bash", "ask_user", "subagent"] {
@@ -115,7 +115,7 @@ async fn what_a_planner_starts_changes_nothing_either() {
     let model =
         Arc::new(Players::new(&[("You make a plan", &parent), ("You do one task on your own", &child)]));
     let mut home = house.agent(model, Wish::default());
-    home.agent.crew().unwrap().begin(Some("plan")).unwrap();
+    home.agent.crew().unwrap().begin(Some("plan"), true).unwrap();
     home.turn().await;
     assert!(home.answered_below("bash")[0].contains("ead-only"), "{:?}", home.answered_below("bash"));
     assert!(!house.path("by_child").exists());

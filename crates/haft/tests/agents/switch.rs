@@ -27,7 +27,7 @@ async fn model_prompt_and_tools_are_others_from_the_next_answer_on() {
     let said = &home.answered("switch_profile")[0];
     assert!(said.contains("judge") && said.contains("model: other"), "{said}");
     assert_eq!(home.agent.crew().unwrap().profile().as_deref(), Some("judge"));
-    home.agent.crew().unwrap().begin(None).unwrap();
+    home.agent.crew().unwrap().begin(None, true).unwrap();
     assert!(home.session().catalog().has("edit"));
     assert_eq!(home.agent.model().name(), "players");
 }
@@ -43,7 +43,7 @@ async fn a_model_does_not_leave_what_its_person_chose_to_be_read_only() {
         + &calls(&[("write", json!({"path": "b", "content": "x"}))])
         + &says("tried");
     let mut home = house.agent(Arc::new(Players::new(&[("", &script)])), Wish::default());
-    home.agent.crew().unwrap().begin(Some("reader")).unwrap();
+    home.agent.crew().unwrap().begin(Some("reader"), true).unwrap();
     home.turn().await;
     assert!(home.answered("switch_profile")[0].contains("Nothing can be changed"));
     assert!(!house.path("b").exists(), "{:?}", home.answered("write"));

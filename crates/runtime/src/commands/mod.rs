@@ -112,7 +112,7 @@ fn show(word: &Word) -> String {
 }
 
 /// The word as a shell has to be given it.
-pub(crate) fn quote(word: &str) -> String {
+pub fn quote(word: &str) -> String {
     let bare = |letter: char| letter.is_alphanumeric() || "_-./:=@%+,^".contains(letter);
     if !word.is_empty() && word.chars().all(bare) {
         return word.to_owned();

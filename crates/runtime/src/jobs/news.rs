@@ -103,10 +103,15 @@ impl Jobs {
         self.count(&table.untold);
     }
 
+    /// Is there something that the model does not know yet?
+    pub(crate) fn has_news(&self) -> bool {
+        self.untold.load(Ordering::Acquire) > 0
+    }
+
     /// The news that an answer is to carry. Who can't deliver it gives it [back](Self::give_back).
     pub(crate) fn take_news(&self) -> VecDeque<News> {
         // Most calls end here.
-        if self.untold.load(Ordering::Acquire) == 0 {
+        if !self.has_news() {
             return VecDeque::new();
         }
         let mut table = self.table.lock();

@@ -48,7 +48,7 @@ impl Talk {
             let model = self.agent.steering().model();
             return Ok(format!("{}; /model NAME goes on with another", model.name()));
         }
-        let model = self.agency.model(Some(named))?;
+        let model = self.agency.model(named)?;
         let said = format!("{} answers from now on", model.name());
         self.agent.steering().set_model(model);
         Ok(said)
@@ -58,7 +58,7 @@ impl Talk {
     fn profile(&mut self, named: &str) -> Result<String, Fault> {
         let crew = crew(&self.agent)?;
         if !named.is_empty() {
-            return crew.begin(Some(named).filter(|it| *it != "none"));
+            return crew.begin(Some(named).filter(|it| *it != "none"), true);
         }
         let (known, current) = (crew.known(), crew.profile());
         let lines = known.profiles.iter().map(|it| {
@@ -74,7 +74,7 @@ impl Talk {
     fn plan(&mut self) -> Result<String, Fault> {
         let crew = crew(&self.agent)?;
         let on = crew.profile().as_deref() != Some(PLAN);
-        crew.begin(on.then_some(PLAN))?;
+        crew.begin(on.then_some(PLAN), true)?;
         let says = if on { "plan mode: nothing is changed; /plan ends it" } else { "plan mode is over" };
         Ok(says.to_owned())
     }
@@ -143,15 +143,15 @@ impl Talk {
             );
         }
         let session = self.agency.session(name, "chat", Arc::new(self.asks.clone()));
-        let model = self.agent.steering().model();
         let person = Arc::new(self.asks.clone());
-        let agent = self.agency.agent(session, model, self.host.clone(), person)?;
+        let (agent, lines) = self.agency.agent(session, self.host.clone(), person)?;
         let before = std::mem::replace(&mut self.agent, agent);
         // What it has seen is kept, and its jobs end, as when the chat does.
         before.session().end().await;
         before.session().keep()?;
         *self.host.taken.lock() = super::Taken::default();
         self.front.show(&[Row::new("", Style::PLAIN)]);
+        lines.iter().for_each(|it| self.front.tell(it, Style::DIM));
         self.begin();
         Ok(String::new())
     }

@@ -36,14 +36,11 @@ pub(super) async fn run(chat: Chat, options: &Options, place: &Place) -> Result<
     for line in &agency.opened.aside {
         print::err(&runtime::visible(&format!("haft: {line}")).0);
     }
-    let model = agency.model(None)?;
-    let name = match options.session.clone() {
-        None if chat.resume => Some(agency.newest()?),
-        name => name,
-    };
+    let name = agency.earlier(chat.resume, options.session.as_deref())?;
     let session = agency.session(name.as_deref(), "chat", approver());
     let plain = Arc::new(Plain::new(Out::new(cancel.clone())));
-    let mut agent = agency.agent(session, model, plain.clone(), asker())?;
+    let (mut agent, told) = agency.agent(session, plain.clone(), asker())?;
+    told.iter().for_each(|it| print::err(&format!("haft: {it}")));
     before(&agent.transcript().messages()?);
     let mut lines = read_lines();
     let mut code = ExitCode::SUCCESS;
