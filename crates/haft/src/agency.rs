@@ -152,25 +152,26 @@ impl Agency {
         };
         // What was typed counts more than what a profile says, and that more than what is configured.
         let typed = self.options.model.as_deref();
-        let earlier = Some(before.model.as_str()).filter(|it| !it.is_empty() && asked.is_none());
-        let of_profile =
-            || profile.and_then(|name| self.opened.profiles.read().find(name).ok()?.model.clone());
-        let of_profile = if typed.or(earlier).is_none() { of_profile() } else { None };
-        let name = typed.or(earlier).or(of_profile.as_deref()).or_else(|| self.named());
+        let earlier = Some(before.model.as_str()).filter(|it| !it.is_empty());
+        let is_asked = asked.is_some_and(|it| it != "none");
+        let its_own = typed.is_none() && (is_asked || earlier.is_none());
+        let its_own = its_own
+            && profile.is_some_and(|name| {
+                self.opened.profiles.read().find(name).is_ok_and(|it| it.model.is_some())
+            });
         let dialect =
             self.options.dialect.as_deref().or(before.dialect.as_deref().filter(|_| typed.is_none()));
-        let name = name.ok_or_else(|| unnamed(&self.variables))?;
-        let named = |it: &str| chosen(it, &self.opened.agents.models, &self.variables, dialect);
-        let model = match &of_profile {
-            // Found as the profile's own, when the agent goes on under it.
-            Some(_) => self.named().and_then(|it| named(it).ok()).unwrap_or_else(blank),
-            None => named(name)?,
+        let model = match typed.or(earlier).or_else(|| self.named()) {
+            Some(name) => chosen(name, &self.opened.agents.models, &self.variables, dialect)?,
+            // The profile's own is found when the agent goes on under it.
+            None if its_own => blank(),
+            None => return Err(unnamed(&self.variables)),
         };
         let mut agent = self.blank_agent(session, model, host)?;
         agent.set_crew(self.setup(person));
         let mut lines = Vec::new();
         if let (Some(crew), Some(profile)) = (agent.crew(), profile) {
-            let said = crew.begin(Some(profile), typed.or(earlier).is_none())?;
+            let said = crew.begin(Some(profile), its_own)?;
             lines.push(format!("under the profile `{profile}`"));
             lines.extend(notes(&said));
             if let Some(other) = before.profile.as_deref().filter(|it| asked.is_none() && *it != profile) {
