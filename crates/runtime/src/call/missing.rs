@@ -20,6 +20,9 @@ pub(super) fn fault(session: &Session, name: &str) -> Fault {
         return fault;
     }
     let catalog = session.catalog();
+    if let Some(fault) = withheld(session, name) {
+        return fault;
+    }
     let near = catalog.nearest(name);
     let next = if near.is_empty() {
         let all: Vec<&str> = catalog.specs().map(|spec| spec.name.as_str()).collect();
@@ -32,6 +35,30 @@ pub(super) fn fault(session: &Session, name: &str) -> Fault {
         format!("Did you mean `{}`?", near.join("` or `"))
     };
     Fault::not_found(what).next(next)
+}
+
+/// What is said of a tool that there is, and that this session does not have.
+fn withheld(session: &Session, name: &str) -> Option<Fault> {
+    session.runtime().registry().snapshot().get(name)?;
+    let limits = session.limits();
+    let by_limit = limits.tools.as_ref().is_some_and(|list| !list.iter().any(|it| it == name));
+    let by_person = session.runtime().allowed().is_some_and(|list| !list.iter().any(|it| it == name));
+    if !by_limit && !by_person && !limits.read_only {
+        return None;
+    }
+    let why = match (limits.read_only, by_person) {
+        (true, _) => ": the session only reads for now",
+        (false, true) => ": the person's `tools` leave it out",
+        (false, false) => "",
+    };
+    let catalog = session.catalog();
+    let all: Vec<&str> = catalog.specs().map(|spec| spec.name.as_str()).collect();
+    let next = if all.is_empty() {
+        "It has no tools.".to_owned()
+    } else {
+        format!("Its tools are: {}.", all.join(", "))
+    };
+    Some(Fault::not_found(format!("`{name}` is not among the tools of this session{why}")).next(next))
 }
 
 impl Session {
