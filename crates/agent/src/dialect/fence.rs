@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(seen("<thinking>a</think>b"), "<thinking>..........");
         assert_eq!(seen("a <think>b</think>"), "a <think>b</think>");
         assert_eq!(seen("a <tool_result>b</tool_result>c"), "a <tool_result>...............c");
-        assert_eq!(seen("<<tool_response>é</tool_response>c"), "<<tool_response>..................c");
+        assert_eq!(seen("<<tool_response>é</tool_response>c"), "<<tool_response>.................c");
         assert_eq!(seen("`<!--` a"), "`..... a");
     }
 

@@ -55,7 +55,7 @@ fn a_person_can_have_a_format_of_their_own() {
 #[test]
 fn what_is_thought_quoted_commented_or_made_up_is_not_run() {
     let blocks = [
-        ("json", r#"<tool_call>{"name": "bash", "arguments": {"command": "ls"}}</tool_call>"#),
+        ("json", r#"<json>{"tool_name": "bash", "tool_input": {"command": "ls"}}</json>"#),
         ("hermes", r#"<tool_call>{"name": "bash", "arguments": {"command": "ls"}}</tool_call>"#),
         ("bracket", "[/bash]ls[bash/]"),
         ("xml", "<bash>ls</bash>"),
@@ -73,7 +73,8 @@ fn what_is_thought_quoted_commented_or_made_up_is_not_run() {
         ] {
             is_text(words, &format!("{before}{block}{after}"));
         }
-        is_call(words, &format!("<think>hm</think>{block}"), "bash", json!({"command": "ls"}));
+        let found = said(words, &format!("<think>hm</think>{block}"));
+        assert!(found.contains(&call("bash", json!({"command": "ls"}))), "{words}: {found:?}");
     }
 }
 
