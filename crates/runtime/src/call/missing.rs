@@ -1,6 +1,6 @@
 //! Why is there no tool of a name, and which may have been meant?
 
-use kit::Fault;
+use kit::{Fault, Kinds};
 
 use crate::{Session, outside::gist};
 
@@ -39,17 +39,18 @@ pub(super) fn fault(session: &Session, name: &str) -> Fault {
 
 /// What is said of a tool that there is, and that this session does not have.
 fn withheld(session: &Session, name: &str) -> Option<Fault> {
-    session.runtime().registry().snapshot().get(name)?;
+    let snapshot = session.runtime().registry().snapshot();
+    let at_most = snapshot.get(name)?.spec().at_most;
     let limits = session.limits();
-    let by_limit = limits.tools.as_ref().is_some_and(|list| !list.iter().any(|it| it == name));
-    let by_person = session.runtime().allowed().is_some_and(|list| !list.iter().any(|it| it == name));
-    if !by_limit && !by_person && !limits.read_only {
+    let lacks = |list: &[String]| !list.iter().any(|it| it == name);
+    let why = if session.runtime().allowed().is_some_and(lacks) {
+        ": the person's `tools` leave it out"
+    } else if !limits.tools.as_deref().is_some_and(lacks) {
         return None;
-    }
-    let why = match (limits.read_only, by_person) {
-        (true, _) => ": the session only reads for now",
-        (false, true) => ": the person's `tools` leave it out",
-        (false, false) => "",
+    } else if limits.read_only && (at_most.covers(Kinds::WRITE) || at_most.covers(Kinds::RUN)) {
+        ": for now the session only reads"
+    } else {
+        ""
     };
     let catalog = session.catalog();
     let all: Vec<&str> = catalog.specs().map(|spec| spec.name.as_str()).collect();
