@@ -184,3 +184,20 @@ fn shown(list: &[Item]) -> String {
         list.iter().enumerate().map(|(at, it)| format!("{}. [{}] {}\n", at + 1, it.status.name(), it.task));
     format!("{}{done} of {} done", lines.collect::<String>(), list.len())
 }
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_list_without_an_action_is_set_and_nothing_at_all_reads() {
+        let action = |arguments| serde_json::from_value::<Todo>(arguments).unwrap().action();
+        assert_eq!(action(json!({"tasks": ["a", "b"]})), Action::Set);
+        assert_eq!(action(json!({})), Action::Read);
+        assert_eq!(action(json!({"action": "clear"})), Action::Clear);
+    }
+}
