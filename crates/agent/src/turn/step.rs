@@ -188,7 +188,7 @@ impl<'a> Answering<'a> {
         let [said, written, called] = &mut self.bytes;
         match event {
             model::Event::Text(text) | model::Event::Reasoning(text) => {
-                *said = said.saturating_add(text.len())
+                *said = said.saturating_add(text.len());
             }
             model::Event::CallGrew { bytes, .. } => *written = written.saturating_add(*bytes),
             model::Event::CallClosed { arguments, .. } => *called = called.saturating_add(arguments.len()),
