@@ -19,6 +19,12 @@ const LARGEST: u64 = 64 << 10;
 /// So many files of a folder are looked at.
 const MOST: usize = 100;
 
+/// So many bytes of all files together are read; those after them are left aside.
+const ALL: usize = 2 << 20;
+
+/// A longer reason why a file is no profile is cut.
+const WHY: usize = 300;
+
 /// Where a workspace keeps profiles, in the order in which a name is looked for.
 const FOLDERS: [(&str, Format); 3] =
     [(".haft/agents", Format::Haft), (".claude/agents", Format::Claude), (".nav/subagents", Format::Nav)];
@@ -104,6 +110,7 @@ impl Profiles {
     /// Reads them. Blocks.
     pub fn read(&self) -> Known {
         let mut known = Known::default();
+        let mut left = ALL;
         if let Some(own) = &self.own {
             for (name, path) in files_in(own) {
                 let text = fs::metadata(&path).map_err(|error| error.to_string()).and_then(|about| {
@@ -113,6 +120,9 @@ impl Profiles {
                     fs::read(&path).map_err(|error| error.to_string())
                 });
                 let shown = path.display().to_string();
+                if !known.takes(&mut left, &shown, &text) {
+                    break;
+                }
                 known.add(
                     &shown,
                     text,
@@ -138,6 +148,9 @@ impl Profiles {
                 let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
                 let shown = format!("{folder}/{file}");
                 let text = load(roots, &shown).map_err(|fault| fault.what);
+                if !known.takes(&mut left, &shown, &text) {
+                    break;
+                }
                 known.add(
                     &shown,
                     text,
@@ -178,6 +191,19 @@ impl Known {
         Err(Fault::not_found(format!("there is no profile `{name}`")).next(next))
     }
 
+    /// Is there room for this file among all that is read?
+    fn takes(&mut self, left: &mut usize, shown: &str, text: &Result<Vec<u8>, String>) -> bool {
+        let bytes = text.as_ref().map_or(0, Vec::len);
+        let Some(rest) = left.checked_sub(bytes) else {
+            self.broken.push(format!(
+                "{shown} and the files after it are left aside: profiles have at most {ALL} bytes in all"
+            ));
+            return false;
+        };
+        *left = rest;
+        true
+    }
+
     fn add(
         &mut self,
         shown: &str,
@@ -202,7 +228,10 @@ impl Known {
                     (Some(_), _) => {}
                 }
             }
-            Err(why) => self.broken.push(format!("{shown} is no profile: {why}")),
+            Err(why) => {
+                let why: String = why.chars().take(WHY).collect();
+                self.broken.push(format!("{shown} is no profile: {why}"));
+            }
         }
     }
 }
@@ -269,6 +298,19 @@ mod tests {
     }
 
     #[test]
+    fn more_than_a_few_megabytes_of_profiles_are_left_aside() {
+        let prompt = "x".repeat(60 << 10);
+        let file = |at| format!("//- .haft/agents/p{at:02}.md\n---\ndescription: x\n---\n{prompt}\n");
+        let (_room, known) = read(&(0..40).map(file).collect::<String>(), "own", true);
+        assert!(known.find("p00").is_ok() && known.find("p39").is_err());
+        assert!(
+            matches!(known.broken.as_slice(), [one] if one.contains("are left aside")),
+            "{:?}",
+            known.broken
+        );
+    }
+
+    #[test]
     fn every_built_in_profile_can_be_read_and_has_its_file_s_name() {
         let known = Profiles::built_in().read();
         assert_eq!(known.broken, Vec::<String>::new());
@@ -287,7 +329,6 @@ mod tests {
         let (_room, known) = read(
             "//- own/scout.md\n---\ndescription: the person's\n---\nP\n\
              //- .haft/agents/scout.md\n---\ndescription: the workspace's\n---\nW\n\
-             //- .haft/agents/explore.md\n---\ndescription: another explorer\n---\nE\n\
              //- .claude/agents/judge.md\n---\nname: judge\ndescription: judges\ntools: Read, Grep, WebFetch\nmodel: inherit\n---\nJ\n\
              //- .nav/subagents/scribe.md\n---\nname: The Scribe\ndescription: writes\ntools: [read, write]\n---\nS\n",
             "own",
@@ -295,9 +336,8 @@ mod tests {
         );
         assert_eq!(known.broken, Vec::<String>::new());
         let names: Vec<&str> = known.profiles.iter().map(|it| it.name.as_str()).collect();
-        assert_eq!(names, ["scout", "explore", "judge", "scribe", "critic", "plan", "general"]);
+        assert_eq!(names, ["scout", "explore", "critic", "plan", "general", "judge", "scribe"]);
         assert_eq!(known.find("scout").unwrap().description, "the person's");
-        assert_eq!(known.find("explore").unwrap().description, "another explorer");
         let judge = known.find("judge").unwrap();
         assert_eq!(judge.tools.as_ref().unwrap(), &["read", "grep", "web_fetch"]);
         assert_eq!(judge.model, None);

@@ -9,7 +9,7 @@ use agent::{
     own_tools,
     profiles::{PLAN, Profile},
 };
-use clap::Args;
+use clap::{Args, builder::RangedU64ValueParser};
 use kit::Fault;
 use runtime::{Approver, Session, config::ModelSection, quote, store::Buffer};
 
@@ -38,13 +38,13 @@ pub(crate) struct AgentOptions {
     #[arg(long, value_name = "NAME")]
     pub(crate) dialect: Option<String>,
     /// At most so many answers of the model in one turn.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     pub(crate) max_steps: Option<usize>,
     /// At most so many seconds for one turn.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u64>::new().range(1..))]
     pub(crate) max_seconds: Option<u64>,
     /// At most so many tokens for one turn, of requests and answers together.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u64>::new().range(1..))]
     pub(crate) max_tokens: Option<u64>,
 }
 

@@ -20,6 +20,9 @@ use runtime::{
 
 use crate::place::Place;
 
+/// A session's name has at most so many characters.
+const SESSION_NAME: usize = 100;
+
 /// Options that every verb takes.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Options {
@@ -36,7 +39,7 @@ pub struct Options {
     #[arg(long, global = true, value_enum)]
     pub approve: Option<ApproveArg>,
     /// The session to go on with: what it has seen and changed is remembered.
-    #[arg(long, global = true, value_name = "NAME")]
+    #[arg(long, global = true, value_name = "NAME", value_parser = session_name)]
     pub session: Option<String>,
     /// Believe this workspace's haft.toml, let its own tools run, and vouch for them as they are now, for this run.
     #[arg(long, global = true)]
@@ -296,6 +299,21 @@ pub(crate) fn tool_folders(
     (folders, refused)
 }
 
+/// A session's name stands in lists, in lines, and in a file's name.
+fn session_name(name: &str) -> Result<String, String> {
+    let letters = name.chars().count();
+    if name.trim().is_empty() {
+        return Err("a session's name is not empty".to_owned());
+    }
+    if letters > SESSION_NAME {
+        return Err(format!("it has {letters} characters; {SESSION_NAME} is the most"));
+    }
+    match name.chars().find(|it| *it == '/' || it.is_control()) {
+        Some(letter) => Err(format!("there is no {letter:?} in a session's name")),
+        None => Ok(name.to_owned()),
+    }
+}
+
 impl From<SandboxArg> for Sandbox {
     fn from(arg: SandboxArg) -> Self {
         match arg {
@@ -312,6 +330,22 @@ impl From<ApproveArg> for Approve {
             ApproveArg::Ask => Self::Ask,
             ApproveArg::Auto => Self::Auto,
             ApproveArg::Never => Self::Never,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::session_name;
+
+    #[test]
+    fn a_session_s_name_is_one_short_word_of_a_line() {
+        let long = "x".repeat(101);
+        for name in ["", " ", "../x", "a/b", "a\u{1b}[0m", "a\nb", long.as_str()] {
+            assert!(session_name(name).is_err(), "{name:?}");
+        }
+        for name in ["a", "fix the test", "s_0tt6s70jqxmy", "über"] {
+            assert_eq!(session_name(name).as_deref(), Ok(name));
         }
     }
 }

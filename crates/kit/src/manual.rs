@@ -22,6 +22,13 @@ impl Spec {
         first_sentence(&self.description)
     }
 
+    /// A sentence for each required argument that has one of some values: `` `action` is one of "save", "search".``
+    pub fn choices(&self) -> String {
+        let properties = self.schema.get("properties").and_then(Value::as_object);
+        let of = |name: &&str| Some(format!("`{name}` is one of {}.", one_of(properties?.get(*name)?)?));
+        names(self.schema.get("required")).iter().filter_map(of).collect::<Vec<_>>().join(" ")
+    }
+
     /// Its arguments in one line: `path (string, required), limit (integer)`.
     pub fn arguments(&self) -> String {
         let required = names(self.schema.get("required"));
@@ -55,13 +62,22 @@ fn kind(schema: &Value) -> &str {
     schema.get("type").and_then(Value::as_str).unwrap_or("value")
 }
 
+/// The values that an argument, or each item of it, may have: `"save", "search"`.
+fn one_of(schema: &Value) -> Option<String> {
+    let of_items = || schema.get("items").and_then(|it| it.get("enum"));
+    let values = schema.get("enum").or_else(of_items).and_then(Value::as_array)?;
+    let values: Vec<String> = values.iter().filter(|it| !it.is_null()).map(Value::to_string).collect();
+    (!values.is_empty()).then(|| values.join(", "))
+}
+
 /// One line for each argument, those of the items of a list below it.
 fn describe(text: &mut String, properties: Option<&Map<String, Value>>, required: &[&str], indent: &str) {
     for (name, schema) in properties.into_iter().flatten() {
         let must = if required.contains(&name.as_str()) { ", required" } else { "" };
         let says = schema.get("description").and_then(Value::as_str).unwrap_or_default();
         let says = if says.is_empty() { String::new() } else { format!(": {says}") };
-        text.push_str(&format!("{indent}- `{name}` ({}{must}){says}\n", kind(schema)));
+        let values = one_of(schema).map(|it| format!(", one of {it}")).unwrap_or_default();
+        text.push_str(&format!("{indent}- `{name}` ({}{values}{must}){says}\n", kind(schema)));
         if let Some(items) = schema.get("items") {
             let below = items.get("properties").and_then(Value::as_object);
             describe(text, below, &names(items.get("required")), &format!("{indent}  "));
@@ -93,9 +109,10 @@ mod tests {
         let spec = Spec {
             name: "greet".to_owned(),
             description: "Greet.".to_owned(),
-            schema: json!({"type": "object", "required": ["who"], "properties": {
+            schema: json!({"type": "object", "required": ["who", "how"], "properties": {
                 "who": {"type": "string"},
                 "loud": {"type": "boolean", "description": "Shout."},
+                "how": {"type": "string", "enum": ["low", "high"]},
             }}),
             mode: Mode::Direct,
             at_most: Kinds::READ,
@@ -105,5 +122,7 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines.contains(&"- `loud` (boolean): Shout."), "{text}");
         assert!(lines.contains(&"- `who` (string, required)"), "{text}");
+        assert!(lines.contains(&"- `how` (string, one of \"low\", \"high\", required)"), "{text}");
+        assert_eq!(spec.choices(), "`how` is one of \"low\", \"high\".");
     }
 }

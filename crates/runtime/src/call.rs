@@ -208,7 +208,10 @@ fn plan(session: &Session, call: Call, told: &mut Told) -> Result<(Plan, Decisio
         options.take(spec, &mut arguments)?;
         tool.prepare(arguments).map_err(|fault| match fault.next {
             Some(_) => fault,
-            None => fault.next(format!("Arguments look like {}.", repair::example(spec))),
+            None => {
+                let look = format!("Arguments look like {}. {}", repair::example(spec), spec.choices());
+                fault.next(look.trim_end().to_owned())
+            }
         })
     });
     let prepared =

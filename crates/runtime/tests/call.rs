@@ -11,7 +11,7 @@ use std::{
 
 use kit::{AnyTool, Fault, Kind, erase, files::RootSpec, prelude::*};
 use runtime::{
-    Answer, Approver, Arguments, Call, Request, Runtime, Session, Settings, Unattended, Verdict,
+    Answer, Approver, Arguments, Call, Limits, Request, Runtime, Session, Settings, Unattended, Verdict,
     grants::{Effect, Scope},
     journal::{CallRecord, Filter},
     mask::Secrets,
@@ -271,6 +271,16 @@ async fn broken_arguments_never_run_a_tool_and_the_second_time_the_schema_is_giv
 async fn an_unknown_tool_is_answered_with_the_nearest_name() {
     let answer = puppet().call("pupet", json!({})).await;
     assert_eq!(answer.as_text(), "there is no tool `pupet` in this session\nDid you mean `puppet`?");
+}
+
+#[tokio::test]
+async fn a_tool_that_a_session_is_not_given_is_said_to_be_there() {
+    let house = puppet();
+    house.session.limit(Limits { tools: Some(Vec::new()), read_only: true });
+    let answer = house.call("puppet", json!({})).await;
+    let said = answer.as_text();
+    assert!(said.starts_with("`puppet` is not among the tools of this session"), "{said}");
+    assert!(said.ends_with("\nIt has no tools."), "{said}");
 }
 
 /// A person who always says the same, and remembers what was asked.

@@ -1,10 +1,22 @@
-//! Is this place of a text one where something is only shown: a code fence, or code within a line?
+//! Is this place of a text one where something is only shown: code, a quote, a comment, a thought, a result?
 //!
-//! A model that explains how calls are written puts them there, and they must not run. An indented fence counts as one,
-//! as in a list; a fence that is never closed reaches to the end, as it does in Markdown.
+//! A model that explains how calls are written puts them into a code fence, into code within a line, or onto a line that
+//! begins with `>`; one that thinks aloud begins with a thought, and one that makes up what a tool said puts it between
+//! the tags of a result. Calls there must not run. An indented fence counts as one, as in a list; what is never closed
+//! reaches to the end, as a fence does in Markdown.
 
 /// From here on a run of backticks or tildes at the beginning of a line is a fence.
 const FENCE: usize = 3;
+
+/// The tags of a thought, with which an answer may begin, and their closing tags.
+const THOUGHTS: [(&str, &str); 2] = [("<think>", "</think>"), ("<thinking>", "</thinking>")];
+
+/// What only shows something wherever it begins, and where it ends.
+const ASIDE: [(&str, &str); 3] =
+    [("<!--", "-->"), ("<tool_response>", "</tool_response>"), ("<tool_result>", "</tool_result>")];
+
+/// The longest of these.
+const TAG: usize = "</tool_response>".len();
 
 /// Follows a text, character by character.
 #[derive(Debug, Default)]
@@ -12,6 +24,14 @@ pub(super) struct Fences {
     /// The fence that is open: its character and its length.
     open: Option<(char, usize)>,
     line: Line,
+    /// What ends the thought, comment or result that is open.
+    aside: Option<&'static str>,
+    /// The end of the text, as far as it may belong to a tag.
+    tag: String,
+    /// Something other than blanks was there before this tag.
+    begun: bool,
+    /// Tags that are those of tools.
+    tools: Vec<String>,
 }
 
 /// What is known of the line.
@@ -21,6 +41,8 @@ struct Line {
     begun: bool,
     /// The run of fence characters that it begins with.
     run: Option<(char, usize)>,
+    /// It begins with `>`.
+    quote: bool,
     /// Something other than blanks follows the run.
     more: bool,
     /// A backtick follows the run: then it is code within the line.
@@ -32,8 +54,60 @@ struct Line {
 }
 
 impl Fences {
+    /// For a model that may write these tags to call a tool.
+    pub(super) fn new(tools: Vec<String>) -> Self {
+        Self { tools, ..Self::default() }
+    }
+
     /// Takes the next character of the text.
     pub(super) fn push(&mut self, c: char) {
+        if self.aside.is_some() {
+            self.closes(c);
+        } else {
+            self.push_text(c);
+        }
+    }
+
+    /// Within a thought, a comment or a result only its end counts.
+    fn closes(&mut self, c: char) {
+        self.tag.push(c);
+        if self.aside.is_some_and(|close| self.tag.ends_with(close)) {
+            self.aside = None;
+            self.skip();
+        } else if self.tag.len() > 4 * TAG {
+            let from = self.tag.char_indices().rev().nth(TAG).map_or(0, |it| it.0);
+            self.tag.drain(..from);
+        }
+    }
+
+    /// Looks whether a thought, a comment or a result begins with this character.
+    fn opens(&mut self, c: char) {
+        if c == '<' && !self.shown() {
+            self.begun |= !self.tag.is_empty();
+            self.tag = "<".to_owned();
+            return;
+        }
+        if self.tag.is_empty() {
+            self.begun |= !c.is_whitespace();
+            return;
+        }
+        self.tag.push(c);
+        let thoughts = if self.begun { &[] } else { THOUGHTS.as_slice() };
+        let mut all = thoughts.iter().chain(&ASIDE);
+        let is_tools =
+            |tag: &str| self.tools.iter().any(|it| tag.strip_prefix('<') == Some(&format!("{it}>")));
+        if let Some((_, close)) = all.clone().find(|it| it.0 == self.tag && !is_tools(it.0)) {
+            self.aside = Some(close);
+            self.begun = true;
+            self.tag.clear();
+        } else if !all.any(|it| it.0.starts_with(&self.tag)) {
+            self.begun = true;
+            self.tag.clear();
+        }
+    }
+
+    fn push_text(&mut self, c: char) {
+        self.opens(c);
         if c == '\n' {
             self.end_of_line();
             return;
@@ -42,7 +116,10 @@ impl Fences {
         match &mut line.run {
             None if line.begun => {}
             None if c == '`' || c == '~' => line.run = Some((c, 1)),
-            None => line.begun = !c.is_whitespace(),
+            None => {
+                line.begun = !c.is_whitespace();
+                line.quote = c == '>';
+            }
             Some((mark, many)) if !line.begun && *mark == c => *many += 1,
             Some(_) => {
                 line.begun = true;
@@ -61,11 +138,17 @@ impl Fences {
     /// Something that is no text stood here.
     pub(super) fn skip(&mut self) {
         self.line = Line { begun: true, ..Line::default() };
+        self.begun = true;
+        self.tag.clear();
     }
 
     /// Is what stands here only shown?
     pub(super) fn shown(&self) -> bool {
-        self.open.is_some() || self.line.is_fence() || self.line.code_here().is_some()
+        self.aside.is_some()
+            || self.open.is_some()
+            || self.line.quote
+            || self.line.is_fence()
+            || self.line.code_here().is_some()
     }
 
     fn end_of_line(&mut self) {
@@ -113,6 +196,25 @@ mod tests {
                 if shown { '.' } else { c }
             })
             .collect()
+    }
+
+    #[test]
+    fn quotes_comments_thoughts_and_results_are_told_from_text() {
+        assert_eq!(seen("> a\n >b\na > b\nc"), ">..\n >.\na > b\nc");
+        assert_eq!(seen("a <!-- b\nc --> d"), "a <!--..\n..... d");
+        assert_eq!(seen(" <think>a `b\n<c></think>d"), " <think>....\n...........d");
+        assert_eq!(seen("<thinking>a</think>b"), "<thinking>..........");
+        assert_eq!(seen("a <think>b</think>"), "a <think>b</think>");
+        assert_eq!(seen("a <tool_result>b</tool_result>c"), "a <tool_result>...............c");
+        assert_eq!(seen("<<tool_response>é</tool_response>c"), "<<tool_response>.................c");
+        assert_eq!(seen("`<!--` a"), "`..... a");
+    }
+
+    #[test]
+    fn a_tag_of_a_tool_begins_no_thought() {
+        let mut fences = Fences::new(vec!["think".to_owned()]);
+        "<think>".chars().for_each(|c| fences.push(c));
+        assert!(!fences.shown());
     }
 
     #[test]

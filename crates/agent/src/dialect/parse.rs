@@ -86,10 +86,11 @@ pub(super) struct Rest {
 
 impl Parser {
     pub(super) fn new(syntax: Arc<Syntax>, most: usize) -> Self {
+        let fences = Fences::new(syntax.tools.iter().map(|it| it.name.clone()).collect());
         Self {
             syntax,
             state: State::Text,
-            fences: Fences::default(),
+            fences,
             events: Vec::new(),
             text: String::new(),
             index: 0,

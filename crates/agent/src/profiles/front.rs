@@ -7,6 +7,13 @@ use super::{Origin, Profile};
 /// A longer description is cut: it stands in a list.
 const DESCRIPTION: usize = 600;
 
+/// A front matter has at most so many values, one within the other at most so deep.
+const NODES: usize = 1000;
+const DEPTH: usize = 8;
+
+/// A longer front matter is refused before it is parsed.
+const FRONT: usize = 16 << 10;
+
 /// Whose format a file has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
@@ -92,7 +99,8 @@ pub(super) fn parse(format: Format, file: &str, text: &str) -> Result<Profile, S
         title: named.unwrap_or_else(|| name.clone()),
         name,
         description: one_line(&description),
-        prompt: prompt.trim().to_owned(),
+        // Nothing in it is hidden from the person that the model reads.
+        prompt: runtime::visible(prompt.trim()).0.into_owned(),
         model: said.text("model")?.filter(|it| !it.is_empty() && it != "inherit"),
         tools: (!all).then_some(tools),
         without,
@@ -119,7 +127,10 @@ fn fields(format: Format, yaml: &str) -> Result<Map<String, Value>, String> {
     if yaml.trim().is_empty() {
         return Ok(Map::new());
     }
-    match serde_saphyr::from_str(yaml) {
+    if yaml.len() > FRONT {
+        return Err(format!("line 2: the front matter has {} bytes; {FRONT} is the most", yaml.len()));
+    }
+    match serde_saphyr::from_str_with_options(yaml, bounds()) {
         Ok(fields) => Ok(fields),
         // Descriptions are written there that no YAML parser takes, and their own program does.
         Err(_) if format != Format::Haft && !lines_of(yaml).is_empty() => Ok(lines_of(yaml)),
@@ -130,6 +141,17 @@ fn fields(format: Format, yaml: &str) -> Result<Map<String, Value>, String> {
             Err(format!("line {line}: {what}"))
         }
     }
+}
+
+/// A front matter repeats nothing by reference, so a few hundred bytes can't stand for gigabytes.
+fn bounds() -> serde_saphyr::Options {
+    let budget = serde_saphyr::budget! {
+        max_anchors: 0,
+        max_aliases: 0,
+        max_nodes: NODES,
+        max_depth: DEPTH,
+    };
+    serde_saphyr::options! { budget: budget }
 }
 
 /// Each line `word: text` as it is.
@@ -291,6 +313,26 @@ mod tests {
         assert_eq!(tools("description: x"), None);
         assert_eq!(tools("tools: '*'"), None);
         assert_eq!(tools("tools: read, edit"), Some(vec!["read".to_owned(), "edit".to_owned()]));
+    }
+
+    #[test]
+    fn nothing_stands_for_more_than_it_is() {
+        let lines: Vec<String> = (1..12)
+            .map(|it| format!("x{it}: &x{it} [{}]", vec![format!("*x{}", it - 1); 9].join(", ")))
+            .collect();
+        let bomb = format!("description: &x0 [a, a]\n{}", lines.join("\n"));
+        let deep = format!("tools: {}{}", "[".repeat(100), "]".repeat(100));
+        let wide = format!("tools: [{}]", "a, ".repeat(5000));
+        for yaml in [bomb, deep, wide] {
+            let said = parse(Format::Haft, "x", &format!("---\n{yaml}\n---\n")).unwrap_err();
+            assert!(said.starts_with("line ") && said.len() < 300, "{said}");
+        }
+    }
+
+    #[test]
+    fn nothing_hides_in_a_prompt() {
+        let it = parse(Format::Haft, "x", "---\nname: x\n---\none\n\ttwo\u{1b}]0;x\u{7}\u{202e}\n").unwrap();
+        assert_eq!(it.prompt, "one\n\ttwo\\u{1b}]0;x\\u{7}\\u{202e}");
     }
 
     #[test]

@@ -33,6 +33,9 @@ const TITLE: usize = 120;
 /// How long calls that are stopped have until their answer is given for them. The runtime's own grace is shorter.
 const GRACE: Duration = Duration::from_millis(190);
 
+/// More bytes than any model writes in one answer, of text, thoughts and arguments together: it is cut off there.
+const LONGEST: usize = 8 << 20;
+
 /// The longest name of a tool that every provider takes back.
 const NAME: usize = 64;
 
@@ -79,6 +82,8 @@ struct Answering<'a> {
     under_way: HashMap<usize, String>,
     usage: Usage,
     why: Option<Why>,
+    /// How many bytes of text and thoughts there are, of arguments as they are written, and of those of whole calls.
+    bytes: [usize; 3],
     /// The stream ended as it should.
     whole: bool,
     /// The pictures that tools of the provider's made, with a line on each.
@@ -95,6 +100,7 @@ impl Step {
             under_way: HashMap::new(),
             usage: Usage::default(),
             why: None,
+            bytes: [0; 3],
             whole: false,
             pictures: Vec::new(),
         };
@@ -177,9 +183,30 @@ async fn at(until: Option<Instant>) {
 }
 
 impl<'a> Answering<'a> {
+    /// Is the answer too long with this part? Then it ends as one does that was cut off.
+    fn is_too_long(&mut self, event: &model::Event) -> bool {
+        let [said, written, called] = &mut self.bytes;
+        match event {
+            model::Event::Text(text) | model::Event::Reasoning(text) => {
+                *said = said.saturating_add(text.len());
+            }
+            model::Event::CallGrew { bytes, .. } => *written = written.saturating_add(*bytes),
+            model::Event::CallClosed { arguments, .. } => *called = called.saturating_add(arguments.len()),
+            _ => {}
+        }
+        // Not every wire tells of arguments before they are whole.
+        said.saturating_add(*written.max(called)) > LONGEST
+    }
+
     /// Takes a part of the answer; gives the call that it completes, to be run.
     fn hear(&mut self, event: model::Event) -> Option<Ending<'a>> {
         let host = self.around.host;
+        if self.is_too_long(&event) {
+            let text = format!("the answer has more than {LONGEST} bytes and was cut off there");
+            host.hear(Event::Note { text });
+            self.why = Some(Why::Length);
+            return None;
+        }
         match event {
             model::Event::Waiting { why, seconds } => host.hear(Event::Again { why, seconds }),
             model::Event::Text(text) => {

@@ -31,6 +31,18 @@ async fn forty_calls_of_one_answer_have_their_results_in_the_models_order() {
 }
 
 #[tokio::test]
+async fn an_answer_without_an_end_is_cut_off() {
+    let house = House::new();
+    let thought = Move::Say(Part::Reasoning("x".repeat(3 << 20)));
+    let begun = Move::Say(Part::Text("so far".to_owned()));
+    house.plays([vec![begun, thought.clone(), thought.clone(), thought, Move::Hang], said("done")]);
+    let mut agent = house.agent();
+    let outcome = house.turn(&mut agent, "go").await;
+    assert_eq!((outcome.ended, outcome.steps, outcome.text.as_str()), (Ended::Done, 2, "done"));
+    assert!(house.heard().iter().any(|it| it.to_string().contains("was cut off there")));
+}
+
+#[tokio::test]
 async fn ids_that_are_empty_or_used_are_replaced_also_in_a_later_answer() {
     let house = House::new();
     house.plays([

@@ -28,16 +28,26 @@ impl Manual {
             print::out(&list(&opened, &catalog));
             return Ok(ExitCode::SUCCESS);
         };
-        let Some(tool) = catalog.get(name) else {
+        // Those of an agent are at no other door, but a person can read how they are used.
+        let of_agents = tools::of_agents(&opened.toolset);
+        let of_agent = of_agents.iter().map(|it| it.spec()).find(|it| it.name == *name);
+        let Some(spec) = catalog.get(name).map(|it| it.spec()).or(of_agent) else {
             let all: Vec<&str> = catalog.specs().map(|spec| spec.name.as_str()).collect();
-            return Err(Fault::not_found(format!("there is no tool `{name}`"))
-                .next(format!("The tools are: {}.", all.join(", "))));
+            let agents: Vec<&str> = of_agents.iter().map(|it| it.spec().name.as_str()).collect();
+            let mut next = format!("The tools are: {}.", all.join(", "));
+            if !agents.is_empty() {
+                next.push_str(&format!(" Only an agent (`haft run`) has: {}.", agents.join(", ")));
+            }
+            return Err(Fault::not_found(format!("there is no tool `{name}`")).next(next));
         };
-        let mut text = tool.spec().manual();
-        if let Origin::File(path) = &tool.spec().origin {
+        let mut text = spec.manual();
+        if let Origin::File(path) = &spec.origin {
             text.push_str(&format!("\nIt is the file {}.\n", path.display()));
         }
-        if let Some(written) = written(&opened, tool.spec()) {
+        if !catalog.has(name) {
+            text.push_str("\nOnly an agent has it: `haft run`, `haft chat`.\n");
+        }
+        if let Some(written) = written(&opened, spec) {
             text.push('\n');
             text.push_str(&written);
         }

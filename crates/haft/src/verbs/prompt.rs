@@ -3,7 +3,7 @@
 use std::{process::ExitCode, sync::Arc};
 
 use clap::Args;
-use kit::{Fault, Spec};
+use kit::{Fault, Origin, Spec};
 use runtime::Unattended;
 use serde_json::{Map, Value, json};
 
@@ -37,10 +37,16 @@ impl Prompt {
         let mut prompt = agency.prompt(&session, profile.as_deref());
         // Without a model, as for one that has calls in its wire format.
         let mut declared = specs.as_slice();
+        let of_provider: Vec<Spec>;
         if let Some(model) = &model {
-            let text = prompt.text().into();
-            prompt = prompt.told_by(&model.told(&text, &specs));
-            declared = if model.abilities().calls { declared } else { &[] };
+            let text: Arc<str> = prompt.text().into();
+            let told = model.told(&text, &specs);
+            prompt = prompt.told_by(&told);
+            // In a dialect the tools are told of; beside that only those are declared that the provider runs.
+            if told != text || !model.abilities().calls {
+                of_provider = specs.iter().filter(|it| it.origin == Origin::Provider).cloned().collect();
+                declared = &of_provider;
+            }
         }
         close(&agency.opened.runtime);
         let bill = prompt.bill(declared);

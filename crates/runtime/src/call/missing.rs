@@ -1,6 +1,6 @@
 //! Why is there no tool of a name, and which may have been meant?
 
-use kit::Fault;
+use kit::{Fault, Kinds};
 
 use crate::{Session, outside::gist};
 
@@ -20,6 +20,9 @@ pub(super) fn fault(session: &Session, name: &str) -> Fault {
         return fault;
     }
     let catalog = session.catalog();
+    if let Some(fault) = withheld(session, name) {
+        return fault;
+    }
     let near = catalog.nearest(name);
     let next = if near.is_empty() {
         let all: Vec<&str> = catalog.specs().map(|spec| spec.name.as_str()).collect();
@@ -32,6 +35,31 @@ pub(super) fn fault(session: &Session, name: &str) -> Fault {
         format!("Did you mean `{}`?", near.join("` or `"))
     };
     Fault::not_found(what).next(next)
+}
+
+/// What is said of a tool that there is, and that this session does not have.
+fn withheld(session: &Session, name: &str) -> Option<Fault> {
+    let snapshot = session.runtime().registry().snapshot();
+    let at_most = snapshot.get(name)?.spec().at_most;
+    let limits = session.limits();
+    let lacks = |list: &[String]| !list.iter().any(|it| it == name);
+    let why = if session.runtime().allowed().is_some_and(lacks) {
+        ": the person's `tools` leave it out"
+    } else if !limits.tools.as_deref().is_some_and(lacks) {
+        return None;
+    } else if limits.read_only && (at_most.covers(Kinds::WRITE) || at_most.covers(Kinds::RUN)) {
+        ": for now the session only reads"
+    } else {
+        ""
+    };
+    let catalog = session.catalog();
+    let all: Vec<&str> = catalog.specs().map(|spec| spec.name.as_str()).collect();
+    let next = if all.is_empty() {
+        "It has no tools.".to_owned()
+    } else {
+        format!("Its tools are: {}.", all.join(", "))
+    };
+    Some(Fault::not_found(format!("`{name}` is not among the tools of this session{why}")).next(next))
 }
 
 impl Session {

@@ -100,6 +100,7 @@ impl Ground {
         let known = Known {
             mounts: &seen.mounts,
             roots: &self.inner.roots,
+            held: self.is_read_only(),
             limits: self.inner.commands.limits,
             refused_hosts: &refused_hosts,
             tool,

@@ -24,6 +24,8 @@ pub struct Known<'a> {
     pub mounts: &'a [Mount],
     /// The roots, and whether each may be written.
     pub roots: &'a [(PathBuf, bool)],
+    /// The session only reads for now, whatever the roots allow.
+    pub held: bool,
     /// What commands may use.
     pub limits: Limits,
     /// Hosts that the proxy refused while the command ran.
@@ -231,6 +233,13 @@ fn unwritable(line: &str, known: &Known<'_>) -> (&'static str, String) {
     let found = paths(line, known);
     if let Some(control) = found.iter().find(|path| is_control(path, known)) {
         return ("control_files", fixed(control));
+    }
+    if known.held {
+        return (
+            "read_only",
+            "this session only reads for now (plan mode, or a profile that only reads), so commands change nothing"
+                .to_owned(),
+        );
     }
     if let Some((path, root)) = found.iter().find_map(|path| Some((path, root_of(path, known)?))) {
         let (path, at) = (path.display(), root.0.display());
@@ -452,6 +461,20 @@ mod tests {
             "read: Resource temporarily unavailable",
         ] {
             assert_eq!(rules(said), Vec::<String>::new(), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_session_that_only_reads_is_not_told_to_add_a_root() {
+        let roots = [(PathBuf::from("/ws"), true)];
+        let known = Known { roots: &roots, held: true, ..Known::default() };
+        for said in
+            ["sh: 1: cannot create a.txt: Read-only file system", "touch: '/etc/x': Read-only file system"]
+        {
+            let said = denials(Exit::Code(2), said, &known);
+            assert!(
+                matches!(said.as_slice(), [one] if one.contains("`read_only`") && !one.contains("--root"))
+            );
         }
     }
 

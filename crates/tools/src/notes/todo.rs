@@ -105,12 +105,12 @@ impl Tool for Todo {
     const AT_MOST: Kinds = Kinds::SESSION;
 
     fn touches(&self) -> Touches {
-        if self.action == Action::Read { Touches::none() } else { Touches::session(KEY) }
+        if self.action() == Action::Read { Touches::none() } else { Touches::session(KEY) }
     }
 
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {
         cx.blocking(move |cx| {
-            let list = match self.action {
+            let list = match self.action() {
                 Action::Read => read(cx.notes().get(KEY)?),
                 Action::Clear => {
                     cx.notes().put(KEY, None)?;
@@ -127,8 +127,13 @@ impl Tool for Todo {
 }
 
 impl Todo {
+    /// Who gives a list means to set it.
+    fn action(&self) -> Action {
+        if self.action == Action::Read && !self.tasks.is_empty() { Action::Set } else { self.action }
+    }
+
     fn changed(self, kept: Option<String>) -> Result<Option<String>, Fault> {
-        let list = if self.action == Action::Set { self.set()? } else { self.update(read(kept))? };
+        let list = if self.action() == Action::Set { self.set()? } else { self.update(read(kept))? };
         serde_json::to_string(&list).map(Some).or_fault(Kind::Bug, "the list can't be written")
     }
 
@@ -178,4 +183,21 @@ fn shown(list: &[Item]) -> String {
     let lines =
         list.iter().enumerate().map(|(at, it)| format!("{}. [{}] {}\n", at + 1, it.status.name(), it.task));
     format!("{}{done} of {} done", lines.collect::<String>(), list.len())
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_list_without_an_action_is_set_and_nothing_at_all_reads() {
+        let action = |arguments| serde_json::from_value::<Todo>(arguments).unwrap().action();
+        assert_eq!(action(json!({"tasks": ["a", "b"]})), Action::Set);
+        assert_eq!(action(json!({})), Action::Read);
+        assert_eq!(action(json!({"action": "clear"})), Action::Clear);
+    }
 }

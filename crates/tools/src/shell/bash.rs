@@ -227,7 +227,8 @@ impl Notes {
     /// The output from byte `from` on; notes how the command ended.
     fn of(&mut self, bash: &Lasting, from: u64, exit: Exit, cx: &Cx) -> String {
         let output = bash.output();
-        let tail = output.since(from.max(output.total().saturating_sub(4096)), 4096).text;
+        // Under its own name, so that nobody takes the descriptor that bash reads from for what was refused.
+        let tail = named(&output.since(from.max(output.total().saturating_sub(4096)), 4096).text);
         if !exit.is_success() {
             self.after.push(answer::ended(exit));
             self.after.extend(answer::asked(&tail));
@@ -276,6 +277,7 @@ mod tests {
     #[test]
     fn bash_speaks_under_its_own_name() {
         assert_eq!(named("/dev/fd/58: line 24: x: command not found\n"), "bash: x: command not found\n");
+        assert_eq!(named("/dev/fd/58: line 1: /etc/y: Read-only\n"), "bash: /etc/y: Read-only\n");
         assert_eq!(named("a\n/dev/fd/58: eval: line 3: unexpected\nb"), "a\nbash: unexpected\nb");
         assert_eq!(named("see /dev/fd/58: line 1: no\n"), "see /dev/fd/58: line 1: no\n");
     }

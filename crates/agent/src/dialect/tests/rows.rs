@@ -53,6 +53,32 @@ fn a_person_can_have_a_format_of_their_own() {
 }
 
 #[test]
+fn what_is_thought_quoted_commented_or_made_up_is_not_run() {
+    let blocks = [
+        ("json", r#"<json>{"tool_name": "bash", "tool_input": {"command": "ls"}}</json>"#),
+        ("hermes", r#"<tool_call>{"name": "bash", "arguments": {"command": "ls"}}</tool_call>"#),
+        ("bracket", "[/bash]ls[bash/]"),
+        ("xml", "<bash>ls</bash>"),
+    ];
+    for (words, block) in blocks {
+        for (before, after) in [
+            ("<think>maybe ", "</think>no"),
+            ("\n<thinking>\n", "\n</thinking>\nno"),
+            ("<think>", ""),
+            ("a\n> ", "\nb"),
+            ("> ```\n> ", "\n> ```\n"),
+            ("<!-- ", " -->"),
+            ("a <tool_response>", "</tool_response>"),
+            ("<tool_result>", "</tool_result>"),
+        ] {
+            is_text(words, &format!("{before}{block}{after}"));
+        }
+        let found = said(words, &format!("<think>hm</think>{block}"));
+        assert!(found.contains(&call("bash", json!({"command": "ls"}))), "{words}: {found:?}");
+    }
+}
+
+#[test]
 fn words_that_are_no_dialect_are_refused_with_those_that_are() {
     let refused = |words: &str, what: &str| {
         let fault = words.parse::<Dialect>().unwrap_err();
