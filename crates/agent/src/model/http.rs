@@ -263,9 +263,18 @@ fn causes(error: reqwest::Error) -> String {
 
 /// Is the head of an answer what can't be read? There is no other sign of it than the words.
 fn is_no_http(why: &str) -> bool {
-    ["invalid HTTP", "invalid content-length", "message head is too large", "invalid URI"]
-        .iter()
-        .any(|it| why.contains(it))
+    [
+        "invalid HTTP",
+        "invalid content-length",
+        "invalid URI",
+        "message head is too large",
+        // It speaks before it is asked.
+        "received unexpected message",
+        // TLS is spoken to one who does not.
+        "received corrupt message",
+    ]
+    .iter()
+    .any(|it| why.contains(it))
 }
 
 /// What is left of a body, as far as it is looked at.
