@@ -181,9 +181,9 @@ fn begins_events(bytes: &[u8]) -> Option<bool> {
         return Some(true);
     }
     // White space without end is nothing, either.
-    let may_become = !is_long && fields.iter().any(|it| it.starts_with(bytes))
-        || !is_long && "\u{feff}".as_bytes().starts_with(bytes);
-    if may_become { None } else { Some(false) }
+    let mark = "\u{feff}".as_bytes();
+    let may_become = fields.iter().any(|it| it.starts_with(bytes)) || mark.starts_with(bytes);
+    if may_become && !is_long { None } else { Some(false) }
 }
 
 async fn send(post: &Post) -> Result<Response, ModelError> {
