@@ -209,7 +209,12 @@ pub struct Usage {
 impl Usage {
     /// All tokens of the request.
     pub fn request(&self) -> u64 {
-        self.input + self.cached + self.kept
+        self.input.saturating_add(self.cached).saturating_add(self.kept)
+    }
+
+    /// All tokens, of request and answer.
+    pub fn all(&self) -> u64 {
+        self.request().saturating_add(self.output)
     }
 
     /// What these cost, in dollars.
@@ -224,10 +229,26 @@ impl Usage {
 
 impl std::ops::AddAssign for Usage {
     fn add_assign(&mut self, other: Self) {
-        self.input += other.input;
-        self.cached += other.cached;
-        self.kept += other.kept;
-        self.output += other.output;
-        self.reasoning += other.reasoning;
+        // A provider may say any number.
+        let add = |count: &mut u64, more: u64| *count = count.saturating_add(more);
+        add(&mut self.input, other.input);
+        add(&mut self.cached, other.cached);
+        add(&mut self.kept, other.kept);
+        add(&mut self.output, other.output);
+        add(&mut self.reasoning, other.reasoning);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_count_of_tokens_is_too_large_to_be_added() {
+        let most = u64::MAX;
+        let mut usage = Usage { input: most, cached: most, kept: most, output: most, reasoning: most };
+        usage += usage;
+        assert_eq!((usage.request(), usage.all(), usage.reasoning), (most, most, most));
+        assert!(usage.cost(&Price { input: 1.0, cached: 1.0, kept: 1.0, output: 1.0 }).is_finite());
     }
 }

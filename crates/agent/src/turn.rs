@@ -354,7 +354,7 @@ impl Agent {
             below.1 = sum(below.1, cost);
             let mut all = outcome.usage;
             all += below.0;
-            let used = all.request() + all.output;
+            let used = all.all();
             if outcome.steps >= self.bounds.steps || self.bounds.tokens.is_some_and(|most| used >= most) {
                 outcome.ended = Ended::Limit;
                 return Ok(());

@@ -65,7 +65,7 @@ fn main() -> ExitCode {
     let place = match Place::from_env() {
         Ok(place) => place,
         Err(fault) => {
-            print::err(&format!("haft: {}", fault.as_text()));
+            print::fault(&fault);
             return ExitCode::FAILURE;
         }
     };
@@ -101,7 +101,7 @@ fn main() -> ExitCode {
     match done {
         Ok(code) => code,
         Err(fault) => {
-            print::err(&format!("haft: {}", fault.as_text()));
+            print::fault(&fault);
             ExitCode::from(if fault.kind == haft::kit::Kind::BadArgs { verbs::USAGE } else { verbs::FAULT })
         }
     }

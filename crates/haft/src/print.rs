@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 
+use kit::Fault;
+
 /// Writes a text to standard output, with a line break at its end. A reader that has
 /// gone (as with `| head`) ends us quietly, like any other program in a pipe; any other
 /// failure, such as a full disk, ends us with a line that says so and exit code 1.
@@ -24,4 +26,27 @@ pub fn out(text: &str) {
 pub fn err(text: &str) {
     // Who can't be told can't be told that either.
     let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// Writes to standard error what went wrong. Its words may be anybody's: a provider's, a file's.
+pub fn fault(fault: &Fault) {
+    err(&format!("haft: {}", harmless(&fault.as_text())));
+}
+
+/// A text with nothing in it that a terminal obeys.
+fn harmless(text: &str) -> String {
+    runtime::visible(text).0.replace('\r', "\\r")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_word_of_an_error_steers_the_terminal() {
+        let fault = Fault::bad_args("bad\u{1b}]0;x\u{7}\r\u{9b}2J").next("do\u{8}");
+        let shown = harmless(&fault.as_text());
+        assert!(shown.chars().all(|it| it == '\n' || !it.is_control()), "{shown:?}");
+        assert!(shown.contains(r"bad\u{1b}]0;x\u{7}\r\u{9b}2J"), "{shown}");
+    }
 }

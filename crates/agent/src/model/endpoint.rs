@@ -14,6 +14,9 @@ use super::{
 /// A secret shorter than this is not looked for in texts: it would be found in harmless words.
 const SHORTEST: usize = 6;
 
+/// How many characters of an error are shown.
+pub(super) const SHOWN: usize = 600;
+
 /// A model of a provider, as it was chosen.
 #[derive(Debug, Clone)]
 pub(super) struct Served {
@@ -155,13 +158,27 @@ impl Secrets {
         Box::pin(events.map(move |it| it.map_err(|error| self.covered(error))))
     }
 
-    /// The error without secrets.
+    /// The error as a person may see it: without secrets, in one line whose every character is visible, and cut. It is
+    /// cut here and nowhere before, so that no part of a secret is left at the cut.
     pub(super) fn covered(&self, error: ModelError) -> ModelError {
         ModelError {
-            what: self.cover(error.what),
-            next: error.next.map(|it| self.cover(it)),
-            breach: error.breach,
+            what: self.shown(error.what, SHOWN),
+            next: error.next.map(|it| self.shown(it, SHOWN)),
+            ..error
         }
+    }
+
+    /// A text of a provider's, without secrets, in one line whose every character is visible, of at most so many.
+    pub(super) fn shown(&self, text: String, most: usize) -> String {
+        let covered = self.cover(text);
+        // More than this is cut in any case; what is visible is no shorter than what it stands for.
+        let begin: String = covered.trim().chars().take(most + 1).collect();
+        let line = begin.replace(['\n', '\r', '\t'], " ");
+        let line = runtime::visible(&line).0;
+        if line.chars().nth(most).is_none() {
+            return line.into_owned();
+        }
+        line.chars().take(most.saturating_sub(1)).chain(['…']).collect()
     }
 }
 
@@ -197,6 +214,22 @@ mod tests {
         let error = post.secrets.covered(error);
         assert_eq!(error.what, "no key ***, nor ***, nor *** is good");
         assert_eq!(error.next.as_deref(), Some("not ***"));
+    }
+
+    #[test]
+    fn an_error_is_one_visible_line_and_is_cut_after_its_secrets_are_covered() {
+        let secrets =
+            Endpoint::new("https://host").with(Some(Key::Bearer(Secret::new("sk-canary")))).secrets();
+        let shown = |text: &str| secrets.covered(ModelError::new(Breach::Auth, text).next(text));
+        let error = shown("bad\u{1b}]0;pwned\u{7}\r\n\nline\u{202e}2");
+        assert_eq!(error.what, r"bad\u{1b}]0;pwned\u{7}   line\u{202e}2");
+        assert_eq!(error.next.as_deref(), Some(error.what.as_str()));
+        assert_eq!(secrets.covered(error.clone()), error);
+        for before in SHOWN - 12..=SHOWN {
+            let error = shown(&format!("{}sk-canary{}", "x".repeat(before), "y".repeat(SHOWN)));
+            assert!(!error.what.contains('s') && error.what.chars().count() <= SHOWN, "{error}");
+            assert_eq!(secrets.covered(error.clone()), error);
+        }
     }
 
     #[test]

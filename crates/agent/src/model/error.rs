@@ -14,6 +14,8 @@ pub struct ModelError {
     pub what: String,
     /// What a person can do about it.
     pub next: Option<String>,
+    /// The model has asked again itself, as often as that makes sense.
+    pub tried: bool,
 }
 
 /// The kinds of failure.
@@ -39,13 +41,20 @@ pub enum Breach {
 impl ModelError {
     /// An error of this kind.
     pub fn new(breach: Breach, what: impl Into<String>) -> Self {
-        Self { breach, what: what.into(), next: None }
+        Self { breach, what: what.into(), next: None, tried: false }
     }
 
     /// Says what a person can do.
     #[must_use]
     pub fn next(mut self, next: impl Into<String>) -> Self {
         self.next = Some(next.into());
+        self
+    }
+
+    /// Says that asking again, now, is of no use: it was done.
+    #[must_use]
+    pub fn tried(mut self) -> Self {
+        self.tried = true;
         self
     }
 

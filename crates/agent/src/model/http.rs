@@ -7,7 +7,8 @@ use std::{
 };
 
 use async_stream::stream;
-use futures_util::{Stream, StreamExt};
+use bytes::Bytes;
+use futures_util::Stream;
 use reqwest::{
     Client, Response, StatusCode, Url,
     header::{CONTENT_TYPE, HeaderMap, LOCATION},
@@ -15,7 +16,11 @@ use reqwest::{
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::{Breach, ModelError, endpoint::Secrets, sse};
+use super::{
+    Breach, ModelError,
+    endpoint::{SHOWN, Secrets},
+    sse,
+};
 
 /// How long a provider may take to take up a connection.
 const CONNECT: Duration = Duration::from_secs(15);
@@ -23,8 +28,10 @@ const CONNECT: Duration = Duration::from_secs(15);
 const LONGEST_WAIT: Duration = Duration::from_secs(120);
 /// How much of an error's body is read.
 const BODY: usize = 64 * 1024;
-/// How many characters of it are shown.
-const SHOWN: usize = 600;
+/// How many characters of an address, or of what is no answer at all, are shown.
+const GLIMPSE: usize = 200;
+/// How often one is asked who does not speak HTTP.
+const STRANGER: u32 = 2;
 /// A larger answer is refused.
 const LARGEST: usize = 512 * 1024 * 1024;
 
@@ -70,41 +77,46 @@ pub(super) enum Heard {
 pub(super) fn post(post: Post) -> impl Stream<Item = Result<Heard, ModelError>> + Send {
     stream! {
         let mut tried = 0;
-        let response = loop {
+        let (first, mut response) = loop {
             tried += 1;
             let (error, told) = match answered(&post).await {
-                Ok(response) => break response,
+                Ok(answered) => break answered,
                 Err((error, told)) => (post.secrets.covered(error), told),
             };
             let pause = pause(&post.patience, tried).max(told.unwrap_or_default());
-            if !error.may_pass() || tried >= post.patience.tries {
-                yield Err(error);
+            let most = if error.breach == Breach::Malformed { STRANGER } else { post.patience.tries };
+            if !error.may_pass() || tried >= most {
+                yield Err(error.tried());
                 return;
             }
             if pause > LONGEST_WAIT {
                 let next = format!("It wants to be asked again in {} s: go on then, or name another model.", pause.as_secs());
-                yield Err(error.next(next));
+                yield Err(error.next(next).tried());
                 return;
             }
             yield Ok(Heard::Waiting { why: error.to_string(), seconds: pause.as_secs_f32() });
             tokio::time::sleep(pause).await;
         };
-        let mut bytes = response.bytes_stream();
         let mut events = sse::Events::default();
         let mut size = 0;
+        let mut first = Some(first).filter(|it| !it.is_empty());
         loop {
-            match timeout(post.patience.idle, bytes.next()).await {
+            let more = match first.take() {
+                Some(first) => Ok(Ok(Some(Bytes::from(first)))),
+                None => timeout(post.patience.idle, response.chunk()).await,
+            };
+            match more {
                 Err(_) => {
                     let seconds = post.patience.idle.as_secs();
                     yield Err(broken(&format!("nothing came for {seconds} s")));
                     return;
                 }
-                Ok(None) => break,
-                Ok(Some(Err(error))) => {
+                Ok(Ok(None)) => break,
+                Ok(Err(error)) => {
                     yield Err(post.secrets.covered(broken(&causes(error))));
                     return;
                 }
-                Ok(Some(Ok(more))) => {
+                Ok(Ok(Some(more))) => {
                     size += more.len();
                     if events.take(&more).is_err() || size > LARGEST {
                         let what = format!("the answer is larger than any: {size} bytes came without an end");
@@ -127,17 +139,51 @@ fn broken(why: &str) -> ModelError {
     ModelError::new(Breach::Broken, format!("the answer broke off: {why}"))
 }
 
-/// The answer, if it is one; else why not, and how long the provider wants to be left alone.
-async fn answered(post: &Post) -> Result<Response, (ModelError, Option<Duration>)> {
-    let response = send(post).await.map_err(|error| (error, None))?;
+/// The answer, if it is one, with its first bytes; else why not, and how long the provider wants to be left alone.
+async fn answered(post: &Post) -> Result<(Vec<u8>, Response), (ModelError, Option<Duration>)> {
+    let mut response = send(post).await.map_err(|error| (error, None))?;
     let told = told_to_wait(response.headers());
-    let mime = text(response.headers(), CONTENT_TYPE.as_str()).unwrap_or_default().to_ascii_lowercase();
-    // Some servers answer errors so, and what is not a provider at all answers pages.
-    let other = mime.starts_with("application/json") || mime.starts_with("text/html");
-    if response.status().is_success() && !other {
-        return Ok(response);
+    if !response.status().is_success() {
+        return Err((refused(response, &post.secrets).await, told));
     }
-    Err((refused(response).await, told))
+    let mime = text(response.headers(), CONTENT_TYPE.as_str()).unwrap_or_default().to_ascii_lowercase();
+    if mime.starts_with("text/event-stream") {
+        return Ok((Vec::new(), response));
+    }
+    // Some servers give a stream another name, or none; others answer errors so, or with the whole answer; and what is
+    // not a provider at all answers pages. How it begins tells.
+    let mut first = Vec::new();
+    loop {
+        match begins_events(&first) {
+            Some(true) => return Ok((first, response)),
+            Some(false) => break,
+            None => {}
+        }
+        match timeout(post.patience.idle, response.chunk()).await {
+            Ok(Ok(Some(more))) => first.extend_from_slice(&more),
+            Ok(Ok(None)) => break,
+            Ok(Err(error)) => return Err((broken(&causes(error)), told)),
+            Err(_) => {
+                let seconds = post.patience.idle.as_secs();
+                return Err((broken(&format!("nothing came for {seconds} s")), told));
+            }
+        }
+    }
+    Err((no_stream(response, first, &mime, &post.secrets).await, told))
+}
+
+/// Is this how server-sent events begin? Nothing: more has to come before that can be said.
+fn begins_events(bytes: &[u8]) -> Option<bool> {
+    let is_long = bytes.len() > BODY;
+    let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes).trim_ascii_start();
+    let fields: [&[u8]; 5] = [b":", b"data:", b"event:", b"id:", b"retry:"];
+    if fields.iter().any(|it| bytes.starts_with(it)) {
+        return Some(true);
+    }
+    // White space without end is nothing, either.
+    let mark = "\u{feff}".as_bytes();
+    let may_become = fields.iter().any(|it| it.starts_with(bytes)) || mark.starts_with(bytes);
+    if may_become && !is_long { None } else { Some(false) }
 }
 
 async fn send(post: &Post) -> Result<Response, ModelError> {
@@ -152,7 +198,14 @@ async fn send(post: &Post) -> Result<Response, ModelError> {
             Err(ModelError::new(Breach::Refused, format!("{host} can't be asked: {}", causes(error))))
         }
         Ok(Err(error)) => {
-            let what = format!("{host} does not answer: {}", causes(error));
+            let why = causes(error);
+            if is_no_http(&why) {
+                let what = format!("what answers at {host} does not speak HTTP as a provider does: {why}");
+                return Err(ModelError::new(Breach::Malformed, what).next(
+                    "Look whether the address is that of a provider, and whether it is `http` or `https`.",
+                ));
+            }
+            let what = format!("{host} does not answer: {why}");
             Err(ModelError::new(Breach::Unreachable, what)
                 .next("Look whether the address and the network are right."))
         }
@@ -208,23 +261,65 @@ fn causes(error: reqwest::Error) -> String {
     why
 }
 
+/// Is the head of an answer what can't be read? There is no other sign of it than the words.
+fn is_no_http(why: &str) -> bool {
+    [
+        "invalid HTTP",
+        "invalid content-length",
+        "invalid URI",
+        "message head is too large",
+        // It speaks before it is asked.
+        "received unexpected message",
+        // TLS is spoken to one who does not.
+        "received corrupt message",
+    ]
+    .iter()
+    .any(|it| why.contains(it))
+}
+
+/// What is left of a body, as far as it is looked at.
+async fn rest(mut response: Response, mut body: Vec<u8>) -> String {
+    while body.len() <= BODY
+        && let Ok(Ok(Some(more))) = timeout(CONNECT, response.chunk()).await
+    {
+        body.extend_from_slice(&more);
+    }
+    body.truncate(BODY);
+    String::from_utf8_lossy(&body).into_owned()
+}
+
+/// What is said by an answer that went well, and is no stream of events. It would be the same another time.
+async fn no_stream(response: Response, first: Vec<u8>, mime: &str, secrets: &Secrets) -> ModelError {
+    let status = response.status();
+    let body = rest(response, first).await;
+    let json = serde_json::from_str::<Value>(&body).ok();
+    let has = |keys: &[&str]| keys.iter().any(|key| json.as_ref().is_some_and(|it| it.get(key).is_some()));
+    let (what, said) = if body.trim().is_empty() {
+        (format!("with {status} and nothing else"), None)
+    } else if let Some(said) = message(&body).filter(|_| !has(&["choices", "content", "output"])) {
+        ("with an error".to_owned(), Some(secrets.shown(said, SHOWN)))
+    } else {
+        let what = match mime {
+            _ if has(&["choices", "content", "output"]) => "with its whole answer at once".to_owned(),
+            "" => "with something else, without a content type,".to_owned(),
+            mime => format!("with `{}`", secrets.shown(mime.to_owned(), GLIMPSE)),
+        };
+        (what, Some(secrets.shown(body.clone(), GLIMPSE)))
+    };
+    let said = said.map(|it| format!(": {it}")).unwrap_or_default();
+    let breach = if is_too_long(&body) { Breach::TooLong } else { Breach::Refused };
+    ModelError::new(breach, format!("the provider answered {what} instead of a stream of events{said}"))
+        .next("Look whether the address is that of a provider, up to and with its version, such as `/v1`.")
+}
+
 /// What an answer that is none says.
-async fn refused(response: Response) -> ModelError {
+async fn refused(response: Response, secrets: &Secrets) -> ModelError {
     let status = response.status();
     let stay = text(response.headers(), "x-should-retry").is_some_and(|it| it == "false");
     let elsewhere = text(response.headers(), LOCATION.as_str()).map(str::to_owned);
-    let mut body = Vec::new();
-    let mut bytes = response.bytes_stream();
-    while let Ok(Some(Ok(more))) = timeout(CONNECT, bytes.next()).await {
-        body.extend_from_slice(&more);
-        if body.len() > BODY {
-            body.truncate(BODY);
-            break;
-        }
-    }
-    let body = String::from_utf8_lossy(&body).into_owned();
+    let body = rest(response, Vec::new()).await;
     let said = message(&body).unwrap_or_else(|| body.lines().next().unwrap_or_default().to_owned());
-    let said: String = said.chars().take(SHOWN).collect();
+    let said = secrets.shown(said, SHOWN);
     let error = |breach| ModelError::new(breach, format!("the provider answered {status}: {said}"));
     if is_spent(status, &body) {
         return error(Breach::Refused)
@@ -243,15 +338,10 @@ async fn refused(response: Response) -> ModelError {
         | StatusCode::TOO_EARLY => error(Breach::Busy),
         status if status.is_server_error() => error(Breach::Busy),
         status if status.is_redirection() => {
-            let elsewhere = elsewhere.unwrap_or_default();
+            let elsewhere = secrets.shown(elsewhere.unwrap_or_default(), GLIMPSE);
             error(Breach::Refused)
                 .next(format!("It points to `{elsewhere}`: if that is right, name it as the address."))
         }
-        status if status.is_success() => ModelError::new(
-            Breach::Refused,
-            format!("the provider answered with something else than a stream of events: {said}"),
-        )
-        .next("Look whether the address is that of a provider, up to and with its version, such as `/v1`."),
         StatusCode::NOT_FOUND => {
             error(Breach::Refused).next("Look whether the address and the name of the model are right.")
         }
@@ -263,7 +353,7 @@ async fn refused(response: Response) -> ModelError {
 fn is_spent(status: StatusCode, body: &str) -> bool {
     let said = ["insufficient_quota", "credit balance is too low", "billing_error"];
     let body = body.to_ascii_lowercase();
-    status == StatusCode::PAYMENT_REQUIRED || !status.is_success() && said.iter().any(|it| body.contains(it))
+    status == StatusCode::PAYMENT_REQUIRED || said.iter().any(|it| body.contains(it))
 }
 
 /// The words of an error, in the shapes that providers give them.
@@ -328,8 +418,10 @@ mod tests {
 
     use std::fmt::Write as _;
 
+    use futures_util::StreamExt;
     use reqwest::header::HeaderName;
     use serde_json::json;
+    use tokio::io::AsyncWriteExt;
 
     use super::*;
     use crate::model::{
@@ -411,7 +503,7 @@ mod tests {
             asked((0..9).map(|it| error(529, "overloaded_error", &format!("try {it}")))).await;
         let (error, waited) = failed(&heard);
         assert_eq!((error.breach, waited, count), (Breach::Busy, 2, 3));
-        assert!(error.what.contains("try 2"), "{error}");
+        assert!(error.what.contains("try 2") && error.tried, "{error}");
     }
 
     #[tokio::test]
@@ -440,6 +532,76 @@ mod tests {
             let (error, waited) = failed(&heard);
             assert_eq!((error.breach, waited, count), (breach, 0, 1), "{reply:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_stream_of_events_is_known_by_how_it_begins() {
+        for mime in ["application/json", "", "text/plain"] {
+            for size in [1, 100] {
+                let body = "\n: ping\n\ndata: x\n\n";
+                let (heard, count) = asked([Reply::new(200, mime, body).in_parts_of(size)]).await;
+                assert_eq!((heard, count), (vec![sent("x")], 1), "{mime}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_no_stream_of_events_is_said_at_once() {
+        let png = "\u{89}PNG\r\n\u{1a}\n";
+        let whole = json!({ "choices": [{ "message": { "content": "hi" } }] });
+        let cases = [
+            (Reply::new(200, "image/png", png), "with `image/png` instead of a stream of events: \\u{89}PNG"),
+            (Reply::new(204, "", ""), "with 204 No Content and nothing else instead"),
+            (Reply::new(200, "", "hello"), "without a content type, instead of a stream of events: hello"),
+            (
+                Reply::json(200, &json!({ "error": { "message": "no luck" } })),
+                "with an error instead of a stream of events: no luck",
+            ),
+            (
+                Reply::json(200, &whole),
+                "with its whole answer at once instead of a stream of events: {\"choices\"",
+            ),
+        ];
+        for (reply, words) in cases {
+            let (heard, count) = asked([reply, Reply::events("data: x\n\n")]).await;
+            let (error, waited) = failed(&heard);
+            assert_eq!((error.breach, waited, count), (Breach::Refused, 0, 1), "{error}");
+            assert!(error.what.contains(words), "{error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn who_does_not_speak_http_is_soon_left_alone() {
+        for head in [
+            "SSH-2.0-OpenSSH_9.6\r\n\r\n".to_owned(),
+            format!("HTTP/1.1 200 OK\r\nx: {}\r\n", "x".repeat(1 << 20)),
+        ] {
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let url = format!("http://{}/v1", listener.local_addr().unwrap());
+            let server = tokio::spawn(async move {
+                while let Ok((mut stream, _)) = listener.accept().await {
+                    let _ = stream.write_all(head.as_bytes()).await;
+                    // It is read to its end, so that what was written is not lost.
+                    let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
+                }
+            });
+            let heard = ask(&at(&url)).await;
+            server.abort();
+            let (error, waited) = failed(&heard);
+            assert_eq!((error.breach, waited), (Breach::Malformed, 1), "{error}");
+            assert!(error.tried && error.what.contains("does not speak HTTP"), "{error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_secret_is_covered_before_an_error_is_cut_and_no_address_is_too_long() {
+        let straddling = format!("{}{KEY}", "x".repeat(SHOWN - 10));
+        let (heard, _) = asked([error(401, "", &straddling)]).await;
+        let (what, _) = failed(&heard);
+        assert!(!what.what.contains("sk-"), "{what}");
+        let far = format!("https://there/{}", "x".repeat(5_000));
+        let (heard, _) = asked([Reply::new(308, "text/plain", "").header("location", &far)]).await;
+        assert!(failed(&heard).0.next.as_deref().unwrap().len() < 2 * GLIMPSE);
     }
 
     #[tokio::test]

@@ -101,15 +101,15 @@ pub(super) fn ask(request: Result<Post, ModelError>, mut answer: impl Answer) ->
 /// When it is none.
 pub(super) fn parsed(data: &str) -> Result<Value, ModelError> {
     serde_json::from_str(data).map_err(|error| {
-        let begin: String = data.chars().take(200).collect();
-        ModelError::new(Breach::Malformed, format!("a part of the answer is no JSON ({error}): {begin}"))
+        // Cut by `Secrets::covered`, as all of these are.
+        ModelError::new(Breach::Malformed, format!("a part of the answer is no JSON ({error}): {data}"))
     })
 }
 
 /// What an error in the middle of an answer means. `error` is the object with the words.
 pub(super) fn failed(error: &Value) -> ModelError {
     let whole = error.to_string();
-    let said = message(&whole).unwrap_or_else(|| whole.chars().take(300).collect());
+    let said = message(&whole).unwrap_or_else(|| whole.clone());
     let word = |key: &str| match error.get(key) {
         Some(Value::String(text)) => text.to_ascii_lowercase(),
         Some(Value::Number(number)) => number.to_string(),

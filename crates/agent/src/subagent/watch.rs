@@ -77,7 +77,7 @@ fn count(now: &mut Now, usage: Usage, cost: Option<f64>) {
 impl Now {
     /// Of requests and answers together.
     pub(super) fn tokens(&self) -> u64 {
-        self.usage.request() + self.usage.output
+        self.usage.all()
     }
 
     /// What it said last.

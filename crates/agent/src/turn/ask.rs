@@ -69,7 +69,7 @@ impl Agent {
                     }
                     self.host.hear(Event::Again { why: error.to_string(), seconds: 0.0 });
                 }
-                Err(Broke::Error(error)) if error.may_pass() && again < AGAIN => {
+                Err(Broke::Error(error)) if error.may_pass() && !error.tried && again < AGAIN => {
                     again += 1;
                     let seconds = 0.5 * f32::from(1u8 << again);
                     self.host.hear(Event::Again { why: error.to_string(), seconds });

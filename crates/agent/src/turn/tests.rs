@@ -93,6 +93,45 @@ async fn what_is_no_tool_no_json_or_panics_is_a_result_that_says_so() {
 }
 
 #[tokio::test]
+async fn who_was_asked_again_already_is_not_asked_again() {
+    for breach in [Breach::Busy, Breach::Unreachable, Breach::Malformed] {
+        let house = House::new();
+        house.plays([vec![Move::GiveUp(breach)], said("never asked for")]);
+        let error = house.try_turn(&mut house.agent(), Some("go")).await.unwrap_err();
+        assert!(matches!(error, AgentError::Model(it) if it.breach == breach));
+        assert_eq!(house.requests().len(), 1, "{breach}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_without_end_is_left_once() {
+    let house = House::new();
+    let text = "x".repeat(1024 * 1024);
+    let endless = vec![Move::Say(Part::Text(text)); 20];
+    let grown = vec![Move::Say(Part::CallGrew { index: 0, bytes: 9 * 1024 * 1024 })];
+    for moves in [endless, grown] {
+        house.plays([moves]);
+        let error = house.try_turn(&mut house.agent(), Some("go")).await.unwrap_err();
+        assert!(error.to_string().contains("larger than any"), "{error}");
+    }
+    assert_eq!(house.requests().len(), 2);
+}
+
+#[tokio::test]
+async fn whatever_a_provider_counts_a_turn_ends() {
+    let house = House::new();
+    let most = Usage { input: u64::MAX, output: u64::MAX, ..Usage::default() };
+    let mut moves = call(0, "1", "act", r#"{"act":"ok"}"#);
+    moves.push(Move::Say(Part::Used(most)));
+    moves.extend(end());
+    let mut agent = house.agent();
+    agent.set_bounds(Bounds { tokens: Some(1_000), ..Bounds::default() });
+    house.plays([moves]);
+    let outcome = house.turn(&mut agent, "go").await;
+    assert_eq!((outcome.ended, outcome.usage.all()), (Ended::Limit, u64::MAX));
+}
+
+#[tokio::test]
 async fn a_stream_that_breaks_after_a_call_goes_on_with_it_and_before_any_is_asked_again() {
     let house = House::new();
     let broken = |mut moves: Vec<Move>| {

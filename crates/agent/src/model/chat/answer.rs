@@ -70,10 +70,7 @@ impl Chunks {
         }
         for call in delta.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
             let piece = piece(call)?;
-            self.closing(events, |calls, events| {
-                calls.take(piece, events);
-                Ok(())
-            })?;
+            self.closing(events, |calls, events| calls.take(piece, events))?;
         }
         Ok(())
     }

@@ -16,10 +16,14 @@
 
 use std::collections::HashSet;
 
-use serde_json::{Map, Value, json};
+use serde::de::IgnoredAny;
+use serde_json::{Value, json};
 
 use super::WIRE;
 use crate::model::{Breach, Event, Item, ModelError, Request, Said};
+
+/// More calls than these are in no answer.
+const MOST: usize = 1000;
 
 /// The calls of one answer, as far as they are written.
 pub(super) struct Calls {
@@ -52,8 +56,86 @@ struct Written {
     extra: Option<Value>,
     began: bool,
     closed: bool,
-    /// So long were the arguments when they were no complete object yet.
-    looked_at: usize,
+    scan: Scan,
+}
+
+/// How far arguments are an object. They are looked at once, however many pieces they come in.
+#[derive(Default)]
+struct Scan {
+    /// So many bytes were looked at.
+    at: usize,
+    depth: usize,
+    in_string: bool,
+    escaped: bool,
+    stands: Stands,
+}
+
+/// What arguments are until now.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Stands {
+    /// Nothing, or the beginning of an object.
+    #[default]
+    Open,
+    /// An object without a key.
+    Empty,
+    /// An object.
+    Whole,
+    /// No object, whatever comes.
+    Never,
+}
+
+impl Scan {
+    /// Looks at what is new in `text`.
+    fn look(&mut self, text: &str) {
+        for (at, byte) in text.bytes().enumerate().skip(self.at) {
+            self.take(byte, || text.get(..=at).unwrap_or_default());
+        }
+        self.at = text.len();
+    }
+
+    /// `until` is the text up to and with this byte.
+    fn take<'a>(&mut self, byte: u8, until: impl FnOnce() -> &'a str) {
+        if self.in_string {
+            match byte {
+                _ if self.escaped => self.escaped = false,
+                b'\\' => self.escaped = true,
+                b'"' => self.in_string = false,
+                _ => {}
+            }
+            return;
+        }
+        if self.stands == Stands::Never || byte.is_ascii_whitespace() {
+            return;
+        }
+        if self.stands != Stands::Open || (self.depth == 0 && byte != b'{') {
+            self.stands = Stands::Never;
+            return;
+        }
+        match byte {
+            b'"' => self.in_string = true,
+            b'{' | b'[' => self.depth += 1,
+            b'}' | b']' => {
+                self.depth -= 1;
+                if self.depth == 0 {
+                    self.stands = closed(until());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn is_object(&self) -> bool {
+        matches!(self.stands, Stands::Empty | Stands::Whole)
+    }
+}
+
+/// What a text is whose first bracket, a brace, has just been closed.
+fn closed(text: &str) -> Stands {
+    if serde_json::from_str::<IgnoredAny>(text).is_err() {
+        return Stands::Never;
+    }
+    let inner = text.trim_start().strip_prefix('{').unwrap_or_default();
+    if inner.trim_start().starts_with('}') { Stands::Empty } else { Stands::Whole }
 }
 
 impl Calls {
@@ -68,15 +150,23 @@ impl Calls {
     }
 
     /// Takes a piece of a call.
-    pub(super) fn take(&mut self, piece: Piece, events: &mut Vec<Event>) {
+    ///
+    /// # Errors
+    /// When there are more calls than in any answer.
+    pub(super) fn take(&mut self, piece: Piece, events: &mut Vec<Event>) -> Result<(), ModelError> {
         let at = self.find(&piece).unwrap_or_else(|| {
             self.written.push(Written::default());
             self.written.len() - 1
         });
+        if at >= MOST {
+            let what = format!("the answer has more than {MOST} calls");
+            return Err(ModelError::new(Breach::Malformed, what));
+        }
         self.close_complete(Some(at), events);
         if let Some(call) = self.written.get_mut(at) {
             call.take(at, piece, events);
         }
+        Ok(())
     }
 
     /// The server writes something else than a call.
@@ -91,7 +181,7 @@ impl Calls {
     pub(super) fn end(&mut self, cut: bool, events: &mut Vec<Event>) -> Result<(), ModelError> {
         for at in 0..self.written.len() {
             let Some(call) = self.written.get(at) else { continue };
-            if call.closed || (cut && !is_object(&call.arguments)) {
+            if call.closed || (cut && !call.scan.is_object()) {
                 continue;
             }
             if call.tool.is_empty() {
@@ -169,7 +259,7 @@ impl Written {
             return piece.id == self.id;
         }
         let repeated = piece.arguments.trim().is_empty() || piece.arguments == self.arguments;
-        piece.tool == self.tool && (repeated || !is_object(&self.arguments))
+        piece.tool == self.tool && (repeated || !self.scan.is_object())
     }
 
     fn take(&mut self, at: usize, piece: Piece, events: &mut Vec<Event>) {
@@ -181,7 +271,7 @@ impl Written {
             if !more.trim().is_empty() && more != self.arguments {
                 tracing::warn!(tool = self.tool, "more came after the end of a call's arguments: {more}");
                 if !self.closed {
-                    self.arguments.push_str(&more);
+                    self.grow(&more);
                 }
             }
             return;
@@ -192,10 +282,11 @@ impl Written {
         if self.tool.is_empty() {
             self.tool = piece.tool;
         }
-        if is_object(&self.arguments) && more.trim_start().starts_with('{') {
+        if self.scan.is_object() && more.trim_start().starts_with('{') {
             self.arguments.clear();
+            self.scan = Scan::default();
         }
-        self.arguments.push_str(&more);
+        self.grow(&more);
         let mut bytes = more.len();
         if !self.began && !self.tool.is_empty() {
             self.began = true;
@@ -208,19 +299,65 @@ impl Written {
     }
 
     /// Are the arguments a complete object that is not empty?
-    fn is_complete(&mut self) -> bool {
-        if self.looked_at == self.arguments.len() || !self.arguments.trim_end().ends_with('}') {
-            return false;
-        }
-        let object = serde_json::from_str::<Map<String, Value>>(&self.arguments);
-        let complete = object.is_ok_and(|it| !it.is_empty());
-        if !complete {
-            self.looked_at = self.arguments.len();
-        }
-        complete
+    fn is_complete(&self) -> bool {
+        self.scan.stands == Stands::Whole
+    }
+
+    fn grow(&mut self, more: &str) {
+        self.arguments.push_str(more);
+        self.scan.look(&self.arguments);
     }
 }
 
-fn is_object(text: &str) -> bool {
-    serde_json::from_str::<Map<String, Value>>(text).is_ok()
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::Map;
+
+    use super::*;
+
+    /// What the whole text is, asked of the parser.
+    fn parsed(text: &str) -> (bool, bool) {
+        let object = serde_json::from_str::<Map<String, Value>>(text);
+        (object.is_ok(), object.is_ok_and(|it| !it.is_empty()))
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_looked_at_in_pieces_is_what_the_parser_says_of_it_whole(
+            pieces in proptest::collection::vec(r#"\{|\}|\[|\]|"|"a":|\\|,| |1|\{"a": ?|"\}"|ü|\{\}"#, 0..10),
+        ) {
+            let (mut scan, mut text) = (Scan::default(), String::new());
+            for piece in pieces {
+                text.push_str(&piece);
+                scan.look(&text);
+                prop_assert_eq!((scan.is_object(), scan.stands == Stands::Whole), parsed(&text), "{}", text);
+            }
+        }
+    }
+
+    #[test]
+    fn arguments_in_very_many_pieces_are_read_once() {
+        let mut call = Written { tool: "write".to_owned(), ..Written::default() };
+        let mut events = Vec::new();
+        let mut take = |arguments: &str| {
+            call.take(0, Piece { arguments: arguments.to_owned(), ..Piece::default() }, &mut events);
+            call.is_complete()
+        };
+        assert!(!take(r#"{"text": ""#));
+        // With a parse for each, this would take minutes.
+        assert!((0..200_000).all(|_| !take("}}}}}}}}}}")));
+        assert!(take("\"}"));
+    }
+
+    #[test]
+    fn an_answer_with_very_many_calls_is_none() {
+        let mut calls = Calls { written: Vec::new(), taken: HashSet::new(), step: 0, model: String::new() };
+        let mut take = |index| {
+            let piece = Piece { index: Some(index), tool: "a".to_owned(), ..Piece::default() };
+            calls.take(piece, &mut Vec::new())
+        };
+        assert!((0..MOST as u64).all(|it| take(it).is_ok()));
+        assert!(take(MOST as u64).is_err());
+    }
 }

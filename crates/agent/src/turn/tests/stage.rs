@@ -35,6 +35,8 @@ use crate::{
 pub(super) enum Move {
     Say(Event),
     Fail(Breach),
+    /// The same, after it asked again and again.
+    GiveUp(Breach),
     /// The person cancels.
     Cancel,
     Panic,
@@ -285,6 +287,7 @@ impl Model for Played {
                 match it {
                     Move::Say(event) => yield Ok(event),
                     Move::Fail(breach) => yield Err(ModelError::new(breach, format!("as the test has it: {breach}"))),
+                    Move::GiveUp(breach) => yield Err(ModelError::new(breach, "as the test has it").tried()),
                     Move::Cancel => shared.cancel.lock().cancel(),
                     Move::Panic => panic!("as the test has it"),
                     Move::Hang => std::future::pending::<()>().await,
