@@ -2,7 +2,7 @@
 //!
 //! It is kept beside what was said, so that who goes on with it goes on with the same model and may do no more.
 
-use agent::Agent;
+use agent::{Agent, Crew};
 use kit::Fault;
 use runtime::Runtime;
 use serde::{Deserialize, Serialize};
@@ -46,8 +46,8 @@ impl Standing {
         let standing = Self {
             model: agent.steering().model().name().to_owned(),
             dialect: dialect.map(str::to_owned),
-            chosen: crew.and_then(|it| it.chosen()),
-            profile: crew.and_then(|it| it.profile()),
+            chosen: crew.and_then(Crew::chosen),
+            profile: crew.and_then(Crew::profile),
         };
         let bytes = serde_json::to_vec(&standing)
             .map_err(|error| Fault::bug(format!("how a conversation stands can't be written: {error}")))?;

@@ -280,13 +280,13 @@ impl Front {
     fn key(&mut self, key: KeyEvent) {
         self.typed = Some(Instant::now());
         match self.line.key(key) {
-            Came::ToNothing => {}
-            Came::ToLine(line) => {
+            Came::Nothing => {}
+            Came::Line(line) => {
                 self.typed = None;
                 self.said.push_back(Said::Line(line));
             }
-            Came::ToEnd => self.said.push_back(Said::End),
-            Came::ToWipe => self.screen.wipe(),
+            Came::End => self.said.push_back(Said::End),
+            Came::Wipe => self.screen.wipe(),
         }
     }
 

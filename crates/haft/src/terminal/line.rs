@@ -33,13 +33,13 @@ pub(crate) struct Line {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Came {
     /// Nothing beyond the line.
-    ToNothing,
+    Nothing,
     /// The line is done.
-    ToLine(String),
+    Line(String),
     /// They want to go.
-    ToEnd,
+    End,
     /// They want to see nothing but the prompt.
-    ToWipe,
+    Wipe,
 }
 
 /// An earlier line stands in the place of what was typed.
@@ -117,7 +117,7 @@ impl Line {
             KeyCode::Down => self.down(),
             _ => {}
         }
-        Came::ToNothing
+        Came::Nothing
     }
 
     /// The line with its cursor, in lines of so many columns, at most so many of them.
@@ -178,32 +178,32 @@ impl Line {
     fn enter(&mut self, modifiers: KeyModifiers) -> Came {
         if modifiers.intersects(KeyModifiers::ALT | KeyModifiers::SHIFT) {
             self.text.insert_newline();
-            return Came::ToNothing;
+            return Came::Nothing;
         }
         // A line that ends with a backslash goes on.
         if let Some(before) = self.text.get_buffer().strip_suffix('\\') {
             let before = format!("{before}\n");
             self.put(before);
-            return Came::ToNothing;
+            return Came::Nothing;
         }
         let line = self.text.get_buffer().to_owned();
         self.remembered.add(&line);
         self.clear();
-        Came::ToLine(line)
+        Came::Line(line)
     }
 
     fn control(&mut self, letter: char) -> Came {
         match letter {
             'a' => self.text.move_to_line_start(),
             'b' => self.text.move_left(),
-            'd' if self.is_empty() => return Came::ToEnd,
+            'd' if self.is_empty() => return Came::End,
             'd' => self.text.delete_right_grapheme(),
             'e' => self.text.move_to_line_end(),
             'f' => self.text.move_right(),
             'h' => self.text.delete_left_grapheme(),
             'j' => self.text.insert_newline(),
             'k' => self.cut_to(self.text.find_current_line_end()),
-            'l' => return Came::ToWipe,
+            'l' => return Came::Wipe,
             'n' => self.down(),
             'p' => self.up(),
             'r' => self.look_for(),
@@ -213,7 +213,7 @@ impl Line {
             'y' => self.text.insert_str(&self.cut),
             _ => {}
         }
-        Came::ToNothing
+        Came::Nothing
     }
 
     fn put(&mut self, text: String) {
@@ -367,7 +367,7 @@ mod tests {
                 '!' => KeyEvent::new(KeyCode::Char(letters.next().unwrap()), KeyModifiers::ALT),
                 other => KeyEvent::from(KeyCode::Char(other)),
             };
-            if let Came::ToLine(done) = line.key(key) {
+            if let Came::Line(done) = line.key(key) {
                 lines.push(done);
             }
         }

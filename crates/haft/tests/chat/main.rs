@@ -22,11 +22,11 @@ fn what_is_typed_is_answered_with_calls_shown_and_the_chat_goes_on_later() {
     let chat = Tmux::chat(&room, script, 80, &[]);
     chat.shows("/help").types("look at it\n").shows("I read it.").shows("✓ read a.txt").shows("hello.");
     assert!(chat.screen().contains("It says \\u{1b}[2J hello."), "{}", chat.screen());
-    chat.types("/modle\n").shows("did you mean /model?").key("C-d").shows("haft chat --resume --session");
+    chat.types("/modle\n").shows("did you mean /model?").key("C-d").shows("chat --resume --session");
     drop(chat);
     let chat = Tmux::chat(&room, script, 80, &["--resume"]);
     chat.shows("> look at it").shows("✓ read a.txt").types("and now?\n").shows("Still here.");
-    chat.types("/exit\n").shows("haft chat --resume --session");
+    chat.types("/exit\n").shows("chat --resume --session");
 }
 
 #[test]
@@ -45,7 +45,12 @@ fn a_call_waits_for_the_person_who_allows_or_refuses_it() {
     let chat = Tmux::chat(&room, &script, 80, &[]);
     chat.shows("/help").types("write\n").shows("allow it?").types("o\n").shows("first over");
     assert!(room.at(".vscode/settings.json").exists());
-    chat.types("again\n").shows_times("allow it?", 2).types("n\n").shows("refused").shows("second over");
+    chat.types("again\n")
+        .shows_times("a longer answer", 2)
+        .shows("allow it?")
+        .types("n\n")
+        .shows("refused")
+        .shows("second over");
     assert!(!room.at(".envrc").exists());
 }
 
@@ -91,7 +96,7 @@ fn no_key_is_lost_doubled_or_overtaken_whenever_it_is_typed() {
     let screen = chat.screen();
     let said: Vec<&str> = screen.lines().filter(|it| it.starts_with("> ")).collect();
     assert_eq!(said, ["> typed before it began", "> second line", "> third", "> fourth"], "{screen}");
-    chat.types("/exit\n").shows("goes on");
+    chat.types("/exit\n").shows("chat --resume --session");
 }
 
 #[test]
@@ -109,7 +114,7 @@ fn what_the_model_asks_is_answered_in_the_chat() {
     let room = Room::new();
     let script = "{\"calls\": [{\"tool\": \"ask_user\", \"arguments\": {\"question\": \"Which branch?\", \"options\": [\"main\", \"dev\"]}}]}\n\
         {\"expect\": [\"dev\"], \"say\": \"So be it.\"}\n";
-    let chat = Tmux::chat(&room, script, 80, &["--toolset", "all"]);
+    let chat = Tmux::chat(&room, script, 80, &[]);
     chat.shows("/help").types("ask me\n").shows("the model asks: Which branch?").shows("2. dev");
     chat.shows("your answer").types("2\n").shows("> dev").shows("So be it.");
 }
@@ -143,20 +148,20 @@ fn nothing_that_a_model_or_a_tool_wrote_acts_on_the_terminal() {
     ]);
     let first = serde_json::json!({"say": format!("a {evil} `{evil}`\n\n# {evil}\n\n```\n{evil}\n```\n"), "think": evil, "calls": calls, "chunks": 50});
     let script = format!("{first}\n{{\"say\": \"It is over.\"}}\n");
-    let chat = Tmux::chat(&room, &script, 80, &["--toolset", "all"]);
+    let chat = Tmux::chat(&room, &script, 80, &[]);
     let record = room.base().join("record");
     chat.recorded(&record).shows("/help").types("go\n").shows("your answer (Esc stops):");
     chat.types("1\n").shows("> x").shows("allow it?").types("n\n").shows("It is over.");
-    chat.types("/exit\n").shows("goes on");
+    chat.types("/exit\n").shows("chat --resume --session");
     assert!(!chat.knows("#{pane_title}").contains("taken"));
     only_draws(&std::fs::read(&record).unwrap());
-    let chat = Tmux::chat(&room, &script, 80, &["--toolset", "all", "--resume"]);
+    let chat = Tmux::chat(&room, &script, 80, &["--resume"]);
     chat.recorded(&record)
         .shows("It is over.")
         .types("/tools\n")
         .shows("\n>")
         .types("/exit\n")
-        .shows("goes on");
+        .shows("chat --resume --session");
     only_draws(&std::fs::read(&record).unwrap());
 }
 

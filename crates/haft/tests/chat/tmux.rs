@@ -65,8 +65,16 @@ impl Tmux {
         self
     }
 
-    /// Closes the terminal under the program.
-    pub(crate) fn close(self) {}
+    /// Closes the terminal under the program, and waits until that has ended.
+    pub(crate) fn close(self) {
+        let room = self.socket.parent().unwrap().display().to_string();
+        drop(self);
+        let until = Instant::now() + PATIENCE;
+        while of_room(&room) {
+            assert!(Instant::now() < until, "the program outlives its terminal");
+            std::thread::sleep(LOOK);
+        }
+    }
 
     /// Waits until the screen shows this.
     #[track_caller]
@@ -118,4 +126,13 @@ impl Drop for Tmux {
     fn drop(&mut self) {
         self.run(&["kill-server"]);
     }
+}
+
+/// Does a chat of this room still run?
+fn of_room(room: &str) -> bool {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    processes.filter_map(|it| std::fs::read(it.path().join("cmdline")).ok()).any(|it| {
+        let line = String::from_utf8_lossy(&it);
+        line.contains(room) && line.split('\0').any(|word| word == "chat")
+    })
 }

@@ -213,7 +213,8 @@ mod tests {
         let body = json!({"row": "began", "call": {"said": "call", "arguments": "a\nsecret1 is no secret, nsecret1 is"},
             "opaque": {"wire": "anthropic", "value": ["of anthropic"]}});
         rows.add("s", Buffer::Context, 1, body).await.unwrap();
-        let kept: Value = serde_json::from_str(&rows.rows("s", Buffer::Context).unwrap()[0].body).unwrap();
+        let kept: Value =
+            serde_json::from_str(&rows.rows("s", Buffer::Context).unwrap().first().unwrap().body).unwrap();
         assert_eq!(
             kept,
             json!({"row": "began",
