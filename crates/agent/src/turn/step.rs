@@ -39,9 +39,6 @@ const LONGEST: usize = 8 << 20;
 /// The longest name of a tool that every provider takes back.
 const NAME: usize = 64;
 
-/// No model writes more in one answer, in bytes of text, thought and arguments.
-const LARGEST: usize = 8 * 1024 * 1024;
-
 /// What an answer needs around it.
 pub(super) struct Around<'a> {
     pub(super) session: &'a Session,
@@ -110,7 +107,6 @@ impl Step {
         let mut running = Running::new();
         let mut stream = Some(stream);
         let mut until = None;
-        let mut size = 0;
         loop {
             tokio::select! {
                 biased;
@@ -123,7 +119,7 @@ impl Step {
                     drop(std::mem::take(&mut running));
                     answering.give_up();
                 }
-                event = next(&mut stream, &mut size), if stream.is_some() => match event {
+                event = next(&mut stream), if stream.is_some() => match event {
                     Some(Ok(event)) => {
                         if let Some(call) = answering.hear(event) {
                             running.push(call);
@@ -167,23 +163,8 @@ impl Step {
     }
 }
 
-/// The next part of an answer whose parts until now have this size.
-async fn next(stream: &mut Option<Events>, size: &mut usize) -> Option<Result<model::Event, ModelError>> {
-    let part = next_part(stream.as_mut()?).await?;
-    if let Ok(event) = &part {
-        *size += match event {
-            model::Event::Text(text) | model::Event::Reasoning(text) => text.len(),
-            model::Event::CallGrew { bytes, .. } => *bytes,
-            _ => 0,
-        };
-        let alone = if let model::Event::CallClosed { arguments, .. } = event { arguments.len() } else { 0 };
-        if (*size).max(alone) > LARGEST {
-            let what =
-                format!("the answer is larger than any: more than {LARGEST} bytes came without an end");
-            return Some(Err(ModelError::new(model::Breach::Malformed, what).tried()));
-        }
-    }
-    Some(part)
+async fn next(stream: &mut Option<Events>) -> Option<Result<model::Event, ModelError>> {
+    next_part(stream.as_mut()?).await
 }
 
 /// The next part of an answer. A model that panics has broken off.
@@ -265,6 +246,11 @@ impl<'a> Answering<'a> {
         let (place, before) = self.parts.close(index, call.clone());
         self.around.transcript.begin(before, place, call, &journal);
         self.under_way.insert(place, journal.clone());
+        // Whatever becomes of this process while the call runs, the person finds what led to it.
+        let text = self.parts.untold(place);
+        if !text.is_empty() {
+            self.around.transcript.tell(&Message::Model { text });
+        }
         let shown = serde_json::from_str(&arguments).unwrap_or_else(|_| Value::String(arguments.clone()));
         self.around.host.hear(Event::Called { call: journal.clone(), tool: name.clone(), arguments: shown });
         let progress = Arc::new(Lines { host: self.around.host.clone(), call: journal.clone() });

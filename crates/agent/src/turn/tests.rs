@@ -104,20 +104,6 @@ async fn who_was_asked_again_already_is_not_asked_again() {
 }
 
 #[tokio::test]
-async fn an_answer_without_end_is_left_once() {
-    let house = House::new();
-    let text = "x".repeat(1024 * 1024);
-    let endless = vec![Move::Say(Part::Text(text)); 20];
-    let grown = vec![Move::Say(Part::CallGrew { index: 0, bytes: 9 * 1024 * 1024 })];
-    for moves in [endless, grown] {
-        house.plays([moves]);
-        let error = house.try_turn(&mut house.agent(), Some("go")).await.unwrap_err();
-        assert!(error.to_string().contains("larger than any"), "{error}");
-    }
-    assert_eq!(house.requests().len(), 2);
-}
-
-#[tokio::test]
 async fn whatever_a_provider_counts_a_turn_ends() {
     let house = House::new();
     let most = Usage { input: u64::MAX, output: u64::MAX, ..Usage::default() };

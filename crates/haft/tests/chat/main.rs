@@ -150,8 +150,8 @@ fn nothing_that_a_model_or_a_tool_wrote_acts_on_the_terminal() {
     let script = format!("{first}\n{{\"say\": \"It is over.\"}}\n");
     let chat = Tmux::chat(&room, &script, 80, &[]);
     let record = room.base().join("record");
-    chat.recorded(&record).shows("/help").types("go\n").shows("your answer (Esc stops):");
-    chat.types("1\n").shows("> x").shows("allow it?").types("n\n").shows("It is over.");
+    chat.recorded(&record).shows("/help").types("go\n").shows("allow it?");
+    chat.types("n\n").shows("your answer (Esc stops):").types("1\n").shows("> x").shows("It is over.");
     chat.types("/exit\n").shows("chat --resume --session");
     assert!(!chat.knows("#{pane_title}").contains("taken"));
     only_draws(&std::fs::read(&record).unwrap());
