@@ -90,6 +90,8 @@ struct Shared {
     cancel: Mutex<CancellationToken>,
     /// What was wrong with a request.
     wrong: Mutex<Vec<String>>,
+    /// The last answer that came to its end was paused: it is asked for again as it is.
+    paused: Mutex<bool>,
 }
 
 /// A workspace with one session in it.
@@ -262,7 +264,7 @@ impl Played {
         if serde_json::to_value(&committed).unwrap() != serde_json::to_value(items).unwrap() {
             wrong.push(format!("asked for {items:?}\nwhile the disk has {committed:?}"));
         }
-        if matches!(items.last(), None | Some(Item::Model { .. })) {
+        if matches!(items.last(), None | Some(Item::Model { .. })) && !*self.shared.paused.lock() {
             wrong.push(format!("nothing is left to answer: {items:?}"));
         }
     }
@@ -285,7 +287,12 @@ impl Model for Played {
         Box::pin(stream! {
             for it in moves {
                 match it {
-                    Move::Say(event) => yield Ok(event),
+                    Move::Say(event) => {
+                        if let Event::End(why) = &event {
+                            *shared.paused.lock() = *why == Why::Paused;
+                        }
+                        yield Ok(event);
+                    }
                     Move::Fail(breach) => yield Err(ModelError::new(breach, format!("as the test has it: {breach}"))),
                     Move::GiveUp(breach) => yield Err(ModelError::new(breach, "as the test has it").tried()),
                     Move::Cancel => shared.cancel.lock().cancel(),
