@@ -122,7 +122,7 @@ impl Lines {
             Event::Answered { call, tool, ok, exit, ms, text, pictures } => {
                 let title = self.titles.remove(call).unwrap_or_else(|| format!("{under}{tool}"));
                 let how = short::how(*ok, *exit);
-                let telling = short::telling(text, how == "ok", TITLE);
+                let telling = short::telling(text, &how, TITLE);
                 let telling = if telling.is_empty() { telling } else { format!(": {telling}") };
                 let pictures: String =
                     pictures.iter().map(|it| format!("; picture {} ({})", it.handle, it.mime)).collect();

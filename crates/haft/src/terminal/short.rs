@@ -40,11 +40,12 @@ pub(crate) fn how(ok: bool, exit: Option<i32>) -> String {
     }
 }
 
-/// The line of a result that says most.
-pub(crate) fn telling(text: &str, worked: bool, longest: usize) -> String {
+/// The line of a result that says most: of what worked and of a fault the first, of a command that failed the last.
+pub(crate) fn telling(text: &str, how: &str, longest: usize) -> String {
     let lines = || text.lines().map(str::trim).filter(|it| it.chars().any(char::is_alphanumeric));
-    let is_frame = |it: &&str| !(it.starts_with("exit ") || it.starts_with('['));
-    let said = if worked { lines().find(is_frame) } else { lines().rfind(is_frame) };
+    let is_said =
+        |it: &&str| !["exit ", "[", "note: ", "sandbox: "].iter().any(|frame| it.starts_with(frame));
+    let said = if how.starts_with("exit") { lines().rfind(is_said) } else { lines().find(is_said) };
     said.or_else(|| lines().next()).map_or_else(String::new, |it| line(it, longest))
 }
 
@@ -115,12 +116,15 @@ mod tests {
     }
 
     #[test]
-    fn the_telling_line_is_the_first_that_worked_and_the_last_that_failed() {
+    fn the_telling_line_is_the_first_of_what_worked_and_of_a_fault_and_the_last_of_a_command_that_failed() {
         let text = "exit 1, 0.2 s\nRan 2 tests\n\nFAILED (failures=1)\n---\n";
-        assert_eq!(telling(text, false, 40), "FAILED (failures=1)");
-        assert_eq!(telling(text, true, 40), "Ran 2 tests");
-        assert_eq!(telling("", true, 40), "");
-        assert_eq!(telling("exit 1", false, 40), "exit 1");
+        assert_eq!(telling(text, "exit 1", 40), "FAILED (failures=1)");
+        assert_eq!(telling(text, "ok", 40), "Ran 2 tests");
+        assert_eq!(telling("", "ok", 40), "");
+        assert_eq!(telling("exit 1", "exit 1", 40), "exit 1");
+        let fault = "`nope.txt` does not exist\nDid you mean `c.txt`?\nnote: waited 1.2 s";
+        assert_eq!(telling(fault, "error", 40), "`nope.txt` does not exist");
+        assert_eq!(telling("ZeroDivisionError\nnote: waited 1.2 s", "exit 1", 40), "ZeroDivisionError");
     }
 
     #[test]

@@ -171,7 +171,7 @@ impl View {
                 }
                 self.begin(Last::Call, drawn);
                 let how = short::how(*ok, *exit);
-                let telling = short::telling(text, how == "ok", TITLE);
+                let telling = short::telling(text, &how, TITLE);
                 drawn.extend(
                     ended(depth, &title, &how, &short::ms(*ms), &telling, columns)
                         .into_iter()
