@@ -88,7 +88,9 @@ fn what_can_not_begin_says_what_to_do() {
     for (arguments, code, says) in [
         (&["run"][..], 2, "haft run \"fix the failing test\""),
         (&["run", "x"], 2, "no model was named"),
-        (&["run", "--resume", "--model", "script:/nowhere"], 1, "/nowhere"),
+        (&["run", "x", "--model", "script:/nowhere"], 1, "/nowhere"),
+        (&["run", "--resume"], 1, "no conversation yet"),
+        (&["run", "--resume", "--session", "nope", "x"], 1, "no conversation `nope`"),
     ] {
         let ran = room.run(arguments);
         assert_eq!(ran.code, code, "{ran:?}");
@@ -109,17 +111,31 @@ fn a_limit_is_exit_code_1_and_the_conversation_goes_on_after_it() {
     room.put("a.txt", "hello\n");
     let model = script(
         &room,
-        "{\"calls\": [{\"tool\": \"read\", \"arguments\": {\"path\": \"a.txt\"}}]}\n{\"expect\": [\"hello\"], \"say\": \"It says hello.\"}\n",
+        "{\"calls\": [{\"tool\": \"read\", \"arguments\": {\"path\": \"a.txt\"}}]}\n{\"expect\": [\"You were stopped here\"], \"say\": \"It says hello.\"}\n",
     );
     let ran = room.run(&["run", "--max-steps", "1", "--model", &model, "read it"]);
     assert_eq!(ran.code, 1, "{ran:?}");
-    assert!(ran.err.contains("haft run --resume"), "{ran:?}");
-    let model = script(
-        &room,
-        "{\"calls\": [{\"tool\": \"read\", \"arguments\": {\"path\": \"a.txt\"}}]}\n{\"say\": \"It says hello.\"}\n",
-    );
-    let ran = room.run(&["run", "--resume", "--model", &model]);
+    assert!(ran.err.contains("(--max-steps)") && ran.err.contains("run --resume --session s_"), "{ran:?}");
+    // With the model that it had.
+    let ran = room.run(&["run", "--resume"]);
     assert_eq!((ran.code, ran.out.as_str()), (0, "It says hello.\n"), "{ran:?}");
+}
+
+#[test]
+fn a_conversation_goes_on_under_its_profile_until_the_person_says_otherwise() {
+    let room = Room::new();
+    let writes = |name: &str| {
+        format!(
+            "{{\"calls\": [{{\"tool\": \"write\", \"arguments\": {{\"path\": \"{name}\", \"content\": \"x\"}}}}]}}\n{{\"say\": \"so\"}}\n"
+        )
+    };
+    let model = script(&room, &format!("{{\"say\": \"a plan\"}}\n{}{}", writes("one"), writes("two")));
+    assert_eq!(room.run(&["run", "--plan", "--model", &model, "plan it"]).code, 0);
+    let ran = room.run(&["run", "--resume", "go on"]);
+    assert!(ran.code == 0 && ran.err.contains("under the profile `plan`"), "{ran:?}");
+    assert!(!room.at("one").exists(), "{ran:?}");
+    let ran = room.run(&["run", "--resume", "--profile", "none", "go on"]);
+    assert!(ran.code == 0 && room.at("two").exists(), "{ran:?}");
 }
 
 #[test]
