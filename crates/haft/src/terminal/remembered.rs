@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
         let again = Remembered::open(&path);
         assert_eq!(again.lines, ["one", "first\nand \\n second"]);
-        assert_eq!((again.before(2, "on"), again.before(1, "second")), (Some(0), None));
+        assert_eq!((again.before(2, "one"), again.before(1, "second")), (Some(0), None));
     }
 
     #[test]

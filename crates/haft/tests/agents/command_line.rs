@@ -42,7 +42,9 @@ fn a_plan_changes_nothing() {
     let text = text(&output);
     assert!(output.status.success(), "{text}");
     assert!(
-        text.contains("ead-only") && text.contains("no tool `edit`") && text.contains("nobody to ask"),
+        text.contains("ead-only")
+            && text.contains("`edit` is not among the tools")
+            && text.contains("nobody to ask"),
         "{text}"
     );
     assert!(!dir.path().join("ws/by_bash").exists());

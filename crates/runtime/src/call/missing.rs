@@ -43,11 +43,11 @@ fn withheld(session: &Session, name: &str) -> Option<Fault> {
     let at_most = snapshot.get(name)?.spec().at_most;
     let limits = session.limits();
     let lacks = |list: &[String]| !list.iter().any(|it| it == name);
-    let why = if session.runtime().allowed().is_some_and(lacks) {
-        ": the person's `tools` leave it out"
-    } else if !limits.tools.as_deref().is_some_and(lacks) {
+    // What the person left out of all sessions is nowhere.
+    if session.runtime().allowed().is_some_and(lacks) || !limits.tools.as_deref().is_some_and(lacks) {
         return None;
-    } else if limits.read_only && (at_most.covers(Kinds::WRITE) || at_most.covers(Kinds::RUN)) {
+    }
+    let why = if limits.read_only && (at_most.covers(Kinds::WRITE) || at_most.covers(Kinds::RUN)) {
         ": for now the session only reads"
     } else {
         ""
