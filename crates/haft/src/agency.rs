@@ -11,7 +11,7 @@ use agent::{
 };
 use clap::{Args, builder::RangedU64ValueParser};
 use kit::Fault;
-use runtime::{Approver, Session, config::ModelSection, quote, store::Buffer};
+use runtime::{Approver, Session, config::ModelSection, quote};
 
 use crate::{Opened, Options, Place, standing::Standing};
 
@@ -110,7 +110,7 @@ impl Agency {
                 })?;
                 Ok(Some(newest))
             }
-            Some(name) if resume && transcripts.rows(name, Buffer::Context)?.is_empty() => {
+            Some(name) if resume && Standing::of(&self.opened.runtime, name)?.is_none() => {
                 let fault = Fault::not_found(format!("this workspace has no conversation `{name}`"));
                 Err(match transcripts.newest()? {
                     Some(newest) => {
@@ -227,7 +227,11 @@ impl Agency {
     /// # Errors
     /// When the store can't be written.
     pub(crate) fn keep(&self, agent: &Agent) -> Result<(), Fault> {
-        Standing::keep(agent, self.options.dialect.as_deref())
+        let before = Standing::of(&self.opened.runtime, agent.session().name())?.unwrap_or_default();
+        // Where no other was chosen, the model is spoken to as it was.
+        let is_same = before.model == agent.steering().model().name();
+        let dialect = self.options.dialect.as_deref().or(before.dialect.as_deref().filter(|_| is_same));
+        Standing::keep(agent, dialect)
     }
 
     /// The command that goes on with this conversation.
