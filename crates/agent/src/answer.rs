@@ -1,6 +1,6 @@
 //! What does a model read of a call's answer, and what does a person see?
 
-use kit::{Output, Part};
+use kit::{Body, Output, Part};
 use runtime::{Answer, Session};
 
 use crate::{
@@ -40,6 +40,15 @@ pub(crate) async fn heard(session: &Session, id: &str, tool: &str, answer: Answe
         match part {
             Part::Text { .. } => {}
             Part::Link { uri, name } => pieces.push(Piece::text(format!("[{name}]({uri})"))),
+            Part::Audio { mime, data } => {
+                pieces.push(Piece::text(format!("[a sound of {} bytes, {mime}: not shown]", data.len())));
+            }
+            Part::Resource { uri, body: Body::Text(text), .. } => {
+                pieces.push(Piece::text(format!("[{uri}]\n{text}")));
+            }
+            Part::Resource { uri, body: Body::Bytes(data), .. } => {
+                pieces.push(Piece::text(format!("[{uri}: {} bytes, not shown]", data.len())));
+            }
             Part::Image { mime, data } => match images::keep(session, mime, data).await {
                 Ok(picture) => {
                     let Shown { handle, mime, .. } = picture.clone();

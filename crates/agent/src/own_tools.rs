@@ -46,6 +46,7 @@ impl Declared {
             schema: json!({"type": "object", "properties": {}}),
             mode: Mode::Direct,
             at_most: Kinds::NONE,
+            output: None,
             origin: Origin::Provider,
         };
         Self { spec, instead }

@@ -20,6 +20,8 @@ pub struct Spec {
     pub mode: Mode,
     /// The most that any call of it touches.
     pub at_most: Kinds,
+    /// The JSON schema of its structured output, where it says what that is.
+    pub output: Option<Value>,
     /// Where it comes from.
     pub origin: Origin,
 }
@@ -33,6 +35,8 @@ pub enum Origin {
     File(PathBuf),
     /// The provider of the model runs it: the model is told that it is there, and nobody calls it here.
     Provider,
+    /// A server of this name has it, which haft is a client of.
+    Server(String),
 }
 
 /// A tool of any type. Tools known only at run time implement it directly.
@@ -144,6 +148,7 @@ impl Spec {
             schema,
             mode: T::MODE,
             at_most: T::AT_MOST,
+            output: None,
             origin: Origin::Program,
         }
     }

@@ -34,7 +34,7 @@ pub use erased::{AnyTool, Origin, Prepared, Running, Spec, erase};
 pub use fault::{Fault, Kind, OrFault};
 pub use files::Files;
 pub use hint::{Bucket, Hint, hints};
-pub use output::{Output, Part};
+pub use output::{Body, Output, Part};
 pub use tool::{Mode, Tool};
 pub use touches::{Kinds, Touch, Touches};
 

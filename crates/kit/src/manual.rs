@@ -116,6 +116,7 @@ mod tests {
             }}),
             mode: Mode::Direct,
             at_most: Kinds::READ,
+            output: None,
             origin: Origin::Program,
         };
         let text = spec.manual();

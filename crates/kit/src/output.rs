@@ -38,6 +38,23 @@ pub enum Part {
         #[serde(serialize_with = "crate::base64::serialize")]
         data: Vec<u8>,
     },
+    /// Something to listen to.
+    Audio {
+        /// Its media type, such as `audio/wav`.
+        mime: String,
+        /// Its bytes, as they are in the file; as base64 in JSON.
+        #[serde(serialize_with = "crate::base64::serialize")]
+        data: Vec<u8>,
+    },
+    /// What stands at an address, with the address.
+    Resource {
+        /// Where it stands.
+        uri: String,
+        /// Its media type, such as `text/markdown`.
+        mime: Option<String>,
+        /// What stands there.
+        body: Body,
+    },
     /// A file that the client may open.
     Link {
         /// Where it is.
@@ -45,6 +62,17 @@ pub enum Part {
         /// What to call it.
         name: String,
     },
+}
+
+/// What stands at an address.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Body {
+    /// Text.
+    Text(String),
+    /// Bytes; as base64 in JSON.
+    #[serde(serialize_with = "crate::base64::serialize")]
+    Bytes(Vec<u8>),
 }
 
 impl Output {
@@ -65,7 +93,7 @@ impl Output {
             .iter()
             .filter_map(|part| match part {
                 Part::Text { text } => Some(text.as_str()),
-                Part::Image { .. } | Part::Link { .. } => None,
+                Part::Image { .. } | Part::Audio { .. } | Part::Resource { .. } | Part::Link { .. } => None,
             })
             .collect();
         texts.join("\n")

@@ -10,6 +10,8 @@ use crate::{
 /// A call that a person is asked about.
 #[derive(Debug, Clone)]
 pub struct Request {
+    /// The id of the call, where it is one that asks.
+    pub call: Option<String>,
     /// The agent that asks, where it is not the one the person speaks with: `explore_1f3a`.
     pub agent: Option<String>,
     /// The tool.

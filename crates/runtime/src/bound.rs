@@ -3,7 +3,7 @@
 //! Head and tail stay, for both the beginning and the outcome matter; a failure tells its
 //! reason at the end, so there the tail gets more. The whole goes to a spill.
 
-use kit::{Fault, Output, Part};
+use kit::{Body, Fault, Output, Part};
 use serde_json::Value;
 
 /// What the note may take of a cut text.
@@ -112,13 +112,15 @@ fn few(parts: Vec<Part>) -> Vec<Part> {
     for part in parts {
         match part {
             Part::Text { text } => texts.push(text),
-            Part::Image { .. } | Part::Link { .. } => others.push(part),
+            Part::Image { .. } | Part::Audio { .. } | Part::Resource { .. } | Part::Link { .. } => {
+                others.push(part)
+            }
         }
     }
     let over = others.len().saturating_sub(PARTS);
     others.truncate(PARTS);
     if over > 0 {
-        texts.push(format!("[{} more images and links left out]", grouped(over)));
+        texts.push(format!("[{} more images and other parts left out]", grouped(over)));
     }
     let mut few = vec![Part::Text { text: texts.join("\n") }];
     few.extend(others);
@@ -130,6 +132,14 @@ fn bound_other(part: &mut Part, left: &mut usize) {
     let (size, what) = match part {
         Part::Text { .. } => return,
         Part::Image { mime, data } => (data.len().div_ceil(3) * 4 + mime.len(), "image"),
+        Part::Audio { mime, data } => (data.len().div_ceil(3) * 4 + mime.len(), "sound"),
+        Part::Resource { uri, body, .. } => {
+            let size = match body {
+                Body::Text(text) => wire_len(text),
+                Body::Bytes(data) => data.len().div_ceil(3) * 4,
+            };
+            (wire_len(uri) + size, "resource")
+        }
         Part::Link { uri, name } => (wire_len(uri) + wire_len(name), "link"),
     };
     // A quarter is for the texts, whatever the images are.
@@ -172,7 +182,7 @@ impl<'a> Long<'a> {
     fn of_part((place, part): (usize, &'a Part)) -> Option<Self> {
         match part {
             Part::Text { text } => Some(Self { place, ..Self::new(text) }),
-            Part::Image { .. } | Part::Link { .. } => None,
+            Part::Image { .. } | Part::Audio { .. } | Part::Resource { .. } | Part::Link { .. } => None,
         }
     }
 

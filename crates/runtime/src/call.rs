@@ -155,7 +155,7 @@ pub(crate) async fn run(session: &Session, mut call: Call) -> Answer {
             Err(denied(session, &rule, "it was not done"))
         }
         Ok((plan, Decision::Ask(rule))) => {
-            ask(session, &tool, &rule, &mut told, &cancel).await.map(|()| plan)
+            ask(session, &id, &tool, &rule, &mut told, &cancel).await.map(|()| plan)
         }
         Err(fault) => Err(fault),
     };
@@ -335,6 +335,7 @@ impl Plan {
 /// Asks the person; an answer is bound to this very call, and to what it was said to cover.
 async fn ask(
     session: &Session,
+    id: &str,
     tool: &str,
     rule: &Rule,
     told: &mut Told,
@@ -350,6 +351,7 @@ async fn ask(
         let open = |it: &&Effect| matches!(session.secrets().mask(&it.to_string()), Cow::Borrowed(_));
         let offers: Vec<Effect> = rule.offers.iter().filter(open).cloned().collect();
         let request = Request {
+            call: Some(id.to_owned()),
             agent: session.agent().map(str::to_owned),
             tool: tool.to_owned(),
             rule: rule.clone(),

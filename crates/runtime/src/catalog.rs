@@ -127,6 +127,7 @@ mod tests {
             schema,
             mode: Mode::Direct,
             at_most: Kinds::NONE,
+            output: None,
             origin: kit::Origin::Program,
         }))
     }

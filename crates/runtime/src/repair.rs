@@ -359,6 +359,7 @@ mod tests {
             }}),
             mode: Mode::Direct,
             at_most: Kinds::READ,
+            output: None,
             origin: kit::Origin::Program,
         }
     }

@@ -1,7 +1,7 @@
 //! How does MCP word a tool and what came of its call?
 
-use kit::{Kinds, Output, Part, Spec, base64};
-use rmcp::model::{CallToolResult, ContentBlock, Resource, Tool, ToolAnnotations};
+use kit::{Body, Kinds, Output, Part, Spec, base64};
+use rmcp::model::{CallToolResult, ContentBlock, Resource, ResourceContents, Tool, ToolAnnotations};
 use runtime::Answer;
 
 /// The tool as `tools/list` shows it.
@@ -57,7 +57,21 @@ fn block(part: &Part) -> ContentBlock {
     match part {
         Part::Text { text } => ContentBlock::text(text.clone()),
         Part::Image { mime, data } => ContentBlock::image(base64::encoded(data), mime.clone()),
+        Part::Audio { mime, data } => ContentBlock::audio(base64::encoded(data), mime.clone()),
+        Part::Resource { uri, mime, body } => ContentBlock::resource(contents(uri, mime.as_deref(), body)),
         Part::Link { uri, name } => ContentBlock::resource_link(Resource::new(uri.clone(), name.clone())),
+    }
+}
+
+/// What stands at an address.
+pub(crate) fn contents(uri: &str, mime: Option<&str>, body: &Body) -> ResourceContents {
+    let contents = match body {
+        Body::Text(text) => ResourceContents::text(text.clone(), uri),
+        Body::Bytes(data) => ResourceContents::blob(base64::encoded(data), uri),
+    };
+    match mime {
+        Some(mime) => contents.with_mime_type(mime),
+        None => contents,
     }
 }
 

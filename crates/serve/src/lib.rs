@@ -1,15 +1,21 @@
 //! Which doors may other programs knock on?
 //!
-//! One so far: [`mcp_stdio`], the Model Context Protocol on standard input and output.
+//! [`mcp_stdio`] is the Model Context Protocol on standard input and output.
 #![warn(missing_docs)]
 
 mod answer;
 mod batch;
+mod client;
+mod documents;
 mod flights;
+mod hands;
 mod lines;
 mod mcp;
 mod message;
 mod progress;
 mod stdio;
 
-pub use mcp::{About, Hands, mcp, mcp_stdio};
+pub use client::{Ask, Client, Filled, Level, Offers};
+pub use documents::{Blank, Content, Document, Line, Pattern, Prompt, Speaker, Subject};
+pub use hands::{Changes, Hands};
+pub use mcp::{About, mcp, mcp_stdio};

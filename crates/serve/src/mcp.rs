@@ -3,7 +3,7 @@
 use std::{
     convert::Infallible,
     fs::File,
-    future::{Future, pending, poll_fn},
+    future::{pending, poll_fn},
     io::{self, Read, Write},
     panic::AssertUnwindSafe,
     pin::pin,
@@ -13,7 +13,7 @@ use std::{
 };
 
 use futures_util::FutureExt as _;
-use kit::{Spec, services::Progress};
+use kit::services::Progress;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler, ServiceExt as _,
     model::{
@@ -22,7 +22,7 @@ use rmcp::{
     },
     service::{Peer, RequestContext, ServerInitializeError, SubscriptionContext},
 };
-use runtime::{Answer, Arguments, Call, Session};
+use runtime::{Answer, Arguments, Call};
 use serde_json::Value;
 use tokio::{
     sync::watch,
@@ -32,7 +32,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     answer,
+    client::Client,
     flights::Ticket,
+    hands::Hands,
     message::echo,
     progress::{Steps, tell},
     stdio,
@@ -53,78 +55,6 @@ const LOADING: Duration = Duration::from_secs(2);
 
 /// From this revision on, a client hears of changes only where it asked to listen.
 const LISTENING: &str = "2026-07-28";
-
-/// What a door reaches for: the tools, and somebody to run them.
-pub trait Hands: Send + Sync + 'static {
-    /// The tools that are shown, in a stable order.
-    fn specs(&self) -> Vec<Spec>;
-
-    /// May a tool of this name be called?
-    fn has(&self, name: &str) -> bool;
-
-    /// May a tool of this name be called, once it was looked for among what is being loaded?
-    fn find(&self, name: &str) -> impl Future<Output = bool> + Send {
-        async { self.has(name) }
-    }
-
-    /// Why there is no tool of this name, or which was meant, in one line; none, if nobody knows.
-    fn why_missing(&self, _name: &str) -> Option<String> {
-        None
-    }
-
-    /// Waits until the tools are known that are still being loaded.
-    fn settled(&self) -> impl Future<Output = ()> + Send {
-        async {}
-    }
-
-    /// A number that changes when the tools do; none, if they never do.
-    fn changes(&self) -> Option<watch::Receiver<u64>> {
-        None
-    }
-
-    /// Runs one call, start to finish. Calls take their locks in the order in which
-    /// this was first polled.
-    fn call(&self, call: Call) -> impl Future<Output = Answer> + Send;
-
-    /// Nobody will call any more: what still runs in the background is stopped.
-    fn end(&self) -> impl Future<Output = ()> + Send {
-        async {}
-    }
-}
-
-impl Hands for Session {
-    fn specs(&self) -> Vec<Spec> {
-        self.catalog().specs().cloned().collect()
-    }
-
-    fn has(&self, name: &str) -> bool {
-        self.catalog().has(name)
-    }
-
-    fn find(&self, name: &str) -> impl Future<Output = bool> + Send {
-        Self::find(self, name)
-    }
-
-    fn why_missing(&self, name: &str) -> Option<String> {
-        Self::why_missing(self, name)
-    }
-
-    async fn settled(&self) {
-        self.runtime().load_tools().await;
-    }
-
-    fn changes(&self) -> Option<watch::Receiver<u64>> {
-        Some(self.runtime().outside().changes())
-    }
-
-    fn call(&self, call: Call) -> impl Future<Output = Answer> + Send {
-        Self::call(self, call)
-    }
-
-    fn end(&self) -> impl Future<Output = ()> + Send {
-        Self::end(self)
-    }
-}
 
 /// What a client is told of the server.
 #[derive(Debug, Clone)]
@@ -174,7 +104,7 @@ pub async fn mcp(
     let serving = async {
         match door.serve(wire).await {
             Ok(running) => {
-                let (peer, changes) = (running.peer().clone(), hands.changes());
+                let (peer, changes) = (running.peer().clone(), hands.changes().tools);
                 tokio::select! {
                     served = running.waiting() => served.map(drop).map_err(io::Error::other),
                     never = announce(peer, changes) => match never {},
@@ -239,7 +169,7 @@ impl<H: Hands> ServerHandler for Door<H> {
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let telling = async {
-            let Some(mut changes) = self.hands.changes() else { return };
+            let Some(mut changes) = self.hands.changes().tools else { return };
             while changes.changed().await.is_ok() {
                 if context.accepted().tools_list_changed == Some(true)
                     && context.sink().notify_tool_list_changed().await.is_err()
@@ -284,7 +214,7 @@ impl<H: Hands> ServerHandler for Door<H> {
             arguments: Arguments::Json(Value::Object(request.arguments.unwrap_or_default())),
             cancel: self.stop.child_token(),
             progress,
-            id: None,
+            id: self.hands.new_call_id(),
         };
         let calling = async {
             let answer = self.run(call, ticket.as_deref(), &context.ct).await;
@@ -333,7 +263,7 @@ impl<H: Hands> Door<H> {
         let name = call.tool.clone();
         let cancel = call.cancel.clone();
         // A panic would leave the client without an answer.
-        let mut running = pin!(AssertUnwindSafe(self.hands.call(call)).catch_unwind());
+        let mut running = pin!(AssertUnwindSafe(self.hands.call(call, Client::mute())).catch_unwind());
         let entered = match ticket {
             Some(ticket) => {
                 ticket.turn().await;

@@ -37,6 +37,7 @@ fn spec(name: &str, schema: Value) -> Spec {
         schema,
         mode: Mode::Direct,
         at_most: Kinds::NONE,
+        output: None,
         origin: Origin::Program,
     }
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use clap::Args;
-use kit::{Fault, Kind, Part};
+use kit::{Body, Fault, Kind, Part};
 use runtime::{Answer, Arguments, Session};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -143,6 +143,13 @@ fn line(part: &Part) -> String {
         Part::Text { text } => text.clone(),
         Part::Image { mime, data } => {
             format!("[image: {mime}, {} bytes; --json has its data]", data.len())
+        }
+        Part::Audio { mime, data } => {
+            format!("[sound: {mime}, {} bytes; --json has its data]", data.len())
+        }
+        Part::Resource { uri, body: Body::Text(text), .. } => format!("[{uri}]\n{text}"),
+        Part::Resource { uri, body: Body::Bytes(data), .. } => {
+            format!("[{uri}: {} bytes; --json has them]", data.len())
         }
         Part::Link { uri, name } => format!("[link: {uri} ({name})]"),
     }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use kit::{Fault, Output, Part};
+use kit::{Body, Fault, Output, Part};
 
 use crate::{
     Session,
@@ -69,7 +69,9 @@ pub(super) fn size(result: &Result<Output, Fault>) -> usize {
 fn output_size(output: &Output) -> usize {
     let parts = output.parts.iter().map(|part| match part {
         Part::Text { text } => text.len(),
-        Part::Image { data, .. } => data.len(),
+        Part::Image { data, .. } | Part::Audio { data, .. } => data.len(),
+        Part::Resource { body: Body::Text(text), .. } => text.len(),
+        Part::Resource { body: Body::Bytes(data), .. } => data.len(),
         Part::Link { uri, name } => uri.len() + name.len(),
     });
     parts.sum()
@@ -80,6 +82,8 @@ fn texts(output: &mut Output) -> impl Iterator<Item = &mut String> {
     output.parts.iter_mut().flat_map(|part| match part {
         Part::Text { text } => vec![text],
         Part::Link { uri, name } => vec![uri, name],
-        Part::Image { .. } => Vec::new(),
+        Part::Resource { uri, body: Body::Text(text), .. } => vec![uri, text],
+        Part::Resource { uri, body: Body::Bytes(_), .. } => vec![uri],
+        Part::Image { .. } | Part::Audio { .. } => Vec::new(),
     })
 }

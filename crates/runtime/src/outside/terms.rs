@@ -59,6 +59,7 @@ impl Terms {
             schema,
             mode: Mode::Direct,
             at_most: Kinds::ALL,
+            output: None,
             origin: Origin::File(version.path.clone()),
         };
         let Grant { section, beside, guard, lapsed } = grant;

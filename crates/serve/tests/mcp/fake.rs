@@ -14,7 +14,7 @@ use std::{
 use kit::{Fault, Kind, Kinds, Mode, Output, Part, Spec};
 use runtime::{Answer, Arguments, Call};
 use serde_json::{Map, Value, json};
-use serve::Hands;
+use serve::{Client, Hands};
 
 /// Tools that do what their names say.
 #[derive(Default)]
@@ -50,7 +50,7 @@ impl Hands for FakeHands {
         TOOLS.iter().any(|tool| tool.0 == name)
     }
 
-    async fn call(&self, call: Call) -> Answer {
+    async fn call(&self, call: Call, _client: Client) -> Answer {
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
         let notes = if call.tool == "notes" { vec!["repaired".to_owned()] } else { Vec::new() };
         Answer { id: format!("call_{number}"), result: self.run(&call).await, notes, took: Duration::ZERO }
@@ -127,6 +127,7 @@ impl FakeHands {
 fn spec(name: &str, arguments: &[&str], at_most: Kinds) -> Spec {
     let properties: Map<String, Value> = arguments.iter().map(|&name| (name.to_owned(), json!({}))).collect();
     Spec {
+        output: None,
         origin: kit::Origin::Program,
         name: name.to_owned(),
         description: format!("Does what `{name}` says."),

@@ -65,6 +65,9 @@ fn not_to_be_deleted(cx: &Cx, listed: &Listed, name: &str) -> Fault {
         Some(Spec { origin: Origin::Program | Origin::Provider, .. }) => {
             Fault::denied(format!("`{name}` is part of haft; only a workspace's own tools are deleted"))
         }
+        Some(Spec { origin: Origin::Server(server), .. }) => Fault::denied(format!(
+            "`{name}` is a tool of the server `{server}`; only a workspace's own tools are deleted"
+        )),
         Some(spec @ Spec { origin: Origin::File(path), .. }) => {
             let file = told(cx, path);
             let own = cx.files().roots().workspace().join(OWN);

@@ -45,6 +45,7 @@ pub(crate) fn explain(
     match &spec.origin {
         Origin::Program => {}
         Origin::File(path) => text.push_str(&format!("\nIt is the file {}.\n", told(cx, path))),
+        Origin::Server(server) => text.push_str(&format!("\nThe MCP server `{server}` has it.\n")),
         Origin::Provider => {
             text.push_str("\nThe model's provider runs it: it is used without a call.\n");
         }

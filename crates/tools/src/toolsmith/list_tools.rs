@@ -29,6 +29,7 @@ impl Tool for ListTools {
                 let file = match &spec.origin {
                     Origin::Program => String::new(),
                     Origin::File(path) => format!(" [{}]", told(cx, path)),
+                    Origin::Server(server) => format!(" [server {server}]"),
                     Origin::Provider => " [run by the model's provider]".to_owned(),
                 };
                 format!("{}: {}{file}", spec.name, spec.gist())

@@ -151,6 +151,7 @@ mod tests {
             schema: json!({"type": "object", "properties": properties}),
             mode: Mode::Direct,
             at_most: Kinds::ALL,
+            output: None,
             origin: Origin::Program,
         }
     }

@@ -99,6 +99,7 @@ fn spec(name: &str, description: &str, origin: Origin) -> Spec {
         }),
         mode: Mode::Direct,
         at_most: Kinds::ALL,
+        output: None,
         origin,
     }
 }

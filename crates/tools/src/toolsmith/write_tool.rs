@@ -148,6 +148,9 @@ fn free(cx: &Cx, listed: &Listed, name: &str) -> Result<(), Fault> {
         Some(Spec { origin: Origin::Program | Origin::Provider, .. }) => {
             taken("a tool of haft's own".to_owned())
         }
+        Some(Spec { origin: Origin::Server(server), .. }) => {
+            taken(format!("a tool of the server `{server}`"))
+        }
         Some(spec @ Spec { origin: Origin::File(path), .. }) if !is_own(cx, spec) => {
             taken(format!("a tool already, in {}", told(cx, path)))
         }
@@ -166,7 +169,7 @@ fn of_this_folder(cx: &Cx, listed: &Listed) -> Vec<String> {
     let own = cx.files().roots().workspace().join(OWN);
     let loaded = listed.tools.iter().filter_map(|spec| match &spec.origin {
         Origin::File(path) if path.starts_with(&own) => Some(spec.name.clone()),
-        Origin::File(_) | Origin::Program | Origin::Provider => None,
+        Origin::File(_) | Origin::Program | Origin::Provider | Origin::Server(_) => None,
     });
     // What can't be loaded today may be mended tomorrow.
     let files =

@@ -111,7 +111,7 @@ fn tools(served: &Served, request: &Request) -> Vec<Value> {
                 let searches = own && spec.name == OwnTool::WebSearch.name();
                 searches.then(|| json!({ "type": "web_search_20250305", "name": "web_search", "max_uses": 5 }))
             }
-            Origin::Program | Origin::File(_) => {
+            Origin::Program | Origin::File(_) | Origin::Server(_) => {
                 Some(json!({ "name": spec.name, "description": spec.description, "input_schema": schema(&spec.schema) }))
             }
         })

@@ -396,6 +396,7 @@ fn tool(name: &str, origin: Origin) -> Spec {
         schema: json!({ "type": "object", "properties": { "path": { "type": "string" } } }),
         mode: Mode::Direct,
         at_most: Kinds::ALL,
+        output: None,
         origin,
     }
 }

@@ -548,6 +548,7 @@ fn spec(name: &str, origin: Origin) -> Spec {
         schema: json!({"type": "object", "properties": {}}),
         mode: Mode::Direct,
         at_most: Kinds::NONE,
+        output: None,
         origin,
     }
 }

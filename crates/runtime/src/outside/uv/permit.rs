@@ -40,6 +40,7 @@ impl Asker {
             firm: false,
         };
         let request = Request {
+            call: None,
             agent: None,
             tool: file.to_owned(),
             rule,

@@ -1,0 +1,161 @@
+//! What does a door reach for?
+
+use std::{future::Future, sync::Arc};
+
+use kit::{Fault, Spec, services::Jobs};
+use runtime::{Answer, Call, Session};
+use tokio::sync::watch;
+
+use crate::{
+    client::Client,
+    documents::{Content, Document, Line, Pattern, Prompt, Subject},
+};
+
+/// What a door reaches for: the tools and documents of one session, and somebody to run the calls.
+pub trait Hands: Send + Sync + 'static {
+    /// The tools that are shown, in a stable order.
+    fn specs(&self) -> Vec<Spec>;
+
+    /// May a tool of this name be called? It need not be among those that are shown.
+    fn has(&self, name: &str) -> bool;
+
+    /// May a tool of this name be called, once it was looked for among what is being loaded?
+    fn find(&self, name: &str) -> impl Future<Output = bool> + Send {
+        async { self.has(name) }
+    }
+
+    /// Why there is no tool of this name, or which was meant, in one line; none, if nobody knows.
+    fn why_missing(&self, _name: &str) -> Option<String> {
+        None
+    }
+
+    /// Waits until the tools are known that are still being loaded.
+    fn settled(&self) -> impl Future<Output = ()> + Send {
+        async {}
+    }
+
+    /// What may change while a client looks.
+    fn changes(&self) -> Changes {
+        Changes::default()
+    }
+
+    /// An id for a call that is about to be made.
+    fn new_call_id(&self) -> Option<String> {
+        None
+    }
+
+    /// Runs one call, start to finish; while it does, `client` can be asked. Calls take their locks in the order in
+    /// which this was first polled.
+    fn call(&self, call: Call, client: Client) -> impl Future<Output = Answer> + Send;
+
+    /// The jobs, where calls can become some.
+    fn jobs(&self) -> Option<Arc<dyn Jobs>> {
+        None
+    }
+
+    /// The documents that can be read now, in a stable order. May block.
+    ///
+    /// # Errors
+    /// When they can't be listed.
+    fn documents(&self) -> Result<Vec<Document>, Fault> {
+        Ok(Vec::new())
+    }
+
+    /// What further documents are called. Without any, and without documents, a client is told that there are none.
+    fn patterns(&self) -> Vec<Pattern> {
+        Vec::new()
+    }
+
+    /// What stands at an address.
+    ///
+    /// # Errors
+    /// [`Kind::NotFound`](kit::Kind::NotFound) when nothing does.
+    fn read(&self, uri: &str, _client: Client) -> impl Future<Output = Result<Vec<Content>, Fault>> + Send {
+        let fault = Fault::not_found(format!("there is no `{uri}`"));
+        async { Err(fault) }
+    }
+
+    /// A number that changes when what stands at this address does; none, if that can't be told.
+    fn watch(&self, _uri: &str) -> Option<watch::Receiver<u64>> {
+        None
+    }
+
+    /// What a person can begin a message with, in a stable order. May block.
+    fn prompts(&self) -> Vec<Prompt> {
+        Vec::new()
+    }
+
+    /// A prompt, with its arguments in place.
+    ///
+    /// # Errors
+    /// [`Kind::NotFound`](kit::Kind::NotFound) when there is none, [`Kind::BadArgs`](kit::Kind::BadArgs) when an
+    /// argument is missing.
+    fn prompt(
+        &self,
+        name: &str,
+        _arguments: Vec<(String, String)>,
+        _client: Client,
+    ) -> impl Future<Output = Result<Vec<Line>, Fault>> + Send {
+        let fault = Fault::not_found(format!("there is no prompt `{name}`"));
+        async { Err(fault) }
+    }
+
+    /// How the value of an argument may go on, the likeliest first. May block.
+    fn complete(&self, _of: &Subject, _argument: &str, _begun: &str) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Nobody will call any more: what still runs in the background is stopped.
+    fn end(&self) -> impl Future<Output = ()> + Send {
+        async {}
+    }
+}
+
+/// Numbers that change with what a client may look at; none for what never does.
+#[derive(Debug, Clone, Default)]
+pub struct Changes {
+    /// The tools.
+    pub tools: Option<watch::Receiver<u64>>,
+    /// Which documents there are.
+    pub documents: Option<watch::Receiver<u64>>,
+    /// Which prompts there are.
+    pub prompts: Option<watch::Receiver<u64>>,
+}
+
+impl Hands for Session {
+    fn specs(&self) -> Vec<Spec> {
+        self.catalog().specs().cloned().collect()
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.catalog().has(name)
+    }
+
+    fn find(&self, name: &str) -> impl Future<Output = bool> + Send {
+        Self::find(self, name)
+    }
+
+    fn why_missing(&self, name: &str) -> Option<String> {
+        Self::why_missing(self, name)
+    }
+
+    async fn settled(&self) {
+        self.runtime().load_tools().await;
+    }
+
+    fn changes(&self) -> Changes {
+        Changes { tools: Some(self.runtime().outside().changes()), ..Changes::default() }
+    }
+
+    fn new_call_id(&self) -> Option<String> {
+        Some(Self::new_call_id(self))
+    }
+
+    fn call(&self, call: Call, _client: Client) -> impl Future<Output = Answer> + Send {
+        Self::call(self, call)
+    }
+
+    fn end(&self) -> impl Future<Output = ()> + Send {
+        Self::end(self)
+    }
+}
