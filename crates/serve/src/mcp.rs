@@ -54,7 +54,7 @@ const FLUSH: Duration = Duration::from_millis(200);
 const LOADING: Duration = Duration::from_secs(2);
 
 /// From this revision on, a client hears of changes only where it asked to listen.
-const LISTENING: &str = "2026-07-28";
+pub(crate) const LISTENING: &str = "2026-07-28";
 
 /// What a client is told of the server.
 #[derive(Debug, Clone)]
@@ -136,10 +136,16 @@ pub async fn mcp(
 }
 
 /// The server that rmcp asks.
-struct Door<H> {
+pub(crate) struct Door<H> {
     hands: Arc<H>,
     about: About,
     stop: CancellationToken,
+}
+
+impl<H> Door<H> {
+    pub(crate) fn new(hands: Arc<H>, about: About, stop: CancellationToken) -> Self {
+        Self { hands, about, stop }
+    }
 }
 
 impl<H: Hands> ServerHandler for Door<H> {

@@ -1,26 +1,34 @@
 //! `haft mcp`: the tools, for an MCP client.
 
+mod http;
+
 use std::{process::ExitCode, sync::Arc};
 
 use clap::Args;
 use kit::{Fault, Kind};
-use runtime::Unattended;
+use runtime::{Runtime, Session, Unattended};
+use tokio_util::sync::CancellationToken;
 
 use super::{finish, in_short};
 use crate::{Options, Place, print};
 
 #[derive(Args)]
-pub struct Mcp {}
+pub struct Mcp {
+    #[command(flatten)]
+    http: http::HttpArgs,
+}
 
 impl Mcp {
     /// # Errors
     /// When there is no runtime to be had, or standard input and output break.
     pub async fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
+        let listening = self.http.listen(place)?;
         let opened = options.open(place)?;
         for line in &opened.aside {
             print::err(&format!("haft: {line}"));
         }
         let session = opened.runtime.session(options.session.as_deref(), "mcp", Arc::new(Unattended));
+        let named = options.session.is_some().then(|| session.clone());
         let outside = opened.runtime.outside();
         let (options, place, toolset) = (options.clone(), place.clone(), opened.toolset.clone());
         let deciding = Options::deciding(&place, opened.runtime.roots().workspace());
@@ -34,10 +42,36 @@ impl Mcp {
             loaded.lapsed().iter().for_each(|line| print::err(&format!("haft: {line}")));
         });
         let instructions = tools::instructions(&opened.toolset, session.catalog().specs());
-        let served = serve::mcp_stdio(session.clone(), serve::About::new(instructions)).await;
+        let about = serve::About::new(instructions);
+        let served = match listening {
+            None => serve::mcp_stdio(session.clone(), about).await,
+            Some(listening) => http(listening, about, named, &opened.runtime).await,
+        };
         finish(&session).await;
         served.map(|()| ExitCode::SUCCESS).map_err(|error| {
             Fault::new(Kind::Unavailable, format!("the connection to the MCP client broke: {error}"))
         })
     }
+}
+
+/// Serves over HTTP until the process is told to end: each MCP session has a session of its own, unless one was named.
+async fn http(
+    listening: http::Listening,
+    about: serve::About,
+    named: Option<Session>,
+    runtime: &Runtime,
+) -> std::io::Result<()> {
+    let http::Listening { listener, mut settings } = listening;
+    settings.one_session = named.is_some();
+    let stop = CancellationToken::new();
+    let runtime = runtime.clone();
+    let open = move |_: serve::Visit<'_>| {
+        Ok(named.clone().unwrap_or_else(|| runtime.session(None, "mcp", Arc::new(Unattended))))
+    };
+    let ending = stop.clone();
+    tokio::spawn(async move {
+        http::told_to_end().await;
+        ending.cancel();
+    });
+    serve::http(listener, settings, about, open, stop).await
 }
