@@ -17,7 +17,7 @@ mod progress;
 mod stdio;
 
 pub use client::{Ask, Client, Filled, Level, Offers};
-pub use documents::{Blank, Content, Document, Line, Pattern, Prompt, Speaker, Subject};
-pub use hands::{Changes, Hands};
+pub use documents::{Blank, Content, Document, Line, Notice, Pattern, Prompt, Speaker, Subject};
+pub use hands::{Abilities, Changes, Hands};
 pub use http::{Http, Principal, Visit, http, is_origin, is_public_name};
 pub use mcp::{About, mcp, mcp_stdio};

@@ -266,7 +266,13 @@ impl<H: Hands> SessionManager for Desk<H> {
         id: &SessionId,
         last: String,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
-        let events = self.entry(id)?.events.clone();
+        let entry = self.entry(id)?;
+        // So rmcp calls the beginning of everything that belongs to no request.
+        if last == "0" {
+            let stream: Told = Box::pin(entry.local.create_standalone_stream(id).await?);
+            return Ok(stream);
+        }
+        let events = entry.events.clone();
         let unknown = || LocalSessionManagerError::SessionNotFound(id.clone());
         events::replay(&events, &last).ok_or_else(unknown)
     }

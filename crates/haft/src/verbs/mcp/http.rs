@@ -26,7 +26,7 @@ const DEFAULT: &str = "default";
 
 /// Serve over HTTP.
 #[derive(Debug, Default, Args)]
-pub struct HttpArgs {
+pub(super) struct HttpArgs {
     /// Serve over HTTP at this address, at the path /mcp, instead of on standard input and output; port 0 is any.
     #[arg(long, value_name = "ADDRESS:PORT")]
     http: Option<String>,
