@@ -65,8 +65,13 @@ async fn http(
     settings.one_session = named.is_some();
     let stop = CancellationToken::new();
     let runtime = runtime.clone();
-    let open = move |_: serve::Visit<'_>| {
-        Ok(named.clone().unwrap_or_else(|| runtime.session(None, "mcp", Arc::new(Unattended))))
+    let open = move |visit: serve::Visit<'_>| {
+        Ok(named.clone().unwrap_or_else(|| {
+            let session = runtime.session(None, "mcp", Arc::new(Unattended));
+            // Who comes back with the same token finds the jobs of before. No session's name has a slash.
+            session.keep_jobs(&format!("http/{}", visit.principal.unwrap_or_default()));
+            session
+        }))
     };
     let ending = stop.clone();
     tokio::spawn(async move {
