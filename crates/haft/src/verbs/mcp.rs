@@ -7,7 +7,7 @@ use kit::{Fault, Kind};
 use runtime::Unattended;
 
 use super::{finish, in_short};
-use crate::{Options, Place, print};
+use crate::{ForClients, Options, Place, print};
 
 #[derive(Args)]
 pub struct Mcp {}
@@ -27,14 +27,19 @@ impl Mcp {
         // A client need not start anew when a person trusts the workspace.
         outside.follow(deciding, move || options.tool_files(&place, &toolset).ok());
         // From here on, so that a client is answered at once, whatever there is to load.
-        let _watching = outside.watch(|it| print::err(&format!("haft: {}", in_short(it))));
+        let hands = ForClients::new(session.clone(), &opened);
+        let tell = hands.tell_not_loaded();
+        let _watching = outside.watch(move |it| {
+            print::err(&format!("haft: {}", in_short(it)));
+            tell(it);
+        });
         let loaded = outside.clone();
         tokio::spawn(async move {
             loaded.settled().await;
             loaded.lapsed().iter().for_each(|line| print::err(&format!("haft: {line}")));
         });
         let instructions = tools::instructions(&opened.toolset, session.catalog().specs());
-        let served = serve::mcp_stdio(session.clone(), serve::About::new(instructions)).await;
+        let served = serve::mcp_stdio(hands, serve::About::new(instructions)).await;
         finish(&session).await;
         served.map(|()| ExitCode::SUCCESS).map_err(|error| {
             Fault::new(Kind::Unavailable, format!("the connection to the MCP client broke: {error}"))
