@@ -27,6 +27,7 @@
 
 mod agency;
 mod ask;
+mod for_clients;
 mod options;
 mod place;
 pub mod print;
@@ -35,6 +36,7 @@ mod terminal;
 pub mod verbs;
 
 pub use agent;
+pub use for_clients::ForClients;
 pub use kit;
 pub use options::{Agents, ApproveArg, Opened, Options, SandboxArg};
 pub use place::Place;

@@ -6,11 +6,11 @@ use std::{process::ExitCode, sync::Arc};
 
 use clap::Args;
 use kit::{Fault, Kind};
-use runtime::{Runtime, Session, Unattended};
+use runtime::Unattended;
 use tokio_util::sync::CancellationToken;
 
 use super::{finish, in_short};
-use crate::{Options, Place, print};
+use crate::{ForClients, Opened, Options, Place, print};
 
 #[derive(Args)]
 pub struct Mcp {
@@ -28,14 +28,19 @@ impl Mcp {
             print::err(&format!("haft: {line}"));
         }
         let session = opened.runtime.session(options.session.as_deref(), "mcp", Arc::new(Unattended));
-        let named = options.session.is_some().then(|| session.clone());
+        let is_named = options.session.is_some();
         let outside = opened.runtime.outside();
         let (options, place, toolset) = (options.clone(), place.clone(), opened.toolset.clone());
         let deciding = Options::deciding(&place, opened.runtime.roots().workspace());
         // A client need not start anew when a person trusts the workspace.
         outside.follow(deciding, move || options.tool_files(&place, &toolset).ok());
         // From here on, so that a client is answered at once, whatever there is to load.
-        let _watching = outside.watch(|it| print::err(&format!("haft: {}", in_short(it))));
+        let hands = ForClients::new(session.clone(), &opened);
+        let tell = hands.tell_not_loaded();
+        let _watching = outside.watch(move |it| {
+            print::err(&format!("haft: {}", in_short(it)));
+            tell(it);
+        });
         let loaded = outside.clone();
         tokio::spawn(async move {
             loaded.settled().await;
@@ -44,8 +49,8 @@ impl Mcp {
         let instructions = tools::instructions(&opened.toolset, session.catalog().specs());
         let about = serve::About::new(instructions);
         let served = match listening {
-            None => serve::mcp_stdio(session.clone(), about).await,
-            Some(listening) => http(listening, about, named, &opened.runtime).await,
+            None => serve::mcp_stdio(hands, about).await,
+            Some(listening) => http(listening, about, is_named.then_some(hands), opened).await,
         };
         finish(&session).await;
         served.map(|()| ExitCode::SUCCESS).map_err(|error| {
@@ -58,19 +63,18 @@ impl Mcp {
 async fn http(
     listening: http::Listening,
     about: serve::About,
-    named: Option<Session>,
-    runtime: &Runtime,
+    named: Option<ForClients>,
+    opened: Opened,
 ) -> std::io::Result<()> {
     let http::Listening { listener, mut settings } = listening;
     settings.one_session = named.is_some();
     let stop = CancellationToken::new();
-    let runtime = runtime.clone();
     let open = move |visit: serve::Visit<'_>| {
         Ok(named.clone().unwrap_or_else(|| {
-            let session = runtime.session(None, "mcp", Arc::new(Unattended));
+            let session = opened.runtime.session(None, "mcp", Arc::new(Unattended));
             // Who comes back with the same token finds the jobs of before. No session's name has a slash.
             session.keep_jobs(&format!("http/{}", visit.principal.unwrap_or_default()));
-            session
+            ForClients::new(session, &opened)
         }))
     };
     let ending = stop.clone();

@@ -20,7 +20,10 @@ use kit::{
 };
 use parking_lot::Mutex;
 use serde_json::Value;
-use tokio::{sync::broadcast, time::timeout};
+use tokio::{
+    sync::{broadcast, watch},
+    time::timeout,
+};
 
 pub(crate) use kept::Kept;
 pub use news::Event;
@@ -47,6 +50,8 @@ pub(crate) struct Jobs {
     events: OnceLock<broadcast::Sender<Event>>,
     /// Where they are written down, if somebody may come back for them.
     kept: OnceLock<Arc<Kept>>,
+    /// Changes whenever a job begins, waits or is over.
+    changes: watch::Sender<u64>,
 }
 
 #[derive(Default)]
@@ -89,6 +94,12 @@ impl Jobs {
             kept.put(call);
             tokio::spawn(kept::follow(kept.clone(), call.clone()));
         }
+        self.changed();
+    }
+
+    /// A number that changes whenever a job begins, waits for input or is over.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
     }
 
     /// The job said something and waits for input. `answered` says whether somebody was told so.
