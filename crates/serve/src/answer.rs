@@ -1,13 +1,24 @@
 //! How does MCP word a tool and what came of its call?
 
 use kit::{Body, Kinds, Output, Part, Spec, base64};
-use rmcp::model::{CallToolResult, ContentBlock, Resource, ResourceContents, Tool, ToolAnnotations};
+use rmcp::model::{CallToolResult, ContentBlock, ListToolsResult, Resource, ResourceContents, Tool, ToolAnnotations};
 use runtime::Answer;
 
 /// The tool as `tools/list` shows it.
 pub(crate) fn tool(spec: &Spec) -> Tool {
     let schema = spec.schema.as_object().cloned().unwrap_or_default();
     Tool::new(spec.name.clone(), spec.description.clone(), schema).with_annotations(hints(spec.at_most))
+}
+
+/// What a tool costs in the answer to `tools/list`, in bytes.
+pub fn tool_bytes(spec: &Spec) -> usize {
+    serde_json::to_vec(&tool(spec)).map_or(usize::MAX, |it| it.len())
+}
+
+/// What the answer to `tools/list` costs with these tools, in bytes.
+pub fn list_bytes(specs: &[Spec]) -> usize {
+    let list = ListToolsResult::with_all_items(specs.iter().map(tool).collect());
+    serde_json::to_vec(&list).map_or(usize::MAX, |it| it.len())
 }
 
 /// What `tools/call` answers.

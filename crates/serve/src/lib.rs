@@ -15,6 +15,7 @@ mod message;
 mod progress;
 mod stdio;
 
+pub use answer::{list_bytes, tool_bytes};
 pub use client::{Ask, Client, Filled, Level, Offers};
 pub use documents::{Blank, Content, Document, Line, Pattern, Prompt, Speaker, Subject};
 pub use hands::{Changes, Hands};

@@ -10,7 +10,11 @@ use super::{finish, in_short};
 use crate::{Options, Place, print};
 
 #[derive(Args)]
-pub struct Mcp {}
+pub struct Mcp {
+    /// List all tools, whatever that costs the client's model.
+    #[arg(long)]
+    all_tools: bool,
+}
 
 impl Mcp {
     /// # Errors
@@ -21,6 +25,9 @@ impl Mcp {
             print::err(&format!("haft: {line}"));
         }
         let session = opened.runtime.session(options.session.as_deref(), "mcp", Arc::new(Unattended));
+        if !self.all_tools {
+            session.list_within(opened.listing_of_mcp());
+        }
         let outside = opened.runtime.outside();
         let (options, place, toolset) = (options.clone(), place.clone(), opened.toolset.clone());
         let deciding = Options::deciding(&place, opened.runtime.roots().workspace());
@@ -33,7 +40,7 @@ impl Mcp {
             loaded.settled().await;
             loaded.lapsed().iter().for_each(|line| print::err(&format!("haft: {line}")));
         });
-        let instructions = tools::instructions(&opened.toolset, session.catalog().specs());
+        let instructions = tools::instructions(&opened.toolset, session.catalog().listed());
         let served = serve::mcp_stdio(session.clone(), serve::About::new(instructions)).await;
         finish(&session).await;
         served.map(|()| ExitCode::SUCCESS).map_err(|error| {

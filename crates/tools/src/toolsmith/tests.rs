@@ -80,7 +80,8 @@ impl Tools for Fake {
                 .seen(Output::text("Traceback (most recent call last):\n  …\nprinted: hello"))),
             _ => Err(Fault::not_found(format!("there is no tool `{name}`"))),
         };
-        let called = Called { result, notes: vec!["a note".to_owned()], took: Duration::from_millis(12) };
+        let (notes, took) = (vec!["a note".to_owned()], Duration::from_millis(12));
+        let called = Called { result, notes, printed: (name == "good").then(|| "it ran".to_owned()), took };
         Box::pin(std::future::ready(called))
     }
 }
@@ -275,7 +276,8 @@ fn a_tool_that_fails_was_tried_with_success() {
     expect![[r#"
         ok: good, 12 ms
         four
-        note: a note"#]]
+        note: a note
+        note: it printed: it ran"#]]
     .assert_eq(&room.says::<TestTool>(&json!({"name": "good", "arguments": {"city": "Ulm"}})));
     expect![[r#"
         ok: quiet, 12 ms, no output
