@@ -146,8 +146,7 @@ impl Options {
             unseen.push(line.clone());
             aside.push(line);
         }
-        let listed =
-            Listed { tokens: config.list_tokens.take(), pinned: std::mem::take(&mut config.listed) };
+        let listed = Listed { tokens: config.list_tokens.take(), pinned: std::mem::take(&mut config.listed) };
         let agents = Agents {
             agent: std::mem::take(&mut config.agent),
             subagent: std::mem::take(&mut config.subagent),

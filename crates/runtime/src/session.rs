@@ -111,12 +111,7 @@ struct Shown {
 }
 
 impl Shown {
-    fn now(
-        runtime: &Runtime,
-        limits: &Arc<Limits>,
-        own: &Arc<Vec<String>>,
-        listing: &Arc<Listing>,
-    ) -> Self {
+    fn now(runtime: &Runtime, limits: &Arc<Limits>, own: &Arc<Vec<String>>, listing: &Arc<Listing>) -> Self {
         let snapshot = runtime.registry().snapshot();
         let allowed: Option<Vec<String>> = match (runtime.allowed(), &limits.tools) {
             (Some(all), Some(mine)) => Some(mine.iter().filter(|it| all.contains(it)).cloned().collect()),

@@ -1,7 +1,9 @@
 //! How does MCP word a tool and what came of its call?
 
 use kit::{Body, Kinds, Output, Part, Spec, base64};
-use rmcp::model::{CallToolResult, ContentBlock, ListToolsResult, Resource, ResourceContents, Tool, ToolAnnotations};
+use rmcp::model::{
+    CallToolResult, ContentBlock, ListToolsResult, Resource, ResourceContents, Tool, ToolAnnotations,
+};
 use runtime::Answer;
 
 /// The tool as `tools/list` shows it.

@@ -2,7 +2,17 @@
 
 /// Those that are used daily, the most important first: a list of tools that has to be short begins with them.
 pub const DAILY: &[&str] = &[
-    "read", "edit", "shell", "grep", "write", "glob", "bash", "read_job", "wait", "stop_task", "ask_user",
+    "read",
+    "edit",
+    "shell",
+    "grep",
+    "write",
+    "glob",
+    "bash",
+    "read_job",
+    "wait",
+    "stop_task",
+    "ask_user",
     "subagent",
 ];
 

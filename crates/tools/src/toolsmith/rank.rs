@@ -236,7 +236,10 @@ mod tests {
         }
         assert_ne!(stem("class"), stem("clas"));
         assert_eq!(split("getWeather_now v2"), ["get", "weather", "now", "v2"]);
-        assert_eq!(split("parseHTTPRequest server__doIt"), ["parse", "http", "request", "server", "do", "it"]);
+        assert_eq!(
+            split("parseHTTPRequest server__doIt"),
+            ["parse", "http", "request", "server", "do", "it"]
+        );
     }
 
     #[test]

@@ -12,7 +12,7 @@ const MOST: usize = 20;
 const WHOLE: usize = 3;
 const BYTES: usize = 6_000;
 
-/// Find tools by what they do, also those that are not listed. The best come with their schemas, ready to call.
+/// Find tools by what they do, listed or not. The best come with their schemas, ready to call.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SearchTools {
@@ -53,14 +53,14 @@ impl Tool for SearchTools {
             )));
         };
         let mut lines = Vec::new();
-        let mut left = BYTES;
+        let (mut whole, mut left) = (0, BYTES);
         for (place, spec) in found.iter().take(limit).enumerate() {
             let schema = spec.schema.to_string();
             let bytes = schema.len() + spec.description.len();
             // The best one is ready to call whatever it takes.
-            if place == 0 || (place < WHOLE && bytes <= left) {
+            if place == 0 || (whole < WHOLE && bytes <= left) {
                 lines.push(format!("{}: {}\n  schema: {schema}", spec.name, spec.description));
-                left = left.saturating_sub(bytes);
+                (whole, left) = (whole + 1, left.saturating_sub(bytes));
             } else {
                 lines.push(format!("{}: {}", spec.name, spec.gist()));
             }

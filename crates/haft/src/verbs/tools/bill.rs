@@ -78,7 +78,8 @@ impl Bill {
     /// The same for a program.
     pub(super) fn as_json(&self) -> Value {
         let cost = |bytes: usize| json!({"bytes": bytes, "tokens": bytes.div_ceil(TOKEN)});
-        let sum = |it: &Sum| json!({"tools": it.tools, "bytes": it.bytes, "tokens": it.bytes.div_ceil(TOKEN)});
+        let sum =
+            |it: &Sum| json!({"tools": it.tools, "bytes": it.bytes, "tokens": it.bytes.div_ceil(TOKEN)});
         let tools: Vec<Value> = self
             .tools
             .iter()
