@@ -18,7 +18,7 @@ use runtime::{
     policy::{Approve, Policy, Sandbox},
 };
 
-use crate::place::Place;
+use crate::{listing::Listed, place::Place};
 
 /// A session's name has at most so many characters.
 const SESSION_NAME: usize = 100;
@@ -83,6 +83,8 @@ pub struct Opened {
     pub unseen: Vec<String>,
     /// The toolset that is shown.
     pub toolset: String,
+    /// What was decided about lists of tools.
+    pub listed: Listed,
     /// What was decided about agents and their models.
     pub agents: Agents,
     /// Where profiles are looked for.
@@ -131,6 +133,10 @@ impl Options {
                 .next(format!("The toolsets are: {}.", all.join(", "))));
         };
         tools.extend(more(&toolset));
+        // What is beside the tools of another ecosystem may be more than a list has room for.
+        let is_there = |it: &Arc<dyn AnyTool>| tools.iter().any(|own| own.spec().name == it.spec().name);
+        let finders: Vec<_> = tools::finders().into_iter().filter(|it| !is_there(it)).collect();
+        tools.extend(finders);
         let mut unseen: Vec<String> =
             aside.iter().filter(|it| it.starts_with("`tools_dirs`")).cloned().collect();
         let home = place.home();
@@ -140,6 +146,7 @@ impl Options {
             unseen.push(line.clone());
             aside.push(line);
         }
+        let listed = Listed { tokens: config.list_tokens.take(), pinned: std::mem::take(&mut config.listed) };
         let agents = Agents {
             agent: std::mem::take(&mut config.agent),
             subagent: std::mem::take(&mut config.subagent),
@@ -188,7 +195,7 @@ impl Options {
         let trusted = self.trust || trust.holds_tools(runtime.roots().workspace());
         let own = place.config.join("agents");
         let profiles = Profiles::new(own, runtime.roots().clone(), trusted);
-        Ok(Opened { runtime, aside, unseen, toolset, agents, profiles })
+        Ok(Opened { runtime, aside, unseen, toolset, listed, agents, profiles })
     }
 
     /// Where tools that are files are looked for, as the person has decided by now: see [`deciding`](Self::deciding).

@@ -21,7 +21,7 @@ use serde_json::Value;
 use tokio::sync::broadcast;
 
 use crate::{
-    Answer, Call, Catalog, Runtime, Snapshot,
+    Answer, Call, Catalog, Listing, Runtime, Snapshot,
     approve::Approver,
     call,
     grants::Passing,
@@ -106,18 +106,19 @@ struct Shown {
     snapshot: Arc<Snapshot>,
     limits: Arc<Limits>,
     own: Arc<Vec<String>>,
+    listing: Arc<Listing>,
     catalog: Arc<Catalog>,
 }
 
 impl Shown {
-    fn now(runtime: &Runtime, limits: &Arc<Limits>, own: &Arc<Vec<String>>) -> Self {
+    fn now(runtime: &Runtime, limits: &Arc<Limits>, own: &Arc<Vec<String>>, listing: &Arc<Listing>) -> Self {
         let snapshot = runtime.registry().snapshot();
         let allowed: Option<Vec<String>> = match (runtime.allowed(), &limits.tools) {
             (Some(all), Some(mine)) => Some(mine.iter().filter(|it| all.contains(it)).cloned().collect()),
             (all, mine) => all.map(<[String]>::to_vec).or_else(|| mine.clone()),
         };
-        let catalog = Arc::new(Catalog::of(&snapshot, allowed.as_deref(), own));
-        Self { snapshot, limits: limits.clone(), own: own.clone(), catalog }
+        let catalog = Arc::new(Catalog::of(&snapshot, allowed.as_deref(), own, listing));
+        Self { snapshot, limits: limits.clone(), own: own.clone(), listing: listing.clone(), catalog }
     }
 }
 
@@ -131,6 +132,8 @@ struct Inner {
     limits: ArcSwap<Limits>,
     /// The tools that the provider of its model runs.
     own: ArcSwap<Vec<String>>,
+    /// What a list of its tools may cost.
+    listing: ArcSwap<Listing>,
     /// The agent it belongs to, from when there is one.
     agents: OnceLock<Arc<dyn Agents>>,
     views: Arc<Views>,
@@ -198,6 +201,7 @@ impl Session {
         let below =
             Self::of(this.runtime.clone(), format!("{}/{agent}", this.name), this.named, &this.door, person);
         below.limit(Limits::clone(&self.limits()));
+        below.inner.listing.store(self.inner.listing.load_full());
         below
     }
 
@@ -208,7 +212,8 @@ impl Session {
         let _ = sessions.used(&*name, door);
         let limits = Arc::<Limits>::default();
         let own = Arc::<Vec<String>>::default();
-        let shown = ArcSwap::from_pointee(Shown::now(&runtime, &limits, &own));
+        let listing = Arc::<Listing>::default();
+        let shown = ArcSwap::from_pointee(Shown::now(&runtime, &limits, &own, &listing));
         let ground = Ground::new(&runtime, &name);
         let (jobs, shelf) = (Arc::<Jobs>::default(), Arc::<Shelf>::default());
         let known = ArcSwap::new(runtime.outside().loaded());
@@ -222,6 +227,7 @@ impl Session {
                 shown,
                 limits: ArcSwap::new(limits),
                 own: ArcSwap::new(own),
+                listing: ArcSwap::new(listing),
                 agents: OnceLock::new(),
                 views: Arc::default(),
                 recalled: Mutex::default(),
@@ -270,14 +276,15 @@ impl Session {
     pub fn catalog(&self) -> Arc<Catalog> {
         let runtime = &self.inner.runtime;
         let (shown, limits) = (self.inner.shown.load(), self.inner.limits.load_full());
-        let own = self.inner.own.load_full();
+        let (own, listing) = (self.inner.own.load_full(), self.inner.listing.load_full());
         if Arc::ptr_eq(&shown.limits, &limits)
             && Arc::ptr_eq(&shown.own, &own)
+            && Arc::ptr_eq(&shown.listing, &listing)
             && Arc::ptr_eq(&shown.snapshot, &runtime.registry().snapshot())
         {
             return shown.catalog.clone();
         }
-        let shown = Arc::new(Shown::now(runtime, &limits, &own));
+        let shown = Arc::new(Shown::now(runtime, &limits, &own, &listing));
         self.inner.shown.store(shown.clone());
         shown.catalog.clone()
     }
@@ -288,6 +295,11 @@ impl Session {
         let read_only = limits.read_only;
         self.inner.limits.store(Arc::new(limits));
         self.inner.ground.hold(read_only);
+    }
+
+    /// From now on a list of the session's tools, and of those below it that are opened later, may cost this much.
+    pub fn list_within(&self, listing: Listing) {
+        self.inner.listing.store(Arc::new(listing));
     }
 
     /// The provider of the session's model runs these tools, and no others of [`kit::Origin::Provider`]. Says whether
@@ -357,7 +369,7 @@ impl Session {
     /// for each other where they touch the same things, in the order in which this
     /// was first polled. Dropping the future stops the call.
     pub async fn call(&self, call: Call) -> Answer {
-        call::run(self, call).await
+        call::run(self, call, None).await
     }
 
     /// Is there a tool of this name, once it was looked for where tools are files?

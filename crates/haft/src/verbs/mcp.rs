@@ -6,7 +6,7 @@ use std::{process::ExitCode, sync::Arc};
 
 use clap::Args;
 use kit::{Fault, Kind};
-use runtime::{Runtime, Session, Unattended};
+use runtime::{Listing, Runtime, Session, Unattended};
 use tokio_util::sync::CancellationToken;
 
 use super::{finish, in_short};
@@ -16,6 +16,9 @@ use crate::{Options, Place, print};
 pub struct Mcp {
     #[command(flatten)]
     http: http::HttpArgs,
+    /// List all tools, whatever that costs the client's model.
+    #[arg(long)]
+    all_tools: bool,
 }
 
 impl Mcp {
@@ -28,6 +31,10 @@ impl Mcp {
             print::err(&format!("haft: {line}"));
         }
         let session = opened.runtime.session(options.session.as_deref(), "mcp", Arc::new(Unattended));
+        let listed = (!self.all_tools).then(|| opened.listing_of_mcp());
+        if let Some(listed) = &listed {
+            session.list_within(listed.clone());
+        }
         let named = options.session.is_some().then(|| session.clone());
         let outside = opened.runtime.outside();
         let (options, place, toolset) = (options.clone(), place.clone(), opened.toolset.clone());
@@ -41,11 +48,11 @@ impl Mcp {
             loaded.settled().await;
             loaded.lapsed().iter().for_each(|line| print::err(&format!("haft: {line}")));
         });
-        let instructions = tools::instructions(&opened.toolset, session.catalog().specs());
+        let instructions = tools::instructions(&opened.toolset, session.catalog().listed());
         let about = serve::About::new(instructions);
         let served = match listening {
             None => serve::mcp_stdio(session.clone(), about).await,
-            Some(listening) => http(listening, about, named, &opened.runtime).await,
+            Some(listening) => http(listening, about, named, listed, &opened.runtime).await,
         };
         finish(&session).await;
         served.map(|()| ExitCode::SUCCESS).map_err(|error| {
@@ -59,6 +66,7 @@ async fn http(
     listening: http::Listening,
     about: serve::About,
     named: Option<Session>,
+    listed: Option<Listing>,
     runtime: &Runtime,
 ) -> std::io::Result<()> {
     let http::Listening { listener, mut settings } = listening;
@@ -66,7 +74,13 @@ async fn http(
     let stop = CancellationToken::new();
     let runtime = runtime.clone();
     let open = move |_: serve::Visit<'_>| {
-        Ok(named.clone().unwrap_or_else(|| runtime.session(None, "mcp", Arc::new(Unattended))))
+        Ok(named.clone().unwrap_or_else(|| {
+            let session = runtime.session(None, "mcp", Arc::new(Unattended));
+            if let Some(listed) = &listed {
+                session.list_within(listed.clone());
+            }
+            session
+        }))
     };
     let ending = stop.clone();
     tokio::spawn(async move {

@@ -9,6 +9,7 @@ mod concurrency;
 mod encodings;
 mod jobs;
 mod kill;
+mod listing;
 mod log_and_undo;
 mod mcp;
 mod notes;
