@@ -19,6 +19,7 @@ mod hosts;
 mod interpreter;
 mod load;
 mod manifest;
+pub mod mcp;
 mod parts;
 mod pyenv;
 mod python;
