@@ -30,6 +30,7 @@ use crate::{
     mask::Secrets,
     outside::{
         self, Loaded,
+        mcp::OwnTools,
         uv::{self, Environments, Provided},
     },
     policy::{Policy, Sandbox},
@@ -107,18 +108,30 @@ struct Shown {
     limits: Arc<Limits>,
     own: Arc<Vec<String>>,
     listing: Arc<Listing>,
+    more: Arc<OwnTools>,
     catalog: Arc<Catalog>,
 }
 
 impl Shown {
-    fn now(runtime: &Runtime, limits: &Arc<Limits>, own: &Arc<Vec<String>>, listing: &Arc<Listing>) -> Self {
+    fn now(
+        runtime: &Runtime,
+        limits: &Arc<Limits>,
+        own: &Arc<Vec<String>>,
+        listing: &Arc<Listing>,
+        more: &Arc<OwnTools>,
+    ) -> Self {
         let snapshot = runtime.registry().snapshot();
         let allowed: Option<Vec<String>> = match (runtime.allowed(), &limits.tools) {
             (Some(all), Some(mine)) => Some(mine.iter().filter(|it| all.contains(it)).cloned().collect()),
             (all, mine) => all.map(<[String]>::to_vec).or_else(|| mine.clone()),
         };
-        let catalog = Arc::new(Catalog::of(&snapshot, allowed.as_deref(), own, listing));
-        Self { snapshot, limits: limits.clone(), own: own.clone(), listing: listing.clone(), catalog }
+        let catalog = Arc::new(if more.is_empty() {
+            Catalog::of(&snapshot, allowed.as_deref(), own, listing)
+        } else {
+            Catalog::of(&snapshot.with(more), allowed.as_deref(), own, listing)
+        });
+        let (limits, own, listing, more) = (limits.clone(), own.clone(), listing.clone(), more.clone());
+        Self { snapshot, limits, own, listing, more, catalog }
     }
 }
 
@@ -134,6 +147,8 @@ struct Inner {
     own: ArcSwap<Vec<String>>,
     /// What a list of its tools may cost.
     listing: ArcSwap<Listing>,
+    /// The tools of servers that were added to this session alone.
+    more: ArcSwap<OwnTools>,
     /// The agent it belongs to, from when there is one.
     agents: OnceLock<Arc<dyn Agents>>,
     views: Arc<Views>,
@@ -212,8 +227,8 @@ impl Session {
         let _ = sessions.used(&*name, door);
         let limits = Arc::<Limits>::default();
         let own = Arc::<Vec<String>>::default();
-        let listing = Arc::<Listing>::default();
-        let shown = ArcSwap::from_pointee(Shown::now(&runtime, &limits, &own, &listing));
+        let (listing, more) = (Arc::<Listing>::default(), Arc::<OwnTools>::default());
+        let shown = ArcSwap::from_pointee(Shown::now(&runtime, &limits, &own, &listing, &more));
         let ground = Ground::new(&runtime, &name);
         let (jobs, shelf) = (Arc::<Jobs>::default(), Arc::<Shelf>::default());
         let known = ArcSwap::new(runtime.outside().loaded());
@@ -228,6 +243,7 @@ impl Session {
                 limits: ArcSwap::new(limits),
                 own: ArcSwap::new(own),
                 listing: ArcSwap::new(listing),
+                more: ArcSwap::new(more),
                 agents: OnceLock::new(),
                 views: Arc::default(),
                 recalled: Mutex::default(),
@@ -264,6 +280,11 @@ impl Session {
         let ground = session.inner.ground.clone();
         let hosts = outside::Hosts::new(ground, workspace, session.name(), variables, environments, packages);
         session.inner.shelf.put(Arc::new(hosts));
+        session.inner.shelf.put(Arc::new(outside::connections(
+            &session.inner.runtime,
+            session.inner.ground.clone(),
+            session.weak(),
+        )));
         session
     }
 
@@ -277,14 +298,16 @@ impl Session {
         let runtime = &self.inner.runtime;
         let (shown, limits) = (self.inner.shown.load(), self.inner.limits.load_full());
         let (own, listing) = (self.inner.own.load_full(), self.inner.listing.load_full());
+        let more = self.inner.more.load_full();
         if Arc::ptr_eq(&shown.limits, &limits)
             && Arc::ptr_eq(&shown.own, &own)
             && Arc::ptr_eq(&shown.listing, &listing)
+            && Arc::ptr_eq(&shown.more, &more)
             && Arc::ptr_eq(&shown.snapshot, &runtime.registry().snapshot())
         {
             return shown.catalog.clone();
         }
-        let shown = Arc::new(Shown::now(runtime, &limits, &own, &listing));
+        let shown = Arc::new(Shown::now(runtime, &limits, &own, &listing, &more));
         self.inner.shown.store(shown.clone());
         shown.catalog.clone()
     }
@@ -320,6 +343,13 @@ impl Session {
         let lists = [self.inner.runtime.allowed(), limits.tools.as_deref()];
         let is_allowed = lists.into_iter().flatten().all(|list| list.iter().any(|it| it == name));
         (is_allowed && tool.spec().origin == Origin::Provider).then(|| tool.prepare(Value::Null).err())?
+    }
+
+    /// These tools are this session's, and no other's.
+    pub(crate) fn has_tools_of_its_own(&self, tools: OwnTools) {
+        if !(tools.is_empty() && self.inner.more.load().is_empty()) {
+            self.inner.more.store(Arc::new(tools));
+        }
     }
 
     /// How much less than its runtime allows the session may do.
@@ -377,6 +407,9 @@ impl Session {
         let outside = self.runtime().outside();
         if !self.catalog().has(name) && outside.wants_a_look(name) {
             outside.reload(false).await;
+        }
+        if !self.catalog().has(name) {
+            self.look_for_server_of(name).await;
         }
         self.catalog().has(name)
     }
@@ -438,6 +471,7 @@ impl Session {
     /// What is called after that is no job for long.
     pub async fn end(&self) {
         self.inner.jobs.end_all(LAST_JOBS).await;
+        self.end_servers().await;
         self.inner.shelf.clear();
     }
 

@@ -7,6 +7,7 @@ mod importance;
 mod jobs;
 mod notes;
 mod search;
+mod servers;
 mod shell;
 mod toolsets;
 mod toolsmith;
@@ -77,8 +78,17 @@ pub const HINTS: &[(&str, Bucket, &str)] = &[
 
 /// Every tool, family by family.
 pub fn all() -> Vec<Arc<dyn AnyTool>> {
-    [files::all(), search::all(), shell::all(), code::all(), jobs::all(), notes::all(), toolsmith::all()]
-        .concat()
+    [
+        files::all(),
+        search::all(),
+        shell::all(),
+        code::all(),
+        jobs::all(),
+        notes::all(),
+        toolsmith::all(),
+        servers::all(),
+    ]
+    .concat()
 }
 
 /// The two by which tools are reached that are not listed: one finds them, one calls them.

@@ -1,10 +1,11 @@
-//! `haft mcp`: the tools, for an MCP client.
+//! `haft mcp`: the tools, for an MCP client; and the servers that haft is a client of.
 
 mod http;
+mod servers;
 
 use std::{process::ExitCode, sync::Arc};
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use kit::{Fault, Kind};
 use runtime::{Listing, Runtime, Session, Unattended};
 use tokio_util::sync::CancellationToken;
@@ -14,6 +15,8 @@ use crate::{Options, Place, print};
 
 #[derive(Args)]
 pub struct Mcp {
+    #[command(subcommand)]
+    what: Option<What>,
     #[command(flatten)]
     http: http::HttpArgs,
     /// List all tools, whatever that costs the client's model.
@@ -21,10 +24,23 @@ pub struct Mcp {
     all_tools: bool,
 }
 
+#[derive(Subcommand)]
+enum What {
+    /// Show the MCP servers that haft may be a client of, and how each stands.
+    List(servers::List),
+    /// Accept what a server says of its tools by now, where that is not what was accepted; shows the difference.
+    Trust(servers::Trust),
+}
+
 impl Mcp {
     /// # Errors
     /// When there is no runtime to be had, or standard input and output break.
     pub async fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
+        match &self.what {
+            None => {}
+            Some(What::List(list)) => return list.run(options, place),
+            Some(What::Trust(trust)) => return trust.run(options, place),
+        }
         let listening = self.http.listen(place)?;
         let opened = options.open(place)?;
         for line in &opened.aside {
@@ -37,10 +53,12 @@ impl Mcp {
         }
         let named = options.session.is_some().then(|| session.clone());
         let outside = opened.runtime.outside();
+        let place_variables = place.variables.clone();
         let (options, place, toolset) = (options.clone(), place.clone(), opened.toolset.clone());
         let deciding = Options::deciding(&place, opened.runtime.roots().workspace());
         // A client need not start anew when a person trusts the workspace.
         outside.follow(deciding, move || options.tool_files(&place, &toolset).ok());
+        outside.ask_servers(&place_variables);
         // From here on, so that a client is answered at once, whatever there is to load.
         let _watching = outside.watch(|it| print::err(&format!("haft: {}", in_short(it))));
         let loaded = outside.clone();

@@ -26,7 +26,7 @@ use crate::{
     jobs::{Jobs, ThisCall, Wish},
     journal::{Begun, Durability, Ended, Outcome},
     notes::NotesOf,
-    outside::ToolsOf,
+    outside::{ToolsOf, mcp::ServersOf},
     schedule::Locks,
 };
 
@@ -221,6 +221,7 @@ impl Work {
                 self.progress.clone(),
             )),
             agents: self.session.agents(),
+            servers: Arc::new(ServersOf::new(&self.session)),
             notes: Arc::new(NotesOf::new(&self.session)),
             shelf: self.session.shelf().clone(),
             history,
