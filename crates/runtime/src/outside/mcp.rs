@@ -4,10 +4,12 @@ mod connect;
 mod handler;
 mod http;
 mod news;
+mod oauth;
 mod section;
 mod wire;
 
-pub use section::{ServerSection, Variables};
+pub use oauth::{Logins, Redirect, Signing};
+pub use section::{OauthSection, ServerSection, Variables};
 
 use super::Whose;
 

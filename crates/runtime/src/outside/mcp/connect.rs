@@ -18,6 +18,7 @@ use super::{
     Server,
     handler::Handler,
     http,
+    oauth::Logins,
     section::expanded,
     wire::{Heard, Wire, pipes},
 };
@@ -55,6 +56,8 @@ pub(super) struct Wanted<'a> {
     pub(super) workspace: &'a Path,
     /// haft's own environment.
     pub(super) variables: &'a [(String, String)],
+    /// What haft was given to sign in with; none, where it signs in nowhere.
+    pub(super) logins: Option<&'a Logins>,
     /// What answers the server.
     pub(super) handler: Handler,
 }
