@@ -14,6 +14,7 @@ mod kept;
 mod link;
 mod names;
 mod news;
+mod oauth;
 mod result;
 mod section;
 mod servers;
@@ -24,7 +25,8 @@ mod wire;
 
 pub(crate) use connections::Connections;
 pub use imported::{DOT_MCP, configured, granted, imported};
-pub use section::{ServerSection, Variables};
+pub use oauth::{Logins, Redirect, Signing};
+pub use section::{OauthSection, ServerSection, Variables};
 pub use servers::Servers;
 pub(crate) use service::{OwnTools, ServersOf};
 pub(super) use start::Start;
