@@ -1,8 +1,10 @@
 //! `haft mcp`: the tools, for an MCP client.
 
+mod install;
+
 use std::{process::ExitCode, sync::Arc};
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use kit::{Fault, Kind};
 use runtime::Unattended;
 
@@ -10,12 +12,25 @@ use super::{finish, in_short};
 use crate::{Options, Place, print};
 
 #[derive(Args)]
-pub struct Mcp {}
+pub struct Mcp {
+    #[command(subcommand)]
+    instead: Option<Instead>,
+}
+
+/// What is done in place of serving.
+#[derive(Subcommand)]
+enum Instead {
+    /// Tell a client of haft, in its own configuration.
+    Install(install::Install),
+}
 
 impl Mcp {
     /// # Errors
     /// When there is no runtime to be had, or standard input and output break.
     pub async fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
+        if let Some(Instead::Install(install)) = &self.instead {
+            return install.run(options, place);
+        }
         let opened = options.open(place)?;
         for line in &opened.aside {
             print::err(&format!("haft: {line}"));
