@@ -306,6 +306,27 @@ impl Options {
         Ok([own.accept_weaker, self.accept_weaker.clone()].concat())
     }
 
+    /// These options, but for the workspace, as they are given on a command line.
+    pub(crate) fn as_arguments(&self) -> Vec<String> {
+        let pairs = [
+            ("--sandbox", self.sandbox.and_then(name_of)),
+            ("--approve", self.approve.and_then(name_of)),
+            ("--session", self.session.clone()),
+            ("--toolset", self.toolset.clone()),
+        ];
+        let mut arguments: Vec<String> =
+            self.roots.iter().flat_map(|root| ["--root".to_owned(), from_anywhere(root)]).collect();
+        arguments
+            .extend(pairs.into_iter().filter_map(|(name, value)| Some([name.to_owned(), value?])).flatten());
+        if !self.accept_weaker.is_empty() {
+            arguments.extend(["--accept-weaker".to_owned(), self.accept_weaker.join(",")]);
+        }
+        if self.trust {
+            arguments.push("--trust".to_owned());
+        }
+        arguments
+    }
+
     /// The workspace's canonical path.
     ///
     /// # Errors
@@ -321,6 +342,19 @@ impl Options {
         }
         Ok(canonical)
     }
+}
+
+/// A root as it is named by who works in another folder.
+fn from_anywhere(root: &str) -> String {
+    let (path, mode) = root.strip_suffix(":ro").map_or((root, ""), |path| (path, ":ro"));
+    let whole = std::path::absolute(path).ok().and_then(|it| it.into_os_string().into_string().ok());
+    // `~` is meant as it is.
+    if path.starts_with('~') { root.to_owned() } else { whole.unwrap_or_else(|| path.to_owned()) + mode }
+}
+
+/// What a value is called on a command line.
+fn name_of(value: impl ValueEnum) -> Option<String> {
+    Some(value.to_possible_value()?.get_name().to_owned())
 }
 
 /// Where tools that are files are looked for, in the order in which a name is looked for; and a line for each folder that

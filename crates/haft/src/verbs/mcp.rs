@@ -1,6 +1,7 @@
 //! `haft mcp`: the tools, for an MCP client; and the servers that haft is a client of.
 
 mod http;
+mod install;
 mod servers;
 
 use std::{process::ExitCode, sync::Arc};
@@ -24,8 +25,11 @@ pub struct Mcp {
     all_tools: bool,
 }
 
+/// What is done in place of serving.
 #[derive(Subcommand)]
 enum What {
+    /// Tell a client of haft, in its own configuration.
+    Install(install::Install),
     /// Show the MCP servers that haft may be a client of, and how each stands.
     List(servers::List),
     /// Accept what a server says of its tools by now, where that is not what was accepted; shows the difference.
@@ -38,6 +42,7 @@ impl Mcp {
     pub async fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         match &self.what {
             None => {}
+            Some(What::Install(install)) => return install.run(options, place),
             Some(What::List(list)) => return list.run(options, place),
             Some(What::Trust(trust)) => return trust.run(options, place),
         }

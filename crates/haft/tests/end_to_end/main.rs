@@ -7,6 +7,7 @@ mod approval;
 mod arguments;
 mod concurrency;
 mod encodings;
+mod install;
 mod jobs;
 mod kill;
 mod listing;
