@@ -28,6 +28,7 @@
 mod agency;
 mod ask;
 mod for_clients;
+mod listing;
 mod options;
 mod place;
 pub mod print;
@@ -38,6 +39,7 @@ pub mod verbs;
 pub use agent;
 pub use for_clients::ForClients;
 pub use kit;
+pub use listing::Listed;
 pub use options::{Agents, ApproveArg, Opened, Options, SandboxArg};
 pub use place::Place;
 pub use runtime;

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use kit::{Body, Kinds, Output, Part, Spec, base64};
-use rmcp::model::{CallToolResult, ContentBlock, Resource, ResourceContents, Tool, ToolAnnotations};
+use rmcp::model::{
+    CallToolResult, ContentBlock, ListToolsResult, Resource, ResourceContents, Tool, ToolAnnotations,
+};
 use runtime::Answer;
 use serde_json::Value;
 
@@ -19,6 +21,17 @@ pub(crate) fn tool(spec: &Spec) -> Tool {
         }
         _ => tool,
     }
+}
+
+/// What a tool costs in the answer to `tools/list`, in bytes.
+pub fn tool_bytes(spec: &Spec) -> usize {
+    serde_json::to_vec(&tool(spec)).map_or(usize::MAX, |it| it.len())
+}
+
+/// What the answer to `tools/list` costs with these tools, in bytes.
+pub fn list_bytes(specs: &[Spec]) -> usize {
+    let list = ListToolsResult::with_all_items(specs.iter().map(tool).collect());
+    serde_json::to_vec(&list).map_or(usize::MAX, |it| it.len())
 }
 
 /// What `tools/call` answers, before it is [fitted](fit) to a client.

@@ -13,7 +13,7 @@ use crate::{
 
 /// What a door reaches for: the tools and documents of one session, and somebody to run the calls.
 pub trait Hands: Send + Sync + 'static {
-    /// The tools that are shown, in a stable order.
+    /// The tools that are listed, in a stable order.
     fn specs(&self) -> Vec<Spec>;
 
     /// May a tool of this name be called? It need not be among those that are shown.
@@ -150,7 +150,7 @@ pub struct Changes {
 
 impl Hands for Session {
     fn specs(&self) -> Vec<Spec> {
-        self.catalog().specs().cloned().collect()
+        self.catalog().listed().cloned().collect()
     }
 
     fn has(&self, name: &str) -> bool {

@@ -1,12 +1,14 @@
-//! `haft mcp`: the tools, for an MCP client.
+//! `haft mcp`: the tools, for an MCP client; and the servers that haft is a client of.
 
 mod http;
+mod install;
+mod servers;
 
 use std::{process::ExitCode, sync::Arc};
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use kit::{Fault, Kind};
-use runtime::Unattended;
+use runtime::{Listing, Unattended};
 use tokio_util::sync::CancellationToken;
 
 use super::{finish, in_short};
@@ -14,14 +16,36 @@ use crate::{ForClients, Opened, Options, Place, print};
 
 #[derive(Args)]
 pub struct Mcp {
+    #[command(subcommand)]
+    what: Option<What>,
     #[command(flatten)]
     http: http::HttpArgs,
+    /// List all tools, whatever that costs the client's model.
+    #[arg(long)]
+    all_tools: bool,
+}
+
+/// What is done in place of serving.
+#[derive(Subcommand)]
+enum What {
+    /// Tell a client of haft, in its own configuration.
+    Install(install::Install),
+    /// Show the MCP servers that haft may be a client of, and how each stands.
+    List(servers::List),
+    /// Accept what a server says of its tools by now, where that is not what was accepted; shows the difference.
+    Trust(servers::Trust),
 }
 
 impl Mcp {
     /// # Errors
     /// When there is no runtime to be had, or standard input and output break.
     pub async fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
+        match &self.what {
+            None => {}
+            Some(What::Install(install)) => return install.run(options, place),
+            Some(What::List(list)) => return list.run(options, place),
+            Some(What::Trust(trust)) => return trust.run(options, place),
+        }
         let listening = self.http.listen(place)?;
         let opened = options.open(place)?;
         for line in &opened.aside {
@@ -29,11 +53,17 @@ impl Mcp {
         }
         let session = opened.runtime.session(options.session.as_deref(), "mcp", Arc::new(Unattended));
         let is_named = options.session.is_some();
+        let listed = (!self.all_tools).then(|| opened.listing_of_mcp());
+        if let Some(listed) = &listed {
+            session.list_within(listed.clone());
+        }
         let outside = opened.runtime.outside();
+        let place_variables = place.variables.clone();
         let (options, place, toolset) = (options.clone(), place.clone(), opened.toolset.clone());
         let deciding = Options::deciding(&place, opened.runtime.roots().workspace());
         // A client need not start anew when a person trusts the workspace.
         outside.follow(deciding, move || options.tool_files(&place, &toolset).ok());
+        outside.ask_servers(&place_variables);
         // From here on, so that a client is answered at once, whatever there is to load.
         let hands = ForClients::new(session.clone(), &opened);
         let tell = hands.tell_not_loaded();
@@ -46,11 +76,11 @@ impl Mcp {
             loaded.settled().await;
             loaded.lapsed().iter().for_each(|line| print::err(&format!("haft: {line}")));
         });
-        let instructions = tools::instructions(&opened.toolset, session.catalog().specs());
+        let instructions = tools::instructions(&opened.toolset, session.catalog().listed());
         let about = serve::About::new(instructions);
         let served = match listening {
             None => serve::mcp_stdio(hands, about).await,
-            Some(listening) => http(listening, about, is_named.then_some(hands), opened).await,
+            Some(listening) => http(listening, about, is_named.then_some(hands), listed, opened).await,
         };
         finish(&session).await;
         served.map(|()| ExitCode::SUCCESS).map_err(|error| {
@@ -64,6 +94,7 @@ async fn http(
     listening: http::Listening,
     about: serve::About,
     named: Option<ForClients>,
+    listed: Option<Listing>,
     opened: Opened,
 ) -> std::io::Result<()> {
     let http::Listening { listener, mut settings } = listening;
@@ -72,6 +103,9 @@ async fn http(
     let open = move |visit: serve::Visit<'_>| {
         Ok(named.clone().unwrap_or_else(|| {
             let session = opened.runtime.session(None, "mcp", Arc::new(Unattended));
+            if let Some(listed) = &listed {
+                session.list_within(listed.clone());
+            }
             // Who comes back with the same token finds the jobs of before. No session's name has a slash.
             session.keep_jobs(&format!("http/{}", visit.principal.unwrap_or_default()));
             ForClients::new(session, &opened)
