@@ -27,6 +27,7 @@
 
 mod agency;
 mod ask;
+mod for_clients;
 mod listing;
 mod options;
 mod place;
@@ -36,6 +37,7 @@ mod terminal;
 pub mod verbs;
 
 pub use agent;
+pub use for_clients::ForClients;
 pub use kit;
 pub use listing::Listed;
 pub use options::{Agents, ApproveArg, Opened, Options, SandboxArg};

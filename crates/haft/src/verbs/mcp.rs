@@ -12,7 +12,7 @@ use runtime::{Listing, Runtime, Session, Unattended};
 use tokio_util::sync::CancellationToken;
 
 use super::{finish, in_short};
-use crate::{Options, Place, print};
+use crate::{ForClients, Options, Place, print};
 
 #[derive(Args)]
 pub struct Mcp {
@@ -65,7 +65,12 @@ impl Mcp {
         outside.follow(deciding, move || options.tool_files(&place, &toolset).ok());
         outside.ask_servers(&place_variables);
         // From here on, so that a client is answered at once, whatever there is to load.
-        let _watching = outside.watch(|it| print::err(&format!("haft: {}", in_short(it))));
+        let hands = ForClients::new(session.clone(), &opened);
+        let tell = hands.tell_not_loaded();
+        let _watching = outside.watch(move |it| {
+            print::err(&format!("haft: {}", in_short(it)));
+            tell(it);
+        });
         let loaded = outside.clone();
         tokio::spawn(async move {
             loaded.settled().await;

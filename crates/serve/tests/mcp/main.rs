@@ -2,6 +2,7 @@
 #![expect(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used, reason = "tests")]
 
 mod client;
+mod documents;
 mod fake;
 mod framing;
 
@@ -25,7 +26,12 @@ fn initialize_agrees_on_every_legacy_version() {
         assert_eq!(answer["result"]["serverInfo"]["name"], "haft");
         assert_eq!(answer["result"]["serverInfo"]["version"], env!("CARGO_PKG_VERSION"));
         assert_eq!(answer["result"]["instructions"], "How to use it.");
-        assert_eq!(answer["result"]["capabilities"], json!({"tools": {}}));
+        assert_eq!(
+            answer["result"]["capabilities"],
+            json!({
+            "tools": {"listChanged": true}, "resources": {"listChanged": true, "subscribe": true},
+            "prompts": {"listChanged": true}, "completions": {}, "logging": {}})
+        );
         assert_eq!(text(&client.ask(&call(2, "echo", &json!({"text": "hello"})))), "hello");
         client.end();
     }

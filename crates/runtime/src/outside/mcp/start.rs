@@ -59,7 +59,8 @@ impl Start {
             procs: &procs,
             workspace: &self.workspace,
             variables: &self.variables,
-            handler: Handler { news: news.clone(), session: self.session.clone() },
+            logins: None,
+            handler: Handler::new(server, news.clone(), self.session.clone()),
         })
         .await?;
         let learns: Learns = match own {
