@@ -26,7 +26,7 @@ use crate::{
     call,
     grants::Passing,
     ground::{Ground, Own},
-    jobs::{Event, Jobs},
+    jobs::{Event, Jobs, Kept},
     mask::Secrets,
     outside::{
         self, Loaded,
@@ -263,6 +263,9 @@ impl Session {
             }),
         };
         session.open_shelf();
+        if session.inner.named {
+            session.keep_jobs(session.name());
+        }
         let variables = session.inner.runtime.commands().variables.clone();
         let workspace = session.inner.runtime.roots().workspace();
         let environments = Environments::of(&session.inner.runtime);
@@ -286,6 +289,14 @@ impl Session {
             session.weak(),
         )));
         session
+    }
+
+    /// Writes its jobs down among those of this owner, whose other sessions can then read them, also when this one is over
+    /// or its process was killed. The jobs of a named session are its own; the first owner stays.
+    pub fn keep_jobs(&self, owner: &str) {
+        let runtime = &self.inner.runtime;
+        let kept = Kept::new(runtime.store(), runtime.spills(), self.secrets(), owner, self.name());
+        self.inner.jobs.keep(kept);
     }
 
     /// Its name.

@@ -78,6 +78,23 @@ impl Spills {
         Ok(bytes)
     }
 
+    /// Gives a session what another one has kept under this handle: the handle that it has there. Blocks.
+    pub(crate) fn take_over(&self, from: &str, handle: &str, to: &str) -> Option<String> {
+        let (path, folder) = (self.path(from, handle).ok()?, self.folder_of(to));
+        create_folder(&folder).ok()?;
+        loop {
+            let number = self.take_number(to, &folder).ok()?;
+            let handle = format!("{PREFIX}{number}");
+            match fs::hard_link(&path, folder.join(&handle)) {
+                Ok(()) => return Some(handle),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    self.next.lock().remove(to);
+                }
+                Err(_) => return None,
+            }
+        }
+    }
+
     /// The handles of a session's outputs that are still kept, each with its bytes, in the order of their numbers.
     ///
     /// # Errors
