@@ -27,6 +27,7 @@
 
 mod agency;
 mod ask;
+mod following;
 mod options;
 mod place;
 pub mod print;

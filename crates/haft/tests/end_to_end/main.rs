@@ -16,6 +16,7 @@ mod notes;
 mod policy;
 mod python;
 mod races;
+mod roots;
 mod secrets;
 mod shell;
 mod special_files;
