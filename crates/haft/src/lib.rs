@@ -27,6 +27,7 @@
 
 mod agency;
 mod ask;
+mod following;
 mod for_clients;
 mod listing;
 mod options;

@@ -13,6 +13,12 @@ use crate::{
 
 /// What a door reaches for: the tools and documents of one session, and somebody to run the calls.
 pub trait Hands: Send + Sync + 'static {
+    /// A client was met that tells where it works: the addresses of its folders, within a second. What it asks for
+    /// later may wait for that.
+    fn met(&self, _folders: impl Future<Output = Vec<String>> + Send) -> impl Future<Output = ()> + Send {
+        async {}
+    }
+
     /// The tools that are listed, in a stable order.
     fn specs(&self) -> Vec<Spec>;
 

@@ -2,6 +2,7 @@
 
 mod calls;
 mod completion;
+mod folders;
 mod listening;
 mod logging;
 mod pages;
@@ -27,7 +28,7 @@ use rmcp::{
         SubscribeRequestMethod, SubscribeRequestParams, SubscriptionFilter, Tool, ToolsCapability,
         UnsubscribeRequestParams,
     },
-    service::{RequestContext, ServerInitializeError, SubscriptionContext},
+    service::{NotificationContext, RequestContext, ServerInitializeError, SubscriptionContext},
 };
 use serde_json::{Map, json};
 use tokio::time::{sleep, timeout};
@@ -189,6 +190,14 @@ impl<H: Hands> ServerHandler for Door<H> {
         let agreed = self.negotiate_initialize(&request)?;
         self.announce(&context.peer);
         Ok(agreed)
+    }
+
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        self.meet(&context.peer).await;
+    }
+
+    async fn on_roots_list_changed(&self, _context: NotificationContext<RoleServer>) {
+        tracing::info!("the client works elsewhere now; the workspace stays what it is");
     }
 
     async fn list_tools(

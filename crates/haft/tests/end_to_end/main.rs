@@ -18,6 +18,7 @@ mod notes;
 mod policy;
 mod python;
 mod races;
+mod roots;
 mod secrets;
 mod shell;
 mod special_files;

@@ -46,7 +46,11 @@ fn a_body_of_100_mib_is_refused_unread() {
 fn deep_wide_and_broken_json_is_refused_in_the_words_of_json_rpc() {
     let house = Room::new().open();
     let deep = format!("{}{}", "[".repeat(200_000), "]".repeat(200_000));
-    let deep_call = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"ping","params":{}1{}}}"#, r#"{"a":"#.repeat(5000), "}".repeat(5000));
+    let deep_call = format!(
+        r#"{{"jsonrpc":"2.0","id":1,"method":"ping","params":{}1{}}}"#,
+        r#"{"a":"#.repeat(5000),
+        "}".repeat(5000)
+    );
     let wide = format!("[{}1]", "1,".repeat(1_500_000));
     for (body, code) in [
         (deep.as_str(), -32700),
@@ -84,7 +88,12 @@ fn only_json_that_a_page_can_not_send_unasked_is_read() {
         assert_eq!(house.ask("POST /mcp", &format!("{bearer}{mime}"), &body).status, 415, "{mime}");
     }
     let json = format!("Authorization: Bearer {ANN}\r\nContent-Type: application/json; charset=utf-8\r\n");
-    for accept in ["", "Accept: text/html\r\n", "Accept: application/json\r\n", "Accept: application/json, text/event-stream;q=0\r\n"] {
+    for accept in [
+        "",
+        "Accept: text/html\r\n",
+        "Accept: application/json\r\n",
+        "Accept: application/json, text/event-stream;q=0\r\n",
+    ] {
         assert_eq!(house.ask("POST /mcp", &format!("{json}{accept}"), &body).status, 406, "{accept}");
     }
     for method in ["PUT", "PATCH", "HEAD", "TRACE", "CONNECT", "BREW"] {
@@ -103,7 +112,10 @@ fn two_servers_can_not_disagree_on_where_a_request_ends() {
     let hidden = format!("DELETE /hidden HTTP/1.1\r\nHost: {}\r\n\r\n", house.address);
     let shapes = [
         // What is hidden is the body for one server and a request for another.
-        format!("Content-Length: {}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n{hidden}", hidden.len() + 5),
+        format!(
+            "Content-Length: {}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n{hidden}",
+            hidden.len() + 5
+        ),
         format!("Transfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n{hidden}"),
         format!("Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n{hidden}"),
         format!("Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n{hidden}"),
@@ -130,21 +142,35 @@ fn two_servers_can_not_disagree_on_where_a_request_ends() {
 #[test]
 fn chunks_that_are_none_and_heads_without_end_are_refused() {
     let house = Room::new().open();
-    for chunks in ["zz\r\n", "-1\r\n", "ffffffffffffffffff\r\n", "5;\n{}", "2\r\n{}xx", &format!("1;{}\r\n", "x".repeat(MIB))] {
+    for chunks in [
+        "zz\r\n",
+        "-1\r\n",
+        "ffffffffffffffffff\r\n",
+        "5;\n{}",
+        "2\r\n{}xx",
+        &format!("1;{}\r\n", "x".repeat(MIB)),
+    ] {
         let mut socket = house.connect();
-        let _ = socket.write_all(format!("{}{chunks}", head(&house, "Transfer-Encoding: chunked\r\n")).as_bytes());
+        let _ = socket
+            .write_all(format!("{}{chunks}", head(&house, "Transfer-Encoding: chunked\r\n")).as_bytes());
         let _ = socket.shutdown(std::net::Shutdown::Write);
         let reply = rest(&mut socket);
         assert!([0, 400, 413].contains(&reply.status), "{:?}: {reply:?}", &chunks[..chunks.len().min(20)]);
     }
     let many: String = (0..1000).map(|number| format!("X-{number}: x\r\n")).collect();
-    for more in [many, format!("X: {}\r\n", "x".repeat(MIB)), format!("Last-Event-ID: {}\r\n", "9".repeat(MIB))] {
+    for more in
+        [many, format!("X: {}\r\n", "x".repeat(MIB)), format!("Last-Event-ID: {}\r\n", "9".repeat(MIB))]
+    {
         let reply = house.raw(head(&house, &more).as_bytes());
         assert!([0, 400, 431].contains(&reply.status), "{reply:?}");
     }
     let long = house.raw(format!("GET /{} HTTP/1.1\r\nHost: x\r\n\r\n", "x".repeat(MIB)).as_bytes());
     assert!([0, 400, 414, 431].contains(&long.status), "{long:?}");
-    for noise in [&b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"[..], b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"\0\0\0\0\r\n\r\n"] {
+    for noise in [
+        &b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"[..],
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"\0\0\0\0\r\n\r\n",
+    ] {
         let mut socket = house.connect();
         let _ = socket.write_all(noise);
         let _ = socket.shutdown(std::net::Shutdown::Write);

@@ -17,7 +17,12 @@ fn a_client_that_comes_back_with_its_token_finds_its_jobs() {
     let room = Room::new();
     let house = room.open();
     let session = house.begin(ANN);
-    house.call(ANN, &session, "shell", json!({"command": format!("{SAID}; exit 3"), "run_in_background": true}));
+    house.call(
+        ANN,
+        &session,
+        "shell",
+        json!({"command": format!("{SAID}; exit 3"), "run_in_background": true}),
+    );
     let waited = house.call(ANN, &session, "wait", json!({"job": "job_1"}));
     assert!(waited.contains("exit 3"), "{waited}");
     let long = "seq 1 20000; echo last; exec sleep 1000";

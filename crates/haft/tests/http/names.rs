@@ -18,7 +18,14 @@ fn a_name_that_is_not_the_servers_is_refused() {
     for good in ["127.0.0.1", "localhost", "LOCALHOST", "[::1]"] {
         assert_eq!(status(&house, &format!("{good}:{port}"), None), 200, "{good}");
     }
-    let rebound = ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example", "127.0.0.1", "0.0.0.0", "evil@127.0.0.1"];
+    let rebound = [
+        "evil.example",
+        "127.0.0.1.evil.example",
+        "localhost.evil.example",
+        "127.0.0.1",
+        "0.0.0.0",
+        "evil@127.0.0.1",
+    ];
     for foreign in rebound {
         for host in [foreign.to_owned(), format!("{foreign}:{}", port ^ 1)] {
             assert_eq!(status(&house, &host, None), 403, "{host}");
@@ -44,7 +51,12 @@ fn a_name_that_is_not_the_servers_is_refused() {
 fn a_page_of_another_origin_is_refused_whatever_it_knows() {
     let room = Room::new();
     let tokens = room.path("tokens");
-    let house = room.open_with(&["--token-file", tokens.to_str().unwrap(), "--allow-origin", "https://app.example:8443"]);
+    let house = room.open_with(&[
+        "--token-file",
+        tokens.to_str().unwrap(),
+        "--allow-origin",
+        "https://app.example:8443",
+    ]);
     let host = house.address.to_string();
     let port = house.address.port();
     for good in [format!("http://{host}"), "https://app.example:8443".to_owned()] {
@@ -90,13 +102,18 @@ fn without_a_token_nothing_is_told_but_how_to_get_in() {
     let house = Room::new().open();
     let body = initialize().to_string();
     let json = "Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n";
-    for wrong in ["", "Bearer", "Bearer ", "Bearer wrong", "Basic dG9rZW4=", &ANN[1..], &format!("Bearer {ANN}x")] {
+    for wrong in
+        ["", "Bearer", "Bearer ", "Bearer wrong", "Basic dG9rZW4=", &ANN[1..], &format!("Bearer {ANN}x")]
+    {
         let header = if wrong.is_empty() { String::new() } else { format!("Authorization: {wrong}\r\n") };
         for line in ["POST /mcp", "GET /mcp", "DELETE /mcp", &format!("POST /mcp?token={ANN}")] {
             let reply = house.ask(line, &format!("{header}{json}"), &body);
             assert_eq!(reply.status, 401, "{line} {wrong}: {reply:?}");
             let challenge = reply.header("www-authenticate").unwrap();
-            assert!(challenge.starts_with("Bearer ") && challenge.contains("resource_metadata=\"http://"), "{challenge}");
+            assert!(
+                challenge.starts_with("Bearer ") && challenge.contains("resource_metadata=\"http://"),
+                "{challenge}"
+            );
         }
     }
     let metadata = house.ask("GET /.well-known/oauth-protected-resource", "", "").message();
@@ -144,5 +161,7 @@ fn what_would_let_others_in_is_refused_at_the_start() {
     let open = room.path("open");
     std::fs::write(&open, ANN).unwrap();
     std::process::Command::new("chmod").arg("644").arg(&open).status().unwrap();
-    assert!(refused(&["--http", "127.0.0.1:0", "--token-file", open.to_str().unwrap()]).contains("other users"));
+    assert!(
+        refused(&["--http", "127.0.0.1:0", "--token-file", open.to_str().unwrap()]).contains("other users")
+    );
 }

@@ -34,7 +34,10 @@ fn a_session_that_was_ended_is_gone() {
     let header = format!("{}Mcp-Session-Id: {session}\r\n", good(ANN));
     assert!(house.ask("DELETE /mcp", &header, "").status < 300);
     assert_eq!(house.ask("DELETE /mcp", &header, "").status, 404);
-    assert_eq!(house.post(ANN, Some(&session), &json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).status, 404);
+    assert_eq!(
+        house.post(ANN, Some(&session), &json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).status,
+        404
+    );
     assert_eq!(house.post(ANN, None, &json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).status, 400);
 }
 
@@ -47,7 +50,11 @@ fn an_answer_that_nobody_took_is_told_again() {
         "name": "shell", "arguments": {"command": "while ! test -e go; do sleep 0.05; done; echo went"}}});
     let body = call.to_string();
     let mut socket = house.connect();
-    let head = format!("POST /mcp HTTP/1.1\r\nHost: {}\r\n{}Mcp-Session-Id: {session}\r\n", house.address, good(ANN));
+    let head = format!(
+        "POST /mcp HTTP/1.1\r\nHost: {}\r\n{}Mcp-Session-Id: {session}\r\n",
+        house.address,
+        good(ANN)
+    );
     socket.write_all(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).as_bytes()).unwrap();
     let mut seen = String::new();
     let mut buffer = [0; 1024];
@@ -66,7 +73,8 @@ fn an_answer_that_nobody_took_is_told_again() {
         assert_eq!(again.message()["result"]["content"][0]["text"], "went");
     }
     let bob = house.begin(BOB);
-    let foreign = house.ask("GET /mcp", &format!("{}Mcp-Session-Id: {bob}\r\nLast-Event-ID: {id}\r\n", good(BOB)), "");
+    let foreign =
+        house.ask("GET /mcp", &format!("{}Mcp-Session-Id: {bob}\r\nLast-Event-ID: {id}\r\n", good(BOB)), "");
     assert!(!foreign.body.contains("went"), "{foreign:?}");
 }
 
@@ -89,7 +97,12 @@ fn a_session_whose_client_is_gone_ends_and_its_jobs_can_be_read() {
     let tokens = room.path("tokens");
     let house = room.open_with(&["--token-file", tokens.to_str().unwrap(), "--idle", "1"]);
     let first = house.begin(ANN);
-    let begun = house.call(ANN, &first, "shell", json!({"command": "echo kept; touch began; exec sleep 1000", "run_in_background": true}));
+    let begun = house.call(
+        ANN,
+        &first,
+        "shell",
+        json!({"command": "echo kept; touch began; exec sleep 1000", "run_in_background": true}),
+    );
     assert!(begun.contains("job_1"), "{begun}");
     let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
     // A client that asks is not gone, so each look waits a little longer than that takes.

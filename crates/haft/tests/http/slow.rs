@@ -54,12 +54,17 @@ fn heads_and_bodies_that_drip_are_cut_off() {
     let mut head = house.connect();
     head.write_all(b"POST /mcp HTTP/1.1\r\nX: ").unwrap();
     let mut body = house.connect();
-    let start = format!("POST /mcp HTTP/1.1\r\nHost: {}\r\n{}Content-Length: 1000000\r\n\r\n", house.address, good(ANN));
+    let start = format!(
+        "POST /mcp HTTP/1.1\r\nHost: {}\r\n{}Content-Length: 1000000\r\n\r\n",
+        house.address,
+        good(ANN)
+    );
     body.write_all(start.as_bytes()).unwrap();
     let mut second = house.connect();
     let first = format!("GET /none HTTP/1.1\r\nHost: {}\r\n\r\nGET /", house.address);
     second.write_all(first.as_bytes()).unwrap();
-    let drips: Vec<_> = [head, body, second].into_iter().map(|socket| thread::spawn(move || drip(socket, b"x"))).collect();
+    let drips: Vec<_> =
+        [head, body, second].into_iter().map(|socket| thread::spawn(move || drip(socket, b"x"))).collect();
     assert_eq!(rest(&mut silent).status, 0);
     for drip in drips {
         drip.join().unwrap();

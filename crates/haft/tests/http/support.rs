@@ -55,7 +55,8 @@ impl Room {
 
     pub(crate) fn put(&self, name: &str, text: &str) {
         let mut options = OpenOptions::new();
-        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(self.path(name)).unwrap();
+        let mut file =
+            options.write(true).create(true).truncate(true).mode(0o600).open(self.path(name)).unwrap();
         file.write_all(text.as_bytes()).unwrap();
     }
 
@@ -86,7 +87,8 @@ impl Room {
 
 impl House {
     pub(crate) fn start(haft: &mut Command) -> Self {
-        let mut child = haft.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child =
+            haft.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let (to, lines) = channel();
         thread::spawn(move || stderr.lines().map_while(Result::ok).for_each(|line| drop(to.send(line))));
@@ -134,7 +136,8 @@ impl House {
         let reply = self.post(token, None, &initialize());
         assert_eq!(reply.status, 200, "{reply:?}");
         let id = reply.header("mcp-session-id").unwrap();
-        let reply = self.post(token, Some(&id), &json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        let reply =
+            self.post(token, Some(&id), &json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
         assert_eq!(reply.status, 202, "{reply:?}");
         id
     }
@@ -149,7 +152,8 @@ impl House {
 
     /// What a tool says.
     pub(crate) fn call(&self, token: &str, session: &str, tool: &str, arguments: Value) -> String {
-        let result = self.request(token, session, "tools/call", json!({"name": tool, "arguments": arguments}));
+        let result =
+            self.request(token, session, "tools/call", json!({"name": tool, "arguments": arguments}));
         result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text: {result}")).to_owned()
     }
 
@@ -199,7 +203,8 @@ impl Reply {
 
     /// The last message in it.
     pub(crate) fn message(&self) -> Value {
-        let events = self.body.lines().filter_map(|line| line.strip_prefix("data: ")).filter(|it| !it.is_empty());
+        let events =
+            self.body.lines().filter_map(|line| line.strip_prefix("data: ")).filter(|it| !it.is_empty());
         let text = events.last().unwrap_or(&self.body);
         serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
