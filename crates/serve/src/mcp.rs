@@ -1,6 +1,10 @@
 //! What does an MCP client get of haft?
 
+mod asking;
 mod calls;
+mod rounds;
+mod talk;
+mod tasks;
 
 use std::{
     convert::Infallible,
@@ -14,8 +18,9 @@ use std::{
 use rmcp::{
     ErrorData, RoleServer, ServerHandler, ServiceExt as _,
     model::{
-        CallToolRequestParams, CallToolResponse, ClientConfig, Implementation, ListToolsResult,
-        PaginatedRequestParams, ServerCapabilities, ServerConfig, SubscriptionFilter,
+        CallToolRequestParams, CallToolResponse, CancelTaskParams, ClientConfig, GetTaskParams,
+        GetTaskResult, Implementation, ListToolsResult, PaginatedRequestParams, ServerCapabilities,
+        ServerConfig, SubscriptionFilter, UpdateTaskParams,
     },
     service::{Peer, RequestContext, ServerInitializeError, SubscriptionContext},
 };
@@ -25,6 +30,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
+use self::{rounds::Rounds, tasks::Tasks};
 use crate::{answer, hands::Hands, message::echo, stdio};
 
 /// After the end of input, calls may finish by themselves for this long: a script
@@ -86,7 +92,13 @@ pub async fn mcp(
 ) -> io::Result<()> {
     let stop = CancellationToken::new();
     let hands = Arc::new(hands);
-    let door = Door { hands: Arc::clone(&hands), about, stop: stop.clone() };
+    let door = Door {
+        hands: Arc::clone(&hands),
+        about,
+        stop: stop.clone(),
+        rounds: Arc::default(),
+        tasks: Arc::default(),
+    };
     let (wire, ends) = stdio::open(input, output)?;
     let serving = async {
         match door.serve(wire).await {
@@ -127,11 +139,14 @@ struct Door<H> {
     hands: Arc<H>,
     about: About,
     stop: CancellationToken,
+    rounds: Arc<Rounds>,
+    tasks: Arc<Tasks>,
 }
 
 impl<H: Hands> ServerHandler for Door<H> {
     fn get_info(&self) -> ServerConfig {
-        let capabilities = ServerCapabilities::builder().enable_tools().enable_tool_list_changed();
+        let capabilities =
+            ServerCapabilities::builder().enable_tools().enable_tool_list_changed().enable_tasks();
         ServerConfig::new(capabilities.build())
             .with_server_info(Implementation::new("haft", self.about.version.clone()))
             .with_instructions(self.about.instructions.clone())
@@ -179,6 +194,30 @@ impl<H: Hands> ServerHandler for Door<H> {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         self.answer_call(request, context).await
+    }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        self.task(&request, &context)
+    }
+
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.update(request, &context)
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.cancel(&request, &context)
     }
 }
 
