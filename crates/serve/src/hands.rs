@@ -4,11 +4,11 @@ use std::{future::Future, sync::Arc, time::Duration};
 
 use kit::{Fault, Spec, services::Jobs};
 use runtime::{Answer, Call, Session};
-use tokio::sync::watch;
+use tokio::sync::{broadcast, watch};
 
 use crate::{
     client::Client,
-    documents::{Content, Document, Line, Pattern, Prompt, Subject},
+    documents::{Content, Document, Line, Notice, Pattern, Prompt, Subject},
 };
 
 /// A call that takes longer becomes a task, where the client follows tasks: by then a person has begun to wonder, and
@@ -41,6 +41,21 @@ pub trait Hands: Send + Sync + 'static {
     /// What may change while a client looks.
     fn changes(&self) -> Changes {
         Changes::default()
+    }
+
+    /// What else of a client's wishes there is something behind.
+    fn abilities(&self) -> Abilities {
+        Abilities::default()
+    }
+
+    /// Does the tool of this name say what its structured output looks like?
+    fn declares(&self, name: &str) -> bool {
+        self.specs().iter().any(|spec| spec.name == name && spec.output.is_some())
+    }
+
+    /// What a client may want to hear of from now on that belongs to no request.
+    fn notices(&self) -> Option<broadcast::Receiver<Notice>> {
+        None
     }
 
     /// An id for a call that is about to be made.
@@ -131,6 +146,17 @@ pub trait Hands: Send + Sync + 'static {
     fn end(&self) -> impl Future<Output = ()> + Send {
         async {}
     }
+}
+
+/// What a client can wish for beyond tools, documents and prompts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Abilities {
+    /// To be told when what stands at an address changes: [`Hands::watch`].
+    pub watch: bool,
+    /// To have values of arguments completed: [`Hands::complete`].
+    pub complete: bool,
+    /// To be told what is of no use to the model: [`Hands::notices`], [`Client::log`].
+    pub log: bool,
 }
 
 /// Numbers that change with what a client may look at; none for what never does.

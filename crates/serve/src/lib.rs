@@ -16,6 +16,6 @@ mod progress;
 mod stdio;
 
 pub use client::{Ask, Client, Filled, Level, Offers};
-pub use documents::{Blank, Content, Document, Line, Pattern, Prompt, Speaker, Subject};
-pub use hands::{Changes, Hands};
+pub use documents::{Blank, Content, Document, Line, Notice, Pattern, Prompt, Speaker, Subject};
+pub use hands::{Abilities, Changes, Hands};
 pub use mcp::{About, mcp, mcp_stdio};

@@ -9,14 +9,14 @@ use rmcp::{
     RoleServer, ServiceError,
     model::{
         ClientCapabilities, ClientResult, CreateMessageRequest, ElicitRequest, ElicitRequestParams,
-        ErrorData, InputRequest, ListRootsRequest, LoggingLevel, LoggingMessageNotificationParam,
-        ServerRequest,
+        ErrorData, InputRequest, ListRootsRequest, ServerRequest,
     },
     service::{Peer, PeerRequestOptions, RequestContext, RequestHandle},
 };
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
 
+use super::logging::worded;
 use crate::client::{Ask, Level, Offers, Way};
 
 /// So much that was said may wait for the client to be told.
@@ -78,7 +78,7 @@ impl Asking {
 
     fn worded(&self, ask: Ask) -> Result<InputRequest, Fault> {
         let titles = self.revision.as_deref().is_some_and(|it| it >= TITLES);
-        match worded(ask, titles) {
+        match in_request(ask, titles) {
             Ok(request) => Ok(request),
             Err(error) => Err(Fault::bug(format!("MCP has no words for this question: {error}"))),
         }
@@ -127,29 +127,10 @@ impl Log {
     /// Tells the client, if it matters enough.
     pub(super) async fn tell(self, peer: &Peer<RoleServer>, least: Option<Level>) {
         if least.is_some_and(|least| self.level >= least) {
-            let mut param = LoggingMessageNotificationParam::new(severity(self.level), self.data);
-            param.logger = Some(self.logger).filter(|name| !name.is_empty());
             // A client that is gone need not be told.
-            let _ = peer.notify_logging_message(param).await;
+            let _ = peer.notify_logging_message(worded(self.level, &self.logger, self.data)).await;
         }
     }
-}
-
-/// What matters less than this, the client does not want to hear. It says so with each request, or once for all.
-pub(super) fn hears(context: &RequestContext<RoleServer>, with_each: bool) -> Option<Level> {
-    if !with_each {
-        return Some(Level::Debug);
-    }
-    Some(match context.meta.log_level()? {
-        LoggingLevel::Debug => Level::Debug,
-        LoggingLevel::Info => Level::Info,
-        LoggingLevel::Notice => Level::Notice,
-        LoggingLevel::Warning => Level::Warning,
-        LoggingLevel::Error => Level::Error,
-        LoggingLevel::Critical => Level::Critical,
-        LoggingLevel::Alert => Level::Alert,
-        LoggingLevel::Emergency => Level::Emergency,
-    })
 }
 
 impl Lacks {
@@ -282,7 +263,7 @@ fn lacking(ask: &Ask, offers: Offers) -> Option<(&'static str, Value)> {
     }
 }
 
-fn worded(ask: Ask, titles: bool) -> Result<InputRequest, serde_json::Error> {
+fn in_request(ask: Ask, titles: bool) -> Result<InputRequest, serde_json::Error> {
     Ok(match ask {
         Ask::Form { message, schema } => {
             let schema = if titles { schema } else { without_titles(schema) };
@@ -333,20 +314,6 @@ fn failed(error: &ServiceError) -> Fault {
     }
 }
 
-/// How MCP calls a level.
-fn severity(level: Level) -> LoggingLevel {
-    match level {
-        Level::Debug => LoggingLevel::Debug,
-        Level::Info => LoggingLevel::Info,
-        Level::Notice => LoggingLevel::Notice,
-        Level::Warning => LoggingLevel::Warning,
-        Level::Error => LoggingLevel::Error,
-        Level::Critical => LoggingLevel::Critical,
-        Level::Alert => LoggingLevel::Alert,
-        Level::Emergency => LoggingLevel::Emergency,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -359,7 +326,7 @@ mod tests {
         };
         let field = |titles: bool| {
             let ask = Ask::Form { message: "May I?".to_owned(), schema: schema() };
-            let worded = worded(ask, titles).and_then(serde_json::to_value).unwrap_or_default();
+            let worded = in_request(ask, titles).and_then(serde_json::to_value).unwrap_or_default();
             worded["params"]["requestedSchema"]["properties"]["decision"].clone()
         };
         assert_eq!(field(true), schema()["properties"]["decision"]);

@@ -69,9 +69,9 @@ impl<H: Hands> Door<H> {
         let patience = follows.then(|| self.hands.patience(&tool));
         match self.talk(asked, &context, patience, begin).await? {
             Round::Asks(asks) => Ok(asks.into()),
-            Round::Late(talk) => self.call_goes_on(talk, id.as_deref(), &context).await,
+            Round::Late(talk) => self.call_goes_on(talk, &tool, id.as_deref(), &context).await,
             Round::Over(answer, talk) if follows => {
-                Ok(self.job_or_answer(talk, &answer, id.as_deref(), &context))
+                Ok(self.job_or_answer(talk, &answer, &tool, id.as_deref(), &context))
             }
             Round::Over(answer, _) => Ok(said(&answer)),
         }

@@ -210,7 +210,12 @@ impl Open {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
+    #![expect(
+        clippy::indexing_slicing,
+        clippy::unwrap_used,
+        deprecated,
+        reason = "tests; MCP is about to drop roots"
+    )]
 
     use rmcp::model::ListRootsRequest;
     use serde_json::json;
@@ -222,7 +227,6 @@ mod tests {
         Bound { method: "tools/call", params: json!({"name": "write", "arguments": {}}), whose }
     }
 
-    #[expect(deprecated, reason = "MCP is about to drop roots")]
     fn question(keys: &[&str]) -> (Question, oneshot::Receiver<Result<Vec<Value>, Fault>>) {
         let roots = || InputRequest::ListRoots(ListRootsRequest::default());
         let (reply, answers) = oneshot::channel();

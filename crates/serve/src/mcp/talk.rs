@@ -17,7 +17,8 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{
     Door, LISTENING,
-    asking::{Asking, Lacks, Question, Said, gone, hears, put},
+    asking::{Asking, Lacks, Question, Said, gone, put},
+    refused,
     rounds::{Bound, Open, Whose},
 };
 use crate::{
@@ -133,7 +134,7 @@ impl<H: Hands> Door<H> {
             peer: &context.peer,
             cancelled: &context.ct,
             by_answer,
-            logs: hears(context, by_answer),
+            logs: self.hearing.least(context),
             patience,
         };
         loop {
@@ -161,6 +162,40 @@ impl<H: Hands> Door<H> {
                     });
                 }
             }
+        }
+    }
+}
+
+impl<H: Hands> Door<H> {
+    /// The same, of work that nobody hears of before it is over: what came of it, or what the client is asked. It is given
+    /// up when the client takes its request back, or is gone.
+    ///
+    /// # Errors
+    /// Those of [`talk`](Self::talk), and the work's own.
+    pub(super) async fn talk_of<T: Send + 'static, F>(
+        &self,
+        asked: Asked,
+        context: &RequestContext<RoleServer>,
+        work: impl FnOnce(Client) -> F,
+    ) -> Result<Result<T, Box<InputRequiredResult>>, ErrorData>
+    where
+        F: Future<Output = Result<T, Fault>> + Send + 'static,
+    {
+        let begin = |client, cancel: CancellationToken| {
+            let work = work(client);
+            let until_cancelled = async move {
+                tokio::select! {
+                    biased;
+                    done = work => done,
+                    () = cancel.cancelled() => Err(Fault::new(Kind::Cancelled, "it was cancelled")),
+                }
+            };
+            (until_cancelled, None)
+        };
+        match self.talk(asked, context, None, begin).await? {
+            Round::Over(done, _) => done.map(Ok).map_err(|fault| refused(&fault)),
+            Round::Asks(asks) => Ok(Err(Box::new(asks))),
+            Round::Late(_) => Err(ErrorData::internal_error("nobody lost patience with this", None)),
         }
     }
 }

@@ -179,6 +179,7 @@ impl<H: Hands> Door<H> {
     pub(super) async fn call_goes_on(
         &self,
         mut talk: Box<Talk<Answer>>,
+        tool: &str,
         call: Option<&str>,
         context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
@@ -190,13 +191,13 @@ impl<H: Hands> Door<H> {
             if jobs.list().iter().all(|it| it.id != job) {
                 return Ok(said(&answer));
             }
-            return Ok(self.follow_job(talk, job, jobs, whose));
+            return Ok(self.follow_job(talk, tool, job, jobs, whose));
         }
         talk.go_on_alone();
         let Some(id) = unguessable() else {
             return Err(ErrorData::internal_error("there are no random numbers to be had", None));
         };
-        Ok(self.follow(talk, &format!("task_{id}"), whose))
+        Ok(self.follow(talk, tool, &format!("task_{id}"), whose))
     }
 
     /// The answer to a call, or the task that it is where the call has become a job.
@@ -204,11 +205,12 @@ impl<H: Hands> Door<H> {
         &self,
         talk: Box<Talk<Answer>>,
         answer: &Answer,
+        tool: &str,
         call: Option<&str>,
         context: &RequestContext<RoleServer>,
     ) -> CallToolResponse {
         match (call.and_then(|call| self.hands.job_of(call)), self.hands.jobs()) {
-            (Some(job), Some(jobs)) => self.follow_job(talk, job, jobs, Whose::of(context)),
+            (Some(job), Some(jobs)) => self.follow_job(talk, tool, job, jobs, Whose::of(context)),
             _ => said(answer),
         }
     }
@@ -216,6 +218,7 @@ impl<H: Hands> Door<H> {
     fn follow_job(
         &self,
         mut talk: Box<Talk<Answer>>,
+        tool: &str,
         job: String,
         jobs: Arc<dyn Jobs>,
         whose: Whose,
@@ -224,14 +227,14 @@ impl<H: Hands> Door<H> {
         let cancel = CancellationToken::new();
         talk.cancel = cancel.clone();
         talk.becomes(Box::pin(async move { Ok(result_of(&job, &*jobs, &client, &cancel).await) }));
-        self.follow(talk, &id, whose)
+        self.follow(talk, tool, &id, whose)
     }
 
-    fn follow(&self, mut talk: Box<Talk<Answer>>, id: &str, whose: Whose) -> CallToolResponse {
+    fn follow(&self, mut talk: Box<Talk<Answer>>, tool: &str, id: &str, whose: Whose) -> CallToolResponse {
         let task = self.tasks.add(id, whose, talk.cancel.clone());
         let mut seed = task.now(id).task;
         seed.status = TaskStatus::Working;
-        let stop = self.stop.clone();
+        let (stop, declares) = (self.stop.clone(), self.hands.declares(tool));
         tokio::spawn(async move {
             let done = {
                 let going_on = talk.alone(|question| {
@@ -252,7 +255,11 @@ impl<H: Hands> Door<H> {
                 Ok(Answer { result: Err(fault), .. }) if fault.kind == Kind::Cancelled => {
                     TaskPayload::Cancelled
                 }
-                Ok(answer) => TaskPayload::Completed { result: object(&answer::result(&answer)) },
+                Ok(answer) => {
+                    let mut result = answer::result(&answer);
+                    answer::fit(&mut result, LISTENING, || declares);
+                    TaskPayload::Completed { result: object(&result) }
+                }
                 Err(error) => TaskPayload::Failed { error: object(&error) },
             });
         });

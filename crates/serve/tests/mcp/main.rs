@@ -30,7 +30,7 @@ fn initialize_agrees_on_every_legacy_version() {
         assert_eq!(answer["result"]["instructions"], "How to use it.");
         assert_eq!(
             answer["result"]["capabilities"],
-            json!({"tools": {"listChanged": true}, "extensions": {"io.modelcontextprotocol/tasks": {}}})
+            json!({"tools": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}})
         );
         assert_eq!(text(&client.ask(&call(2, "echo", &json!({"text": "hello"})))), "hello");
         client.end();
