@@ -18,7 +18,7 @@ use kit::{
 };
 use parking_lot::Mutex;
 use serde_json::Value;
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 
 use crate::{
     Answer, Call, Catalog, Runtime, Snapshot,
@@ -425,6 +425,16 @@ impl Session {
     /// for input, once.
     pub fn events(&self) -> broadcast::Receiver<Event> {
         self.inner.jobs.events()
+    }
+
+    /// The session's jobs, for a host.
+    pub fn job_table(&self) -> Arc<dyn kit::services::Jobs> {
+        self.inner.jobs.clone()
+    }
+
+    /// A number that changes whenever a job of this session begins, waits for input or is over.
+    pub fn job_changes(&self) -> watch::Receiver<u64> {
+        self.inner.jobs.changes()
     }
 
     /// Stops the session's jobs, waits a moment until they are over, and drops what its tools kept.

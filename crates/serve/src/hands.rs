@@ -203,6 +203,14 @@ impl Hands for Session {
         Self::call(self, call)
     }
 
+    fn promote(&self, call: &str) -> Result<String, Fault> {
+        Self::promote(self, call)
+    }
+
+    fn job_of(&self, call: &str) -> Option<String> {
+        Self::job_of(self, call)
+    }
+
     fn end(&self) -> impl Future<Output = ()> + Send {
         Self::end(self)
     }

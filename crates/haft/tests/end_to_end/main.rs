@@ -6,6 +6,7 @@
 mod approval;
 mod arguments;
 mod concurrency;
+mod documents;
 mod encodings;
 mod jobs;
 mod kill;

@@ -19,7 +19,10 @@ use kit::{
 };
 use parking_lot::Mutex;
 use serde_json::Value;
-use tokio::{sync::broadcast, time::timeout};
+use tokio::{
+    sync::{broadcast, watch},
+    time::timeout,
+};
 
 pub use news::Event;
 pub(crate) use news::News;
@@ -40,6 +43,8 @@ pub(crate) struct Jobs {
     /// How much of the table's news there is: most answers need not take its lock.
     untold: AtomicUsize,
     events: OnceLock<broadcast::Sender<Event>>,
+    /// Changes whenever a job begins, waits or is over.
+    changes: watch::Sender<u64>,
 }
 
 #[derive(Default)]
@@ -68,6 +73,13 @@ impl Jobs {
         if table.is_closed {
             call.stop.cancel();
         }
+        drop(table);
+        self.changed();
+    }
+
+    /// A number that changes whenever a job begins, waits for input or is over.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
     }
 
     /// The job said something and waits for input. `answered` says whether somebody was told so.

@@ -11,16 +11,33 @@ use std::{
     time::Duration,
 };
 
-use kit::{Fault, Kind, Kinds, Mode, Output, Part, Spec};
+use kit::{Body, Fault, Kind, Kinds, Mode, Output, Part, Spec};
 use runtime::{Answer, Arguments, Call};
 use serde_json::{Map, Value, json};
-use serve::{Ask, Client, Hands, Level};
+use serve::{
+    Abilities, Ask, Blank, Changes, Client, Content, Document, Hands, Level, Line, Notice, Pattern, Prompt,
+    Speaker, Subject,
+};
+use tokio::sync::{broadcast, watch};
 
 /// Tools that do what their names say.
 #[derive(Default)]
 pub(crate) struct FakeHands {
     calls: AtomicUsize,
     order: Mutex<Vec<u64>>,
+    tools: watch::Sender<u64>,
+    documents: watch::Sender<u64>,
+    prompts: watch::Sender<u64>,
+    counter: watch::Sender<u64>,
+    notices: Notices,
+}
+
+struct Notices(broadcast::Sender<Notice>);
+
+impl Default for Notices {
+    fn default() -> Self {
+        Self(broadcast::Sender::new(16))
+    }
 }
 
 const TOOLS: &[(&str, &[&str], Kinds)] = &[
@@ -32,7 +49,9 @@ const TOOLS: &[(&str, &[&str], Kinds)] = &[
     ("grep", &["pattern"], Kinds::READ),
     ("huge", &["bytes"], Kinds::READ),
     ("image", &[], Kinds::READ),
+    ("json", &["text"], Kinds::READ),
     ("late", &["what"], Kinds::READ),
+    ("link", &[], Kinds::READ),
     ("log", &[], Kinds::READ),
     ("notes", &[], Kinds::WRITE),
     ("order", &["number"], Kinds::WRITE),
@@ -42,6 +61,7 @@ const TOOLS: &[(&str, &[&str], Kinds)] = &[
     ("stdin", &[], Kinds::READ),
     ("steps", &["count", "total"], Kinds::READ),
     ("stubborn", &[], Kinds::READ),
+    ("touch", &["what"], Kinds::WRITE),
     ("wait", &[], Kinds::READ),
 ];
 
@@ -56,6 +76,106 @@ impl Hands for FakeHands {
 
     fn patience(&self, tool: &str) -> Duration {
         if tool == "echo" { Duration::from_secs(3600) } else { Duration::ZERO }
+    }
+
+    fn changes(&self) -> Changes {
+        Changes {
+            tools: Some(self.tools.subscribe()),
+            documents: Some(self.documents.subscribe()),
+            prompts: Some(self.prompts.subscribe()),
+        }
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities { watch: true, complete: true, log: true }
+    }
+
+    fn notices(&self) -> Option<broadcast::Receiver<Notice>> {
+        Some(self.notices.0.subscribe())
+    }
+
+    fn documents(&self) -> Result<Vec<Document>, Fault> {
+        let document = |uri: String| Document {
+            name: uri.trim_start_matches("test://").to_owned(),
+            description: "A document.".to_owned(),
+            mime: Some("text/plain".to_owned()),
+            bytes: Some(5),
+            uri,
+        };
+        let own = ["blob", "counter", "text"].map(|name| format!("test://{name}"));
+        let many = (0..250).map(|number| format!("test://many/{number}"));
+        Ok(own.into_iter().chain(many).map(document).collect())
+    }
+
+    fn patterns(&self) -> Vec<Pattern> {
+        vec![Pattern {
+            uri: "test://many/{number}".to_owned(),
+            name: "many".to_owned(),
+            description: "One of many.".to_owned(),
+            mime: None,
+        }]
+    }
+
+    async fn read(&self, uri: &str, client: Client) -> Result<Vec<Content>, Fault> {
+        let body = match uri {
+            "test://text" => Body::Text("hello".to_owned()),
+            "test://blob" => Body::Bytes(vec![0xff, 0]),
+            "test://counter" => Body::Text(self.counter.borrow().to_string()),
+            "test://told" => {
+                client.log(Level::Debug, "fake", json!("debug"));
+                client.log(Level::Info, "fake", json!("info"));
+                client.log(Level::Error, "fake", json!("error"));
+                Body::Text("told".to_owned())
+            }
+            "test://denied" => return Err(Fault::denied("not for you")),
+            "test://panic" => panic!("as asked"),
+            "test://huge" => Body::Bytes(vec![0; 33 << 20]),
+            "test://wait" => std::future::pending().await,
+            _ => return Err(Fault::not_found(format!("there is no `{uri}`"))),
+        };
+        Ok(vec![Content { uri: uri.to_owned(), mime: None, body }])
+    }
+
+    fn watch(&self, uri: &str) -> Option<watch::Receiver<u64>> {
+        (uri == "test://counter").then(|| self.counter.subscribe())
+    }
+
+    fn prompts(&self) -> Vec<Prompt> {
+        let blank = Blank { name: "who".to_owned(), description: "Whom.".to_owned(), required: true };
+        vec![Prompt {
+            name: "greet".to_owned(),
+            description: "Greet somebody.".to_owned(),
+            arguments: vec![blank],
+        }]
+    }
+
+    async fn prompt(
+        &self,
+        name: &str,
+        arguments: Vec<(String, String)>,
+        _client: Client,
+    ) -> Result<Vec<Line>, Fault> {
+        if name != "greet" {
+            return Err(Fault::not_found(format!("there is no prompt `{name}`")));
+        }
+        let Some((_, who)) = arguments.iter().find(|(name, _)| name == "who") else {
+            return Err(Fault::bad_args("`who` is missing"));
+        };
+        let text = |by, text: String| Line { by, part: Part::Text { text } };
+        let link = Part::Link { uri: "test://text".to_owned(), name: "text".to_owned() };
+        Ok(vec![
+            text(Speaker::Person, format!("Greet {who}.")),
+            text(Speaker::Model, "Hello!".to_owned()),
+            Line { by: Speaker::Person, part: link },
+        ])
+    }
+
+    fn complete(&self, of: &Subject, argument: &str, begun: &str) -> Vec<String> {
+        match of {
+            Subject::Prompt(_) if argument == "who" => vec![format!("{begun}anna"), format!("{begun}berta")],
+            Subject::Documents(_) => (0..250).map(|number| number.to_string()).collect(),
+            Subject::Prompt(_) => Vec::new(),
+        }
     }
 
     async fn call(&self, call: Call, client: Client) -> Answer {
@@ -104,6 +224,11 @@ impl FakeHands {
                     ..Output::default()
                 })
             }
+            "json" => Ok(Output { structured: Some(json!({"n": 1})), ..Output::text(text("text")) }),
+            "link" => {
+                let link = Part::Link { uri: "test://text".to_owned(), name: "text".to_owned() };
+                Ok(Output { parts: vec![link], ..Output::default() })
+            }
             "notes" => Ok(Output::text("done")),
             "order" => {
                 self.order.lock().expect("not poisoned").push(number("number"));
@@ -141,6 +266,24 @@ impl FakeHands {
                 Ok(Output::text("stepped"))
             }
             "stubborn" => std::future::pending().await,
+            "touch" => {
+                let changed = match text("what") {
+                    "tools" => &self.tools,
+                    "documents" => &self.documents,
+                    "prompts" => &self.prompts,
+                    "counter" => &self.counter,
+                    _ => {
+                        let levels = [Level::Info, Level::Warning, Level::Critical];
+                        for (number, level) in levels.into_iter().enumerate() {
+                            let (logger, data) = ("fake".to_owned(), json!({"notice": number}));
+                            drop(self.notices.0.send(Notice { level, logger, data }));
+                        }
+                        return Ok(Output::text("told"));
+                    }
+                };
+                changed.send_modify(|number| *number += 1);
+                Ok(Output::text("touched"))
+            }
             "wait" => {
                 if let Some(progress) = &call.progress {
                     progress.report(1.0, None, "waiting");

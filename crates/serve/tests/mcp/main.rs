@@ -3,6 +3,7 @@
 
 mod asking;
 mod client;
+mod documents;
 mod fake;
 mod framing;
 mod rounds;
@@ -30,7 +31,10 @@ fn initialize_agrees_on_every_legacy_version() {
         assert_eq!(answer["result"]["instructions"], "How to use it.");
         assert_eq!(
             answer["result"]["capabilities"],
-            json!({"tools": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}})
+            json!({
+            "tools": {"listChanged": true}, "resources": {"listChanged": true, "subscribe": true},
+            "prompts": {"listChanged": true}, "completions": {}, "logging": {},
+            "extensions": {"io.modelcontextprotocol/tasks": {}}})
         );
         assert_eq!(text(&client.ask(&call(2, "echo", &json!({"text": "hello"})))), "hello");
         client.end();
