@@ -15,7 +15,7 @@ use kit::{Body, Fault, Kind, Kinds, Mode, Output, Part, Spec};
 use runtime::{Answer, Arguments, Call};
 use serde_json::{Map, Value, json};
 use serve::{
-    Abilities, Blank, Changes, Client, Content, Document, Hands, Level, Line, Notice, Pattern, Prompt,
+    Abilities, Ask, Blank, Changes, Client, Content, Document, Hands, Level, Line, Notice, Pattern, Prompt,
     Speaker, Subject,
 };
 use tokio::sync::{broadcast, watch};
@@ -41,6 +41,8 @@ impl Default for Notices {
 }
 
 const TOOLS: &[(&str, &[&str], Kinds)] = &[
+    ("ask", &["what", "again"], Kinds::READ),
+    ("ask_together", &["keys"], Kinds::READ),
     ("echo", &["text"], Kinds::READ),
     ("fault", &[], Kinds::READ),
     ("glob", &["pattern"], Kinds::READ),
@@ -48,7 +50,9 @@ const TOOLS: &[(&str, &[&str], Kinds)] = &[
     ("huge", &["bytes"], Kinds::READ),
     ("image", &[], Kinds::READ),
     ("json", &["text"], Kinds::READ),
+    ("late", &["what"], Kinds::READ),
     ("link", &[], Kinds::READ),
+    ("log", &[], Kinds::READ),
     ("notes", &[], Kinds::WRITE),
     ("order", &["number"], Kinds::WRITE),
     ("panic", &[], Kinds::NET),
@@ -68,6 +72,10 @@ impl Hands for FakeHands {
 
     fn has(&self, name: &str) -> bool {
         TOOLS.iter().any(|tool| tool.0 == name)
+    }
+
+    fn patience(&self, tool: &str) -> Duration {
+        if tool == "echo" { Duration::from_secs(3600) } else { Duration::ZERO }
     }
 
     fn changes(&self) -> Changes {
@@ -170,19 +178,40 @@ impl Hands for FakeHands {
         }
     }
 
-    async fn call(&self, call: Call, _client: Client) -> Answer {
+    async fn call(&self, call: Call, client: Client) -> Answer {
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
         let notes = if call.tool == "notes" { vec!["repaired".to_owned()] } else { Vec::new() };
-        Answer { id: format!("call_{number}"), result: self.run(&call).await, notes, took: Duration::ZERO }
+        let result = self.run(&call, &client).await;
+        Answer { id: format!("call_{number}"), result, notes, took: Duration::ZERO }
     }
 }
 
 impl FakeHands {
-    async fn run(&self, call: &Call) -> Result<Output, Fault> {
+    async fn run(&self, call: &Call, client: &Client) -> Result<Output, Fault> {
         let Arguments::Json(arguments) = &call.arguments else { return Err(Fault::bug("not JSON")) };
         let text = |name: &str| arguments.get(name).and_then(Value::as_str).unwrap_or_default();
         let number = |name: &str| arguments.get(name).and_then(Value::as_u64).unwrap_or_default();
         match call.tool.as_str() {
+            "late" => {
+                // Whoever waits has lost patience by now.
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                Ok(Output::text(Value::from(asked(client, arguments).await?).to_string()))
+            }
+            "ask" => tokio::select! {
+                answers = asked(client, arguments) => Ok(Output::text(Value::from(answers?).to_string())),
+                () = call.cancel.cancelled() => Err(Fault::new(Kind::Cancelled, "stopped while it asked")),
+            },
+            "ask_together" => {
+                let keys = arguments["keys"].as_array().cloned().unwrap_or_default();
+                let all = keys.iter().map(|key| client.ask(vec![question("form", key)]));
+                let answers: Result<Vec<_>, Fault> = futures(all).await.into_iter().collect();
+                Ok(Output::text(Value::from(answers?.concat()).to_string()))
+            }
+            "log" => {
+                client.log(Level::Info, "fake", json!("a little"));
+                client.log(Level::Error, "fake", json!({"much": true}));
+                Ok(Output::text("logged"))
+            }
             "echo" => Ok(Output::text(text("text"))),
             "fault" => Err(Fault::new(Kind::Stale, "it changed").next("read it again")),
             "glob" => Ok(Output::text(names().join("\n"))),
@@ -265,6 +294,44 @@ impl FakeHands {
             other => Err(Fault::bug(format!("no tool `{other}`"))),
         }
     }
+}
+
+/// The answers of the client to `what`: pairs of a kind and a key, all at once; and to `again` after that.
+async fn asked(client: &Client, arguments: &Value) -> Result<Vec<Value>, Fault> {
+    let mut answers = Vec::new();
+    for round in ["what", "again"] {
+        let Some(pairs) = arguments[round].as_array() else { continue };
+        let pairs = pairs.iter().map(|pair| question(pair[0].as_str().unwrap_or_default(), &pair[1]));
+        answers.extend(client.ask(pairs.collect()).await?);
+    }
+    Ok(answers)
+}
+
+fn question(kind: &str, key: &Value) -> (String, Ask) {
+    let key = key.as_str().unwrap_or_default().to_owned();
+    let ask = match kind {
+        "form" => {
+            let schema =
+                json!({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]});
+            Ask::Form { message: format!("{key}?"), schema }
+        }
+        "address" => Ask::Address {
+            message: "Open it".to_owned(),
+            url: "https://example.org/".to_owned(),
+            id: "1".to_owned(),
+        },
+        "model" => Ask::Model(json!({"maxTokens": 10,
+            "messages": [{"role": "user", "content": {"type": "text", "text": "Say it."}}]})),
+        "model with tools" => Ask::Model(json!({"maxTokens": 10,
+            "tools": [{"name": "x", "inputSchema": {"type": "object"}}],
+            "messages": [{"role": "user", "content": {"type": "text", "text": "Say it."}}]})),
+        _ => Ask::Roots,
+    };
+    (key, ask)
+}
+
+async fn futures<T>(all: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T> {
+    futures_util::future::join_all(all).await
 }
 
 fn spec(name: &str, arguments: &[&str], at_most: Kinds) -> Spec {

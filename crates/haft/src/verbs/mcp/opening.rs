@@ -4,10 +4,11 @@ use std::{path::PathBuf, sync::Arc};
 
 use kit::Fault;
 use parking_lot::Mutex;
-use runtime::{Session, Unattended, outside::Watching};
+use runtime::{Session, outside::Watching};
 
 use crate::{
     ForClients, Opened, Options, Place, print,
+    through_client::Desk,
     verbs::{finish, in_short},
 };
 
@@ -66,10 +67,10 @@ impl Opening {
     /// As [`hands`](Self::hands).
     pub(super) fn hands_of(&self, principal: &str) -> Result<ForClients, Fault> {
         let standing = self.newest()?;
-        let session = self.session(&standing.opened, None);
+        let (session, desk) = self.session(&standing.opened, None);
         // Who comes back with the same token finds the jobs of before. No session's name has a slash.
         session.keep_jobs(&format!("http/{principal}"));
-        Ok(ForClients::new(session, &standing.opened))
+        Ok(ForClients::new(session, &standing.opened, desk))
     }
 
     /// What a client is told of the tools as a whole.
@@ -91,18 +92,19 @@ impl Opening {
     }
 
     fn open(&self, options: &Options) -> Result<(), Fault> {
-        let opened = options.open(&self.place)?;
+        let opened = options.open_with(&self.place, tools::of_agents)?;
         for line in &opened.aside {
             print::err(&format!("haft: {line}"));
         }
-        let session = self.session(&opened, options.session.as_deref());
+        let (session, desk) = self.session(&opened, options.session.as_deref());
         let outside = opened.runtime.outside();
+        outside.asks(desk.approver());
         let (asked, place, toolset) = (options.clone(), self.place.clone(), opened.toolset.clone());
         let deciding = Options::deciding(&place, opened.runtime.roots().workspace());
         // A client need not start anew when a person trusts the workspace.
         outside.follow(deciding, move || asked.tool_files(&place, &toolset).ok());
         outside.ask_servers(&self.place.variables);
-        let hands = ForClients::new(session.clone(), &opened);
+        let hands = ForClients::new(session.clone(), &opened, desk);
         let tell = hands.tell_not_loaded();
         // From here on, so that a client is answered at once, whatever there is to load.
         let watching = outside.watch(move |it| {
@@ -118,12 +120,15 @@ impl Opening {
         Ok(())
     }
 
-    fn session(&self, opened: &Opened, name: Option<&str>) -> Session {
-        let session = opened.runtime.session(name, "mcp", Arc::new(Unattended));
+    /// A session, and whose clients are asked for it.
+    fn session(&self, opened: &Opened, name: Option<&str>) -> (Session, Arc<Desk>) {
+        let desk = Arc::new(Desk::default());
+        let session = opened.runtime.session(name, "mcp", desk.approver());
+        desk.serve_agents(&session, opened, &self.place);
         if !self.all_tools {
             session.list_within(opened.listing_of_mcp());
         }
-        session
+        (session, desk)
     }
 
     fn newest(&self) -> Result<Arc<Standing>, Fault> {
