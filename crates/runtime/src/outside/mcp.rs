@@ -6,6 +6,8 @@ mod http;
 mod news;
 mod oauth;
 mod section;
+#[cfg(test)]
+mod stage;
 mod wire;
 
 pub use oauth::{Logins, Redirect, Signing};

@@ -57,7 +57,12 @@ pub(super) struct Tokens {
 impl Logins {
     /// Those of this state folder.
     pub fn in_state(state: &Path) -> Self {
-        Self { dir: state.join("mcp").join("logins") }
+        Self::below(&state.join("mcp"))
+    }
+
+    /// Those in this folder, which has what else is known of servers.
+    pub(in crate::outside) fn below(folder: &Path) -> Self {
+        Self { dir: folder.join("logins") }
     }
 
     pub(super) fn page(&self, name: &str, url: &Url) -> Page {
@@ -69,6 +74,12 @@ impl Logins {
 }
 
 impl Page {
+    /// The file.
+    #[cfg(test)]
+    pub(super) fn path(&self) -> &Path {
+        &self.file
+    }
+
     /// What is kept; nothing, where there is no file.
     pub(super) fn read(&self) -> io::Result<Kept> {
         let nothing = || Kept { url: self.url.clone(), ..Kept::default() };
