@@ -12,9 +12,15 @@ use clap::{Args, ValueEnum};
 use kit::{AnyTool, Fault, Kind};
 use runtime::{
     Commands, DEADLINE, Rules, Runtime, Settings,
-    config::{AgentSection, Config, FILE, ModelSection, SubagentSection, Trust, parse_path, parse_root},
+    config::{
+        AgentSection, Config, FILE, ModelSection, SubagentSection, Trust, parse_path, parse_root,
+        servers_text,
+    },
     mask::Secrets,
-    outside::{Folder, OWN, Section, ToolFiles, Whose},
+    outside::{
+        Folder, OWN, Section, ToolFiles, Whose,
+        mcp::{DOT_MCP, Server, configured, granted, imported},
+    },
     policy::{Approve, Policy, Sandbox},
 };
 
@@ -206,7 +212,7 @@ impl Options {
     /// The files by which a person decides that.
     pub fn deciding(place: &Place, workspace: &Path) -> Vec<PathBuf> {
         let trust = Trust::in_state(&place.state).file().to_owned();
-        vec![trust, place.config.join(FILE), workspace.join(FILE)]
+        vec![trust, place.config.join(FILE), workspace.join(FILE), workspace.join(DOT_MCP)]
     }
 
     fn tool_files_of(
@@ -227,9 +233,12 @@ impl Options {
             };
             sections.into_iter().map(of_tool).collect()
         };
-        let (folders, refused) = tool_folders(place, workspace, &config.tools_dirs, whose);
+        let (servers, unused) = self.servers(place, workspace, config);
+        let (folders, mut refused) = tool_folders(place, workspace, &config.tools_dirs, whose);
+        refused.extend(unused);
         let files = ToolFiles {
             folders,
+            servers,
             vouched_now: self.trust,
             sections: resolved(std::mem::take(&mut config.sections)),
             workspace_sections: resolved(std::mem::take(&mut config.workspace_sections)),
@@ -237,6 +246,48 @@ impl Options {
             only_enabled: toolset != tools::HAFT,
         };
         (files, refused)
+    }
+
+    /// The MCP servers that haft may be a client of, a person's own first; and a line for each that it may not.
+    fn servers(&self, place: &Place, workspace: &Path, config: &mut Config) -> (Vec<Server>, Vec<String>) {
+        let mine = std::mem::take(&mut config.servers);
+        let theirs = std::mem::take(&mut config.workspace_servers);
+        let (whole, grants): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            mine.into_iter().partition(|(_, section)| section.is_whole());
+        let file = place.config.join(FILE);
+        let own = whole.iter().map(|(name, section)| configured(name, section, Whose::Person, &file));
+        let of_workspace =
+            theirs.iter().map(|(name, section)| configured(name, section, Whose::Workspace, Path::new(FILE)));
+        let (mut servers, mut aside) = (Vec::new(), Vec::new());
+        for server in own.chain(of_workspace) {
+            match server {
+                Ok(server) => servers.push(server),
+                Err(why) => aside.push(why),
+            }
+        }
+        match servers_text(workspace) {
+            Ok(None) => {}
+            Ok(Some(_)) if !self.trust && !Trust::in_state(&place.state).holds_servers(workspace) => {
+                aside.push(format!("the servers in {DOT_MCP} are left aside until you run `haft trust`"));
+            }
+            Ok(Some(text)) => {
+                let (named, wrong) = imported(&text);
+                servers.extend(named);
+                aside.extend(wrong);
+            }
+            Err(error) => aside.push(format!("{DOT_MCP} can't be read: {error}")),
+        }
+        let home = place.home();
+        for server in &mut servers {
+            if let Some(mine) = grants.get(&server.name).filter(|_| server.whose == Whose::Workspace) {
+                *server = granted(server.clone(), mine);
+            }
+            let section = &mut server.section;
+            for path in section.read.iter_mut().chain(&mut section.write).chain(&mut section.cwd) {
+                *path = parse_path(path, &home);
+            }
+        }
+        (servers, aside)
     }
 
     /// The parts of the sandbox that the person agreed to do without.

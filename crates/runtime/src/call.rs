@@ -147,6 +147,13 @@ pub(crate) async fn run(session: &Session, mut call: Call) -> Answer {
             _ = outside.reload(false) => {}
         }
     }
+    if !session.catalog().has(&tool) {
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => {}
+            () = session.look_for_server_of(&tool) => {}
+        }
+    }
     let planned = match plan(session, call, &mut told) {
         Ok((plan, Decision::Allow)) => Ok(plan),
         Ok((plan, Decision::Deny(rule))) => {
@@ -299,6 +306,10 @@ impl Plan {
                 wants.push(Want::Net(host.clone()));
                 touch.clone()
             }
+            Touch::Server { name, .. } => {
+                wants.extend(session.question_of_server(name));
+                touch.clone()
+            }
             Touch::Session(key) => {
                 self.locks.push((Key::Session(format!("{}/{key}", session.name())), Hold::Alone));
                 touch.clone()
@@ -396,6 +407,9 @@ fn effect(touch: &Touch) -> Option<String> {
         Touch::Unconfined => Some("outside the sandbox".to_owned()),
         Touch::Net(host) => Some(format!("net {host}")),
         Touch::Tool(name) => Some(format!("write the tool {name}")),
+        Touch::Server { name, reads } => {
+            Some(format!("{} the server {name}", if *reads { "start" } else { "use" }))
+        }
         Touch::Read(_) | Touch::Session(_) | Touch::Exclusive => None,
     }
 }

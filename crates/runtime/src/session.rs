@@ -30,6 +30,7 @@ use crate::{
     mask::Secrets,
     outside::{
         self, Loaded,
+        mcp::OwnTools,
         uv::{self, Environments, Provided},
     },
     policy::{Policy, Sandbox},
@@ -106,18 +107,23 @@ struct Shown {
     snapshot: Arc<Snapshot>,
     limits: Arc<Limits>,
     own: Arc<Vec<String>>,
+    more: Arc<OwnTools>,
     catalog: Arc<Catalog>,
 }
 
 impl Shown {
-    fn now(runtime: &Runtime, limits: &Arc<Limits>, own: &Arc<Vec<String>>) -> Self {
+    fn now(runtime: &Runtime, limits: &Arc<Limits>, own: &Arc<Vec<String>>, more: &Arc<OwnTools>) -> Self {
         let snapshot = runtime.registry().snapshot();
         let allowed: Option<Vec<String>> = match (runtime.allowed(), &limits.tools) {
             (Some(all), Some(mine)) => Some(mine.iter().filter(|it| all.contains(it)).cloned().collect()),
             (all, mine) => all.map(<[String]>::to_vec).or_else(|| mine.clone()),
         };
-        let catalog = Arc::new(Catalog::of(&snapshot, allowed.as_deref(), own));
-        Self { snapshot, limits: limits.clone(), own: own.clone(), catalog }
+        let catalog = Arc::new(if more.is_empty() {
+            Catalog::of(&snapshot, allowed.as_deref(), own)
+        } else {
+            Catalog::of(&snapshot.with(more), allowed.as_deref(), own)
+        });
+        Self { snapshot, limits: limits.clone(), own: own.clone(), more: more.clone(), catalog }
     }
 }
 
@@ -131,6 +137,8 @@ struct Inner {
     limits: ArcSwap<Limits>,
     /// The tools that the provider of its model runs.
     own: ArcSwap<Vec<String>>,
+    /// The tools of servers that were added to this session alone.
+    more: ArcSwap<OwnTools>,
     /// The agent it belongs to, from when there is one.
     agents: OnceLock<Arc<dyn Agents>>,
     views: Arc<Views>,
@@ -208,7 +216,8 @@ impl Session {
         let _ = sessions.used(&*name, door);
         let limits = Arc::<Limits>::default();
         let own = Arc::<Vec<String>>::default();
-        let shown = ArcSwap::from_pointee(Shown::now(&runtime, &limits, &own));
+        let more = Arc::<OwnTools>::default();
+        let shown = ArcSwap::from_pointee(Shown::now(&runtime, &limits, &own, &more));
         let ground = Ground::new(&runtime, &name);
         let (jobs, shelf) = (Arc::<Jobs>::default(), Arc::<Shelf>::default());
         let known = ArcSwap::new(runtime.outside().loaded());
@@ -222,6 +231,7 @@ impl Session {
                 shown,
                 limits: ArcSwap::new(limits),
                 own: ArcSwap::new(own),
+                more: ArcSwap::new(more),
                 agents: OnceLock::new(),
                 views: Arc::default(),
                 recalled: Mutex::default(),
@@ -258,6 +268,11 @@ impl Session {
         let ground = session.inner.ground.clone();
         let hosts = outside::Hosts::new(ground, workspace, session.name(), variables, environments, packages);
         session.inner.shelf.put(Arc::new(hosts));
+        session.inner.shelf.put(Arc::new(outside::connections(
+            &session.inner.runtime,
+            session.inner.ground.clone(),
+            session.weak(),
+        )));
         session
     }
 
@@ -270,14 +285,15 @@ impl Session {
     pub fn catalog(&self) -> Arc<Catalog> {
         let runtime = &self.inner.runtime;
         let (shown, limits) = (self.inner.shown.load(), self.inner.limits.load_full());
-        let own = self.inner.own.load_full();
+        let (own, more) = (self.inner.own.load_full(), self.inner.more.load_full());
         if Arc::ptr_eq(&shown.limits, &limits)
             && Arc::ptr_eq(&shown.own, &own)
+            && Arc::ptr_eq(&shown.more, &more)
             && Arc::ptr_eq(&shown.snapshot, &runtime.registry().snapshot())
         {
             return shown.catalog.clone();
         }
-        let shown = Arc::new(Shown::now(runtime, &limits, &own));
+        let shown = Arc::new(Shown::now(runtime, &limits, &own, &more));
         self.inner.shown.store(shown.clone());
         shown.catalog.clone()
     }
@@ -308,6 +324,13 @@ impl Session {
         let lists = [self.inner.runtime.allowed(), limits.tools.as_deref()];
         let is_allowed = lists.into_iter().flatten().all(|list| list.iter().any(|it| it == name));
         (is_allowed && tool.spec().origin == Origin::Provider).then(|| tool.prepare(Value::Null).err())?
+    }
+
+    /// These tools are this session's, and no other's.
+    pub(crate) fn has_tools_of_its_own(&self, tools: OwnTools) {
+        if !(tools.is_empty() && self.inner.more.load().is_empty()) {
+            self.inner.more.store(Arc::new(tools));
+        }
     }
 
     /// How much less than its runtime allows the session may do.
@@ -365,6 +388,9 @@ impl Session {
         let outside = self.runtime().outside();
         if !self.catalog().has(name) && outside.wants_a_look(name) {
             outside.reload(false).await;
+        }
+        if !self.catalog().has(name) {
+            self.look_for_server_of(name).await;
         }
         self.catalog().has(name)
     }
@@ -426,6 +452,7 @@ impl Session {
     /// What is called after that is no job for long.
     pub async fn end(&self) {
         self.inner.jobs.end_all(LAST_JOBS).await;
+        self.end_servers().await;
         self.inner.shelf.clear();
     }
 

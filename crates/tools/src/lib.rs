@@ -6,6 +6,7 @@ mod files;
 mod jobs;
 mod notes;
 mod search;
+mod servers;
 mod shell;
 mod toolsets;
 mod toolsmith;
@@ -74,8 +75,17 @@ pub const HINTS: &[(&str, Bucket, &str)] = &[
 
 /// Every tool, family by family.
 pub fn all() -> Vec<Arc<dyn AnyTool>> {
-    [files::all(), search::all(), shell::all(), code::all(), jobs::all(), notes::all(), toolsmith::all()]
-        .concat()
+    [
+        files::all(),
+        search::all(),
+        shell::all(),
+        code::all(),
+        jobs::all(),
+        notes::all(),
+        toolsmith::all(),
+        servers::all(),
+    ]
+    .concat()
 }
 
 /// The manual of a tool, where there is more to say than its description.

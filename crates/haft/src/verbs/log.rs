@@ -86,6 +86,7 @@ fn line(record: &CallRecord, workspace: &std::path::Path) -> String {
                 Touch::Run(command) => format!("run {command}"),
                 Touch::Unconfined => "outside the sandbox".to_owned(),
                 Touch::Net(host) => format!("net {host}"),
+                Touch::Server { name, .. } => format!("server {name}"),
                 Touch::Session(key) => format!("session {key}"),
                 Touch::Tool(name) => format!("tool {name}"),
                 Touch::Exclusive => "alone".to_owned(),

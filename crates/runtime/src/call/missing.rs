@@ -78,5 +78,8 @@ impl Session {
 /// The reason, where there is a file of this name.
 fn of_file(session: &Session, name: &str, told: fn(&str) -> &str) -> Option<String> {
     let outside = session.runtime().outside();
-    outside.why_missing(name, told).or_else(|| outside.left_aside(name))
+    outside
+        .why_missing(name, told)
+        .or_else(|| outside.left_aside(name))
+        .or_else(|| outside.servers().why_missing(name))
 }

@@ -26,7 +26,7 @@ use crate::{
     jobs::{Jobs, ThisCall, Wish},
     journal::{Begun, Durability, Ended, Outcome},
     notes::NotesOf,
-    outside::ToolsOf,
+    outside::{ToolsOf, mcp::ServersOf},
     schedule::Locks,
 };
 
@@ -213,6 +213,7 @@ impl Work {
             jobs: self.session.jobs().clone(),
             tools: Arc::new(ToolsOf::new(&self.session, stop.clone())),
             agents: self.session.agents(),
+            servers: Arc::new(ServersOf::new(&self.session)),
             notes: Arc::new(NotesOf::new(&self.session)),
             shelf: self.session.shelf().clone(),
             history,

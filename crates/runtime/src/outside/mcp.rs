@@ -1,17 +1,37 @@
 //! Which MCP servers is haft a client of, and how are their tools called?
+//!
+//! A server that is configured is not started for that: its tools are listed by what it said the last time, and it runs
+//! from the first call on, in a sandbox of its own. What it says of its tools counts as it was first said; anything else
+//! waits for a person.
 
 mod connect;
+mod connections;
+mod definition;
 mod handler;
 mod http;
+mod imported;
+mod kept;
+mod link;
+mod names;
 mod news;
 mod oauth;
+mod result;
 mod section;
+mod servers;
+mod service;
 #[cfg(test)]
 mod stage;
+mod start;
+mod tool;
 mod wire;
 
+pub(crate) use connections::Connections;
+pub use imported::{DOT_MCP, configured, granted, imported};
 pub use oauth::{Logins, Redirect, Signing};
 pub use section::{OauthSection, ServerSection, Variables};
+pub use servers::Servers;
+pub(crate) use service::{OwnTools, ServersOf};
+pub(super) use start::Start;
 
 use super::Whose;
 

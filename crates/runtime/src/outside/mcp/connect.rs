@@ -1,6 +1,10 @@
 //! How does a server that is configured become one that answers?
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{
+    path::Path,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use kit::{
     Fault, Kind,
@@ -12,7 +16,7 @@ use rmcp::{
     service::{ClientInitializeError, ClientLifecycleMode, ClientServiceExt, RunningService},
 };
 use serde::{Deserialize, Serialize};
-use tokio::time::timeout;
+use tokio::{task::JoinHandle, time::timeout};
 
 use super::{
     Server,
@@ -20,6 +24,7 @@ use super::{
     http,
     oauth::Logins,
     section::expanded,
+    start::Tasks,
     wire::{Heard, Wire, pipes},
 };
 use crate::visible::visible;
@@ -27,7 +32,7 @@ use crate::visible::visible;
 /// How long a start may take, where nobody says otherwise: a first one may have to fetch the server.
 const START: Duration = Duration::from_secs(60);
 /// How long a server may take to end by itself once its input has ended, and then once it is asked to.
-const LEAVE: Duration = Duration::from_secs(2);
+const LEAVE: Duration = Duration::from_secs(1);
 const OBEY: Duration = Duration::from_secs(1);
 /// How long one that has closed its output may take to end, so that it is said how.
 const EXIT: Duration = Duration::from_millis(500);
@@ -70,6 +75,8 @@ pub(super) struct Live {
     pub(super) running: Option<Running>,
     /// How it began.
     pub(super) lifecycle: Lifecycle,
+    /// What goes on beside it.
+    tasks: OnceLock<Tasks>,
 }
 
 /// The process of a server. It ends, with all it started, when this is dropped.
@@ -109,7 +116,7 @@ pub(super) async fn connect(wanted: Wanted<'_>) -> Result<Live, Fault> {
         let url = wanted.expanded(url)?;
         let service = http::connect(&wanted, &url).await?;
         let lifecycle = began(&service);
-        return Ok(Live { service, running: None, lifecycle });
+        return Ok(Live { service, running: None, lifecycle, tasks: OnceLock::new() });
     }
     let first = match wanted.lifecycle {
         Some(Lifecycle::Legacy) => ClientLifecycleMode::Initialize,
@@ -191,7 +198,7 @@ async fn start(wanted: &Wanted<'_>, lifecycle: ClientLifecycleMode) -> Result<Li
     match began_in_time {
         Ok(Ok(service)) => {
             let lifecycle = began(&service);
-            Ok(Live { service, running: Some(running), lifecycle })
+            Ok(Live { service, running: Some(running), lifecycle, tasks: OnceLock::new() })
         }
         Ok(Err(error)) => {
             let exit = timeout(EXIT, running.process.exited()).await.ok();
@@ -234,25 +241,52 @@ impl Live {
             || self.running.as_ref().is_some_and(|it| it.process.exit().is_some())
     }
 
+    /// These go on as long as the connection lives.
+    pub(super) fn keeps(&self, watching: JoinHandle<()>, listening: Option<JoinHandle<()>>) {
+        // There is one set of them, made when it begins.
+        let _ = self.tasks.set(Tasks::new(watching, listening));
+    }
+
     /// Ends the connection in order, and its process: its input ends, it is asked, it is killed.
-    pub(super) async fn end(self) {
+    pub(super) async fn end(&self) {
         // By this its input ends.
-        let _ = timeout(LEAVE, self.service.cancel()).await;
-        if let Some(running) = self.running {
+        self.service.cancellation_token().cancel();
+        if let Some(running) = &self.running {
             let _ = timeout(LEAVE, running.process.exited()).await;
             running.end().await;
         }
+    }
+
+    /// The fault with how its process ended, if it did, and with what it wrote last.
+    pub(super) async fn with_seen(&self, fault: Fault) -> Fault {
+        match &self.running {
+            Some(running) => running.with_seen(fault, running.process.exit()),
+            None => fault,
+        }
+    }
+
+    /// Resolves when its process has ended; never, if it has none.
+    pub(super) async fn exited(&self) -> Exit {
+        match &self.running {
+            Some(running) => running.process.exited().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// How its process ended, where it has one and that is soon.
+    pub(super) async fn ended(&self) -> Option<Exit> {
+        timeout(EXIT, self.running.as_ref()?.process.exited()).await.ok()
+    }
+
+    /// What it wrote that is no message, in a line.
+    pub(super) fn noise(&self) -> Option<String> {
+        self.running.as_ref()?.heard.noise()
     }
 }
 
 impl Running {
     async fn end(&self) {
         self.process.end(Ending::within(OBEY)).await;
-    }
-
-    /// How it ended, if it does soon.
-    pub(super) async fn ended(&self) -> Option<Exit> {
-        timeout(EXIT, self.process.exited()).await.ok()
     }
 
     /// The fault with what the server wrote last, and what the sandbox may have to do with it.
@@ -271,11 +305,6 @@ impl Running {
             false => fault.seen(kit::Output::text(lines.join("\n"))),
         };
         if denials.is_empty() { fault } else { fault.next(denials.join("\n")) }
-    }
-
-    /// What it wrote that is no message, in a line; none, if there is nothing of it.
-    pub(super) fn noise(&self) -> Option<String> {
-        self.heard.noise()
     }
 }
 

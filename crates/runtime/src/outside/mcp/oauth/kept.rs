@@ -57,12 +57,7 @@ pub(super) struct Tokens {
 impl Logins {
     /// Those of this state folder.
     pub fn in_state(state: &Path) -> Self {
-        Self::below(&state.join("mcp"))
-    }
-
-    /// Those in this folder, which has what else is known of servers.
-    pub(in crate::outside) fn below(folder: &Path) -> Self {
-        Self { dir: folder.join("logins") }
+        Self { dir: state.join("mcp").join("logins") }
     }
 
     pub(super) fn page(&self, name: &str, url: &Url) -> Page {
