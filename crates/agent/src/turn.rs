@@ -333,7 +333,7 @@ impl Agent {
         let is_due = turn || self.visible == Visible::NextRequest;
         // What the session may no longer do is not shown, however patient the person is with what is new.
         if is_due || is_other || !Arc::ptr_eq(&limits, &self.shown.limits) {
-            let tools: Arc<[Spec]> = self.session.catalog().specs().cloned().collect();
+            let tools: Arc<[Spec]> = self.session.catalog().listed().cloned().collect();
             if let Some(crew) = self.crew.as_ref().filter(|_| tools != self.shown.tools) {
                 crew.tell_of_tools();
             }

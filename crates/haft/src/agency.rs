@@ -207,6 +207,7 @@ impl Agency {
         host: Arc<dyn Host>,
     ) -> Result<Agent, Fault> {
         own_tools::offer(&session, model.abilities());
+        session.list_within(self.opened.listing_of_agent());
         let system = self.prompt(&session, None).text().into();
         let visible = self.opened.agents.agent.visible.unwrap_or_default();
         Agent::open(Settings { session, model, system, bounds: self.bounds(), visible, host })

@@ -27,6 +27,7 @@
 
 mod agency;
 mod ask;
+mod listing;
 mod options;
 mod place;
 pub mod print;
@@ -36,6 +37,7 @@ pub mod verbs;
 
 pub use agent;
 pub use kit;
+pub use listing::Listed;
 pub use options::{Agents, ApproveArg, Opened, Options, SandboxArg};
 pub use place::Place;
 pub use runtime;

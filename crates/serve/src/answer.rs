@@ -1,20 +1,87 @@
 //! How does MCP word a tool and what came of its call?
 
+use std::sync::Arc;
+
 use kit::{Body, Kinds, Output, Part, Spec, base64};
-use rmcp::model::{CallToolResult, ContentBlock, Resource, ResourceContents, Tool, ToolAnnotations};
+use rmcp::model::{
+    CallToolResult, ContentBlock, ListToolsResult, Resource, ResourceContents, Tool, ToolAnnotations,
+};
 use runtime::Answer;
+use serde_json::Value;
 
 /// The tool as `tools/list` shows it.
 pub(crate) fn tool(spec: &Spec) -> Tool {
     let schema = spec.schema.as_object().cloned().unwrap_or_default();
-    Tool::new(spec.name.clone(), spec.description.clone(), schema).with_annotations(hints(spec.at_most))
+    let tool =
+        Tool::new(spec.name.clone(), spec.description.clone(), schema).with_annotations(hints(spec.at_most));
+    // Revisions until 2025-11-25 know no structured output but objects.
+    match spec.output.as_ref().and_then(Value::as_object) {
+        Some(output) if output.get("type").is_some_and(|it| it == "object") => {
+            tool.with_raw_output_schema(Arc::new(output.clone()))
+        }
+        _ => tool,
+    }
 }
 
-/// What `tools/call` answers.
-///
-/// Never with `structuredContent`: clients that find it show it to the model in
-/// place of the text.
+/// What a tool costs in the answer to `tools/list`, in bytes.
+pub fn tool_bytes(spec: &Spec) -> usize {
+    serde_json::to_vec(&tool(spec)).map_or(usize::MAX, |it| it.len())
+}
+
+/// What the answer to `tools/list` costs with these tools, in bytes.
+pub fn list_bytes(specs: &[Spec]) -> usize {
+    let list = ListToolsResult::with_all_items(specs.iter().map(tool).collect());
+    serde_json::to_vec(&list).map_or(usize::MAX, |it| it.len())
+}
+
+/// What `tools/call` answers, before it is [fitted](fit) to a client.
 pub(crate) fn result(answer: &Answer) -> CallToolResult {
+    let mut result = in_words(answer);
+    result.structured_content =
+        answer.result.as_ref().ok().and_then(|output| output.structured.clone()).filter(Value::is_object);
+    result
+}
+
+/// Leaves out what the client's revision does not know, and what would be lost on the model.
+///
+/// Clients that find `structuredContent` show it to the model in place of the text. So it stays only where the text is
+/// that very JSON, or where the tool declares it: then the client was told, and expects it.
+pub(crate) fn fit(result: &mut CallToolResult, revision: &str, declares: impl FnOnce() -> bool) {
+    if let Some(structured) = &result.structured_content {
+        let is_known = revision >= "2025-06-18" && result.is_error != Some(true);
+        if !is_known || !(is_said(&result.content, structured) || declares()) {
+            result.structured_content = None;
+        }
+    }
+    for block in &mut result.content {
+        *block = as_of(revision, block.clone());
+    }
+}
+
+/// The block, or words in its place where the revision does not know its kind.
+pub(crate) fn as_of(revision: &str, block: ContentBlock) -> ContentBlock {
+    match block {
+        ContentBlock::Audio(audio) if revision < "2025-03-26" => {
+            let bytes = audio.data.len() / 4 * 3;
+            ContentBlock::text(format!(
+                "[a sound, {}, about {bytes} bytes: revision {revision} of MCP has no sounds]",
+                audio.mime_type
+            ))
+        }
+        ContentBlock::ResourceLink(link) if revision < "2025-06-18" => {
+            ContentBlock::text(format!("[{}]({})", link.name, link.uri))
+        }
+        other => other,
+    }
+}
+
+/// Is this the JSON that the one text is?
+fn is_said(content: &[ContentBlock], structured: &Value) -> bool {
+    let [ContentBlock::Text(text)] = content else { return false };
+    serde_json::from_str::<Value>(&text.text).is_ok_and(|said| said == *structured)
+}
+
+fn in_words(answer: &Answer) -> CallToolResult {
     match &answer.result {
         Ok(output) if output.parts.iter().all(is_text) => CallToolResult::success(text(answer.as_text())),
         Ok(output) => {
@@ -53,7 +120,8 @@ fn other_than_text(output: &Output) -> impl Iterator<Item = ContentBlock> {
     output.parts.iter().filter(|part| !is_text(part)).map(block)
 }
 
-fn block(part: &Part) -> ContentBlock {
+/// A part, as a block.
+pub(crate) fn block(part: &Part) -> ContentBlock {
     match part {
         Part::Text { text } => ContentBlock::text(text.clone()),
         Part::Image { mime, data } => ContentBlock::image(base64::encoded(data), mime.clone()),

@@ -4,16 +4,16 @@ use std::{future::Future, sync::Arc};
 
 use kit::{Fault, Spec, services::Jobs};
 use runtime::{Answer, Call, Session};
-use tokio::sync::watch;
+use tokio::sync::{broadcast, watch};
 
 use crate::{
     client::Client,
-    documents::{Content, Document, Line, Pattern, Prompt, Subject},
+    documents::{Content, Document, Line, Notice, Pattern, Prompt, Subject},
 };
 
 /// What a door reaches for: the tools and documents of one session, and somebody to run the calls.
 pub trait Hands: Send + Sync + 'static {
-    /// The tools that are shown, in a stable order.
+    /// The tools that are listed, in a stable order.
     fn specs(&self) -> Vec<Spec>;
 
     /// May a tool of this name be called? It need not be among those that are shown.
@@ -37,6 +37,21 @@ pub trait Hands: Send + Sync + 'static {
     /// What may change while a client looks.
     fn changes(&self) -> Changes {
         Changes::default()
+    }
+
+    /// What else of a client's wishes there is something behind.
+    fn abilities(&self) -> Abilities {
+        Abilities::default()
+    }
+
+    /// Does the tool of this name say what its structured output looks like?
+    fn declares(&self, name: &str) -> bool {
+        self.specs().iter().any(|spec| spec.name == name && spec.output.is_some())
+    }
+
+    /// What a client may want to hear of from now on that belongs to no request.
+    fn notices(&self) -> Option<broadcast::Receiver<Notice>> {
+        None
     }
 
     /// An id for a call that is about to be made.
@@ -111,6 +126,17 @@ pub trait Hands: Send + Sync + 'static {
     }
 }
 
+/// What a client can wish for beyond tools, documents and prompts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Abilities {
+    /// To be told when what stands at an address changes: [`Hands::watch`].
+    pub watch: bool,
+    /// To have values of arguments completed: [`Hands::complete`].
+    pub complete: bool,
+    /// To be told what is of no use to the model: [`Hands::notices`], [`Client::log`].
+    pub log: bool,
+}
+
 /// Numbers that change with what a client may look at; none for what never does.
 #[derive(Debug, Clone, Default)]
 pub struct Changes {
@@ -124,7 +150,7 @@ pub struct Changes {
 
 impl Hands for Session {
     fn specs(&self) -> Vec<Spec> {
-        self.catalog().specs().cloned().collect()
+        self.catalog().listed().cloned().collect()
     }
 
     fn has(&self, name: &str) -> bool {

@@ -25,7 +25,7 @@ fn initialize_agrees_on_every_legacy_version() {
         assert_eq!(answer["result"]["serverInfo"]["name"], "haft");
         assert_eq!(answer["result"]["serverInfo"]["version"], env!("CARGO_PKG_VERSION"));
         assert_eq!(answer["result"]["instructions"], "How to use it.");
-        assert_eq!(answer["result"]["capabilities"], json!({"tools": {"listChanged": true}}));
+        assert_eq!(answer["result"]["capabilities"], json!({"tools": {}}));
         assert_eq!(text(&client.ask(&call(2, "echo", &json!({"text": "hello"})))), "hello");
         client.end();
     }
