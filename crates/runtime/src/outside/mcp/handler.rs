@@ -1,5 +1,8 @@
 //! What does haft answer when a server asks something of it?
-#![expect(deprecated, reason = "servers of revisions before 2026-07-28 log, and ask for a model and for roots")]
+#![expect(
+    deprecated,
+    reason = "servers of revisions before 2026-07-28 log, and ask for a model and for roots"
+)]
 
 mod form;
 
@@ -10,10 +13,11 @@ use parking_lot::Mutex;
 use rmcp::{
     ClientHandler, RoleClient,
     model::{
-        ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult, ElicitRequestParams,
-        ElicitResult, ElicitationAction, ElicitationCapability, ErrorData, FormElicitationCapability, Implementation,
-        InputRequest, ListRootsResult, LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam, Role,
-        Root, RootsCapabilities, SamplingCapability, SamplingMessage, SamplingMessageContentBlock,
+        ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult,
+        ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationCapability, ErrorData,
+        FormElicitationCapability, Implementation, InputRequest, ListRootsResult, LoggingLevel,
+        LoggingMessageNotificationParam, ProgressNotificationParam, Role, Root, RootsCapabilities,
+        SamplingCapability, SamplingMessage, SamplingMessageContentBlock,
     },
     service::{NotificationContext, RequestContext},
 };
@@ -76,7 +80,9 @@ impl Handler {
     /// When it asks for what haft did not offer.
     pub(super) async fn input(&self, call: &str, request: InputRequest) -> Result<Value, ErrorData> {
         let answer = match request {
-            InputRequest::Elicitation(it) => serde_json::to_value(self.elicit(self.caller(Some(call)), it.params).await?),
+            InputRequest::Elicitation(it) => {
+                serde_json::to_value(self.elicit(self.caller(Some(call)), it.params).await?)
+            }
             InputRequest::CreateMessage(it) => serde_json::to_value(self.sample(it.params).await?),
             InputRequest::ListRoots(_) => serde_json::to_value(self.roots()?),
             _ => return Err(ErrorData::invalid_request("this client does not know that request", None)),
@@ -95,7 +101,11 @@ impl Handler {
         self.session.as_ref().and_then(WeakSession::get)
     }
 
-    async fn elicit(&self, caller: Option<Cx>, request: ElicitRequestParams) -> Result<ElicitResult, ErrorData> {
+    async fn elicit(
+        &self,
+        caller: Option<Cx>,
+        request: ElicitRequestParams,
+    ) -> Result<ElicitResult, ErrorData> {
         let ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } = request else {
             return Err(ErrorData::invalid_params("this client offers forms, and no other way to ask", None));
         };
@@ -134,7 +144,8 @@ impl Handler {
         let answer = answer.map_err(|Fault { what, .. }| ErrorData::internal_error(what, None))?;
         let message = SamplingMessage::new(Role::Assistant, SamplingMessageContentBlock::text(answer));
         // Which model that is stays with the person.
-        Ok(CreateMessageResult::new(message, "haft".to_owned()).with_stop_reason(CreateMessageResult::STOP_REASON_END_TURN))
+        Ok(CreateMessageResult::new(message, "haft".to_owned())
+            .with_stop_reason(CreateMessageResult::STOP_REASON_END_TURN))
     }
 
     fn roots(&self) -> Result<ListRootsResult, ErrorData> {
@@ -164,7 +175,8 @@ fn said(messages: &[SamplingMessage]) -> Result<String, ErrorData> {
         }
     }
     if text.len() > PROMPT {
-        let why = format!("{} bytes are more than the {PROMPT} that this client's model is lent for", text.len());
+        let why =
+            format!("{} bytes are more than the {PROMPT} that this client's model is lent for", text.len());
         return Err(ErrorData::invalid_params(why, None));
     }
     Ok(text)
@@ -210,10 +222,15 @@ impl ClientHandler for Handler {
         self.news.tools_changed.notify_one();
     }
 
-    async fn on_logging_message(&self, said: LoggingMessageNotificationParam, _: NotificationContext<RoleClient>) {
+    async fn on_logging_message(
+        &self,
+        said: LoggingMessageNotificationParam,
+        _: NotificationContext<RoleClient>,
+    ) {
         let text = said.data.as_str().map_or_else(|| said.data.to_string(), str::to_owned);
         let text: String = visible(&text).0.chars().take(LOGGED).collect();
-        let logger: String = visible(said.logger.as_deref().unwrap_or_default()).0.chars().take(100).collect();
+        let logger: String =
+            visible(said.logger.as_deref().unwrap_or_default()).0.chars().take(100).collect();
         let server = &*self.server;
         match said.level {
             LoggingLevel::Debug => tracing::debug!(server, logger, "{text}"),

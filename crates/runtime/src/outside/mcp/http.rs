@@ -21,6 +21,7 @@ use rmcp::{
         common::client_side_sse::ExponentialBackoff,
         streamable_http_client::{
             AuthRequiredError, InsufficientScopeError, StreamableHttpClientTransportConfig,
+            StreamableHttpError,
         },
     },
 };
@@ -61,7 +62,9 @@ pub(super) async fn connect(
     let bearer = bearer(wanted)?;
     let login = match bearer.is_some() || headers.contains_key(&http::header::AUTHORIZATION) {
         true => None,
-        false => wanted.logins.map(|logins| Arc::new(Login::of(logins, wanted.server, &url, wanted.variables))),
+        false => {
+            wanted.logins.map(|logins| Arc::new(Login::of(logins, wanted.server, &url, wanted.variables)))
+        }
     };
     let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
         .custom_headers(headers)
@@ -72,8 +75,10 @@ pub(super) async fn connect(
     config.retry_config = Arc::new(again);
     config.auth_header = bearer;
     let greet = async |lifecycle| {
-        let transport =
-            StreamableHttpClientTransport::with_client(Signed::new(client.clone(), login.clone()), config.clone());
+        let transport = StreamableHttpClientTransport::with_client(
+            Signed::new(client.clone(), login.clone()),
+            config.clone(),
+        );
         wanted.handler.clone().serve_with_lifecycle(transport, lifecycle).await
     };
     let first = match wanted.lifecycle {
@@ -84,7 +89,9 @@ pub(super) async fn connect(
     let greeted = timeout(wanted.patience(), async {
         match greet(first).await {
             // It may have been replaced by one that begins in another way.
-            Err(error) if wanted.lifecycle.is_some() && refused(name, &error).is_none() => greet(auto()).await,
+            Err(error) if wanted.lifecycle.is_some() && refused(name, &error).is_none() => {
+                greet(auto()).await
+            }
             other => other,
         }
     });
@@ -96,7 +103,10 @@ pub(super) async fn connect(
             None => Err(unreachable(name, &url, &error)),
         },
         Err(_) => {
-            let what = format!("the server `{name}` at {url} did not answer within {} s", wanted.patience().as_secs());
+            let what = format!(
+                "the server `{name}` at {url} did not answer within {} s",
+                wanted.patience().as_secs()
+            );
             Err(Fault::new(Kind::Timeout, what))
         }
     }
@@ -135,7 +145,8 @@ fn own_origin() -> Policy {
         let keeps_method = matches!(attempt.status().as_u16(), 307 | 308);
         let stays = attempt.previous().first().is_some_and(|first| first.origin() == attempt.url().origin());
         if !stays {
-            let to = format!("it redirects to another host, {}", attempt.url().origin().ascii_serialization());
+            let to =
+                format!("it redirects to another host, {}", attempt.url().origin().ascii_serialization());
             attempt.error(to)
         } else if !keeps_method || attempt.previous().len() > REDIRECTS {
             attempt.stop()
@@ -148,8 +159,15 @@ fn own_origin() -> Policy {
 /// What each request carries, as the person wrote it.
 fn headers(wanted: &Wanted<'_>) -> Result<HashMap<HeaderName, HeaderValue>, Fault> {
     /// What the transport itself says.
-    const OURS: [&str; 7] =
-        ["accept", "content-type", "host", "last-event-id", "mcp-method", "mcp-protocol-version", "mcp-session-id"];
+    const OURS: [&str; 7] = [
+        "accept",
+        "content-type",
+        "host",
+        "last-event-id",
+        "mcp-method",
+        "mcp-protocol-version",
+        "mcp-session-id",
+    ];
     let mut headers = HashMap::new();
     for (name, value) in &wanted.server.section.headers {
         let wrong = |why: &str| {
@@ -162,7 +180,8 @@ fn headers(wanted: &Wanted<'_>) -> Result<HashMap<HeaderName, HeaderValue>, Faul
         }
         let value = wanted.expanded(value)?;
         // The value may be a secret, so it is not told.
-        let mut value = HeaderValue::from_str(&value).map_err(|_| wrong("has a value that no header can have"))?;
+        let mut value =
+            HeaderValue::from_str(&value).map_err(|_| wrong("has a value that no header can have"))?;
         value.set_sensitive(true);
         headers.insert(header, value);
     }
@@ -174,7 +193,8 @@ fn bearer(wanted: &Wanted<'_>) -> Result<Option<String>, Fault> {
     let Some(variable) = &wanted.server.section.bearer_env else { return Ok(None) };
     let found = wanted.variables.iter().find(|(name, value)| name == variable && !value.trim().is_empty());
     let Some((_, token)) = found else {
-        let what = format!("the server `{}` needs the token in `{variable}`, which is not set", wanted.server.name);
+        let what =
+            format!("the server `{}` needs the token in `{variable}`, which is not set", wanted.server.name);
         return Err(Fault::new(Kind::Unavailable, what).next("A person can set it where haft is started."));
     };
     Ok(Some(token.trim().to_owned()))
@@ -187,7 +207,9 @@ pub(super) fn refused(name: &str, error: &(dyn Error + 'static)) -> Option<Fault
         if let Some(it) = cause.downcast_ref::<InsufficientScopeError>() {
             let scope = it.required_scope.as_deref().map(|it| visible(it).0.into_owned());
             let what = match scope {
-                Some(scope) => format!("the server `{name}` wants more than haft was allowed there: the scope `{scope}`"),
+                Some(scope) => {
+                    format!("the server `{name}` wants more than haft was allowed there: the scope `{scope}`")
+                }
                 None => format!("the server `{name}` wants more than haft was allowed there"),
             };
             return Some(Fault::denied(what).next(login));
@@ -198,7 +220,9 @@ pub(super) fn refused(name: &str, error: &(dyn Error + 'static)) -> Option<Fault
         }
         if let Some(it) = cause.downcast_ref::<ClientInitializeError>() {
             let inner = match it {
-                ClientInitializeError::TransportError { error, .. } => Some(error.error.as_ref() as &(dyn Error + 'static)),
+                ClientInitializeError::TransportError { error, .. } => {
+                    Some(error.error.as_ref() as &(dyn Error + 'static))
+                }
                 ClientInitializeError::LegacyFallbackFailed { fallback, .. } => Some(fallback.as_ref() as _),
                 _ => None,
             };
@@ -216,7 +240,10 @@ pub(super) fn refused(name: &str, error: &(dyn Error + 'static)) -> Option<Fault
 }
 
 fn unreachable(name: &str, url: &Url, error: &ClientInitializeError) -> Fault {
-    Fault::new(Kind::Unavailable, format!("the server `{name}` at {url} does not answer as MCP has it: {}", causes(error)))
+    Fault::new(
+        Kind::Unavailable,
+        format!("the server `{name}` at {url} does not answer as MCP has it: {}", causes(error)),
+    )
 }
 
 /// An error and what it came of, in one line. A request's address may have secrets in it, and is not told twice.
@@ -243,7 +270,11 @@ fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn 
     let mut next = Some(error);
     std::iter::from_fn(move || {
         let cause = next?;
-        next = cause.source();
+        // This one tells its cause, and does not name it as one.
+        next = match cause.downcast_ref() {
+            Some(StreamableHttpError::<reqwest::Error>::Client(error)) => Some(error),
+            _ => cause.source(),
+        };
         Some(cause)
     })
 }

@@ -14,8 +14,8 @@ use rmcp::transport::{
     auth::{AuthError, CredentialStore, InMemoryCredentialStore, OAuthClientConfig},
 };
 
-pub use self::{kept::Logins, redirect::Redirect, signing::Signing};
 use self::kept::{Kept, Page, Tokens};
+pub use self::{kept::Logins, redirect::Redirect, signing::Signing};
 use super::{Server, section::OauthSection};
 
 /// A token that ends within so many seconds is renewed before it is used.
@@ -33,9 +33,16 @@ pub(super) struct Login {
 impl Login {
     pub(super) fn of(logins: &Logins, server: &Server, url: &Url, variables: &[(String, String)]) -> Self {
         let section = server.section.oauth.clone();
-        let value = |wanted: &String| variables.iter().find(|(name, _)| name == wanted).map(|(_, it)| it.clone());
+        let value =
+            |wanted: &String| variables.iter().find(|(name, _)| name == wanted).map(|(_, it)| it.clone());
         let secret = section.client_secret_env.as_ref().and_then(value);
-        Self { name: server.name.clone(), url: url.clone(), section, secret, page: logins.page(&server.name, url) }
+        Self {
+            name: server.name.clone(),
+            url: url.clone(),
+            section,
+            secret,
+            page: logins.page(&server.name, url),
+        }
     }
 
     /// The token for the next request, as the person has it by now; none, where haft is not signed in.
@@ -83,7 +90,11 @@ impl Login {
         let found = manager.resolve_metadata().await?.metadata;
         // What one authorization server gave is shown to no other.
         if found.issuer != tokens.issuer {
-            tracing::warn!(server = self.name, issuer = found.issuer, "another authorization server than before");
+            tracing::warn!(
+                server = self.name,
+                issuer = found.issuer,
+                "another authorization server than before"
+            );
             return Err(AuthError::AuthorizationRequired);
         }
         let mut config = OAuthClientConfig::new(&tokens.client, &tokens.redirect);

@@ -263,6 +263,14 @@ impl Servers {
         self.now.load().get(name).map(|it| it.server.clone())
     }
 
+    /// The server of this name.
+    ///
+    /// # Errors
+    /// [`Kind::NotFound`] with the names there are.
+    pub fn named(&self, name: &str) -> Result<Arc<Server>, Fault> {
+        self.get(name).ok_or_else(|| self.unknown(name))
+    }
+
     pub(super) fn manifest(&self, name: &str) -> Option<Arc<Manifest>> {
         self.now.load().get(name)?.manifest.clone()
     }

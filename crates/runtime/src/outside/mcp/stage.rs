@@ -126,7 +126,8 @@ async fn serve(
         .filter_map(|it| it.split_once(':'))
         .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
         .collect();
-    let length = headers.iter().find(|(name, _)| name == "content-length").and_then(|(_, it)| it.parse().ok());
+    let length =
+        headers.iter().find(|(name, _)| name == "content-length").and_then(|(_, it)| it.parse().ok());
     let mut body = bytes.split_off(head + 4);
     while body.len() < length.unwrap_or(0) {
         (stream.read_buf(&mut body).await.ok()? > 0).then_some(())?;
@@ -134,7 +135,11 @@ async fn serve(
     let asked = Asked { method, target, headers, body: String::from_utf8_lossy(&body).into_owned() };
     let answer = answer(origin, &asked);
     seen.lock().push(asked);
-    let mut head = format!("HTTP/1.1 {} X\r\nconnection: close\r\ncontent-length: {}\r\n", answer.status, answer.body.len());
+    let mut head = format!(
+        "HTTP/1.1 {} X\r\nconnection: close\r\ncontent-length: {}\r\n",
+        answer.status,
+        answer.body.len()
+    );
     answer.headers.iter().for_each(|(name, value)| head.push_str(&format!("{name}: {value}\r\n")));
     stream.write_all(format!("{head}\r\n").as_bytes()).await.ok()?;
     stream.write_all(&answer.body).await.ok()?;
@@ -184,7 +189,8 @@ pub(super) fn legacy(session: &str, asked: &Asked) -> Answer {
 
 /// A server that is at this address, as a person configures it.
 pub(super) fn configured(url: &str, change: impl FnOnce(&mut ServerSection)) -> Server {
-    let mut section = ServerSection { url: Some(url.to_owned()), start_seconds: Some(20), ..ServerSection::default() };
+    let mut section =
+        ServerSection { url: Some(url.to_owned()), start_seconds: Some(20), ..ServerSection::default() };
     change(&mut section);
     Server { name: "s".to_owned(), section, whose: Whose::Person, file: "haft.toml".to_owned() }
 }

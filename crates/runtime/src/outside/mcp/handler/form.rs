@@ -128,7 +128,11 @@ impl Field<'_> {
 
     /// The values to choose from, with what each is called.
     fn choices(&self) -> Vec<(String, String)> {
-        let of = if self.kind() == "array" { self.schema.get("items").unwrap_or(&Value::Null) } else { self.schema };
+        let of = if self.kind() == "array" {
+            self.schema.get("items").unwrap_or(&Value::Null)
+        } else {
+            self.schema
+        };
         let list = |key: &str| of.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
         let titled = list("oneOf").iter().chain(list("anyOf"));
@@ -157,7 +161,9 @@ impl Field<'_> {
             false => format!("{} ({})", words(value), words(title)),
         };
         let from = match self.kind() == "array" || choices.iter().any(|(_, title)| !title.is_empty()) {
-            true if !choices.is_empty() => format!(" of {}", choices.iter().map(shown).collect::<Vec<_>>().join(", ")),
+            true if !choices.is_empty() => {
+                format!(" of {}", choices.iter().map(shown).collect::<Vec<_>>().join(", "))
+            }
             _ => String::new(),
         };
         format!("`{}`{} ({}){from}", words(self.name), about.unwrap_or_default(), takes.join(", "))
@@ -184,7 +190,9 @@ impl Field<'_> {
             if is(answer, DECLINE) {
                 return Ok(Answer::Declined);
             }
-            if answer.is_empty() && let Some(default) = self.default() {
+            if answer.is_empty()
+                && let Some(default) = self.default()
+            {
                 return Ok(Answer::Is(default.clone()));
             }
             if !self.required && (answer.is_empty() || is(answer, LEAVE_OUT)) {
@@ -203,8 +211,11 @@ impl Field<'_> {
         let choices = self.choices();
         let chosen = |answer: &str| {
             let found = choices.iter().find(|(value, _)| value == answer);
-            let found = found.or_else(|| choices.iter().find(|(value, title)| is(answer, value) || is(answer, title)));
-            found.map(|(value, _)| Value::String(value.clone())).ok_or_else(|| format!("`{answer}` is not in the list"))
+            let found = found
+                .or_else(|| choices.iter().find(|(value, title)| is(answer, value) || is(answer, title)));
+            found
+                .map(|(value, _)| Value::String(value.clone()))
+                .ok_or_else(|| format!("`{answer}` is not in the list"))
         };
         match self.kind() {
             "boolean" => match answer.to_ascii_lowercase().as_str() {
@@ -214,7 +225,10 @@ impl Field<'_> {
             },
             "integer" => {
                 let number = answer.parse::<i64>().map_err(|_| format!("`{answer}` is no whole number"))?;
-                #[expect(clippy::cast_precision_loss, reason = "limits are written as JSON numbers, which are this")]
+                #[expect(
+                    clippy::cast_precision_loss,
+                    reason = "limits are written as JSON numbers, which are this"
+                )]
                 self.within(number as f64)?;
                 Ok(number.into())
             }
@@ -229,7 +243,9 @@ impl Field<'_> {
                 let values = parts.map(chosen).collect::<Result<Vec<_>, _>>()?;
                 #[expect(clippy::cast_precision_loss, reason = "a list that a person wrote")]
                 let count = values.len() as f64;
-                if self.number("minItems").is_some_and(|it| count < it) || self.number("maxItems").is_some_and(|it| count > it) {
+                if self.number("minItems").is_some_and(|it| count < it)
+                    || self.number("maxItems").is_some_and(|it| count > it)
+                {
                     return Err(format!("{count} of them is not as many as it takes"));
                 }
                 Ok(Value::Array(values))
@@ -238,7 +254,9 @@ impl Field<'_> {
             _ => {
                 #[expect(clippy::cast_precision_loss, reason = "a line that a person wrote")]
                 let length = answer.chars().count() as f64;
-                if self.number("minLength").is_some_and(|it| length < it) || self.number("maxLength").is_some_and(|it| length > it) {
+                if self.number("minLength").is_some_and(|it| length < it)
+                    || self.number("maxLength").is_some_and(|it| length > it)
+                {
                     return Err(format!("{length} characters is not as long as it takes"));
                 }
                 Ok(Value::String(answer.to_owned()))
@@ -247,7 +265,9 @@ impl Field<'_> {
     }
 
     fn within(&self, number: f64) -> Result<(), String> {
-        if self.number("minimum").is_some_and(|it| number < it) || self.number("maximum").is_some_and(|it| number > it) {
+        if self.number("minimum").is_some_and(|it| number < it)
+            || self.number("maximum").is_some_and(|it| number > it)
+        {
             return Err(format!("`{number}` is outside of what it takes"));
         }
         Ok(())
@@ -296,7 +316,9 @@ mod tests {
         let asked = Mutex::new(Vec::new());
         let filled = filled("mail", "Who are you?", &schema, |question| {
             asked.lock().push(question);
-            std::future::ready(left.lock().next().map(str::to_owned).ok_or_else(|| Fault::new(Kind::Unavailable, "nobody")))
+            std::future::ready(
+                left.lock().next().map(str::to_owned).ok_or_else(|| Fault::new(Kind::Unavailable, "nobody")),
+            )
         });
         let filled = filled.await.unwrap_or(Filled::GaveUp);
         (filled, asked.into_inner())
@@ -316,10 +338,15 @@ mod tests {
     #[tokio::test]
     async fn the_defaults_of_a_form_are_one_answer() {
         let (filled, asked) = answered(form(), &["take the defaults"]).await;
-        let defaults = json!({ "name": "John Doe", "age": 30, "score": 95.5, "status": "active", "verified": true });
+        let defaults =
+            json!({ "name": "John Doe", "age": 30, "score": 95.5, "status": "active", "verified": true });
         assert_eq!(filled, Filled::In(defaults));
         assert_eq!(asked[0].options, ["Fill it in", DEFAULTS, DECLINE]);
-        assert!(asked[0].text.starts_with("The MCP server `mail` asks: Who are you?\n- `name` (string, default John Doe)\n"));
+        assert!(
+            asked[0].text.starts_with(
+                "The MCP server `mail` asks: Who are you?\n- `name` (string, default John Doe)\n"
+            )
+        );
     }
 
     #[tokio::test]

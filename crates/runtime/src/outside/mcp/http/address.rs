@@ -15,7 +15,8 @@ use crate::sandbox::proxy::is_public;
 /// # Errors
 /// When it is no address, or one at which others could listen.
 pub(in crate::outside::mcp) fn address(name: &str, url: &str) -> Result<Url, Fault> {
-    let wrong = |why: &str| Fault::new(Kind::Unavailable, format!("the server `{name}` can't be reached: {why}"));
+    let wrong =
+        |why: &str| Fault::new(Kind::Unavailable, format!("the server `{name}` can't be reached: {why}"));
     let Ok(url) = Url::parse(url.trim()) else { return Err(wrong("its `url` is not an address")) };
     if !url.username().is_empty() || url.password().is_some() {
         return Err(wrong("its `url` has a name or a password in it")
@@ -24,7 +25,8 @@ pub(in crate::outside::mcp) fn address(name: &str, url: &str) -> Result<Url, Fau
     match url.scheme() {
         "https" if url.has_host() => Ok(url),
         "http" if is_loopback(&url) => Ok(url),
-        "http" => Err(wrong(&format!("{url} is not encrypted")).next("Write `https://`; `http://` is for this machine alone.")),
+        "http" => Err(wrong(&format!("{url} is not encrypted"))
+            .next("Write `https://`; `http://` is for this machine alone.")),
         other => Err(wrong(&format!("`{other}` is not `https`"))),
     }
 }
@@ -33,9 +35,11 @@ pub(in crate::outside::mcp) fn address(name: &str, url: &str) -> Result<Url, Fau
 pub(in crate::outside::mcp) fn is_loopback(url: &Url) -> bool {
     match url.host_str() {
         Some(host) if host.eq_ignore_ascii_case("localhost") => true,
-        Some(host) => {
-            host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().is_ok_and(|it| it.is_loopback())
-        }
+        Some(host) => host
+            .trim_start_matches('[')
+            .trim_end_matches(']')
+            .parse::<IpAddr>()
+            .is_ok_and(|it| it.is_loopback()),
         None => false,
     }
 }
@@ -60,7 +64,8 @@ impl Resolve for Resolver {
         let private = self.private;
         Box::pin(async move {
             let found: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
-            let (allowed, held): (Vec<_>, Vec<_>) = found.into_iter().partition(|it| private || is_public(it.ip()));
+            let (allowed, held): (Vec<_>, Vec<_>) =
+                found.into_iter().partition(|it| private || is_public(it.ip()));
             match held.first() {
                 Some(held) if allowed.is_empty() => Err(format!(
                     "`{}` is at {}, in a private network; a person can name it with its port, in `url` or `net`",
@@ -82,7 +87,12 @@ mod tests {
 
     #[test]
     fn only_what_is_encrypted_or_on_this_machine_is_an_address() {
-        for good in ["https://mcp.example.com/mcp", "http://localhost:3000/mcp", "http://127.0.0.1/x", "http://[::1]:8/x"] {
+        for good in [
+            "https://mcp.example.com/mcp",
+            "http://localhost:3000/mcp",
+            "http://127.0.0.1/x",
+            "http://[::1]:8/x",
+        ] {
             assert!(address("s", good).is_ok(), "{good}");
         }
         for (bad, why) in [
@@ -104,7 +114,10 @@ mod tests {
         let unnamed = Resolver::new(&Url::parse("https://mcp.example.com/").unwrap(), &[]);
         let error = unnamed.resolve(name()).await.map(|_| ()).unwrap_err();
         assert!(error.to_string().contains("in a private network"), "{error}");
-        let granted = Resolver::new(&Url::parse("https://mcp.example.com/").unwrap(), &["mcp.example.com:443".to_owned()]);
+        let granted = Resolver::new(
+            &Url::parse("https://mcp.example.com/").unwrap(),
+            &["mcp.example.com:443".to_owned()],
+        );
         assert!(granted.resolve(name()).await.unwrap().next().is_some());
         let with_port = Resolver::new(&Url::parse("https://mcp.example.com:8443/").unwrap(), &[]);
         assert!(with_port.resolve(name()).await.unwrap().next().is_some());

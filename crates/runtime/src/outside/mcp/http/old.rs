@@ -38,7 +38,9 @@ pub(super) async fn speaks(client: &Client, url: &Url, config: &StreamableHttpCl
 
 /// It does.
 pub(super) fn fault(name: &str) -> Fault {
-    let what = format!("the server `{name}` speaks HTTP+SSE, the transport of 2024-11-05, which haft does not support");
+    let what = format!(
+        "the server `{name}` speaks HTTP+SSE, the transport of 2024-11-05, which haft does not support"
+    );
     Fault::new(Kind::Unavailable, what)
         .next("Most such servers have a newer address beside it, often `/mcp` in place of `/sse`.")
 }

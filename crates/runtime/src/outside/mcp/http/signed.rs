@@ -33,7 +33,11 @@ impl Signed {
     }
 
     /// Asks with the token there is; where the server does not take it, once more with a fresh one.
-    async fn with_token<T, F>(&self, given: Option<String>, ask: impl Fn(Option<String>) -> F) -> Result<T, Failed>
+    async fn with_token<T, F>(
+        &self,
+        given: Option<String>,
+        ask: impl Fn(Option<String>) -> F,
+    ) -> Result<T, Failed>
     where
         F: Future<Output = Result<T, Failed>>,
     {
@@ -77,7 +81,8 @@ impl StreamableHttpClient for Signed {
         most: usize,
     ) -> Result<StreamableHttpPostResponse, Failed> {
         self.with_token(token, |token| {
-            let (uri, message, session, headers) = (uri.clone(), message.clone(), session.clone(), headers.clone());
+            let (uri, message, session, headers) =
+                (uri.clone(), message.clone(), session.clone(), headers.clone());
             self.client.post_message_with_max_sse_event_size(uri, message, session, token, headers, most)
         })
         .await

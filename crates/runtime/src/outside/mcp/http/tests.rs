@@ -25,7 +25,10 @@ async fn servers_of_both_lifecycles_are_reached() {
     let service = connected(&configured(&at(&old), |_| {}), &[], None).await.unwrap();
     assert_eq!(service.list_all_tools().await.unwrap()[0].name, "add");
     let list = old.asked().into_iter().find(|it| it.calls() == "tools/list").unwrap();
-    assert_eq!((list.header("mcp-session-id"), list.header("mcp-protocol-version")), (Some("one"), Some("2025-11-25")));
+    assert_eq!(
+        (list.header("mcp-session-id"), list.header("mcp-protocol-version")),
+        (Some("one"), Some("2025-11-25"))
+    );
 }
 
 #[tokio::test]
@@ -79,9 +82,14 @@ async fn what_a_person_has_to_set_is_named() {
     let server = configured("https://mcp.example.com/", |it| it.bearer_env = Some("TOKEN".to_owned()));
     let fault = connected(&server, &[], None).await.map(|_| ()).unwrap_err();
     assert_eq!(fault.what, "the server `s` needs the token in `TOKEN`, which is not set");
-    let server = configured("https://mcp.example.com/", |it| drop(it.headers.insert("Mcp-Session-Id".to_owned(), "x".to_owned())));
+    let server = configured("https://mcp.example.com/", |it| {
+        drop(it.headers.insert("Mcp-Session-Id".to_owned(), "x".to_owned()))
+    });
     let fault = connected(&server, &[], None).await.map(|_| ()).unwrap_err();
-    assert_eq!(fault.what, "`Mcp-Session-Id` in `headers` of the server `s` is a header that the protocol sets");
+    assert_eq!(
+        fault.what,
+        "`Mcp-Session-Id` in `headers` of the server `s` is a header that the protocol sets"
+    );
 }
 
 #[tokio::test]
@@ -103,10 +111,12 @@ async fn a_server_that_wants_a_login_says_so_and_what_it_wants_is_kept() {
 
 #[tokio::test]
 async fn an_answer_without_end_is_not_read_to_its_end() {
-    let long = |kind: &'static str, begin: &'static str| move |_: &str, _: &Asked| {
-        let mut body = begin.as_bytes().to_vec();
-        body.resize(18 << 20, b'x');
-        Answer::text(kind, body)
+    let long = |kind: &'static str, begin: &'static str| {
+        move |_: &str, _: &Asked| {
+            let mut body = begin.as_bytes().to_vec();
+            body.resize(18 << 20, b'x');
+            Answer::text(kind, body)
+        }
     };
     for stage in [
         Stage::new(long("application/json", "{\"jsonrpc\": \"")).await,
@@ -124,8 +134,14 @@ async fn the_transport_of_2024_is_named_for_what_it_is() {
         _ => Answer::new(405),
     })
     .await;
-    let fault = connected(&configured(&format!("{}/sse", stage.origin), |_| {}), &[], None).await.map(|_| ()).unwrap_err();
-    assert_eq!(fault.what, "the server `s` speaks HTTP+SSE, the transport of 2024-11-05, which haft does not support");
+    let fault = connected(&configured(&format!("{}/sse", stage.origin), |_| {}), &[], None)
+        .await
+        .map(|_| ())
+        .unwrap_err();
+    assert_eq!(
+        fault.what,
+        "the server `s` speaks HTTP+SSE, the transport of 2024-11-05, which haft does not support"
+    );
 }
 
 #[tokio::test]

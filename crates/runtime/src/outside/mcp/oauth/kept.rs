@@ -62,7 +62,8 @@ impl Logins {
 
     pub(super) fn page(&self, name: &str, url: &Url) -> Page {
         let hash = blake3::hash(format!("{name}\n{url}").as_bytes()).to_hex();
-        let safe: String = name.chars().map(|it| if it.is_ascii_alphanumeric() { it } else { '_' }).take(40).collect();
+        let safe: String =
+            name.chars().map(|it| if it.is_ascii_alphanumeric() { it } else { '_' }).take(40).collect();
         let hash = hash.get(..16).unwrap_or_default();
         Page { file: self.dir.join(format!("{safe}-{hash}.json")), url: url.to_string() }
     }
@@ -91,7 +92,8 @@ impl Page {
         }
         let mut text = String::new();
         file.take(MOST).read_to_string(&mut text)?;
-        let kept: Kept = serde_json::from_str(&text).map_err(|_| self.named("it is not as haft writes it"))?;
+        let kept: Kept =
+            serde_json::from_str(&text).map_err(|_| self.named("it is not as haft writes it"))?;
         // The name of the file says so too, but what a token is for is not left to a hash.
         Ok(if kept.url == self.url { kept } else { nothing() })
     }

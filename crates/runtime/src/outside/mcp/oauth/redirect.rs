@@ -35,7 +35,10 @@ impl Redirect {
         let bound = listener.and_then(|listener| Ok((listener.local_addr()?.port(), listener)));
         let (port, listener) = bound.map_err(|error| {
             let port = port.map(|it| format!(" {it}")).unwrap_or_default();
-            Fault::new(Kind::Unavailable, format!("can't wait for the browser at port{port} of this machine: {error}"))
+            Fault::new(
+                Kind::Unavailable,
+                format!("can't wait for the browser at port{port} of this machine: {error}"),
+            )
         })?;
         Ok(Self { listener, port })
     }
@@ -72,7 +75,9 @@ impl Redirect {
         };
         let Some(target) = target else {
             let what = format!("nobody let haft in within {} s", within.as_secs());
-            return Err(Fault::new(Kind::Timeout, what).next("Say `haft mcp login` again; the address is good once."));
+            return Err(
+                Fault::new(Kind::Timeout, what).next("Say `haft mcp login` again; the address is good once.")
+            );
         };
         Ok(format!("http://127.0.0.1:{}{target}", self.port))
     }

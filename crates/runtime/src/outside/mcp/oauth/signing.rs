@@ -66,7 +66,9 @@ impl Logins {
         let found = manager.resolve_metadata_from_challenge(challenge.as_deref()).await.map_err(failed)?;
         if !found.source.is_discovered() && challenge.is_none() {
             let what = format!("the server `{}` does not say who decides about it", login.name);
-            return Err(Fault::new(Kind::Unavailable, what).next("It may need no login, or a token: `bearer_env`."));
+            return Err(
+                Fault::new(Kind::Unavailable, what).next("It may need no login, or a token: `bearer_env`.")
+            );
         }
         login.check(&found.metadata, kept.tokens.as_ref())?;
         let metadata = found.metadata;
@@ -99,7 +101,10 @@ impl Logins {
 
     fn login(&self, server: &Server, variables: &[(String, String)]) -> Result<Login, Fault> {
         let Some(url) = &server.section.url else {
-            let what = format!("the server `{}` is a program on this machine, to which nobody signs in", server.name);
+            let what = format!(
+                "the server `{}` is a program on this machine, to which nobody signs in",
+                server.name
+            );
             return Err(Fault::bad_args(what));
         };
         let url = expanded(url, variables).map_err(|why| Fault::new(Kind::Unavailable, why))?;
@@ -136,9 +141,12 @@ impl Signing {
     pub async fn finish(self, redirected: &str) -> Result<(), Fault> {
         let wrong = |why: String| Fault::denied(format!("not signed in to `{}`: {why}", self.login.name));
         let url = Url::parse(redirected).map_err(|_| wrong("the answer is no address".to_owned()))?;
-        let field = |wanted: &str| url.query_pairs().find(|(name, _)| name == wanted).map(|(_, it)| it.into_owned());
+        let field =
+            |wanted: &str| url.query_pairs().find(|(name, _)| name == wanted).map(|(_, it)| it.into_owned());
         if field("state").as_deref() != Some(&self.state) {
-            return Err(wrong("the answer belongs to another login (its `state` is not the one haft gave)".to_owned()));
+            return Err(wrong(
+                "the answer belongs to another login (its `state` is not the one haft gave)".to_owned(),
+            ));
         }
         if let Some(error) = field("error") {
             let more = field("error_description").map(|it| format!(", {it}")).unwrap_or_default();
@@ -148,7 +156,8 @@ impl Signing {
         let failed = |error: AuthError| wrong(causes(&error));
         let callback = AuthorizationCallback::from_redirect_url(redirected).map_err(failed)?;
         let AuthorizationCallback { code, csrf_token, issuer, .. } = callback;
-        let exchanged = self.manager.exchange_code_for_token_with_issuer(&code, &csrf_token, issuer.as_deref());
+        let exchanged =
+            self.manager.exchange_code_for_token_with_issuer(&code, &csrf_token, issuer.as_deref());
         exchanged.await.map_err(failed)?;
         let Some(credentials) = self.store.load().await.map_err(failed)? else {
             return Err(Fault::bug("a token that is nowhere"));
@@ -172,23 +181,27 @@ impl Login {
     fn check(&self, metadata: &AuthorizationMetadata, before: Option<&Tokens>) -> Result<(), Fault> {
         let places = [Some(&metadata.authorization_endpoint), Some(&metadata.token_endpoint)];
         for place in places.into_iter().chain([metadata.registration_endpoint.as_ref()]).flatten() {
-            let good = Url::parse(place).is_ok_and(|it| it.scheme() == "https" || (it.scheme() == "http" && is_loopback(&it)));
+            let good = Url::parse(place)
+                .is_ok_and(|it| it.scheme() == "https" || (it.scheme() == "http" && is_loopback(&it)));
             if !good {
-                let what = format!("the server `{}` names {}, which is not encrypted", self.name, visible(place).0);
+                let what =
+                    format!("the server `{}` names {}, which is not encrypted", self.name, visible(place).0);
                 return Err(Fault::denied(what));
             }
         }
         // A secret that a person got from one authorization server is not shown to the next that a server names.
         let moved = before.filter(|it| it.issuer.is_some() && it.issuer != metadata.issuer);
         if let (Some(before), Some(_)) = (moved, &self.section.client_id) {
-            let issuer = |it: &Option<String>| visible(it.as_deref().unwrap_or("nobody known")).0.into_owned();
+            let issuer =
+                |it: &Option<String>| visible(it.as_deref().unwrap_or("nobody known")).0.into_owned();
             let what = format!(
                 "`{}` now has {} decide about it; until now that was {}, for which `client_id` is",
                 self.name,
                 issuer(&metadata.issuer),
                 issuer(&before.issuer)
             );
-            return Err(Fault::denied(what).next(format!("If that is right: `haft mcp logout {}`, and again.", self.name)));
+            return Err(Fault::denied(what)
+                .next(format!("If that is right: `haft mcp logout {}`, and again.", self.name)));
         }
         Ok(())
     }
@@ -202,7 +215,8 @@ impl Login {
         before: Option<&Tokens>,
     ) -> Vec<String> {
         let before = before.filter(|it| it.issuer == metadata.issuer);
-        let wanted = challenge.and_then(|it| WWWAuthenticateParams::parse(it, &self.url).scope).unwrap_or_default();
+        let wanted =
+            challenge.and_then(|it| WWWAuthenticateParams::parse(it, &self.url).scope).unwrap_or_default();
         let granted = before.map(|it| it.credentials.granted_scopes.clone()).unwrap_or_default();
         let own = &self.section.scopes;
         if own.is_empty() && granted.is_empty() {
@@ -232,7 +246,8 @@ impl Login {
         redirect: &str,
     ) -> Result<OAuthClientConfig, Fault> {
         let more = |name: &str| metadata.additional_fields.get(name);
-        let takes_documents = more("client_id_metadata_document_supported").and_then(|it| it.as_bool()) == Some(true);
+        let takes_documents =
+            more("client_id_metadata_document_supported").and_then(|it| it.as_bool()) == Some(true);
         let document = self.section.client_metadata_url.as_ref().filter(|_| takes_documents);
         let config = if let Some(id) = self.section.client_id.as_ref().or(document) {
             let config = OAuthClientConfig::new(id, redirect);
@@ -242,7 +257,8 @@ impl Login {
             }
         } else if metadata.registration_endpoint.is_some() {
             let wanted: Vec<&str> = scopes.iter().map(String::as_str).collect();
-            let mut config = manager.register_client(NAME, redirect, &wanted).await.map_err(|it| self.failed(&it))?;
+            let mut config =
+                manager.register_client(NAME, redirect, &wanted).await.map_err(|it| self.failed(&it))?;
             // Some give a secret to clients of which they then want none.
             let methods = more("token_endpoint_auth_methods_supported").and_then(|it| it.as_array());
             let wants_none = methods.is_some_and(|it| !it.is_empty() && it.iter().all(|it| it == "none"));
@@ -270,13 +286,16 @@ async fn challenge(url: &Url) -> Option<String> {
         "io.modelcontextprotocol/clientInfo": { "name": NAME, "version": env!("CARGO_PKG_VERSION") },
         "io.modelcontextprotocol/clientCapabilities": {},
     });
-    let asked = json!({ "jsonrpc": "2.0", "id": 0, "method": "server/discover", "params": { "_meta": meta } });
+    let asked =
+        json!({ "jsonrpc": "2.0", "id": 0, "method": "server/discover", "params": { "_meta": meta } });
     let client = Client::builder().redirect(Policy::none()).timeout(PROBE).build().ok()?;
     let request = client.post(url.clone()).header("accept", "application/json, text/event-stream");
-    let request = request.header("mcp-protocol-version", version.as_str()).header("mcp-method", "server/discover");
+    let request =
+        request.header("mcp-protocol-version", version.as_str()).header("mcp-method", "server/discover");
     let response = request.json(&asked).send().await.ok()?;
     let challenge = response.headers().get(http::header::WWW_AUTHENTICATE)?;
-    (response.status() == http::StatusCode::UNAUTHORIZED).then(|| challenge.to_str().ok().map(str::to_owned))?
+    (response.status() == http::StatusCode::UNAUTHORIZED)
+        .then(|| challenge.to_str().ok().map(str::to_owned))?
 }
 
 fn unkept(error: &std::io::Error) -> Fault {

@@ -118,14 +118,23 @@ async fn a_person_signs_in_and_requests_carry_the_token() {
     let case = Case::new(Odd::default()).await;
     let signing = case.begin().await;
     let address = Url::parse(signing.address()).unwrap();
-    let query: Value = address.query_pairs().map(|(name, value)| (name.into_owned(), Value::from(value.into_owned()))).collect();
-    assert_eq!((address.path(), &query["client_id"], &query["code_challenge_method"]), ("/authorize", &json!("client-1"), &json!("S256")));
+    let query: Value = address
+        .query_pairs()
+        .map(|(name, value)| (name.into_owned(), Value::from(value.into_owned())))
+        .collect();
+    assert_eq!(
+        (address.path(), &query["client_id"], &query["code_challenge_method"]),
+        ("/authorize", &json!("client-1"), &json!("S256"))
+    );
     assert_eq!((&query["scope"], &query["resource"]), (&json!("read"), &json!(case.server.section.url)));
     let back = case.back(&signing, &case.stage.origin);
     signing.finish(&back).await.unwrap();
     let asked = &case.tokens_asked()[0];
     assert!(asked.field("code_verifier").is_some());
-    assert_eq!((asked.field("resource"), asked.field("client_secret")), (case.server.section.url.clone(), Some("secret-1".to_owned())));
+    assert_eq!(
+        (asked.field("resource"), asked.field("client_secret")),
+        (case.server.section.url.clone(), Some("secret-1".to_owned()))
+    );
 
     assert_eq!(case.files()[0].metadata().unwrap().permissions().mode() & 0o777, 0o600);
     assert_eq!(case.files()[0].parent().unwrap().metadata().unwrap().permissions().mode() & 0o777, 0o700);
@@ -159,10 +168,18 @@ async fn a_file_that_others_may_read_is_not_used() {
 #[tokio::test]
 async fn a_token_that_has_ended_is_renewed_once_for_all() {
     let case = Case::signed_in(Odd { short: true, ..Odd::default() }).await;
-    let login = Login::of(&case.logins, &case.server, &Url::parse(case.server.section.url.as_deref().unwrap()).unwrap(), &[]);
+    let login = Login::of(
+        &case.logins,
+        &case.server,
+        &Url::parse(case.server.section.url.as_deref().unwrap()).unwrap(),
+        &[],
+    );
     assert_eq!(login.token().await.unwrap().as_deref(), Some("access-2"));
     let asked = &case.tokens_asked()[1];
-    assert_eq!((asked.field("grant_type"), asked.field("refresh_token")), (Some("refresh_token".to_owned()), Some("refresh-1".to_owned())));
+    assert_eq!(
+        (asked.field("grant_type"), asked.field("refresh_token")),
+        (Some("refresh_token".to_owned()), Some("refresh-1".to_owned()))
+    );
     // Two that find the same token refused get the same new one.
     let (one, two) = tokio::join!(login.renewed("access-2"), login.renewed("access-2"));
     assert_eq!((one.unwrap(), two.unwrap()), (Some("access-3".to_owned()), Some("access-3".to_owned())));
@@ -172,8 +189,14 @@ async fn a_token_that_has_ended_is_renewed_once_for_all() {
 #[tokio::test]
 async fn what_one_authorization_server_gave_is_shown_to_no_other() {
     let other = guarded(Odd::default()).await;
-    let case = Case::signed_in(Odd { short: true, moves: Some((1, other.origin.clone())), ..Odd::default() }).await;
-    let login = Login::of(&case.logins, &case.server, &Url::parse(case.server.section.url.as_deref().unwrap()).unwrap(), &[]);
+    let case =
+        Case::signed_in(Odd { short: true, moves: Some((1, other.origin.clone())), ..Odd::default() }).await;
+    let login = Login::of(
+        &case.logins,
+        &case.server,
+        &Url::parse(case.server.section.url.as_deref().unwrap()).unwrap(),
+        &[],
+    );
     assert_eq!(login.token().await.unwrap(), None);
     assert!(other.asked_for("/token").is_empty());
     assert_eq!(case.tokens_asked().len(), 1);
@@ -205,7 +228,8 @@ async fn an_answer_from_somebody_else_is_not_taken() {
 async fn a_no_is_told_in_the_words_of_who_said_it() {
     let case = Case::new(Odd::default()).await;
     let signing = case.begin().await;
-    let back = format!("{REDIRECT}?error=access_denied&error_description=not+you%1b[2J&state={}", signing.state());
+    let back =
+        format!("{REDIRECT}?error=access_denied&error_description=not+you%1b[2J&state={}", signing.state());
     let fault = signing.finish(&back).await.unwrap_err();
     let who = &case.stage.origin;
     assert_eq!(fault.what, format!("not signed in to `s`: {who} says access_denied, not you\\u{{1b}}[2J"));
@@ -229,7 +253,9 @@ async fn a_browser_that_comes_back_from_elsewhere_is_sent_away() {
     let (uri, signing) = (redirect.uri(), case.begin().await);
     let (right, state) = (format!("{uri}?code=1&state={}", signing.state()), signing.state().to_owned());
     let browse = async {
-        for wrong in [format!("{uri}?code=1&state=x"), uri.replace("callback", "") + "?state=" + &state, uri.clone()] {
+        for wrong in
+            [format!("{uri}?code=1&state=x"), uri.replace("callback", "") + "?state=" + &state, uri.clone()]
+        {
             assert_eq!(reqwest::get(&wrong).await.unwrap().status(), 400, "{wrong}");
         }
         assert_eq!(reqwest::get(&right).await.unwrap().status(), 200);
