@@ -2,6 +2,7 @@
 
 mod http;
 mod install;
+mod login;
 mod opening;
 mod servers;
 
@@ -30,6 +31,10 @@ pub struct Mcp {
 enum What {
     /// Tell a client of haft, in its own configuration.
     Install(install::Install),
+    /// Let haft in to a server that is elsewhere, in a browser.
+    Login(login::Login),
+    /// Forget what haft was given for a server.
+    Logout(login::Logout),
     /// Show the MCP servers that haft may be a client of, and how each stands.
     List(servers::List),
     /// Accept what a server says of its tools by now, where that is not what was accepted; shows the difference.
@@ -43,6 +48,8 @@ impl Mcp {
         match &self.what {
             None => self.serve(options, place).await,
             Some(What::Install(install)) => install.run(options, place),
+            Some(What::Login(login)) => login.run(options, place).await,
+            Some(What::Logout(logout)) => logout.run(options, place),
             Some(What::List(list)) => list.run(options, place),
             Some(What::Trust(trust)) => trust.run(options, place),
         }

@@ -13,6 +13,7 @@ mod jobs;
 mod kill;
 mod listing;
 mod log_and_undo;
+mod login;
 mod mcp;
 mod notes;
 mod policy;

@@ -110,7 +110,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_public_name_that_leads_into_a_private_network_leads_nowhere() {
-        let name = || -> Name { "localhost".parse().unwrap() };
+        let name = || "localhost".parse::<Name>().unwrap();
         let unnamed = Resolver::new(&Url::parse("https://mcp.example.com/").unwrap(), &[]);
         let error = unnamed.resolve(name()).await.map(|_| ()).unwrap_err();
         assert!(error.to_string().contains("in a private network"), "{error}");
