@@ -19,7 +19,7 @@ use serve::{
 };
 use tokio::sync::{broadcast, watch};
 
-use crate::{Opened, verbs::in_short};
+use crate::{Opened, through_client::Desk, verbs::in_short};
 
 /// How many notices a client may be behind.
 const NOTICES: usize = 256;
@@ -40,6 +40,7 @@ const SHOWN: usize = 1 << 20;
 #[derive(Clone)]
 pub struct ForClients {
     session: Session,
+    desk: Arc<Desk>,
     toolset: Arc<str>,
     profiles: Profiles,
     notices: broadcast::Sender<Notice>,
@@ -50,10 +51,11 @@ pub struct ForClients {
 }
 
 impl ForClients {
-    /// What a client gets of this session. Needs a tokio runtime.
-    pub fn new(session: Session, opened: &Opened) -> Self {
+    /// What a client gets of this session, whose person is reached through `desk`. Needs a tokio runtime.
+    pub fn new(session: Session, opened: &Opened, desk: Arc<Desk>) -> Self {
         let this = Self {
             session,
+            desk,
             toolset: opened.toolset.as_str().into(),
             profiles: opened.profiles.clone(),
             notices: broadcast::Sender::new(NOTICES),
@@ -162,6 +164,9 @@ impl Hands for ForClients {
 
     async fn call(&self, call: Call, client: Client) -> Answer {
         let tool = call.tool.clone();
+        if let Some(id) = &call.id {
+            self.desk.note(id, &client);
+        }
         let mut answer = Hands::call(&self.session, call, client).await;
         match &mut answer.result {
             Ok(output) => {
@@ -177,6 +182,14 @@ impl Hands for ForClients {
         }
         bump(&self.calls);
         answer
+    }
+
+    fn promote(&self, call: &str) -> Result<String, Fault> {
+        self.session.promote(call)
+    }
+
+    fn job_of(&self, call: &str) -> Option<String> {
+        self.session.job_of(call)
     }
 
     fn jobs(&self) -> Option<Arc<dyn Jobs>> {

@@ -27,6 +27,7 @@
 
 mod agency;
 mod ask;
+mod following;
 mod for_clients;
 mod listing;
 mod options;
@@ -34,6 +35,7 @@ mod place;
 pub mod print;
 mod standing;
 mod terminal;
+mod through_client;
 pub mod verbs;
 
 pub use agent;
@@ -44,4 +46,5 @@ pub use options::{Agents, ApproveArg, Opened, Options, SandboxArg};
 pub use place::Place;
 pub use runtime;
 pub use serve;
+pub use through_client::Desk;
 pub use tools;

@@ -467,6 +467,11 @@ impl Session {
         self.inner.jobs.promote(call)
     }
 
+    /// The id of the job that a call has become which was begun with this id, once it has answered.
+    pub fn job_of(&self, call: &str) -> Option<String> {
+        self.inner.jobs.of_call(call)
+    }
+
     /// What a running call, which was begun with this id, has written until now, for a host to show.
     pub fn written(&self, call: &str) -> Option<Arc<dyn Transcript>> {
         self.inner.jobs.written(call)

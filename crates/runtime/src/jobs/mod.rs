@@ -62,6 +62,8 @@ struct Table {
     untold: VecDeque<News>,
     /// Calls that are no jobs yet, and may be made jobs from outside.
     calls: HashMap<String, Weak<ThisCall>>,
+    /// By which ids the calls were offered that are jobs now.
+    became: BTreeMap<u64, String>,
     is_closed: bool,
 }
 
@@ -145,6 +147,7 @@ impl Jobs {
             && let Some(oldest) = table.over.pop_front()
         {
             table.jobs.remove(&oldest);
+            table.became.remove(&oldest);
         }
         drop(table);
         drop(process);
@@ -168,7 +171,19 @@ impl Jobs {
 
     /// The call is over or has become a job.
     pub(crate) fn withdraw(&self, id: &str) {
-        self.table.lock().calls.remove(id);
+        let mut table = self.table.lock();
+        let call = table.calls.remove(id).and_then(|call| call.upgrade());
+        if let Some(call) = call.filter(|call| call.has_number())
+            && table.jobs.contains_key(&call.number())
+        {
+            table.became.insert(call.number(), id.to_owned());
+        }
+    }
+
+    /// The job that the call has become which was offered under this id.
+    pub(crate) fn of_call(&self, id: &str) -> Option<String> {
+        let table = self.table.lock();
+        table.became.iter().find(|(_, call)| *call == id).map(|(number, _)| format!("job_{number}"))
     }
 
     /// What the running call that was offered under this id has written until now.

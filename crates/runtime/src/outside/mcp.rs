@@ -19,6 +19,8 @@ mod result;
 mod section;
 mod servers;
 mod service;
+#[cfg(test)]
+mod stage;
 mod start;
 mod tool;
 mod wire;

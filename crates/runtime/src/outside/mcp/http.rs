@@ -21,6 +21,7 @@ use rmcp::{
         common::client_side_sse::ExponentialBackoff,
         streamable_http_client::{
             AuthRequiredError, InsufficientScopeError, StreamableHttpClientTransportConfig,
+            StreamableHttpError,
         },
     },
 };
@@ -269,7 +270,11 @@ fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn 
     let mut next = Some(error);
     std::iter::from_fn(move || {
         let cause = next?;
-        next = cause.source();
+        // This one tells its cause, and does not name it as one.
+        next = match cause.downcast_ref() {
+            Some(StreamableHttpError::<reqwest::Error>::Client(error)) => Some(error),
+            _ => cause.source(),
+        };
         Some(cause)
     })
 }

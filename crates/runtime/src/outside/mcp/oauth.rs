@@ -3,6 +3,8 @@
 mod kept;
 mod redirect;
 mod signing;
+#[cfg(test)]
+mod tests;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

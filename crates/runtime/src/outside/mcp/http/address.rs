@@ -110,16 +110,16 @@ mod tests {
 
     #[tokio::test]
     async fn a_public_name_that_leads_into_a_private_network_leads_nowhere() {
-        let name: Name = "localhost".parse().unwrap();
+        let name = || "localhost".parse::<Name>().unwrap();
         let unnamed = Resolver::new(&Url::parse("https://mcp.example.com/").unwrap(), &[]);
-        let error = unnamed.resolve(name.clone()).await.map(|_| ()).unwrap_err();
+        let error = unnamed.resolve(name()).await.map(|_| ()).unwrap_err();
         assert!(error.to_string().contains("in a private network"), "{error}");
         let granted = Resolver::new(
             &Url::parse("https://mcp.example.com/").unwrap(),
             &["mcp.example.com:443".to_owned()],
         );
-        assert!(granted.resolve(name.clone()).await.unwrap().next().is_some());
+        assert!(granted.resolve(name()).await.unwrap().next().is_some());
         let with_port = Resolver::new(&Url::parse("https://mcp.example.com:8443/").unwrap(), &[]);
-        assert!(with_port.resolve(name).await.unwrap().next().is_some());
+        assert!(with_port.resolve(name()).await.unwrap().next().is_some());
     }
 }

@@ -70,6 +70,12 @@ impl Logins {
 }
 
 impl Page {
+    /// The file.
+    #[cfg(test)]
+    pub(super) fn path(&self) -> &Path {
+        &self.file
+    }
+
     /// What is kept; nothing, where there is no file.
     pub(super) fn read(&self) -> io::Result<Kept> {
         let nothing = || Kept { url: self.url.clone(), ..Kept::default() };
