@@ -9,10 +9,10 @@ use runtime::visible;
 use crate::{Options, Place, print, verbs::close};
 
 #[derive(Args)]
-pub struct List {}
+pub(super) struct List {}
 
 #[derive(Args)]
-pub struct Trust {
+pub(super) struct Trust {
     /// The server.
     name: String,
 }
@@ -20,7 +20,7 @@ pub struct Trust {
 impl List {
     /// # Errors
     /// When there is no runtime to be had.
-    pub fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
+    pub(super) fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         let opened = options.open(place)?;
         let servers = opened.runtime.outside().servers();
         let mut text = String::new();
@@ -48,7 +48,7 @@ impl List {
 impl Trust {
     /// # Errors
     /// When there is no such server, nothing to accept, or it can't be kept.
-    pub fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
+    pub(super) fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         let opened = options.open(place)?;
         let accepted = opened.runtime.outside().servers().accept(&self.name);
         close(&opened.runtime);
