@@ -82,6 +82,11 @@ struct Now {
 }
 
 impl Steering {
+    /// Of an agent whose own answers come from elsewhere: for those that it starts.
+    pub(crate) fn alone(model: Arc<dyn Model>) -> Self {
+        Self { inner: Arc::new(Mutex::new(Now { model, system: "".into() })), below: Arc::default() }
+    }
+
     /// Who answers.
     pub fn model(&self) -> Arc<dyn Model> {
         self.inner.lock().model.clone()

@@ -18,7 +18,7 @@ use kit::{
 };
 use parking_lot::Mutex;
 use serde_json::Value;
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 
 use crate::{
     Answer, Call, Catalog, Listing, Runtime, Snapshot,
@@ -26,7 +26,7 @@ use crate::{
     call,
     grants::Passing,
     ground::{Ground, Own},
-    jobs::{Event, Jobs},
+    jobs::{Event, Jobs, Kept},
     mask::Secrets,
     outside::{
         self, Loaded,
@@ -263,6 +263,9 @@ impl Session {
             }),
         };
         session.open_shelf();
+        if session.inner.named {
+            session.keep_jobs(session.name());
+        }
         let variables = session.inner.runtime.commands().variables.clone();
         let workspace = session.inner.runtime.roots().workspace();
         let environments = Environments::of(&session.inner.runtime);
@@ -286,6 +289,14 @@ impl Session {
             session.weak(),
         )));
         session
+    }
+
+    /// Writes its jobs down among those of this owner, whose other sessions can then read them, also when this one is over
+    /// or its process was killed. The jobs of a named session are its own; the first owner stays.
+    pub fn keep_jobs(&self, owner: &str) {
+        let runtime = &self.inner.runtime;
+        let kept = Kept::new(runtime.store(), runtime.spills(), self.secrets(), owner, self.name());
+        self.inner.jobs.keep(kept);
     }
 
     /// Its name.
@@ -456,6 +467,11 @@ impl Session {
         self.inner.jobs.promote(call)
     }
 
+    /// The id of the job that a call has become which was begun with this id, once it has answered.
+    pub fn job_of(&self, call: &str) -> Option<String> {
+        self.inner.jobs.of_call(call)
+    }
+
     /// What a running call, which was begun with this id, has written until now, for a host to show.
     pub fn written(&self, call: &str) -> Option<Arc<dyn Transcript>> {
         self.inner.jobs.written(call)
@@ -465,6 +481,16 @@ impl Session {
     /// for input, once.
     pub fn events(&self) -> broadcast::Receiver<Event> {
         self.inner.jobs.events()
+    }
+
+    /// The session's jobs, for a host.
+    pub fn job_table(&self) -> Arc<dyn kit::services::Jobs> {
+        self.inner.jobs.clone()
+    }
+
+    /// A number that changes whenever a job of this session begins, waits for input or is over.
+    pub fn job_changes(&self) -> watch::Receiver<u64> {
+        self.inner.jobs.changes()
     }
 
     /// Stops the session's jobs, waits a moment until they are over, and drops what its tools kept.

@@ -6,6 +6,7 @@
 mod approval;
 mod arguments;
 mod concurrency;
+mod documents;
 mod encodings;
 mod install;
 mod jobs;
@@ -18,6 +19,7 @@ mod notes;
 mod policy;
 mod python;
 mod races;
+mod roots;
 mod secrets;
 mod shell;
 mod special_files;

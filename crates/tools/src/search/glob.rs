@@ -19,7 +19,7 @@ const LIMIT: usize = 100;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Glob {
-    /// Glob such as `*.rs` or `src/**/{a,b}*.ts`. Without `/` it matches at any depth; with `/` at its end it finds folders.
+    /// Such as `*.rs` or `src/**/{a,b}*.ts`. Without `/` it matches at any depth; with `/` at its end it finds folders.
     pattern: String,
     /// Folder; default is the workspace.
     #[serde(default)]

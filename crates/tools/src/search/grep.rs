@@ -31,7 +31,7 @@ const REPORT_EVERY: usize = 4096;
 pub(crate) struct Grep {
     /// Regex in Rust's syntax (no look-around), such as `fn \w+_test\(`.
     pattern: String,
-    /// File or folder to search; default is the workspace.
+    /// File or folder; default is the workspace.
     #[serde(default)]
     path: String,
     /// Only files like this, such as `*.rs` or `src/**/*.{ts,tsx}`; `!` before it: all but these.
