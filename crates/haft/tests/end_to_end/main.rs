@@ -13,6 +13,7 @@ mod kill;
 mod log_and_undo;
 mod mcp;
 mod notes;
+mod person;
 mod policy;
 mod python;
 mod races;
