@@ -150,7 +150,9 @@ impl<H: Hands> House<H> {
             open_to(origin, &mut reply);
         }
         reply.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        if is_chunked || self.closing.is_cancelled() {
+        // So may they after a request that one of them did not understand.
+        let is_bad = reply.status() == StatusCode::BAD_REQUEST;
+        if is_chunked || is_bad || self.closing.is_cancelled() {
             reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         reply.map(|body| Held::new(body, (reading, idle)))
