@@ -144,6 +144,11 @@ impl Connections {
     /// Asks the server that may have a tool of this name, and of which nothing is known yet, unless that is a question
     /// for a person.
     pub(crate) async fn look_for(&self, tool: &str) {
+        if self.servers.may_have(tool).is_none() {
+            return;
+        }
+        // It may be being asked just now.
+        self.servers.settled().await;
         let Some(server) = self.servers.may_have(tool) else { return };
         if self.question(&server.name).is_some() {
             return;
