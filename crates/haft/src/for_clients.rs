@@ -12,6 +12,7 @@ use kit::{
     Fault, Kind, Part, Spec,
     services::{Jobs, NotLoaded},
 };
+use parking_lot::Mutex;
 use runtime::{Answer, Call, Event, Session, bound::kept_as};
 use serde_json::Value;
 use serve::{
@@ -44,6 +45,8 @@ pub struct ForClients {
     toolset: Arc<str>,
     profiles: Profiles,
     notices: broadcast::Sender<Notice>,
+    /// What was to be told before anybody listened.
+    untold: Arc<Mutex<Vec<Notice>>>,
     /// Changes with which documents there are.
     documents: watch::Sender<u64>,
     /// Changes with each call that is over.
@@ -59,6 +62,7 @@ impl ForClients {
             toolset: opened.toolset.as_str().into(),
             profiles: opened.profiles.clone(),
             notices: broadcast::Sender::new(NOTICES),
+            untold: Arc::default(),
             documents: watch::Sender::default(),
             calls: watch::Sender::default(),
         };
@@ -85,10 +89,17 @@ impl ForClients {
 
     /// Tells clients of a tool file that could not be loaded.
     pub fn tell_not_loaded(&self) -> impl Fn(&NotLoaded) + Send + 'static {
-        let notices = self.notices.clone();
+        let (notices, untold) = (self.notices.clone(), self.untold.clone());
         move |it| {
             let data = Value::from(in_short(it));
-            let _ = notices.send(Notice { level: Level::Warning, logger: "tools".to_owned(), data });
+            let notice = Notice { level: Level::Warning, logger: "tools".to_owned(), data };
+            let mut untold = untold.lock();
+            // It is told once, and most files that fail do so before the client has said its first word.
+            if let Err(broadcast::error::SendError(notice)) = notices.send(notice)
+                && untold.len() < NOTICES
+            {
+                untold.push(notice);
+            }
         }
     }
 
@@ -155,7 +166,11 @@ impl Hands for ForClients {
     }
 
     fn notices(&self) -> Option<broadcast::Receiver<Notice>> {
-        Some(self.notices.subscribe())
+        let mut untold = self.untold.lock();
+        let listening = self.notices.subscribe();
+        // The one that listens now takes them all.
+        untold.drain(..).for_each(|notice| drop(self.notices.send(notice)));
+        Some(listening)
     }
 
     fn new_call_id(&self) -> Option<String> {

@@ -49,12 +49,14 @@ impl ForClients {
 
     /// A number that changes while the job writes, and when its state does.
     pub(super) fn watch_job(&self, id: &str) -> Option<watch::Receiver<u64>> {
+        // First this, so that no end is missed.
+        let mut changes = self.session.job_changes();
         let mut job = self.find_job(id).ok()?;
         let (sender, receiver) = watch::channel(0);
         if job.state.is_over() {
             return Some(receiver);
         }
-        let (id, session, mut changes) = (id.to_owned(), self.session.weak(), self.session.job_changes());
+        let (id, session) = (id.to_owned(), self.session.weak());
         tokio::spawn(async move {
             let mut seen = job.live.output.as_deref().map_or(0, Transcript::total);
             while !job.state.is_over() {

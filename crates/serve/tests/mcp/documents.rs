@@ -82,14 +82,10 @@ fn documents_are_read_as_text_or_bytes_and_what_is_missing_is_named() {
     for revision in ["2024-11-05", "2025-11-25", "2026-07-28"] {
         let mut client = client(revision);
         let mut read = |uri: &str| client.ask(&request(revision, 1, "resources/read", &json!({"uri": uri})));
-        assert_eq!(
-            read("test://text")["result"]["contents"],
-            json!([{"uri": "test://text", "text": "hello"}])
-        );
-        assert_eq!(
-            read("test://blob")["result"]["contents"],
-            json!([{"uri": "test://blob", "blob": "/wA="}])
-        );
+        assert_eq!(read("test://text")["result"]["contents"][0]["text"], "hello");
+        let blob = read("test://blob")["result"]["contents"].clone();
+        assert_eq!((&blob[0]["uri"], &blob[0]["blob"]), (&json!("test://blob"), &json!("/wA=")));
+        assert_eq!(blob[0].get("text"), None);
         let missing = if revision == "2026-07-28" { -32602 } else { -32002 };
         for (uri, code) in [
             ("test://nothing", missing),
@@ -276,6 +272,7 @@ fn until_2025_a_client_says_once_what_it_wants_to_hear() {
         let heard_levels: Vec<Value> =
             (0..3).map(|_| heard(&mut client, "notifications/message")["level"].clone()).collect();
         assert_eq!(json!(heard_levels), json!(["info", "warning", "critical"]));
+        client.ask(&request(revision, 6, "ping", &json!({})));
         // What belongs to a request comes before its answer.
         client.send(&request(revision, 5, "resources/read", &json!({"uri": "test://told"})));
         let told: Vec<Value> = (0..2).map(|_| client.next()["params"]["data"].clone()).collect();
