@@ -81,17 +81,20 @@ pub(super) async fn connect(
         );
         wanted.handler.clone().serve_with_lifecycle(transport, lifecycle).await
     };
-    let first = match wanted.lifecycle {
-        Some(Lifecycle::Legacy) => ClientLifecycleMode::Initialize,
-        Some(Lifecycle::Modern) => discover(),
-        None => auto(),
+    // It may have been replaced by one that begins in another way; and one that knows nothing of `server/discover` may
+    // answer it with anything at all.
+    let (first, second) = match wanted.lifecycle {
+        Some(Lifecycle::Legacy) => (ClientLifecycleMode::Initialize, auto()),
+        Some(Lifecycle::Modern) | None => (auto(), ClientLifecycleMode::Initialize),
     };
     let greeted = timeout(wanted.patience(), async {
-        match greet(first).await {
-            // It may have been replaced by one that begins in another way.
-            Err(error) if wanted.lifecycle.is_some() && refused(name, &error).is_none() => {
-                greet(auto()).await
-            }
+        let error = match greet(first).await {
+            Err(error) if refused(name, &error).is_none() => error,
+            other => return other,
+        };
+        match greet(second).await {
+            // What was said first is what a person can do something about, unless that is to sign in.
+            Err(again) if refused(name, &again).is_none() => Err(error),
             other => other,
         }
     });
@@ -117,10 +120,6 @@ fn auto() -> ClientLifecycleMode {
         preferred_versions: vec![ProtocolVersion::V_2026_07_28],
         legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
     }
-}
-
-fn discover() -> ClientLifecycleMode {
-    ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] }
 }
 
 /// What requests to this server are made with. Nothing of them goes to another origin.

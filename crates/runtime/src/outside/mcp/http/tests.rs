@@ -32,6 +32,19 @@ async fn servers_of_both_lifecycles_are_reached() {
 }
 
 #[tokio::test]
+async fn a_server_that_answers_what_it_does_not_know_with_nothing_is_begun_the_old_way() {
+    let stage = Stage::new(|_, asked| match asked.calls().as_str() {
+        "server/discover" => {
+            Answer::json(&serde_json::json!({ "jsonrpc": "2.0", "id": asked.json()["id"], "result": {} }))
+        }
+        _ => legacy("one", asked),
+    })
+    .await;
+    let service = connected(&configured(&at(&stage), |_| {}), &[], None).await.unwrap();
+    assert_eq!(service.list_all_tools().await.unwrap()[0].name, "add");
+}
+
+#[tokio::test]
 async fn a_session_that_the_server_lost_is_begun_anew() {
     let sessions = AtomicUsize::new(0);
     let stage = Stage::new(move |_, asked| {
