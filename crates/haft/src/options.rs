@@ -12,13 +12,19 @@ use clap::{Args, ValueEnum};
 use kit::{AnyTool, Fault, Kind};
 use runtime::{
     Commands, DEADLINE, Rules, Runtime, Settings,
-    config::{AgentSection, Config, FILE, ModelSection, SubagentSection, Trust, parse_path, parse_root},
+    config::{
+        AgentSection, Config, FILE, ModelSection, SubagentSection, Trust, parse_path, parse_root,
+        servers_text,
+    },
     mask::Secrets,
-    outside::{Folder, OWN, Section, ToolFiles, Whose},
+    outside::{
+        Folder, OWN, Section, ToolFiles, Whose,
+        mcp::{DOT_MCP, Server, configured, granted, imported},
+    },
     policy::{Approve, Policy, Sandbox},
 };
 
-use crate::place::Place;
+use crate::{listing::Listed, place::Place};
 
 /// A session's name has at most so many characters.
 const SESSION_NAME: usize = 100;
@@ -83,6 +89,8 @@ pub struct Opened {
     pub unseen: Vec<String>,
     /// The toolset that is shown.
     pub toolset: String,
+    /// What was decided about lists of tools.
+    pub listed: Listed,
     /// What was decided about agents and their models.
     pub agents: Agents,
     /// Where profiles are looked for.
@@ -131,6 +139,10 @@ impl Options {
                 .next(format!("The toolsets are: {}.", all.join(", "))));
         };
         tools.extend(more(&toolset));
+        // What is beside the tools of another ecosystem may be more than a list has room for.
+        let is_there = |it: &Arc<dyn AnyTool>| tools.iter().any(|own| own.spec().name == it.spec().name);
+        let finders: Vec<_> = tools::finders().into_iter().filter(|it| !is_there(it)).collect();
+        tools.extend(finders);
         let mut unseen: Vec<String> =
             aside.iter().filter(|it| it.starts_with("`tools_dirs`")).cloned().collect();
         let home = place.home();
@@ -140,6 +152,7 @@ impl Options {
             unseen.push(line.clone());
             aside.push(line);
         }
+        let listed = Listed { tokens: config.list_tokens.take(), pinned: std::mem::take(&mut config.listed) };
         let agents = Agents {
             agent: std::mem::take(&mut config.agent),
             subagent: std::mem::take(&mut config.subagent),
@@ -188,7 +201,7 @@ impl Options {
         let trusted = self.trust || trust.holds_tools(runtime.roots().workspace());
         let own = place.config.join("agents");
         let profiles = Profiles::new(own, runtime.roots().clone(), trusted);
-        Ok(Opened { runtime, aside, unseen, toolset, agents, profiles })
+        Ok(Opened { runtime, aside, unseen, toolset, listed, agents, profiles })
     }
 
     /// Where tools that are files are looked for, as the person has decided by now: see [`deciding`](Self::deciding).
@@ -206,7 +219,7 @@ impl Options {
     /// The files by which a person decides that.
     pub fn deciding(place: &Place, workspace: &Path) -> Vec<PathBuf> {
         let trust = Trust::in_state(&place.state).file().to_owned();
-        vec![trust, place.config.join(FILE), workspace.join(FILE)]
+        vec![trust, place.config.join(FILE), workspace.join(FILE), workspace.join(DOT_MCP)]
     }
 
     fn tool_files_of(
@@ -227,9 +240,12 @@ impl Options {
             };
             sections.into_iter().map(of_tool).collect()
         };
-        let (folders, refused) = tool_folders(place, workspace, &config.tools_dirs, whose);
+        let (servers, unused) = self.servers(place, workspace, config);
+        let (folders, mut refused) = tool_folders(place, workspace, &config.tools_dirs, whose);
+        refused.extend(unused);
         let files = ToolFiles {
             folders,
+            servers,
             vouched_now: self.trust,
             sections: resolved(std::mem::take(&mut config.sections)),
             workspace_sections: resolved(std::mem::take(&mut config.workspace_sections)),
@@ -239,6 +255,48 @@ impl Options {
         (files, refused)
     }
 
+    /// The MCP servers that haft may be a client of, a person's own first; and a line for each that it may not.
+    fn servers(&self, place: &Place, workspace: &Path, config: &mut Config) -> (Vec<Server>, Vec<String>) {
+        let mine = std::mem::take(&mut config.servers);
+        let theirs = std::mem::take(&mut config.workspace_servers);
+        let (whole, grants): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            mine.into_iter().partition(|(_, section)| section.is_whole());
+        let file = place.config.join(FILE);
+        let own = whole.iter().map(|(name, section)| configured(name, section, Whose::Person, &file));
+        let of_workspace =
+            theirs.iter().map(|(name, section)| configured(name, section, Whose::Workspace, Path::new(FILE)));
+        let (mut servers, mut aside) = (Vec::new(), Vec::new());
+        for server in own.chain(of_workspace) {
+            match server {
+                Ok(server) => servers.push(server),
+                Err(why) => aside.push(why),
+            }
+        }
+        match servers_text(workspace) {
+            Ok(None) => {}
+            Ok(Some(_)) if !self.trust && !Trust::in_state(&place.state).holds_servers(workspace) => {
+                aside.push(format!("the servers in {DOT_MCP} are left aside until you run `haft trust`"));
+            }
+            Ok(Some(text)) => {
+                let (named, wrong) = imported(&text);
+                servers.extend(named);
+                aside.extend(wrong);
+            }
+            Err(error) => aside.push(format!("{DOT_MCP} can't be read: {error}")),
+        }
+        let home = place.home();
+        for server in &mut servers {
+            if let Some(mine) = grants.get(&server.name).filter(|_| server.whose == Whose::Workspace) {
+                *server = granted(server.clone(), mine);
+            }
+            let section = &mut server.section;
+            for path in section.read.iter_mut().chain(&mut section.write).chain(&mut section.cwd) {
+                *path = parse_path(path, &home);
+            }
+        }
+        (servers, aside)
+    }
+
     /// The parts of the sandbox that the person agreed to do without.
     ///
     /// # Errors
@@ -246,6 +304,27 @@ impl Options {
     pub fn accept_weaker(&self, place: &Place) -> Result<Vec<String>, Fault> {
         let own = Config::read(&place.config.join(FILE))?;
         Ok([own.accept_weaker, self.accept_weaker.clone()].concat())
+    }
+
+    /// These options, but for the workspace, as they are given on a command line.
+    pub(crate) fn as_arguments(&self) -> Vec<String> {
+        let pairs = [
+            ("--sandbox", self.sandbox.and_then(name_of)),
+            ("--approve", self.approve.and_then(name_of)),
+            ("--session", self.session.clone()),
+            ("--toolset", self.toolset.clone()),
+        ];
+        let mut arguments: Vec<String> =
+            self.roots.iter().flat_map(|root| ["--root".to_owned(), from_anywhere(root)]).collect();
+        arguments
+            .extend(pairs.into_iter().filter_map(|(name, value)| Some([name.to_owned(), value?])).flatten());
+        if !self.accept_weaker.is_empty() {
+            arguments.extend(["--accept-weaker".to_owned(), self.accept_weaker.join(",")]);
+        }
+        if self.trust {
+            arguments.push("--trust".to_owned());
+        }
+        arguments
     }
 
     /// The workspace's canonical path.
@@ -263,6 +342,19 @@ impl Options {
         }
         Ok(canonical)
     }
+}
+
+/// A root as it is named by who works in another folder.
+fn from_anywhere(root: &str) -> String {
+    let (path, mode) = root.strip_suffix(":ro").map_or((root, ""), |path| (path, ":ro"));
+    let whole = std::path::absolute(path).ok().and_then(|it| it.into_os_string().into_string().ok());
+    // `~` is meant as it is.
+    if path.starts_with('~') { root.to_owned() } else { whole.unwrap_or_else(|| path.to_owned()) + mode }
+}
+
+/// What a value is called on a command line.
+fn name_of(value: impl ValueEnum) -> Option<String> {
+    Some(value.to_possible_value()?.get_name().to_owned())
 }
 
 /// Where tools that are files are looked for, in the order in which a name is looked for; and a line for each folder that

@@ -10,7 +10,7 @@ use crate::{
     Fault, Files, Kind, Output,
     procs::Procs,
     seen::Views,
-    services::{Agents, Caller, Jobs, Notes, Services, Shelf, Tools, Undo},
+    services::{Agents, Caller, Jobs, Notes, Servers, Services, Shelf, Tools, Undo},
 };
 
 /// How long work may take to notice that it is to stop. The whole answer is promised within
@@ -70,6 +70,11 @@ impl Cx {
     /// The agent that the session belongs to.
     pub fn agents(&self) -> &dyn Agents {
         &*self.inner.services.agents
+    }
+
+    /// The MCP servers that the session can ask.
+    pub fn servers(&self) -> &dyn Servers {
+        &*self.inner.services.servers
     }
 
     /// What the session and the workspace keep as text.

@@ -2,6 +2,7 @@
 
 mod agents;
 mod notes;
+mod servers;
 
 use std::{
     any::{Any, TypeId},
@@ -24,6 +25,7 @@ use crate::{
 
 pub use agents::{Agents, NoAgent, ProfileInfo, Profiles, Question, Report, Task, TaskEnd};
 pub use notes::{Change, Fact, Notes, Saying};
+pub use servers::{NewServer, NoServers, ServerInfo, ServerState, Servers};
 
 /// Keeps what a file held before it was changed, so that it can be put back.
 pub trait History: Send + Sync {
@@ -327,6 +329,8 @@ pub struct Called {
     pub result: Result<Output, Fault>,
     /// What the runtime says of it.
     pub notes: Vec<String>,
+    /// What it printed, where it is a Python file that worked: nobody else is told.
+    pub printed: Option<String>,
     /// How long it took.
     pub took: Duration,
 }
@@ -376,6 +380,8 @@ pub struct Services {
     pub tools: Arc<dyn Tools>,
     /// The agent that the session belongs to.
     pub agents: Arc<dyn Agents>,
+    /// The MCP servers that can be asked.
+    pub servers: Arc<dyn Servers>,
     /// What is kept as text.
     pub notes: Arc<dyn Notes>,
     /// What tools keep from one call to the next.

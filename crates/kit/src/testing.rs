@@ -21,8 +21,9 @@ use crate::{
     procs::{Exit, Ground, Procs, Program, Slice, Starting},
     seen::Views,
     services::{
-        Agents, Called, Caller, Change, Fact, History, Job, Jobs, Listed, Live, Mask, NoAgent, Notes,
-        Progress, Reloaded, Saying, Services, Shelf, Soon, Tools, Transcript, Undo, Until, Waited, Which,
+        Agents, Called, Caller, Change, Fact, History, Job, Jobs, Listed, Live, Mask, NoAgent, NoServers,
+        Notes, Progress, Reloaded, Saying, Servers, Services, Shelf, Soon, Tools, Transcript, Undo, Until,
+        Waited, Which,
     },
     text::Content,
 };
@@ -40,6 +41,8 @@ pub struct Room {
     pub tools: Arc<dyn Tools>,
     /// The agent that tools find here: none, unless a test puts one in its place.
     pub agents: Arc<dyn Agents>,
+    /// The MCP servers that tools see.
+    pub servers: Arc<dyn Servers>,
     /// What tools keep as text: in memory, unless a test puts something else in its place.
     pub notes: Arc<dyn Notes>,
     /// Stops whatever runs here.
@@ -83,6 +86,7 @@ impl Room {
             jobs: Arc::new(Nothing),
             tools: Arc::new(Nothing),
             agents: Arc::new(NoAgent),
+            servers: Arc::new(NoServers),
             notes: Arc::new(InMemory::default()),
             cancel: CancellationToken::new(),
         }
@@ -123,9 +127,12 @@ impl Room {
                     let files = own_files(name).into_iter().flatten().map(|path| (path, Access::Write));
                     files.chain([(OWN.to_owned(), Access::Read)]).collect()
                 }
-                Touch::Run(_) | Touch::Unconfined | Touch::Net(_) | Touch::Session(_) | Touch::Exclusive => {
-                    Vec::new()
-                }
+                Touch::Run(_)
+                | Touch::Unconfined
+                | Touch::Net(_)
+                | Touch::Server { .. }
+                | Touch::Session(_)
+                | Touch::Exclusive => Vec::new(),
             })
             .filter_map(|(path, access)| Some(Grant { location: self.roots.locate(&path).ok()?, access }))
             .collect();
@@ -136,6 +143,7 @@ impl Room {
             jobs: self.jobs.clone(),
             tools: self.tools.clone(),
             agents: self.agents.clone(),
+            servers: self.servers.clone(),
             notes: self.notes.clone(),
             shelf: self.shelf.clone(),
             history: Arc::new(Nothing),
@@ -318,7 +326,12 @@ impl Tools for Nothing {
 
     fn call<'a>(&'a self, name: &'a str, _: Value) -> Soon<'a, Called> {
         let result = Err(Fault::not_found(format!("there is no tool `{name}`")));
-        Box::pin(std::future::ready(Called { result, notes: Vec::new(), took: Duration::ZERO }))
+        Box::pin(std::future::ready(Called {
+            result,
+            notes: Vec::new(),
+            printed: None,
+            took: Duration::ZERO,
+        }))
     }
 }
 

@@ -23,6 +23,13 @@ pub enum Touch {
     Net(String),
     /// Writes or deletes the workspace's own tool of this name, and the list of the tools that are enabled.
     Tool(String),
+    /// Has the MCP server of this name do something, which is started for it if it does not run.
+    Server {
+        /// Its name; for one that nobody configured, that and what starts it: `NAME: COMMAND`.
+        name: String,
+        /// It only reads what there is, by a person's word.
+        reads: bool,
+    },
     /// Uses a thing of the session that has this key, such as its todo list.
     Session(String),
     /// Must not run beside another exclusive call, or beside one that writes.
@@ -85,6 +92,8 @@ impl Touches {
                     Touch::Write(_) | Touch::Tool(_) => Kinds::READ | Kinds::WRITE,
                     Touch::Run(_) | Touch::Unconfined => Kinds::RUN,
                     Touch::Net(_) => Kinds::NET,
+                    Touch::Server { reads: true, .. } => Kinds::SESSION,
+                    Touch::Server { reads: false, .. } => Kinds::RUN | Kinds::NET,
                     Touch::Session(_) => Kinds::SESSION,
                     Touch::Exclusive => Kinds::EXCLUSIVE,
                 }

@@ -27,7 +27,10 @@ pub use trust::Trust;
 use crate::{
     DEADLINE, Rules,
     grants::is_host,
-    outside::Section,
+    outside::{
+        Section,
+        mcp::{DOT_MCP, ServerSection},
+    },
     policy::{Approve, Sandbox},
 };
 
@@ -43,6 +46,11 @@ const LONGEST: u64 = 3600;
 pub struct Config {
     /// The only tools there are; all, if this is not given.
     pub tools: Option<Vec<String>>,
+    /// Tools that are always listed, whatever they cost.
+    #[serde(default)]
+    pub listed: Vec<String>,
+    /// What a list of tools may cost, in tokens; 0 for no bound.
+    pub list_tokens: Option<usize>,
     /// The toolset to show.
     pub toolset: Option<String>,
     /// More folders that may be reached, `PATH` or `PATH:ro`.
@@ -92,6 +100,12 @@ pub struct Config {
     /// The same by the workspace's own file, for the workspace's own tools.
     #[serde(skip)]
     pub workspace_sections: BTreeMap<String, Section>,
+    /// The MCP servers that haft may be a client of, by their names.
+    #[serde(default, rename = "mcp")]
+    pub servers: BTreeMap<String, ServerSection>,
+    /// The same by the workspace's own file.
+    #[serde(skip)]
+    pub workspace_servers: BTreeMap<String, ServerSection>,
 }
 
 /// What is said about commands. Each line has the first words of some.
@@ -214,6 +228,11 @@ impl Config {
             section.read.iter_mut().chain(&mut section.write).for_each(|it| meant_from(base, it));
             section.timeout_seconds = section.timeout_seconds.map(|it| it.clamp(1, LONGEST));
         }
+        for server in config.servers.values_mut() {
+            server.read.iter_mut().chain(&mut server.write).for_each(|it| meant_from(base, it));
+            server.timeout_seconds = server.timeout_seconds.map(|it| it.clamp(1, LONGEST));
+            server.start_seconds = server.start_seconds.map(|it| it.clamp(1, LONGEST));
+        }
         config.check().map_err(|fault| Fault {
             what: format!("`{}` is not a configuration of haft: {}", path.display(), fault.what),
             ..fault
@@ -229,7 +248,11 @@ impl Config {
             .sections
             .iter()
             .flat_map(|(name, section)| section.net.iter().map(move |host| (host, format!("[tool.{name}]"))));
-        match of_net.chain(of_tools).find(|(host, _)| !is_host(host)) {
+        let of_servers = self
+            .servers
+            .iter()
+            .flat_map(|(name, section)| section.net.iter().map(move |host| (host, format!("[mcp.{name}]"))));
+        match of_net.chain(of_tools).chain(of_servers).find(|(host, _)| !is_host(host)) {
             None => Ok(()),
             Some((host, place)) => Err(Fault::bad_args(format!("`{host}` in `{place}` is no host"))
                 .next("A host is `host`, `host:port`, `*.example.org` or `*`.".to_owned())),
@@ -256,6 +279,9 @@ impl Config {
             });
         }
         self.toolset = workspace.toolset.or(self.toolset);
+        // What is listed costs something and allows nothing.
+        self.listed.extend(workspace.listed);
+        self.list_tokens = workspace.list_tokens.or(self.list_tokens);
         if let Some(seconds) = workspace.deadline_seconds {
             let mine = self.deadline_seconds.unwrap_or(DEADLINE.as_secs());
             self.deadline_seconds = Some(seconds.min(mine).clamp(1, LONGEST));
@@ -271,6 +297,9 @@ impl Config {
         }
         if !workspace.sections.is_empty() && widens("`[tool.NAME]`") {
             self.workspace_sections = workspace.sections;
+        }
+        if !workspace.servers.is_empty() && widens("`[mcp.NAME]`") {
+            self.workspace_servers = workspace.servers;
         }
         // Whoever names a model decides to whom the workspace is told, and which key goes there.
         if !workspace.models.is_empty() && widens("`[models.NAME]`") {
@@ -421,6 +450,18 @@ pub fn parse_root(text: &str, base: &Path) -> RootSpec {
 pub fn workspace_text(workspace: &Path) -> io::Result<String> {
     let bytes = bounded(&workspace.join(FILE), OFlags::NOFOLLOW)?;
     String::from_utf8(bytes).map_err(io::Error::other)
+}
+
+/// The workspace's list of MCP servers, `.mcp.json`, as it is written; none, if there is none.
+///
+/// # Errors
+/// When it is no short regular file, or no text.
+pub fn servers_text(workspace: &Path) -> io::Result<Option<String>> {
+    match bounded(&workspace.join(DOT_MCP), OFlags::NOFOLLOW) {
+        Ok(bytes) => String::from_utf8(bytes).map(Some).map_err(io::Error::other),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// The bytes of a configuration file: a regular one, and a short one. A pipe or a device

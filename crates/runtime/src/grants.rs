@@ -20,6 +20,8 @@ pub enum Effect {
     Write(String),
     /// To speak to this host: `host`, `host:port`, `*.example.org`, `*`.
     Net(String),
+    /// To start this server, as it is configured now: `NAME@HASH`.
+    Server(String),
     /// To run commands that begin with these words.
     Run(Vec<String>),
     /// To run exactly this command line.
@@ -62,7 +64,7 @@ impl Effect {
         let rest = rest.trim();
         let wrong = |what: String| {
             Fault::bad_args(what).next(
-                "A grant is `write PATH`, `net HOST`, `run COMMAND` or `unconfined COMMAND`.".to_owned(),
+                "A grant is `write PATH`, `net HOST`, `server NAME@HASH`, `run COMMAND` or `unconfined COMMAND`.".to_owned(),
             )
         };
         if rest.is_empty() {
@@ -82,6 +84,12 @@ impl Effect {
                     "`{rest}` is no host; a grant names `host`, `host:port`, `*.example.org` or `*`"
                 ))
             }),
+            "server" => match rest.split_once('@') {
+                Some((name, hash)) if !name.is_empty() && !hash.is_empty() => {
+                    Ok(Self::Server(rest.to_owned()))
+                }
+                _ => Err(wrong(format!("`{rest}` is no server as a question names one: `NAME@HASH`"))),
+            },
             "run" => {
                 Ok(commands::as_prefix(rest).map_or_else(|| Self::RunExactly(rest.to_owned()), Self::Run))
             }
@@ -104,7 +112,7 @@ impl Effect {
         match self {
             Self::RunExactly(granted) => !leaves && granted == text.trim(),
             Self::UnconfinedExactly(granted) => granted == text.trim(),
-            Self::Write(_) | Self::Net(_) | Self::Run(_) | Self::Unconfined(_) => false,
+            Self::Write(_) | Self::Net(_) | Self::Server(_) | Self::Run(_) | Self::Unconfined(_) => false,
         }
     }
 
@@ -113,7 +121,11 @@ impl Effect {
         match self {
             Self::Run(words) => (!leaves).then_some(words),
             Self::Unconfined(words) => Some(words),
-            Self::Write(_) | Self::Net(_) | Self::RunExactly(_) | Self::UnconfinedExactly(_) => None,
+            Self::Write(_)
+            | Self::Net(_)
+            | Self::Server(_)
+            | Self::RunExactly(_)
+            | Self::UnconfinedExactly(_) => None,
         }
     }
 
@@ -146,6 +158,7 @@ impl fmt::Display for Effect {
         match self {
             Self::Write(path) => write!(f, "write {path}"),
             Self::Net(host) => write!(f, "net {host}"),
+            Self::Server(server) => write!(f, "server {server}"),
             Self::Run(words) => write!(f, "run {}", commands::line(words)),
             Self::RunExactly(text) => write!(f, "run-exactly {text}"),
             Self::Unconfined(words) => write!(f, "unconfined {}", commands::line(words)),

@@ -114,6 +114,13 @@ pub enum Want {
     Unconfined,
     /// A host.
     Net(String),
+    /// To start a server that the person's own file does not name.
+    Server {
+        /// What it is, and what starts it.
+        about: String,
+        /// By which it is granted for longer than a call.
+        grant: Option<String>,
+    },
     /// To write or delete the workspace's own tool of this name.
     Tool(String),
 }
@@ -211,6 +218,20 @@ impl Policy {
                 name,
                 "where no sandbox contains it, a tool is written only after approval",
             )),
+            Want::Server { grant: Some(grant), .. }
+                if granted(&|it| matches!(it, Effect::Server(server) if server == grant)) =>
+            {
+                Decision::Allow
+            }
+            Want::Server { about, grant } => {
+                let mut rule = Rule::new(
+                    "mcp_server",
+                    about,
+                    "a server that is not in your own haft.toml is started only after approval",
+                );
+                rule.offers.extend(grant.clone().map(Effect::Server));
+                Decision::Ask(rule)
+            }
             Want::Net(host) => {
                 let allowed =
                     self.hosts.iter().any(|it| host_matches(it, host)) || granted(&|it| it.allows_host(host));

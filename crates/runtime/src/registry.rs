@@ -7,16 +7,25 @@ use std::{collections::HashMap, sync::Arc};
 
 use arc_swap::ArcSwap;
 use kit::AnyTool;
+use parking_lot::Mutex;
 
 /// The tools of one server.
 pub struct Registry {
     /// Those that are part of the program: they are there whatever becomes of the others.
     own: Vec<Arc<dyn AnyTool>>,
+    others: Mutex<Others>,
     now: ArcSwap<Snapshot>,
 }
 
-/// The tools that existed at one moment.
+/// The tools that are no part of the program.
 #[derive(Default)]
+struct Others {
+    files: (Vec<Arc<dyn AnyTool>>, Vec<Failure>),
+    servers: (Vec<Arc<dyn AnyTool>>, Vec<Failure>),
+}
+
+/// The tools that existed at one moment.
+#[derive(Default, Clone)]
 pub struct Snapshot {
     tools: Vec<Arc<dyn AnyTool>>,
     by_name: HashMap<String, usize>,
@@ -39,7 +48,7 @@ impl Registry {
     /// A registry with these tools, which are part of the program.
     pub fn new(tools: Vec<Arc<dyn AnyTool>>) -> Self {
         let now = ArcSwap::from_pointee(Snapshot::new(tools.iter().cloned()));
-        Self { own: tools, now }
+        Self { own: tools, others: Mutex::default(), now }
     }
 
     /// The tools as they are now.
@@ -54,8 +63,20 @@ impl Registry {
 
     /// Puts these in the place of all tools that are files, with what could not be loaded.
     pub fn swap(&self, files: Vec<Arc<dyn AnyTool>>, failed: Vec<Failure>) {
-        let mut snapshot = Snapshot::new(self.own.iter().cloned().chain(files));
-        snapshot.failed.extend(failed);
+        self.put(|others| others.files = (files, failed));
+    }
+
+    /// Puts these in the place of all tools of servers, with what is wrong with those.
+    pub fn swap_servers(&self, tools: Vec<Arc<dyn AnyTool>>, failed: Vec<Failure>) {
+        self.put(|others| others.servers = (tools, failed));
+    }
+
+    fn put(&self, change: impl FnOnce(&mut Others)) {
+        let mut others = self.others.lock();
+        change(&mut others);
+        let Others { files, servers } = &*others;
+        let mut snapshot = Snapshot::new(self.own.iter().chain(&files.0).chain(&servers.0).cloned());
+        snapshot.failed.extend(files.1.iter().chain(&servers.1).cloned());
         self.now.store(Arc::new(snapshot));
     }
 }
@@ -76,6 +97,13 @@ impl Snapshot {
                 snapshot.tools.push(tool);
             }
         }
+        snapshot
+    }
+
+    /// The same with these tools after the others.
+    pub(crate) fn with(&self, more: &[Arc<dyn AnyTool>]) -> Self {
+        let mut snapshot = Self::new(self.tools.iter().chain(more).cloned());
+        snapshot.failed.extend(self.failed.iter().cloned());
         snapshot
     }
 

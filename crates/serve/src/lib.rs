@@ -16,6 +16,7 @@ mod message;
 mod progress;
 mod stdio;
 
+pub use answer::{list_bytes, tool_bytes};
 pub use client::{Ask, Client, Filled, Level, Offers};
 pub use documents::{Blank, Content, Document, Line, Notice, Pattern, Prompt, Speaker, Subject};
 pub use hands::{Abilities, Changes, Hands};

@@ -1,12 +1,17 @@
 //! What does an MCP client get of haft?
 
+mod asking;
 mod calls;
 mod completion;
+mod folders;
 mod listening;
 mod logging;
 mod pages;
 mod prompts;
 mod resources;
+mod rounds;
+mod talk;
+mod tasks;
 
 use std::{
     fs::File,
@@ -19,15 +24,16 @@ use kit::{Fault, Kind};
 use rmcp::{
     ErrorData, RoleServer, ServerHandler, ServiceExt as _,
     model::{
-        CallToolRequestParams, CallToolResponse, CompleteRequestMethod, CompleteRequestParams,
-        CompleteResult, GetPromptRequestParams, GetPromptResponse, Implementation, InitializeRequestParams,
-        InitializeResult, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
-        ListToolsResult, PaginatedRequestParams, PromptsCapability, ReadResourceRequestParams,
-        ReadResourceResponse, ResourcesCapability, ServerCapabilities, ServerConfig, SetLevelRequestMethod,
-        SubscribeRequestMethod, SubscribeRequestParams, SubscriptionFilter, Tool, ToolsCapability,
-        UnsubscribeRequestParams,
+        CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestMethod,
+        CompleteRequestParams, CompleteResult, GetPromptRequestParams, GetPromptResponse, GetTaskParams,
+        GetTaskResult, Implementation, InitializeRequestParams, InitializeResult, ListPromptsResult,
+        ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+        PromptsCapability, ReadResourceRequestParams, ReadResourceResponse, ResourcesCapability,
+        ServerCapabilities, ServerConfig, SetLevelRequestMethod, SubscribeRequestMethod,
+        SubscribeRequestParams, SubscriptionFilter, Tool, ToolsCapability, UnsubscribeRequestParams,
+        UpdateTaskParams,
     },
-    service::{RequestContext, ServerInitializeError, SubscriptionContext},
+    service::{NotificationContext, RequestContext, ServerInitializeError, SubscriptionContext},
 };
 use serde_json::{Map, json};
 use tokio::time::{sleep, timeout};
@@ -36,6 +42,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::{answer, hands::Hands, stdio};
 use logging::Hearing;
 use pages::page;
+use rounds::Rounds;
+use tasks::Tasks;
 
 /// After the end of input, calls may finish by themselves for this long: a script
 /// that pipes its requests in has no other way to hear the answers.
@@ -96,7 +104,7 @@ pub async fn mcp(
 ) -> io::Result<()> {
     let stop = CancellationToken::new();
     let hands = Arc::new(hands);
-    let door = Door::new(Arc::clone(&hands), about, stop.clone());
+    let door = Door::new(Arc::clone(&hands), about, stop.clone(), &Lasting::default());
     let (wire, ends) = stdio::open(input, output)?;
     let serving = async {
         match door.serve(wire).await {
@@ -126,11 +134,20 @@ pub async fn mcp(
     served
 }
 
+/// What outlives a request: the calls that wait for their clients, and the tasks.
+#[derive(Default)]
+pub(crate) struct Lasting {
+    rounds: Arc<Rounds>,
+    tasks: Arc<Tasks>,
+}
+
 /// The server that rmcp asks: one for each client.
 pub(crate) struct Door<H> {
     hands: Arc<H>,
     about: About,
     stop: CancellationToken,
+    rounds: Arc<Rounds>,
+    tasks: Arc<Tasks>,
     hearing: Arc<Hearing>,
     /// The client is gone, or is to go.
     gone: CancellationToken,
@@ -138,11 +155,21 @@ pub(crate) struct Door<H> {
 }
 
 impl<H: Hands> Door<H> {
-    /// A door for one client. `stop` ends what is under way.
-    pub(crate) fn new(hands: Arc<H>, about: About, stop: CancellationToken) -> Self {
+    /// A door for one client. `stop` ends what is under way. Where each request has a door of its own, all doors of the
+    /// same clients share what they come back to.
+    pub(crate) fn new(hands: Arc<H>, about: About, stop: CancellationToken, lasting: &Lasting) -> Self {
         let gone = stop.child_token();
         let dropped = gone.clone().drop_guard();
-        Self { hands, about, stop, hearing: Arc::default(), gone, _gone_when_dropped: dropped }
+        Self {
+            hands,
+            about,
+            stop,
+            rounds: Arc::clone(&lasting.rounds),
+            tasks: Arc::clone(&lasting.tasks),
+            hearing: Arc::default(),
+            gone,
+            _gone_when_dropped: dropped,
+        }
     }
 
     /// Says only what there is something behind.
@@ -169,6 +196,7 @@ impl<H: Hands> Door<H> {
         }
         capabilities.completions = abilities.complete.then(Map::new);
         capabilities.logging = abilities.log.then(Map::new);
+        capabilities.extensions = ServerCapabilities::builder().enable_tasks().build().extensions;
         capabilities
     }
 }
@@ -189,6 +217,14 @@ impl<H: Hands> ServerHandler for Door<H> {
         let agreed = self.negotiate_initialize(&request)?;
         self.announce(&context.peer);
         Ok(agreed)
+    }
+
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        self.meet(&context.peer).await;
+    }
+
+    async fn on_roots_list_changed(&self, _context: NotificationContext<RoleServer>) {
+        tracing::info!("the client works elsewhere now; the workspace stays what it is");
     }
 
     async fn list_tools(
@@ -240,7 +276,7 @@ impl<H: Hands> ServerHandler for Door<H> {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        self.read_document(&request.uri, &context).await.map(Into::into)
+        self.read_document(request, &context).await
     }
 
     async fn subscribe(
@@ -285,7 +321,7 @@ impl<H: Hands> ServerHandler for Door<H> {
         request: GetPromptRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        self.fill_prompt(request, &context).await.map(Into::into)
+        self.fill_prompt(request, &context).await
     }
 
     async fn complete(
@@ -311,6 +347,30 @@ impl<H: Hands> ServerHandler for Door<H> {
         }
         self.hearing.set(request.level);
         Ok(())
+    }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        self.task(&request, &context)
+    }
+
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.update(request, &context)
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.cancel(&request, &context)
     }
 }
 

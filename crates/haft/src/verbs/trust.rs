@@ -8,8 +8,8 @@ use std::{
 use clap::Args;
 use kit::{Fault, Kind};
 use runtime::{
-    config::{Config, FILE, Trust as Trusted, workspace_text},
-    outside::{OWN, Section, Vouched, Whose, adopt},
+    config::{Config, FILE, Trust as Trusted, servers_text, workspace_text},
+    outside::{OWN, Section, Vouched, Whose, adopt, mcp::DOT_MCP},
     visible,
 };
 
@@ -91,9 +91,12 @@ fn trust_workspace(options: &Options, place: &Place) -> Result<ExitCode, Fault> 
     let more = Config::read_workspace(&workspace).map(|it| it.tools_dirs).unwrap_or_default();
     let (folders, aside) = tool_folders(place, &workspace, &more, Whose::Workspace);
     let own = folders.iter().any(|it| it.whose == Whose::Workspace && it.path.is_dir());
-    if text.is_none() && !own {
+    let servers = servers_text(&workspace).map_err(|error| {
+        Fault::new(Kind::Unavailable, format!("nothing is trusted: can't read `{DOT_MCP}`: {error}"))
+    })?;
+    if text.is_none() && !own && servers.is_none() {
         return Err(Fault::not_found(format!(
-            "there is neither {FILE} nor {OWN} in `{}`, so nothing to trust",
+            "there is neither {FILE} nor {OWN} nor {DOT_MCP} in `{}`, so nothing to trust",
             workspace.display()
         )));
     }
@@ -104,6 +107,10 @@ fn trust_workspace(options: &Options, place: &Place) -> Result<ExitCode, Fault> 
     })?;
     let mut said = String::new();
     if let Some(text) = text {
+        said.push_str(&format!("trusted, until it changes: {}\n{}\n", file.display(), text.trim_end()));
+    }
+    if let Some(text) = servers {
+        let file = workspace.join(DOT_MCP);
         said.push_str(&format!("trusted, until it changes: {}\n{}\n", file.display(), text.trim_end()));
     }
     if !tools.is_empty() {

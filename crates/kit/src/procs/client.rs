@@ -226,6 +226,15 @@ impl Keeper {
                 ends.is_terminal = true;
                 Some((rows, cols))
             }
+            Streams::Given => {
+                let (ours, stderr) = pipe()?;
+                ends.output = Some(ours);
+                // Whoever runs for days may write for days: only the newest is kept.
+                ends.spilling = None;
+                numbers.push(2);
+                files.push(stderr);
+                None
+            }
             Streams::Together | Streams::Apart => {
                 numbers.extend([0, 1, 2]);
                 let stdin = match program.stdin {
@@ -250,7 +259,9 @@ impl Keeper {
             }
         };
         for (number, file) in &program.files {
-            if !NUMBERS.contains(number) || numbers.contains(number) || files.len() + 3 >= FILES {
+            let is_given = program.streams == Streams::Given && *number < 2;
+            if !(NUMBERS.contains(number) || is_given) || numbers.contains(number) || files.len() + 3 >= FILES
+            {
                 return Err(Fault::bug(format!(
                     "descriptor {number} can't be given to a command: each is given once, {} to {}, at most {}",
                     NUMBERS.start,

@@ -77,6 +77,8 @@ pub enum Streams {
     Together,
     /// Errors have a recording of their own.
     Apart,
+    /// Input and output are the descriptors 0 and 1 of [`Program::files`]; what is recorded are the errors.
+    Given,
     /// A terminal is all three; [`Stdin`] is not looked at.
     Terminal {
         /// Its height in rows.

@@ -18,8 +18,8 @@ pub(super) struct Options {
 /// The spec as a model is shown it: tools that start something, and run alone unless they are told not to, say
 /// what may be asked for. Others take the options as well and are spared the words. None where nothing is added.
 pub(crate) fn with_options(spec: &Spec) -> Option<Spec> {
-    // A file's schema is shown as it is declared.
-    let is_file = matches!(spec.origin, Origin::File(_));
+    // A schema of a file's or a server's is shown as it is declared.
+    let is_file = matches!(spec.origin, Origin::File(_) | Origin::Server(_));
     if is_file || !spec.at_most.covers(Kinds::RUN.with(Kinds::EXCLUSIVE)) || spec.mode == Mode::Stateful {
         return None;
     }

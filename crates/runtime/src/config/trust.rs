@@ -9,6 +9,7 @@ use kit::{Fault, Kind};
 use rustix::fs::OFlags;
 
 use super::{FILE, bounded};
+use crate::outside::mcp::DOT_MCP;
 
 /// The workspaces that the person has trusted: the configuration of each by its exact text, its tools by its path. One
 /// line says one thing, and a line that a trust has ended takes back those before it.
@@ -32,12 +33,20 @@ impl Trust {
         self.has(workspace, &mark_of_tools(workspace))
     }
 
-    /// Trusts both.
+    /// May the servers be started that the workspace's `.mcp.json` names as it is now?
+    pub fn holds_servers(&self, workspace: &Path) -> bool {
+        self.has(workspace, &mark_of_servers(workspace))
+    }
+
+    /// Trusts all of these.
     ///
     /// # Errors
     /// When the list can't be written.
     pub fn add(&self, workspace: &Path) -> Result<(), Fault> {
         self.put(workspace, &mark(workspace))?;
+        if workspace.join(DOT_MCP).exists() {
+            self.put(workspace, &mark_of_servers(workspace))?;
+        }
         self.put(workspace, &mark_of_tools(workspace))
     }
 
@@ -99,6 +108,12 @@ impl Trust {
 /// What says that the tools of this workspace may run. No hash looks like it.
 fn mark_of_tools(workspace: &Path) -> String {
     format!("tools {}", name_of(workspace))
+}
+
+/// What says that the servers may be started that this text names.
+fn mark_of_servers(workspace: &Path) -> String {
+    let text = bounded(&workspace.join(DOT_MCP), OFlags::NOFOLLOW).unwrap_or_default();
+    format!("servers:{} {}", blake3::hash(&text).to_hex(), name_of(workspace))
 }
 
 /// What says that nothing before it counts for this workspace.

@@ -77,6 +77,20 @@ impl Ground {
         self.another(own, read.chain([(folder, true)]).collect(), sandbox, granted, &Arc::default())
     }
 
+    /// The ground of one MCP server: what a tool's has that is a file, but in the sandbox whatever the session's commands
+    /// are, and with no folder of its own.
+    pub(crate) fn of_server(&self, read: Vec<PathBuf>, write: Vec<PathBuf>) -> Self {
+        let session = &*self.inner;
+        let mut roots = session.roots.clone();
+        let open = session.sandbox != Sandbox::ReadOnly;
+        for (path, writable) in write.iter().map(|it| (it, open)).chain(read.iter().map(|it| (it, false))) {
+            add_root(&mut roots, path, writable);
+        }
+        let sandbox = if session.sandbox == Sandbox::Full { Sandbox::Workspace } else { session.sandbox };
+        let own = Own { read, write, ..Own::default() };
+        self.another(own, roots, sandbox, session.hosts.below(), &session.held)
+    }
+
     /// The same ground for one more tool, which reads this as well.
     pub(crate) fn reading(&self, folder: PathBuf) -> Self {
         let mut own = self.inner.own.clone().unwrap_or_default();

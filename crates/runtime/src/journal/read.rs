@@ -186,6 +186,10 @@ fn touch(value: &Value) -> Option<Touch> {
         _ => {}
     }
     let (kind, of) = value.as_object()?.iter().next()?;
+    if kind == "server" {
+        let name = of.get("name")?.as_str()?.to_owned();
+        return Some(Touch::Server { name, reads: of.get("reads")?.as_bool()? });
+    }
     let of = of.as_str()?.to_owned();
     match kind.as_str() {
         "read" => Some(Touch::Read(of)),

@@ -130,6 +130,7 @@ fn paths(call: &CallRecord) -> Vec<PathBuf> {
         | Touch::Run(_)
         | Touch::Unconfined
         | Touch::Net(_)
+        | Touch::Server { .. }
         | Touch::Session(_)
         | Touch::Tool(_)
         | Touch::Exclusive => None,
@@ -152,6 +153,7 @@ fn text(call: &CallRecord, read: ReadFile) -> String {
             Touch::Run(command) => others.push(format!("run `{command}`")),
             Touch::Unconfined => others.push("outside the sandbox".to_owned()),
             Touch::Net(host) => others.push(format!("speak to {host}")),
+            Touch::Server { name, .. } => others.push(format!("ask the server {name}")),
             Touch::Session(key) => others.push(format!("use the session's {key}")),
             Touch::Tool(name) => others.push(format!("write or delete the tool {name}")),
             Touch::Exclusive => others.push("anything (exclusive)".to_owned()),

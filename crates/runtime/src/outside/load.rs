@@ -27,6 +27,7 @@ use super::{
     decided::Decided,
     describe,
     folders::Sort,
+    mcp::{Servers, Start},
     own_files,
     python::PythonTool,
     set::{Loaded, Tried, stem},
@@ -47,6 +48,7 @@ pub struct Outside {
     /// Where what is known of files is kept.
     state: PathBuf,
     registry: Arc<Registry>,
+    servers: Arc<Servers>,
     ground: OnceLock<Ground>,
     written: Written,
     appeared: Appeared,
@@ -82,6 +84,9 @@ impl Outside {
         registry: Arc<Registry>,
         appeared: Appeared,
     ) -> Self {
+        let changes = watch::Sender::new(0);
+        let servers = Arc::new(Servers::new(state, workspace.clone(), registry.clone(), changes.clone()));
+        servers.decide(&files.servers);
         let state = state.join("tools");
         let mut written = Written::beneath(&state);
         // Where nothing is granted, nobody's word is asked for.
@@ -94,13 +99,14 @@ impl Outside {
             written,
             state,
             registry,
+            servers,
             ground: OnceLock::new(),
             appeared,
             now: ArcSwap::default(),
             turn: tokio::sync::Mutex::default(),
             wanted: AtomicU64::new(0),
             looked: Mutex::new(None),
-            changes: watch::Sender::new(0),
+            changes,
         };
         let survey = outside.survey(&Loaded::default(), Ask::Unknown);
         if !survey.files.is_empty() || !survey.folders.is_empty() {
@@ -131,6 +137,24 @@ impl Outside {
         if self.is_pending() {
             self.reload(false).await;
         }
+        self.servers.settled().await;
+    }
+
+    /// The MCP servers.
+    pub fn servers(&self) -> &Arc<Servers> {
+        &self.servers
+    }
+
+    /// From now on servers of which nothing is known are asked for their tools without being called.
+    pub fn ask_servers(&self, variables: &[(String, String)]) {
+        let Some(ground) = self.ground.get().cloned() else { return };
+        let variables = Arc::new(variables.to_vec());
+        self.servers.ask_by_itself(Start {
+            ground,
+            workspace: self.workspace.clone(),
+            variables,
+            session: None,
+        });
     }
 
     /// The same, and asks those that were broken once more, where they might work by now.
@@ -211,7 +235,7 @@ impl Outside {
 
     /// What is to be watched.
     pub(super) fn places(&self) -> Vec<PathBuf> {
-        self.decided.places()
+        self.decided.places().into_iter().chain(self.servers.place()).collect()
     }
 
     pub(crate) fn loaded(&self) -> Arc<Loaded> {
@@ -253,7 +277,7 @@ impl Outside {
     pub(crate) fn wants_a_look(&self, name: &str) -> bool {
         let snapshot = self.registry.snapshot();
         let Some(tool) = snapshot.get(name) else { return self.may_look_again() };
-        if tool.spec().origin == Origin::Program {
+        if matches!(tool.spec().origin, Origin::Program | Origin::Server(_)) {
             return false;
         }
         let now = self.now.load();

@@ -19,6 +19,7 @@ mod hosts;
 mod interpreter;
 mod load;
 mod manifest;
+pub mod mcp;
 mod parts;
 mod pyenv;
 mod python;
@@ -47,6 +48,21 @@ pub use set::gist;
 pub use standing::Standing;
 pub use watch::Watching;
 
+/// The connections of a session that stands on this ground, of which there are none yet.
+pub(crate) fn connections(
+    runtime: &crate::Runtime,
+    ground: crate::ground::Ground,
+    session: crate::session::WeakSession,
+) -> mcp::Connections {
+    let with = mcp::Start {
+        ground,
+        workspace: runtime.roots().workspace().to_owned(),
+        variables: Arc::new(runtime.commands().variables.clone()),
+        session: Some(session),
+    };
+    mcp::Connections::new(with, runtime.outside().servers().clone())
+}
+
 /// Where tools that are files are looked for, and what they may do.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolFiles {
@@ -56,6 +72,8 @@ pub struct ToolFiles {
     pub sections: BTreeMap<String, Section>,
     /// The same for those of the workspace, by the workspace's own file, which the person trusts.
     pub workspace_sections: BTreeMap<String, Section>,
+    /// The MCP servers that haft may be a client of; of two with a name the first one is the one.
+    pub servers: Vec<mcp::Server>,
     /// Only tools that the `enabled.json` of their folder names are loaded, where there is such a file.
     pub only_enabled: bool,
     /// A person vouches for the code in the workspace's folders, as it is when this is loaded first, for as long as this

@@ -208,7 +208,8 @@ impl<H: Hands> House<H> {
     ) -> Reply {
         let (hands, stop) = (opened.hands.clone(), opened.stop.clone());
         let about = self.about.clone();
-        let door = move || Ok(Door::new(hands.clone(), about.clone(), stop.clone()));
+        let lasting = opened.lasting.clone();
+        let door = move || Ok(Door::new(hands.clone(), about.clone(), stop.clone(), &lasting));
         let desk = Arc::new(Desk::new(place.sessions.clone(), opens.then_some(opened)));
         // What rmcp would check of Host and Origin was checked, more strictly.
         let config = StreamableHttpServerConfig::default()
@@ -238,7 +239,13 @@ impl<H: Hands> House<H> {
                 room.ok_or_else(|| replies::full("there are too many sessions; end one with DELETE"))?;
             if self.one_session {
                 let shared = self.shared(place)?;
-                return Ok(Opened { stop: self.ended.child_token(), place: room, ends: false, ..shared });
+                return Ok(Opened {
+                    stop: self.ended.child_token(),
+                    place: room,
+                    lasting: Arc::default(),
+                    ends: false,
+                    ..shared
+                });
             }
             return self.newly_opened(place, false, room);
         }
@@ -268,7 +275,13 @@ impl<H: Hands> House<H> {
             tracing::error!(%error, "no session could be opened");
             replies::text(StatusCode::INTERNAL_SERVER_ERROR, format!("no session can be opened: {error}"))
         })?;
-        Ok(Opened { hands: Arc::new(hands), stop: self.ended.child_token(), place: room, ends: true })
+        Ok(Opened {
+            hands: Arc::new(hands),
+            stop: self.ended.child_token(),
+            place: room,
+            lasting: Arc::default(),
+            ends: true,
+        })
     }
 
     /// Reads and understands a body.

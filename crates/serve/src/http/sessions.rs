@@ -27,7 +27,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::events::{self, Events};
-use crate::hands::Hands;
+use crate::{hands::Hands, mcp::Lasting};
 
 /// So many requests of one session may be under way.
 const REQUESTS: usize = 64;
@@ -58,6 +58,8 @@ pub(super) struct Opened<H> {
     pub(super) stop: CancellationToken,
     /// Its place among the sessions of its principal.
     pub(super) place: Arc<OwnedSemaphorePermit>,
+    /// What its requests come back to, which nobody else's do.
+    pub(super) lasting: Arc<Lasting>,
     /// Does the work end with the session? Not where others go on with it.
     pub(super) ends: bool,
 }
@@ -68,6 +70,7 @@ impl<H> Clone for Opened<H> {
             hands: self.hands.clone(),
             stop: self.stop.clone(),
             place: self.place.clone(),
+            lasting: self.lasting.clone(),
             ends: self.ends,
         }
     }

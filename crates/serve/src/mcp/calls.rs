@@ -1,8 +1,7 @@
 //! How is a call run that a client makes?
 
-use std::{future::poll_fn, panic::AssertUnwindSafe, pin::pin, sync::Arc, task::Poll};
+use std::sync::Arc;
 
-use futures_util::FutureExt as _;
 use kit::services::Progress;
 use rmcp::{
     ErrorData, RoleServer,
@@ -10,18 +9,13 @@ use rmcp::{
     service::RequestContext,
 };
 use runtime::{Answer, Arguments, Call};
-use serde_json::Value;
-use tokio_util::sync::CancellationToken;
+use serde_json::{Value, json};
 
-use super::Door;
-use crate::{
-    answer,
-    client::Client,
-    flights::Ticket,
-    hands::Hands,
-    message::echo,
-    progress::{Steps, tell},
+use super::{
+    Door,
+    talk::{Asked, Round, in_turn},
 };
+use crate::{answer, flights::Ticket, hands::Hands, message::echo, progress::Steps};
 
 impl<H: Hands> Door<H> {
     /// Runs a call, and tells the client how far it has come.
@@ -32,41 +26,55 @@ impl<H: Hands> Door<H> {
     ) -> Result<CallToolResponse, ErrorData> {
         // Held to the end: it says that somebody works on this request.
         let ticket = context.extensions.remove::<Arc<Ticket>>();
-        if !self.hands.has(&request.name) && !self.found(&request.name, ticket.as_deref()).await {
-            let what = match self.hands.why_missing(&request.name) {
-                Some(why) => format!("there is no tool `{}`: {why}", echo(&request.name)),
-                None => format!("there is no tool `{}`; `tools/list` names them all", echo(&request.name)),
+        let CallToolRequestParams { name, arguments, input_responses, request_state, .. } = request;
+        let tool = name.into_owned();
+        if !self.hands.has(&tool) && !self.found(&tool, ticket.as_deref()).await {
+            let what = match self.hands.why_missing(&tool) {
+                Some(why) => format!("there is no tool `{}`: {why}", echo(&tool)),
+                None => format!("there is no tool `{}`; `tools/list` names them all", echo(&tool)),
             };
             return Err(ErrorData::invalid_params(what, None));
         }
-        let over = CancellationToken::new();
-        let (progress, telling) = match context.meta.get_progress_token() {
-            Some(token) => {
+        // What goes on has entered long ago.
+        if let (Some(_), Some(ticket)) = (&request_state, &ticket) {
+            ticket.turn().await;
+            ticket.enter();
+        }
+        let arguments = Value::Object(arguments.unwrap_or_default());
+        // Only a request that may come again has to be known again.
+        let rounds = self.takes_rounds(&context);
+        let asked = Asked {
+            method: "tools/call",
+            params: if rounds { json!([tool, arguments]) } else { Value::Null },
+            responses: input_responses,
+            state: request_state,
+        };
+        let id = self.hands.new_call_id();
+        let wants_steps = rounds || context.meta.get_progress_token().is_some();
+        let (hands, entering) = (Arc::clone(&self.hands), ticket.clone());
+        let (calls, name) = (id.clone(), tool.clone());
+        let begin = move |client, cancel| {
+            let (progress, heard) = if wants_steps {
                 let (steps, heard) = Steps::new();
                 let steps: Arc<dyn Progress> = Arc::new(steps);
-                (Some(steps), Some(tell(heard, &context.peer, token, &over)))
+                (Some(steps), Some(heard))
+            } else {
+                (None, None)
+            };
+            let arguments = Arguments::Json(arguments);
+            let call = Call { tool: name, arguments, cancel, progress, id: calls };
+            (async move { in_turn(entering, hands.call(call, client)).await }, heard)
+        };
+        let follows = self.follows_tasks(&context);
+        let patience = follows.then(|| self.hands.patience(&tool));
+        match self.talk(asked, &context, patience, begin).await? {
+            Round::Asks(asks) => Ok(asks.into()),
+            Round::Late(talk) => self.call_goes_on(talk, &tool, id.as_deref(), &context).await,
+            Round::Over(answer, talk) if follows => {
+                Ok(self.job_or_answer(talk, &answer, &tool, id.as_deref(), &context))
             }
-            None => (None, None),
-        };
-        let call = Call {
-            tool: request.name.into_owned(),
-            arguments: Arguments::Json(Value::Object(request.arguments.unwrap_or_default())),
-            cancel: self.stop.child_token(),
-            progress,
-            id: self.hands.new_call_id(),
-        };
-        let calling = async {
-            let answer = self.run(call, ticket.as_deref(), &context.ct).await;
-            over.cancel();
-            answer
-        };
-        // Both to the end: a step that is on its way must not come after the answer.
-        let (answer, ()) = tokio::join!(calling, async {
-            if let Some(telling) = telling {
-                telling.await;
-            }
-        });
-        Ok(answer::result(&answer?).into())
+            Round::Over(answer, _) => Ok(said(&answer)),
+        }
     }
 
     /// Looks for a tool that is not there yet. Calls that came later need not wait for that.
@@ -77,40 +85,9 @@ impl<H: Hands> Door<H> {
         }
         self.hands.find(name).await
     }
+}
 
-    async fn run(
-        &self,
-        call: Call,
-        ticket: Option<&Ticket>,
-        cancelled: &CancellationToken,
-    ) -> Result<Answer, ErrorData> {
-        let name = call.tool.clone();
-        let cancel = call.cancel.clone();
-        // A panic would leave the client without an answer.
-        let mut running = pin!(AssertUnwindSafe(self.hands.call(call, Client::mute())).catch_unwind());
-        let entered = match ticket {
-            Some(ticket) => {
-                ticket.turn().await;
-                let entered = poll_fn(|cx| Poll::Ready(running.as_mut().poll(cx))).await;
-                ticket.enter();
-                entered
-            }
-            None => Poll::Pending,
-        };
-        let done = match entered {
-            Poll::Ready(done) => done,
-            Poll::Pending => tokio::select! {
-                biased;
-                done = running.as_mut() => done,
-                () = cancelled.cancelled() => {
-                    cancel.cancel();
-                    running.await
-                }
-            },
-        };
-        done.map_err(|_| {
-            tracing::error!(tool = name, "the call panicked");
-            ErrorData::internal_error("haft failed at this call; this is a defect of haft", None)
-        })
-    }
+/// What a client is told of a call that is over.
+pub(super) fn said(answer: &Answer) -> CallToolResponse {
+    answer::result(answer).into()
 }

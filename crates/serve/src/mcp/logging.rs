@@ -144,6 +144,10 @@ impl Way for Teller {
         Box::pin(async { Err(Fault::new(Kind::Unavailable, "nobody can be asked in the midst of this")) })
     }
 
+    fn is_there(&self) -> bool {
+        !self.lines.is_closed()
+    }
+
     fn log(&self, level: Level, logger: &str, data: Value) {
         if self.least.is_some_and(|least| level >= least)
             && self.lines.try_send(worded(level, logger, data)).is_err()
@@ -172,7 +176,7 @@ pub(super) async fn deliver(
     }
 }
 
-fn worded(level: Level, logger: &str, data: Value) -> LoggingMessageNotificationParam {
+pub(super) fn worded(level: Level, logger: &str, data: Value) -> LoggingMessageNotificationParam {
     let level = match level {
         Level::Debug => LoggingLevel::Debug,
         Level::Info => LoggingLevel::Info,

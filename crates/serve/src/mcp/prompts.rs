@@ -5,14 +5,14 @@ use std::sync::Arc;
 use rmcp::{
     ErrorData, RoleServer,
     model::{
-        GetPromptRequestParams, GetPromptResult, ListPromptsResult, Prompt, PromptArgument, PromptMessage,
-        Role,
+        GetPromptRequestParams, GetPromptResponse, GetPromptResult, ListPromptsResult, Prompt,
+        PromptArgument, PromptMessage, Role,
     },
     service::RequestContext,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::{Door, aside, pages::page, revision};
+use super::{Door, aside, pages::page, revision, talk::Asked};
 use crate::{
     answer, documents,
     documents::{Blank, Line, Speaker},
@@ -40,7 +40,7 @@ impl<H: Hands> Door<H> {
         &self,
         request: GetPromptRequestParams,
         context: &RequestContext<RoleServer>,
-    ) -> Result<GetPromptResult, ErrorData> {
+    ) -> Result<GetPromptResponse, ErrorData> {
         let given = request.arguments.unwrap_or_default();
         let count = given.len();
         let arguments: Vec<(String, String)> = given.into_iter().map(argument).collect::<Result<_, _>>()?;
@@ -51,10 +51,23 @@ impl<H: Hands> Door<H> {
             );
             return Err(ErrorData::invalid_params(what, None));
         }
-        let name = &request.name;
-        let lines = self.work(context, |client| self.hands.prompt(name, arguments, client)).await?;
-        let revision = revision(context);
-        Ok(GetPromptResult::new(lines.iter().map(|line| message(line, &revision)).collect()))
+        let name = request.name;
+        let asked = Asked {
+            method: "prompts/get",
+            params: json!([name, arguments]),
+            responses: request.input_responses,
+            state: request.request_state,
+        };
+        let hands = Arc::clone(&self.hands);
+        let filled = move |client| async move { hands.prompt(&name, arguments, client).await };
+        match self.talk_of(asked, context, filled).await? {
+            Ok(lines) => {
+                let revision = revision(context);
+                let lines = lines.iter().map(|line| message(line, &revision)).collect();
+                Ok(GetPromptResult::new(lines).into())
+            }
+            Err(asks) => Ok((*asks).into()),
+        }
     }
 }
 

@@ -9,8 +9,8 @@ use kit::{Body, Kind};
 use rmcp::{
     ErrorData, RoleServer,
     model::{
-        ErrorCode, ListResourceTemplatesResult, ListResourcesResult, ReadResourceResult, Resource,
-        ResourceTemplate,
+        ErrorCode, ListResourceTemplatesResult, ListResourcesResult, ReadResourceRequestParams,
+        ReadResourceResponse, ReadResourceResult, Resource, ResourceTemplate,
     },
     service::RequestContext,
 };
@@ -21,6 +21,7 @@ use super::{
     listening::{WATCHED, tell_updates},
     pages::page,
     refused,
+    talk::Asked,
 };
 use crate::{
     answer,
@@ -63,21 +64,30 @@ impl<H: Hands> Door<H> {
 
     pub(super) async fn read_document(
         &self,
-        uri: &str,
+        request: ReadResourceRequestParams,
         context: &RequestContext<RoleServer>,
-    ) -> Result<ReadResourceResult, ErrorData> {
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let uri = &request.uri;
         check(uri)?;
-        let contents = self
-            .work(context, |client| self.hands.read(uri, client))
-            .await
-            .map_err(|error| with_uri(error, uri))?;
+        let asked = Asked {
+            method: "resources/read",
+            params: json!(uri),
+            responses: request.input_responses,
+            state: request.request_state,
+        };
+        let (hands, address) = (Arc::clone(&self.hands), uri.clone());
+        let read = move |client| async move { hands.read(&address, client).await };
+        let contents = match self.talk_of(asked, context, read).await.map_err(|error| with_uri(error, uri))? {
+            Ok(contents) => contents,
+            Err(asks) => return Ok((*asks).into()),
+        };
         let size: usize = contents.iter().map(size).sum();
         if size > LARGEST {
             let what = format!("`{}` has {size} bytes; no more than {LARGEST} are sent at once", echo(uri));
             return Err(with_uri(ErrorData::internal_error(what, None), uri));
         }
         let contents = contents.iter().map(|it| answer::contents(&it.uri, it.mime.as_deref(), &it.body));
-        Ok(ReadResourceResult::new(contents.collect()))
+        Ok(ReadResourceResult::new(contents.collect()).into())
     }
 
     /// Tells the client from now on when the document changes.
@@ -143,6 +153,10 @@ fn check(uri: &str) -> Result<(), ErrorData> {
 /// The client finds the address in the error. What is not there has a code of its own until 2025-11-25, of which rmcp
 /// makes that of wrong params for later revisions.
 fn with_uri(mut error: ErrorData, uri: &str) -> ErrorData {
+    // It says already what the client lacks.
+    if error.code == ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY {
+        return error;
+    }
     let is_missing = error.data.as_ref().is_some_and(|it| it["kind"] == Kind::NotFound.name());
     if is_missing {
         error.code = ErrorCode::RESOURCE_NOT_FOUND;

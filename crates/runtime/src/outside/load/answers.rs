@@ -118,6 +118,7 @@ impl Outside {
             now.gone.insert(name.clone(), made.file.path.clone());
         }
         now.gone.retain(|name, _| !now.tools.contains_key(name));
+        self.servers.decide(&now.decided.servers);
         let is_other = !report.changed.is_empty() || !report.gone.is_empty();
         let failed = now.failed.clone();
         let is_shown = is_other || failed != before.failed;

@@ -1,0 +1,103 @@
+//! What becomes of calls of a server that breaks?
+
+use serde_json::json;
+
+use crate::support::House;
+
+#[test]
+fn a_server_that_dies_in_a_call_is_told_of_and_comes_back() {
+    let house = House::new(&json!({}));
+    let said = house.batch(&["fix__die", "fix__echo"], "x");
+    assert_eq!(said[0].kind(), "unavailable");
+    assert_eq!(
+        said[0].text(),
+        "the connection to `fix` was lost after the call was sent, so it may have happened: the server ended with exit code 3\n\
+         Look at what it changed before you call it again: the next call starts the server anew.\n\
+         its errors end with:\nthe disk is on fire"
+    );
+    assert_eq!(said[1].text(), "x");
+    assert_eq!((house.marks("started"), house.marks("called")), (2, 2));
+}
+
+#[test]
+fn only_what_a_person_calls_idempotent_is_called_again_and_once() {
+    for (section, kind, calls) in
+        [("", "unavailable", 1), ("idempotent = [\"count\"]", "ok", 2), ("read_only = [\"*\"]", "ok", 2)]
+    {
+        let house = House::with(&json!({}), section);
+        house.call("fix__count", "x").must(kind);
+        assert_eq!(house.marks("called"), calls, "{section}");
+    }
+    let house = House::with(&json!({}), "idempotent = [\"die\"]");
+    house.call("fix__die", "x").must("unavailable");
+    assert_eq!(house.marks("called"), 2);
+}
+
+#[test]
+fn a_server_that_can_t_start_says_why_and_is_left_alone_after_a_while() {
+    let house = House::new(&json!({}));
+    house.call("fix__echo", "x").must("ok");
+    house.configure(&json!({"dies_at_start": true, "tools": ["echo"]}), "");
+    let tries: Vec<_> = (0..6)
+        .map(|_| ("mcp_call", json!({"server": "fix", "name": "echo", "arguments": {"text": "x"}})))
+        .collect();
+    let said = house.room.batch(&[], &tries);
+    let first = said[0].text();
+    assert!(first.contains("the server `fix` ended with exit code 1 while it was started"), "{first}");
+    assert!(first.contains("no module named 'left'"), "{first}");
+    let last = said[5].text();
+    assert!(last.contains("times in a row, so it is not tried again for"), "{last}");
+    assert!(last.contains("no module named 'left'"), "{last}");
+
+    let house = House::new(&json!({"dies_at_start": 2}));
+    let said = house.room.batch(&[], &tries[..2]);
+    assert_eq!((said[0].kind(), said[1].kind()), ("unavailable", "ok"), "{said:?}");
+    let missing = House::new(&json!({}));
+    let text = "[mcp.fix]\ncommand = \"no-such-program\"\n";
+    std::fs::write(missing.room.config().join("haft.toml"), text).unwrap();
+    let said = missing.room.call("mcp_connect", &json!({"server": "fix"})).must("unavailable").text();
+    assert!(said.contains("can't be started") && said.contains("no-such-program"), "{said}");
+}
+
+#[test]
+fn a_server_that_hangs_is_ended() {
+    let house = House::with(&json!({"hangs": true}), "start_seconds = 1");
+    let said = house.room.call("mcp_list", &json!({"server": "fix"})).must("timeout").text();
+    assert!(said.contains("the server `fix` did not answer within 1 s, so it was ended"), "{said}");
+    let house = House::with(&json!({}), "timeout_seconds = 1");
+    let said = house.call("fix__slow", "x").must("timeout").text();
+    assert!(said.contains("did not answer within its 1 s"), "{said}");
+    // One that ignores what it does not know is greeted in the old way.
+    let house = House::new(&json!({"ignores_discover": true}));
+    assert_eq!(house.call("fix__echo", "x").must("ok").text(), "x");
+    assert_eq!(house.call("fix__echo", "y").must("ok").text(), "y");
+    assert_eq!(house.marks("initialized"), 2);
+}
+
+#[test]
+fn noise_and_floods_and_endless_lines_harm_nobody() {
+    let house = House::new(&json!({"noise": true, "flood": true}));
+    let said =
+        house.batch(&["fix__echo", "fix__huge", "fix__bad", "fix__fail", "fix__echo", "mcp_status"], "x");
+    assert_eq!(said[0].text(), "x");
+    assert!(
+        said[1].text().contains("its answer is a line of more than 16 MiB, and was not read"),
+        "{}",
+        said[1].text()
+    );
+    assert_eq!(said[2].kind(), "failed");
+    assert_eq!((said[3].kind(), said[3].text()), ("failed", "x".to_owned()));
+    assert_eq!(said[4].text(), "x");
+    assert_eq!(house.marks("started"), 1, "it is the same process all along");
+    let status = house
+        .room
+        .batch(&[], &[("fix__echo", json!({"text": "x"})), ("mcp_status", json!({}))])
+        .remove(1)
+        .text();
+    assert!(
+        status.contains(
+            "on its output are no messages and were left out; the first: Welcome to the \\u{1b}[31mserver"
+        ),
+        "{status}"
+    );
+}

@@ -1,0 +1,122 @@
+//! What may a server that somebody else wrote do, and who said so?
+
+use std::{fs, io::Write as _, net::TcpListener};
+
+use serde_json::json;
+
+use crate::{program::run, support::House};
+
+const DOT_MCP: &str = r#"{"mcpServers": {"fix": {"command": "python3", "args": ["server.py", "{}"],
+    "env": {"GIVEN": "${NONE:-otherwise}", "NAMED": "${PATHS}"}}}}"#;
+
+#[test]
+fn a_workspaces_servers_do_nothing_before_they_are_trusted_and_then_ask_first() {
+    let house = House::new(&json!({}));
+    fs::remove_file(house.room.config().join("haft.toml")).unwrap();
+    house.room.put(".mcp.json", DOT_MCP);
+    let ran = house.room.run(&["mcp", "list"]);
+    assert_eq!(ran.out, "no servers are configured\n");
+    assert!(
+        ran.err.contains("the servers in .mcp.json are left aside until you run `haft trust`"),
+        "{}",
+        ran.err
+    );
+    house.call("fix__echo", "x").must("not_found");
+    assert_eq!(house.marks("started"), 0);
+
+    let ran = house.room.run(&["trust"]);
+    assert!(ran.out.contains("trusted, until it changes") && ran.out.contains("server.py"), "{ran:?}");
+    let connect = json!({"server": "fix"});
+    let said = house.room.call("mcp_connect", &connect).must("denied").text();
+    assert!(said.contains("rule `mcp_server`") && said.contains("python3 server.py"), "{said}");
+    let grant = said.split('\'').nth(1).unwrap().to_owned();
+    assert!(grant.starts_with("server fix@"), "{said}");
+    house.call("fix__echo", "x").must("not_found");
+    assert_eq!(house.marks("started"), 0, "nobody allowed it");
+
+    let said =
+        house.room.call_with(&["--approve", "auto"], "mcp_connect", &connect).must("unavailable").text();
+    assert!(said.contains("`${PATHS}` is not set"), "{said}");
+    let granted = house.room.run(&["grants", "add", &grant]);
+    assert_eq!(granted.code, 0, "{granted:?}");
+    let mut command = house.room.haft(&["call", "fix__env", r#"{"text": "GIVEN"}"#]);
+    assert_eq!(run(command.env("PATHS", "p"), "").out, "otherwise\n");
+
+    // Another text is not what was trusted.
+    house.room.put(".mcp.json", DOT_MCP.replace("server.py", "./server.py"));
+    assert_eq!(house.room.run(&["mcp", "list"]).out, "no servers are configured\n");
+    assert_eq!(house.room.run(&["trust"]).code, 0);
+    house.room.call("mcp_connect", &connect).must("denied");
+}
+
+#[test]
+fn a_server_reaches_what_shells_reach_and_no_more() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let mut stream = stream;
+            let _ = std::io::Read::read(&mut stream, &mut [0; 1024]);
+            let _ = stream.write_all(b"HTTP/1.0 200 OK\r\nContent-Length: 4\r\n\r\nfar!");
+        }
+    });
+    let house = House::with(&json!({}), "env = [\"GIVEN\"]");
+    let outside = house.room.outside();
+    fs::write(outside.join("secret"), "outside").unwrap();
+    house.room.put("inside", "inside");
+    let call = |tool: &str, text: &str| {
+        let mut command = house.room.haft(&["call", tool, &json!({"text": text}).to_string()]);
+        run(command.env("GIVEN", "given").env("OTHER_TOKEN", "leaks-8d1f"), "").out
+    };
+    let far = format!("http://127.0.0.1:{port}/");
+    assert_eq!(call("fix__read", "inside"), "inside\n");
+    assert!(call("fix__read", &outside.join("secret").display().to_string()).contains("No such file"));
+    assert!(
+        call("fix__read", &house.room.state().join("trusted").display().to_string()).contains("No such file")
+    );
+    assert_eq!(call("fix__env", "GIVEN"), "given\n");
+    assert_eq!(call("fix__env", "OTHER_TOKEN"), "not set\n");
+    assert!(call("fix__get", &far).contains("Error"), "no host was granted");
+
+    let more = format!(
+        "env = [\"GIVEN\"]\nnet = [\"127.0.0.1:{port}\"]\nread = [{:?}]",
+        outside.display().to_string()
+    );
+    house.configure(&json!({}), &more);
+    assert_eq!(call("fix__read", &outside.join("secret").display().to_string()), "outside\n");
+    let said = call("fix__get", &far);
+    assert!(said.contains("far!"), "{said}");
+}
+
+#[test]
+fn a_server_that_nobody_configured_is_a_question_and_is_there_for_its_session_only() {
+    let house = House::new(&json!({}));
+    let new = json!({"server": "mine", "command": ["python3", "server.py", "{}"]});
+    let said = house.room.call("mcp_connect", &new).must("denied").text();
+    assert!(said.contains("mine: python3 server.py"), "{said}");
+    assert_eq!(house.marks("started"), 0);
+    let calls = [
+        ("mcp_connect", new.clone()),
+        ("mine__echo", json!({"text": "x"})),
+        ("mcp_call", json!({"server": "mine", "name": "echo", "arguments": {"text": "y"}})),
+        ("mcp_connect", new),
+        ("mcp_disconnect", json!({"server": "mine"})),
+        ("mine__echo", json!({"text": "x"})),
+    ];
+    let said = house.room.batch(&["--approve", "auto"], &calls);
+    let kinds: Vec<&str> = said.iter().map(|it| it.kind()).collect();
+    assert_eq!(kinds, ["ok", "ok", "ok", "bad_args", "ok", "not_found"], "{said:?}");
+    assert!(said[0].text().starts_with("mine: started, 11 tools; python3 server.py"), "{}", said[0].text());
+    assert_eq!((said[1].text(), said[2].text()), ("x".to_owned(), "y".to_owned()));
+    assert!(!house.room.run(&["mcp", "list"]).out.contains("mine"));
+}
+
+#[test]
+fn the_word_of_a_server_that_it_only_reads_is_not_believed() {
+    let house = House::new(&json!({}));
+    let server = house.room.serve();
+    server.does("fix__echo", &json!({"text": "x"}));
+    let log = house.room.log();
+    let touches = log.iter().find(|it| it["tool"] == "fix__echo").unwrap()["touches"].to_string();
+    assert!(touches.contains(r#""reads":false"#) && touches.contains("exclusive"), "{touches}");
+}

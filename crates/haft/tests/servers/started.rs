@@ -1,0 +1,139 @@
+//! When is a server started, and when is it ended?
+
+use serde_json::json;
+
+use crate::{
+    program::Server,
+    support::{House, until},
+};
+
+#[test]
+fn a_server_starts_with_its_first_call_and_its_tools_are_known_from_then_on() {
+    let house = House::new(&json!({}));
+    assert_eq!(house.shown(), Vec::<String>::new());
+    assert!(house.room.run(&["mcp", "list"]).out.starts_with("fix: tools not known yet; python3 server.py"));
+    assert_eq!(
+        house.room.call("mcp_status", &json!({})).must("ok").text().split(';').next(),
+        Some("fix: configured")
+    );
+    assert_eq!(house.marks("started"), 0, "nobody asked for anything of it");
+
+    assert_eq!(house.call("fix__echo", "hello").must("ok").text(), "hello");
+    assert_eq!(house.marks("started"), 1);
+    assert!(house.shown().contains(&"fix__echo".to_owned()));
+    assert!(house.room.run(&["mcp", "list"]).out.starts_with("fix: 11 tools;"));
+    assert!(house.room.call("mcp_status", &json!({})).text().starts_with("fix: known, 11 tools;"));
+    let listed = house.room.call("mcp_list", &json!({"server": "fix"})).must("ok").text();
+    assert!(
+        listed.starts_with(
+            r#"{"name":"fix__echo","description":"Says it again.","inputSchema":{"type":"object""#
+        ),
+        "{listed}"
+    );
+    house.room.call("fix__echo", &json!({"text": 7})).must("bad_args");
+    assert_eq!(house.marks("started"), 1, "what is known needs no server");
+
+    let calls = [
+        ("fix__echo", json!({"text": "a"})),
+        ("mcp_call", json!({"server": "fix", "name": "echo", "arguments": {"text": "b"}})),
+        ("mcp_status", json!({})),
+    ];
+    let said = house.room.batch(&[], &calls);
+    assert_eq!((said[0].text(), said[1].text()), ("a".to_owned(), "b".to_owned()));
+    assert!(said[2].text().starts_with("fix: in use, 11 tools;"), "{}", said[2].text());
+    assert_eq!(house.marks("started"), 2, "one process serves a session");
+    assert_eq!(house.marks("left"), house.marks("started"), "each was left to end by itself");
+}
+
+#[test]
+fn a_call_of_a_tool_that_a_server_lacks_names_those_it_has() {
+    let house = House::with(&json!({"tools": ["echo", "env", "a.b"]}), "tools = [\"echo\", \"a.b\"]");
+    let called = house.room.call("mcp_call", &json!({"server": "fix", "name": "nope"})).must("not_found");
+    assert!(
+        called.text().contains("the server `fix` has no tool `nope`\nIts tools are: echo, env, a.b."),
+        "{}",
+        called.text()
+    );
+    let called = house.room.call("mcp_call", &json!({"server": "nope", "name": "x"})).must("not_found");
+    assert!(called.text().contains("The servers are: fix."), "{}", called.text());
+    let shown = house.shown();
+    assert_eq!(shown.len(), 2, "`env` is left out: {shown:?}");
+    assert!(shown[1].starts_with("fix__a_b_") && shown[1].len() == "fix__a_b_".len() + 8, "{shown:?}");
+    house.call("fix__env", "HOME").must("not_found");
+    let by_its_own_name = json!({"server": "fix", "name": "a.b", "arguments": {"text": "x"}});
+    assert_eq!(house.room.call("mcp_call", &by_its_own_name).must("ok").text(), "x");
+}
+
+#[test]
+fn a_client_of_haft_sees_tools_of_a_server_that_nobody_called_yet() {
+    let house = House::new(&json!({}));
+    let server = house.room.serve();
+    until(|| {
+        let listed = server.ask("tools/list", &json!({})).wait().unwrap();
+        let tools = listed["result"]["tools"].as_array().unwrap().clone();
+        tools.iter().any(|it| it["name"].as_str().unwrap_or_default().starts_with("fix__"))
+            || listed["result"]["nextCursor"].is_string()
+            || server.call("mcp_status", &json!({})).text.contains("fix: known")
+    });
+    assert_eq!(server.does("fix__echo", &json!({"text": "x"})), "x");
+}
+
+#[test]
+fn a_server_ends_with_haft_however_that_ends_and_with_all_it_started() {
+    let house = House::new(&json!({"child": true, "stays": true}));
+    for kill in [true, false] {
+        let server = house.room.serve();
+        server.does("fix__echo", &json!({"text": "x"}));
+        assert_eq!(house.processes(), 2);
+        if kill {
+            server.kill();
+        } else {
+            drop(Server::finish(server));
+        }
+        until(|| house.processes() == 0);
+    }
+    let server = house.room.serve();
+    server.does("fix__echo", &json!({"text": "x"}));
+    assert_eq!(server.does("mcp_disconnect", &json!({"server": "fix"})), "fix: ended");
+    assert_eq!(house.processes(), 0);
+    assert_eq!(server.does("mcp_disconnect", &json!({"server": "fix"})), "fix: did not run");
+    assert_eq!(server.does("fix__echo", &json!({"text": "again"})), "again");
+}
+
+#[test]
+fn a_stopped_call_is_called_off_and_its_progress_arrives() {
+    let house = House::new(&json!({}));
+    let server = house.room.serve();
+    server.does("fix__echo", &json!({"text": "x"}));
+    let params = json!({"name": "fix__slow", "arguments": {"text": "x"}, "_meta": {"progressToken": "p"}});
+    let pending = server.ask("tools/call", &params);
+    let mut other = Vec::new();
+    let heard = std::cell::RefCell::new(&mut other);
+    until(|| {
+        heard.borrow_mut().extend(server.take_other());
+        heard.borrow().iter().any(|it| it.contains("half"))
+    });
+    let cancel =
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": pending.id()}});
+    server.send(&cancel.to_string());
+    until(|| house.marks("cancelled") == 1);
+    assert_eq!(server.does("fix__echo", &json!({"text": "y"})), "y");
+    assert_eq!(house.marks("started"), 1 + house.marks("left"), "it goes on as it was");
+}
+
+#[test]
+fn haft_is_a_server_to_haft() {
+    let house = House::new(&json!({}));
+    house.room.put("a", "inner text\n");
+    let haft = env!("CARGO_BIN_EXE_haft");
+    let text = format!(
+        "[mcp.inner]\ncommand = {haft:?}\nargs = [\"--dir\", \".\", \"mcp\"]\nread = [{:?}]\n\
+         env = {{ HAFT_STATE_DIR = \"/tmp/state\", HAFT_CONFIG_DIR = \"/tmp/config\" }}\n",
+        std::path::Path::new(haft).parent().unwrap()
+    );
+    std::fs::write(house.room.config().join("haft.toml"), text).unwrap();
+    let server = house.room.serve();
+    let said = server.does("inner__read", &json!({"path": "a"}));
+    assert!(said.contains("|inner text"), "{said}");
+    assert!(server.does("mcp_status", &json!({})).starts_with("inner: in use"));
+}

@@ -1,0 +1,90 @@
+//! A workspace with a server that does what a test says.
+
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+use crate::program::{Called, PATIENCE, Room};
+
+/// A room in which the server `fix` is configured by the person.
+pub(crate) struct House {
+    pub(crate) room: Room,
+}
+
+impl House {
+    /// The server does this.
+    pub(crate) fn new(how: &Value) -> Self {
+        Self::with(how, "")
+    }
+
+    /// And has these lines in its section.
+    pub(crate) fn with(how: &Value, more: &str) -> Self {
+        let house = Self { room: Room::new() };
+        house.room.put("server.py", include_str!("server.py"));
+        house.configure(how, more);
+        house
+    }
+
+    pub(crate) fn configure(&self, how: &Value, more: &str) {
+        let mark = self.mark();
+        fs::create_dir_all(self.room.config()).unwrap();
+        let args = json!(["server.py", how.to_string()]);
+        let env = if more.contains("env =") {
+            String::new()
+        } else {
+            format!("env = {{ HAFT_TEST_MARK = {mark:?} }}\n")
+        };
+        let text = format!("[mcp.fix]\ncommand = \"python3\"\nargs = {args}\n{env}{more}\n");
+        fs::write(self.room.config().join("haft.toml"), text).unwrap();
+    }
+
+    fn mark(&self) -> String {
+        self.room.base().display().to_string()
+    }
+
+    pub(crate) fn call(&self, tool: &str, text: &str) -> Called {
+        self.room.call(tool, &json!({"text": text}))
+    }
+
+    /// Calls in one process, each with this text.
+    pub(crate) fn batch(&self, tools: &[&str], text: &str) -> Vec<Called> {
+        let calls: Vec<(&str, Value)> = tools.iter().map(|it| (*it, json!({"text": text}))).collect();
+        self.room.batch(&[], &calls)
+    }
+
+    /// How often the server took note of this.
+    pub(crate) fn marks(&self, name: &str) -> usize {
+        fs::read_to_string(self.room.at(name)).unwrap_or_default().lines().count()
+    }
+
+    /// The server's tools that a model is shown.
+    pub(crate) fn shown(&self) -> Vec<String> {
+        let ran = self.room.run(&["tools"]);
+        let names = ran.out.lines().filter_map(|line| line.split_whitespace().next());
+        names.filter(|it| it.contains("__")).map(str::to_owned).collect()
+    }
+
+    /// How many processes of the server there are, with what it started.
+    pub(crate) fn processes(&self) -> usize {
+        let mark = format!("HAFT_TEST_MARK={}", self.mark()).into_bytes();
+        let all = fs::read_dir("/proc").unwrap().flatten();
+        all.filter(|it| {
+            let environment = fs::read(it.path().join("environ")).unwrap_or_default();
+            environment.split(|it| *it == 0).any(|it| it == mark)
+        })
+        .count()
+    }
+}
+
+/// Waits for what no event tells of.
+#[track_caller]
+pub(crate) fn until(holds: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < PATIENCE, "it never came");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}

@@ -1,0 +1,57 @@
+//! What do these tools say where there are no servers, or some?
+
+use expect_test::expect;
+use kit::{
+    services::{ServerInfo, ServerState},
+    testing::Room,
+};
+use serde_json::json;
+
+use super::{
+    mcp_call::McpCall, mcp_connect::McpConnect, mcp_disconnect::McpDisconnect, mcp_list::McpList,
+    mcp_status::McpStatus, standing,
+};
+
+#[test]
+fn without_servers_that_is_said() {
+    let room = Room::empty();
+    expect!["no MCP servers are configured"].assert_eq(&room.says::<McpStatus>(&json!({})));
+    expect!["no MCP servers are configured"].assert_eq(&room.says::<McpList>(&json!({})));
+    for said in [
+        room.says::<McpList>(&json!({"server": "x"})),
+        room.says::<McpCall>(&json!({"server": "x", "name": "y"})),
+        room.says::<McpConnect>(&json!({"server": "x"})),
+        room.says::<McpDisconnect>(&json!({"server": "x"})),
+    ] {
+        assert!(said.contains("there is no server `x`"), "{said}");
+    }
+}
+
+#[test]
+fn a_new_server_is_named_well_and_reached_in_one_way() {
+    let room = Room::empty();
+    for (arguments, said) in [
+        (json!({"server": "a b", "command": ["x"]}), "can't be the name of a server"),
+        (json!({"server": "a", "command": ["x"], "url": "http://y"}), "both given"),
+        (json!({"server": "a", "url": "file:///etc/passwd"}), "no http address"),
+    ] {
+        let answer = room.says::<McpConnect>(&arguments);
+        assert!(answer.contains(said), "{answer}");
+    }
+}
+
+#[test]
+fn a_server_is_told_of_in_a_line_and_what_is_wrong_below() {
+    let info = ServerInfo {
+        name: "files".to_owned(),
+        state: ServerState::Failed,
+        about: "npx files".to_owned(),
+        tools: Some(2),
+        notes: vec!["failed once: it ended\nno module".to_owned()],
+    };
+    expect![[r#"
+        files: failed, 2 tools; npx files
+          failed once: it ended
+          no module"#]]
+    .assert_eq(&standing(&info));
+}
