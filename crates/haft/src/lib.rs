@@ -28,6 +28,7 @@
 mod agency;
 mod ask;
 mod following;
+mod for_clients;
 mod options;
 mod place;
 pub mod print;
@@ -36,6 +37,7 @@ mod terminal;
 pub mod verbs;
 
 pub use agent;
+pub use for_clients::ForClients;
 pub use kit;
 pub use options::{Agents, ApproveArg, Opened, Options, SandboxArg};
 pub use place::Place;

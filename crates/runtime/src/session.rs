@@ -18,7 +18,7 @@ use kit::{
 };
 use parking_lot::Mutex;
 use serde_json::Value;
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 
 use crate::{
     Answer, Call, Catalog, Runtime, Snapshot,
@@ -26,7 +26,7 @@ use crate::{
     call,
     grants::Passing,
     ground::{Ground, Own},
-    jobs::{Event, Jobs},
+    jobs::{Event, Jobs, Kept},
     mask::Secrets,
     outside::{
         self, Loaded,
@@ -241,6 +241,9 @@ impl Session {
             }),
         };
         session.open_shelf();
+        if session.inner.named {
+            session.keep_jobs(session.name());
+        }
         let variables = session.inner.runtime.commands().variables.clone();
         let workspace = session.inner.runtime.roots().workspace();
         let environments = Environments::of(&session.inner.runtime);
@@ -259,6 +262,14 @@ impl Session {
         let hosts = outside::Hosts::new(ground, workspace, session.name(), variables, environments, packages);
         session.inner.shelf.put(Arc::new(hosts));
         session
+    }
+
+    /// Writes its jobs down among those of this owner, whose other sessions can then read them, also when this one is over
+    /// or its process was killed. The jobs of a named session are its own; the first owner stays.
+    pub fn keep_jobs(&self, owner: &str) {
+        let runtime = &self.inner.runtime;
+        let kept = Kept::new(runtime.store(), runtime.spills(), self.secrets(), owner, self.name());
+        self.inner.jobs.keep(kept);
     }
 
     /// Its name.
@@ -420,6 +431,16 @@ impl Session {
     /// for input, once.
     pub fn events(&self) -> broadcast::Receiver<Event> {
         self.inner.jobs.events()
+    }
+
+    /// The session's jobs, for a host.
+    pub fn job_table(&self) -> Arc<dyn kit::services::Jobs> {
+        self.inner.jobs.clone()
+    }
+
+    /// A number that changes whenever a job of this session begins, waits for input or is over.
+    pub fn job_changes(&self) -> watch::Receiver<u64> {
+        self.inner.jobs.changes()
     }
 
     /// Stops the session's jobs, waits a moment until they are over, and drops what its tools kept.

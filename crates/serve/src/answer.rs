@@ -135,15 +135,75 @@ mod tests {
     use std::time::Duration;
 
     use kit::Fault;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
     fn check(result: Result<Output, Fault>, notes: &[&str], expected: &Value) {
         let notes = notes.iter().map(|&note| note.to_owned()).collect();
         let answer = Answer { id: "call_1".to_owned(), result, notes, took: Duration::ZERO };
-        let wire = serde_json::to_value(super::result(&answer)).map_err(|error| error.to_string());
+        let mut result = super::result(&answer);
+        fit(&mut result, "2026-07-28", || false);
+        let wire = serde_json::to_value(result).map_err(|error| error.to_string());
         assert_eq!(wire.as_ref(), Ok(expected));
+    }
+
+    fn structured(text: &str, note: Option<&str>, revision: &str, declares: bool) -> Option<Value> {
+        let output = Output { structured: Some(json!({"a": [1, 2.5]})), ..Output::text(text) };
+        let notes = note.into_iter().map(str::to_owned).collect();
+        let answer = Answer { id: "call_1".to_owned(), result: Ok(output), notes, took: Duration::ZERO };
+        let mut result = super::result(&answer);
+        fit(&mut result, revision, || declares);
+        result.structured_content
+    }
+
+    #[test]
+    fn what_is_for_programs_goes_with_it_where_the_text_says_the_same_or_it_was_declared() {
+        let json = Some(json!({"a": [1, 2.5]}));
+        assert_eq!(structured(r#"{ "a": [1, 2.5] }"#, None, "2025-06-18", false), json);
+        assert_eq!(
+            structured(r#"{"a": [1]}"#, None, "2025-06-18", false),
+            None,
+            "the text says something else"
+        );
+        assert_eq!(structured("one, two and a half", None, "2025-06-18", false), None);
+        assert_eq!(structured(r#"{"a": [1, 2.5]}"#, Some("repaired"), "2025-06-18", false), None);
+        assert_eq!(structured("one, two and a half", None, "2025-06-18", true), json);
+        assert_eq!(
+            structured(r#"{"a": [1, 2.5]}"#, None, "2025-03-26", true),
+            None,
+            "it knows of no such thing"
+        );
+    }
+
+    #[test]
+    fn what_a_revision_does_not_know_is_words_in_it() {
+        let sound = || block(&Part::Audio { mime: "audio/wav".to_owned(), data: vec![0; 3] });
+        let link = || block(&Part::Link { uri: "haft://outputs/out_1".to_owned(), name: "out_1".to_owned() });
+        let text = |block: ContentBlock| block.as_text().map(|it| it.text.clone());
+        assert_eq!(text(as_of("2025-06-18", link())), None);
+        assert_eq!(text(as_of("2025-03-26", link())).as_deref(), Some("[out_1](haft://outputs/out_1)"));
+        assert_eq!(text(as_of("2025-03-26", sound())), None);
+        assert!(text(as_of("2024-11-05", sound())).is_some_and(|it| it.contains("audio/wav, about 3 bytes")));
+    }
+
+    #[test]
+    fn a_tool_lists_what_its_output_is_where_that_is_an_object() {
+        let spec = |output: Option<Value>| Spec {
+            output,
+            origin: kit::Origin::Program,
+            name: "x".to_owned(),
+            description: String::new(),
+            schema: json!({"type": "object"}),
+            mode: kit::Mode::Direct,
+            at_most: Kinds::READ,
+        };
+        let listed = |output| {
+            serde_json::to_value(tool(&spec(output))).ok().and_then(|it| it.get("outputSchema").cloned())
+        };
+        assert_eq!(listed(Some(json!({"type": "object"}))), Some(json!({"type": "object"})));
+        assert_eq!(listed(Some(json!({"type": "string"}))), None);
+        assert_eq!(listed(None), None);
     }
 
     #[test]

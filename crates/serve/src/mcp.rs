@@ -52,7 +52,7 @@ const FLUSH: Duration = Duration::from_millis(200);
 const LOADING: Duration = Duration::from_secs(2);
 
 /// From this revision on, a client hears of changes only where it asked to listen.
-const LISTENING: &str = "2026-07-28";
+pub(crate) const LISTENING: &str = "2026-07-28";
 
 /// What a client is told of the server.
 #[derive(Debug, Clone)]

@@ -1,5 +1,6 @@
 //! `haft mcp`: the tools, for an MCP client.
 
+mod http;
 mod install;
 
 use std::{path::PathBuf, process::ExitCode, sync::Arc};
@@ -8,12 +9,15 @@ use clap::{Args, Subcommand};
 use kit::{Fault, Kind};
 use parking_lot::Mutex;
 use runtime::{Session, Unattended, outside::Watching};
+use tokio_util::sync::CancellationToken;
 
 use super::{finish, in_short};
-use crate::{Options, Place, following::Following, print};
+use crate::{ForClients, Opened, Options, Place, following::Following, print};
 
 #[derive(Args)]
 pub struct Mcp {
+    #[command(flatten)]
+    http: http::HttpArgs,
     #[command(subcommand)]
     instead: Option<Instead>,
 }
@@ -32,18 +36,23 @@ impl Mcp {
         if let Some(Instead::Install(install)) = &self.instead {
             return install.run(options, place);
         }
-        let sessions = Sessions { options: options.clone(), place: place.clone(), opened: Mutex::default() };
-        let sessions = Arc::new(sessions);
-        let session = sessions.open(options)?;
-        let instructions = tools::instructions(&sessions.toolset(), session.catalog().specs());
+        let listening = self.http.listen(place)?;
+        let sessions =
+            Arc::new(Sessions { options: options.clone(), place: place.clone(), all: Mutex::default() });
+        let (hands, session, opened) = sessions.open(options)?;
+        let instructions = tools::instructions(&opened.toolset, session.catalog().specs());
         let about = serve::About::new(instructions);
-        let served = if options.dir.is_some() {
-            serve::mcp_stdio(session, about).await
-        } else {
-            let elsewhere = Arc::clone(&sessions);
-            let open = Box::new(move |workspace, others| elsewhere.open_in(workspace, others));
-            let here = options.workspace()?;
-            serve::mcp_stdio(Following::new(session, here, place.home(), open), about).await
+        let served = match listening {
+            Some(listening) => {
+                http(listening, about, options.session.is_some().then_some(hands), opened).await
+            }
+            None if options.dir.is_some() => serve::mcp_stdio(hands, about).await,
+            None => {
+                let elsewhere = Arc::clone(&sessions);
+                let open = Box::new(move |workspace, others| elsewhere.open_in(workspace, others));
+                let here = options.workspace()?;
+                serve::mcp_stdio(Following::new(hands, here, place.home(), open), about).await
+            }
         };
         sessions.finish().await;
         served.map(|()| ExitCode::SUCCESS).map_err(|error| {
@@ -52,21 +61,15 @@ impl Mcp {
     }
 }
 
-/// The session that is served, and those before it, if the client works elsewhere than haft was started.
+/// The session that is served, and the one before it, if the client works elsewhere than haft was started.
 struct Sessions {
     options: Options,
     place: Place,
-    opened: Mutex<Vec<Standing>>,
-}
-
-struct Standing {
-    session: Session,
-    toolset: String,
-    _watching: Watching,
+    all: Mutex<Vec<(Session, Watching)>>,
 }
 
 impl Sessions {
-    fn open(&self, options: &Options) -> Result<Session, Fault> {
+    fn open(&self, options: &Options) -> Result<(ForClients, Session, Opened), Fault> {
         let opened = options.open(&self.place)?;
         for line in &opened.aside {
             print::err(&format!("haft: {line}"));
@@ -78,33 +81,59 @@ impl Sessions {
         // A client need not start anew when a person trusts the workspace.
         outside.follow(deciding, move || asked.tool_files(&place, &toolset).ok());
         // From here on, so that a client is answered at once, whatever there is to load.
-        let watching = outside.watch(|it| print::err(&format!("haft: {}", in_short(it))));
+        let hands = ForClients::new(session.clone(), &opened);
+        let tell = hands.tell_not_loaded();
+        let watching = outside.watch(move |it| {
+            print::err(&format!("haft: {}", in_short(it)));
+            tell(it);
+        });
         let loaded = outside.clone();
         tokio::spawn(async move {
             loaded.settled().await;
             loaded.lapsed().iter().for_each(|line| print::err(&format!("haft: {line}")));
         });
-        let standing = Standing { session: session.clone(), toolset: opened.toolset, _watching: watching };
-        self.opened.lock().push(standing);
-        Ok(session)
+        self.all.lock().push((session.clone(), watching));
+        Ok((hands, session, opened))
     }
 
     /// The same, where the client works.
-    fn open_in(&self, workspace: PathBuf, others: Vec<PathBuf>) -> Result<Session, Fault> {
+    fn open_in(&self, workspace: PathBuf, others: Vec<PathBuf>) -> Result<ForClients, Fault> {
         let mut options = self.options.clone();
         options.dir = Some(workspace);
         options.roots.extend(others.into_iter().filter_map(|it| it.into_os_string().into_string().ok()));
-        self.open(&options)
-    }
-
-    fn toolset(&self) -> String {
-        self.opened.lock().last().map(|it| it.toolset.clone()).unwrap_or_default()
+        self.open(&options).map(|(hands, ..)| hands)
     }
 
     async fn finish(&self) {
-        let opened = std::mem::take(&mut *self.opened.lock());
-        for standing in opened {
-            finish(&standing.session).await;
+        let all = std::mem::take(&mut *self.all.lock());
+        for (session, _watching) in all {
+            finish(&session).await;
         }
     }
+}
+
+/// Serves over HTTP until the process is told to end: each MCP session has a session of its own, unless one was named.
+async fn http(
+    listening: http::Listening,
+    about: serve::About,
+    named: Option<ForClients>,
+    opened: Opened,
+) -> std::io::Result<()> {
+    let http::Listening { listener, mut settings } = listening;
+    settings.one_session = named.is_some();
+    let stop = CancellationToken::new();
+    let open = move |visit: serve::Visit<'_>| {
+        Ok(named.clone().unwrap_or_else(|| {
+            let session = opened.runtime.session(None, "mcp", Arc::new(Unattended));
+            // Who comes back with the same token finds the jobs of before. No session's name has a slash.
+            session.keep_jobs(&format!("http/{}", visit.principal.unwrap_or_default()));
+            ForClients::new(session, &opened)
+        }))
+    };
+    let ending = stop.clone();
+    tokio::spawn(async move {
+        http::told_to_end().await;
+        ending.cancel();
+    });
+    serve::http(listener, settings, about, open, stop).await
 }
