@@ -113,7 +113,7 @@ fn few(parts: Vec<Part>) -> Vec<Part> {
         match part {
             Part::Text { text } => texts.push(text),
             Part::Image { .. } | Part::Audio { .. } | Part::Resource { .. } | Part::Link { .. } => {
-                others.push(part)
+                others.push(part);
             }
         }
     }

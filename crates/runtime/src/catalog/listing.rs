@@ -66,8 +66,7 @@ impl Listing {
         if finders.len() < FINDERS.len() || all + ENVELOPE <= bytes {
             return None;
         }
-        let is_pinned =
-            |spec: &Spec| spec.origin == Origin::Provider || self.pinned.iter().any(|it| *it == spec.name);
+        let is_pinned = |spec: &Spec| spec.origin == Origin::Provider || self.pinned.contains(&spec.name);
         let (pinned, mut others): (Vec<&Spec>, Vec<&Spec>) = others.into_iter().partition(|it| is_pinned(it));
         let mut listed: HashSet<&str> = finders.iter().chain(&pinned).map(|it| it.name.as_str()).collect();
         let taken: usize = finders.iter().chain(&pinned).map(|it| cost(it)).sum();
