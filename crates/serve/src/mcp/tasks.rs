@@ -195,7 +195,7 @@ impl<H: Hands> Door<H> {
         let promoted = call.and_then(|call| self.hands.promote(call).ok());
         if let (Some(job), Some(jobs)) = (promoted, self.hands.jobs()) {
             // It answers now, with nothing that is of use; unless it was over before it heard of it.
-            let early = Mutex::default();
+            let early: Mutex<Vec<Question>> = Mutex::default();
             let answer = talk.alone(|question| lock(&early).push(question)).await?;
             if jobs.list().iter().all(|it| it.id != job) {
                 return Ok(said(&answer));
