@@ -45,10 +45,10 @@ impl Makings {
         Self { hint, project: Project::read(runtime).map(Arc::new), environment: environment.into() }
     }
 
-    /// The prompt of an agent that has the tools which this session shows now, under a profile that says this.
+    /// The prompt of an agent that has the tools which this session lists now, under a profile that says this.
     pub fn prompt(&self, session: &Session, profile: Option<&str>) -> Prompt {
         let catalog = session.catalog();
-        let specs: Vec<&Spec> = catalog.specs().collect();
+        let specs: Vec<&Spec> = catalog.listed().collect();
         let mut prompt = Prompt { sections: Vec::new() };
         prompt.add("base", BASE);
         prompt.add("tools", &list(&specs));

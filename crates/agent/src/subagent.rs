@@ -18,7 +18,7 @@ use runtime::{Limits, Session, WeakSession, config::SubagentSection};
 
 use crate::{
     asker::Asker,
-    event::{Event, Host},
+    event::{Event, Host, Silent},
     model::{self, Item, Model, Request},
     profiles::{Known, Origin, PLAN, Profile, Profiles},
     turn::Steering,
@@ -91,7 +91,24 @@ struct Given {
 }
 
 impl Crew {
+    /// For a session whose calls another program's agent makes: what it starts has this model. Nothing belongs to it yet.
+    pub fn alone(session: &Session, model: Arc<dyn Model>, setup: Setup) -> Self {
+        Self::of(session, Arc::new(Silent), Steering::alone(model), Arc::new(setup), 0)
+    }
+
     pub(crate) fn new(
+        session: &Session,
+        host: Arc<dyn Host>,
+        steering: Steering,
+        setup: Arc<Setup>,
+        depth: usize,
+    ) -> Self {
+        let crew = Self::of(session, host, steering, setup, depth);
+        session.belongs_to(Arc::new(crew.clone()));
+        crew
+    }
+
+    fn of(
         session: &Session,
         host: Arc<dyn Host>,
         steering: Steering,
@@ -110,9 +127,7 @@ impl Crew {
             depth,
             below: Mutex::default(),
         };
-        let crew = Self { inner: Arc::new(inner) };
-        session.belongs_to(Arc::new(crew.clone()));
-        crew
+        Self { inner: Arc::new(inner) }
     }
 
     /// Goes on under this profile, or without one, from the model's next answer on, because the person wants it.

@@ -82,6 +82,11 @@ struct Now {
 }
 
 impl Steering {
+    /// Of an agent whose own answers come from elsewhere: for those that it starts.
+    pub(crate) fn alone(model: Arc<dyn Model>) -> Self {
+        Self { inner: Arc::new(Mutex::new(Now { model, system: "".into() })), below: Arc::default() }
+    }
+
     /// Who answers.
     pub fn model(&self) -> Arc<dyn Model> {
         self.inner.lock().model.clone()
@@ -333,7 +338,7 @@ impl Agent {
         let is_due = turn || self.visible == Visible::NextRequest;
         // What the session may no longer do is not shown, however patient the person is with what is new.
         if is_due || is_other || !Arc::ptr_eq(&limits, &self.shown.limits) {
-            let tools: Arc<[Spec]> = self.session.catalog().specs().cloned().collect();
+            let tools: Arc<[Spec]> = self.session.catalog().listed().cloned().collect();
             if let Some(crew) = self.crew.as_ref().filter(|_| tools != self.shown.tools) {
                 crew.tell_of_tools();
             }

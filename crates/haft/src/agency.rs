@@ -13,7 +13,7 @@ use clap::{Args, builder::RangedU64ValueParser};
 use kit::Fault;
 use runtime::{Approver, Session, config::ModelSection, quote};
 
-use crate::{Opened, Options, Place, standing::Standing};
+use crate::{Agents, Opened, Options, Place, standing::Standing};
 
 /// The variables that usually hold a provider's key.
 const KEYS: [&str; 4] = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"];
@@ -54,6 +54,7 @@ pub(crate) struct Agency {
     options: AgentOptions,
     makings: Makings,
     variables: Vec<(String, String)>,
+    configured: Option<String>,
 }
 
 impl AgentOptions {
@@ -71,7 +72,9 @@ impl AgentOptions {
         opened.runtime.outside().asks(approver);
         opened.runtime.load_tools().await;
         let makings = Makings::of(&opened.runtime, tools::hints_of(&opened.toolset));
-        Ok(Agency { opened, options: self, makings, variables: place.variables.clone() })
+        let variables = place.variables.clone();
+        let configured = configured(&opened.agents, &variables);
+        Ok(Agency { opened, options: self, makings, variables, configured })
     }
 }
 
@@ -86,9 +89,7 @@ impl Agency {
 
     /// The name of the model, where one was named.
     pub(crate) fn named(&self) -> Option<&str> {
-        let variable = || self.variables.iter().find(|it| it.0 == MODEL && !it.1.is_empty());
-        let named = self.options.model.as_deref().or(self.opened.agents.agent.model.as_deref());
-        named.or_else(|| variable().map(|it| it.1.as_str()))
+        self.options.model.as_deref().or(self.configured.as_deref())
     }
 
     /// What a model is told before everything else, in this session and under this profile.
@@ -207,6 +208,7 @@ impl Agency {
         host: Arc<dyn Host>,
     ) -> Result<Agent, Fault> {
         own_tools::offer(&session, model.abilities());
+        session.list_within(self.opened.listing_of_agent());
         let system = self.prompt(&session, None).text().into();
         let visible = self.opened.agents.agent.visible.unwrap_or_default();
         Agent::open(Settings { session, model, system, bounds: self.bounds(), visible, host })
@@ -274,8 +276,14 @@ fn notes(said: &str) -> Vec<String> {
     said.lines().filter_map(|it| it.strip_prefix("note: ")).map(str::to_owned).collect()
 }
 
+/// The name of the model that the person configured, where they did.
+pub(crate) fn configured(agents: &Agents, variables: &[(String, String)]) -> Option<String> {
+    let variable = || variables.iter().find(|it| it.0 == MODEL && !it.1.is_empty()).map(|it| it.1.clone());
+    agents.agent.model.clone().or_else(variable)
+}
+
 /// The model of a name, spoken to as the person wants it.
-fn chosen(
+pub(crate) fn chosen(
     name: &str,
     models: &BTreeMap<String, ModelSection>,
     variables: &[(String, String)],

@@ -234,7 +234,7 @@ pub(crate) fn choices(offers: &[Effect]) -> &'static str {
 }
 
 /// A text in one line, in which nothing acts or hides: a line break can't begin a question of its own.
-fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     let mut line = String::new();
     for (count, letter) in text.chars().enumerate() {
         if count >= LONGEST {

@@ -27,17 +27,24 @@
 
 mod agency;
 mod ask;
+mod following;
+mod for_clients;
+mod listing;
 mod options;
 mod place;
 pub mod print;
 mod standing;
 mod terminal;
+mod through_client;
 pub mod verbs;
 
 pub use agent;
+pub use for_clients::ForClients;
 pub use kit;
+pub use listing::Listed;
 pub use options::{Agents, ApproveArg, Opened, Options, SandboxArg};
 pub use place::Place;
 pub use runtime;
 pub use serve;
+pub use through_client::Desk;
 pub use tools;

@@ -24,7 +24,7 @@ use runtime::{
     policy::{Approve, Policy, Sandbox},
 };
 
-use crate::place::Place;
+use crate::{listing::Listed, place::Place};
 
 /// A session's name has at most so many characters.
 const SESSION_NAME: usize = 100;
@@ -89,6 +89,8 @@ pub struct Opened {
     pub unseen: Vec<String>,
     /// The toolset that is shown.
     pub toolset: String,
+    /// What was decided about lists of tools.
+    pub listed: Listed,
     /// What was decided about agents and their models.
     pub agents: Agents,
     /// Where profiles are looked for.
@@ -137,6 +139,10 @@ impl Options {
                 .next(format!("The toolsets are: {}.", all.join(", "))));
         };
         tools.extend(more(&toolset));
+        // What is beside the tools of another ecosystem may be more than a list has room for.
+        let is_there = |it: &Arc<dyn AnyTool>| tools.iter().any(|own| own.spec().name == it.spec().name);
+        let finders: Vec<_> = tools::finders().into_iter().filter(|it| !is_there(it)).collect();
+        tools.extend(finders);
         let mut unseen: Vec<String> =
             aside.iter().filter(|it| it.starts_with("`tools_dirs`")).cloned().collect();
         let home = place.home();
@@ -146,6 +152,7 @@ impl Options {
             unseen.push(line.clone());
             aside.push(line);
         }
+        let listed = Listed { tokens: config.list_tokens.take(), pinned: std::mem::take(&mut config.listed) };
         let agents = Agents {
             agent: std::mem::take(&mut config.agent),
             subagent: std::mem::take(&mut config.subagent),
@@ -194,7 +201,7 @@ impl Options {
         let trusted = self.trust || trust.holds_tools(runtime.roots().workspace());
         let own = place.config.join("agents");
         let profiles = Profiles::new(own, runtime.roots().clone(), trusted);
-        Ok(Opened { runtime, aside, unseen, toolset, agents, profiles })
+        Ok(Opened { runtime, aside, unseen, toolset, listed, agents, profiles })
     }
 
     /// Where tools that are files are looked for, as the person has decided by now: see [`deciding`](Self::deciding).
@@ -299,6 +306,27 @@ impl Options {
         Ok([own.accept_weaker, self.accept_weaker.clone()].concat())
     }
 
+    /// These options, but for the workspace, as they are given on a command line.
+    pub(crate) fn as_arguments(&self) -> Vec<String> {
+        let pairs = [
+            ("--sandbox", self.sandbox.and_then(name_of)),
+            ("--approve", self.approve.and_then(name_of)),
+            ("--session", self.session.clone()),
+            ("--toolset", self.toolset.clone()),
+        ];
+        let mut arguments: Vec<String> =
+            self.roots.iter().flat_map(|root| ["--root".to_owned(), from_anywhere(root)]).collect();
+        arguments
+            .extend(pairs.into_iter().filter_map(|(name, value)| Some([name.to_owned(), value?])).flatten());
+        if !self.accept_weaker.is_empty() {
+            arguments.extend(["--accept-weaker".to_owned(), self.accept_weaker.join(",")]);
+        }
+        if self.trust {
+            arguments.push("--trust".to_owned());
+        }
+        arguments
+    }
+
     /// The workspace's canonical path.
     ///
     /// # Errors
@@ -314,6 +342,19 @@ impl Options {
         }
         Ok(canonical)
     }
+}
+
+/// A root as it is named by who works in another folder.
+fn from_anywhere(root: &str) -> String {
+    let (path, mode) = root.strip_suffix(":ro").map_or((root, ""), |path| (path, ":ro"));
+    let whole = std::path::absolute(path).ok().and_then(|it| it.into_os_string().into_string().ok());
+    // `~` is meant as it is.
+    if path.starts_with('~') { root.to_owned() } else { whole.unwrap_or_else(|| path.to_owned()) + mode }
+}
+
+/// What a value is called on a command line.
+fn name_of(value: impl ValueEnum) -> Option<String> {
+    Some(value.to_possible_value()?.get_name().to_owned())
 }
 
 /// Where tools that are files are looked for, in the order in which a name is looked for; and a line for each folder that

@@ -50,10 +50,16 @@ impl Place {
 }
 
 impl Place {
+    /// What this variable holds, where it holds anything.
+    pub(crate) fn variable(&self, name: &str) -> Option<&str> {
+        let found = self.variables.iter().find(|(it, value)| it == name && !value.is_empty());
+        found.map(|(_, value)| value.as_str())
+    }
+
     /// The person's home folder; the root, where there is none.
     pub(crate) fn home(&self) -> PathBuf {
-        let home = self.variables.iter().find(|(name, value)| name == "HOME" && !value.is_empty());
-        home.map(|(_, value)| PathBuf::from(value))
+        self.variable("HOME")
+            .map(PathBuf::from)
             .or_else(home_of_this_user)
             .unwrap_or_else(|| PathBuf::from("/"))
     }

@@ -329,6 +329,8 @@ pub struct Called {
     pub result: Result<Output, Fault>,
     /// What the runtime says of it.
     pub notes: Vec<String>,
+    /// What it printed, where it is a Python file that worked: nobody else is told.
+    pub printed: Option<String>,
     /// How long it took.
     pub took: Duration,
 }

@@ -326,7 +326,12 @@ impl Tools for Nothing {
 
     fn call<'a>(&'a self, name: &'a str, _: Value) -> Soon<'a, Called> {
         let result = Err(Fault::not_found(format!("there is no tool `{name}`")));
-        Box::pin(std::future::ready(Called { result, notes: Vec::new(), took: Duration::ZERO }))
+        Box::pin(std::future::ready(Called {
+            result,
+            notes: Vec::new(),
+            printed: None,
+            took: Duration::ZERO,
+        }))
     }
 }
 

@@ -10,7 +10,7 @@ use crate::{
 /// A call that a person is asked about.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// The id of the call, where it is one that asks.
+    /// The id of the call at the door, where it is one that asks: of the call itself, or of that which it is made for.
     pub call: Option<String>,
     /// The agent that asks, where it is not the one the person speaks with: `explore_1f3a`.
     pub agent: Option<String>,

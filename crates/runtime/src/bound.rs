@@ -113,7 +113,7 @@ fn few(parts: Vec<Part>) -> Vec<Part> {
         match part {
             Part::Text { text } => texts.push(text),
             Part::Image { .. } | Part::Audio { .. } | Part::Resource { .. } | Part::Link { .. } => {
-                others.push(part)
+                others.push(part);
             }
         }
     }
@@ -240,6 +240,14 @@ fn where_it_is(kept: &Result<String, String>) -> String {
     }
 }
 
+/// The handle that a cut text says its whole is kept under.
+pub fn kept_as(text: &str) -> Option<&str> {
+    // The note stands in the middle: what a tool itself shows of another cut text may look like one as well.
+    let (_, rest) = text.split_once(" left out; all of it: ")?;
+    let end = rest.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_')?;
+    rest.get(..end).filter(|it| crate::spill::number(it).is_some())
+}
+
 /// The beginning of `text`, up to the end of a line where one is near, and whether it is.
 fn head(text: &str, room: usize) -> (&str, bool) {
     let end = text.floor_char_boundary(room);
@@ -332,6 +340,20 @@ mod tests {
         assert_eq!(bound(output.clone(), &Limits::default(), &full), output);
         let page = Output::page("x".repeat(256 << 10));
         assert_eq!(bound(page.clone(), &Limits::default(), &full), page);
+    }
+
+    #[test]
+    fn the_handle_of_a_cut_text_can_be_told() {
+        for (limit, text) in [(380, numbered(200)), (1000, "x".repeat(5000))] {
+            let limits = Limits { text: limit, ..Limits::default() };
+            let cut = bound(Output::text(text), &limits, &kept).as_text();
+            assert_eq!(kept_as(&cut), Some("out_12"), "{cut}");
+        }
+        let lost = bound(Output::text(numbered(200)), &Limits { text: 380, ..Limits::default() }, &full);
+        assert_eq!(kept_as(&lost.as_text()), None);
+        for text in ["", "out_12", "5 left out; all of it: it", "1 left out; all of it: out_012]"] {
+            assert_eq!(kept_as(text), None, "{text}");
+        }
     }
 
     #[test]

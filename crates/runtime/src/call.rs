@@ -128,10 +128,12 @@ struct Told {
     notes: Vec<String>,
 }
 
-pub(crate) async fn run(session: &Session, mut call: Call) -> Answer {
+/// Runs it; `within` is the call at the door that it is made for, where a tool makes it.
+pub(crate) async fn run(session: &Session, mut call: Call, within: Option<&str>) -> Answer {
     let began = Instant::now();
     let offered = call.id.is_some();
     let id = call.id.take().unwrap_or_else(|| session.store().call_id());
+    let whose = within.map_or_else(|| id.clone(), str::to_owned);
     let cancel = call.cancel.child_token();
     // Whoever drops this call's future stops the call; it still ends as any other.
     let stop_with_us = cancel.clone().drop_guard();
@@ -162,7 +164,7 @@ pub(crate) async fn run(session: &Session, mut call: Call) -> Answer {
             Err(denied(session, &rule, "it was not done"))
         }
         Ok((plan, Decision::Ask(rule))) => {
-            ask(session, &id, &tool, &rule, &mut told, &cancel).await.map(|()| plan)
+            ask(session, &whose, &tool, &rule, &mut told, &cancel).await.map(|()| plan)
         }
         Err(fault) => Err(fault),
     };
@@ -172,7 +174,7 @@ pub(crate) async fn run(session: &Session, mut call: Call) -> Answer {
         session.jobs().offer(&id, &this);
     }
     let (reply, answered) = oneshot::channel();
-    let work = Work::new(session, id.clone(), this, began, told, cancel, progress, reply);
+    let work = Work::new(session, id.clone(), whose, this, began, told, cancel, progress, reply);
     // Queued here and now, so that calls are served in the order in which they came.
     let planned = planned.map(|plan| {
         let locks = session.schedule().lock(plan.locks.clone());
@@ -346,7 +348,7 @@ impl Plan {
 /// Asks the person; an answer is bound to this very call, and to what it was said to cover.
 async fn ask(
     session: &Session,
-    id: &str,
+    whose: &str,
     tool: &str,
     rule: &Rule,
     told: &mut Told,
@@ -362,7 +364,7 @@ async fn ask(
         let open = |it: &&Effect| matches!(session.secrets().mask(&it.to_string()), Cow::Borrowed(_));
         let offers: Vec<Effect> = rule.offers.iter().filter(open).cloned().collect();
         let request = Request {
-            call: Some(id.to_owned()),
+            call: Some(whose.to_owned()),
             agent: session.agent().map(str::to_owned),
             tool: tool.to_owned(),
             rule: rule.clone(),

@@ -1,5 +1,7 @@
 //! Which tools is a model shown?
 
+mod listing;
+
 use std::sync::Arc;
 
 use kit::{AnyTool, Origin, Spec};
@@ -9,11 +11,15 @@ use crate::{
     registry::{Failure, Snapshot},
 };
 
-/// The tools that one session shows and runs, in a stable order: the order is part of
-/// the prompt, and a prompt that changes is not cached.
+pub use listing::Listing;
+
+/// The tools that one session runs, in a stable order: the order is part of the prompt, and a prompt that changes is
+/// not cached. Those that are listed are shown to everybody who asks for a list; the others are found by a search, and
+/// called like all others.
 #[derive(Clone, Default)]
 pub struct Catalog {
     tools: Vec<Shown>,
+    left_out: usize,
     failed: Vec<Failure>,
 }
 
@@ -22,11 +28,12 @@ pub struct Catalog {
 struct Shown {
     tool: Arc<dyn AnyTool>,
     spec: Option<Arc<Spec>>,
+    is_listed: bool,
 }
 
 impl Shown {
     fn of(tool: &Arc<dyn AnyTool>) -> Self {
-        Self { tool: tool.clone(), spec: None }
+        Self { tool: tool.clone(), spec: None, is_listed: true }
     }
 
     fn spec(&self) -> &Spec {
@@ -37,8 +44,8 @@ impl Shown {
 impl Catalog {
     /// What is shown of these tools. With an allowlist, a tool that is not on it is
     /// absent everywhere; a name on it that no tool has is reported. Of those that a model's provider runs, only `own`
-    /// are there: the ones that this model's provider has.
-    pub fn of(snapshot: &Snapshot, allowed: Option<&[String]>, own: &[String]) -> Self {
+    /// are there: the ones that this model's provider has. `listing` says which of them are listed.
+    pub fn of(snapshot: &Snapshot, allowed: Option<&[String]>, own: &[String], listing: &Listing) -> Self {
         let mut failed = snapshot.failed().to_vec();
         let tools = match allowed {
             None => snapshot.tools().map(Shown::of).collect(),
@@ -51,7 +58,7 @@ impl Catalog {
                 snapshot.tools().filter(|tool| allowed.contains(&tool.spec().name)).map(Shown::of).collect()
             }
         };
-        let mut catalog = Self { tools, failed };
+        let mut catalog = Self { tools, failed, left_out: 0 };
         catalog.tools.retain(|shown| {
             let spec = shown.tool.spec();
             spec.origin != Origin::Provider || own.contains(&spec.name)
@@ -61,15 +68,45 @@ impl Catalog {
         for shown in catalog.tools.iter_mut().filter(|_| has_jobs) {
             shown.spec = with_options(shown.tool.spec()).map(Arc::new);
         }
+        catalog.list(listing);
         catalog
     }
 
-    /// The tools' specs, in the order in which they are shown.
-    pub fn specs(&self) -> impl Iterator<Item = &Spec> {
-        self.tools.iter().map(Shown::spec)
+    /// Where nothing is left out of the list, there is nothing to find either.
+    fn list(&mut self, listing: &Listing) {
+        let specs: Vec<&Spec> = self.tools.iter().map(Shown::spec).collect();
+        let chosen = listing.choose(&specs);
+        let is_listed: Vec<bool> = specs
+            .iter()
+            .map(|spec| match &chosen {
+                Some(chosen) => chosen.contains(spec.name.as_str()),
+                None => !listing::is_finder(spec) || listing.pinned.contains(&spec.name),
+            })
+            .collect();
+        self.left_out = chosen.map_or(0, |it| specs.len() - it.len());
+        for (shown, is_listed) in self.tools.iter_mut().zip(is_listed) {
+            shown.is_listed = is_listed;
+        }
     }
 
-    /// The tool of this name, if it is shown.
+    /// The tools' specs, in their order, whether they are listed or not; those that find and call others only where
+    /// something is left out of the list.
+    pub fn specs(&self) -> impl Iterator<Item = &Spec> {
+        let is_needed = |it: &&Shown| it.is_listed || self.left_out > 0 || !listing::is_finder(it.spec());
+        self.tools.iter().filter(is_needed).map(Shown::spec)
+    }
+
+    /// The specs of those that are listed, in their order.
+    pub fn listed(&self) -> impl Iterator<Item = &Spec> {
+        self.tools.iter().filter(|it| it.is_listed).map(Shown::spec)
+    }
+
+    /// How many tools are left out of the list, and only found.
+    pub fn left_out(&self) -> usize {
+        self.left_out
+    }
+
+    /// The tool of this name, if there is one.
     pub fn get(&self, name: &str) -> Option<&Arc<dyn AnyTool>> {
         self.tools.iter().map(|shown| &shown.tool).find(|tool| tool.spec().name == name)
     }
@@ -132,6 +169,10 @@ mod tests {
         }))
     }
 
+    fn catalog(registry: &Registry, allowed: Option<&[String]>, own: &[String]) -> Catalog {
+        Catalog::of(&registry.snapshot(), allowed, own, &Listing::default())
+    }
+
     fn names(catalog: &Catalog) -> Vec<&str> {
         catalog.specs().map(|spec| spec.name.as_str()).collect()
     }
@@ -140,11 +181,11 @@ mod tests {
     fn a_tool_off_the_list_is_absent_and_an_unknown_name_is_reported() {
         let registry = Registry::new(vec![tool("read"), tool("edit"), tool("grep")]);
         let allowed = ["grep".to_owned(), "raed".to_owned(), "read".to_owned()];
-        let catalog = Catalog::of(&registry.snapshot(), Some(&allowed), &[]);
-        assert_eq!(names(&catalog), ["read", "grep"]);
-        assert!(!catalog.has("edit"));
-        assert_eq!(catalog.failed().iter().map(|it| it.tool.as_str()).collect::<Vec<_>>(), ["raed"]);
-        assert_eq!(names(&Catalog::of(&registry.snapshot(), Some(&[]), &[])), Vec::<&str>::new());
+        let some = catalog(&registry, Some(&allowed), &[]);
+        assert_eq!(names(&some), ["read", "grep"]);
+        assert!(!some.has("edit"));
+        assert_eq!(some.failed().iter().map(|it| it.tool.as_str()).collect::<Vec<_>>(), ["raed"]);
+        assert_eq!(names(&catalog(&registry, Some(&[]), &[])), Vec::<&str>::new());
     }
 
     #[test]
@@ -152,18 +193,40 @@ mod tests {
         let mut declared = tool("image_gen").spec().clone();
         declared.origin = Origin::Provider;
         let registry = Registry::new(vec![tool("read"), Arc::new(Named(declared))]);
-        let (snapshot, own) = (registry.snapshot(), ["image_gen".to_owned()]);
-        assert_eq!(names(&Catalog::of(&snapshot, None, &[])), ["read"]);
-        assert_eq!(names(&Catalog::of(&snapshot, None, &own)), ["read", "image_gen"]);
-        let allowed = Catalog::of(&snapshot, Some(&own), &[]);
+        let own = ["image_gen".to_owned()];
+        assert_eq!(names(&catalog(&registry, None, &[])), ["read"]);
+        assert_eq!(names(&catalog(&registry, None, &own)), ["read", "image_gen"]);
+        let allowed = catalog(&registry, Some(&own), &[]);
         assert!(names(&allowed).is_empty() && allowed.failed().is_empty());
-        assert!(names(&Catalog::of(&snapshot, Some(&["read".to_owned()]), &own)) == ["read"]);
+        assert!(names(&catalog(&registry, Some(&["read".to_owned()]), &own)) == ["read"]);
+    }
+
+    #[test]
+    fn what_is_not_listed_is_there_all_the_same_and_without_it_there_is_nothing_to_find() {
+        let all = ["read", "edit", "search_tools", "call_tool", "undo"];
+        let registry = Registry::new(all.into_iter().map(tool).collect());
+        let of = |tools: usize, pinned: &[&str]| {
+            let cost: fn(&Spec) -> usize = |_| 999;
+            let pinned = pinned.iter().map(|it| (*it).to_owned()).collect();
+            let listing = Listing { bytes: Some(tools * 1_000 + 200), pinned, cost, ..Listing::default() };
+            Catalog::of(&registry.snapshot(), None, &[], &listing)
+        };
+        let listed = |catalog: &Catalog| catalog.listed().map(|it| it.name.clone()).collect::<Vec<_>>();
+        let some = of(2, &["undo"]);
+        assert_eq!(listed(&some), ["search_tools", "call_tool", "undo"]);
+        assert_eq!((names(&some), some.left_out()), (all.to_vec(), 2));
+        assert!(some.has("read"));
+        let whole = of(3, &[]);
+        assert_eq!(listed(&whole), ["read", "edit", "undo"]);
+        assert_eq!((names(&whole), whole.left_out()), (vec!["read", "edit", "undo"], 0));
+        assert_eq!(listed(&of(9, &["call_tool"])), ["read", "edit", "call_tool", "undo"]);
+        assert_eq!(listed(&catalog(&registry, None, &[])), ["read", "edit", "undo"]);
     }
 
     #[test]
     fn a_second_tool_of_a_name_and_a_malformed_name_are_reported() {
         let registry = Registry::new(vec![tool("read"), tool("read"), tool("a b"), tool("")]);
-        let catalog = Catalog::of(&registry.snapshot(), None, &[]);
+        let catalog = catalog(&registry, None, &[]);
         assert_eq!(names(&catalog), ["read"]);
         assert_eq!(catalog.failed().len(), 3);
     }

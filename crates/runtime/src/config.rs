@@ -46,6 +46,11 @@ const LONGEST: u64 = 3600;
 pub struct Config {
     /// The only tools there are; all, if this is not given.
     pub tools: Option<Vec<String>>,
+    /// Tools that are always listed, whatever they cost.
+    #[serde(default)]
+    pub listed: Vec<String>,
+    /// What a list of tools may cost, in tokens; 0 for no bound.
+    pub list_tokens: Option<usize>,
     /// The toolset to show.
     pub toolset: Option<String>,
     /// More folders that may be reached, `PATH` or `PATH:ro`.
@@ -274,6 +279,9 @@ impl Config {
             });
         }
         self.toolset = workspace.toolset.or(self.toolset);
+        // What is listed costs something and allows nothing.
+        self.listed.extend(workspace.listed);
+        self.list_tokens = workspace.list_tokens.or(self.list_tokens);
         if let Some(seconds) = workspace.deadline_seconds {
             let mine = self.deadline_seconds.unwrap_or(DEADLINE.as_secs());
             self.deadline_seconds = Some(seconds.min(mine).clamp(1, LONGEST));

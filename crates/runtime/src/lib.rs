@@ -42,7 +42,7 @@ use kit::{
 
 pub use approve::{Approver, Request, Unattended, Verdict};
 pub use call::{Answer, Arguments, Call};
-pub use catalog::Catalog;
+pub use catalog::{Catalog, Listing};
 pub use commands::{Rules, quote};
 pub use ground::{Commands, Own};
 pub use jobs::Event;

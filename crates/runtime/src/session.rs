@@ -18,15 +18,15 @@ use kit::{
 };
 use parking_lot::Mutex;
 use serde_json::Value;
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 
 use crate::{
-    Answer, Call, Catalog, Runtime, Snapshot,
+    Answer, Call, Catalog, Listing, Runtime, Snapshot,
     approve::Approver,
     call,
     grants::Passing,
     ground::{Ground, Own},
-    jobs::{Event, Jobs},
+    jobs::{Event, Jobs, Kept},
     mask::Secrets,
     outside::{
         self, Loaded,
@@ -107,23 +107,31 @@ struct Shown {
     snapshot: Arc<Snapshot>,
     limits: Arc<Limits>,
     own: Arc<Vec<String>>,
+    listing: Arc<Listing>,
     more: Arc<OwnTools>,
     catalog: Arc<Catalog>,
 }
 
 impl Shown {
-    fn now(runtime: &Runtime, limits: &Arc<Limits>, own: &Arc<Vec<String>>, more: &Arc<OwnTools>) -> Self {
+    fn now(
+        runtime: &Runtime,
+        limits: &Arc<Limits>,
+        own: &Arc<Vec<String>>,
+        listing: &Arc<Listing>,
+        more: &Arc<OwnTools>,
+    ) -> Self {
         let snapshot = runtime.registry().snapshot();
         let allowed: Option<Vec<String>> = match (runtime.allowed(), &limits.tools) {
             (Some(all), Some(mine)) => Some(mine.iter().filter(|it| all.contains(it)).cloned().collect()),
             (all, mine) => all.map(<[String]>::to_vec).or_else(|| mine.clone()),
         };
         let catalog = Arc::new(if more.is_empty() {
-            Catalog::of(&snapshot, allowed.as_deref(), own)
+            Catalog::of(&snapshot, allowed.as_deref(), own, listing)
         } else {
-            Catalog::of(&snapshot.with(more), allowed.as_deref(), own)
+            Catalog::of(&snapshot.with(more), allowed.as_deref(), own, listing)
         });
-        Self { snapshot, limits: limits.clone(), own: own.clone(), more: more.clone(), catalog }
+        let (limits, own, listing, more) = (limits.clone(), own.clone(), listing.clone(), more.clone());
+        Self { snapshot, limits, own, listing, more, catalog }
     }
 }
 
@@ -137,6 +145,8 @@ struct Inner {
     limits: ArcSwap<Limits>,
     /// The tools that the provider of its model runs.
     own: ArcSwap<Vec<String>>,
+    /// What a list of its tools may cost.
+    listing: ArcSwap<Listing>,
     /// The tools of servers that were added to this session alone.
     more: ArcSwap<OwnTools>,
     /// The agent it belongs to, from when there is one.
@@ -206,6 +216,7 @@ impl Session {
         let below =
             Self::of(this.runtime.clone(), format!("{}/{agent}", this.name), this.named, &this.door, person);
         below.limit(Limits::clone(&self.limits()));
+        below.inner.listing.store(self.inner.listing.load_full());
         below
     }
 
@@ -216,8 +227,8 @@ impl Session {
         let _ = sessions.used(&*name, door);
         let limits = Arc::<Limits>::default();
         let own = Arc::<Vec<String>>::default();
-        let more = Arc::<OwnTools>::default();
-        let shown = ArcSwap::from_pointee(Shown::now(&runtime, &limits, &own, &more));
+        let (listing, more) = (Arc::<Listing>::default(), Arc::<OwnTools>::default());
+        let shown = ArcSwap::from_pointee(Shown::now(&runtime, &limits, &own, &listing, &more));
         let ground = Ground::new(&runtime, &name);
         let (jobs, shelf) = (Arc::<Jobs>::default(), Arc::<Shelf>::default());
         let known = ArcSwap::new(runtime.outside().loaded());
@@ -231,6 +242,7 @@ impl Session {
                 shown,
                 limits: ArcSwap::new(limits),
                 own: ArcSwap::new(own),
+                listing: ArcSwap::new(listing),
                 more: ArcSwap::new(more),
                 agents: OnceLock::new(),
                 views: Arc::default(),
@@ -251,6 +263,9 @@ impl Session {
             }),
         };
         session.open_shelf();
+        if session.inner.named {
+            session.keep_jobs(session.name());
+        }
         let variables = session.inner.runtime.commands().variables.clone();
         let workspace = session.inner.runtime.roots().workspace();
         let environments = Environments::of(&session.inner.runtime);
@@ -276,6 +291,14 @@ impl Session {
         session
     }
 
+    /// Writes its jobs down among those of this owner, whose other sessions can then read them, also when this one is over
+    /// or its process was killed. The jobs of a named session are its own; the first owner stays.
+    pub fn keep_jobs(&self, owner: &str) {
+        let runtime = &self.inner.runtime;
+        let kept = Kept::new(runtime.store(), runtime.spills(), self.secrets(), owner, self.name());
+        self.inner.jobs.keep(kept);
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
         &self.inner.name
@@ -285,15 +308,17 @@ impl Session {
     pub fn catalog(&self) -> Arc<Catalog> {
         let runtime = &self.inner.runtime;
         let (shown, limits) = (self.inner.shown.load(), self.inner.limits.load_full());
-        let (own, more) = (self.inner.own.load_full(), self.inner.more.load_full());
+        let (own, listing) = (self.inner.own.load_full(), self.inner.listing.load_full());
+        let more = self.inner.more.load_full();
         if Arc::ptr_eq(&shown.limits, &limits)
             && Arc::ptr_eq(&shown.own, &own)
+            && Arc::ptr_eq(&shown.listing, &listing)
             && Arc::ptr_eq(&shown.more, &more)
             && Arc::ptr_eq(&shown.snapshot, &runtime.registry().snapshot())
         {
             return shown.catalog.clone();
         }
-        let shown = Arc::new(Shown::now(runtime, &limits, &own, &more));
+        let shown = Arc::new(Shown::now(runtime, &limits, &own, &listing, &more));
         self.inner.shown.store(shown.clone());
         shown.catalog.clone()
     }
@@ -304,6 +329,11 @@ impl Session {
         let read_only = limits.read_only;
         self.inner.limits.store(Arc::new(limits));
         self.inner.ground.hold(read_only);
+    }
+
+    /// From now on a list of the session's tools, and of those below it that are opened later, may cost this much.
+    pub fn list_within(&self, listing: Listing) {
+        self.inner.listing.store(Arc::new(listing));
     }
 
     /// The provider of the session's model runs these tools, and no others of [`kit::Origin::Provider`]. Says whether
@@ -380,7 +410,7 @@ impl Session {
     /// for each other where they touch the same things, in the order in which this
     /// was first polled. Dropping the future stops the call.
     pub async fn call(&self, call: Call) -> Answer {
-        call::run(self, call).await
+        call::run(self, call, None).await
     }
 
     /// Is there a tool of this name, once it was looked for where tools are files?
@@ -437,6 +467,11 @@ impl Session {
         self.inner.jobs.promote(call)
     }
 
+    /// The id of the job that a call has become which was begun with this id, once it has answered.
+    pub fn job_of(&self, call: &str) -> Option<String> {
+        self.inner.jobs.of_call(call)
+    }
+
     /// What a running call, which was begun with this id, has written until now, for a host to show.
     pub fn written(&self, call: &str) -> Option<Arc<dyn Transcript>> {
         self.inner.jobs.written(call)
@@ -446,6 +481,16 @@ impl Session {
     /// for input, once.
     pub fn events(&self) -> broadcast::Receiver<Event> {
         self.inner.jobs.events()
+    }
+
+    /// The session's jobs, for a host.
+    pub fn job_table(&self) -> Arc<dyn kit::services::Jobs> {
+        self.inner.jobs.clone()
+    }
+
+    /// A number that changes whenever a job of this session begins, waits for input or is over.
+    pub fn job_changes(&self) -> watch::Receiver<u64> {
+        self.inner.jobs.changes()
     }
 
     /// Stops the session's jobs, waits a moment until they are over, and drops what its tools kept.

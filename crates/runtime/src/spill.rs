@@ -78,6 +78,49 @@ impl Spills {
         Ok(bytes)
     }
 
+    /// Gives a session what another one has kept under this handle: the handle that it has there. Blocks.
+    pub(crate) fn take_over(&self, from: &str, handle: &str, to: &str) -> Option<String> {
+        let (path, folder) = (self.path(from, handle).ok()?, self.folder_of(to));
+        create_folder(&folder).ok()?;
+        loop {
+            let number = self.take_number(to, &folder).ok()?;
+            let handle = format!("{PREFIX}{number}");
+            match fs::hard_link(&path, folder.join(&handle)) {
+                Ok(()) => return Some(handle),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    self.next.lock().remove(to);
+                }
+                Err(_) => return None,
+            }
+        }
+    }
+
+    /// The handles of a session's outputs that are still kept, each with its bytes, in the order of their numbers.
+    ///
+    /// # Errors
+    /// When their folder can't be read.
+    pub fn list(&self, session: &str) -> Result<Vec<(String, u64)>, Fault> {
+        let Some(folder) = self.folder(session) else { return Ok(Vec::new()) };
+        let unread = |error: io::Error| {
+            Fault::new(Kind::Unavailable, format!("the kept outputs can't be listed: {error}"))
+                .caused_by(error)
+        };
+        let mut found = Vec::new();
+        for entry in fs::read_dir(folder).map_err(unread)? {
+            let entry = entry.map_err(unread)?;
+            let Some(number) = entry.file_name().to_str().and_then(number) else { continue };
+            // What was too old to be kept is empty; what is gone meanwhile is no trouble.
+            if let Ok(about) = entry.metadata()
+                && about.is_file()
+                && about.len() > 0
+            {
+                found.push((number, about.len()));
+            }
+        }
+        found.sort_unstable();
+        Ok(found.into_iter().map(|(number, bytes)| (format!("{PREFIX}{number}"), bytes)).collect())
+    }
+
     /// A new file for an output that is still being written, and its handle.
     ///
     /// # Errors
@@ -217,6 +260,8 @@ mod tests {
         assert_eq!(spills.read("s", "out_1").unwrap_err().kind, Kind::NotFound);
         assert_eq!(spills.read("s", "out_2").unwrap_err().what, "out_2 was too old to be kept");
         assert_eq!(store.spills().keep("s", b"three").unwrap(), "out_3");
+        assert_eq!(spills.list("s").unwrap(), [("out_3".to_owned(), 5)]);
+        assert_eq!(spills.list("nobody").unwrap(), []);
         assert_eq!(store.prune(Bound::default()).unwrap().files, 0);
     }
 }

@@ -1,20 +1,87 @@
 //! How does MCP word a tool and what came of its call?
 
+use std::sync::Arc;
+
 use kit::{Body, Kinds, Output, Part, Spec, base64};
-use rmcp::model::{CallToolResult, ContentBlock, Resource, ResourceContents, Tool, ToolAnnotations};
+use rmcp::model::{
+    CallToolResult, ContentBlock, ListToolsResult, Resource, ResourceContents, Tool, ToolAnnotations,
+};
 use runtime::Answer;
+use serde_json::Value;
 
 /// The tool as `tools/list` shows it.
 pub(crate) fn tool(spec: &Spec) -> Tool {
     let schema = spec.schema.as_object().cloned().unwrap_or_default();
-    Tool::new(spec.name.clone(), spec.description.clone(), schema).with_annotations(hints(spec.at_most))
+    let tool =
+        Tool::new(spec.name.clone(), spec.description.clone(), schema).with_annotations(hints(spec.at_most));
+    // Revisions until 2025-11-25 know no structured output but objects.
+    match spec.output.as_ref().and_then(Value::as_object) {
+        Some(output) if output.get("type").is_some_and(|it| it == "object") => {
+            tool.with_raw_output_schema(Arc::new(output.clone()))
+        }
+        _ => tool,
+    }
 }
 
-/// What `tools/call` answers.
-///
-/// Never with `structuredContent`: clients that find it show it to the model in
-/// place of the text.
+/// What a tool costs in the answer to `tools/list`, in bytes.
+pub fn tool_bytes(spec: &Spec) -> usize {
+    serde_json::to_vec(&tool(spec)).map_or(usize::MAX, |it| it.len())
+}
+
+/// What the answer to `tools/list` costs with these tools, in bytes.
+pub fn list_bytes(specs: &[Spec]) -> usize {
+    let list = ListToolsResult::with_all_items(specs.iter().map(tool).collect());
+    serde_json::to_vec(&list).map_or(usize::MAX, |it| it.len())
+}
+
+/// What `tools/call` answers, before it is [fitted](fit) to a client.
 pub(crate) fn result(answer: &Answer) -> CallToolResult {
+    let mut result = in_words(answer);
+    result.structured_content =
+        answer.result.as_ref().ok().and_then(|output| output.structured.clone()).filter(Value::is_object);
+    result
+}
+
+/// Leaves out what the client's revision does not know, and what would be lost on the model.
+///
+/// Clients that find `structuredContent` show it to the model in place of the text. So it stays only where the text is
+/// that very JSON, or where the tool declares it: then the client was told, and expects it.
+pub(crate) fn fit(result: &mut CallToolResult, revision: &str, declares: impl FnOnce() -> bool) {
+    if let Some(structured) = &result.structured_content {
+        let is_known = revision >= "2025-06-18" && result.is_error != Some(true);
+        if !is_known || !(is_said(&result.content, structured) || declares()) {
+            result.structured_content = None;
+        }
+    }
+    for block in &mut result.content {
+        *block = as_of(revision, block.clone());
+    }
+}
+
+/// The block, or words in its place where the revision does not know its kind.
+pub(crate) fn as_of(revision: &str, block: ContentBlock) -> ContentBlock {
+    match block {
+        ContentBlock::Audio(audio) if revision < "2025-03-26" => {
+            let bytes = audio.data.len() / 4 * 3;
+            ContentBlock::text(format!(
+                "[a sound, {}, about {bytes} bytes: revision {revision} of MCP has no sounds]",
+                audio.mime_type
+            ))
+        }
+        ContentBlock::ResourceLink(link) if revision < "2025-06-18" => {
+            ContentBlock::text(format!("[{}]({})", link.name, link.uri))
+        }
+        other => other,
+    }
+}
+
+/// Is this the JSON that the one text is?
+fn is_said(content: &[ContentBlock], structured: &Value) -> bool {
+    let [ContentBlock::Text(text)] = content else { return false };
+    serde_json::from_str::<Value>(&text.text).is_ok_and(|said| said == *structured)
+}
+
+fn in_words(answer: &Answer) -> CallToolResult {
     match &answer.result {
         Ok(output) if output.parts.iter().all(is_text) => CallToolResult::success(text(answer.as_text())),
         Ok(output) => {
@@ -53,7 +120,8 @@ fn other_than_text(output: &Output) -> impl Iterator<Item = ContentBlock> {
     output.parts.iter().filter(|part| !is_text(part)).map(block)
 }
 
-fn block(part: &Part) -> ContentBlock {
+/// A part, as a block.
+pub(crate) fn block(part: &Part) -> ContentBlock {
     match part {
         Part::Text { text } => ContentBlock::text(text.clone()),
         Part::Image { mime, data } => ContentBlock::image(base64::encoded(data), mime.clone()),
@@ -80,15 +148,75 @@ mod tests {
     use std::time::Duration;
 
     use kit::Fault;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
     fn check(result: Result<Output, Fault>, notes: &[&str], expected: &Value) {
         let notes = notes.iter().map(|&note| note.to_owned()).collect();
         let answer = Answer { id: "call_1".to_owned(), result, notes, took: Duration::ZERO };
-        let wire = serde_json::to_value(super::result(&answer)).map_err(|error| error.to_string());
+        let mut result = super::result(&answer);
+        fit(&mut result, "2026-07-28", || false);
+        let wire = serde_json::to_value(result).map_err(|error| error.to_string());
         assert_eq!(wire.as_ref(), Ok(expected));
+    }
+
+    fn structured(text: &str, note: Option<&str>, revision: &str, declares: bool) -> Option<Value> {
+        let output = Output { structured: Some(json!({"a": [1, 2.5]})), ..Output::text(text) };
+        let notes = note.into_iter().map(str::to_owned).collect();
+        let answer = Answer { id: "call_1".to_owned(), result: Ok(output), notes, took: Duration::ZERO };
+        let mut result = super::result(&answer);
+        fit(&mut result, revision, || declares);
+        result.structured_content
+    }
+
+    #[test]
+    fn what_is_for_programs_goes_with_it_where_the_text_says_the_same_or_it_was_declared() {
+        let json = Some(json!({"a": [1, 2.5]}));
+        assert_eq!(structured(r#"{ "a": [1, 2.5] }"#, None, "2025-06-18", false), json);
+        assert_eq!(
+            structured(r#"{"a": [1]}"#, None, "2025-06-18", false),
+            None,
+            "the text says something else"
+        );
+        assert_eq!(structured("one, two and a half", None, "2025-06-18", false), None);
+        assert_eq!(structured(r#"{"a": [1, 2.5]}"#, Some("repaired"), "2025-06-18", false), None);
+        assert_eq!(structured("one, two and a half", None, "2025-06-18", true), json);
+        assert_eq!(
+            structured(r#"{"a": [1, 2.5]}"#, None, "2025-03-26", true),
+            None,
+            "it knows of no such thing"
+        );
+    }
+
+    #[test]
+    fn what_a_revision_does_not_know_is_words_in_it() {
+        let sound = || block(&Part::Audio { mime: "audio/wav".to_owned(), data: vec![0; 3] });
+        let link = || block(&Part::Link { uri: "haft://outputs/out_1".to_owned(), name: "out_1".to_owned() });
+        let text = |block: ContentBlock| block.as_text().map(|it| it.text.clone());
+        assert_eq!(text(as_of("2025-06-18", link())), None);
+        assert_eq!(text(as_of("2025-03-26", link())).as_deref(), Some("[out_1](haft://outputs/out_1)"));
+        assert_eq!(text(as_of("2025-03-26", sound())), None);
+        assert!(text(as_of("2024-11-05", sound())).is_some_and(|it| it.contains("audio/wav, about 3 bytes")));
+    }
+
+    #[test]
+    fn a_tool_lists_what_its_output_is_where_that_is_an_object() {
+        let spec = |output: Option<Value>| Spec {
+            output,
+            origin: kit::Origin::Program,
+            name: "x".to_owned(),
+            description: String::new(),
+            schema: json!({"type": "object"}),
+            mode: kit::Mode::Direct,
+            at_most: Kinds::READ,
+        };
+        let listed = |output| {
+            serde_json::to_value(tool(&spec(output))).ok().and_then(|it| it.get("outputSchema").cloned())
+        };
+        assert_eq!(listed(Some(json!({"type": "object"}))), Some(json!({"type": "object"})));
+        assert_eq!(listed(Some(json!({"type": "string"}))), None);
+        assert_eq!(listed(None), None);
     }
 
     #[test]

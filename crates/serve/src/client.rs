@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kit::{Fault, Kind, services::Soon};
+use kit::{Fault, Kind, OrFault as _, services::Soon};
 use serde_json::Value;
 
 /// The client that a request came from, for as long as the request is under way.
@@ -24,6 +24,9 @@ pub(crate) trait Way: Send + Sync {
 
     /// Tells it something that is of no use to the model.
     fn log(&self, level: Level, logger: &str, data: Value);
+
+    /// Does somebody still pass on what it is asked?
+    fn is_there(&self) -> bool;
 }
 
 /// What a client can be asked.
@@ -111,7 +114,14 @@ impl Client {
         self.way.name()
     }
 
-    /// Asks all of this, each under its key, and waits for all the answers, which are as MCP words them.
+    /// Can it still be asked? Not once its request was answered, unless it follows what became of it.
+    pub fn is_there(&self) -> bool {
+        self.way.is_there()
+    }
+
+    /// Asks all of this, each under its key, and waits for all the answers, which are as MCP words them. A client may
+    /// give the answer to a key that it knows together with its request: then it is not asked. A future that is dropped
+    /// takes its questions back.
     ///
     /// # Errors
     /// [`Kind::Unavailable`] when the client can't be asked that, or goes away; [`Kind::Failed`] when it refuses.
@@ -119,7 +129,7 @@ impl Client {
         self.way.ask(asked).await
     }
 
-    /// Has the person fill in a form.
+    /// Has the person fill in a form, under a key that nobody knows beforehand.
     ///
     /// # Errors
     /// As [`ask`](Self::ask).
@@ -157,8 +167,10 @@ impl Client {
         self.way.log(level, logger, data);
     }
 
-    async fn one(&self, key: &str, ask: Ask) -> Result<Value, Fault> {
-        let answers = self.ask(vec![(key.to_owned(), ask)]).await?;
+    async fn one(&self, what: &str, ask: Ask) -> Result<Value, Fault> {
+        // What a person allows must be an answer to this question, which they have read.
+        let random = getrandom::u64().or_fault(Kind::Unavailable, "there are no random numbers to be had")?;
+        let answers = self.ask(vec![(format!("{what}_{random:016x}"), ask)]).await?;
         answers.into_iter().next().ok_or_else(|| Fault::bug("the client's answer is not there"))
     }
 }
@@ -179,4 +191,8 @@ impl Way for Mute {
     }
 
     fn log(&self, _: Level, _: &str, _: Value) {}
+
+    fn is_there(&self) -> bool {
+        false
+    }
 }

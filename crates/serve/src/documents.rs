@@ -1,6 +1,9 @@
 //! What can be read or said through a door besides calling tools?
 
 use kit::{Body, Part};
+use serde_json::Value;
+
+use crate::client::Level;
 
 /// A document that can be read: the output of a job, an artifact, the journal.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -88,4 +91,15 @@ pub enum Subject {
     Prompt(String),
     /// Documents, by their [`Pattern`].
     Documents(String),
+}
+
+/// Something that a client may want to hear of, which belongs to no request of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Notice {
+    /// How much it matters.
+    pub level: Level,
+    /// What of haft says so: `jobs`.
+    pub logger: String,
+    /// What is to be said.
+    pub data: Value,
 }

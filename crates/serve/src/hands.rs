@@ -1,19 +1,29 @@
 //! What does a door reach for?
 
-use std::{future::Future, sync::Arc};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use kit::{Fault, Spec, services::Jobs};
 use runtime::{Answer, Call, Session};
-use tokio::sync::watch;
+use tokio::sync::{broadcast, watch};
 
 use crate::{
     client::Client,
-    documents::{Content, Document, Line, Pattern, Prompt, Subject},
+    documents::{Content, Document, Line, Notice, Pattern, Prompt, Subject},
 };
+
+/// A call that takes longer becomes a task, where the client follows tasks: by then a person has begun to wonder, and
+/// nearly every call that is not a build, a test run or an agent is over.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What a door reaches for: the tools and documents of one session, and somebody to run the calls.
 pub trait Hands: Send + Sync + 'static {
-    /// The tools that are shown, in a stable order.
+    /// A client was met that tells where it works: the addresses of its folders, within a second. What it asks for
+    /// later may wait for that.
+    fn met(&self, _folders: impl Future<Output = Vec<String>> + Send) -> impl Future<Output = ()> + Send {
+        async {}
+    }
+
+    /// The tools that are listed, in a stable order.
     fn specs(&self) -> Vec<Spec>;
 
     /// May a tool of this name be called? It need not be among those that are shown.
@@ -39,6 +49,21 @@ pub trait Hands: Send + Sync + 'static {
         Changes::default()
     }
 
+    /// What else of a client's wishes there is something behind.
+    fn abilities(&self) -> Abilities {
+        Abilities::default()
+    }
+
+    /// Does the tool of this name say what its structured output looks like?
+    fn declares(&self, name: &str) -> bool {
+        self.specs().iter().any(|spec| spec.name == name && spec.output.is_some())
+    }
+
+    /// What a client may want to hear of from now on that belongs to no request.
+    fn notices(&self) -> Option<broadcast::Receiver<Notice>> {
+        None
+    }
+
     /// An id for a call that is about to be made.
     fn new_call_id(&self) -> Option<String> {
         None
@@ -51,6 +76,24 @@ pub trait Hands: Send + Sync + 'static {
     /// The jobs, where calls can become some.
     fn jobs(&self) -> Option<Arc<dyn Jobs>> {
         None
+    }
+
+    /// Makes a job of the running call that was begun with this id, and gives its id as one.
+    ///
+    /// # Errors
+    /// When calls become no jobs here, or this one runs no more, or not yet.
+    fn promote(&self, call: &str) -> Result<String, Fault> {
+        Err(Fault::not_found(format!("no call `{call}` runs that could go to the background")))
+    }
+
+    /// The id of the job that the call which was begun with this id has become, if it has.
+    fn job_of(&self, _call: &str) -> Option<String> {
+        None
+    }
+
+    /// A client that follows tasks waits so long for an answer of this tool before it is given a task instead.
+    fn patience(&self, _tool: &str) -> Duration {
+        PATIENCE
     }
 
     /// The documents that can be read now, in a stable order. May block.
@@ -111,6 +154,17 @@ pub trait Hands: Send + Sync + 'static {
     }
 }
 
+/// What a client can wish for beyond tools, documents and prompts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Abilities {
+    /// To be told when what stands at an address changes: [`Hands::watch`].
+    pub watch: bool,
+    /// To have values of arguments completed: [`Hands::complete`].
+    pub complete: bool,
+    /// To be told what is of no use to the model: [`Hands::notices`], [`Client::log`].
+    pub log: bool,
+}
+
 /// Numbers that change with what a client may look at; none for what never does.
 #[derive(Debug, Clone, Default)]
 pub struct Changes {
@@ -124,7 +178,7 @@ pub struct Changes {
 
 impl Hands for Session {
     fn specs(&self) -> Vec<Spec> {
-        self.catalog().specs().cloned().collect()
+        self.catalog().listed().cloned().collect()
     }
 
     fn has(&self, name: &str) -> bool {
@@ -153,6 +207,14 @@ impl Hands for Session {
 
     fn call(&self, call: Call, _client: Client) -> impl Future<Output = Answer> + Send {
         Self::call(self, call)
+    }
+
+    fn promote(&self, call: &str) -> Result<String, Fault> {
+        Self::promote(self, call)
+    }
+
+    fn job_of(&self, call: &str) -> Option<String> {
+        Self::job_of(self, call)
     }
 
     fn end(&self) -> impl Future<Output = ()> + Send {

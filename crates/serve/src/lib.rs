@@ -1,6 +1,6 @@
 //! Which doors may other programs knock on?
 //!
-//! [`mcp_stdio`] is the Model Context Protocol on standard input and output.
+//! [`mcp_stdio`] is the Model Context Protocol on standard input and output, [`http()`] the same over HTTP.
 #![warn(missing_docs)]
 
 mod answer;
@@ -9,13 +9,16 @@ mod client;
 mod documents;
 mod flights;
 mod hands;
+mod http;
 mod lines;
 mod mcp;
 mod message;
 mod progress;
 mod stdio;
 
+pub use answer::{list_bytes, tool_bytes};
 pub use client::{Ask, Client, Filled, Level, Offers};
-pub use documents::{Blank, Content, Document, Line, Pattern, Prompt, Speaker, Subject};
-pub use hands::{Changes, Hands};
+pub use documents::{Blank, Content, Document, Line, Notice, Pattern, Prompt, Speaker, Subject};
+pub use hands::{Abilities, Changes, Hands};
+pub use http::{Http, Principal, Visit, http, is_origin, is_public_name};
 pub use mcp::{About, mcp, mcp_stdio};

@@ -1,44 +1,49 @@
 //! What does an MCP client get of haft?
 
+mod asking;
+mod calls;
+mod completion;
+mod folders;
+mod listening;
+mod logging;
+mod pages;
+mod prompts;
+mod resources;
+mod rounds;
+mod talk;
+mod tasks;
+
 use std::{
-    convert::Infallible,
     fs::File,
-    future::{pending, poll_fn},
     io::{self, Read, Write},
-    panic::AssertUnwindSafe,
-    pin::pin,
     sync::Arc,
-    task::Poll,
     time::Duration,
 };
 
-use futures_util::FutureExt as _;
-use kit::services::Progress;
+use kit::{Fault, Kind};
 use rmcp::{
     ErrorData, RoleServer, ServerHandler, ServiceExt as _,
     model::{
-        CallToolRequestParams, CallToolResponse, ClientConfig, Implementation, ListToolsResult,
-        PaginatedRequestParams, ServerCapabilities, ServerConfig, SubscriptionFilter,
+        CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestMethod,
+        CompleteRequestParams, CompleteResult, GetPromptRequestParams, GetPromptResponse, GetTaskParams,
+        GetTaskResult, Implementation, InitializeRequestParams, InitializeResult, ListPromptsResult,
+        ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+        PromptsCapability, ReadResourceRequestParams, ReadResourceResponse, ResourcesCapability,
+        ServerCapabilities, ServerConfig, SetLevelRequestMethod, SubscribeRequestMethod,
+        SubscribeRequestParams, SubscriptionFilter, Tool, ToolsCapability, UnsubscribeRequestParams,
+        UpdateTaskParams,
     },
-    service::{Peer, RequestContext, ServerInitializeError, SubscriptionContext},
+    service::{NotificationContext, RequestContext, ServerInitializeError, SubscriptionContext},
 };
-use runtime::{Answer, Arguments, Call};
-use serde_json::Value;
-use tokio::{
-    sync::watch,
-    time::{sleep, timeout},
-};
-use tokio_util::sync::CancellationToken;
+use serde_json::{Map, json};
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::{
-    answer,
-    client::Client,
-    flights::Ticket,
-    hands::Hands,
-    message::echo,
-    progress::{Steps, tell},
-    stdio,
-};
+use crate::{answer, hands::Hands, stdio};
+use logging::Hearing;
+use pages::page;
+use rounds::Rounds;
+use tasks::Tasks;
 
 /// After the end of input, calls may finish by themselves for this long: a script
 /// that pipes its requests in has no other way to hear the answers.
@@ -54,7 +59,7 @@ const FLUSH: Duration = Duration::from_millis(200);
 const LOADING: Duration = Duration::from_secs(2);
 
 /// From this revision on, a client hears of changes only where it asked to listen.
-const LISTENING: &str = "2026-07-28";
+pub(crate) const LISTENING: &str = "2026-07-28";
 
 /// What a client is told of the server.
 #[derive(Debug, Clone)]
@@ -99,17 +104,11 @@ pub async fn mcp(
 ) -> io::Result<()> {
     let stop = CancellationToken::new();
     let hands = Arc::new(hands);
-    let door = Door { hands: Arc::clone(&hands), about, stop: stop.clone() };
+    let door = Door::new(Arc::clone(&hands), about, stop.clone(), &Lasting::default());
     let (wire, ends) = stdio::open(input, output)?;
     let serving = async {
         match door.serve(wire).await {
-            Ok(running) => {
-                let (peer, changes) = (running.peer().clone(), hands.changes().tools);
-                tokio::select! {
-                    served = running.waiting() => served.map(drop).map_err(io::Error::other),
-                    never = announce(peer, changes) => match never {},
-                }
-            }
+            Ok(running) => running.waiting().await.map(drop).map_err(io::Error::other),
             Err(ServerInitializeError::ConnectionClosed(_)) => Ok(()),
             Err(error) => Err(io::Error::other(error)),
         }
@@ -135,19 +134,97 @@ pub async fn mcp(
     served
 }
 
-/// The server that rmcp asks.
-struct Door<H> {
+/// What outlives a request: the calls that wait for their clients, and the tasks.
+#[derive(Default)]
+pub(crate) struct Lasting {
+    rounds: Arc<Rounds>,
+    tasks: Arc<Tasks>,
+}
+
+/// The server that rmcp asks: one for each client.
+pub(crate) struct Door<H> {
     hands: Arc<H>,
     about: About,
     stop: CancellationToken,
+    rounds: Arc<Rounds>,
+    tasks: Arc<Tasks>,
+    hearing: Arc<Hearing>,
+    /// The client is gone, or is to go.
+    gone: CancellationToken,
+    _gone_when_dropped: DropGuard,
+}
+
+impl<H: Hands> Door<H> {
+    /// A door for one client. `stop` ends what is under way. Where each request has a door of its own, all doors of the
+    /// same clients share what they come back to.
+    pub(crate) fn new(hands: Arc<H>, about: About, stop: CancellationToken, lasting: &Lasting) -> Self {
+        let gone = stop.child_token();
+        let dropped = gone.clone().drop_guard();
+        Self {
+            hands,
+            about,
+            stop,
+            rounds: Arc::clone(&lasting.rounds),
+            tasks: Arc::clone(&lasting.tasks),
+            hearing: Arc::default(),
+            gone,
+            _gone_when_dropped: dropped,
+        }
+    }
+
+    /// Says only what there is something behind.
+    fn capabilities(&self) -> ServerCapabilities {
+        let (hands, changes, abilities) = (&self.hands, self.hands.changes(), self.hands.abilities());
+        let mut capabilities = ServerCapabilities::default();
+        let mut tools = ToolsCapability::default();
+        tools.list_changed = changes.tools.map(|_| true);
+        capabilities.tools = Some(tools);
+        // What may come is there, for this.
+        let has_documents = changes.documents.is_some()
+            || !hands.patterns().is_empty()
+            || hands.documents().is_ok_and(|it| !it.is_empty());
+        if has_documents {
+            let mut resources = ResourcesCapability::default();
+            resources.list_changed = changes.documents.map(|_| true);
+            resources.subscribe = abilities.watch.then_some(true);
+            capabilities.resources = Some(resources);
+        }
+        if changes.prompts.is_some() || !hands.prompts().is_empty() {
+            let mut prompts = PromptsCapability::default();
+            prompts.list_changed = changes.prompts.map(|_| true);
+            capabilities.prompts = Some(prompts);
+        }
+        capabilities.completions = abilities.complete.then(Map::new);
+        capabilities.logging = abilities.log.then(Map::new);
+        capabilities.extensions = ServerCapabilities::builder().enable_tasks().build().extensions;
+        capabilities
+    }
 }
 
 impl<H: Hands> ServerHandler for Door<H> {
     fn get_info(&self) -> ServerConfig {
-        let capabilities = ServerCapabilities::builder().enable_tools().enable_tool_list_changed();
-        ServerConfig::new(capabilities.build())
+        ServerConfig::new(self.capabilities())
             .with_server_info(Implementation::new("haft", self.about.version.clone()))
             .with_instructions(self.about.instructions.clone())
+    }
+
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        context.peer.set_peer_info(request.clone());
+        let agreed = self.negotiate_initialize(&request)?;
+        self.announce(&context.peer);
+        Ok(agreed)
+    }
+
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        self.meet(&context.peer).await;
+    }
+
+    async fn on_roots_list_changed(&self, _context: NotificationContext<RoleServer>) {
+        tracing::info!("the client works elsewhere now; the workspace stays what it is");
     }
 
     async fn list_tools(
@@ -155,138 +232,172 @@ impl<H: Hands> ServerHandler for Door<H> {
         request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        if let Some(cursor) = request.and_then(|request| request.cursor) {
-            let what = format!("there is no page `{}`: the list of tools is one page", echo(&cursor));
-            return Err(ErrorData::invalid_params(what, None));
-        }
         let _ = timeout(LOADING, self.hands.settled()).await;
-        Ok(ListToolsResult::with_all_items(self.hands.specs().iter().map(answer::tool).collect()))
-    }
-
-    fn accepted_subscription_filter(&self, _requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
-        Some(SubscriptionFilter::builder().tools_list_changed().build())
-    }
-
-    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let telling = async {
-            let Some(mut changes) = self.hands.changes().tools else { return };
-            while changes.changed().await.is_ok() {
-                if context.accepted().tools_list_changed == Some(true)
-                    && context.sink().notify_tool_list_changed().await.is_err()
-                {
-                    return;
-                }
-            }
-        };
-        tokio::select! {
-            () = context.cancelled() => {}
-            () = self.stop.cancelled() => {}
-            () = async { telling.await; pending().await } => {}
-        }
-        Ok(())
+        let all: Vec<Tool> = self.hands.specs().iter().map(answer::tool).collect();
+        let (tools, next) = page("tools", all, |tool| &tool.name, cursor(request).as_deref())?;
+        let mut result = ListToolsResult::with_all_items(tools);
+        result.next_cursor = next;
+        Ok(result)
     }
 
     async fn call_tool(
         &self,
         request: CallToolRequestParams,
-        mut context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        // Held to the end: it says that somebody works on this request.
-        let ticket = context.extensions.remove::<Arc<Ticket>>();
-        if !self.hands.has(&request.name) && !self.found(&request.name, ticket.as_deref()).await {
-            let what = match self.hands.why_missing(&request.name) {
-                Some(why) => format!("there is no tool `{}`: {why}", echo(&request.name)),
-                None => format!("there is no tool `{}`; `tools/list` names them all", echo(&request.name)),
-            };
-            return Err(ErrorData::invalid_params(what, None));
-        }
-        let over = CancellationToken::new();
-        let (progress, telling) = match context.meta.get_progress_token() {
-            Some(token) => {
-                let (steps, heard) = Steps::new();
-                let steps: Arc<dyn Progress> = Arc::new(steps);
-                (Some(steps), Some(tell(heard, &context.peer, token, &over)))
+        let (name, revision) = (request.name.clone(), revision(&context));
+        Ok(match self.answer_call(request, context).await? {
+            CallToolResponse::Complete(mut result) => {
+                answer::fit(&mut result, &revision, || self.hands.declares(&name));
+                result.into()
             }
-            None => (None, None),
-        };
-        let call = Call {
-            tool: request.name.into_owned(),
-            arguments: Arguments::Json(Value::Object(request.arguments.unwrap_or_default())),
-            cancel: self.stop.child_token(),
-            progress,
-            id: self.hands.new_call_id(),
-        };
-        let calling = async {
-            let answer = self.run(call, ticket.as_deref(), &context.ct).await;
-            over.cancel();
-            answer
-        };
-        // Both to the end: a step that is on its way must not come after the answer.
-        let (answer, ()) = tokio::join!(calling, async {
-            if let Some(telling) = telling {
-                telling.await;
-            }
-        });
-        Ok(answer::result(&answer?).into())
-    }
-}
-
-/// Tells a client of each change of the tools, if it is one that hears of them unasked.
-async fn announce(peer: Peer<RoleServer>, changes: Option<watch::Receiver<u64>>) -> Infallible {
-    let Some(mut changes) = changes else { return pending().await };
-    while changes.changed().await.is_ok() {
-        let hears = |info: &ClientConfig| info.protocol_version.as_str() < LISTENING;
-        if peer.peer_info().is_some_and(|info| hears(&info)) && peer.notify_tool_list_changed().await.is_err()
-        {
-            break;
-        }
-    }
-    pending().await
-}
-
-impl<H: Hands> Door<H> {
-    /// Looks for a tool that is not there yet. Calls that came later need not wait for that.
-    async fn found(&self, name: &str, ticket: Option<&Ticket>) -> bool {
-        if let Some(ticket) = ticket {
-            ticket.turn().await;
-            ticket.enter();
-        }
-        self.hands.find(name).await
-    }
-
-    async fn run(
-        &self,
-        call: Call,
-        ticket: Option<&Ticket>,
-        cancelled: &CancellationToken,
-    ) -> Result<Answer, ErrorData> {
-        let name = call.tool.clone();
-        let cancel = call.cancel.clone();
-        // A panic would leave the client without an answer.
-        let mut running = pin!(AssertUnwindSafe(self.hands.call(call, Client::mute())).catch_unwind());
-        let entered = match ticket {
-            Some(ticket) => {
-                ticket.turn().await;
-                let entered = poll_fn(|cx| Poll::Ready(running.as_mut().poll(cx))).await;
-                ticket.enter();
-                entered
-            }
-            None => Poll::Pending,
-        };
-        let done = match entered {
-            Poll::Ready(done) => done,
-            Poll::Pending => tokio::select! {
-                biased;
-                done = running.as_mut() => done,
-                () = cancelled.cancelled() => {
-                    cancel.cancel();
-                    running.await
-                }
-            },
-        };
-        done.map_err(|_| {
-            tracing::error!(tool = name, "the call panicked");
-            ErrorData::internal_error("haft failed at this call; this is a defect of haft", None)
+            other => other,
         })
+    }
+
+    async fn list_resources(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        self.page_of_documents(cursor(request).as_deref()).await
+    }
+
+    async fn list_resource_templates(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        self.page_of_patterns(cursor(request).as_deref())
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        self.read_document(request, &context).await
+    }
+
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        if !self.hands.abilities().watch {
+            return Err(ErrorData::method_not_found::<SubscribeRequestMethod>());
+        }
+        self.watch_document(request.uri, &context).await
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.unwatch_document(&request.uri);
+        Ok(())
+    }
+
+    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        Some(self.audible(requested))
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        self.tell_listener(context).await;
+        Ok(())
+    }
+
+    async fn list_prompts(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        self.page_of_prompts(cursor(request).as_deref()).await
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        self.fill_prompt(request, &context).await
+    }
+
+    async fn complete(
+        &self,
+        request: CompleteRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        if !self.hands.abilities().complete {
+            return Err(ErrorData::method_not_found::<CompleteRequestMethod>());
+        }
+        self.completed(request).await
+    }
+
+    #[expect(deprecated, reason = "clients of revisions until 2025-11-25 say so what they want to hear")]
+    async fn set_level(
+        &self,
+        request: rmcp::model::SetLevelRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        // From 2026-07-28 on, each request says so for itself.
+        if !self.hands.abilities().log || *revision(&context) >= *LISTENING {
+            return Err(ErrorData::method_not_found::<SetLevelRequestMethod>());
+        }
+        self.hearing.set(request.level);
+        Ok(())
+    }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        self.task(&request, &context)
+    }
+
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.update(request, &context)
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.cancel(&request, &context)
+    }
+}
+
+/// The revision of MCP that a request is of.
+fn revision(context: &RequestContext<RoleServer>) -> String {
+    context.protocol_version().map(|it| it.as_str().to_owned()).unwrap_or_default()
+}
+
+fn cursor(request: Option<PaginatedRequestParams>) -> Option<String> {
+    request.and_then(|it| it.cursor)
+}
+
+/// What may block has a thread of its own.
+async fn aside<T: Send + 'static>(look: impl FnOnce() -> T + Send + 'static) -> Result<T, ErrorData> {
+    tokio::task::spawn_blocking(look)
+        .await
+        .map_err(|_| ErrorData::internal_error("haft failed at this; this is a defect of haft", None))
+}
+
+/// A fault, as JSON-RPC has it. A tool's own faults are results, and never come here.
+fn refused(fault: &Fault) -> ErrorData {
+    let (what, data) = (fault.as_text(), Some(json!({"kind": fault.kind.name()})));
+    match fault.kind {
+        Kind::BadArgs | Kind::NotFound | Kind::Ambiguous => ErrorData::invalid_params(what, data),
+        Kind::Denied | Kind::Stale => ErrorData::invalid_request(what, data),
+        Kind::Timeout | Kind::Cancelled | Kind::TooBig | Kind::Unavailable | Kind::Failed | Kind::Bug => {
+            ErrorData::internal_error(what, data)
+        }
     }
 }

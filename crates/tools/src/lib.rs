@@ -3,6 +3,7 @@
 mod agents;
 mod code;
 mod files;
+mod importance;
 mod jobs;
 mod notes;
 mod search;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 
 use kit::{AnyTool, Bucket, Hint, Spec};
 
+pub use importance::{DAILY, SELDOM};
 pub use toolsets::{HAFT, of_agents, toolset, toolsets};
 pub use toolsmith::with_enabled;
 
@@ -69,6 +71,7 @@ pub const HINTS: &[(&str, Bucket, &str)] = &[
     ("edit", Bucket::First, include_str!("../hints/edit.md")),
     ("memory", Bucket::Last, include_str!("../hints/memory.md")),
     ("read", Bucket::First, include_str!("../hints/read.md")),
+    ("search_tools", Bucket::Last, include_str!("../hints/search_tools.md")),
     ("shell", Bucket::Normal, include_str!("../hints/shell.md")),
     ("todo", Bucket::Last, include_str!("../hints/todo.md")),
 ];
@@ -86,6 +89,11 @@ pub fn all() -> Vec<Arc<dyn AnyTool>> {
         servers::all(),
     ]
     .concat()
+}
+
+/// The two by which tools are reached that are not listed: one finds them, one calls them.
+pub fn finders() -> Vec<Arc<dyn AnyTool>> {
+    toolsmith::finders()
 }
 
 /// The manual of a tool, where there is more to say than its description.

@@ -51,7 +51,7 @@ impl Agent {
                 host: &self.host,
                 transcript: &mut self.transcript,
                 loops: &mut self.loops,
-                changing: &changing(self.shown.tools.iter()),
+                changing: &changing(self.session.catalog().specs()),
                 cancel: stop,
             };
             match Step::run(around, model.stream(request)).await {

@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 
 use super::{Aim, Amount, Beside, Row, Scratch, Trouble, in_turn, timed};
 
-const STARTS: usize = 30;
-const CALLS: usize = 2_000;
+pub(super) const STARTS: usize = 30;
+pub(super) const CALLS: usize = 2_000;
 
 /// What the client says first, in both lifecycles.
-fn greetings() -> [(&'static str, Value); 2] {
+pub(super) fn greetings() -> [(&'static str, Value); 2] {
     let client = json!({"name": "speed", "version": "1"});
     let legacy = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
     let modern = json!({"_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -91,7 +91,7 @@ pub(super) fn memory(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
     }])
 }
 
-fn call(tool: &str, arguments: &Value) -> Value {
+pub(super) fn call(tool: &str, arguments: &Value) -> Value {
     let params = json!({"name": tool, "arguments": arguments});
     json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": params})
 }
@@ -104,14 +104,19 @@ fn run(mut command: Command) -> Result<Duration, Trouble> {
 }
 
 /// The program, and a workspace for it.
-struct Place {
+pub(super) struct Place {
     haft: PathBuf,
     workspace: PathBuf,
     state: PathBuf,
 }
 
 impl Place {
-    fn new(scratch: &Scratch) -> Result<Self, Trouble> {
+    pub(super) fn new(scratch: &Scratch) -> Result<Self, Trouble> {
+        Self::named(scratch, "process")
+    }
+
+    /// A workspace of this name, with state of its own.
+    pub(super) fn named(scratch: &Scratch, name: &str) -> Result<Self, Trouble> {
         let haft = match std::env::var_os("HAFT_BIN") {
             Some(given) => PathBuf::from(given),
             None => scratch.target.join("release/haft"),
@@ -120,13 +125,13 @@ impl Place {
             let what = format!("there is no `{}`; cargo build --release -p haft", haft.display());
             return Err(what.into());
         }
-        let workspace = scratch.folder("process")?;
+        let workspace = scratch.folder(name)?;
         fs::write(workspace.join("small.rs"), (1..=40).map(super::line).collect::<String>())?;
         fs::write(workspace.join("turns.rs"), "// 0\n")?;
-        Ok(Self { haft, workspace, state: scratch.folder("process-state")? })
+        Ok(Self { haft, workspace, state: scratch.folder(&format!("{name}-state"))? })
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub(super) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.haft);
         command
             .args(arguments)
@@ -138,7 +143,7 @@ impl Place {
 }
 
 /// How long it takes from the start of a process to its answer to this.
-fn first_answer(command: Command, request: &Value) -> Result<Duration, Trouble> {
+pub(super) fn first_answer(command: Command, request: &Value) -> Result<Duration, Trouble> {
     let mut peer = None;
     let took = timed(|| {
         let mut started = Peer::start(command)?;
@@ -152,7 +157,7 @@ fn first_answer(command: Command, request: &Value) -> Result<Duration, Trouble> 
 }
 
 /// A process that answers each line with a line. It ends when this is dropped.
-struct Peer {
+pub(super) struct Peer {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
@@ -160,7 +165,7 @@ struct Peer {
 }
 
 impl Peer {
-    fn start(mut command: Command) -> Result<Self, Trouble> {
+    pub(super) fn start(mut command: Command) -> Result<Self, Trouble> {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let input = child.stdin.take();
         let output = BufReader::new(child.stdout.take().ok_or("no output")?);
@@ -168,7 +173,7 @@ impl Peer {
     }
 
     /// The answer to a line; it is of JSON, and no error.
-    fn ask(&mut self, request: &Value) -> Result<&str, Trouble> {
+    pub(super) fn ask(&mut self, request: &Value) -> Result<&str, Trouble> {
         let input = self.input.as_mut().ok_or("no input")?;
         input.write_all(format!("{request}\n").as_bytes())?;
         self.line.clear();
@@ -179,12 +184,12 @@ impl Peer {
         Ok(&self.line)
     }
 
-    fn call(&mut self, request: &Value) -> Result<(), Trouble> {
+    pub(super) fn call(&mut self, request: &Value) -> Result<(), Trouble> {
         let answer = self.ask(request)?;
         if answer.contains("\"isError\":true") { Err(answer.to_owned().into()) } else { Ok(()) }
     }
 
-    fn greet(&mut self) -> Result<(), Trouble> {
+    pub(super) fn greet(&mut self) -> Result<(), Trouble> {
         let [(method, params), _] = greetings();
         self.ask(&json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}))?;
         let input = self.input.as_mut().ok_or("no input")?;

@@ -52,11 +52,8 @@ impl Log {
                 if self.json {
                     return serde_json::to_string(record).unwrap_or_default() + "\n";
                 }
-                let mut line = line(record, opened.runtime.roots().workspace());
-                if self.call.is_some() {
-                    line.push_str(&format!("  arguments: {}\n", record.arguments));
-                }
-                line
+                let workspace = opened.runtime.roots().workspace();
+                if self.call.is_some() { whole(record, workspace) } else { line(record, workspace) }
             })
             .collect();
         print::out(if text.is_empty() { "no calls" } else { &text });
@@ -64,8 +61,13 @@ impl Log {
     }
 }
 
+/// One call with its arguments.
+pub(crate) fn whole(record: &CallRecord, workspace: &std::path::Path) -> String {
+    format!("{}  arguments: {}\n", line(record, workspace), record.arguments)
+}
+
 /// One call in one line, and what a fault said in a second.
-fn line(record: &CallRecord, workspace: &std::path::Path) -> String {
+pub(crate) fn line(record: &CallRecord, workspace: &std::path::Path) -> String {
     let began = Timestamp::from_millisecond(record.began_ms.cast_signed())
         .map(|at| at.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string())
         .unwrap_or_default();

@@ -4,7 +4,7 @@ use std::{process::ExitCode, sync::Arc};
 
 use clap::Args;
 use kit::{Fault, Origin, Spec};
-use runtime::{Catalog, Unattended};
+use runtime::{Catalog, Runtime, Unattended};
 
 use super::{close, tools::first_sentence};
 use crate::{Options, Place, options::Opened, print};
@@ -40,26 +40,37 @@ impl Manual {
             }
             return Err(Fault::not_found(format!("there is no tool `{name}`")).next(next));
         };
-        let mut text = spec.manual();
-        if let Origin::File(path) = &spec.origin {
-            text.push_str(&format!("\nIt is the file {}.\n", path.display()));
-        }
+        let mut text = described(spec);
         if !catalog.has(name) {
             text.push_str("\nOnly an agent has it: `haft run`, `haft chat`.\n");
         }
-        if let Some(written) = written(&opened, spec) {
-            text.push('\n');
-            text.push_str(&written);
-        }
+        text.push_str(&at_length(&opened.runtime, &opened.toolset, spec));
         print::out(&text);
         Ok(ExitCode::SUCCESS)
     }
 }
 
+/// All there is to say of a tool, in a session that has it.
+pub(crate) fn whole(runtime: &Runtime, toolset: &str, spec: &Spec) -> String {
+    described(spec) + &at_length(runtime, toolset, spec)
+}
+
+fn described(spec: &Spec) -> String {
+    let mut text = spec.manual();
+    if let Origin::File(path) = &spec.origin {
+        text.push_str(&format!("\nIt is the file {}.\n", path.display()));
+    }
+    text
+}
+
+fn at_length(runtime: &Runtime, toolset: &str, spec: &Spec) -> String {
+    written(runtime, toolset, spec).map(|it| format!("\n{it}")).unwrap_or_default()
+}
+
 /// A line for each tool that has a manual of its own.
 fn list(opened: &Opened, catalog: &Catalog) -> String {
     let (with, without): (Vec<&Spec>, Vec<&Spec>) =
-        catalog.specs().partition(|spec| written(opened, spec).is_some());
+        catalog.specs().partition(|spec| written(&opened.runtime, &opened.toolset, spec).is_some());
     let width = with.iter().map(|spec| spec.name.len()).max().unwrap_or(0);
     let line = |spec: &&Spec| format!("{:width$}  {}\n", spec.name, first_sentence(&spec.description));
     let lines: String = with.iter().map(line).collect();
@@ -70,8 +81,8 @@ fn list(opened: &Opened, catalog: &Catalog) -> String {
 }
 
 /// What is written of a tool at length.
-fn written(opened: &Opened, spec: &Spec) -> Option<String> {
-    let is_ours = spec.origin == Origin::Program && opened.toolset == tools::HAFT;
+fn written(runtime: &Runtime, toolset: &str, spec: &Spec) -> Option<String> {
+    let is_ours = spec.origin == Origin::Program && toolset == tools::HAFT;
     let of_program = || tools::manual(&spec.name).filter(|_| is_ours).map(str::to_owned);
-    opened.runtime.outside().manual(&spec.name).or_else(of_program)
+    runtime.outside().manual(&spec.name).or_else(of_program)
 }

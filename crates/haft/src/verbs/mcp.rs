@@ -1,24 +1,40 @@
 //! `haft mcp`: the tools, for an MCP client; and the servers that haft is a client of.
 
+mod http;
+mod install;
+mod login;
+mod opening;
 mod servers;
 
-use std::{process::ExitCode, sync::Arc};
+use std::{io, process::ExitCode, sync::Arc};
 
 use clap::{Args, Subcommand};
 use kit::{Fault, Kind};
-use runtime::Unattended;
+use tokio_util::sync::CancellationToken;
 
-use super::{finish, in_short};
-use crate::{Options, Place, print};
+use self::opening::Opening;
+use crate::{Options, Place, following::Following};
 
 #[derive(Args)]
 pub struct Mcp {
     #[command(subcommand)]
     what: Option<What>,
+    #[command(flatten)]
+    http: http::HttpArgs,
+    /// List all tools, whatever that costs the client's model.
+    #[arg(long)]
+    all_tools: bool,
 }
 
+/// What is done in place of serving.
 #[derive(Subcommand)]
 enum What {
+    /// Tell a client of haft, in its own configuration.
+    Install(install::Install),
+    /// Let haft in to a server that is elsewhere, in a browser.
+    Login(login::Login),
+    /// Forget what haft was given for a server.
+    Logout(login::Logout),
     /// Show the MCP servers that haft may be a client of, and how each stands.
     List(servers::List),
     /// Accept what a server says of its tools by now, where that is not what was accepted; shows the difference.
@@ -30,34 +46,55 @@ impl Mcp {
     /// When there is no runtime to be had, or standard input and output break.
     pub async fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         match &self.what {
-            None => {}
-            Some(What::List(list)) => return list.run(options, place),
-            Some(What::Trust(trust)) => return trust.run(options, place),
+            None => self.serve(options, place).await,
+            Some(What::Install(install)) => install.run(options, place),
+            Some(What::Login(login)) => login.run(options, place).await,
+            Some(What::Logout(logout)) => logout.run(options, place),
+            Some(What::List(list)) => list.run(options, place),
+            Some(What::Trust(trust)) => trust.run(options, place),
         }
-        let opened = options.open(place)?;
-        for line in &opened.aside {
-            print::err(&format!("haft: {line}"));
-        }
-        let session = opened.runtime.session(options.session.as_deref(), "mcp", Arc::new(Unattended));
-        let outside = opened.runtime.outside();
-        let place_variables = place.variables.clone();
-        let (options, place, toolset) = (options.clone(), place.clone(), opened.toolset.clone());
-        let deciding = Options::deciding(&place, opened.runtime.roots().workspace());
-        // A client need not start anew when a person trusts the workspace.
-        outside.follow(deciding, move || options.tool_files(&place, &toolset).ok());
-        outside.ask_servers(&place_variables);
-        // From here on, so that a client is answered at once, whatever there is to load.
-        let _watching = outside.watch(|it| print::err(&format!("haft: {}", in_short(it))));
-        let loaded = outside.clone();
-        tokio::spawn(async move {
-            loaded.settled().await;
-            loaded.lapsed().iter().for_each(|line| print::err(&format!("haft: {line}")));
-        });
-        let instructions = tools::instructions(&opened.toolset, session.catalog().specs());
-        let served = serve::mcp_stdio(session.clone(), serve::About::new(instructions)).await;
-        finish(&session).await;
+    }
+
+    async fn serve(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
+        let listening = self.http.listen(place)?;
+        let opening = Arc::new(Opening::new(options, place, self.all_tools)?);
+        let about = opening.about()?;
+        let served = match listening {
+            Some(listening) => over_http(listening, about, opening.clone(), options.session.is_some()).await,
+            None if options.dir.is_some() => serve::mcp_stdio(opening.hands()?, about).await,
+            None => {
+                let elsewhere = opening.clone();
+                let open = Box::new(move |workspace, others| elsewhere.hands_in(workspace, others));
+                let following = Following::new(opening.hands()?, options.workspace()?, place.home(), open);
+                serve::mcp_stdio(following, about).await
+            }
+        };
+        opening.finish().await;
         served.map(|()| ExitCode::SUCCESS).map_err(|error| {
             Fault::new(Kind::Unavailable, format!("the connection to the MCP client broke: {error}"))
         })
     }
+}
+
+/// Serves over HTTP until the process is told to end: each MCP session has a session of its own, unless one was named.
+async fn over_http(
+    listening: http::Listening,
+    about: serve::About,
+    opening: Arc<Opening>,
+    named: bool,
+) -> io::Result<()> {
+    let http::Listening { listener, mut settings } = listening;
+    settings.one_session = named;
+    let stop = CancellationToken::new();
+    let open = move |visit: serve::Visit<'_>| {
+        let hands =
+            if named { opening.hands() } else { opening.hands_of(visit.principal.unwrap_or_default()) };
+        hands.map_err(|fault| io::Error::other(fault.as_text()))
+    };
+    let ending = stop.clone();
+    tokio::spawn(async move {
+        http::told_to_end().await;
+        ending.cancel();
+    });
+    serve::http(listener, settings, about, open, stop).await
 }

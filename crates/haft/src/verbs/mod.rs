@@ -71,7 +71,7 @@ fn all_seen(opened: &Opened) -> Result<(), Fault> {
 }
 
 /// One line for what could not be loaded.
-fn in_short(it: &NotLoaded) -> String {
+pub(crate) fn in_short(it: &NotLoaded) -> String {
     let why = gist(&it.why);
     let older = if it.older_serves { "; its last good version goes on" } else { "" };
     let whole = if why == it.why.trim() { "" } else { "; `haft reload-tools` shows all of it" };

@@ -33,7 +33,7 @@ impl Prompt {
             None => None,
         };
         let catalog = session.catalog();
-        let specs: Vec<Spec> = catalog.specs().cloned().collect();
+        let specs: Vec<Spec> = catalog.listed().cloned().collect();
         let mut prompt = agency.prompt(&session, profile.as_deref());
         // Without a model, as for one that has calls in its wire format.
         let mut declared = specs.as_slice();

@@ -1,5 +1,7 @@
 //! `haft tools`: what is a model shown, and what does it cost?
 
+mod bill;
+
 use std::{process::ExitCode, sync::Arc};
 
 use agent::model::{Choices, choose};
@@ -9,14 +11,15 @@ use runtime::{Session, Unattended};
 use serde_json::json;
 
 use super::{all_seen, close, in_short, tell_aside};
-use crate::{Options, Place, print};
+use crate::{Opened, Options, Place, print};
+use bill::Bill;
 
 #[derive(Args)]
 pub struct Tools {
     /// Print names, descriptions and schemas as JSON.
     #[arg(long)]
     json: bool,
-    /// Print what each tool costs a model's context, in bytes and tokens (bytes / 4).
+    /// Print what each tool costs the model of an MCP client, in bytes and tokens (bytes / 4), and which are listed.
     #[arg(long)]
     cost: bool,
     /// Refuse to give a partial set: fail if any tool can't be loaded or was left aside,
@@ -32,13 +35,14 @@ impl Tools {
         let opened = options.open(place)?;
         opened.runtime.outside().refreshed().await;
         let session = opened.runtime.session(None, "cli", Arc::new(Unattended));
+        session.list_within(opened.listing_of_mcp());
         let lapsed = opened.runtime.outside().lapsed();
         let choices = Choices { models: &opened.agents.models, variables: &place.variables };
         let model = opened.agents.agent.model.as_ref().and_then(|name| choose(name, choices).ok());
         if let Some(model) = model {
             agent::own_tools::offer(&session, model.abilities());
         }
-        let shown = self.show(&session);
+        let shown = self.show(&session, &opened);
         close(&opened.runtime);
         let catalog = session.catalog();
         let missing: Vec<String> =
@@ -61,13 +65,23 @@ impl Tools {
             let (file, why, older_serves) = (it.tool.clone(), it.why.clone(), it.older_serves);
             print::err(&format!("haft: {}", in_short(&NotLoaded { file, why, older_serves })));
         }
+        for name in opened.listed.pinned.iter().filter(|it| !catalog.has(it)) {
+            print::err(&format!("haft: `listed` in haft.toml names `{name}`, and there is no such tool"));
+        }
         tell_aside(&opened, self.strict);
         lapsed.iter().for_each(|line| print::err(&format!("haft: {line}")));
         Ok(ExitCode::SUCCESS)
     }
 
-    fn show(&self, session: &Session) -> String {
+    fn show(&self, session: &Session, opened: &Opened) -> String {
         let catalog = session.catalog();
+        if self.cost {
+            let bill = Bill::of(&catalog, &tools::instructions(&opened.toolset, catalog.listed()));
+            return match self.json {
+                true => serde_json::to_string_pretty(&bill.as_json()).unwrap_or_default(),
+                false => bill.as_text(),
+            };
+        }
         let specs: Vec<&Spec> = catalog.specs().collect();
         if self.json {
             let specs: Vec<_> = specs
@@ -76,24 +90,10 @@ impl Tools {
                 .collect();
             return serde_json::to_string_pretty(&specs).unwrap_or_default();
         }
-        if self.cost {
-            return bill(&specs);
-        }
         let width = specs.iter().map(|spec| spec.name.len()).max().unwrap_or(0);
         let line = |spec: &&Spec| format!("{:width$}  {}\n", spec.name, first_sentence(&spec.description));
         specs.iter().map(line).collect()
     }
-}
-
-fn bill(specs: &[&Spec]) -> String {
-    let mut costs: Vec<(usize, &str)> = specs.iter().map(|spec| (spec.bytes(), spec.name.as_str())).collect();
-    costs.sort_by(|one, other| other.0.cmp(&one.0).then(one.1.cmp(other.1)));
-    let total: usize = costs.iter().map(|(bytes, _)| bytes).sum();
-    let mut bill = String::from(" bytes  tokens  tool\n");
-    for (bytes, name) in costs.iter().chain([&(total, "all of them")]) {
-        bill.push_str(&format!("{bytes:>6}  {:>6}  {name}\n", bytes.div_ceil(4)));
-    }
-    bill
 }
 
 /// What is said of a tool in a list.

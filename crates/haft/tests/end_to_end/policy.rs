@@ -195,7 +195,11 @@ fn tools(room: &Room, options: &[&str]) -> Vec<String> {
     let json = named(serde_json::from_str(&with(&["tools", "--json"])).unwrap());
     let server = room.serve_with(options);
     let served = named(server.ask("tools/list", &json!({})).wait().unwrap()["result"]["tools"].clone());
-    assert_eq!((&plain, &plain), (&json, &served), "one list, wherever it is asked for");
+    assert_eq!(plain, json, "one list, wherever it is asked for");
+    // A client is listed a part of them where all would cost too much, in the same order.
+    let is_part = served.iter().any(|it| it == "call_tool");
+    let shown = plain.iter().filter(|it| !is_part || served.contains(it));
+    assert!(shown.eq(&served), "{plain:?} and {served:?}");
     plain
 }
 

@@ -28,7 +28,10 @@ fn a_client_is_told_why_a_tool_is_missing() {
     let waits = ".haft/tools/waits.py is left aside until a person runs `haft trust`";
     assert_eq!(refused(&server, "waits"), format!("there is no tool `waits`: {waits}"));
     assert_eq!(refused(&server, "globb"), "there is no tool `globb`: did you mean `glob`?");
-    assert_eq!(refused(&server, "xyzzy"), "there is no tool `xyzzy`; `tools/list` names them all");
+    assert_eq!(
+        refused(&server, "xyzzy"),
+        "there is no tool `xyzzy`: `search_tools` finds those that are not listed"
+    );
     server.kill();
     // The same by the command line, which says it whole, and tells no other names.
     let said = room.call("waits", &json!({})).must("not_found").text();

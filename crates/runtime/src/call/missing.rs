@@ -10,6 +10,9 @@ const MANY: usize = 30;
 /// What a model asks for the names of all tools.
 const ASKED: &str = "list_tools";
 
+/// What finds tools that are not listed.
+const FOUND: &str = "search_tools";
+
 /// What is said to who called a tool that is not there.
 pub(super) fn fault(session: &Session, name: &str) -> Fault {
     let what = format!("there is no tool `{name}` in this session");
@@ -71,7 +74,11 @@ impl Session {
         }
         let catalog = self.catalog();
         let near = catalog.nearest(name);
-        (!near.is_empty()).then(|| format!("did you mean `{}`?", near.join("` or `")))
+        match near.is_empty() {
+            false => Some(format!("did you mean `{}`?", near.join("` or `"))),
+            // Whoever was shown a part of the tools must not take it for all.
+            true => (catalog.left_out() > 0).then(|| format!("`{FOUND}` finds those that are not listed")),
+        }
     }
 }
 

@@ -3,10 +3,12 @@
 use std::borrow::Cow;
 
 use kit::{Body, Fault, Output, Part};
+use serde_json::Value;
 
 use crate::{
     Session,
     bound::{self, Limits},
+    mask::Secrets,
     visible::visible,
 };
 
@@ -29,7 +31,12 @@ pub(super) fn shown(session: &Session, mut result: Result<Output, Fault>) -> (Re
         }
     };
     match &mut result {
-        Ok(output) => texts(output).for_each(&mut show),
+        Ok(output) => {
+            texts(output).for_each(&mut show);
+            if let Some(structured) = &mut output.structured {
+                mask_all(&secrets, structured);
+            }
+        }
         Err(fault) => {
             show(&mut fault.what);
             fault.next.as_mut().map(&mut show);
@@ -42,6 +49,28 @@ pub(super) fn shown(session: &Session, mut result: Result<Output, Fault>) -> (Re
         Err(fault) => Err(bound::bound_fault(fault, &Limits::default(), &keep)),
     };
     (bounded, spelled)
+}
+
+/// Masks every text in a value. Names are the tool's own words, but they too may be made of what it read.
+fn mask_all(secrets: &Secrets, value: &mut Value) {
+    match value {
+        Value::String(text) => {
+            if let Cow::Owned(masked) = secrets.mask(text) {
+                *text = masked;
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(|it| mask_all(secrets, it)),
+        Value::Object(fields) => {
+            *fields = std::mem::take(fields)
+                .into_iter()
+                .map(|(name, mut value)| {
+                    mask_all(secrets, &mut value);
+                    (secrets.mask(&name).into_owned(), value)
+                })
+                .collect();
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
 }
 
 /// What a person calls a call: one line, without secrets.

@@ -49,6 +49,8 @@ const LONG_WAIT: Duration = Duration::from_secs(1);
 pub(super) struct Work {
     session: Session,
     id: String,
+    /// The id of the call at the door that it is made for, or its own.
+    whose: String,
     this: Arc<ThisCall>,
     began: Instant,
     /// When it was allowed to run, by the clock of deadlines: a person's thinking is not its fault.
@@ -71,6 +73,7 @@ impl Work {
     pub(super) fn new(
         session: &Session,
         id: String,
+        whose: String,
         this: Arc<ThisCall>,
         began: Instant,
         told: Told,
@@ -82,7 +85,7 @@ impl Work {
         let session = session.unheld();
         let lost = Lost { jobs: session.jobs().clone(), this: this.clone() };
         let (reply, waited, allowed) = (Some(reply), Duration::ZERO, Clock::now());
-        Self { session, id, this, began, allowed, told, cancel, progress, reply, waited, _lost: lost }
+        Self { session, id, whose, this, began, allowed, told, cancel, progress, reply, waited, _lost: lost }
     }
 
     /// Runs the call to its end.
@@ -211,7 +214,12 @@ impl Work {
             procs: self.session.procs(&plan.prepared.touches()),
             caller: self.this.clone(),
             jobs: self.session.jobs().clone(),
-            tools: Arc::new(ToolsOf::new(&self.session, stop.clone())),
+            tools: Arc::new(ToolsOf::new(
+                &self.session,
+                self.whose.clone(),
+                stop.clone(),
+                self.progress.clone(),
+            )),
             agents: self.session.agents(),
             servers: Arc::new(ServersOf::new(&self.session)),
             notes: Arc::new(NotesOf::new(&self.session)),

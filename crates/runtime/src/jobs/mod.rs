@@ -1,5 +1,6 @@
 //! Which calls outlive their turn, and what came of them?
 
+mod kept;
 mod news;
 mod this_call;
 mod wait;
@@ -19,8 +20,12 @@ use kit::{
 };
 use parking_lot::Mutex;
 use serde_json::Value;
-use tokio::{sync::broadcast, time::timeout};
+use tokio::{
+    sync::{broadcast, watch},
+    time::timeout,
+};
 
+pub(crate) use kept::Kept;
 pub use news::Event;
 pub(crate) use news::News;
 use this_call::End;
@@ -28,6 +33,9 @@ pub(crate) use this_call::{ThisCall, Wish};
 
 /// How many jobs that are over stay readable.
 const KEPT: usize = 100;
+
+/// How often it is looked whether a job of another session is over.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// How many ids a fault names.
 const NAMED: usize = 20;
@@ -40,6 +48,10 @@ pub(crate) struct Jobs {
     /// How much of the table's news there is: most answers need not take its lock.
     untold: AtomicUsize,
     events: OnceLock<broadcast::Sender<Event>>,
+    /// Where they are written down, if somebody may come back for them.
+    kept: OnceLock<Arc<Kept>>,
+    /// Changes whenever a job begins, waits or is over.
+    changes: watch::Sender<u64>,
 }
 
 #[derive(Default)]
@@ -50,11 +62,24 @@ struct Table {
     untold: VecDeque<News>,
     /// Calls that are no jobs yet, and may be made jobs from outside.
     calls: HashMap<String, Weak<ThisCall>>,
+    /// By which ids the calls were offered that are jobs now.
+    became: BTreeMap<u64, String>,
     is_closed: bool,
 }
 
 impl Jobs {
+    /// From now on they are written down here. The first stays.
+    pub(crate) fn keep(&self, kept: Arc<Kept>) {
+        let _ = self.kept.set(kept);
+    }
+
     pub(super) fn next_number(&self) -> u64 {
+        if let Some(kept) = self.kept.get() {
+            match kept.next_number() {
+                Ok(number) => return number,
+                Err(fault) => tracing::warn!("the number of a job can't be kept: {fault}"),
+            }
+        }
         self.last.fetch_add(1, Ordering::Relaxed) + 1
     }
 
@@ -66,6 +91,17 @@ impl Jobs {
         if table.is_closed {
             call.stop.cancel();
         }
+        drop(table);
+        if let Some(kept) = self.kept.get() {
+            kept.put(call);
+            tokio::spawn(kept::follow(kept.clone(), call.clone()));
+        }
+        self.changed();
+    }
+
+    /// A number that changes whenever a job begins, waits for input or is over.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
     }
 
     /// The job said something and waits for input. `answered` says whether somebody was told so.
@@ -80,6 +116,7 @@ impl Jobs {
             self.put_news(&mut table, News::of(call));
         }
         drop(table);
+        self.written_down(call);
         self.tell_hosts(call);
     }
 
@@ -110,9 +147,11 @@ impl Jobs {
             && let Some(oldest) = table.over.pop_front()
         {
             table.jobs.remove(&oldest);
+            table.became.remove(&oldest);
         }
         drop(table);
         drop(process);
+        self.written_down(call);
         self.tell_hosts(call);
     }
 
@@ -132,7 +171,19 @@ impl Jobs {
 
     /// The call is over or has become a job.
     pub(crate) fn withdraw(&self, id: &str) {
-        self.table.lock().calls.remove(id);
+        let mut table = self.table.lock();
+        let call = table.calls.remove(id).and_then(|call| call.upgrade());
+        if let Some(call) = call.filter(|call| call.has_number())
+            && table.jobs.contains_key(&call.number())
+        {
+            table.became.insert(call.number(), id.to_owned());
+        }
+    }
+
+    /// The job that the call has become which was offered under this id.
+    pub(crate) fn of_call(&self, id: &str) -> Option<String> {
+        let table = self.table.lock();
+        table.became.iter().find(|(_, call)| *call == id).map(|(number, _)| format!("job_{number}"))
     }
 
     /// What the running call that was offered under this id has written until now.
@@ -177,7 +228,7 @@ impl Jobs {
 
     fn find(&self, id: &str) -> Result<Arc<ThisCall>, Fault> {
         let id = id.trim();
-        let number = id.strip_prefix("job_").unwrap_or(id).parse::<u64>().ok();
+        let number = number(id);
         let table = self.table.lock();
         if let Some(call) = number.and_then(|number| table.jobs.get(&number)) {
             return Ok(call.clone());
@@ -194,6 +245,37 @@ impl Jobs {
         Err(Fault::not_found(format!("there is no job `{id}` in this session")).next(next))
     }
 
+    /// A job of the owner that another session has, or had.
+    fn of_another(&self, id: &str) -> Option<Job> {
+        let (kept, number) = (self.kept.get()?, number(id.trim())?);
+        if self.table.lock().jobs.contains_key(&number) {
+            return None;
+        }
+        kept.get(number)
+    }
+
+    fn written_down(&self, call: &ThisCall) {
+        if let Some(kept) = self.kept.get() {
+            kept.put(call);
+        }
+    }
+
+    /// Waits for the end of a job that another session has.
+    async fn wait_for_another(&self, job: Job, until: &Until, at_most: Duration) -> Result<Waited, Fault> {
+        if *until != Until::Exit && !job.state.is_over() {
+            return Err(elsewhere(&job));
+        }
+        let mut now = job;
+        let end = async {
+            while !now.state.is_over() {
+                tokio::time::sleep(LOOK).await;
+                now = self.of_another(&now.id).unwrap_or(now.clone());
+            }
+        };
+        let met = timeout(at_most, end).await.is_ok();
+        Ok(Waited { met: met && *until == Until::Exit, job: now, line: None })
+    }
+
     /// The job as the model is shown it now.
     fn look(&self, call: &Arc<ThisCall>) -> Job {
         let job = call.job();
@@ -207,16 +289,27 @@ impl Jobs {
 impl kit::services::Jobs for Jobs {
     fn list(&self) -> Vec<Job> {
         let jobs: Vec<Arc<ThisCall>> = self.table.lock().jobs.values().cloned().collect();
-        jobs.iter().map(|call| call.job()).collect()
+        let own: Vec<(u64, Job)> = jobs.iter().map(|call| (call.number(), call.job())).collect();
+        let kept = self.kept.get().map(|kept| kept.list()).unwrap_or_default();
+        let mut all: BTreeMap<u64, Job> = kept.into_iter().collect();
+        // What is at hand is newer than what was written down.
+        all.extend(own);
+        all.into_values().collect()
     }
 
     fn get(&self, id: &str) -> Result<Job, Fault> {
+        if let Some(job) = self.of_another(id) {
+            return Ok(job);
+        }
         let call = self.find(id)?;
         Ok(self.look(&call))
     }
 
     fn wait<'a>(&'a self, id: &'a str, until: Until, at_most: Duration) -> Soon<'a, Result<Waited, Fault>> {
         Box::pin(async move {
+            if let Some(job) = self.of_another(id) {
+                return self.wait_for_another(job, &until, at_most).await;
+            }
             let call = self.find(id)?;
             let _watch = self.watch(&call);
             let (met, line) = wait::wait(&call, &until, at_most).await?;
@@ -226,6 +319,9 @@ impl kit::services::Jobs for Jobs {
 
     fn stop<'a>(&'a self, id: &'a str) -> Soon<'a, Result<Job, Fault>> {
         Box::pin(async move {
+            if let Some(job) = self.of_another(id) {
+                return if job.state.is_over() { Ok(job) } else { Err(elsewhere(&job)) };
+            }
             let call = self.find(id)?;
             let _watch = self.watch(&call);
             call.stop.cancel();
@@ -236,6 +332,9 @@ impl kit::services::Jobs for Jobs {
 
     fn go_on<'a>(&'a self, id: &'a str, input: Value, at_most: Duration) -> Soon<'a, Result<Output, Fault>> {
         Box::pin(async move {
+            if let Some(job) = self.of_another(id) {
+                return Err(if job.state.is_over() { refused(&job) } else { elsewhere(&job) });
+            }
             let call = self.find(id)?;
             let watch = self.watch(&call);
             if !call.put(input) {
@@ -255,6 +354,16 @@ impl kit::services::Jobs for Jobs {
             answer(&job)
         })
     }
+}
+
+fn number(id: &str) -> Option<u64> {
+    id.strip_prefix("job_").unwrap_or(id).parse().ok()
+}
+
+/// It can only be looked at from here.
+fn elsewhere(job: &Job) -> Fault {
+    let what = format!("{} runs in another session; it can only be looked at from this one", job.id);
+    Fault::new(Kind::Unavailable, what).next("`read_job` shows how it stands, `wait` waits for its end.")
 }
 
 /// It takes no input now.

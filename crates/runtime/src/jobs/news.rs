@@ -82,7 +82,12 @@ impl Jobs {
         self.events.get_or_init(|| broadcast::channel(EVENTS).0).subscribe()
     }
 
+    pub(super) fn changed(&self) {
+        self.changes.send_modify(|number| *number += 1);
+    }
+
     pub(super) fn tell_hosts(&self, call: &ThisCall) {
+        self.changed();
         let Some(events) = self.events.get() else { return };
         // Nobody listening is no trouble.
         let _ = events.send(event(&call.job()));

@@ -14,17 +14,21 @@ mod kept;
 mod link;
 mod names;
 mod news;
+mod oauth;
 mod result;
 mod section;
 mod servers;
 mod service;
+#[cfg(test)]
+mod stage;
 mod start;
 mod tool;
 mod wire;
 
 pub(crate) use connections::Connections;
 pub use imported::{DOT_MCP, configured, granted, imported};
-pub use section::{ServerSection, Variables};
+pub use oauth::{Logins, Redirect, Signing};
+pub use section::{OauthSection, ServerSection, Variables};
 pub use servers::Servers;
 pub(crate) use service::{OwnTools, ServersOf};
 pub(super) use start::Start;

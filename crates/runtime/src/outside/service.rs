@@ -1,30 +1,39 @@
 //! What do the tools that deal in tools see of them?
 
+use std::sync::Arc;
+
 use kit::{
     Fault, Origin, Spec,
-    services::{Called, Listed, NotLoaded, Reloaded, Soon, Tools},
+    services::{Called, Listed, NotLoaded, Progress, Reloaded, Soon, Tools},
 };
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::Hosts;
-use crate::{Call, Session};
+use crate::{Answer, Call, Session, call};
 
 /// The tools of one session, as one of its calls sees them.
 pub(crate) struct ToolsOf {
     session: Session,
-    /// Stops that call, and with it those that it makes.
+    /// The call at the door that this one is, or is made for.
+    whose: String,
+    /// Stops this call, and with it those that it makes.
     stop: CancellationToken,
+    /// Who hears how far it and they have come.
+    progress: Option<Arc<dyn Progress>>,
 }
 
 impl ToolsOf {
     /// Those of this session, which it does not keep from ending, for a call that `stop` stops.
-    pub(crate) fn new(session: &Session, stop: CancellationToken) -> Self {
-        Self { session: session.unheld(), stop }
+    pub(crate) fn new(
+        session: &Session,
+        whose: String,
+        stop: CancellationToken,
+        progress: Option<Arc<dyn Progress>>,
+    ) -> Self {
+        Self { session: session.unheld(), whose, stop, progress }
     }
-}
 
-impl ToolsOf {
     /// What the newest call of a tool printed, where it is a Python file and printed something.
     fn printed(&self, name: &str) -> Option<String> {
         let catalog = self.session.catalog();
@@ -81,15 +90,12 @@ impl Tools for ToolsOf {
     // It stops with the call that makes it, and is waited for as that is; and at once when it is dropped.
     fn call<'a>(&'a self, name: &'a str, arguments: Value) -> Soon<'a, Called> {
         Box::pin(async move {
-            let call = Call { cancel: self.stop.child_token(), ..Call::new(name, arguments) };
-            let mut answer = self.session.call(call).await;
+            let (cancel, progress) = (self.stop.child_token(), self.progress.clone());
+            let call = Call { cancel, progress, ..Call::new(name, arguments) };
+            let Answer { result, notes, took, .. } = call::run(&self.session, call, Some(&self.whose)).await;
             // A failure has it already.
-            if answer.result.is_ok()
-                && let Some(printed) = self.printed(name)
-            {
-                answer.notes.push(format!("it printed: {printed}"));
-            }
-            Called { result: answer.result, notes: answer.notes, took: answer.took }
+            let printed = if result.is_ok() { self.printed(name) } else { None };
+            Called { result, notes, printed, took }
         })
     }
 }

@@ -397,7 +397,7 @@ fn credentials(pass: &str) -> String {
 }
 
 /// Is this an address that anybody on the internet may reach?
-fn is_public(address: IpAddr) -> bool {
+pub(crate) fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(it) => is_public_v4(it),
         IpAddr::V6(it) => is_public_v6(it),

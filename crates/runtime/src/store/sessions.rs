@@ -150,6 +150,23 @@ impl Sessions {
         })
     }
 
+    /// What a session put away under the keys that begin so, in their order. Blocks.
+    ///
+    /// # Errors
+    /// When the database can't be read.
+    pub fn values(&self, session: &str, prefix: &str) -> Result<Vec<(String, Vec<u8>)>, Fault> {
+        let (session, prefix) = (session.to_owned(), prefix.to_owned());
+        self.store.wait(move |database| {
+            database
+                .prepare_cached(
+                    "SELECT key, bytes FROM session_values
+                     WHERE session = ?1 AND key >= ?2 AND substr(key, 1, length(?2)) = ?2 ORDER BY key",
+                )?
+                .query_map(params![session, prefix], |row| Ok((row.get(0)?, row.get(1)?)))?
+                .collect()
+        })
+    }
+
     /// Forgets what a session put away under `key`. Does not wait.
     ///
     /// # Errors

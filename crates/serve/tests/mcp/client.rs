@@ -100,6 +100,16 @@ impl Client {
         answer
     }
 
+    /// A server that knows its client, which offers this.
+    pub(crate) fn offering(version: &str, capabilities: &Value) -> Self {
+        let mut client = Self::start();
+        let mut request = initialize(0, version);
+        request["params"]["capabilities"] = capabilities.clone();
+        assert_eq!(client.ask(&request)["result"]["protocolVersion"], version);
+        client.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        client
+    }
+
     pub(crate) fn send(&mut self, message: &Value) {
         self.send_bytes(format!("{message}\n").as_bytes());
     }
@@ -231,4 +241,11 @@ pub(crate) fn modern(id: i64, method: &str, mut params: Value) -> Value {
         );
     }
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+}
+
+/// The same, of a client that offers this.
+pub(crate) fn modern_offering(id: i64, method: &str, params: Value, capabilities: &Value) -> Value {
+    let mut request = modern(id, method, params);
+    request["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = capabilities.clone();
+    request
 }

@@ -1,9 +1,13 @@
 //! Does the MCP door keep its promises on the wire?
 #![expect(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used, reason = "tests")]
 
+mod asking;
 mod client;
+mod documents;
 mod fake;
 mod framing;
+mod rounds;
+mod tasks;
 
 use std::time::Duration;
 
@@ -25,7 +29,13 @@ fn initialize_agrees_on_every_legacy_version() {
         assert_eq!(answer["result"]["serverInfo"]["name"], "haft");
         assert_eq!(answer["result"]["serverInfo"]["version"], env!("CARGO_PKG_VERSION"));
         assert_eq!(answer["result"]["instructions"], "How to use it.");
-        assert_eq!(answer["result"]["capabilities"], json!({"tools": {"listChanged": true}}));
+        assert_eq!(
+            answer["result"]["capabilities"],
+            json!({
+            "tools": {"listChanged": true}, "resources": {"listChanged": true, "subscribe": true},
+            "prompts": {"listChanged": true}, "completions": {}, "logging": {},
+            "extensions": {"io.modelcontextprotocol/tasks": {}}})
+        );
         assert_eq!(text(&client.ask(&call(2, "echo", &json!({"text": "hello"})))), "hello");
         client.end();
     }
@@ -82,7 +92,7 @@ fn lists_the_tools_in_order_with_their_hints() {
     let names: Vec<&str> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
     assert!(names.is_sorted(), "{names:?}");
     assert_eq!(
-        tools[0],
+        *tools.iter().find(|tool| tool["name"] == "echo").unwrap(),
         json!({
             "name": "echo", "description": "Does what `echo` says.",
             "inputSchema": {"type": "object", "properties": {"text": {}}},

@@ -30,16 +30,16 @@ pub(crate) struct Filegrep {
     /// Upper and lower case differ.
     #[serde(default)]
     case_sensitive: bool,
-    /// Lines to show before each match. Default 2.
+    /// Lines before each match. Default 2.
     #[serde(default)]
     before: Option<usize>,
-    /// Lines to show after each match. Default 2.
+    /// Lines after each match. Default 2.
     #[serde(default)]
     after: Option<usize>,
     /// Matches to skip; a longer result names the value to pass.
     #[serde(default)]
     offset: usize,
-    /// Matches to show. Default 100.
+    /// Most matches. Default 100.
     #[serde(default)]
     limit: Option<usize>,
 }

@@ -37,10 +37,10 @@ pub(crate) struct JsonRead {
     /// JSONPath, such as `$..name` or `$.items[?@.price < 10]`, from where `pointer` leads.
     #[serde(default)]
     query: Option<String>,
-    /// Matches of the query to skip; a longer result names the value to pass.
+    /// Matches to skip; a longer result names the value to pass.
     #[serde(default)]
     offset: usize,
-    /// Matches of the query to show. Default 100.
+    /// Most matches. Default 100.
     #[serde(default)]
     limit: Option<usize>,
 }

@@ -15,21 +15,21 @@ use super::{
 
 const LIMIT: usize = 100;
 
-/// Finds files by their path, sorted by path. Leaves out what git ignores.
+/// Find files by their path, sorted by path. Leaves out what git ignores.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Glob {
-    /// Glob such as `*.rs` or `src/**/{a,b}*.ts`. Without `/` it matches at any depth; with `/` at its end it finds folders.
+    /// Such as `*.rs` or `src/**/{a,b}*.ts`. Without `/` it matches at any depth; with `/` at its end it finds folders.
     pattern: String,
-    /// Folder to search in; default is the workspace.
+    /// Folder; default: the workspace.
     #[serde(default)]
     dir: String,
-    /// Most paths to show; default 100.
+    /// Most paths; default 100.
     limit: Option<usize>,
-    /// Paths to skip: a cut result says where to go on.
+    /// Paths to skip; a cut result says how many.
     #[serde(default)]
     offset: usize,
-    /// Search also in what git ignores and in vendored folders.
+    /// Also what git ignores, and vendored folders.
     #[serde(default)]
     ignored: bool,
 }

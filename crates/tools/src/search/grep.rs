@@ -25,43 +25,43 @@ const MOST_AROUND: usize = 50;
 /// After how many files the host hears of progress.
 const REPORT_EVERY: usize = 4096;
 
-/// Searches the lines of a file or of all files below a folder with a regex. Leaves out binary files and what git ignores.
+/// Search a file, or all files below a folder, by regex. Leaves out binary files and what git ignores.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Grep {
     /// Regex in Rust's syntax (no look-around), such as `fn \w+_test\(`.
     pattern: String,
-    /// File or folder to search; default is the workspace.
+    /// File or folder; default is the workspace.
     #[serde(default)]
     path: String,
     /// Only files like this, such as `*.rs` or `src/**/*.{ts,tsx}`; `!` before it: all but these.
     glob: Option<String>,
-    /// Only files of this type, by ripgrep's names: `rust`, `py`, `ts`, `md` and so on.
+    /// Only files of this type, by ripgrep's names: `rust`, `py`, `ts`, `md` …
     r#type: Option<String>,
     /// `content` shows lines (the default), `files` only paths, `count` the matches of each file.
     #[serde(default)]
     mode: Show,
-    /// Lines to show before each match.
+    /// Lines before each match.
     before: Option<usize>,
-    /// Lines to show after each match.
+    /// Lines after each match.
     after: Option<usize>,
-    /// Lines to show before and after; at most 50.
+    /// Lines before and after; at most 50.
     context: Option<usize>,
-    /// Match upper and lower case alike.
+    /// Upper and lower case alike.
     #[serde(default)]
     ignore_case: bool,
-    /// Take the pattern as plain text.
+    /// The pattern is plain text.
     #[serde(default)]
     literal: bool,
-    /// Let matches span lines; `(?s)` lets `.` match a line break.
+    /// Matches may span lines; `(?s)`: `.` takes line breaks.
     #[serde(default)]
     multiline: bool,
-    /// Most matches (with `files` and `count`: files) to show; default 100.
+    /// Most matches (`files`, `count`: files); default 100.
     limit: Option<usize>,
     /// Matches or files to skip: a cut result says where to go on.
     #[serde(default)]
     offset: usize,
-    /// Search also in what git ignores and in vendored folders.
+    /// Also what git ignores, and vendored folders.
     #[serde(default)]
     ignored: bool,
 }

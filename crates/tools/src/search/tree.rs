@@ -21,18 +21,18 @@ const MOST_LINES: usize = 2_000;
 /// More names than this are not held in memory.
 const MOST_ENTRIES: usize = 200_000;
 
-/// Shows the folders and files below a folder as an indented list. Leaves out what git ignores.
+/// Show the folders and files below a folder as an indented list. Leaves out what git ignores.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Tree {
-    /// Folder to show; default is the workspace.
+    /// Folder; default: the workspace.
     #[serde(default)]
     dir: String,
-    /// How many levels to show; default 3.
+    /// How many levels; default 3.
     depth: Option<usize>,
-    /// Most lines to show; default 200. Each folder gets its share.
+    /// Most lines; default 200. Each folder gets its share.
     limit: Option<usize>,
-    /// Show also what git ignores and what is in vendored folders.
+    /// Also what git ignores, and vendored folders.
     #[serde(default)]
     ignored: bool,
 }

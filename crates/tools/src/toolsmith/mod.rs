@@ -1,5 +1,6 @@
-//! Tools that deal in tools: they list, explain, find, try, write and delete them.
+//! Tools that deal in tools: they list, explain, find, call, try, write and delete them.
 
+mod call_tool;
 mod delete_tool;
 mod enabled;
 mod info;
@@ -20,11 +21,13 @@ use kit::{
     services::{Listed, NotLoaded},
 };
 
+use call_tool::CallTool;
 pub(crate) use delete_tool::DeleteTool;
 pub use enabled::with_enabled;
 pub(crate) use info::explain;
 pub(crate) use list_tools::ListTools;
 pub(crate) use reload_tools::ReloadTools;
+use search_tools::SearchTools;
 pub(crate) use test_tool::{LONGEST, TRIED, Try};
 pub(crate) use write_tool::WriteTool;
 
@@ -32,13 +35,19 @@ pub(crate) use write_tool::WriteTool;
 pub(crate) fn all() -> Vec<Arc<dyn AnyTool>> {
     vec![
         erase::<ListTools>(),
-        erase::<search_tools::SearchTools>(),
+        erase::<SearchTools>(),
+        erase::<CallTool>(),
         erase::<info::Info>(),
         erase::<WriteTool>(),
         erase::<test_tool::TestTool>(),
         erase::<DeleteTool>(),
         erase::<ReloadTools>(),
     ]
+}
+
+/// The two by which tools are reached that are not listed.
+pub(crate) fn finders() -> Vec<Arc<dyn AnyTool>> {
+    vec![erase::<SearchTools>(), erase::<CallTool>()]
 }
 
 /// A path as it is told: relative to the workspace where it lies in it.

@@ -1,6 +1,6 @@
 //! Which tools are most likely meant by these words?
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use kit::Spec;
 use serde_json::Value;
@@ -11,26 +11,20 @@ const EMPTY: [&str; 20] = [
     "to", "tool", "tools", "with",
 ];
 
+/// What a word is worth that was only nearly written.
+const NEARLY: f64 = 0.5;
+
 /// The tools that have to do with `query`, the likeliest first; of those that are as likely, in their order.
 pub(super) fn rank<'t>(tools: &'t [Spec], query: &str) -> Vec<&'t Spec> {
-    let asked = asked(query);
     let texts: Vec<Texts> = tools.iter().map(Texts::of).collect();
-    let weights: Vec<f64> = asked
-        .iter()
-        .map(|word| {
-            let with = texts.iter().filter(|it| it.has(word)).count();
-            // A word that few tools have says more.
-            (1.0 + tools.len() as f64 / (1.0 + with as f64)).ln()
-        })
-        .collect();
-    let plain = words(query).join(" ");
+    let asked: Vec<Asked> = asked(query).into_iter().map(|word| Asked::of(word, &texts)).collect();
+    let joined = split(query).concat();
     let mut scored: Vec<(f64, &Spec)> = tools
         .iter()
         .zip(&texts)
         .map(|(spec, texts)| {
-            let exact = if texts.name.join(" ") == plain { 1_000.0 } else { 0.0 };
-            let each = asked.iter().zip(&weights).map(|(word, weight)| weight * texts.score(word));
-            (exact + each.sum::<f64>(), spec)
+            let exact = if texts.joined == joined { 1_000.0 } else { 0.0 };
+            (exact + asked.iter().map(|it| it.score(texts)).sum::<f64>(), spec)
         })
         .filter(|(score, _)| *score > 0.0)
         .collect();
@@ -39,8 +33,75 @@ pub(super) fn rank<'t>(tools: &'t [Spec], query: &str) -> Vec<&'t Spec> {
     scored.into_iter().map(|(_, spec)| spec).collect()
 }
 
+/// A word of a query: the words it may stand for, and what it says about a tool that it is there.
+struct Asked {
+    words: Vec<String>,
+    weight: f64,
+}
+
+impl Asked {
+    fn of(word: String, texts: &[Texts]) -> Self {
+        let with = texts.iter().filter(|it| it.score(&word) > 0.0).count();
+        // A word that few tools have says more.
+        let weight = (1.0 + texts.len() as f64 / (1.0 + with as f64)).ln();
+        if with > 0 {
+            return Self { words: vec![word], weight };
+        }
+        Self { words: nearest(&word, texts), weight: weight * NEARLY }
+    }
+
+    fn score(&self, texts: &Texts) -> f64 {
+        self.weight * self.words.iter().map(|word| texts.score(word)).fold(0.0, f64::max)
+    }
+}
+
+/// The words of the tools that are like one that none of them has: what was meant, where it was misspelt.
+fn nearest(word: &str, texts: &[Texts]) -> Vec<String> {
+    let most = match word.chars().count() {
+        0..4 => return Vec::new(),
+        4..8 => 1,
+        _ => 2,
+    };
+    let known: BTreeSet<&String> =
+        texts.iter().flat_map(|it| it.name.iter().chain(&it.description).chain(&it.arguments)).collect();
+    let distances = known.into_iter().map(|it| (edits(word, it), it)).filter(|(edits, _)| *edits <= most);
+    let near: Vec<(usize, &String)> = distances.collect();
+    let least = near.iter().map(|(edits, _)| *edits).min();
+    near.into_iter().filter(|(edits, _)| Some(*edits) == least).map(|(_, it)| it.clone()).collect()
+}
+
+/// How many letters are to be put in, left out, changed or swapped with the next to make one word the other.
+fn edits(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().collect();
+    let mut before: Vec<usize> = Vec::new();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    let mut last = None;
+    for (at, letter) in one.chars().enumerate() {
+        let mut next = vec![at + 1];
+        let mut left = at + 1;
+        for (column, its) in other.iter().enumerate() {
+            let of = |row: &[usize], column: usize| row.get(column).copied().unwrap_or(usize::MAX / 2);
+            let mut least = (left + 1).min(of(&row, column + 1) + 1);
+            least = least.min(of(&row, column) + usize::from(letter != *its));
+            if let Some(earlier) = column.checked_sub(1)
+                && last == Some(*its)
+                && other.get(earlier) == Some(&letter)
+            {
+                least = least.min(of(&before, earlier) + 1);
+            }
+            next.push(least);
+            left = least;
+        }
+        before = std::mem::replace(&mut row, next);
+        last = Some(letter);
+    }
+    row.last().copied().unwrap_or_default()
+}
+
 /// The words of a tool, by where they stand.
 struct Texts {
+    /// The name in one word: who writes `searchmemory` means `search_memory`.
+    joined: String,
     name: Vec<String>,
     description: HashSet<String>,
     arguments: HashSet<String>,
@@ -58,16 +119,13 @@ impl Texts {
             about_arguments.extend(words(says));
         }
         let description = words(&spec.description).into_iter().collect();
-        Self { name: words(&spec.name), description, arguments, about_arguments }
-    }
-
-    fn has(&self, word: &str) -> bool {
-        self.score(word) > 0.0
+        let (joined, name) = (split(&spec.name).concat(), words(&spec.name));
+        Self { joined, name, description, arguments, about_arguments }
     }
 
     fn score(&self, word: &str) -> f64 {
         let mut score = 0.0;
-        if self.name.iter().any(|it| it == word) {
+        if self.name.iter().any(|it| it == word) || (self.name.len() > 1 && stem(&self.joined) == word) {
             score += 10.0;
         } else if word.len() >= 3 && self.name.iter().any(|it| it.starts_with(word)) {
             score += 5.0;
@@ -96,18 +154,20 @@ fn words(text: &str) -> Vec<String> {
     split(text).iter().map(|it| stem(it)).collect()
 }
 
-/// Words in lower case: `get_weather`, `getWeather` and `get weather` are the same two.
+/// Words in lower case: `get_weather`, `getWeather` and `get weather` are the same two, `HTTPServer` is `http server`.
 fn split(text: &str) -> Vec<String> {
     let mut words = vec![String::new()];
-    let mut was_lower = false;
-    for it in text.chars() {
-        if !it.is_alphanumeric() || (it.is_uppercase() && was_lower) {
+    let mut was = ' ';
+    let mut letters = text.chars().peekable();
+    while let Some(it) = letters.next() {
+        let begins_word = was.is_uppercase() && letters.peek().is_some_and(|next| next.is_lowercase());
+        if !it.is_alphanumeric() || (it.is_uppercase() && (was.is_lowercase() || begins_word)) {
             words.push(String::new());
         }
         if let Some(last) = words.last_mut().filter(|_| it.is_alphanumeric()) {
             last.extend(it.to_lowercase());
         }
-        was_lower = it.is_lowercase();
+        was = it;
     }
     words.retain(|it| !it.is_empty());
     words
@@ -176,6 +236,38 @@ mod tests {
         }
         assert_ne!(stem("class"), stem("clas"));
         assert_eq!(split("getWeather_now v2"), ["get", "weather", "now", "v2"]);
+        assert_eq!(
+            split("parseHTTPRequest server__doIt"),
+            ["parse", "http", "request", "server", "do", "it"]
+        );
+    }
+
+    #[test]
+    fn a_misspelt_word_finds_what_was_meant_and_a_known_word_is_taken_as_it_is() {
+        let tools = [
+            spec("github__create_issue", "Open an issue.", &["title"]),
+            spec("search_memory", "What was noted before.", &[]),
+            spec("weather", "Rain or sun.", &["city"]),
+            spec("whether", "One or the other.", &[]),
+        ];
+        for (query, expected) in [
+            ("wether", "weather"),
+            ("waether", "weather"),
+            ("serach memroy", "search_memory"),
+            ("searchmemory", "search_memory"),
+            ("create isues on gihub", "github__create_issue"),
+            ("GitHub createIssue", "github__create_issue"),
+            ("cities", "weather"),
+        ] {
+            assert_eq!(found(&tools, query).first().map(String::as_str), Some(expected), "{query}");
+        }
+        assert_eq!(found(&tools, "whether"), ["whether"]);
+        assert_eq!(found(&tools, "cty sn"), [""; 0], "what is short is not guessed at");
+        for (one, other, expected) in
+            [("", "abc", 3), ("abc", "abc", 0), ("abc", "acb", 1), ("kitten", "sitting", 3), ("ab", "", 2)]
+        {
+            assert_eq!(edits(one, other), expected, "{one} {other}");
+        }
     }
 
     #[test]

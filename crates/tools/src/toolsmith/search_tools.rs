@@ -1,20 +1,24 @@
-//! `search_tools`: which tool does this?
+//! `search_tools`: which tool does this, and how is it called?
 
 use kit::prelude::*;
-use serde_json::json;
 
-use super::rank::rank;
+use super::{CallTool, find, rank::rank};
 
-const LIMIT: usize = 5;
+/// So many tools are named.
+const LIMIT: usize = 8;
 const MOST: usize = 20;
 
-/// Find tools by what they do. Gives their whole schemas, best first, ready to call.
+/// So many of them with all that a call takes, as long as these fit.
+const WHOLE: usize = 3;
+const BYTES: usize = 6_000;
+
+/// Find tools by what they do, listed or not. The best come with their schemas, ready to call.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SearchTools {
     /// What for, in a few words.
     query: String,
-    /// Default 5.
+    /// Default 8.
     limit: Option<usize>,
 }
 
@@ -36,25 +40,40 @@ impl Tool for SearchTools {
         if !(1..=MOST).contains(&limit) {
             return Err(Fault::bad_args(format!("`limit` is {limit}")).next(format!("Give 1 to {MOST}.")));
         }
-        let tools = cx.tools().list().tools;
-        let found = rank(&tools, &self.query);
-        if found.is_empty() {
+        let mut listed = cx.tools().list();
+        let by_name = find(&listed, CallTool::NAME).is_some();
+        // Who searches knows these two.
+        listed.tools.retain(|it| ![Self::NAME, CallTool::NAME].contains(&&*it.name));
+        let found = rank(&listed.tools, &self.query);
+        let Some(best) = found.first() else {
             return Ok(Output::text(format!(
                 "none of {} tools matches `{}`; try other words, or `list_tools`",
-                tools.len(),
+                listed.tools.len(),
                 self.query
             )));
+        };
+        let mut lines = Vec::new();
+        let (mut whole, mut left) = (0, BYTES);
+        for (place, spec) in found.iter().take(limit).enumerate() {
+            let schema = spec.schema.to_string();
+            let bytes = schema.len() + spec.description.len();
+            // The best one is ready to call whatever it takes.
+            if place == 0 || (whole < WHOLE && bytes <= left) {
+                lines.push(format!("{}: {}\n  schema: {schema}", spec.name, spec.description));
+                (whole, left) = (whole + 1, left.saturating_sub(bytes));
+            } else {
+                lines.push(format!("{}: {}", spec.name, spec.gist()));
+            }
         }
-        let mut lines: Vec<String> = found
-            .iter()
-            .take(limit)
-            .map(|it| {
-                json!({"name": it.name, "description": it.description, "inputSchema": it.schema}).to_string()
-            })
-            .collect();
         if found.len() > limit {
-            lines.push(format!("{} more match; a larger `limit` shows them", found.len() - limit));
+            lines.push(format!("{} more match; a larger `limit` names them", found.len() - limit));
         }
+        let example = if by_name {
+            format!(", or as call_tool {{\"name\": \"{}\", \"arguments\": {{…}}}}", best.name)
+        } else {
+            String::new()
+        };
+        lines.push(format!("Call one by its name{example}."));
         Ok(Output::text(lines.join("\n")))
     }
 }

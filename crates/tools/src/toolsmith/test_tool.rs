@@ -97,7 +97,9 @@ fn shown(name: &str, called: Called) -> Output {
             with_headline(format!("failed: {name}, {took}, {}\n{said}", fault.kind), seen)
         }
     };
-    output.parts.extend(called.notes.into_iter().map(|note| Part::Text { text: format!("note: {note}") }));
+    let printed = called.printed.map(|it| format!("it printed: {it}"));
+    let notes = called.notes.into_iter().chain(printed);
+    output.parts.extend(notes.map(|note| Part::Text { text: format!("note: {note}") }));
     // What the call said was cut to size already.
     output.paged = true;
     output

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::{
-    DeleteTool, ListTools, ReloadTools, WriteTool, info::Info, search_tools::SearchTools, test_tool::TestTool,
+    CallTool, DeleteTool, ListTools, ReloadTools, SearchTools, WriteTool, info::Info, test_tool::TestTool,
 };
 
 /// The tools that a test plays.
@@ -80,7 +80,8 @@ impl Tools for Fake {
                 .seen(Output::text("Traceback (most recent call last):\n  …\nprinted: hello"))),
             _ => Err(Fault::not_found(format!("there is no tool `{name}`"))),
         };
-        let called = Called { result, notes: vec!["a note".to_owned()], took: Duration::from_millis(12) };
+        let (notes, took) = (vec!["a note".to_owned()], Duration::from_millis(12));
+        let called = Called { result, notes, printed: (name == "good").then(|| "it ran".to_owned()), took };
         Box::pin(std::future::ready(called))
     }
 }
@@ -158,17 +159,70 @@ fn a_search_gives_whole_schemas_ready_to_call() {
     let listed = some_tools(&room);
     let (room, _) = with(room, Fake { listed, ..Fake::default() });
     expect![[r#"
-        {"name":"weather","description":"The weather (e.g. rain). Ask often.","inputSchema":{"type":"object","properties":{"city":{"type":"string","description":"Where."},"days":{"type":"integer"}},"required":["city"]}}"#]]
+        weather: The weather (e.g. rain). Ask often.
+          schema: {"type":"object","properties":{"city":{"type":"string","description":"Where."},"days":{"type":"integer"}},"required":["city"]}
+        Call one by its name."#]]
     .assert_eq(&room.says::<SearchTools>(&json!({"query": "is it raining"})));
     let said = room.says::<SearchTools>(&json!({"query": "city", "limit": 2}));
-    assert_eq!(said.lines().count(), 3, "{said}");
-    assert!(said.ends_with("3 more match; a larger `limit` shows them"), "{said}");
+    assert!(said.contains("\n3 more match; a larger `limit` names them\n"), "{said}");
     expect!["none of 5 tools matches `unicorn`; try other words, or `list_tools`"]
         .assert_eq(&room.says::<SearchTools>(&json!({"query": "unicorn"})));
     expect![[r#"
         bad_args: `limit` is 0
         Give 1 to 20."#]]
     .assert_eq(&room.says::<SearchTools>(&json!({"query": "x", "limit": 0})));
+}
+
+#[test]
+fn a_search_is_cheap_and_says_how_to_call_what_it_finds() {
+    let room = Room::empty();
+    let described = |name: &str, bytes: usize| {
+        let mut tool = spec(name, "Rain there. And on.", Origin::Program);
+        tool.schema["properties"]["city"]["description"] = json!("x".repeat(bytes));
+        tool
+    };
+    let mut tools = vec![
+        spec("search_tools", "Find rain.", Origin::Program),
+        spec("call_tool", "Call rain.", Origin::Program),
+        described("rain", 30_000),
+        described("rain_later", 20_000),
+    ];
+    tools.extend((0..50).map(|it| described(&format!("rain_{it}"), 100)));
+    let (room, _) = with(room, Fake { listed: Listed { tools, failed: Vec::new() }, ..Fake::default() });
+    let said = room.says::<SearchTools>(&json!({"query": "rain"}));
+    // The first is whole whatever it takes; of the others a schema only where it fits.
+    assert!(said.len() < 32_000 && said.contains(&"x".repeat(30_000)), "{} bytes", said.len());
+    let names: Vec<&str> = said.lines().filter_map(|it| it.split_once(": Rain").map(|it| it.0)).collect();
+    assert_eq!(names, ["rain", "rain_later", "rain_0", "rain_1", "rain_2", "rain_3", "rain_4", "rain_5"]);
+    assert_eq!(said, room.says::<SearchTools>(&json!({"query": "rain"})), "the same words find the same");
+    expect![[r#"
+        44 more match; a larger `limit` names them
+        Call one by its name, or as call_tool {"name": "rain", "arguments": {…}}."#]]
+    .assert_eq(
+        &said.lines().rev().take(2).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>().join("\n"),
+    );
+    let said = room.says::<SearchTools>(&json!({"query": "rain 7", "limit": 20}));
+    assert!(said.starts_with("rain_7: Rain there. And on.\n  schema: {"), "{said}");
+    assert_eq!(said.matches("schema: ").count(), 3, "those that are too long keep no other from it: {said}");
+    assert!(said.len() < 4_000, "{} bytes", said.len());
+}
+
+#[test]
+fn what_is_called_by_its_name_answers_as_if_it_were_called_itself() {
+    let (room, fake) = with(Room::empty(), Fake::default());
+    let arguments = json!({"name": "good", "arguments": {"city": "Ulm"}});
+    let output = room.call::<CallTool>(&arguments).unwrap();
+    assert_eq!(output.as_text(), "four\nnote: a note");
+    assert!(output.paged, "what is cut to size once is not cut again");
+    let fault = room.call::<CallTool>(&json!({"name": "bad"})).unwrap_err();
+    assert_eq!((fault.kind, fault.what.as_str()), (Kind::Failed, "ValueError: no such city"));
+    assert_eq!(fault.next.as_deref(), Some("note: a note"));
+    assert!(fault.seen.is_some_and(|it| it.as_text().ends_with("printed: hello")));
+    expect![[r#"
+        bad_args: `call_tool` can't call itself
+        Name the tool that is meant."#]]
+    .assert_eq(&room.says::<CallTool>(&json!({"name": "call_tool", "arguments": arguments})));
+    assert_eq!(*fake.asked.lock(), ["call good {\"city\":\"Ulm\"}", "call bad {}"]);
 }
 
 #[test]
@@ -275,7 +329,8 @@ fn a_tool_that_fails_was_tried_with_success() {
     expect![[r#"
         ok: good, 12 ms
         four
-        note: a note"#]]
+        note: a note
+        note: it printed: it ran"#]]
     .assert_eq(&room.says::<TestTool>(&json!({"name": "good", "arguments": {"city": "Ulm"}})));
     expect![[r#"
         ok: quiet, 12 ms, no output
@@ -306,7 +361,7 @@ fn what_can_not_be_tried_is_refused() {
     assert!(fake.asked.lock().is_empty());
     expect![[r#"
         not_found: there is no tool `weathr_now`
-        `list_tools` shows what there is."#]]
+        Did you mean weather? `list_tools` shows what there is."#]]
     .assert_eq(&room.says::<TestTool>(&json!({"name": "weathr_now"})));
 }
 

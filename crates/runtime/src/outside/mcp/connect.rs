@@ -22,6 +22,7 @@ use super::{
     Server,
     handler::Handler,
     http,
+    oauth::Logins,
     section::expanded,
     start::Tasks,
     wire::{Heard, Wire, pipes},
@@ -60,6 +61,8 @@ pub(super) struct Wanted<'a> {
     pub(super) workspace: &'a Path,
     /// haft's own environment.
     pub(super) variables: &'a [(String, String)],
+    /// What haft was given to sign in with; none, where it signs in nowhere.
+    pub(super) logins: Option<&'a Logins>,
     /// What answers the server.
     pub(super) handler: Handler,
 }

@@ -25,6 +25,12 @@ pub struct ServerSection {
     pub headers: BTreeMap<String, String>,
     /// The variable of haft's environment that has the token for it.
     pub bearer_env: Option<String>,
+    /// How haft signs in there, where it has to.
+    #[serde(default)]
+    pub oauth: OauthSection,
+    /// It may have haft's model answer.
+    #[serde(default)]
+    pub sampling: bool,
     /// The only tools of it that there are, by the server's names; all, if this is not given.
     pub tools: Option<Vec<String>>,
     /// It is not used.
@@ -49,6 +55,23 @@ pub struct ServerSection {
     /// Those of its tools that may be called again when nobody knows whether they were; `*` stands for all.
     #[serde(default)]
     pub idempotent: Vec<String>,
+}
+
+/// What a person says of signing in to a server: `[mcp.NAME.oauth]`. All of it can be left out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OauthSection {
+    /// As whom haft is known to the authorization server; it introduces itself, if this is not given.
+    pub client_id: Option<String>,
+    /// The variable of haft's environment that has the secret of that client.
+    pub client_secret_env: Option<String>,
+    /// An https address at which a document says who haft is; used where the authorization server takes such.
+    pub client_metadata_url: Option<String>,
+    /// What is asked for; what the server names, if this is not given.
+    #[serde(default)]
+    pub scopes: Vec<String>,
+    /// The port at which `haft mcp login` waits, where the authorization server insists on one.
+    pub redirect_port: Option<u16>,
 }
 
 /// Variables: the names of those of haft's environment, or names with values, in which `${NAME}` stands for one of it.

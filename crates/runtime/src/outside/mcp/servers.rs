@@ -18,6 +18,7 @@ use super::{
     definition::Definition,
     kept::{self, Manifest},
     names::called,
+    oauth::Logins,
     start::Start,
     tool::ServerTool,
 };
@@ -27,6 +28,8 @@ use crate::{Registry, outside::Whose, registry::Failure};
 pub struct Servers {
     /// Where that is kept.
     folder: PathBuf,
+    /// What haft signs in with.
+    logins: Logins,
     workspace: PathBuf,
     registry: Arc<Registry>,
     now: ArcSwap<BTreeMap<String, Entry>>,
@@ -62,6 +65,7 @@ impl Servers {
     ) -> Self {
         Self {
             folder: state.join("mcp"),
+            logins: Logins::in_state(state),
             workspace,
             registry,
             now: ArcSwap::default(),
@@ -71,6 +75,11 @@ impl Servers {
             asks_with: OnceLock::new(),
             silent: Mutex::default(),
         }
+    }
+
+    /// What haft signs in to them with.
+    pub fn logins(&self) -> &Logins {
+        &self.logins
     }
 
     /// Where what is known of them is kept; none, if there are none.
@@ -252,6 +261,14 @@ impl Servers {
     /// The server of this name.
     pub(super) fn get(&self, name: &str) -> Option<Arc<Server>> {
         self.now.load().get(name).map(|it| it.server.clone())
+    }
+
+    /// The server of this name.
+    ///
+    /// # Errors
+    /// [`Kind::NotFound`] with the names there are.
+    pub fn named(&self, name: &str) -> Result<Arc<Server>, Fault> {
+        self.get(name).ok_or_else(|| self.unknown(name))
     }
 
     pub(super) fn manifest(&self, name: &str) -> Option<Arc<Manifest>> {

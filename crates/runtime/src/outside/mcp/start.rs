@@ -12,6 +12,7 @@ use super::{
     connect::{Lifecycle, Live, Wanted, connect},
     definition::definitions,
     handler::Handler,
+    http,
     kept::Manifest,
     news::News,
     servers::Servers,
@@ -59,7 +60,8 @@ impl Start {
             procs: &procs,
             workspace: &self.workspace,
             variables: &self.variables,
-            handler: Handler { news: news.clone(), session: self.session.clone() },
+            logins: Some(servers.logins()),
+            handler: Handler::new(server, news.clone(), self.session.clone()),
         })
         .await?;
         let learns: Learns = match own {
@@ -136,7 +138,10 @@ async fn list(live: &Live, server: &Server) -> Result<Vec<Tool>, Fault> {
                 cursor = page.next_cursor;
                 continue;
             }
-            Ok(Err(error)) => crate::visible::visible(&error.to_string()).0.into_owned(),
+            Ok(Err(error)) => match http::refused(&server.name, &error) {
+                Some(fault) => return Err(fault),
+                None => crate::visible::visible(&error.to_string()).0.into_owned(),
+            },
             Err(_) => format!("no answer within {} s", LIST.as_secs()),
         };
         let fault = Fault::new(

@@ -17,6 +17,7 @@ use super::{
     Connections, Server,
     connect::{Live, exit_words},
     definition::Definition,
+    http,
     link::Link,
     names::called,
     result,
@@ -189,6 +190,7 @@ impl OneCall {
     async fn ask(&self, cx: &Cx, live: &Live) -> Result<CallToolResult, Lost> {
         let mut params = CallToolRequestParams::new(self.terms.definition.name.clone())
             .with_arguments(self.arguments.clone());
+        let _waits = live.service.service().waits(&cx.caller().job(), cx);
         for _ in 0..ROUNDS {
             let more = match self.round(cx, live, params.clone()).await? {
                 ServerResult::CallToolResult(result) => return Ok(result),
@@ -263,6 +265,9 @@ impl OneCall {
     }
 
     fn failed(&self, error: ServiceError) -> Lost {
+        if let Some(fault) = http::refused(&self.terms.server.name, &error) {
+            return Lost::Otherwise(fault);
+        }
         match error {
             ServiceError::McpError(error) => {
                 let kind = if error.code.0 == -32602 { Kind::BadArgs } else { Kind::Failed };

@@ -1,0 +1,111 @@
+//! What does MCP on standard input and output cost, beside the least that answers a client?
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+
+use super::{
+    Aim, Amount, Row, Scratch, Trouble, in_turn,
+    process::{CALLS, Peer, Place, STARTS, call, first_answer, greetings},
+    timed,
+};
+
+/// A server in C that finds the id of a line, and says the same result to each.
+const ECHO: &str = include_str!("../../peers/echo.c");
+
+/// So much was done in a workspace that is not new.
+const USED: usize = 200;
+
+pub(super) fn rows(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
+    let echo = compiled(scratch)?;
+    let mut rows = starts(scratch, &echo)?;
+    rows.extend(calls(scratch, &echo)?);
+    Ok(rows)
+}
+
+/// From the start of a process to its answer to `initialize`: where there is nothing yet, and where much was done.
+fn starts(scratch: &Scratch, echo: &Path) -> Result<Vec<Row>, Trouble> {
+    let [(method, params), _] = greetings();
+    let initialize = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+    let used = Place::named(scratch, "mcp-used")?;
+    use_it(&used)?;
+    let mut fresh = 0;
+    let [new, old, least] = in_turn(
+        STARTS,
+        [
+            &mut || {
+                fresh += 1;
+                let place = Place::named(scratch, &format!("mcp-fresh-{fresh}"))?;
+                first_answer(place.command(&["mcp"]), &initialize)
+            },
+            &mut || first_answer(used.command(&["mcp"]), &initialize),
+            &mut || first_answer(Command::new(echo), &initialize),
+        ],
+    )?;
+    let aim = Some(Aim::Under(Amount::Time(Duration::from_millis(15))));
+    Ok(vec![
+        new.row("start to `initialize`, a new workspace", least.beside("a server in C, its start"), aim),
+        old.row(
+            format!("the same after {USED} calls and edits"),
+            least.beside("a server in C, its start"),
+            aim,
+        ),
+    ])
+}
+
+/// A call and its answer, of a tool that has next to nothing to do and of one that reads a file.
+fn calls(scratch: &Scratch, echo: &Path) -> Result<Vec<Row>, Trouble> {
+    let place = Place::named(scratch, "mcp-calls")?;
+    let mut server = Peer::start(place.command(&["mcp"]))?;
+    server.greet()?;
+    let mut least = Peer::start(Command::new(echo))?;
+    least.greet()?;
+    let aim = Some(Aim::Times(3.0));
+    let ping = json!({"jsonrpc": "2.0", "id": 3, "method": "ping"});
+    let asked: [(&str, Value); 3] = [
+        ("`ping`", ping),
+        ("a call of `jobs`, where there are none", call("jobs", &json!({}))),
+        ("a call of `read`, 40 lines", call("read", &json!({"path": "small.rs"}))),
+    ];
+    let mut rows = Vec::new();
+    for (what, request) in asked {
+        let [ours, theirs] = in_turn(
+            CALLS,
+            [&mut || timed(|| server.call(&request)), &mut || timed(|| least.call(&request))],
+        )?;
+        rows.push(ours.row(what, theirs.beside("a server in C, the same request"), aim));
+    }
+    Ok(rows)
+}
+
+/// Leaves behind what a day of work does: sessions, calls in the journal, versions of a file.
+fn use_it(place: &Place) -> Result<(), Trouble> {
+    for session in 0..4 {
+        let mut server = Peer::start(place.command(&["mcp"]))?;
+        server.greet()?;
+        for turn in 0..USED / 8 {
+            let number = session * USED / 8 + turn;
+            let (old, new) = (format!("// {number}"), format!("// {}", number + 1));
+            server.call(&call("read", &json!({"path": "small.rs"})))?;
+            server.call(&call("edit", &json!({"path": "turns.rs", "old": old, "new": new})))?;
+        }
+    }
+    Ok(())
+}
+
+/// The server in C, as a program.
+fn compiled(scratch: &Scratch) -> Result<PathBuf, Trouble> {
+    let folder = scratch.folder("echo")?;
+    let (source, program) = (folder.join("echo.c"), folder.join("echo"));
+    std::fs::write(&source, ECHO)?;
+    let done = Command::new("cc").arg("-O2").arg("-o").arg(&program).arg(&source).status();
+    match done {
+        Ok(status) if status.success() => Ok(program),
+        Ok(status) => Err(format!("cc: {status}").into()),
+        Err(error) => Err(format!("cc, which compiles the server in C: {error}").into()),
+    }
+}

@@ -1,0 +1,303 @@
+//! Where does an MCP client work, if nobody said so when haft was started?
+//!
+//! Programs with windows start their servers in the root or in the home folder. A client that offers its roots is asked
+//! for them once, and what it calls waits for its answer.
+
+use std::{
+    future::Future,
+    os::unix::ffi::OsStringExt as _,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use kit::{Fault, Spec, services::Jobs};
+use parking_lot::RwLock;
+use runtime::{Answer, Call};
+use serve::{Abilities, Changes, Client, Content, Document, Hands, Line, Notice, Pattern, Prompt, Subject};
+use tokio::sync::{Mutex, broadcast, watch};
+
+use crate::print;
+
+/// As many notices may wait for a client.
+const NOTICES: usize = 64;
+
+/// Opens the hands in a workspace, with further roots.
+type Open<H> = Box<dyn Fn(PathBuf, Vec<PathBuf>) -> Result<H, Fault> + Send + Sync>;
+
+/// Hands that go where the client works.
+pub(crate) struct Following<H> {
+    now: RwLock<Arc<H>>,
+    /// Whoever is asking where the client works holds it. It is fair, so calls go on in the order in which they came.
+    asking: Mutex<()>,
+    started_in: PathBuf,
+    home: PathBuf,
+    open: Open<H>,
+    // A client hears by these whichever hands it has.
+    tools: Option<watch::Sender<u64>>,
+    documents: Option<watch::Sender<u64>>,
+    prompts: Option<watch::Sender<u64>>,
+    notices: Option<broadcast::Sender<Notice>>,
+}
+
+impl<H: Hands> Following<H> {
+    /// `hands` in the folder that haft was started in, until a client says that it works elsewhere.
+    pub(crate) fn new(hands: H, started_in: PathBuf, home: PathBuf, open: Open<H>) -> Self {
+        let changes = hands.changes();
+        let channel = |it: &Option<watch::Receiver<u64>>| it.as_ref().map(|_| watch::Sender::new(0));
+        let following = Self {
+            tools: channel(&changes.tools),
+            documents: channel(&changes.documents),
+            prompts: channel(&changes.prompts),
+            notices: hands.notices().map(|_| broadcast::Sender::new(NOTICES)),
+            now: RwLock::new(Arc::new(hands)),
+            asking: Mutex::new(()),
+            started_in,
+            home,
+            open,
+        };
+        following.pass_on(&following.now());
+        following
+    }
+
+    fn now(&self) -> Arc<H> {
+        Arc::clone(&self.now.read())
+    }
+
+    /// The hands, once it is known where.
+    async fn known(&self) -> Arc<H> {
+        drop(self.asking.lock().await);
+        self.now()
+    }
+
+    fn go(&self, workspace: PathBuf, others: Vec<PathBuf>) {
+        let shown = workspace.display().to_string();
+        match (self.open)(workspace, others) {
+            Ok(hands) => {
+                let hands = Arc::new(hands);
+                self.pass_on(&hands);
+                *self.now.write() = hands;
+                // What was listed before is no longer what there is.
+                for sender in [&self.documents, &self.prompts].into_iter().flatten() {
+                    sender.send_modify(|count| *count += 1);
+                }
+                print::err(&format!("haft: the workspace is {shown}, where the client works"));
+            }
+            Err(fault) => print::err(&format!(
+                "haft: the client works in {shown}, which can't be the workspace: {}",
+                fault.as_text()
+            )),
+        }
+    }
+
+    /// What changes there is told here.
+    fn pass_on(&self, hands: &H) {
+        let changes = hands.changes();
+        let pairs = [
+            (changes.tools, &self.tools),
+            (changes.documents, &self.documents),
+            (changes.prompts, &self.prompts),
+        ];
+        for (from, to) in pairs {
+            let (Some(mut from), Some(to)) = (from, to.clone()) else { continue };
+            tokio::spawn(async move {
+                while from.changed().await.is_ok() {
+                    to.send_modify(|count| *count += 1);
+                }
+            });
+        }
+        let (Some(mut from), Some(to)) = (hands.notices(), self.notices.clone()) else { return };
+        tokio::spawn(async move {
+            loop {
+                match from.recv().await {
+                    // Whether somebody listens is no matter here.
+                    Ok(notice) => drop(to.send(notice)),
+                    Err(broadcast::error::RecvError::Lagged(_)) => {}
+                    Err(broadcast::error::RecvError::Closed) => return,
+                }
+            }
+        });
+    }
+}
+
+impl<H: Hands> Hands for Following<H> {
+    async fn met(&self, folders: impl Future<Output = Vec<String>> + Send) {
+        let _asking = self.asking.lock().await;
+        let folders: Vec<PathBuf> = folders.await.iter().filter_map(|uri| folder_at(uri)).collect();
+        if let Some((workspace, others)) = elsewhere(&self.started_in, &self.home, folders) {
+            self.go(workspace, others);
+        }
+    }
+
+    fn specs(&self) -> Vec<Spec> {
+        self.now().specs()
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.now().has(name)
+    }
+
+    async fn find(&self, name: &str) -> bool {
+        self.known().await.find(name).await
+    }
+
+    fn why_missing(&self, name: &str) -> Option<String> {
+        self.now().why_missing(name)
+    }
+
+    async fn settled(&self) {
+        self.known().await.settled().await;
+    }
+
+    fn changes(&self) -> Changes {
+        let receiver = |it: &Option<watch::Sender<u64>>| it.as_ref().map(watch::Sender::subscribe);
+        Changes {
+            tools: receiver(&self.tools),
+            documents: receiver(&self.documents),
+            prompts: receiver(&self.prompts),
+        }
+    }
+
+    fn abilities(&self) -> Abilities {
+        self.now().abilities()
+    }
+
+    fn declares(&self, name: &str) -> bool {
+        self.now().declares(name)
+    }
+
+    fn notices(&self) -> Option<broadcast::Receiver<Notice>> {
+        self.notices.as_ref().map(broadcast::Sender::subscribe)
+    }
+
+    fn new_call_id(&self) -> Option<String> {
+        self.now().new_call_id()
+    }
+
+    async fn call(&self, call: Call, client: Client) -> Answer {
+        self.known().await.call(call, client).await
+    }
+
+    fn jobs(&self) -> Option<Arc<dyn Jobs>> {
+        self.now().jobs()
+    }
+
+    fn documents(&self) -> Result<Vec<Document>, Fault> {
+        self.now().documents()
+    }
+
+    fn patterns(&self) -> Vec<Pattern> {
+        self.now().patterns()
+    }
+
+    async fn read(&self, uri: &str, client: Client) -> Result<Vec<Content>, Fault> {
+        self.known().await.read(uri, client).await
+    }
+
+    fn watch(&self, uri: &str) -> Option<watch::Receiver<u64>> {
+        self.now().watch(uri)
+    }
+
+    fn prompts(&self) -> Vec<Prompt> {
+        self.now().prompts()
+    }
+
+    async fn prompt(
+        &self,
+        name: &str,
+        arguments: Vec<(String, String)>,
+        client: Client,
+    ) -> Result<Vec<Line>, Fault> {
+        self.known().await.prompt(name, arguments, client).await
+    }
+
+    fn complete(&self, of: &Subject, argument: &str, begun: &str) -> Vec<String> {
+        self.now().complete(of, argument, begun)
+    }
+
+    async fn end(&self) {
+        self.now().end().await;
+    }
+}
+
+/// The workspace and further roots of a client that works in these folders, where that is elsewhere than `here`.
+fn elsewhere(here: &Path, home: &Path, folders: Vec<PathBuf>) -> Option<(PathBuf, Vec<PathBuf>)> {
+    let nowhere = here.parent().is_none() || here == home;
+    if !nowhere && folders.iter().any(|folder| here.starts_with(folder)) {
+        return None;
+    }
+    let mut folders = folders.into_iter();
+    let first = folders.next().filter(|it| it != here)?;
+    Some((first, folders.collect()))
+}
+
+/// The folder at such an address, if there is one.
+fn folder_at(uri: &str) -> Option<PathBuf> {
+    let rest = uri.strip_prefix("file://")?;
+    let path = rest.strip_prefix("localhost").unwrap_or(rest);
+    let decoded = PathBuf::from(std::ffi::OsString::from_vec(decoded(path)?));
+    let real = decoded.is_absolute().then(|| decoded.canonicalize().ok())??;
+    real.is_dir().then_some(real)
+}
+
+/// `%20` is a space; none where what follows a `%` is no byte.
+fn decoded(text: &str) -> Option<Vec<u8>> {
+    let mut bytes = text.bytes();
+    let mut decoded = Vec::with_capacity(text.len());
+    while let Some(byte) = bytes.next() {
+        let byte = match byte {
+            b'%' => {
+                let mut digit = || char::from(bytes.next()?).to_digit(16);
+                u8::try_from(digit()? * 16 + digit()?).ok()?
+            }
+            other => other,
+        };
+        decoded.push(byte);
+    }
+    Some(decoded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_client_s_first_folder_counts_where_haft_was_started_elsewhere() {
+        let at = |paths: &[&str]| -> Vec<PathBuf> { paths.iter().map(PathBuf::from).collect() };
+        for (here, folders, expected) in [
+            ("/", &["/p"][..], Some("/p")),
+            ("/home/me", &["/p", "/q"], Some("/p")),
+            ("/home/me", &["/home/me/p"], Some("/home/me/p")),
+            ("/home/me", &["/home/me"], None),
+            ("/p", &["/p"], None),
+            ("/p/deep", &["/q", "/p"], None),
+            ("/other", &["/p"], Some("/p")),
+            ("/p", &[], None),
+            ("/", &[], None),
+        ] {
+            let expected =
+                expected.map(|first| (PathBuf::from(first), at(folders.get(1..).unwrap_or_default())));
+            assert_eq!(elsewhere(Path::new(here), Path::new("/home/me"), at(folders)), expected, "{here}");
+        }
+    }
+
+    #[test]
+    fn an_address_is_a_folder_only_if_it_is_one_of_this_machine() {
+        let dir = tempfile::tempdir().ok().map(|it| it.keep()).unwrap_or_default();
+        let spaced = dir.join("a b%ü");
+        assert!(std::fs::create_dir(&spaced).is_ok());
+        let uri = format!("file://{}/a%20b%25%C3%BC", dir.display());
+        assert_eq!(folder_at(&uri), spaced.canonicalize().ok());
+        assert_eq!(folder_at(&uri.replace("file://", "file://localhost")), spaced.canonicalize().ok());
+        for uri in [
+            "file:///no/such/folder",
+            "vscode-remote://x/",
+            "file://host/tmp",
+            "file:///a%2",
+            "file:///etc/passwd",
+            "/tmp",
+        ] {
+            assert_eq!(folder_at(uri), None, "{uri}");
+        }
+        assert!(std::fs::remove_dir_all(dir).is_ok());
+    }
+}

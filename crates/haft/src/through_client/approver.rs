@@ -1,0 +1,112 @@
+//! How is the person behind a client asked whether something may be done?
+
+use std::{future::Future, pin::Pin, sync::Arc};
+
+use runtime::{Approver, Request, Verdict, grants::Scope};
+use serde_json::{Value, json};
+use serve::Filled;
+
+use super::Desk;
+use crate::ask;
+
+/// The person behind the client of a call.
+pub(super) struct AtClient(pub(super) Arc<Desk>);
+
+impl Approver for AtClient {
+    fn approve(&self, request: Request) -> Pin<Box<dyn Future<Output = Verdict> + Send + '_>> {
+        Box::pin(async move {
+            let (message, schema) = (quoted(&ask::question(&request)), schema(!request.offers.is_empty()));
+            let call = request.call.as_deref();
+            let asked = self.0.through(
+                call,
+                |offers| offers.forms,
+                |client| {
+                    let (message, schema) = (message.clone(), schema.clone());
+                    async move { client.form(message, schema).await }
+                },
+            );
+            match asked.await {
+                Some(Ok(Filled::Accepted(filled))) => verdict(&filled, !request.offers.is_empty()),
+                // Whatever kept a client from asking, nobody has said yes.
+                Some(Ok(Filled::Declined | Filled::Cancelled) | Err(_)) => Verdict::No,
+                None => Verdict::NobodyThere,
+            }
+        })
+    }
+}
+
+fn schema(lasting: bool) -> Value {
+    let choices: &[(&str, &str)] = if lasting {
+        &[
+            ("once", "Allow it once"),
+            ("session", "Allow it for this session"),
+            ("project", "Allow it for this project"),
+            ("no", "Don't allow it"),
+        ]
+    } else {
+        &[("once", "Allow it once"), ("no", "Don't allow it")]
+    };
+    let choices: Vec<Value> =
+        choices.iter().map(|(value, title)| json!({"const": value, "title": title})).collect();
+    json!({
+        "type": "object",
+        "properties": {"decision": {"type": "string", "title": "Decision", "oneOf": choices}},
+        "required": ["decision"],
+    })
+}
+
+/// Only a clear yes is one.
+fn verdict(filled: &Value, lasting: bool) -> Verdict {
+    match filled.get("decision").and_then(Value::as_str) {
+        Some("once") => Verdict::Yes(Scope::Once),
+        Some("session") if lasting => Verdict::Yes(Scope::Session),
+        Some("project") if lasting => Verdict::Yes(Scope::Project),
+        _ => Verdict::No,
+    }
+}
+
+/// The question with what a call says set apart as blocks of code: a client that shows Markdown shows it as it is.
+pub(super) fn quoted(text: &str) -> String {
+    let mut quoted = String::new();
+    let mut in_block = false;
+    for line in text.trim().lines() {
+        let is_said = line.starts_with("  ");
+        if is_said != in_block && !quoted.is_empty() {
+            quoted.push('\n');
+        }
+        in_block = is_said;
+        if is_said {
+            quoted.push_str("  ");
+        }
+        quoted.push_str(line);
+        quoted.push('\n');
+    }
+    quoted.trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_was_offered_and_chosen_is_allowed() {
+        let said = |decision: Value, lasting| verdict(&json!({"decision": decision}), lasting);
+        assert_eq!(said(json!("once"), false), Verdict::Yes(Scope::Once));
+        assert_eq!(said(json!("session"), true), Verdict::Yes(Scope::Session));
+        assert_eq!(said(json!("project"), true), Verdict::Yes(Scope::Project));
+        for (decision, lasting) in
+            [(json!("session"), false), (json!("no"), true), (json!("yes"), true), (json!(true), true)]
+        {
+            assert_eq!(said(decision, lasting), Verdict::No);
+        }
+        assert_eq!(verdict(&json!({}), true), Verdict::No);
+    }
+
+    #[test]
+    fn what_a_call_says_stands_in_blocks_of_its_own() {
+        assert_eq!(
+            quoted("\n`shell` wants to\n  run [x](y)\n  write z\nbecause of ask: it asks\n  run x\n"),
+            "`shell` wants to\n\n    run [x](y)\n    write z\n\nbecause of ask: it asks\n\n    run x"
+        );
+    }
+}

@@ -1,0 +1,97 @@
+//! How is the person behind a client asked what a model wants to know?
+
+use std::sync::Arc;
+
+use agent::{Asker, nobody};
+use kit::{
+    Fault,
+    services::{Question, Soon},
+};
+use serde_json::{Map, Value, json};
+use serve::Filled;
+
+use super::{Desk, approver::quoted};
+use crate::ask;
+
+/// The person behind a client whose call is under way.
+pub(super) struct AtClient(pub(super) Arc<Desk>);
+
+impl Asker for AtClient {
+    fn ask(&self, question: Question) -> Soon<'_, Result<String, Fault>> {
+        Box::pin(async move {
+            let (message, schema) = (message(&question), schema(&question));
+            let asked = self.0.through(
+                None,
+                |offers| offers.forms,
+                |client| {
+                    let (message, schema) = (message.clone(), schema.clone());
+                    async move { client.form(message, schema).await }
+                },
+            );
+            match asked.await.ok_or_else(nobody)?? {
+                Filled::Accepted(filled) => answer(&question, &filled).ok_or_else(ask::unanswered),
+                Filled::Declined | Filled::Cancelled => Err(ask::unanswered()),
+            }
+        })
+    }
+}
+
+fn message(question: &Question) -> String {
+    let mut text = format!("The model asks:\n  {}\n", ask::shown(&question.text));
+    for (at, option) in question.options.iter().enumerate() {
+        text.push_str(&format!("  {}. {}\n", at + 1, ask::shown(option)));
+    }
+    quoted(&text)
+}
+
+/// One of the answers that the model offers, by its number, or any other.
+fn schema(question: &Question) -> Value {
+    let mut fields = Map::new();
+    let offered: Vec<Value> = question
+        .options
+        .iter()
+        .enumerate()
+        .map(|(at, option)| json!({"const": (at + 1).to_string(), "title": ask::shown(option)}))
+        .collect();
+    let required = if offered.is_empty() {
+        fields.insert("answer".to_owned(), json!({"type": "string", "title": "Your answer"}));
+        vec!["answer"]
+    } else {
+        fields
+            .insert("choice".to_owned(), json!({"type": "string", "title": "Your choice", "oneOf": offered}));
+        fields.insert("answer".to_owned(), json!({"type": "string", "title": "Or in your own words"}));
+        Vec::new()
+    };
+    json!({"type": "object", "properties": fields, "required": required})
+}
+
+/// What was said: own words count more than a choice.
+fn answer(question: &Question, filled: &Value) -> Option<String> {
+    let field =
+        |name: &str| filled.get(name).and_then(Value::as_str).map(str::trim).filter(|it| !it.is_empty());
+    match field("answer") {
+        Some(words) => Some(words.to_owned()),
+        None => ask::chosen(question, field("choice")?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_in_own_words_or_one_of_those_offered() {
+        let question = Question {
+            text: "Which?\n1. none".to_owned(),
+            options: vec!["main".to_owned(), "dev".to_owned()],
+            ..Question::default()
+        };
+        assert_eq!(message(&question), "The model asks:\n\n    Which?\\n1. none\n    1. main\n    2. dev");
+        let said = |filled: Value| answer(&question, &filled);
+        assert_eq!(said(json!({"choice": "2"})).as_deref(), Some("dev"));
+        assert_eq!(said(json!({"choice": "2", "answer": " another "})).as_deref(), Some("another"));
+        assert_eq!(said(json!({"answer": " "})), None);
+        assert_eq!(schema(&question)["required"], json!([]));
+        assert_eq!(schema(&Question::default())["required"], json!(["answer"]));
+    }
+}

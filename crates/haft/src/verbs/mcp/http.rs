@@ -1,0 +1,243 @@
+//! `haft mcp --http`: where does it listen, and whose tokens does it take?
+
+use std::{
+    fs::{self, OpenOptions},
+    io::{self, Read as _, Write as _},
+    net::{Ipv4Addr, SocketAddr, TcpListener, ToSocketAddrs as _},
+    os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use clap::Args;
+use kit::{Fault, Kind};
+use serve::{Http, Principal};
+
+use crate::{Place, print};
+
+/// The variable that may hold the token.
+const VARIABLE: &str = "HAFT_MCP_TOKEN";
+
+/// Where the token is kept that haft made.
+const FILE: &str = "mcp-token";
+
+/// Of the only token there is.
+const DEFAULT: &str = "default";
+
+/// Serve over HTTP.
+#[derive(Debug, Default, Args)]
+pub(super) struct HttpArgs {
+    /// Serve over HTTP at this address, at the path /mcp, instead of on standard input and output; port 0 is any.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    http: Option<String>,
+    /// The tokens that are taken: one alone, or lines of `NAME TOKEN`. [default: $HAFT_MCP_TOKEN, else one that haft
+    /// makes and keeps in its state folder]
+    #[arg(long, value_name = "FILE", requires = "http")]
+    token_file: Option<PathBuf>,
+    /// Take requests without a token, from this machine only.
+    #[arg(long, requires = "http", conflicts_with = "token_file")]
+    no_token: bool,
+    /// A name under which others reach the server: HOST, HOST:PORT, or a URL of these. Needed for an address that is not
+    /// of this machine alone. May be repeated.
+    #[arg(long, value_name = "HOSTNAME", requires = "http")]
+    public: Vec<String>,
+    /// An origin whose web pages may use the server: https://app.example.com. May be repeated.
+    #[arg(long, value_name = "URL", requires = "http")]
+    allow_origin: Vec<String>,
+    /// An authorization server that gives out the tokens, to be named to clients. May be repeated.
+    #[arg(long, value_name = "URL", requires = "http")]
+    authorization_server: Vec<String>,
+    /// End a session, and its jobs, when its client was gone for so long.
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600, value_parser = clap::value_parser!(u64).range(1..), requires = "http")]
+    idle: u64,
+}
+
+/// A socket that listens, and what is to be told to the door.
+pub(super) struct Listening {
+    pub(super) listener: TcpListener,
+    pub(super) settings: Http,
+}
+
+impl HttpArgs {
+    /// Listens where that was asked for, and says so to the person.
+    ///
+    /// # Errors
+    /// When the address, a token or a name is not what it should be, or somebody else listens there.
+    pub(super) fn listen(&self, place: &Place) -> Result<Option<Listening>, Fault> {
+        let Some(address) = &self.http else { return Ok(None) };
+        let address = self.address(address)?;
+        for name in self.public.iter().filter(|it| !serve::is_public_name(it)) {
+            return Err(Fault::bad_args(format!("`--public {name}` is no name of a host"))
+                .next("Give HOST, HOST:PORT or https://HOST."));
+        }
+        for origin in self.allow_origin.iter().filter(|it| !serve::is_origin(it)) {
+            return Err(Fault::bad_args(format!("`--allow-origin {origin}` is no origin")).next(
+                "Give it as a browser does: https://app.example.com, with the port where it has one.",
+            ));
+        }
+        let (principals, made) = self.principals(place)?;
+        let listener = TcpListener::bind(address).map_err(|error| {
+            Fault::new(Kind::Unavailable, format!("can't listen on {address}: {error}"))
+                .next("Port 0 takes one that is free.")
+        })?;
+        let address = listener.local_addr().unwrap_or(address);
+        print::err(&format!("haft: MCP at http://{address}/mcp"));
+        if self.no_token {
+            print::err(
+                "haft: WARNING: no token is asked for: every program and user of this machine may use the tools",
+            );
+        }
+        match made {
+            Some(Made::Now(token, file)) => {
+                print::err(&format!("haft: Authorization: Bearer {token}"));
+                print::err(&format!("haft: the token is kept in {} and not shown again", file.display()));
+            }
+            Some(Made::Before(file)) => {
+                print::err(&format!("haft: Authorization: Bearer, and the token in {}", file.display()));
+            }
+            None => {}
+        }
+        let settings = Http {
+            principals,
+            public: self.public.clone(),
+            origins: self.allow_origin.clone(),
+            authorization_servers: self.authorization_server.clone(),
+            idle: Duration::from_secs(self.idle),
+            ..Http::default()
+        };
+        Ok(Some(Listening { listener, settings }))
+    }
+
+    fn address(&self, text: &str) -> Result<SocketAddr, Fault> {
+        let wrong = |why: String| {
+            Fault::bad_args(format!("`--http {text}`: {why}"))
+                .next("Give an address and a port: 127.0.0.1:8765.")
+        };
+        let address = if let Ok(port) = text.parse::<u16>() {
+            SocketAddr::from((Ipv4Addr::LOCALHOST, port))
+        } else {
+            let mut found = text.to_socket_addrs().map_err(|error| wrong(error.to_string()))?;
+            found.next().ok_or_else(|| wrong("there is no such address".to_owned()))?
+        };
+        if address.ip().is_loopback() {
+            return Ok(address);
+        }
+        if self.no_token {
+            return Err(Fault::bad_args(format!("`--no-token` is for loopback only, and {address} is not"))
+                .next("Leave `--no-token` out, or listen on 127.0.0.1."));
+        }
+        if self.public.is_empty() {
+            let what = format!("others than this machine reach {address}, and nobody said that they may");
+            return Err(Fault::bad_args(what)
+                .next("Listen on 127.0.0.1, or name the host that clients use: `--public HOSTNAME`."));
+        }
+        Ok(address)
+    }
+
+    /// Who may come in; and the token that haft keeps for that, where nobody gave one.
+    fn principals(&self, place: &Place) -> Result<(Vec<Principal>, Option<Made>), Fault> {
+        if self.no_token {
+            return Ok((Vec::new(), None));
+        }
+        if let Some(file) = &self.token_file {
+            return Ok((of_file(file)?, None));
+        }
+        let given = place.variables.iter().find(|(name, value)| name == VARIABLE && !value.is_empty());
+        if let Some((_, token)) = given {
+            let principal = Principal::new(DEFAULT, token.trim())
+                .map_err(|why| Fault::bad_args(format!("{VARIABLE}: {why}")))?;
+            return Ok((vec![principal], None));
+        }
+        let (token, made) = kept(&place.state.join(FILE))?;
+        let principal = Principal::new(DEFAULT, token).map_err(|why| {
+            Fault::bad_args(format!("{}: {why}", place.state.join(FILE).display()))
+                .next("Remove the file; haft then makes a new token.")
+        })?;
+        Ok((vec![principal], Some(made)))
+    }
+}
+
+/// A token that haft keeps.
+enum Made {
+    Now(String, PathBuf),
+    Before(PathBuf),
+}
+
+/// The token that haft made, now or at an earlier start: a client that comes back has it still.
+fn kept(file: &Path) -> Result<(String, Made), Fault> {
+    let broken = |error: io::Error| {
+        Fault::new(Kind::Unavailable, format!("the token can't be kept in {}: {error}", file.display()))
+            .next("Give one with `--token-file FILE`.")
+    };
+    if let Some(folder) = file.parent() {
+        fs::create_dir_all(folder).map_err(broken)?;
+    }
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).map_err(|error| broken(io::Error::other(error)))?;
+    let token: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    // Whole under another name first: of two that start at once, both then have the token of one.
+    let fresh = file.with_extension(format!("{}", std::process::id()));
+    let mut made = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&fresh)
+        .map_err(broken)?;
+    let linked = made.write_all(token.as_bytes()).and_then(|()| fs::hard_link(&fresh, file));
+    let _ = fs::remove_file(&fresh);
+    match linked {
+        Ok(()) => Ok((token.clone(), Made::Now(token, file.to_owned()))),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let token = private(file).map_err(broken)?;
+            Ok((token.trim().to_owned(), Made::Before(file.to_owned())))
+        }
+        Err(error) => Err(broken(error)),
+    }
+}
+
+fn of_file(file: &Path) -> Result<Vec<Principal>, Fault> {
+    let wrong = |why: String| {
+        Fault::bad_args(format!("`--token-file {}`: {why}", file.display()))
+            .next("It holds one token, or lines of `NAME TOKEN`; `chmod 600` keeps it to you.")
+    };
+    let text = private(file).map_err(|error| wrong(error.to_string()))?;
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let mut principals: Vec<Principal> = Vec::new();
+    for line in lines {
+        let (name, token) = line.split_once(char::is_whitespace).unwrap_or((DEFAULT, line));
+        let principal = Principal::new(name, token.trim()).map_err(&wrong)?;
+        if principals.iter().any(|it| it.name() == name || it.has_token_of(&principal)) {
+            return Err(wrong(format!("`{name}` has a name or a token that another line has already")));
+        }
+        principals.push(principal);
+    }
+    if principals.is_empty() {
+        return Err(wrong("there is no token in it".to_owned()));
+    }
+    Ok(principals)
+}
+
+/// The text of a file that nobody else can read.
+fn private(file: &Path) -> io::Result<String> {
+    let mut opened = fs::File::open(file)?;
+    if opened.metadata()?.permissions().mode() & 0o077 != 0 {
+        return Err(io::Error::other("other users of this machine may read it"));
+    }
+    let mut text = String::new();
+    opened.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// Resolves when the process is told to end.
+pub(super) async fn told_to_end() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut end), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = end.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+}

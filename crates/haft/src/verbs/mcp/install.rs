@@ -1,0 +1,248 @@
+//! `haft mcp install`: how does a client learn of haft?
+
+mod clients;
+mod file;
+mod json;
+mod toml;
+
+use std::{
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use clap::Args;
+use kit::{Fault, Kind};
+use serde_json::{Value, json};
+
+use crate::{Options, Place, print};
+use clients::{ClientName, Format, Reach, Scope};
+use file::File;
+
+/// What haft is called in a client's configuration.
+const NAME: &str = "haft";
+
+#[derive(Args)]
+pub(super) struct Install {
+    /// The client.
+    #[arg(value_enum)]
+    client: ClientName,
+    /// Write into the workspace's configuration of this client, for all who work on it. [default: into your own]
+    #[arg(long)]
+    project: bool,
+    /// Have the client reach a haft that runs already, at this address (`haft mcp --http`).
+    #[arg(long, value_name = "URL")]
+    http: Option<String>,
+    /// The variable in which the client finds the token of that haft.
+    #[arg(long, value_name = "NAME", default_value = "HAFT_MCP_TOKEN", requires = "http")]
+    token_env: String,
+    /// Take haft out of the client's configuration.
+    #[arg(long)]
+    remove: bool,
+    /// Put this in the place of another server that is called haft.
+    #[arg(long)]
+    force: bool,
+    /// Show what would be changed, and change nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Print what to write, and write nothing.
+    #[arg(long, conflicts_with_all = ["remove", "dry_run"])]
+    print: bool,
+}
+
+/// What is to become of the file.
+enum Change {
+    /// Nothing: it is as it should be.
+    None,
+    To(String),
+}
+
+impl Install {
+    /// # Errors
+    /// When the client can't be told that way, or its configuration is not what it should be.
+    pub(super) fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
+        let workspace = options.workspace()?;
+        let scope = if self.project { Scope::Project(&workspace) } else { Scope::User };
+        let entry = self.client.entry(&self.reach(options, &workspace, place)?)?;
+        if self.print {
+            print::out(&self.block(&entry)?);
+            return Ok(ExitCode::SUCCESS);
+        }
+        let path = self.client.file(scope, place)?;
+        let file = File::read(&path)?;
+        let shown = path.display();
+        match self.change(&path, file.text(), &entry)? {
+            Change::None if self.remove => {
+                print::out(&format!("There is no `{NAME}` in {shown}; nothing to do."))
+            }
+            Change::None => print::out(&format!("`{NAME}` is in {shown} already; nothing to do.")),
+            Change::To(text) if self.dry_run => {
+                let diff = similar::TextDiff::from_lines(file.text(), &text);
+                let (old, new) = (format!("{shown}"), format!("{shown} (not written)"));
+                print::out(&diff.unified_diff().header(&old, &new).to_string());
+            }
+            Change::To(text) => {
+                let kept = file.keep(&place.state.join("clients"), &kept_name(&path))?;
+                file.write(&text)?;
+                let before = kept
+                    .map(|kept| format!(" What it was before is in {}.", kept.display()))
+                    .unwrap_or_default();
+                let (did, next) = if self.remove {
+                    (
+                        format!("Took `{NAME}` out of {shown}."),
+                        "What runs already goes on until its client ends.",
+                    )
+                } else {
+                    (format!("Wrote `{NAME}` into {shown}."), self.client.next(scope))
+                };
+                print::out(&format!("{did}{before}\n{next}"));
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// What the file is to be, if it may be changed.
+    fn change(&self, path: &Path, text: &str, entry: &Value) -> Result<Change, Fault> {
+        let format = self.client.format();
+        let key = self.client.key();
+        let not_ours = |why: &str| {
+            Fault::new(Kind::Unavailable, format!("`{}` was left alone: {why}", path.display()))
+                .next("Put it right by hand; `--print` shows what belongs into it.")
+        };
+        let was = format.read(text).map_err(|why| not_ours(&why))?;
+        let there = was.get(key).and_then(|servers| servers.get(NAME));
+        let (new, meant) = match (there, self.remove) {
+            (None, true) => return Ok(Change::None),
+            (Some(_), true) => (format.without(text, key), without(&was, key)),
+            (Some(there), false) if has_all_of(there, entry) => return Ok(Change::None),
+            (Some(there), false) if !self.force => {
+                let what = format!("there is another `{NAME}` in `{}`: {there}", path.display());
+                return Err(Fault::new(Kind::Denied, what)
+                    .next(format!("It would become {entry}. Give `--force` if it should.")));
+            }
+            (_, false) => (format.with(text, key, entry), with(&was, key, entry)),
+        };
+        // However it is written: it means what it meant, and this one entry.
+        let wrong = || not_ours(&format!("`{key}` in it is written in a way that can't be changed safely"));
+        let (new, meant) = new.zip(meant).ok_or_else(wrong)?;
+        if format.read(&new).ok().map(|it| settled(it, key)) != Some(settled(meant, key)) {
+            return Err(wrong());
+        }
+        Ok(Change::To(new))
+    }
+
+    /// How the client reaches haft: by starting this program with what was asked for here, or by its address.
+    fn reach(&self, options: &Options, workspace: &Path, place: &Place) -> Result<Reach, Fault> {
+        if let Some(url) = &self.http {
+            if !url.starts_with("http://") && !url.starts_with("https://") {
+                return Err(Fault::bad_args(format!("`{url}` is no address of a server"))
+                    .next("It looks like http://127.0.0.1:8722/mcp."));
+            }
+            return Ok(Reach::Http { url: url.clone(), token: self.token_env.clone() });
+        }
+        let mut arguments = Vec::new();
+        if !self.project && options.dir.is_some() {
+            arguments.extend(["--dir".to_owned(), workspace.display().to_string()]);
+        }
+        arguments.extend(options.as_arguments());
+        arguments.push("mcp".to_owned());
+        Ok(Reach::Start { command: this_program(place)?, arguments })
+    }
+
+    fn block(&self, entry: &Value) -> Result<String, Fault> {
+        let key = self.client.key();
+        match self.client.format() {
+            Format::Json => serde_json::to_string_pretty(&json!({key: {NAME: entry}})).ok(),
+            Format::Toml => toml::block(key, NAME, entry),
+        }
+        .ok_or_else(|| Fault::bug("the entry can't be written"))
+    }
+}
+
+impl Format {
+    fn read(self, text: &str) -> Result<Value, String> {
+        match self {
+            Self::Json => json::read(text),
+            Self::Toml => toml::read(text),
+        }
+    }
+
+    fn with(self, text: &str, key: &str, entry: &Value) -> Option<String> {
+        match self {
+            Self::Json => json::with(text, key, NAME, entry),
+            Self::Toml => toml::with(text, key, NAME, entry),
+        }
+    }
+
+    fn without(self, text: &str, key: &str) -> Option<String> {
+        match self {
+            Self::Json => json::without(text, key, NAME),
+            Self::Toml => toml::without(text, key, NAME),
+        }
+    }
+}
+
+/// What the whole means with the entry in it.
+fn with(was: &Value, key: &str, entry: &Value) -> Option<Value> {
+    let mut whole = was.as_object()?.clone();
+    let servers = whole.entry(key).or_insert_with(|| json!({}));
+    servers.as_object_mut()?.insert(NAME.to_owned(), entry.clone());
+    Some(Value::Object(whole))
+}
+
+/// What it means without.
+fn without(was: &Value, key: &str) -> Option<Value> {
+    let mut whole = was.as_object()?.clone();
+    let servers = whole.get_mut(key)?.as_object_mut()?;
+    servers.shift_remove(NAME);
+    Some(Value::Object(whole))
+}
+
+/// A list of servers with nothing on it is none: in TOML it may go with its last table.
+fn settled(mut whole: Value, key: &str) -> Value {
+    if let Some(map) = whole.as_object_mut()
+        && map.get(key).is_some_and(|it| *it == json!({}))
+    {
+        map.shift_remove(key);
+    }
+    whole
+}
+
+/// Whether all that would be written is there. What a person added to it is theirs.
+fn has_all_of(there: &Value, entry: &Value) -> bool {
+    entry.as_object().is_some_and(|entry| entry.iter().all(|(key, value)| there.get(key) == Some(value)))
+}
+
+/// The name under which a file is kept: of one path there is one, with the time.
+fn kept_name(path: &Path) -> String {
+    let flat: String = path
+        .to_string_lossy()
+        .trim_start_matches('/')
+        .chars()
+        .map(|it| if it == '/' { '%' } else { it })
+        .collect();
+    // A name has at most 255 bytes; its end says most.
+    let end: String = flat.chars().rev().take(100).collect::<Vec<_>>().into_iter().rev().collect();
+    format!("{}-{end}", jiff::Timestamp::now().strftime("%Y%m%dT%H%M%S%.3f"))
+}
+
+/// What starts this very program: its name where the person's shell finds it by that, else its path.
+fn this_program(place: &Place) -> Result<String, Fault> {
+    let program = std::env::current_exe().map_err(|error| {
+        Fault::new(Kind::Unavailable, format!("this program's own path is not known: {error}"))
+    })?;
+    let real = program.canonicalize().unwrap_or_else(|_| program.clone());
+    let path = place.variable("PATH").unwrap_or_default();
+    let first = std::env::split_paths(path).map(|folder| folder.join(NAME)).find(|it| runs(it));
+    // What a person starts from a desktop does not have their shell's PATH on macOS.
+    if !cfg!(target_os = "macos") && first.and_then(|it| it.canonicalize().ok()) == Some(real) {
+        return Ok(NAME.to_owned());
+    }
+    program.into_os_string().into_string().map_err(|path| {
+        Fault::bad_args(format!("this program's path is not text: {}", PathBuf::from(path).display()))
+    })
+}
+
+fn runs(path: &Path) -> bool {
+    path.metadata().is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
+}

@@ -1,0 +1,103 @@
+//! `haft mcp login` and `haft mcp logout`: may haft in to a server that is elsewhere?
+
+use std::{
+    process::{Command, ExitCode, Stdio},
+    time::Duration,
+};
+
+use clap::Args;
+use kit::Fault;
+use runtime::{
+    outside::mcp::{Redirect, Server},
+    visible,
+};
+
+use crate::{Options, Place, print};
+
+#[derive(Args)]
+pub(super) struct Login {
+    /// The server, as haft.toml calls it.
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// Open no browser; the address is printed either way.
+    #[arg(long)]
+    no_browser: bool,
+    /// How many seconds to wait for you.
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    wait: u64,
+}
+
+#[derive(Args)]
+pub(super) struct Logout {
+    /// The server, as haft.toml calls it.
+    #[arg(value_name = "NAME")]
+    name: String,
+}
+
+impl Login {
+    /// # Errors
+    /// When there is no such server, it says nothing of how to sign in, or nobody lets haft in.
+    pub(super) async fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
+        let opened = options.open(place)?;
+        let servers = opened.runtime.outside().servers();
+        let server = servers.named(&self.name)?;
+        let redirect = Redirect::listen(server.section.oauth.redirect_port).await?;
+        let signing = servers.logins().begin(&server, &place.variables, &redirect.uri()).await?;
+        print::out(&format!(
+            "{} asks whether haft may use `{}`{}",
+            signing.asks(),
+            self.name,
+            scopes(signing.scopes())
+        ));
+        print::out(&format!("open: {}", visible(signing.address()).0));
+        if !self.no_browser {
+            browse(signing.address(), &place.variables);
+        }
+        let answer = redirect.answer(&signing, Duration::from_secs(self.wait)).await?;
+        signing.finish(&answer).await?;
+        print::out(&format!("signed in to `{}`", self.name));
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Logout {
+    /// # Errors
+    /// When there is no such server, or what was kept can't be removed.
+    pub(super) fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
+        let opened = options.open(place)?;
+        let servers = opened.runtime.outside().servers();
+        let server: std::sync::Arc<Server> = servers.named(&self.name)?;
+        let said = match servers.logins().forget(&server, &place.variables)? {
+            true => format!(
+                "signed out of `{}`; what it was given is forgotten here, and not taken back there",
+                self.name
+            ),
+            false => format!("haft was not signed in to `{}`", self.name),
+        };
+        print::out(&said);
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn scopes(scopes: &[String]) -> String {
+    if scopes.is_empty() { String::new() } else { format!(": {}", visible(&scopes.join(" ")).0) }
+}
+
+/// Shows the address to the person, where there is a screen for it. It is one argument of a program, and begins with
+/// `http`, so no part of it is taken for anything else.
+fn browse(address: &str, variables: &[(String, String)]) {
+    let has = |name: &str| variables.iter().any(|(it, value)| it == name && !value.is_empty());
+    let program = match cfg!(target_os = "macos") {
+        true => "open",
+        false if has("DISPLAY") || has("WAYLAND_DISPLAY") => "xdg-open",
+        false => return,
+    };
+    let quiet = Command::new(program)
+        .arg(address)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    // Who has no browser has the address.
+    drop(quiet);
+}

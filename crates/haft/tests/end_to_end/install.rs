@@ -1,0 +1,260 @@
+//! Does a client find haft in its configuration after `haft mcp install`, and all else as it was?
+
+use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::support::{Ran, Room, run};
+
+impl Room {
+    fn home(&self, path: &str) -> PathBuf {
+        self.base().join("home").join(path)
+    }
+
+    fn has(&self, path: &str, text: &str) {
+        let path = self.home(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn now(&self, path: &str) -> String {
+        fs::read_to_string(self.home(path)).unwrap()
+    }
+
+    /// Without `--dir`, in the workspace.
+    fn install(&self, arguments: &[&str]) -> Ran {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_haft"));
+        command
+            .env_clear()
+            .env("HAFT_STATE_DIR", self.state())
+            .env("HAFT_CONFIG_DIR", self.config())
+            .env("HOME", self.home(""))
+            .current_dir(self.at(""))
+            .args(["mcp", "install"])
+            .args(arguments);
+        run(&mut command, "")
+    }
+
+    fn installed(&self, arguments: &[&str]) -> String {
+        let ran = self.install(arguments);
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{ran:?}");
+        ran.out
+    }
+}
+
+const HAFT: &str = env!("CARGO_BIN_EXE_haft");
+
+/// Each client, its own file, and what is to be in it.
+fn clients() -> Vec<(&'static str, &'static str, Value)> {
+    let plain = json!({"command": HAFT, "args": ["mcp"]});
+    let typed = json!({"type": "stdio", "command": HAFT, "args": ["mcp"]});
+    let app = if cfg!(target_os = "macos") { "Library/Application Support" } else { ".config" };
+    let in_app = |path: &str| -> &'static str { format!("{app}/{path}").leak() };
+    vec![
+        ("claude-code", ".claude.json", json!({"mcpServers": {"haft": typed}})),
+        (
+            "claude-desktop",
+            in_app("Claude/claude_desktop_config.json"),
+            json!({"mcpServers": {"haft": plain}}),
+        ),
+        ("cursor", ".cursor/mcp.json", json!({"mcpServers": {"haft": plain}})),
+        ("gemini", ".gemini/settings.json", json!({"mcpServers": {"haft": plain}})),
+        (
+            "opencode",
+            ".config/opencode/opencode.json",
+            json!({"mcp": {"haft": {"type": "local", "command": [HAFT, "mcp"], "enabled": true}}}),
+        ),
+        ("vscode", in_app("Code/User/mcp.json"), json!({"servers": {"haft": typed}})),
+        ("zed", ".config/zed/settings.json", json!({"context_servers": {"haft": plain}})),
+    ]
+}
+
+#[test]
+fn where_there_is_no_file_one_is_made_that_holds_haft_alone() {
+    for (client, file, expected) in clients() {
+        let room = Room::new();
+        let said = room.installed(&[client]);
+        assert_eq!(said.lines().count(), 2, "what it wrote, and what is next: {said}");
+        assert!(said.contains(room.home(file).to_str().unwrap()), "{said}");
+        let text = room.now(file);
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), expected, "{client}");
+        let said = room.installed(&[client]);
+        assert!(said.contains("already"), "{said}");
+        assert_eq!(room.now(file), text, "twice is once");
+        assert_eq!(room.install(&[client, "--remove"]).code, 0);
+        assert!(!room.now(file).contains(HAFT), "{client}: {}", room.now(file));
+        assert!(room.installed(&[client, "--remove"]).contains("nothing to do"));
+    }
+}
+
+#[test]
+fn codex_has_it_as_a_table_of_its_own() {
+    let room = Room::new();
+    let before = "# mine\nmodel = \"o\"   # the best\n\n[mcp_servers.other]\ncommand = \"x\"\n";
+    room.has(".codex/config.toml", before);
+    room.installed(&["codex"]);
+    let after = room.now(".codex/config.toml");
+    let block =
+        format!("\n[mcp_servers.haft]\ncommand = {HAFT:?}\nargs = [\"mcp\"]\ntool_timeout_sec = 150\n");
+    assert_eq!(after, format!("{before}{block}"));
+    room.installed(&["codex"]);
+    assert_eq!(room.now(".codex/config.toml"), after);
+    room.installed(&["codex", "--remove"]);
+    assert_eq!(room.now(".codex/config.toml"), before);
+}
+
+#[test]
+fn comments_order_and_other_servers_stay_and_what_was_there_is_kept() {
+    let room = Room::new();
+    let before = "{\n\t// what I like\n\t\"theme\": \"dark\",\n\t\"mcp\": {\n\t\t\"b\": {\"type\": \"local\"}, // second\n\t\t\"a\": {}\n\t},\n\t\"z\": [1, 2,],\n}\n";
+    room.has(".config/opencode/opencode.jsonc", before);
+    fs::set_permissions(room.home(".config/opencode/opencode.jsonc"), fs::Permissions::from_mode(0o600))
+        .unwrap();
+    let said = room.installed(&["opencode"]);
+    let after = room.now(".config/opencode/opencode.jsonc");
+    let rest: Vec<&str> = before.lines().filter(|line| !line.contains("\"a\"")).collect();
+    let mut lines = after.lines();
+    assert!(rest.iter().all(|line| lines.any(|it| it == *line)), "in their order: {after}");
+    assert!(after.contains("\n\t\t\"haft\": {"), "as it is indented: {after}");
+    let mode = fs::metadata(room.home(".config/opencode/opencode.jsonc")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let kept = said.split_whitespace().find(|word| word.contains("/clients/")).unwrap();
+    assert_eq!(fs::read_to_string(kept.trim_end_matches('.')).unwrap(), before);
+    room.installed(&["opencode", "--remove"]);
+    assert_eq!(room.now(".config/opencode/opencode.jsonc"), before);
+    assert!(!room.home(".config/opencode/opencode.json").exists());
+}
+
+#[test]
+fn a_broken_file_is_refused_and_left_alone() {
+    for (client, file, broken) in [
+        ("cursor", ".cursor/mcp.json", "{\"mcpServers\": {"),
+        ("cursor", ".cursor/mcp.json", "[]"),
+        ("cursor", ".cursor/mcp.json", "{\"mcpServers\": 1}"),
+        ("codex", ".codex/config.toml", "model = \n"),
+        ("codex", ".codex/config.toml", "mcp_servers = { other = { command = \"x\" } }\n"),
+        ("codex", ".codex/config.toml", "mcp_servers = 1\n"),
+    ] {
+        let room = Room::new();
+        room.has(file, broken);
+        for more in [&[][..], &["--force"], &["--dry-run"]] {
+            let ran = room.install(&[&[client], more].concat());
+            assert_eq!(ran.code, 1, "{broken}: {ran:?}");
+            assert!(ran.err.contains("left alone") && ran.err.contains("--print"), "{ran:?}");
+            assert_eq!(room.now(file), broken);
+        }
+        assert_eq!(fs::read_dir(room.home(file).parent().unwrap()).unwrap().count(), 1, "nothing beside it");
+    }
+}
+
+#[test]
+fn another_server_of_that_name_is_only_replaced_by_force() {
+    for (client, file, before) in [
+        ("cursor", ".cursor/mcp.json", "{\"mcpServers\": {\"haft\": {\"command\": \"/other\"}, \"x\": {}}}"),
+        (
+            "codex",
+            ".codex/config.toml",
+            "[mcp_servers.haft]\ncommand = \"/other\"\n\n[mcp_servers.haft.env]\nA = \"1\"\n\n# x\n[mcp_servers.x]\ncommand = \"x\"\n",
+        ),
+    ] {
+        let room = Room::new();
+        room.has(file, before);
+        let ran = room.install(&[client]);
+        assert_eq!(ran.code, 1);
+        assert!(ran.err.contains("/other") && ran.err.contains("--force"), "{ran:?}");
+        assert_eq!(room.now(file), before);
+        let diff = room.installed(&[client, "--force", "--dry-run"]);
+        assert!(diff.lines().any(|line| line.starts_with('-') && line.contains("/other")), "{diff}");
+        assert!(diff.lines().any(|line| line.starts_with('+') && line.contains(HAFT)), "{diff}");
+        assert_eq!(room.now(file), before, "a dry run writes nothing");
+        room.installed(&[client, "--force"]);
+        let after = room.now(file);
+        assert!(after.contains(HAFT) && !after.contains("/other") && after.contains("x"), "{after}");
+        assert!(before.contains("# x") == after.contains("# x"), "{after}");
+    }
+}
+
+#[test]
+fn what_a_person_added_to_the_entry_is_theirs() {
+    let room = Room::new();
+    let before = format!(
+        "{{\"mcpServers\": {{\"haft\": {{\"command\": {HAFT:?}, \"args\": [\"mcp\"], \"env\": {{}}}}}}}}"
+    );
+    room.has(".cursor/mcp.json", &before);
+    assert!(room.installed(&["cursor"]).contains("already"));
+    assert_eq!(room.now(".cursor/mcp.json"), before);
+}
+
+#[test]
+fn a_project_has_it_in_its_own_file() {
+    for (client, file, key) in [
+        ("claude-code", ".mcp.json", "mcpServers"),
+        ("cursor", ".cursor/mcp.json", "mcpServers"),
+        ("gemini", ".gemini/settings.json", "mcpServers"),
+        ("opencode", "opencode.json", "mcp"),
+        ("vscode", ".vscode/mcp.json", "servers"),
+        ("zed", ".zed/settings.json", "context_servers"),
+    ] {
+        let room = Room::new();
+        room.installed(&[client, "--project"]);
+        let it: Value = serde_json::from_str(&room.text(file)).unwrap();
+        assert!(it[key]["haft"].is_object(), "{client}: {it}");
+    }
+    let room = Room::new();
+    room.installed(&["codex", "--project"]);
+    assert!(room.text(".codex/config.toml").starts_with("[mcp_servers.haft]\n"));
+    let ran = room.install(&["claude-desktop", "--project"]);
+    assert_eq!(ran.code, 2, "{ran:?}");
+}
+
+#[test]
+fn what_is_printed_is_what_would_be_written_and_options_go_with_it() {
+    let room = Room::new();
+    let printed =
+        room.run(&["--approve", "never", "--root", "/tmp:ro", "mcp", "install", "cursor", "--print"]);
+    let it: Value = serde_json::from_str(&printed.out).unwrap();
+    let workspace = room.at("").canonicalize().unwrap();
+    assert_eq!(
+        it["mcpServers"]["haft"]["args"],
+        json!(["--dir", workspace, "--root", "/tmp:ro", "--approve", "never", "mcp"])
+    );
+    assert!(!room.home(".cursor").exists());
+    let printed = room.installed(&["codex", "--print", "--http", "http://127.0.0.1:1/mcp"]);
+    assert_eq!(
+        printed,
+        "[mcp_servers.haft]\nurl = \"http://127.0.0.1:1/mcp\"\nbearer_token_env_var = \"HAFT_MCP_TOKEN\"\ntool_timeout_sec = 150\n"
+    );
+    for client in ["claude-code", "cursor", "gemini", "opencode", "vscode"] {
+        let printed =
+            room.installed(&[client, "--print", "--http", "http://h/mcp", "--token-env", "MY_TOKEN"]);
+        assert!(printed.contains("http://h/mcp") && printed.contains("MY_TOKEN}"), "{client}: {printed}");
+    }
+    assert_eq!(room.install(&["zed", "--http", "http://h/mcp"]).code, 2);
+    assert_eq!(room.install(&["cursor", "--http", "h:80"]).code, 2);
+}
+
+#[test]
+fn a_link_to_a_configuration_stays_a_link() {
+    let room = Room::new();
+    room.has("dotfiles/mcp.json", "{}\n");
+    fs::create_dir_all(room.home(".cursor")).unwrap();
+    std::os::unix::fs::symlink("../dotfiles/mcp.json", room.home(".cursor/mcp.json")).unwrap();
+    room.installed(&["cursor"]);
+    assert!(room.home(".cursor/mcp.json").is_symlink());
+    assert!(room.now("dotfiles/mcp.json").contains(HAFT));
+}
+
+#[test]
+fn a_haft_on_the_path_is_named_by_its_name() {
+    let room = Room::new();
+    fs::create_dir_all(room.home("bin")).unwrap();
+    std::os::unix::fs::symlink(HAFT, room.home("bin/haft")).unwrap();
+    let ran = run(
+        room.haft(&["mcp", "install", "cursor", "--print"])
+            .env("PATH", format!("/nowhere:{}", room.home("bin").display())),
+        "",
+    );
+    let it: Value = serde_json::from_str(&ran.out).unwrap();
+    let expected = if cfg!(target_os = "macos") { HAFT } else { "haft" };
+    assert_eq!(it["mcpServers"]["haft"]["command"], expected);
+}

@@ -1,0 +1,145 @@
+//! Does `haft mcp` work where its client works, wherever it was started?
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader, Lines, Write as _},
+    path::Path,
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+};
+
+use serde_json::{Value, json};
+
+use crate::support::Room;
+
+/// A client that says nothing by itself.
+struct Client {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: Lines<BufReader<ChildStdout>>,
+}
+
+impl Client {
+    fn start(room: &Room, here: &Path, options: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_haft"))
+            .env_clear()
+            .env("HAFT_STATE_DIR", room.state())
+            .env("HAFT_CONFIG_DIR", room.config())
+            .env("HOME", room.base().join("home"))
+            .current_dir(here)
+            .args(options)
+            .arg("mcp")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { input: child.stdin.take(), child, output }
+    }
+
+    fn say(&mut self, message: &Value) {
+        writeln!(self.input.as_mut().unwrap(), "{message}").unwrap();
+    }
+
+    fn hear(&mut self) -> Value {
+        serde_json::from_str(&self.output.next().unwrap().unwrap()).unwrap()
+    }
+
+    /// The next message that has this.
+    fn until(&mut self, key: &str, value: &Value) -> Value {
+        loop {
+            let message = self.hear();
+            if message[key] == *value {
+                return message;
+            }
+        }
+    }
+
+    /// Says hello, and writes a file at once; the answer to `initialize` needs no roots.
+    fn greet_and_write(&mut self) {
+        let params = json!({"protocolVersion": "2025-11-25", "capabilities": {"roots": {"listChanged": true}},
+            "clientInfo": {"name": "t", "version": "1"}});
+        self.say(&json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}));
+        assert_eq!(self.hear()["id"], 1);
+        self.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        self.write(2, "made.txt");
+    }
+
+    fn write(&mut self, id: u64, path: &str) {
+        let params = json!({"name": "write", "arguments": {"path": path, "content": "here\n"}});
+        self.say(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}));
+    }
+
+    fn tell(&mut self, roots: &[&Path]) {
+        let asked = self.until("method", &json!("roots/list"));
+        let roots: Vec<Value> =
+            roots.iter().map(|root| json!({"uri": format!("file://{}", root.display())})).collect();
+        self.say(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"roots": roots}}));
+    }
+
+    fn ends(mut self) {
+        self.input.take();
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+#[test]
+fn started_nowhere_it_works_in_the_client_s_first_folder_and_reaches_the_others() {
+    let room = Room::new();
+    for here in [Path::new("/"), &room.base().join("home")] {
+        let mut client = Client::start(&room, here, &[]);
+        client.greet_and_write();
+        client.tell(&[Path::new("/no/such/folder"), &room.at(""), &room.outside()]);
+        let answer = client.until("id", &json!(2));
+        assert_eq!(answer["result"]["isError"], false, "{answer}");
+        assert_eq!(room.text("made.txt"), "here\n");
+        let beside = room.outside().join("beside.txt");
+        client.write(3, beside.to_str().unwrap());
+        assert_eq!(client.until("id", &json!(3))["result"]["isError"], false);
+        assert_eq!(fs::read_to_string(&beside).unwrap(), "here\n");
+        // It may come and go; the workspace stays.
+        client.say(&json!({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}));
+        client.write(4, "again.txt");
+        assert_eq!(client.until("id", &json!(4))["result"]["isError"], false);
+        assert_eq!(room.text("again.txt"), "here\n");
+        client.ends();
+        for name in ["made.txt", "again.txt"] {
+            fs::remove_file(room.at(name)).unwrap();
+        }
+        fs::remove_file(beside).unwrap();
+    }
+}
+
+#[test]
+fn started_where_the_client_works_it_stays_there() {
+    let room = Room::new();
+    fs::create_dir(room.at("deep")).unwrap();
+    let mut client = Client::start(&room, &room.at("deep"), &[]);
+    client.greet_and_write();
+    client.tell(&[&room.outside(), &room.at("")]);
+    assert_eq!(client.until("id", &json!(2))["result"]["isError"], false);
+    assert_eq!(room.text("deep/made.txt"), "here\n");
+    client.ends();
+}
+
+#[test]
+fn a_client_that_does_not_say_where_it_works_is_not_waited_for() {
+    let room = Room::new();
+    let mut client = Client::start(&room, &room.base().join("home"), &[]);
+    client.greet_and_write();
+    assert_eq!(client.until("id", &json!(2))["result"]["isError"], false);
+    assert_eq!(fs::read_to_string(room.base().join("home/made.txt")).unwrap(), "here\n");
+    client.ends();
+}
+
+#[test]
+fn whoever_named_the_workspace_is_not_asked() {
+    let room = Room::new();
+    let workspace = room.at("");
+    let mut client = Client::start(&room, Path::new("/"), &["--dir", workspace.to_str().unwrap()]);
+    client.greet_and_write();
+    let said = client.hear();
+    assert_eq!((&said["id"], &said["result"]["isError"]), (&json!(2), &json!(false)), "{said}");
+    assert_eq!(room.text("made.txt"), "here\n");
+    client.ends();
+}

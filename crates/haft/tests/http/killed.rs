@@ -1,0 +1,119 @@
+//! What is left of a job when the server is killed?
+
+use std::{
+    io::{BufRead as _, BufReader, Write as _},
+    process::{Child, ChildStdin, ChildStdout, Stdio},
+};
+
+use serde_json::{Value, json};
+
+use crate::support::{ANN, BOB, Room, initialize};
+
+/// Waits until the job has said so, and until a look from elsewhere finds it said.
+const SAID: &str = "echo one; echo two";
+
+#[test]
+fn a_client_that_comes_back_with_its_token_finds_its_jobs() {
+    let room = Room::new();
+    let house = room.open();
+    let session = house.begin(ANN);
+    house.call(
+        ANN,
+        &session,
+        "shell",
+        json!({"command": format!("{SAID}; exit 3"), "run_in_background": true}),
+    );
+    let waited = house.call(ANN, &session, "wait", json!({"job": "job_1"}));
+    assert!(waited.contains("exit 3"), "{waited}");
+    let long = "seq 1 20000; echo last; exec sleep 1000";
+    house.call(ANN, &session, "shell", json!({"command": long, "run_in_background": true}));
+    // Another session of hers sees what is on disk: this is the event to wait for.
+    let other = house.begin(ANN);
+    while !house.call(ANN, &other, "read_job", json!({"job": "job_2"})).contains("last") {}
+    house.kill();
+
+    let house = room.open();
+    let session = house.begin(ANN);
+    let jobs = house.call(ANN, &session, "jobs", json!({}));
+    assert!(jobs.contains("job_1") && jobs.contains("exit 3") && jobs.contains("job_2"), "{jobs}");
+    let done = house.call(ANN, &session, "read_job", json!({"job": "job_1"}));
+    assert!(done.contains("one\ntwo") && done.contains("exit 3"), "{done}");
+    let lost = house.call(ANN, &session, "read_job", json!({"job": "job_2"}));
+    assert!(lost.contains("lost") && lost.contains("last"), "{lost}");
+    let next = house.call(ANN, &session, "shell", json!({"command": "echo x", "run_in_background": true}));
+    assert!(next.contains("job_3"), "the numbers count on: {next}");
+    let bob = house.begin(BOB);
+    assert_eq!(house.call(BOB, &bob, "jobs", json!({})), "no jobs");
+}
+
+/// `haft mcp` on standard input and output.
+struct Pipes {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Pipes {
+    fn start(room: &Room) -> Self {
+        let mut child = room
+            .haft()
+            .args(["--session", "work", "mcp"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let (input, output) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
+        let mut this = Self { child, input, output };
+        this.send(&initialize());
+        this.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        this
+    }
+
+    fn send(&mut self, message: &Value) {
+        writeln!(self.input, "{message}").unwrap();
+    }
+
+    fn call(&mut self, tool: &str, arguments: &Value) -> String {
+        self.send(&json!({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}));
+        loop {
+            let mut line = String::new();
+            assert!(self.output.read_line(&mut line).unwrap() > 0, "it has ended");
+            let message: Value = serde_json::from_str(&line).unwrap();
+            if message["id"] == 5 {
+                return message["result"]["content"][0]["text"].as_str().unwrap().to_owned();
+            }
+        }
+    }
+}
+
+impl Drop for Pipes {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_named_session_finds_its_jobs_after_a_kill() {
+    let room = Room::new();
+    let mut first = Pipes::start(&room);
+    first.call("shell", &json!({"command": format!("{SAID}; exit 3"), "run_in_background": true}));
+    first.call("wait", &json!({"job": "job_1"}));
+    first.call("shell", &json!({"command": "echo began; exec sleep 1000", "run_in_background": true}));
+    // The same session, looked at by another process, shows what is on disk.
+    let mut other = Pipes::start(&room);
+    while !other.call("read_job", &json!({"job": "job_2"})).contains("began") {}
+    drop(first);
+    let lost = loop {
+        let read = other.call("read_job", &json!({"job": "job_2"}));
+        if !read.contains("running") {
+            break read;
+        }
+    };
+    assert!(lost.contains("lost") && lost.contains("began"), "{lost}");
+    let mut second = Pipes::start(&room);
+    let jobs = second.call("jobs", &json!({}));
+    assert!(jobs.contains("job_1  done exit 3") && jobs.contains("job_2  error"), "{jobs}");
+    assert!(second.call("read_job", &json!({"job": "job_1"})).contains("one\ntwo"));
+}

@@ -1,0 +1,126 @@
+//! Whose is a session, and when does it end?
+
+use std::io::{Read as _, Write as _};
+
+use serde_json::json;
+
+use crate::support::{ANN, BOB, Room, good};
+
+#[test]
+fn the_session_of_another_is_not_there() {
+    let house = Room::new().open();
+    let ann = house.begin(ANN);
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+    let answer = json!({"jsonrpc": "2.0", "id": 1, "result": {}});
+    let note = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}});
+    for message in [&ping, &answer, &note] {
+        let foreign = house.post(BOB, Some(&ann), message);
+        let unknown = house.post(BOB, Some("00000000-0000-0000-0000-000000000000"), message);
+        assert_eq!((foreign.status, &foreign.body), (404, &unknown.body));
+    }
+    for line in ["GET /mcp", "DELETE /mcp"] {
+        for more in ["", "Last-Event-ID: 1.1\r\n"] {
+            let reply = house.ask(line, &format!("{}Mcp-Session-Id: {ann}\r\n{more}", good(BOB)), "");
+            assert_eq!(reply.status, 404, "{line}: {reply:?}");
+        }
+    }
+    assert_eq!(house.call(ANN, &ann, "shell", json!({"command": "echo mine"})), "mine");
+}
+
+#[test]
+fn a_session_that_was_ended_is_gone() {
+    let house = Room::new().open();
+    let session = house.begin(ANN);
+    let header = format!("{}Mcp-Session-Id: {session}\r\n", good(ANN));
+    assert!(house.ask("DELETE /mcp", &header, "").status < 300);
+    assert_eq!(house.ask("DELETE /mcp", &header, "").status, 404);
+    assert_eq!(
+        house.post(ANN, Some(&session), &json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).status,
+        404
+    );
+    assert_eq!(house.post(ANN, None, &json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).status, 400);
+}
+
+#[test]
+fn an_answer_that_nobody_took_is_told_again() {
+    let room = Room::new();
+    let house = room.open();
+    let session = house.begin(ANN);
+    let call = json!({"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": {
+        "name": "shell", "arguments": {"command": "while ! test -e go; do sleep 0.05; done; echo went"}}});
+    let body = call.to_string();
+    let mut socket = house.connect();
+    let head = format!(
+        "POST /mcp HTTP/1.1\r\nHost: {}\r\n{}Mcp-Session-Id: {session}\r\n",
+        house.address,
+        good(ANN)
+    );
+    socket.write_all(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).as_bytes()).unwrap();
+    let mut seen = String::new();
+    let mut buffer = [0; 1024];
+    let id = loop {
+        let count = socket.read(&mut buffer).unwrap();
+        seen.push_str(std::str::from_utf8(&buffer[..count]).unwrap());
+        if let Some(id) = seen.lines().find_map(|line| line.strip_prefix("id: ")) {
+            break id.to_owned();
+        }
+    };
+    drop(socket);
+    std::fs::write(room.path("ws/go"), "").unwrap();
+    let header = format!("{}Mcp-Session-Id: {session}\r\nLast-Event-ID: {id}\r\n", good(ANN));
+    for _ in 0..2 {
+        let again = house.ask("GET /mcp", &header, "");
+        assert_eq!(again.message()["result"]["content"][0]["text"], "went");
+    }
+    let bob = house.begin(BOB);
+    let foreign =
+        house.ask("GET /mcp", &format!("{}Mcp-Session-Id: {bob}\r\nLast-Event-ID: {id}\r\n", good(BOB)), "");
+    assert!(!foreign.body.contains("went"), "{foreign:?}");
+}
+
+#[test]
+fn a_full_house_says_when_to_come_back() {
+    let house = Room::new().open();
+    let sessions: Vec<String> = (0..128).map(|_| house.begin(ANN)).collect();
+    let reply = house.post(ANN, None, &crate::support::initialize());
+    assert_eq!(reply.status, 503, "{reply:?}");
+    assert!(reply.header("retry-after").is_some());
+    house.begin(BOB);
+    let header = format!("{}Mcp-Session-Id: {}\r\n", good(ANN), sessions[0]);
+    assert!(house.ask("DELETE /mcp", &header, "").status < 300);
+    house.is_alive();
+}
+
+#[test]
+fn a_session_whose_client_is_gone_ends_and_its_jobs_can_be_read() {
+    let room = Room::new();
+    let tokens = room.path("tokens");
+    let house = room.open_with(&["--token-file", tokens.to_str().unwrap(), "--idle", "1"]);
+    let first = house.begin(ANN);
+    let begun = house.call(
+        ANN,
+        &first,
+        "shell",
+        json!({"command": "echo kept; touch began; exec sleep 1000", "run_in_background": true}),
+    );
+    assert!(begun.contains("job_1"), "{begun}");
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+    // A client that asks is not gone, so each look waits a little longer than that takes.
+    while house.post(ANN, Some(&first), &ping).status == 200 {
+        std::thread::sleep(std::time::Duration::from_secs(7));
+    }
+    let second = house.begin(ANN);
+    let waited = house.call(ANN, &second, "wait", json!({"job": "job_1"}));
+    let read = house.call(ANN, &second, "read_job", json!({"job": "job_1"}));
+    assert!(read.contains("cancelled") && read.contains("kept"), "{waited}\n{read}");
+    let bob = house.begin(BOB);
+    assert_eq!(house.call(BOB, &bob, "jobs", json!({})), "no jobs");
+}
+
+#[test]
+fn a_server_that_is_told_to_end_lets_calls_finish_and_ends() {
+    let house = Room::new().open();
+    let session = house.begin(ANN);
+    house.call(ANN, &session, "shell", json!({"command": "exec sleep 1000", "run_in_background": true}));
+    assert_eq!(house.end(), Some(0));
+}

@@ -1,0 +1,98 @@
+//! What becomes of connections that take their time?
+
+use std::{
+    io::{ErrorKind, Read as _, Write as _},
+    net::TcpStream,
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::json;
+
+use crate::support::{ANN, Room, good, rest};
+
+/// Writes one byte at a time until the server has had enough.
+fn drip(mut socket: TcpStream, byte: &[u8]) -> Duration {
+    let began = Instant::now();
+    socket.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+    let mut buffer = [0; 1024];
+    loop {
+        if socket.write_all(byte).is_err() {
+            return began.elapsed();
+        }
+        match socket.read(&mut buffer) {
+            Ok(0) => return began.elapsed(),
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => return began.elapsed(),
+            _ => {}
+        }
+        assert!(began.elapsed() < Duration::from_secs(100), "it waits for ever");
+    }
+}
+
+#[test]
+fn half_open_connections_lock_nobody_out() {
+    let house = Room::new().open();
+    let mut crowd = Vec::new();
+    for number in 0..500 {
+        let mut socket = house.connect();
+        // Some say nothing at all, some begin.
+        if number % 2 == 0 {
+            let _ = socket.write_all(b"POST /mcp HTTP/1.1\r\nHost: ");
+        }
+        crowd.push(socket);
+        if number % 100 == 0 {
+            house.is_alive();
+        }
+    }
+    house.is_alive();
+}
+
+#[test]
+fn heads_and_bodies_that_drip_are_cut_off() {
+    let house = Room::new().open();
+    let mut silent = house.connect();
+    let mut head = house.connect();
+    head.write_all(b"POST /mcp HTTP/1.1\r\nX: ").unwrap();
+    let mut body = house.connect();
+    let start = format!(
+        "POST /mcp HTTP/1.1\r\nHost: {}\r\n{}Content-Length: 1000000\r\n\r\n",
+        house.address,
+        good(ANN)
+    );
+    body.write_all(start.as_bytes()).unwrap();
+    let mut second = house.connect();
+    let first = format!("GET /none HTTP/1.1\r\nHost: {}\r\n\r\nGET /", house.address);
+    second.write_all(first.as_bytes()).unwrap();
+    let drips: Vec<_> =
+        [head, body, second].into_iter().map(|socket| thread::spawn(move || drip(socket, b"x"))).collect();
+    assert_eq!(rest(&mut silent).status, 0);
+    for drip in drips {
+        drip.join().unwrap();
+    }
+    house.is_alive();
+}
+
+#[test]
+fn who_does_not_read_an_answer_is_dropped_and_the_session_goes_on() {
+    let room = Room::new();
+    std::fs::write(room.path("ws/big"), format!("{}\n", "x".repeat(100)).repeat(5000)).unwrap();
+    let house = room.open();
+    let session = house.begin(ANN);
+    let mut socket = house.connect();
+    // Many answers, none of them read, on one connection.
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).to_string();
+    let head = format!(
+        "POST /mcp HTTP/1.1\r\nHost: {}\r\n{}Mcp-Session-Id: {session}\r\nContent-Length: {}\r\n\r\n{body}",
+        house.address,
+        good(ANN),
+        body.len()
+    );
+    socket.set_write_timeout(Some(Duration::from_secs(100))).unwrap();
+    let began = Instant::now();
+    // Until the server is gone from the other end: a client that only writes fills every buffer on the way.
+    while socket.write_all(head.as_bytes()).is_ok() {
+        assert!(began.elapsed() < Duration::from_secs(100), "nobody cut it off");
+    }
+    assert_eq!(house.call(ANN, &session, "shell", json!({"command": "echo on"})), "on");
+    house.is_alive();
+}

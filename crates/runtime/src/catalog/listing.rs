@@ -1,0 +1,238 @@
+//! Which tools are listed, and which are only found?
+
+use std::collections::{BTreeMap, HashSet};
+
+use kit::{Origin, Spec};
+
+/// The tool that finds those that are not listed, and the one that calls them.
+const FINDERS: [&str; 2] = ["search_tools", "call_tool"];
+
+/// What an answer with a list has besides the tools, in bytes: generous, as each revision of MCP adds to it.
+const ENVELOPE: usize = 200;
+
+/// What stands between one tool of a list and the next.
+const COMMA: usize = 1;
+
+/// A tool that is a file takes at most this part of a list, so that one of them leaves room for others.
+const SHARE: usize = 8;
+
+/// What a list of tools may cost, and what comes first in it. By default it has no bound.
+#[derive(Clone)]
+pub struct Listing {
+    /// The most it costs, in bytes; no bound, if this is not given.
+    pub bytes: Option<usize>,
+    /// Tools that are listed whatever they cost.
+    pub pinned: Vec<String>,
+    /// Those of the program that come before all others, the most important first.
+    pub first: Vec<String>,
+    /// Those of the program that come last, the most important first.
+    pub last: Vec<String>,
+    /// What a tool costs where the list goes, in bytes.
+    pub cost: fn(&Spec) -> usize,
+}
+
+impl Default for Listing {
+    fn default() -> Self {
+        Self {
+            bytes: None,
+            pinned: Vec::new(),
+            first: Vec::new(),
+            last: Vec::new(),
+            cost: |spec| spec.bytes() + ENVELOPE,
+        }
+    }
+}
+
+/// In which order tools are taken into a list that has room.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Turn {
+    First(usize),
+    File,
+    Server,
+    Last(usize),
+}
+
+impl Listing {
+    /// The names of the tools that are listed; none, if nothing is left out of the list.
+    ///
+    /// Invariant: which they are depends on nothing but the tools, so that the same tools make the same list; the list
+    /// keeps the order of the tools, so that one more of them moves no other.
+    pub(super) fn choose<'s>(&self, specs: &[&'s Spec]) -> Option<HashSet<&'s str>> {
+        let bytes = self.bytes?;
+        let cost = |spec: &Spec| (self.cost)(spec) + COMMA;
+        let (finders, others): (Vec<&Spec>, Vec<&Spec>) = specs.iter().partition(|it| is_finder(it));
+        let all: usize = others.iter().map(|it| cost(it)).sum();
+        // What nobody could find is not left out.
+        if finders.len() < FINDERS.len() || all + ENVELOPE <= bytes {
+            return None;
+        }
+        let is_pinned =
+            |spec: &Spec| spec.origin == Origin::Provider || self.pinned.iter().any(|it| *it == spec.name);
+        let (pinned, mut others): (Vec<&Spec>, Vec<&Spec>) = others.into_iter().partition(|it| is_pinned(it));
+        let mut listed: HashSet<&str> = finders.iter().chain(&pinned).map(|it| it.name.as_str()).collect();
+        let taken: usize = finders.iter().chain(&pinned).map(|it| cost(it)).sum();
+        let mut left = bytes.saturating_sub(ENVELOPE + taken);
+        let mut of_servers = BTreeMap::<&str, usize>::new();
+        for spec in &others {
+            if let Origin::Server(server) = &spec.origin {
+                *of_servers.entry(server).or_default() += cost(spec);
+            }
+        }
+        // Stable: those whose turn is the same stay in their order.
+        others.sort_by_key(|it| self.turn(it));
+        for spec in others {
+            let cost = cost(spec);
+            let fits = match &spec.origin {
+                Origin::File(_) => cost <= left.min(bytes / SHARE),
+                // A part of a server's tools would pass for all of them. Those that were taken are paid for.
+                Origin::Server(server) => of_servers.get_mut(server.as_str()).is_some_and(|whole| {
+                    let fits = *whole <= left;
+                    *whole = if fits { *whole - cost } else { usize::MAX };
+                    fits
+                }),
+                Origin::Program | Origin::Provider => cost <= left,
+            };
+            if fits {
+                left -= cost;
+                listed.insert(&spec.name);
+            }
+        }
+        Some(listed)
+    }
+
+    fn turn(&self, spec: &Spec) -> Turn {
+        let at = |list: &[String]| list.iter().position(|it| *it == spec.name);
+        match &spec.origin {
+            Origin::File(_) => Turn::File,
+            Origin::Server(_) => Turn::Server,
+            Origin::Program | Origin::Provider => match at(&self.first) {
+                Some(place) => Turn::First(place),
+                None => Turn::Last(at(&self.last).unwrap_or(usize::MAX)),
+            },
+        }
+    }
+}
+
+/// Is it one of the two by which the others are reached? A file of such a name is not.
+pub(super) fn is_finder(spec: &Spec) -> bool {
+    spec.origin == Origin::Program && FINDERS.contains(&spec.name.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use kit::{Kinds, Mode};
+    use serde_json::json;
+
+    use super::*;
+
+    /// A tool that costs 100 bytes with its comma, or as many as its name says: `big_900`.
+    fn spec(name: &str, origin: Origin) -> Spec {
+        Spec {
+            name: name.to_owned(),
+            description: String::new(),
+            schema: json!({}),
+            mode: Mode::Direct,
+            at_most: Kinds::NONE,
+            output: None,
+            origin,
+        }
+    }
+
+    fn cost(spec: &Spec) -> usize {
+        spec.name.rsplit_once('_').and_then(|(_, bytes)| bytes.parse().ok()).unwrap_or(100) - COMMA
+    }
+
+    fn specs(program: &str, files: &str, servers: &[(&str, &str)]) -> Vec<Spec> {
+        let of_program = format!("{program} {}", FINDERS.join(" "));
+        let mut specs: Vec<Spec> =
+            of_program.split_whitespace().map(|it| spec(it, Origin::Program)).collect();
+        specs.extend(files.split_whitespace().map(|it| spec(it, Origin::File(it.into()))));
+        for (server, tools) in servers {
+            let origin = Origin::Server((*server).to_owned());
+            specs.extend(tools.split_whitespace().map(|it| spec(it, origin.clone())));
+        }
+        specs
+    }
+
+    fn listed(room: usize, specs: &[Spec]) -> String {
+        let names = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let listing = Listing {
+            bytes: Some(ENVELOPE + room),
+            pinned: names("pin_5000"),
+            first: names("read edit grep"),
+            last: names("undo tree"),
+            cost,
+        };
+        let chosen = listing.choose(&specs.iter().collect::<Vec<_>>());
+        let Some(chosen) = chosen else { return "all".to_owned() };
+        let names: Vec<&str> =
+            specs.iter().map(|it| it.name.as_str()).filter(|it| chosen.contains(it)).collect();
+        names.join(" ")
+    }
+
+    #[test]
+    fn a_list_is_filled_with_the_daily_ones_then_files_then_servers_then_the_rest() {
+        let tools = specs("tree odd undo grep edit read", "mine", &[("s", "s__a")]);
+        assert_eq!(listed(800, &tools), "all");
+        let tools = specs("tree odd undo grep edit read", "mine x_9000", &[("s", "s__a")]);
+        for (room, expected) in [
+            (200, "search_tools call_tool"),
+            (300, "read search_tools call_tool"),
+            (400, "edit read search_tools call_tool"),
+            (500, "grep edit read search_tools call_tool"),
+            (700, "grep edit read search_tools call_tool mine s__a"),
+            (800, "undo grep edit read search_tools call_tool mine s__a"),
+            (900, "tree undo grep edit read search_tools call_tool mine s__a"),
+            (1_000, "tree odd undo grep edit read search_tools call_tool mine s__a"),
+        ] {
+            assert_eq!(listed(room, &tools), expected, "{room}");
+        }
+    }
+
+    #[test]
+    fn one_tool_that_is_too_large_pushes_out_no_other() {
+        let tools = specs("read edit grep undo tree", "a_20000 b c", &[]);
+        assert_eq!(listed(1_000, &tools), "read edit grep undo tree search_tools call_tool b c");
+        let tools = specs("read edit_5000 grep", "a_600 b c", &[]);
+        assert_eq!(listed(4_000, &tools), "read grep search_tools call_tool b c");
+    }
+
+    #[test]
+    fn a_server_is_listed_whole_or_not_at_all() {
+        let many: String = (0..500).map(|it| format!("m__{it}x ")).collect();
+        let tools = specs("read", "", &[("many", &many), ("few", "f__a f__b")]);
+        assert_eq!(listed(600, &tools), "read search_tools call_tool f__a f__b");
+        assert_eq!(listed(499, &tools), "read search_tools call_tool");
+    }
+
+    #[test]
+    fn what_is_pinned_is_listed_whatever_it_costs_and_so_is_what_a_provider_runs() {
+        let mut tools = specs("read edit", "pin_5000 b", &[]);
+        tools.push(spec("web_search", Origin::Provider));
+        assert_eq!(listed(600, &tools), "search_tools call_tool pin_5000 web_search");
+    }
+
+    #[test]
+    fn what_nobody_could_find_is_listed() {
+        let tools: Vec<Spec> =
+            specs("read edit grep undo", "", &[]).into_iter().filter(|it| it.name != "call_tool").collect();
+        assert_eq!(listed(100, &tools), "all");
+        let mut tools = specs("read edit grep undo", "", &[]);
+        for it in tools.iter_mut().filter(|it| it.name == "search_tools") {
+            it.origin = Origin::File("search_tools.py".into());
+        }
+        assert_eq!(listed(100, &tools), "all");
+    }
+
+    #[test]
+    fn one_more_tool_moves_no_other() {
+        let before = specs("read edit grep undo tree", "b d f", &[("s", "s__a")]);
+        let after = specs("read edit grep undo tree", "b c d f", &[("s", "s__a")]);
+        let kept = |specs: &[Spec]| listed(1_000, specs).replace("c ", "");
+        assert!(listed(1_000, &after).contains(" c "), "{}", listed(1_000, &after));
+        let (before, after) = (kept(&before), kept(&after));
+        let order: Vec<&str> = after.split(' ').collect();
+        let same: Vec<&str> = before.split(' ').filter(|it| order.contains(it)).collect();
+        assert_eq!(order, same, "{before}");
+    }
+}

@@ -1,0 +1,178 @@
+//! What of a call is kept where a tool makes it for another?
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use kit::{Kind, Part, erase, prelude::*, services::Progress};
+use runtime::{
+    Answer, Approver, Call, Request, Runtime, Session, Settings, Verdict, grants::Scope, mask::Secrets,
+    policy::Policy,
+};
+use serde_json::{Value, json};
+
+/// Calls another tool and answers as that does.
+#[derive(Deserialize, JsonSchema)]
+struct Through {
+    name: String,
+    arguments: Value,
+}
+
+impl Tool for Through {
+    const NAME: &str = "through";
+
+    fn touches(&self) -> Touches {
+        Touches::none()
+    }
+
+    async fn run(self, cx: &Cx) -> Result<Output, Fault> {
+        cx.tools().call(&self.name, self.arguments).await.result
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Inner {
+    act: String,
+}
+
+impl Tool for Inner {
+    const NAME: &str = "inner";
+
+    fn touches(&self) -> Touches {
+        match self.act.as_str() {
+            "net" => Touches::none().and(Touch::Net("example.org".to_owned())),
+            _ => Touches::none(),
+        }
+    }
+
+    async fn run(self, cx: &Cx) -> Result<Output, Fault> {
+        match self.act.as_str() {
+            "step" => {
+                cx.progress(1.0, Some(2.0), "half way");
+                Ok(Output::text("done"))
+            }
+            "look" => {
+                let mut output = Output::text("a picture");
+                output.parts.push(Part::Image { mime: "image/png".to_owned(), data: vec![1, 2] });
+                output.structured = Some(json!({"size": 2}));
+                output.exit = Some(3);
+                Ok(output)
+            }
+            "wait" => {
+                cx.progress(0.0, None, "waiting");
+                cx.cancelled().await;
+                Err(Fault::new(Kind::Cancelled, "stopped").seen(Output::text("this far")))
+            }
+            _ => Ok(Output::text("done")),
+        }
+    }
+}
+
+/// Allows everything, and keeps what it was asked.
+#[derive(Default)]
+struct Asked(Mutex<Vec<Request>>);
+
+impl Approver for Asked {
+    fn approve(&self, request: Request) -> Pin<Box<dyn Future<Output = Verdict> + Send + '_>> {
+        self.0.lock().unwrap().push(request);
+        Box::pin(std::future::ready(Verdict::Yes(Scope::Once)))
+    }
+}
+
+/// Keeps the steps, and says when there is one.
+#[derive(Default)]
+struct Steps {
+    heard: Mutex<Vec<String>>,
+    some: tokio::sync::Notify,
+}
+
+impl Progress for Steps {
+    fn report(&self, done: f64, total: Option<f64>, message: &str) {
+        self.heard.lock().unwrap().push(format!("{done} {total:?} {message}"));
+        self.some.notify_one();
+    }
+}
+
+struct House {
+    _dir: tempfile::TempDir,
+    session: Session,
+    asked: Arc<Asked>,
+    steps: Arc<Steps>,
+}
+
+impl House {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("ws")).unwrap();
+        let settings = Settings {
+            tool_files: Default::default(),
+            workspace: dir.path().join("ws"),
+            roots: Vec::new(),
+            state: dir.path().join("state"),
+            config: dir.path().join("config"),
+            policy: Policy::default(),
+            other_names: kit::files::OtherNames::Refuse,
+            allowed: None,
+            deadline: Duration::from_secs(60),
+            secrets: Secrets::none(),
+            commands: runtime::Commands::default(),
+        };
+        let asked = Arc::new(Asked::default());
+        let runtime = Runtime::open(settings, vec![erase::<Through>(), erase::<Inner>()]).unwrap();
+        let session = runtime.session(None, "test", asked.clone());
+        Self { _dir: dir, session, asked, steps: Arc::default() }
+    }
+
+    /// A call of the inner tool through the other one, twice.
+    fn twice(&self, act: &str) -> Call {
+        let once = json!({"name": "inner", "arguments": {"act": act}});
+        let mut call = Call::new("through", json!({"name": "through", "arguments": once}));
+        call.progress = Some(self.steps.clone());
+        call.id = Some(self.session.new_call_id());
+        call
+    }
+
+    async fn answer(&self, act: &str) -> Answer {
+        self.session.call(self.twice(act)).await
+    }
+}
+
+#[tokio::test]
+async fn the_person_is_asked_about_the_tool_that_is_meant_on_behalf_of_the_call_at_the_door() {
+    let house = House::new();
+    let call = house.twice("net");
+    let id = call.id.clone();
+    assert_eq!(house.session.call(call).await.as_text(), "done");
+    let asked = house.asked.0.lock().unwrap();
+    let [request] = asked.as_slice() else { panic!("asked {} times", asked.len()) };
+    assert_eq!((request.tool.as_str(), &request.call), ("inner", &id));
+    assert_eq!(request.effects, ["net example.org"]);
+}
+
+#[tokio::test]
+async fn pictures_and_facts_are_handed_on_and_so_is_each_step() {
+    let house = House::new();
+    let output = house.answer("look").await.result.unwrap();
+    assert_eq!((output.structured, output.exit), (Some(json!({"size": 2})), Some(3)));
+    assert_eq!(output.parts.get(1), Some(&Part::Image { mime: "image/png".to_owned(), data: vec![1, 2] }));
+    assert_eq!(house.answer("step").await.as_text(), "done");
+    assert_eq!(*house.steps.heard.lock().unwrap(), ["1 Some(2.0) half way"]);
+}
+
+#[tokio::test]
+async fn who_stops_the_call_at_the_door_stops_what_it_is_made_for() {
+    let house = House::new();
+    let call = house.twice("wait");
+    let cancel = call.cancel.clone();
+    let session = house.session.clone();
+    let running = tokio::spawn(async move { session.call(call).await });
+    house.steps.some.notified().await;
+    cancel.cancel();
+    let fault = running.await.unwrap().result.unwrap_err();
+    assert_eq!(fault.kind, Kind::Cancelled);
+    assert!(fault.seen.is_some_and(|it| it.as_text() == "this far"));
+}

@@ -1,0 +1,119 @@
+//! How is the body of a request read, and the body of an answer watched?
+
+use std::{
+    convert::Infallible,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::{Bytes, BytesMut};
+use http::StatusCode;
+use http_body_util::{BodyExt as _, combinators::BoxBody};
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, timeout_at},
+};
+
+use super::replies::{self, Reply};
+
+/// A larger body is refused.
+const LARGEST: usize = 16 * 1024 * 1024;
+
+/// All bodies that are being read hold no more than this, in pieces of [`PIECE`].
+const PIECES: usize = 16 * 16;
+
+const PIECE: usize = 1024 * 1024;
+
+/// A body may take this long, and a second more for every [`EACH_SECOND`] bytes.
+const GRACE: Duration = Duration::from_secs(10);
+
+const EACH_SECOND: u64 = 16 * 1024;
+
+/// Room for the bodies that are being read.
+pub(super) struct Room(Arc<Semaphore>);
+
+impl Room {
+    pub(super) fn new() -> Self {
+        Self(Arc::new(Semaphore::new(PIECES)))
+    }
+
+    /// The whole of a body, or the answer to one that is too large, too slow, or broken.
+    pub(super) async fn read(&self, mut body: Incoming) -> Result<Bytes, Reply> {
+        let too_large = || {
+            let what = format!("a request has at most {} MiB", LARGEST >> 20);
+            replies::last(StatusCode::PAYLOAD_TOO_LARGE, what)
+        };
+        let announced = body.size_hint().lower();
+        if usize::try_from(announced).map_or(true, |it| it > LARGEST) {
+            return Err(too_large());
+        }
+        let began = Instant::now();
+        let (mut read, mut held) = (BytesMut::new(), Vec::new());
+        loop {
+            let so_far = u64::try_from(read.len()).unwrap_or(u64::MAX);
+            let by = began + GRACE + Duration::from_secs(so_far / EACH_SECOND);
+            let Ok(frame) = timeout_at(by, body.frame()).await else {
+                return Err(replies::last(StatusCode::REQUEST_TIMEOUT, "the request comes too slowly"));
+            };
+            let data = match frame {
+                None => return Ok(read.freeze()),
+                Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
+                Some(Err(error)) => {
+                    return Err(replies::last(
+                        StatusCode::BAD_REQUEST,
+                        format!("the request is broken: {error}"),
+                    ));
+                }
+            };
+            if read.len() + data.len() > LARGEST {
+                return Err(too_large());
+            }
+            while held.len() * PIECE < read.len() + data.len() {
+                let Ok(piece) = Arc::clone(&self.0).try_acquire_owned() else {
+                    return Err(replies::full("too many large requests at once"));
+                };
+                held.push(piece);
+            }
+            read.extend_from_slice(&data);
+        }
+    }
+}
+
+/// The body of an answer, and what is held until it is out.
+pub(super) struct Held<T> {
+    body: BoxBody<Bytes, Infallible>,
+    held: Option<T>,
+}
+
+impl<T> Held<T> {
+    pub(super) fn new(body: BoxBody<Bytes, Infallible>, held: T) -> Self {
+        Self { body, held: Some(held) }
+    }
+}
+
+impl<T: Unpin> Body for Held<T> {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let polled = Pin::new(&mut self.body).poll_frame(cx);
+        if matches!(polled, Poll::Ready(None)) {
+            self.held = None;
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

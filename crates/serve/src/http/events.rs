@@ -1,0 +1,177 @@
+//! What can be told again to a client whose connection broke?
+//!
+//! rmcp's own memory forgets an answer as soon as it was sent, also when nobody took it.
+
+use std::{
+    collections::{HashMap, HashSet, VecDeque},
+    future::Future,
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use futures_util::stream;
+use rmcp::{
+    model::JsonRpcMessage,
+    transport::{
+        common::server_side_http::ServerSseMessage,
+        streamable_http_server::session::{EventId, EventStore, EventStoreError, EventStream},
+    },
+};
+use tokio::sync::watch;
+
+/// So many events are kept for one session.
+const EVENTS: usize = 128;
+
+/// And so many bytes, but the newest event always.
+const BYTES: usize = 4 * 1024 * 1024;
+
+/// Of more streams than this, those are forgotten of which nothing is kept.
+const STREAMS: usize = 1024;
+
+/// The newest events of one session.
+pub(super) struct Events {
+    kept: Mutex<Kept>,
+    /// How many there have been.
+    count: watch::Sender<u64>,
+}
+
+#[derive(Default)]
+struct Kept {
+    events: VecDeque<Event>,
+    bytes: usize,
+    streams: HashMap<String, u64>,
+}
+
+struct Event {
+    number: u64,
+    stream: u64,
+    bytes: usize,
+    message: ServerSseMessage,
+}
+
+impl Events {
+    pub(super) fn new() -> Arc<Self> {
+        Arc::new(Self { kept: Mutex::default(), count: watch::Sender::new(0) })
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn keep(&self, stream: &str, event: &ServerSseMessage) -> EventId {
+        let bytes = event.message.as_deref().map_or(0, |message| {
+            // Counted as it is written, which is about what it takes in memory.
+            let mut counter = Counter(0);
+            drop(serde_json::to_writer(&mut counter, message));
+            counter.0
+        });
+        let mut kept = self.kept();
+        let number = *self.count.borrow() + 1;
+        if kept.streams.len() > STREAMS {
+            // Those of requests that the client took back, most of all.
+            let held: HashSet<u64> = kept.events.iter().map(|it| it.stream).collect();
+            kept.streams.retain(|_, it| held.contains(it));
+        }
+        let stream = *kept.streams.entry(stream.to_owned()).or_insert(number);
+        let id = format!("{number}.{stream}");
+        let mut message = event.clone();
+        message.event_id = Some(id.clone());
+        kept.bytes += bytes;
+        kept.events.push_back(Event { number, stream, bytes, message });
+        while kept.events.len() > EVENTS || (kept.bytes > BYTES && kept.events.len() > 1) {
+            let Some(oldest) = kept.events.pop_front() else { break };
+            kept.bytes -= oldest.bytes;
+        }
+        if is_last(event) {
+            kept.streams.retain(|_, it| *it != stream);
+        }
+        drop(kept);
+        self.count.send_replace(number);
+        id
+    }
+
+    /// The first event of this stream after that one.
+    fn after(&self, stream: u64, number: u64) -> Option<(u64, ServerSseMessage)> {
+        let kept = self.kept();
+        let next = kept.events.iter().find(|it| it.stream == stream && it.number > number);
+        next.map(|it| (it.number, it.message.clone()))
+    }
+
+    fn is_open(&self, stream: u64) -> bool {
+        let kept = self.kept();
+        kept.streams.values().any(|it| *it == stream) || kept.events.iter().any(|it| it.stream == stream)
+    }
+}
+
+/// An answer is the last that a stream of one request has.
+fn is_last(event: &ServerSseMessage) -> bool {
+    matches!(event.message.as_deref(), Some(JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_)))
+}
+
+impl EventStore for Events {
+    fn store_event<'a, 'b, 'c, 'd>(
+        &'a self,
+        stream: &'b str,
+        event: &'c ServerSseMessage,
+    ) -> Pin<Box<dyn Future<Output = Result<EventId, EventStoreError>> + Send + 'd>>
+    where
+        'a: 'd,
+        'b: 'd,
+        'c: 'd,
+        Self: 'd,
+    {
+        let id = self.keep(stream, event);
+        Box::pin(async move { Ok(id) })
+    }
+
+    fn replay_events_after<'a, 'b, 'd>(
+        &'a self,
+        last: &'b str,
+    ) -> Pin<Box<dyn Future<Output = Result<EventStream, EventStoreError>> + Send + 'd>>
+    where
+        'a: 'd,
+        'b: 'd,
+        Self: 'd,
+    {
+        let _ = last;
+        Box::pin(async { Err("only a session's own events are told again".into()) })
+    }
+}
+
+/// The events after this one, those to come included, until the answer.
+pub(super) fn replay(events: &Arc<Events>, last: &str) -> Option<EventStream> {
+    let (number, stream) = last.split_once('.')?;
+    let (number, stream): (u64, u64) = (number.parse().ok()?, stream.parse().ok()?);
+    if !events.is_open(stream) {
+        return None;
+    }
+    let begin = (Arc::clone(events), events.count.subscribe(), Some(number));
+    Some(Box::pin(stream::unfold(begin, move |(events, mut count, from)| async move {
+        let from = from?;
+        loop {
+            // Before the look, so that what comes after it wakes this.
+            count.mark_unchanged();
+            if let Some((number, message)) = events.after(stream, from) {
+                let next = (!is_last(&message)).then_some(number);
+                return Some((message, (events, count, next)));
+            }
+            if !events.is_open(stream) {
+                return None;
+            }
+            count.changed().await.ok()?;
+        }
+    })))
+}
+
+struct Counter(usize);
+
+impl std::io::Write for Counter {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}

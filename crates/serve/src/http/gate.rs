@@ -1,0 +1,273 @@
+//! May this request come in, before anything of its body was read?
+//!
+//! A page in a person's browser can send requests to loopback, and can make a name of its own mean loopback. It can't
+//! choose the `Host` and `Origin` that the browser sends, so these two are held against what the server is called.
+
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri,
+    header::{self, AUTHORIZATION},
+    request::Parts,
+    uri::Authority,
+};
+use serde_json::json;
+
+use super::{
+    Http,
+    replies::{self, Reply},
+    tokens::whose,
+};
+
+/// Where MCP is spoken.
+pub(super) const ENDPOINT: &str = "/mcp";
+
+/// Where it is said how one gets in (RFC 9728); a client looks below the first, with the path of the endpoint, before
+/// it looks at the first itself.
+const METADATA: [&str; 2] =
+    ["/.well-known/oauth-protected-resource/mcp", "/.well-known/oauth-protected-resource"];
+
+/// What is checked without a look at the body.
+pub(super) struct Gate {
+    names: Vec<Name>,
+    origins: Vec<String>,
+    settings: Http,
+}
+
+/// A name of the server.
+struct Name {
+    host: String,
+    /// The only one; none where any is right.
+    port: Option<u16>,
+    scheme: &'static str,
+}
+
+/// A request that came through.
+pub(super) struct Passed {
+    /// Which principal asks; none where no token is wanted.
+    pub(super) principal: usize,
+    /// The foreign origin that may read the answer.
+    pub(super) origin: Option<HeaderValue>,
+}
+
+/// What the gate makes of a request.
+pub(super) enum Verdict {
+    In(Passed),
+    /// The answer that it gets, and the foreign origin that may read it.
+    Out(Reply, Option<HeaderValue>),
+}
+
+impl Gate {
+    /// The gate of a server that listens on this port.
+    pub(super) fn new(settings: &Http, port: u16) -> Self {
+        let loopback = ["127.0.0.1", "localhost", "[::1]"];
+        let own = |host: &str| Name { host: host.to_owned(), port: Some(port), scheme: "http" };
+        let mut names: Vec<Name> = loopback.into_iter().map(own).collect();
+        names.extend(settings.public.iter().filter_map(|it| Name::parse(it)));
+        let origins = settings.origins.iter().map(|it| it.trim_end_matches('/').to_ascii_lowercase());
+        Self { names, origins: origins.collect(), settings: settings.clone() }
+    }
+
+    /// Looks at the head of a request.
+    pub(super) fn look(&self, head: &Parts) -> Verdict {
+        let (name, authority) = match self.name(&head.uri, &head.headers) {
+            Ok(found) => found,
+            Err(reply) => return Verdict::Out(reply, None),
+        };
+        let origin = match self.origin(&head.headers, &authority) {
+            Ok(origin) => origin,
+            Err(reply) => return Verdict::Out(reply, None),
+        };
+        match self.principal(head, name, &authority, origin.is_some()) {
+            Ok(principal) => Verdict::In(Passed { principal, origin }),
+            Err(reply) => Verdict::Out(reply, origin),
+        }
+    }
+
+    /// Under which of its names the server was asked, and how the client wrote it.
+    fn name(&self, uri: &Uri, headers: &HeaderMap) -> Result<(&Name, String), Reply> {
+        let mut hosts = headers.get_all(header::HOST).iter();
+        let (Some(host), None) = (hosts.next(), hosts.next()) else {
+            return Err(replies::last(StatusCode::BAD_REQUEST, "a request has one Host header"));
+        };
+        let asked = [host.to_str().ok(), uri.authority().map(Authority::as_str)];
+        let mut found = None;
+        for authority in asked.into_iter().flatten() {
+            let known = parse_authority(authority)
+                .and_then(|(host, port)| self.names.iter().find(|name| name.is(&host, port)));
+            let Some(known) = known else {
+                let what = "this server does not go by the name in the Host header; `--public HOSTNAME` gives it one more";
+                return Err(replies::last(StatusCode::FORBIDDEN, what));
+            };
+            found = found.or(Some((known, authority.to_ascii_lowercase())));
+        }
+        found.ok_or_else(|| replies::last(StatusCode::BAD_REQUEST, "the Host header is no name"))
+    }
+
+    /// The foreign origin that asks, if one does and may.
+    fn origin(&self, headers: &HeaderMap, authority: &str) -> Result<Option<HeaderValue>, Reply> {
+        let mut origins = headers.get_all(header::ORIGIN).iter();
+        let Some(origin) = origins.next() else { return Ok(None) };
+        let text = origin.to_str().unwrap_or_default().to_ascii_lowercase();
+        if origins.next().is_none() {
+            if text == format!("http://{authority}") || text == format!("https://{authority}") {
+                return Ok(None);
+            }
+            if self.origins.contains(&text) {
+                return Ok(Some(origin.clone()));
+            }
+        }
+        let what = "pages of this Origin may not use this server; `--allow-origin URL` lets them";
+        Err(replies::last(StatusCode::FORBIDDEN, what))
+    }
+
+    fn principal(
+        &self,
+        head: &Parts,
+        name: &Name,
+        authority: &str,
+        is_foreign: bool,
+    ) -> Result<usize, Reply> {
+        let path = head.uri.path();
+        if METADATA.contains(&path) {
+            return Err(self.metadata(&head.method, name, authority));
+        }
+        if path != ENDPOINT {
+            let what = format!("there is nothing here; MCP is spoken at {ENDPOINT}");
+            return Err(replies::text(StatusCode::NOT_FOUND, what));
+        }
+        if head.method == Method::OPTIONS {
+            return Err(preflight(&head.headers, is_foreign));
+        }
+        if ![Method::GET, Method::POST, Method::DELETE].contains(&head.method) {
+            let mut reply = replies::last(StatusCode::METHOD_NOT_ALLOWED, "MCP takes POST, GET and DELETE");
+            reply.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, POST, DELETE"));
+            return Err(reply);
+        }
+        if self.settings.principals.is_empty() {
+            return Ok(0);
+        }
+        let given = bearer(&head.headers);
+        let known = given.and_then(|token| whose(&self.settings.principals, token));
+        known.ok_or_else(|| unauthorized(name, authority, given.is_some()))
+    }
+
+    /// How one gets in. haft checks the tokens itself, so it names no authorization server that nobody told it of.
+    fn metadata(&self, method: &Method, name: &Name, authority: &str) -> Reply {
+        if method != Method::GET {
+            let mut reply = replies::last(StatusCode::METHOD_NOT_ALLOWED, "this can be read with GET");
+            reply.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET"));
+            return reply;
+        }
+        let mut document = json!({
+            "resource": format!("{}://{authority}{ENDPOINT}", name.scheme),
+            "resource_name": "haft",
+            "bearer_methods_supported": ["header"],
+        });
+        if !self.settings.authorization_servers.is_empty()
+            && let Some(object) = document.as_object_mut()
+        {
+            object.insert("authorization_servers".to_owned(), json!(self.settings.authorization_servers));
+        }
+        replies::json(StatusCode::OK, &document)
+    }
+}
+
+impl Name {
+    /// `HOST`, `HOST:PORT`, or either with the scheme before it that clients use.
+    fn parse(text: &str) -> Option<Self> {
+        let text = text.trim().trim_end_matches('/');
+        let (scheme, rest) = match text.split_once("://") {
+            Some(("https", rest)) => ("https", rest),
+            Some(("http", rest)) => ("http", rest),
+            Some(_) => return None,
+            None => ("http", text),
+        };
+        let (host, port) = parse_authority(rest)?;
+        Some(Self { host, port, scheme })
+    }
+
+    fn is(&self, host: &str, port: Option<u16>) -> bool {
+        self.host == host && self.port.is_none_or(|it| it == port.unwrap_or(80))
+    }
+}
+
+/// Is this a name that a server can be given?
+pub(super) fn is_name(text: &str) -> bool {
+    Name::parse(text).is_some()
+}
+
+/// Is this an origin, as a browser names one?
+pub(super) fn is_origin(text: &str) -> bool {
+    let rest = text.split_once("://").filter(|(scheme, _)| !scheme.is_empty()).map(|(_, rest)| rest);
+    rest.is_some_and(|rest| parse_authority(rest.trim_end_matches('/')).is_some())
+}
+
+fn parse_authority(text: &str) -> Option<(String, Option<u16>)> {
+    if text.contains(['@', '/', '?', '#', ' ', '*']) {
+        return None;
+    }
+    let (host, port) = match text.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => (host, Some(port.parse().ok()?)),
+        _ => (text, None),
+    };
+    let is_plain = !host.is_empty() && (host.starts_with('[') && host.ends_with(']') || !host.contains(':'));
+    is_plain.then(|| (host.to_ascii_lowercase(), port))
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
+    let mut given = headers.get_all(AUTHORIZATION).iter();
+    let (Some(value), None) = (given.next(), given.next()) else { return None };
+    let (scheme, token) = value.as_bytes().split_at_checked(7)?;
+    scheme.eq_ignore_ascii_case(b"bearer ").then(|| token.trim_ascii())
+}
+
+fn unauthorized(name: &Name, authority: &str, was_given: bool) -> Reply {
+    let wrong = if was_given { "error=\"invalid_token\", " } else { "" };
+    let [metadata, _] = METADATA;
+    let challenge = format!("Bearer {wrong}resource_metadata=\"{}://{authority}{metadata}\"", name.scheme);
+    let what = if was_given {
+        "the token is wrong"
+    } else {
+        "a token is needed: the header `Authorization: Bearer …` that haft printed when it began"
+    };
+    let mut reply = replies::last(StatusCode::UNAUTHORIZED, what);
+    if let Ok(challenge) = HeaderValue::try_from(challenge) {
+        reply.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+    }
+    reply
+}
+
+/// What a browser asks before it lets a page ask.
+fn preflight(asked: &HeaderMap, is_foreign: bool) -> Reply {
+    let mut reply = replies::text(StatusCode::NO_CONTENT, "");
+    *reply.body_mut() = Default::default();
+    let headers = reply.headers_mut();
+    headers.remove(header::CONTENT_TYPE);
+    headers.insert(header::ALLOW, HeaderValue::from_static("GET, POST, DELETE, OPTIONS"));
+    if !is_foreign {
+        return reply;
+    }
+    let is_ours = |name: &str| {
+        ["accept", "authorization", "content-type", "last-event-id"].contains(&name)
+            || name.starts_with("mcp-")
+    };
+    let wanted = asked.get(header::ACCESS_CONTROL_REQUEST_HEADERS).and_then(|it| it.to_str().ok());
+    let wanted = wanted.unwrap_or_default().split(',').map(|it| it.trim().to_ascii_lowercase());
+    let allowed: Vec<String> = wanted.filter(|it| is_ours(it) && it.parse::<HeaderName>().is_ok()).collect();
+    if let Ok(allowed) = HeaderValue::try_from(allowed.join(", ")) {
+        headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, allowed);
+    }
+    headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, DELETE"));
+    headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
+    reply
+}
+
+/// Lets the foreign origin read the answer.
+pub(super) fn open_to(origin: HeaderValue, reply: &mut Reply) {
+    let headers = reply.headers_mut();
+    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    headers.insert(
+        header::ACCESS_CONTROL_EXPOSE_HEADERS,
+        HeaderValue::from_static("Mcp-Session-Id, WWW-Authenticate, Retry-After"),
+    );
+    headers.append(header::VARY, HeaderValue::from_static("Origin"));
+}

@@ -1,0 +1,282 @@
+//! Which MCP sessions has a principal, and when do they end?
+//!
+//! Each principal has a table of its own, so that a session's id means nothing with another's token.
+
+use std::{
+    collections::HashMap,
+    pin::Pin,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use futures_util::Stream;
+use rmcp::{
+    model::{ClientJsonRpcMessage, ServerJsonRpcMessage},
+    transport::{
+        common::server_side_http::ServerSseMessage,
+        streamable_http_server::{
+            SessionId, SessionManager,
+            session::local::{LocalSessionManager, LocalSessionManagerError},
+        },
+    },
+};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::events::{self, Events};
+use crate::{hands::Hands, mcp::Lasting};
+
+/// So many requests of one session may be under way.
+const REQUESTS: usize = 64;
+
+/// The sessions of one principal.
+pub(super) struct Sessions<H> {
+    table: Mutex<HashMap<SessionId, Arc<Entry<H>>>>,
+    places: Arc<Semaphore>,
+    /// Where the ends of sessions are waited for.
+    endings: TaskTracker,
+}
+
+/// One session.
+pub(super) struct Entry<H> {
+    local: LocalSessionManager,
+    events: Arc<Events>,
+    opened: Opened<H>,
+    /// Room for requests.
+    pub(super) seats: Arc<Semaphore>,
+    streams: AtomicUsize,
+    last_used: Mutex<Instant>,
+}
+
+/// What a session works with.
+pub(super) struct Opened<H> {
+    pub(super) hands: Arc<H>,
+    /// Stops its calls.
+    pub(super) stop: CancellationToken,
+    /// Its place among the sessions of its principal.
+    pub(super) place: Arc<OwnedSemaphorePermit>,
+    /// What its requests come back to, which nobody else's do.
+    pub(super) lasting: Arc<Lasting>,
+    /// Does the work end with the session? Not where others go on with it.
+    pub(super) ends: bool,
+}
+
+impl<H> Clone for Opened<H> {
+    fn clone(&self) -> Self {
+        Self {
+            hands: self.hands.clone(),
+            stop: self.stop.clone(),
+            place: self.place.clone(),
+            lasting: self.lasting.clone(),
+            ends: self.ends,
+        }
+    }
+}
+
+/// An answer that a client reads keeps its session.
+pub(super) struct Reading<H>(Arc<Entry<H>>);
+
+/// What rmcp asks about sessions, for one request of one principal.
+pub(super) struct Desk<H> {
+    sessions: Arc<Sessions<H>>,
+    /// What the session works with that this request opens, until it did.
+    new: Mutex<Option<Opened<H>>>,
+}
+
+type Told = Pin<Box<dyn Stream<Item = ServerSseMessage> + Send + Sync>>;
+
+impl<H: Hands> Sessions<H> {
+    pub(super) fn new(at_most: usize, endings: TaskTracker) -> Arc<Self> {
+        Arc::new(Self { table: Mutex::default(), places: Arc::new(Semaphore::new(at_most)), endings })
+    }
+
+    /// A place for one more session; none, when all are taken.
+    pub(super) fn place(&self) -> Option<Arc<OwnedSemaphorePermit>> {
+        Arc::clone(&self.places).try_acquire_owned().ok().map(Arc::new)
+    }
+
+    pub(super) fn get(&self, id: &str) -> Option<Arc<Entry<H>>> {
+        self.table().get(id).cloned()
+    }
+
+    /// Ends the sessions that nobody has used for so long.
+    pub(super) async fn end_idle(&self, idle: Duration) {
+        let entries: Vec<(SessionId, Arc<Entry<H>>)> =
+            self.table().iter().map(|(id, entry)| (id.clone(), entry.clone())).collect();
+        for (id, entry) in entries {
+            if entry.is_idle(idle) {
+                tracing::info!("ending a session that its client has not used for {} s", idle.as_secs());
+                self.close(&id).await;
+            }
+        }
+    }
+
+    /// Ends all of them.
+    pub(super) async fn end_all(&self) {
+        let ids: Vec<SessionId> = self.table().keys().cloned().collect();
+        for id in ids {
+            self.close(&id).await;
+        }
+    }
+
+    async fn close(&self, id: &SessionId) {
+        let Some(entry) = self.table().remove(id) else { return };
+        entry.opened.stop.cancel();
+        // Its worker may be over already.
+        let _ = entry.local.close_session(id).await;
+        self.end(entry.opened.clone());
+    }
+
+    /// What was opened is wanted no more.
+    fn end(&self, opened: Opened<H>) {
+        if opened.ends {
+            self.endings.spawn(async move {
+                opened.hands.end().await;
+                drop(opened);
+            });
+        }
+    }
+
+    fn table(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<Entry<H>>>> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<H: Hands> Entry<H> {
+    fn new(opened: Opened<H>) -> Arc<Self> {
+        let events = Events::new();
+        let mut local = LocalSessionManager::default().with_event_store(events.clone());
+        // How long a session lasts is decided here: rmcp's own clock runs on while a call does.
+        local.session_config.keep_alive = None;
+        Arc::new(Self {
+            local,
+            events,
+            opened,
+            seats: Arc::new(Semaphore::new(REQUESTS)),
+            streams: AtomicUsize::new(0),
+            last_used: Mutex::new(Instant::now()),
+        })
+    }
+
+    /// What it works with.
+    pub(super) fn opened(&self) -> &Opened<H> {
+        &self.opened
+    }
+
+    /// Somebody uses it.
+    pub(super) fn used(&self) {
+        *self.last_used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    /// A client reads from it, for as long as this is held.
+    pub(super) fn reading(self: &Arc<Self>) -> Reading<H> {
+        self.streams.fetch_add(1, Ordering::Relaxed);
+        Reading(Arc::clone(self))
+    }
+
+    fn is_idle(&self, idle: Duration) -> bool {
+        self.streams.load(Ordering::Relaxed) == 0
+            && self.seats.available_permits() == REQUESTS
+            && self.last_used.lock().unwrap_or_else(PoisonError::into_inner).elapsed() >= idle
+    }
+}
+
+impl<H> Drop for Reading<H> {
+    fn drop(&mut self) {
+        self.0.streams.fetch_sub(1, Ordering::Relaxed);
+        *self.0.last_used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+}
+
+impl<H: Hands> Desk<H> {
+    pub(super) fn new(sessions: Arc<Sessions<H>>, new: Option<Opened<H>>) -> Self {
+        Self { sessions, new: Mutex::new(new) }
+    }
+
+    /// The request is answered: what it opened for a session that did not come to be is closed.
+    pub(super) fn tidy(&self) {
+        if let Some(opened) = self.take() {
+            self.sessions.end(opened);
+        }
+    }
+
+    fn take(&self) -> Option<Opened<H>> {
+        self.new.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn entry(&self, id: &SessionId) -> Result<Arc<Entry<H>>, LocalSessionManagerError> {
+        self.sessions.get(id).ok_or_else(|| LocalSessionManagerError::SessionNotFound(id.clone()))
+    }
+}
+
+impl<H: Hands> SessionManager for Desk<H> {
+    type Error = LocalSessionManagerError;
+    type Transport = <LocalSessionManager as SessionManager>::Transport;
+
+    async fn create_session(&self) -> Result<(SessionId, Self::Transport), Self::Error> {
+        let Some(opened) = self.take() else {
+            return Err(LocalSessionManagerError::SessionNotFound("new".into()));
+        };
+        let entry = Entry::new(opened);
+        let (id, transport) = entry.local.create_session().await?;
+        self.sessions.table().insert(id.clone(), entry);
+        Ok((id, transport))
+    }
+
+    async fn initialize_session(
+        &self,
+        id: &SessionId,
+        message: ClientJsonRpcMessage,
+    ) -> Result<ServerJsonRpcMessage, Self::Error> {
+        self.entry(id)?.local.initialize_session(id, message).await
+    }
+
+    async fn has_session(&self, id: &SessionId) -> Result<bool, Self::Error> {
+        Ok(self.sessions.get(id).is_some())
+    }
+
+    async fn close_session(&self, id: &SessionId) -> Result<(), Self::Error> {
+        self.sessions.close(id).await;
+        Ok(())
+    }
+
+    async fn create_stream(
+        &self,
+        id: &SessionId,
+        message: ClientJsonRpcMessage,
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
+        let stream: Told = Box::pin(self.entry(id)?.local.create_stream(id, message).await?);
+        Ok(stream)
+    }
+
+    async fn accept_message(&self, id: &SessionId, message: ClientJsonRpcMessage) -> Result<(), Self::Error> {
+        self.entry(id)?.local.accept_message(id, message).await
+    }
+
+    async fn create_standalone_stream(
+        &self,
+        id: &SessionId,
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
+        let stream: Told = Box::pin(self.entry(id)?.local.create_standalone_stream(id).await?);
+        Ok(stream)
+    }
+
+    async fn resume(
+        &self,
+        id: &SessionId,
+        last: String,
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
+        let entry = self.entry(id)?;
+        // So rmcp calls the beginning of everything that belongs to no request.
+        if last == "0" {
+            let stream: Told = Box::pin(entry.local.create_standalone_stream(id).await?);
+            return Ok(stream);
+        }
+        let events = entry.events.clone();
+        let unknown = || LocalSessionManagerError::SessionNotFound(id.clone());
+        events::replay(&events, &last).ok_or_else(unknown)
+    }
+}

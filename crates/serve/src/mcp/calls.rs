@@ -1,0 +1,93 @@
+//! How is a call run that a client makes?
+
+use std::sync::Arc;
+
+use kit::services::Progress;
+use rmcp::{
+    ErrorData, RoleServer,
+    model::{CallToolRequestParams, CallToolResponse},
+    service::RequestContext,
+};
+use runtime::{Answer, Arguments, Call};
+use serde_json::{Value, json};
+
+use super::{
+    Door,
+    talk::{Asked, Round, in_turn},
+};
+use crate::{answer, flights::Ticket, hands::Hands, message::echo, progress::Steps};
+
+impl<H: Hands> Door<H> {
+    /// Runs a call, and tells the client how far it has come.
+    pub(super) async fn answer_call(
+        &self,
+        request: CallToolRequestParams,
+        mut context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        // Held to the end: it says that somebody works on this request.
+        let ticket = context.extensions.remove::<Arc<Ticket>>();
+        let CallToolRequestParams { name, arguments, input_responses, request_state, .. } = request;
+        let tool = name.into_owned();
+        if !self.hands.has(&tool) && !self.found(&tool, ticket.as_deref()).await {
+            let what = match self.hands.why_missing(&tool) {
+                Some(why) => format!("there is no tool `{}`: {why}", echo(&tool)),
+                None => format!("there is no tool `{}`; `tools/list` names them all", echo(&tool)),
+            };
+            return Err(ErrorData::invalid_params(what, None));
+        }
+        // What goes on has entered long ago.
+        if let (Some(_), Some(ticket)) = (&request_state, &ticket) {
+            ticket.turn().await;
+            ticket.enter();
+        }
+        let arguments = Value::Object(arguments.unwrap_or_default());
+        // Only a request that may come again has to be known again.
+        let rounds = self.takes_rounds(&context);
+        let asked = Asked {
+            method: "tools/call",
+            params: if rounds { json!([tool, arguments]) } else { Value::Null },
+            responses: input_responses,
+            state: request_state,
+        };
+        let id = self.hands.new_call_id();
+        let wants_steps = rounds || context.meta.get_progress_token().is_some();
+        let (hands, entering) = (Arc::clone(&self.hands), ticket.clone());
+        let (calls, name) = (id.clone(), tool.clone());
+        let begin = move |client, cancel| {
+            let (progress, heard) = if wants_steps {
+                let (steps, heard) = Steps::new();
+                let steps: Arc<dyn Progress> = Arc::new(steps);
+                (Some(steps), Some(heard))
+            } else {
+                (None, None)
+            };
+            let arguments = Arguments::Json(arguments);
+            let call = Call { tool: name, arguments, cancel, progress, id: calls };
+            (async move { in_turn(entering, hands.call(call, client)).await }, heard)
+        };
+        let follows = self.follows_tasks(&context);
+        let patience = follows.then(|| self.hands.patience(&tool));
+        match self.talk(asked, &context, patience, begin).await? {
+            Round::Asks(asks) => Ok(asks.into()),
+            Round::Late(talk) => self.call_goes_on(talk, &tool, id.as_deref(), &context).await,
+            Round::Over(answer, talk) if follows => {
+                Ok(self.job_or_answer(talk, &answer, &tool, id.as_deref(), &context))
+            }
+            Round::Over(answer, _) => Ok(said(&answer)),
+        }
+    }
+
+    /// Looks for a tool that is not there yet. Calls that came later need not wait for that.
+    async fn found(&self, name: &str, ticket: Option<&Ticket>) -> bool {
+        if let Some(ticket) = ticket {
+            ticket.turn().await;
+            ticket.enter();
+        }
+        self.hands.find(name).await
+    }
+}
+
+/// What a client is told of a call that is over.
+pub(super) fn said(answer: &Answer) -> CallToolResponse {
+    answer::result(answer).into()
+}

@@ -1,0 +1,204 @@
+//! What is a client told that no request asks for?
+//!
+//! Until 2025-11-25 a client has one level for all of it. From 2026-07-28 on, it hears only what belongs to a request,
+//! and only where that request names a level.
+#![expect(deprecated, reason = "MCP will drop its logging one day; clients of today have it")]
+
+use std::{
+    collections::HashMap,
+    future::Future,
+    panic::AssertUnwindSafe,
+    sync::{Mutex, PoisonError, atomic::AtomicBool},
+};
+
+use futures_util::FutureExt as _;
+use kit::{Fault, Kind, services::Soon};
+use rmcp::{
+    ErrorData, RoleServer,
+    model::{LoggingLevel, LoggingMessageNotificationParam},
+    service::{Peer, RequestContext},
+};
+use serde_json::Value;
+use tokio::sync::{broadcast, mpsc};
+use tokio_util::sync::CancellationToken;
+
+use super::{Door, LISTENING, refused};
+use crate::{
+    client::{Ask, Client, Level, Offers, Way},
+    documents::Notice,
+    hands::Hands,
+};
+
+/// What a client hears that did not say what it wants to hear.
+const LEAST: Level = Level::Warning;
+
+/// So many messages of one request may wait for the client; what comes on top of them is lost.
+const WAITING: usize = 64;
+
+/// What a client wants to hear, for as long as it is there.
+pub(super) struct Hearing {
+    least: Mutex<Level>,
+    pub(super) announced: AtomicBool,
+    pub(super) subscriptions: Mutex<HashMap<String, CancellationToken>>,
+}
+
+impl Default for Hearing {
+    fn default() -> Self {
+        Self { least: Mutex::new(LEAST), announced: AtomicBool::default(), subscriptions: Mutex::default() }
+    }
+}
+
+impl Hearing {
+    /// From now on the client hears only what matters this much.
+    pub(super) fn set(&self, level: LoggingLevel) {
+        *self.least.lock().unwrap_or_else(PoisonError::into_inner) = understood(level);
+    }
+
+    /// From which level on the client of this request hears what belongs to it; none: nothing at all.
+    pub(super) fn least(&self, context: &RequestContext<RoleServer>) -> Option<Level> {
+        if context.protocol_version().is_some_and(|it| it.as_str() >= LISTENING) {
+            return context.meta.log_level().map(understood);
+        }
+        Some(self.now())
+    }
+
+    /// Tells what is behind no request.
+    pub(super) async fn tell_notices(
+        &self,
+        notices: Option<broadcast::Receiver<Notice>>,
+        peer: &Peer<RoleServer>,
+    ) {
+        let Some(mut notices) = notices else { return };
+        loop {
+            match notices.recv().await {
+                Ok(notice) if notice.level < self.now() => {}
+                Ok(Notice { level, logger, data }) => {
+                    if peer.notify_logging_message(worded(level, &logger, data)).await.is_err() {
+                        return;
+                    }
+                }
+                Err(broadcast::error::RecvError::Lagged(missed)) => {
+                    tracing::debug!(missed, "more notices than the client takes");
+                }
+                Err(broadcast::error::RecvError::Closed) => return,
+            }
+        }
+    }
+
+    fn now(&self) -> Level {
+        *self.least.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<H: Hands> Door<H> {
+    /// Does the work of a request, until the client takes the request back. What it tells the client goes out before
+    /// this returns.
+    pub(super) async fn work<T, F: Future<Output = Result<T, Fault>>>(
+        &self,
+        context: &RequestContext<RoleServer>,
+        work: impl FnOnce(Client) -> F,
+    ) -> Result<T, ErrorData> {
+        let (sender, lines) = mpsc::channel(WAITING);
+        let client = Client::new(std::sync::Arc::new(Teller {
+            least: self.hearing.least(context),
+            name: context.client_info().map(|it| it.name),
+            lines: sender,
+        }));
+        let over = CancellationToken::new();
+        let working = async {
+            // A panic would leave the client without an answer.
+            let done = AssertUnwindSafe(work(client)).catch_unwind().await;
+            over.cancel();
+            done
+        };
+        let both = async { tokio::join!(working, deliver(lines, &context.peer, &over)).0 };
+        tokio::select! {
+            biased;
+            done = both => match done {
+                Ok(done) => done.map_err(|fault| refused(&fault)),
+                Err(_) => Err(ErrorData::internal_error("haft failed at this; this is a defect of haft", None)),
+            },
+            () = context.ct.cancelled() => Err(ErrorData::internal_error("it was cancelled", None)),
+            () = self.gone.cancelled() => Err(ErrorData::internal_error("haft is about to end", None)),
+        }
+    }
+}
+
+/// Tells the client of a request what belongs to it. It can be asked nothing.
+struct Teller {
+    least: Option<Level>,
+    name: Option<String>,
+    lines: mpsc::Sender<LoggingMessageNotificationParam>,
+}
+
+impl Way for Teller {
+    fn offers(&self) -> Offers {
+        Offers::default()
+    }
+
+    fn name(&self) -> Option<String> {
+        self.name.clone()
+    }
+
+    fn ask(&self, _: Vec<(String, Ask)>) -> Soon<'_, Result<Vec<Value>, Fault>> {
+        Box::pin(async { Err(Fault::new(Kind::Unavailable, "nobody can be asked in the midst of this")) })
+    }
+
+    fn is_there(&self) -> bool {
+        !self.lines.is_closed()
+    }
+
+    fn log(&self, level: Level, logger: &str, data: Value) {
+        if self.least.is_some_and(|least| level >= least)
+            && self.lines.try_send(worded(level, logger, data)).is_err()
+        {
+            tracing::debug!(logger, "more messages than the client takes");
+        }
+    }
+}
+
+/// Sends what was told until the request is `over`, and what still waits then.
+pub(super) async fn deliver(
+    mut lines: mpsc::Receiver<LoggingMessageNotificationParam>,
+    peer: &Peer<RoleServer>,
+    over: &CancellationToken,
+) {
+    loop {
+        let line = tokio::select! {
+            biased;
+            line = lines.recv() => line,
+            () = over.cancelled() => lines.try_recv().ok(),
+        };
+        let Some(line) = line else { return };
+        if peer.notify_logging_message(line).await.is_err() {
+            return;
+        }
+    }
+}
+
+pub(super) fn worded(level: Level, logger: &str, data: Value) -> LoggingMessageNotificationParam {
+    let level = match level {
+        Level::Debug => LoggingLevel::Debug,
+        Level::Info => LoggingLevel::Info,
+        Level::Notice => LoggingLevel::Notice,
+        Level::Warning => LoggingLevel::Warning,
+        Level::Error => LoggingLevel::Error,
+        Level::Critical => LoggingLevel::Critical,
+        Level::Alert => LoggingLevel::Alert,
+        Level::Emergency => LoggingLevel::Emergency,
+    };
+    LoggingMessageNotificationParam::new(level, data).with_logger(logger)
+}
+
+fn understood(level: LoggingLevel) -> Level {
+    match level {
+        LoggingLevel::Debug => Level::Debug,
+        LoggingLevel::Info => Level::Info,
+        LoggingLevel::Notice => Level::Notice,
+        LoggingLevel::Warning => Level::Warning,
+        LoggingLevel::Error => Level::Error,
+        LoggingLevel::Critical => Level::Critical,
+        LoggingLevel::Alert => Level::Alert,
+        LoggingLevel::Emergency => Level::Emergency,
+    }
+}

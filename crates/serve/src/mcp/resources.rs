@@ -1,0 +1,173 @@
+//! Which documents can a client read, and which does it watch?
+
+use std::{
+    collections::hash_map::Entry,
+    sync::{Arc, PoisonError},
+};
+
+use kit::{Body, Kind};
+use rmcp::{
+    ErrorData, RoleServer,
+    model::{
+        ErrorCode, ListResourceTemplatesResult, ListResourcesResult, ReadResourceRequestParams,
+        ReadResourceResponse, ReadResourceResult, Resource, ResourceTemplate,
+    },
+    service::RequestContext,
+};
+use serde_json::json;
+
+use super::{
+    Door, aside,
+    listening::{WATCHED, tell_updates},
+    pages::page,
+    refused,
+    talk::Asked,
+};
+use crate::{
+    answer,
+    documents::{Content, Document, Pattern},
+    hands::Hands,
+    message::echo,
+};
+
+/// Longer addresses are not looked at.
+const LONGEST: usize = 8 * 1024;
+
+/// No more than this of a document is sent at once.
+const LARGEST: usize = 32 * 1024 * 1024;
+
+impl<H: Hands> Door<H> {
+    pub(super) async fn page_of_documents(
+        &self,
+        cursor: Option<&str>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let hands = Arc::clone(&self.hands);
+        let documents = aside(move || hands.documents()).await?.map_err(|fault| refused(&fault))?;
+        let all = documents.into_iter().map(resource).collect();
+        let (resources, next) = page("resources", all, |it: &Resource| &it.uri, cursor)?;
+        let mut result = ListResourcesResult::with_all_items(resources);
+        result.next_cursor = next;
+        Ok(result)
+    }
+
+    pub(super) fn page_of_patterns(
+        &self,
+        cursor: Option<&str>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        let all = self.hands.patterns().into_iter().map(template).collect();
+        let (templates, next) =
+            page("resource templates", all, |it: &ResourceTemplate| &it.uri_template, cursor)?;
+        let mut result = ListResourceTemplatesResult::with_all_items(templates);
+        result.next_cursor = next;
+        Ok(result)
+    }
+
+    pub(super) async fn read_document(
+        &self,
+        request: ReadResourceRequestParams,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let uri = &request.uri;
+        check(uri)?;
+        let asked = Asked {
+            method: "resources/read",
+            params: json!(uri),
+            responses: request.input_responses,
+            state: request.request_state,
+        };
+        let (hands, address) = (Arc::clone(&self.hands), uri.clone());
+        let read = move |client| async move { hands.read(&address, client).await };
+        let contents = match self.talk_of(asked, context, read).await.map_err(|error| with_uri(error, uri))? {
+            Ok(contents) => contents,
+            Err(asks) => return Ok((*asks).into()),
+        };
+        let size: usize = contents.iter().map(size).sum();
+        if size > LARGEST {
+            let what = format!("`{}` has {size} bytes; no more than {LARGEST} are sent at once", echo(uri));
+            return Err(with_uri(ErrorData::internal_error(what, None), uri));
+        }
+        let contents = contents.iter().map(|it| answer::contents(&it.uri, it.mime.as_deref(), &it.body));
+        Ok(ReadResourceResult::new(contents.collect()).into())
+    }
+
+    /// Tells the client from now on when the document changes.
+    pub(super) async fn watch_document(
+        &self,
+        uri: String,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        check(&uri)?;
+        let Some(changes) = self.hands.watch(&uri) else {
+            // What is there and never changes can be watched as well; what is not there can't.
+            let hands = Arc::clone(&self.hands);
+            let listed = aside(move || hands.documents()).await?.unwrap_or_default();
+            if listed.iter().any(|it| it.uri == uri) {
+                return Ok(());
+            }
+            let read = self.work(context, |client| self.hands.read(&uri, client)).await;
+            return read.map(drop).map_err(|error| with_uri(error, &uri));
+        };
+        let mut watched = self.hearing.subscriptions.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = watched.len();
+        let Entry::Vacant(vacant) = watched.entry(uri.clone()) else { return Ok(()) };
+        if count >= WATCHED {
+            let what = format!("{count} documents are watched already; unsubscribe from one of them first");
+            return Err(ErrorData::invalid_request(what, None));
+        }
+        let over = vacant.insert(self.gone.child_token()).clone();
+        tell_updates(uri, changes, context.peer.clone(), over);
+        Ok(())
+    }
+
+    /// The client wants to hear of this document no more. It need not have been watched.
+    pub(super) fn unwatch_document(&self, uri: &str) {
+        let mut watched = self.hearing.subscriptions.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(over) = watched.remove(uri) {
+            over.cancel();
+        }
+    }
+}
+
+fn resource(document: Document) -> Resource {
+    let mut resource = Resource::new(document.uri, document.name);
+    resource.description = Some(document.description).filter(|it| !it.is_empty());
+    resource.mime_type = document.mime;
+    resource.size = document.bytes;
+    resource
+}
+
+fn template(pattern: Pattern) -> ResourceTemplate {
+    let mut template = ResourceTemplate::new(pattern.uri, pattern.name).with_description(pattern.description);
+    template.mime_type = pattern.mime;
+    template
+}
+
+fn check(uri: &str) -> Result<(), ErrorData> {
+    if uri.len() > LONGEST {
+        let what = format!("the uri has {} bytes; at most {LONGEST} are looked at", uri.len());
+        return Err(ErrorData::invalid_params(what, None));
+    }
+    Ok(())
+}
+
+/// The client finds the address in the error. What is not there has a code of its own until 2025-11-25, of which rmcp
+/// makes that of wrong params for later revisions.
+fn with_uri(mut error: ErrorData, uri: &str) -> ErrorData {
+    // It says already what the client lacks.
+    if error.code == ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY {
+        return error;
+    }
+    let is_missing = error.data.as_ref().is_some_and(|it| it["kind"] == Kind::NotFound.name());
+    if is_missing {
+        error.code = ErrorCode::RESOURCE_NOT_FOUND;
+    }
+    error.data = Some(json!({"uri": uri}));
+    error
+}
+
+fn size(content: &Content) -> usize {
+    match &content.body {
+        Body::Text(text) => text.len(),
+        Body::Bytes(bytes) => bytes.len(),
+    }
+}

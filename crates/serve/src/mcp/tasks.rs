@@ -1,0 +1,369 @@
+//! What becomes of a call that takes too long to be waited for?
+//!
+//! A client that follows tasks is given the id of one: that of the job that the call has become, where calls can become
+//! jobs. It then asks how the task is, brings it what it wants to know, and takes its result.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use kit::{
+    Fault, Kind,
+    services::{Job, Jobs, Until},
+};
+use rmcp::{
+    ErrorData, RoleServer,
+    model::{
+        CallToolResponse, CancelTaskParams, CreateTaskResult, DetailedTask, GetTaskParams, GetTaskResult,
+        InputResponses, JsonObject, Task, TaskPayload, TaskStatus, UpdateTaskParams,
+    },
+    service::RequestContext,
+    task_manager::current_timestamp,
+};
+use runtime::Answer;
+use serde::Serialize;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Door, LISTENING,
+    calls::said,
+    rounds::{LIFETIME, Open, Whose, unguessable},
+    talk::Talk,
+};
+use crate::{
+    answer,
+    client::{Client, Filled},
+    hands::Hands,
+    message::echo,
+};
+
+/// So long a task is kept once it is over.
+const KEPT: Duration = Duration::from_secs(60 * 60);
+
+/// So many tasks are kept. At this many that are not yet to be forgotten, calls are waited for instead.
+const MOST: usize = 256;
+
+/// How often a client may well ask.
+const POLL: Duration = Duration::from_secs(1);
+
+/// A look at a job lasts so long at most; then comes the next.
+const LOOK: Duration = Duration::from_secs(60 * 60);
+
+/// The tasks of a door.
+#[derive(Default)]
+pub(crate) struct Tasks {
+    kept: Mutex<HashMap<String, Arc<Kept>>>,
+}
+
+/// One task.
+struct Kept {
+    whose: Whose,
+    created: String,
+    began: Instant,
+    cancel: CancellationToken,
+    state: Mutex<State>,
+}
+
+struct State {
+    open: Open,
+    over: Option<(TaskPayload, Instant)>,
+    updated: String,
+    /// When its client last asked for it.
+    seen: Instant,
+}
+
+impl Tasks {
+    fn has_room(&self) -> bool {
+        let mut kept = self.kept();
+        kept.retain(|_, task| !task.is_past());
+        kept.len() < MOST
+    }
+
+    fn add(&self, id: &str, whose: Whose, cancel: CancellationToken) -> Arc<Kept> {
+        let (now, began) = (current_timestamp(), Instant::now());
+        let state = State { open: Open::default(), over: None, updated: now.clone(), seen: began };
+        let task = Arc::new(Kept { whose, created: now, began, cancel, state: Mutex::new(state) });
+        self.kept().insert(id.to_owned(), Arc::clone(&task));
+        task
+    }
+
+    fn find(&self, id: &str, whose: &Whose) -> Result<Arc<Kept>, ErrorData> {
+        let task = self.kept().get(id).filter(|task| task.whose == *whose && !task.is_past()).cloned();
+        task.ok_or_else(|| ErrorData::invalid_params(format!("there is no task `{}`", echo(id)), None))
+    }
+
+    fn kept(&self) -> MutexGuard<'_, HashMap<String, Arc<Kept>>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kept {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_past(&self) -> bool {
+        self.state().over.as_ref().is_some_and(|(_, since)| since.elapsed() > KEPT)
+    }
+
+    fn ends(&self, payload: TaskPayload) {
+        let mut state = self.state();
+        state.updated = current_timestamp();
+        state.over = Some((payload, Instant::now()));
+    }
+
+    fn now(&self, id: &str) -> DetailedTask {
+        let mut state = self.state();
+        state.seen = Instant::now();
+        let payload = match &state.over {
+            Some((payload, _)) => payload.clone(),
+            None => {
+                let input_requests = state.open.requests();
+                if input_requests.is_empty() {
+                    TaskPayload::Working
+                } else {
+                    TaskPayload::InputRequired { input_requests }
+                }
+            }
+        };
+        let mut task = Task::new(id, payload.status(), self.created.clone(), state.updated.clone());
+        // Of a task that still runs nobody knows how long it will; it is kept from its end on.
+        let lives =
+            state.over.as_ref().map_or_else(|| self.began.elapsed(), |(_, end)| *end - self.began) + KEPT;
+        task.ttl_ms = u64::try_from(lives.as_millis()).ok();
+        task.poll_interval_ms = u64::try_from(POLL.as_millis()).ok();
+        DetailedTask::new(task, payload)
+    }
+
+    fn answer(&self, responses: InputResponses) {
+        let mut state = self.state();
+        state.open.answer(responses);
+        state.updated = current_timestamp();
+        state.seen = Instant::now();
+    }
+
+    /// Waits until it wants to know something that nobody answers, for as long as a call waits for its client.
+    async fn forsaken(&self) {
+        loop {
+            let left = {
+                let mut state = self.state();
+                let waits = !state.open.requests().is_empty();
+                if waits { LIFETIME.saturating_sub(state.seen.elapsed()) } else { LIFETIME }
+            };
+            if left.is_zero() {
+                return;
+            }
+            tokio::time::sleep(left).await;
+        }
+    }
+}
+
+impl<H: Hands> Door<H> {
+    /// Can this client be asked by the answer to its request?
+    pub(super) fn takes_rounds(&self, context: &RequestContext<RoleServer>) -> bool {
+        context.protocol_version().is_some_and(|it| it.as_str() >= LISTENING)
+    }
+
+    /// May this client be given a task?
+    pub(super) fn follows_tasks(&self, context: &RequestContext<RoleServer>) -> bool {
+        self.takes_rounds(context)
+            && context.client_capabilities().is_some_and(|it| it.supports_tasks())
+            && self.tasks.has_room()
+    }
+
+    /// Makes a task of a call that takes too long.
+    pub(super) async fn call_goes_on(
+        &self,
+        mut talk: Box<Talk<Answer>>,
+        tool: &str,
+        call: Option<&str>,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let whose = Whose::of(context);
+        let promoted = call.and_then(|call| self.hands.promote(call).ok());
+        if let (Some(job), Some(jobs)) = (promoted, self.hands.jobs()) {
+            // It answers now, with nothing that is of use; unless it was over before it heard of it.
+            let answer = talk.alone(drop).await?;
+            if jobs.list().iter().all(|it| it.id != job) {
+                return Ok(said(&answer));
+            }
+            return Ok(self.follow_job(talk, tool, job, jobs, whose));
+        }
+        talk.go_on_alone();
+        let Some(id) = unguessable() else {
+            return Err(ErrorData::internal_error("there are no random numbers to be had", None));
+        };
+        Ok(self.follow(talk, tool, &format!("task_{id}"), whose))
+    }
+
+    /// The answer to a call, or the task that it is where the call has become a job.
+    pub(super) fn job_or_answer(
+        &self,
+        talk: Box<Talk<Answer>>,
+        answer: &Answer,
+        tool: &str,
+        call: Option<&str>,
+        context: &RequestContext<RoleServer>,
+    ) -> CallToolResponse {
+        match (call.and_then(|call| self.hands.job_of(call)), self.hands.jobs()) {
+            (Some(job), Some(jobs)) => self.follow_job(talk, tool, job, jobs, Whose::of(context)),
+            _ => said(answer),
+        }
+    }
+
+    fn follow_job(
+        &self,
+        mut talk: Box<Talk<Answer>>,
+        tool: &str,
+        job: String,
+        jobs: Arc<dyn Jobs>,
+        whose: Whose,
+    ) -> CallToolResponse {
+        let (client, id) = (talk.client.clone(), job.clone());
+        let cancel = CancellationToken::new();
+        talk.cancel = cancel.clone();
+        talk.becomes(Box::pin(async move { Ok(result_of(&job, &*jobs, &client, &cancel).await) }));
+        self.follow(talk, tool, &id, whose)
+    }
+
+    fn follow(&self, mut talk: Box<Talk<Answer>>, tool: &str, id: &str, whose: Whose) -> CallToolResponse {
+        let task = self.tasks.add(id, whose, talk.cancel.clone());
+        let mut seed = task.now(id).task;
+        seed.status = TaskStatus::Working;
+        let (stop, declares) = (self.stop.clone(), self.hands.declares(tool));
+        tokio::spawn(async move {
+            let done = {
+                let going_on = talk.alone(|question| {
+                    let mut state = task.state();
+                    state.open.add(question, &mut InputResponses::new());
+                    state.updated = current_timestamp();
+                    state.seen = Instant::now();
+                });
+                tokio::select! {
+                    biased;
+                    done = going_on => done,
+                    () = stop.cancelled() => return,
+                    () = task.forsaken() => Ok(forsaken()),
+                }
+            };
+            drop(talk);
+            task.ends(match done {
+                Ok(Answer { result: Err(fault), .. }) if fault.kind == Kind::Cancelled => {
+                    TaskPayload::Cancelled
+                }
+                Ok(answer) => {
+                    let mut result = answer::result(&answer);
+                    answer::fit(&mut result, LISTENING, || declares);
+                    TaskPayload::Completed { result: object(&result) }
+                }
+                Err(error) => TaskPayload::Failed { error: object(&error) },
+            });
+        });
+        CreateTaskResult::new(seed).into()
+    }
+
+    /// How a task is.
+    pub(super) fn task(
+        &self,
+        request: &GetTaskParams,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        let task = self.tasks.find(&request.task_id, &Whose::of(context))?;
+        Ok(GetTaskResult::new(task.now(&request.task_id)))
+    }
+
+    /// Brings a task what it wants to know.
+    pub(super) fn update(
+        &self,
+        request: UpdateTaskParams,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let task = self.tasks.find(&request.task_id, &Whose::of(context))?;
+        task.answer(request.input_responses);
+        Ok(())
+    }
+
+    /// Stops a task. One that is over stays as it is.
+    pub(super) fn cancel(
+        &self,
+        request: &CancelTaskParams,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.tasks.find(&request.task_id, &Whose::of(context))?.cancel.cancel();
+        Ok(())
+    }
+}
+
+/// The result of a job, once it is over. What it waits for meanwhile its client is asked.
+async fn result_of(job: &str, jobs: &dyn Jobs, client: &Client, cancel: &CancellationToken) -> Answer {
+    let over = async {
+        loop {
+            let now = match jobs.wait(job, Until::Exit, LOOK).await {
+                Ok(waited) => waited.job,
+                Err(fault) => return Err(fault),
+            };
+            if now.state.is_over() {
+                return result(&now);
+            }
+            if now.state == kit::services::State::Waiting {
+                match input(&now, client).await {
+                    // What it answers is read by the next look.
+                    Some(input) => drop(jobs.go_on(job, input, Duration::ZERO).await),
+                    // Its model may bring what it waits for.
+                    None => tokio::time::sleep(POLL).await,
+                }
+            }
+        }
+    };
+    let result = tokio::select! {
+        biased;
+        result = over => result,
+        () = cancel.cancelled() => jobs.stop(job).await.and_then(|job| result(&job)),
+    };
+    Answer { id: job.to_owned(), result, notes: Vec::new(), took: Duration::ZERO }
+}
+
+fn result(job: &Job) -> Result<kit::Output, Fault> {
+    match job.result.as_deref() {
+        Some(Ok(output)) => Ok(output.clone()),
+        Some(Err(fault)) => Err(Fault {
+            kind: fault.kind,
+            what: fault.what.clone(),
+            next: fault.next.clone(),
+            seen: fault.seen.clone(),
+            source: None,
+        }),
+        None => Err(Fault::bug(format!("{} is over without a result", job.id))),
+    }
+}
+
+/// What a job waits for, from the person.
+async fn input(job: &Job, client: &Client) -> Option<Value> {
+    if !client.offers().forms {
+        return None;
+    }
+    let said = job.said.as_deref().map(kit::Output::as_text).unwrap_or_default();
+    let message = format!("{} waits for input; it said:\n{said}", job.id);
+    let schema = json!({"type": "object", "required": ["input"],
+        "properties": {"input": {"type": "string", "title": "Input", "description": "What the job goes on with"}}});
+    match client.form(message, schema).await {
+        Ok(Filled::Accepted(filled)) => filled.get("input").cloned(),
+        _ => None,
+    }
+}
+
+fn forsaken() -> Answer {
+    let fault = Fault::new(Kind::Cancelled, "nobody answered what this call wanted to know; it was stopped");
+    Answer { id: String::new(), result: Err(fault), notes: Vec::new(), took: Duration::ZERO }
+}
+
+fn object(value: &impl Serialize) -> JsonObject {
+    match serde_json::to_value(value) {
+        Ok(Value::Object(object)) => object,
+        _ => JsonObject::new(),
+    }
+}
