@@ -259,6 +259,7 @@ fn echo() -> Result<SocketAddr, Trouble> {
 }
 
 async fn said(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
-    let body = request.into_body().collect().await.map(|it| it.to_bytes()).unwrap_or_default();
+    let body =
+        request.into_body().collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
     Ok(Response::new(Full::new(body)))
 }
