@@ -155,7 +155,9 @@ fn an_approval_is_a_form_and_only_a_yes_is_one() {
             let (text, is_error) = client.call("write", &write("{}"), |method, params| {
                 assert_eq!(method, "elicitation/create");
                 let message = params["message"].as_str().unwrap();
-                assert!(message.starts_with("`write` wants to\n\n    write .mcp.json"), "{message}");
+                let file = room.at(".mcp.json");
+                let begins = format!("`write` wants to\n\n    write {}\n\nbecause of", file.display());
+                assert!(message.starts_with(&begins), "{message}");
                 let field = &params["requestedSchema"]["properties"]["decision"];
                 assert!(field["oneOf"].is_array() || field["enumNames"].is_array(), "{params}");
                 asked += 1;
