@@ -326,6 +326,25 @@ mod tests {
     }
 
     #[test]
+    fn a_method_is_gone_in_a_revision_that_has_it_no_more() {
+        let line = |method: &str, revision: &str| {
+            let params = json!({"protocolVersion": revision, "capabilities": {}, "level": "info", "uri": "x:y",
+                "clientInfo": {"name": "test", "version": "1"},
+                "_meta": {"io.modelcontextprotocol/protocolVersion": revision}});
+            json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params}).to_string()
+        };
+        for method in GONE {
+            refused(&line(method, "2026-07-28"), -32601, &json!(7));
+            assert!(matches!(read(&line(method, "2025-11-25")), Message::Good(_)), "{method}");
+            assert!(
+                matches!(read(&line(method, "2099-01-01")), Message::Good(_)),
+                "{method}: nobody knows it"
+            );
+        }
+        assert!(matches!(read(&line("tools/list", "2026-07-28")), Message::Good(_)));
+    }
+
+    #[test]
     fn counts_values_and_not_what_stands_in_strings() {
         assert_eq!(values(br#"{"a":[1,2,{"b":"x,[{\\\",["}],"c\\":5}"#), 7);
         refused(&format!("[{}0]", "0,".repeat(MOST_VALUES)), -32600, &Value::Null);

@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 
 use serde_json::json;
 
-use crate::support::{ANN, BOB, Room, good};
+use crate::support::{ANN, BOB, Room, good, initialize};
 
 #[test]
 fn the_session_of_another_is_not_there() {
@@ -39,6 +39,19 @@ fn a_session_that_was_ended_is_gone() {
         404
     );
     assert_eq!(house.post(ANN, None, &json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).status, 400);
+}
+
+#[test]
+fn a_revision_without_sessions_opens_none() {
+    let house = Room::new().open();
+    let mut message = initialize();
+    message["params"]["_meta"] = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {}});
+    let headers = "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: initialize\r\n";
+    let reply = house.ask("POST /mcp", &format!("{}{headers}", good(ANN)), &message.to_string());
+    assert_eq!((reply.status, reply.header("mcp-session-id")), (404, None), "{reply:?}");
+    assert_eq!(reply.message()["error"]["code"], -32601);
+    house.is_alive();
 }
 
 #[test]

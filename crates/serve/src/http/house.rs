@@ -309,6 +309,7 @@ impl<H: Hands> House<H> {
             let what = "send one message at a time";
             return Err(refusal(&Refusal::new(Value::Null, ErrorCode::INVALID_REQUEST, what)));
         }
+        let is_initialize = value.get("method").is_some_and(|it| it == "initialize");
         let (opens, is_request) = match understand(value) {
             Message::Good(message) => match &*message {
                 JsonRpcMessage::Request(request) => (
@@ -319,6 +320,10 @@ impl<H: Hands> House<H> {
                     (false, false)
                 }
             },
+            // rmcp would open a session, in a revision that has none.
+            Message::Bad(refused) if refused.code == ErrorCode::METHOD_NOT_FOUND && is_initialize => {
+                return Err(replies::refused(StatusCode::NOT_FOUND, &refused));
+            }
             // rmcp knows with which status each revision wants this.
             Message::Bad(refused) if refused.code == ErrorCode::METHOD_NOT_FOUND => (false, true),
             Message::Bad(refused) if refused.code == ErrorCode::INVALID_PARAMS => {
