@@ -13,6 +13,10 @@ lint:
     cargo fmt --all --check
     cargo clippy --workspace --all-targets -- -D warnings
 
+# The official MCP conformance suite, server and client, both sets of requirements.
+conformance *scenarios:
+    crates/conformance/run {{scenarios}}
+
 # Licences, advisories, duplicate crates (needs cargo-deny).
 deny:
     cargo deny check

@@ -282,7 +282,7 @@ mod tests {
 
     #[test]
     fn an_address_is_a_folder_only_if_it_is_one_of_this_machine() {
-        let dir = tempfile::tempdir().ok().map(|it| it.keep()).unwrap_or_default();
+        let dir = tempfile::tempdir().ok().map(tempfile::TempDir::keep).unwrap_or_default();
         let spaced = dir.join("a b%ü");
         assert!(std::fs::create_dir(&spaced).is_ok());
         let uri = format!("file://{}/a%20b%25%C3%BC", dir.display());

@@ -309,8 +309,8 @@ impl Options {
     /// These options, but for the workspace, as they are given on a command line.
     pub(crate) fn as_arguments(&self) -> Vec<String> {
         let pairs = [
-            ("--sandbox", self.sandbox.and_then(name_of)),
-            ("--approve", self.approve.and_then(name_of)),
+            ("--sandbox", self.sandbox.as_ref().and_then(name_of)),
+            ("--approve", self.approve.as_ref().and_then(name_of)),
             ("--session", self.session.clone()),
             ("--toolset", self.toolset.clone()),
         ];
@@ -353,7 +353,7 @@ fn from_anywhere(root: &str) -> String {
 }
 
 /// What a value is called on a command line.
-fn name_of(value: impl ValueEnum) -> Option<String> {
+fn name_of(value: &impl ValueEnum) -> Option<String> {
     Some(value.to_possible_value()?.get_name().to_owned())
 }
 

@@ -169,7 +169,7 @@ mod tests {
         }))
     }
 
-    fn catalog(registry: &Registry, allowed: Option<&[String]>, own: &[String]) -> Catalog {
+    fn of(registry: &Registry, allowed: Option<&[String]>, own: &[String]) -> Catalog {
         Catalog::of(&registry.snapshot(), allowed, own, &Listing::default())
     }
 
@@ -181,11 +181,11 @@ mod tests {
     fn a_tool_off_the_list_is_absent_and_an_unknown_name_is_reported() {
         let registry = Registry::new(vec![tool("read"), tool("edit"), tool("grep")]);
         let allowed = ["grep".to_owned(), "raed".to_owned(), "read".to_owned()];
-        let some = catalog(&registry, Some(&allowed), &[]);
-        assert_eq!(names(&some), ["read", "grep"]);
-        assert!(!some.has("edit"));
-        assert_eq!(some.failed().iter().map(|it| it.tool.as_str()).collect::<Vec<_>>(), ["raed"]);
-        assert_eq!(names(&catalog(&registry, Some(&[]), &[])), Vec::<&str>::new());
+        let catalog = of(&registry, Some(&allowed), &[]);
+        assert_eq!(names(&catalog), ["read", "grep"]);
+        assert!(!catalog.has("edit"));
+        assert_eq!(catalog.failed().iter().map(|it| it.tool.as_str()).collect::<Vec<_>>(), ["raed"]);
+        assert_eq!(names(&of(&registry, Some(&[]), &[])), Vec::<&str>::new());
     }
 
     #[test]
@@ -194,39 +194,39 @@ mod tests {
         declared.origin = Origin::Provider;
         let registry = Registry::new(vec![tool("read"), Arc::new(Named(declared))]);
         let own = ["image_gen".to_owned()];
-        assert_eq!(names(&catalog(&registry, None, &[])), ["read"]);
-        assert_eq!(names(&catalog(&registry, None, &own)), ["read", "image_gen"]);
-        let allowed = catalog(&registry, Some(&own), &[]);
+        assert_eq!(names(&of(&registry, None, &[])), ["read"]);
+        assert_eq!(names(&of(&registry, None, &own)), ["read", "image_gen"]);
+        let allowed = of(&registry, Some(&own), &[]);
         assert!(names(&allowed).is_empty() && allowed.failed().is_empty());
-        assert!(names(&catalog(&registry, Some(&["read".to_owned()]), &own)) == ["read"]);
+        assert!(names(&of(&registry, Some(&["read".to_owned()]), &own)) == ["read"]);
     }
 
     #[test]
     fn what_is_not_listed_is_there_all_the_same_and_without_it_there_is_nothing_to_find() {
         let all = ["read", "edit", "search_tools", "call_tool", "undo"];
         let registry = Registry::new(all.into_iter().map(tool).collect());
-        let of = |tools: usize, pinned: &[&str]| {
+        let within = |tools: usize, pinned: &[&str]| {
             let cost: fn(&Spec) -> usize = |_| 999;
             let pinned = pinned.iter().map(|it| (*it).to_owned()).collect();
             let listing = Listing { bytes: Some(tools * 1_000 + 200), pinned, cost, ..Listing::default() };
             Catalog::of(&registry.snapshot(), None, &[], &listing)
         };
         let listed = |catalog: &Catalog| catalog.listed().map(|it| it.name.clone()).collect::<Vec<_>>();
-        let some = of(2, &["undo"]);
+        let some = within(2, &["undo"]);
         assert_eq!(listed(&some), ["search_tools", "call_tool", "undo"]);
         assert_eq!((names(&some), some.left_out()), (all.to_vec(), 2));
         assert!(some.has("read"));
-        let whole = of(3, &[]);
+        let whole = within(3, &[]);
         assert_eq!(listed(&whole), ["read", "edit", "undo"]);
         assert_eq!((names(&whole), whole.left_out()), (vec!["read", "edit", "undo"], 0));
-        assert_eq!(listed(&of(9, &["call_tool"])), ["read", "edit", "call_tool", "undo"]);
-        assert_eq!(listed(&catalog(&registry, None, &[])), ["read", "edit", "undo"]);
+        assert_eq!(listed(&within(9, &["call_tool"])), ["read", "edit", "call_tool", "undo"]);
+        assert_eq!(listed(&of(&registry, None, &[])), ["read", "edit", "undo"]);
     }
 
     #[test]
     fn a_second_tool_of_a_name_and_a_malformed_name_are_reported() {
         let registry = Registry::new(vec![tool("read"), tool("read"), tool("a b"), tool("")]);
-        let catalog = catalog(&registry, None, &[]);
+        let catalog = of(&registry, None, &[]);
         assert_eq!(names(&catalog), ["read"]);
         assert_eq!(catalog.failed().len(), 3);
     }

@@ -91,7 +91,8 @@ pub trait Hands: Send + Sync + 'static {
         None
     }
 
-    /// A client that follows tasks waits so long for an answer of this tool before it is given a task instead.
+    /// A client that follows tasks waits so long for an answer of this tool before it is given a task instead; not at all,
+    /// if this is zero.
     fn patience(&self, _tool: &str) -> Duration {
         PATIENCE
     }

@@ -121,7 +121,7 @@ pub async fn http<H: Hands>(
     let listener = TcpListener::from_std(listener)?;
     let address = listener.local_addr()?;
     let idle = settings.idle;
-    let house = Arc::new(House::new(settings, about, address.port(), Box::new(open)));
+    let house = Arc::new(House::new(&settings, about, address.port(), Box::new(open)));
     let at_most = connections();
     let guests = Guests::new(at_most, STRANGERS.min(at_most / 2));
     let connections = TaskTracker::new();

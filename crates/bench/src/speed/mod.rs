@@ -4,6 +4,7 @@ mod agent;
 mod call;
 mod commands;
 mod edit;
+mod http;
 mod large;
 mod mcp;
 mod process;
@@ -35,7 +36,7 @@ pub type Trouble = Box<dyn Error>;
 pub type Measure = fn(&Scratch) -> Result<Vec<Row>, Trouble>;
 
 /// What can be measured, by the name it is asked for.
-pub const ROOMS: [(&str, Measure); 11] = [
+pub const ROOMS: [(&str, Measure); 12] = [
     ("agent", agent::rows),
     ("call", call::rows),
     ("read", large::rows),
@@ -45,6 +46,7 @@ pub const ROOMS: [(&str, Measure); 11] = [
     ("stdio", process::stdio),
     ("memory", process::memory),
     ("mcp", mcp::rows),
+    ("http", http::rows),
     ("commands", commands::rows),
     ("tool-files", tool_files::rows),
 ];

@@ -27,11 +27,8 @@ impl Approver for AtClient {
             );
             match asked.await {
                 Some(Ok(Filled::Accepted(filled))) => verdict(&filled, !request.offers.is_empty()),
-                Some(Ok(Filled::Declined | Filled::Cancelled)) => Verdict::No,
-                Some(Err(fault)) => {
-                    tracing::info!("the person was not asked: {}", fault.what);
-                    Verdict::No
-                }
+                // Whatever kept a client from asking, nobody has said yes.
+                Some(Ok(Filled::Declined | Filled::Cancelled) | Err(_)) => Verdict::No,
                 None => Verdict::NobodyThere,
             }
         })

@@ -251,7 +251,7 @@ impl Room {
             later(
                 "G10",
                 "tool descriptions from outside are pinned",
-                "no tool of this version comes from a server",
+                "they are, and what differs waits for `haft mcp trust`; it takes a server to try it",
             ),
             self.runs_files_apart().await,
             later("G12", "the HTTP door is guarded", "this version has no HTTP door"),

@@ -16,6 +16,7 @@ mod log_and_undo;
 mod login;
 mod mcp;
 mod notes;
+mod person;
 mod policy;
 mod python;
 mod races;

@@ -1,4 +1,5 @@
 //! What does `haft mcp --http` do for those who may, and to those who may not?
+#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 mod attacks;
 mod killed;

@@ -7,7 +7,7 @@ use std::{
     os::unix::fs::OpenOptionsExt as _,
     path::PathBuf,
     process::{Child, Command, Stdio},
-    sync::mpsc::channel,
+    sync::{Arc, mpsc::channel},
     thread,
     time::Duration,
 };
@@ -22,7 +22,7 @@ const AT_MOST: Duration = Duration::from_secs(120);
 
 /// A workspace `ws`, and state that nobody else has.
 pub(crate) struct Room {
-    folder: tempfile::TempDir,
+    folder: Arc<tempfile::TempDir>,
 }
 
 /// A server that runs.
@@ -31,6 +31,7 @@ pub(crate) struct House {
     pub(crate) address: SocketAddr,
     /// What it said on standard error until it listened.
     pub(crate) said: Vec<String>,
+    _folder: Arc<tempfile::TempDir>,
 }
 
 /// What a server answered.
@@ -43,7 +44,7 @@ pub(crate) struct Reply {
 
 impl Room {
     pub(crate) fn new() -> Self {
-        let room = Self { folder: tempfile::tempdir().unwrap() };
+        let room = Self { folder: Arc::new(tempfile::tempdir().unwrap()) };
         fs::create_dir(room.path("ws")).unwrap();
         room.put("tokens", &format!("# who may\nann {ANN}\nbob {BOB}\n"));
         room
@@ -81,12 +82,12 @@ impl Room {
     pub(crate) fn open_with(&self, arguments: &[&str]) -> House {
         let mut haft = self.haft();
         haft.args(["mcp", "--http", "127.0.0.1:0"]).args(arguments);
-        House::start(&mut haft)
+        House::start(&mut haft, self.folder.clone())
     }
 }
 
 impl House {
-    pub(crate) fn start(haft: &mut Command) -> Self {
+    fn start(haft: &mut Command, folder: Arc<tempfile::TempDir>) -> Self {
         let mut child =
             haft.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());
@@ -100,7 +101,7 @@ impl House {
             if let Some(address) = url.and_then(|url| url.strip_suffix("/mcp")) {
                 let address = address.parse().unwrap();
                 said.extend(lines.recv_timeout(Duration::from_millis(200)));
-                return Self { child, address, said };
+                return Self { child, address, said, _folder: folder };
             }
         }
     }

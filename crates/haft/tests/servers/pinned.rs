@@ -56,12 +56,18 @@ fn a_server_that_changes_its_tools_while_it_runs_loses_them_and_the_client_hears
     let server = house.room.serve();
     server.does("fix__echo", &json!({"text": "x"}));
     server.does("fix__change", &json!({"text": "Says something else."}));
-    until(|| server.call("fix__echo", &json!({"text": "x"})).is_error);
-    let said = server.call("fix__echo", &json!({"text": "x"})).text;
+    let call = || {
+        let answer = server.start_call("fix__echo", &json!({"text": "x"})).wait().unwrap();
+        let works = answer["result"]["isError"] == false
+            || answer["result"]["content"].is_array() && answer["result"]["isError"].is_null();
+        (works, answer.to_string())
+    };
+    until(|| !call().0);
+    let said = call().1;
     assert!(said.contains("+Says something else."), "{said}");
     let ran = house.room.run(&["mcp", "trust", "fix"]);
     assert_eq!(ran.code, 0, "{ran:?}");
     // The server that runs hears of it.
-    until(|| !server.call("fix__echo", &json!({"text": "x"})).is_error);
+    until(|| call().0);
     assert_eq!(house.marks("started"), 1 + house.marks("left"));
 }

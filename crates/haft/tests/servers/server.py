@@ -31,7 +31,7 @@ if how.get("dies_at_start") is True or starts <= how.get("dies_at_start", 0):
 if how.get("hangs"):
     time.sleep(1000)
 
-TEXT = {"type": "object", "properties": {"text": {"type": "string"}}}
+TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 
 
 def tools():
@@ -77,6 +77,8 @@ def call(id, params):
         if name == "read":
             answer = open(text).read()
         if name == "get":
+            # Or this machine is asked without the proxy.
+            os.environ.pop("no_proxy", None), os.environ.pop("NO_PROXY", None)
             answer = urllib.request.urlopen(text, timeout=5).read().decode()
     except Exception as error:
         say({"id": id, "result": {"isError": True, "content": [{"type": "text", "text": f"{type(error).__name__}: {error}"}]}})

@@ -30,7 +30,8 @@ fn a_server_starts_with_its_first_call_and_its_tools_are_known_from_then_on() {
         ),
         "{listed}"
     );
-    house.room.call("fix__echo", &json!({"text": 7})).must("bad_args");
+    let said = house.room.call("fix__echo", &json!({})).must("bad_args").text();
+    assert!(said.contains("`text`"), "{said}");
     assert_eq!(house.marks("started"), 1, "what is known needs no server");
 
     let calls = [
@@ -81,6 +82,8 @@ fn a_client_of_haft_sees_tools_of_a_server_that_nobody_called_yet() {
 #[test]
 fn a_server_ends_with_haft_however_that_ends_and_with_all_it_started() {
     let house = House::new(&json!({"child": true, "stays": true}));
+    house.call("fix__echo", "x").must("ok");
+    assert_eq!(house.processes(), 0, "a call of its own leaves nothing behind");
     for kill in [true, false] {
         let server = house.room.serve();
         server.does("fix__echo", &json!({"text": "x"}));

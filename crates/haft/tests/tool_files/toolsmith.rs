@@ -248,9 +248,10 @@ fn the_tools_are_listed_explained_and_found() {
     let list = server.does("list_tools", &json!({}));
     assert!(list.contains("\ngreet: Greets somebody politely. [.haft/tools/greet.py]"), "{list}");
     let found = server.does("search_tools", &json!({"query": "greeting somebody", "limit": 1}));
-    let found: Value = serde_json::from_str(found.lines().next().unwrap()).unwrap();
-    assert_eq!(found["name"], "greet");
-    assert_eq!(found["inputSchema"]["properties"]["to"]["type"], "string");
+    assert!(found.starts_with("greet: Greets somebody politely. By name.\n"), "{found}");
+    let schema = found.lines().find_map(|it| it.trim().strip_prefix("schema: ")).unwrap();
+    let schema: Value = serde_json::from_str(schema).unwrap();
+    assert_eq!(schema["properties"]["to"]["type"], "string");
     let info = server.does("info", &json!({"name": "greet"}));
     assert!(info.contains("`to` (string)") && info.contains("the file .haft/tools/greet.py"), "{info}");
 }

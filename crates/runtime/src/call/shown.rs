@@ -33,7 +33,9 @@ pub(super) fn shown(session: &Session, mut result: Result<Output, Fault>) -> (Re
     match &mut result {
         Ok(output) => {
             texts(output).for_each(&mut show);
-            output.structured.as_mut().map(|it| mask_all(&secrets, it));
+            if let Some(structured) = &mut output.structured {
+                mask_all(&secrets, structured);
+            }
         }
         Err(fault) => {
             show(&mut fault.what);

@@ -66,8 +66,7 @@ impl Listing {
         if finders.len() < FINDERS.len() || all + ENVELOPE <= bytes {
             return None;
         }
-        let is_pinned =
-            |spec: &Spec| spec.origin == Origin::Provider || self.pinned.iter().any(|it| *it == spec.name);
+        let is_pinned = |spec: &Spec| spec.origin == Origin::Provider || self.pinned.contains(&spec.name);
         let (pinned, mut others): (Vec<&Spec>, Vec<&Spec>) = others.into_iter().partition(|it| is_pinned(it));
         let mut listed: HashSet<&str> = finders.iter().chain(&pinned).map(|it| it.name.as_str()).collect();
         let taken: usize = finders.iter().chain(&pinned).map(|it| cost(it)).sum();
@@ -228,8 +227,8 @@ mod tests {
     fn one_more_tool_moves_no_other() {
         let before = specs("read edit grep undo tree", "b d f", &[("s", "s__a")]);
         let after = specs("read edit grep undo tree", "b c d f", &[("s", "s__a")]);
-        let kept = |specs: &[Spec]| listed(1_000, specs).replace("c ", "");
-        assert!(listed(1_000, &after).contains(" c "), "{}", listed(1_000, &after));
+        let kept = |specs: &[Spec]| listed(800, specs).replace("c ", "");
+        assert!(listed(800, &after).contains(" c "), "{}", listed(800, &after));
         let (before, after) = (kept(&before), kept(&after));
         let order: Vec<&str> = after.split(' ').collect();
         let same: Vec<&str> = before.split(' ').filter(|it| order.contains(it)).collect();

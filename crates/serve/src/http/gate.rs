@@ -70,23 +70,23 @@ impl Gate {
     pub(super) fn look(&self, head: &Parts) -> Verdict {
         let (name, authority) = match self.name(&head.uri, &head.headers) {
             Ok(found) => found,
-            Err(reply) => return Verdict::Out(reply, None),
+            Err(reply) => return Verdict::Out(*reply, None),
         };
         let origin = match self.origin(&head.headers, &authority) {
             Ok(origin) => origin,
-            Err(reply) => return Verdict::Out(reply, None),
+            Err(reply) => return Verdict::Out(*reply, None),
         };
         match self.principal(head, name, &authority, origin.is_some()) {
             Ok(principal) => Verdict::In(Passed { principal, origin }),
-            Err(reply) => Verdict::Out(reply, origin),
+            Err(reply) => Verdict::Out(*reply, origin),
         }
     }
 
     /// Under which of its names the server was asked, and how the client wrote it.
-    fn name(&self, uri: &Uri, headers: &HeaderMap) -> Result<(&Name, String), Reply> {
+    fn name(&self, uri: &Uri, headers: &HeaderMap) -> Result<(&Name, String), Box<Reply>> {
         let mut hosts = headers.get_all(header::HOST).iter();
         let (Some(host), None) = (hosts.next(), hosts.next()) else {
-            return Err(replies::last(StatusCode::BAD_REQUEST, "a request has one Host header"));
+            return Err(Box::new(replies::last(StatusCode::BAD_REQUEST, "a request has one Host header")));
         };
         let asked = [host.to_str().ok(), uri.authority().map(Authority::as_str)];
         let mut found = None;
@@ -95,15 +95,15 @@ impl Gate {
                 .and_then(|(host, port)| self.names.iter().find(|name| name.is(&host, port)));
             let Some(known) = known else {
                 let what = "this server does not go by the name in the Host header; `--public HOSTNAME` gives it one more";
-                return Err(replies::last(StatusCode::FORBIDDEN, what));
+                return Err(Box::new(replies::last(StatusCode::FORBIDDEN, what)));
             };
             found = found.or(Some((known, authority.to_ascii_lowercase())));
         }
-        found.ok_or_else(|| replies::last(StatusCode::BAD_REQUEST, "the Host header is no name"))
+        found.ok_or_else(|| Box::new(replies::last(StatusCode::BAD_REQUEST, "the Host header is no name")))
     }
 
     /// The foreign origin that asks, if one does and may.
-    fn origin(&self, headers: &HeaderMap, authority: &str) -> Result<Option<HeaderValue>, Reply> {
+    fn origin(&self, headers: &HeaderMap, authority: &str) -> Result<Option<HeaderValue>, Box<Reply>> {
         let mut origins = headers.get_all(header::ORIGIN).iter();
         let Some(origin) = origins.next() else { return Ok(None) };
         let text = origin.to_str().unwrap_or_default().to_ascii_lowercase();
@@ -116,7 +116,7 @@ impl Gate {
             }
         }
         let what = "pages of this Origin may not use this server; `--allow-origin URL` lets them";
-        Err(replies::last(StatusCode::FORBIDDEN, what))
+        Err(Box::new(replies::last(StatusCode::FORBIDDEN, what)))
     }
 
     fn principal(
@@ -125,29 +125,29 @@ impl Gate {
         name: &Name,
         authority: &str,
         is_foreign: bool,
-    ) -> Result<usize, Reply> {
+    ) -> Result<usize, Box<Reply>> {
         let path = head.uri.path();
         if METADATA.contains(&path) {
-            return Err(self.metadata(&head.method, name, authority));
+            return Err(Box::new(self.metadata(&head.method, name, authority)));
         }
         if path != ENDPOINT {
             let what = format!("there is nothing here; MCP is spoken at {ENDPOINT}");
-            return Err(replies::text(StatusCode::NOT_FOUND, what));
+            return Err(Box::new(replies::text(StatusCode::NOT_FOUND, what)));
         }
         if head.method == Method::OPTIONS {
-            return Err(preflight(&head.headers, is_foreign));
+            return Err(Box::new(preflight(&head.headers, is_foreign)));
         }
         if ![Method::GET, Method::POST, Method::DELETE].contains(&head.method) {
             let mut reply = replies::last(StatusCode::METHOD_NOT_ALLOWED, "MCP takes POST, GET and DELETE");
             reply.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, POST, DELETE"));
-            return Err(reply);
+            return Err(Box::new(reply));
         }
         if self.settings.principals.is_empty() {
             return Ok(0);
         }
         let given = bearer(&head.headers);
         let known = given.and_then(|token| whose(&self.settings.principals, token));
-        known.ok_or_else(|| unauthorized(name, authority, given.is_some()))
+        known.ok_or_else(|| Box::new(unauthorized(name, authority, given.is_some())))
     }
 
     /// How one gets in. haft checks the tokens itself, so it names no authorization server that nobody told it of.

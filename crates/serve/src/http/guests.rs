@@ -119,7 +119,7 @@ mod tests {
         let other = guests.enter(B).unwrap();
         let crowd: Vec<Guest> = (0..2).map(|_| guests.enter(A).unwrap()).collect();
         let newest = guests.enter(A).unwrap();
-        assert!(crowd[0].leave.is_cancelled(), "the oldest of the many");
+        assert!(crowd.first().is_some_and(|it| it.leave.is_cancelled()), "the oldest of the many");
         assert!(!other.leave.is_cancelled() && !good.leave.is_cancelled() && !newest.leave.is_cancelled());
     }
 

@@ -94,8 +94,8 @@ pub(super) struct Idle(Arc<Pace>);
 pub(super) type Out<H> = Response<Held<Holding<H>>>;
 
 impl<H: Hands> House<H> {
-    pub(super) fn new(settings: Http, about: About, port: u16, open: Opening<H>) -> Self {
-        let gate = Gate::new(&settings, port);
+    pub(super) fn new(settings: &Http, about: About, port: u16, open: Opening<H>) -> Self {
+        let gate = Gate::new(settings, port);
         let endings = TaskTracker::new();
         let place = |name: Option<String>| Place {
             name,
@@ -150,7 +150,9 @@ impl<H: Hands> House<H> {
             open_to(origin, &mut reply);
         }
         reply.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        if is_chunked || self.closing.is_cancelled() {
+        // So may they after a request that one of them did not understand.
+        let is_bad = reply.status() == StatusCode::BAD_REQUEST;
+        if is_chunked || is_bad || self.closing.is_cancelled() {
             reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         reply.map(|body| Held::new(body, (reading, idle)))
@@ -174,7 +176,7 @@ impl<H: Hands> House<H> {
         };
         let session = match place.session(&head) {
             Ok(session) => session,
-            Err(reply) => return (reply, None),
+            Err(reply) => return (*reply, None),
         };
         match &session {
             Some(session) => session.used(),
@@ -190,7 +192,7 @@ impl<H: Hands> House<H> {
         }
         let opened = match self.opened(place, session.as_ref(), asked.opens) {
             Ok(opened) => opened,
-            Err(reply) => return (reply, None),
+            Err(reply) => return (*reply, None),
         };
         let reply = self.ask_rmcp(place, opened, asked.opens, Request::from_parts(head, asked.bytes)).await;
         // A session that this opened is used from now on.
@@ -229,14 +231,14 @@ impl<H: Hands> House<H> {
         place: &Place<H>,
         session: Option<&Arc<Entry<H>>>,
         opens: bool,
-    ) -> Result<Opened<H>, Reply> {
+    ) -> Result<Opened<H>, Box<Reply>> {
         if let Some(session) = session {
             return Ok(session.opened().clone());
         }
         if opens {
             let room = place.sessions.place();
-            let room =
-                room.ok_or_else(|| replies::full("there are too many sessions; end one with DELETE"))?;
+            let room = room
+                .ok_or_else(|| Box::new(replies::full("there are too many sessions; end one with DELETE")))?;
             if self.one_session {
                 let shared = self.shared(place)?;
                 return Ok(Opened {
@@ -253,13 +255,13 @@ impl<H: Hands> House<H> {
     }
 
     /// What all requests of a principal work with that belong to no session.
-    fn shared(&self, place: &Place<H>) -> Result<Opened<H>, Reply> {
+    fn shared(&self, place: &Place<H>) -> Result<Opened<H>, Box<Reply>> {
         let mut shared = place.shared.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(shared) = &*shared {
             return Ok(shared.clone());
         }
         let room = Arc::clone(&place.shared_places).try_acquire_owned();
-        let room = room.map_err(|_| replies::full("haft is ending"))?;
+        let room = room.map_err(|_| Box::new(replies::full("haft is ending")))?;
         let opened = self.newly_opened(place, true, Arc::new(room))?;
         Ok(shared.insert(opened).clone())
     }
@@ -269,11 +271,14 @@ impl<H: Hands> House<H> {
         place: &Place<H>,
         is_shared: bool,
         room: Arc<OwnedSemaphorePermit>,
-    ) -> Result<Opened<H>, Reply> {
+    ) -> Result<Opened<H>, Box<Reply>> {
         let visit = Visit { principal: place.name.as_deref(), is_shared };
         let hands = (self.open)(visit).map_err(|error| {
             tracing::error!(%error, "no session could be opened");
-            replies::text(StatusCode::INTERNAL_SERVER_ERROR, format!("no session can be opened: {error}"))
+            Box::new(replies::text(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                format!("no session can be opened: {error}"),
+            ))
         })?;
         Ok(Opened {
             hands: Arc::new(hands),
@@ -292,17 +297,17 @@ impl<H: Hands> House<H> {
             return Err(replies::last(StatusCode::UNSUPPORTED_MEDIA_TYPE, what));
         }
         let bytes = self.room.read(body).await?;
-        let refusal = |refusal: &Refusal| Err(replies::refused(StatusCode::BAD_REQUEST, refusal));
+        let refusal = |refusal: &Refusal| replies::refused(StatusCode::BAD_REQUEST, refusal);
         let value = match message::json(&bytes) {
             Ok(Some(value)) => value,
             Ok(None) => {
-                return refusal(&Refusal::new(Value::Null, ErrorCode::PARSE_ERROR, "the body is empty"));
+                return Err(refusal(&Refusal::new(Value::Null, ErrorCode::PARSE_ERROR, "the body is empty")));
             }
-            Err(refused) => return refusal(&refused),
+            Err(refused) => return Err(refusal(&refused)),
         };
         if value.is_array() {
             let what = "send one message at a time";
-            return refusal(&Refusal::new(Value::Null, ErrorCode::INVALID_REQUEST, what));
+            return Err(refusal(&Refusal::new(Value::Null, ErrorCode::INVALID_REQUEST, what)));
         }
         let (opens, is_request) = match understand(value) {
             Message::Good(message) => match &*message {
@@ -319,7 +324,7 @@ impl<H: Hands> House<H> {
             Message::Bad(refused) if refused.code == ErrorCode::INVALID_PARAMS => {
                 return Err(replies::refused(StatusCode::OK, &refused));
             }
-            Message::Bad(refused) => return refusal(&refused),
+            Message::Bad(refused) => return Err(refusal(&refused)),
             Message::Nothing => return Err(replies::text(StatusCode::ACCEPTED, "")),
         };
         Ok(Asked { opens, is_request, bytes })
@@ -360,11 +365,14 @@ impl<H: Hands> House<H> {
 
 impl<H: Hands> Place<H> {
     /// The session that a request names.
-    fn session(&self, head: &Parts) -> Result<Option<Arc<Entry<H>>>, Reply> {
+    fn session(&self, head: &Parts) -> Result<Option<Arc<Entry<H>>>, Box<Reply>> {
         let Some(id) = head.headers.get("mcp-session-id") else { return Ok(None) };
         match id.to_str().ok().and_then(|id| self.sessions.get(id)) {
             Some(session) => Ok(Some(session)),
-            None => Err(replies::text(StatusCode::NOT_FOUND, "there is no such session; begin a new one")),
+            None => Err(Box::new(replies::text(
+                StatusCode::NOT_FOUND,
+                "there is no such session; begin a new one",
+            ))),
         }
     }
 }

@@ -224,7 +224,7 @@ fn in_words(result: &ClientResult) -> Result<Value, Fault> {
 pub(super) fn fits(asked: &InputRequest, answer: &Value) -> bool {
     match asked {
         InputRequest::Elicitation(_) => match answer.get("action").and_then(Value::as_str) {
-            Some("accept") => answer.get("content").is_none_or(|content| content.is_object()),
+            Some("accept") => answer.get("content").is_none_or(Value::is_object),
             Some("decline" | "cancel") => true,
             _ => false,
         },

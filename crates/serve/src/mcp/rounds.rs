@@ -152,7 +152,7 @@ impl Open {
         let mut standing = Standing { answers: vec![None; asked.len()], asked: Vec::new(), reply };
         for ((key, request), answer) in asked.into_iter().zip(&mut standing.answers) {
             *answer = given.remove(&key).filter(|given| fits(&request, given));
-            standing.asked.push((self.unused(key), request));
+            standing.asked.push((self.unused(&key), request));
         }
         self.questions.push(standing);
         self.settle();
@@ -197,8 +197,8 @@ impl Open {
         }
     }
 
-    fn unused(&mut self, key: String) -> String {
-        let mut name = key.clone();
+    fn unused(&mut self, key: &str) -> String {
+        let mut name = key.to_owned();
         let mut number = 1;
         while !self.used.insert(name.clone()) {
             number += 1;

@@ -251,6 +251,9 @@ impl<T: Outcome> Talk<T> {
             }
         };
         let mut late = pin!(late);
+        if manner.patience.is_some_and(|it| it.is_zero()) {
+            return End::Late;
+        }
         loop {
             if !self.open.requests().is_empty() {
                 return End::Asks;

@@ -30,6 +30,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Door, LISTENING,
+    asking::Question,
     calls::said,
     rounds::{LIFETIME, Open, Whose, unguessable},
     talk::Talk,
@@ -97,13 +98,13 @@ impl Tasks {
     }
 
     fn kept(&self) -> MutexGuard<'_, HashMap<String, Arc<Kept>>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.kept)
     }
 }
 
 impl Kept {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn is_past(&self) -> bool {
@@ -137,6 +138,13 @@ impl Kept {
         task.ttl_ms = u64::try_from(lives.as_millis()).ok();
         task.poll_interval_ms = u64::try_from(POLL.as_millis()).ok();
         DetailedTask::new(task, payload)
+    }
+
+    fn asks(&self, question: Question) {
+        let mut state = self.state();
+        state.open.add(question, &mut InputResponses::new());
+        state.updated = current_timestamp();
+        state.seen = Instant::now();
     }
 
     fn answer(&self, responses: InputResponses) {
@@ -187,11 +195,17 @@ impl<H: Hands> Door<H> {
         let promoted = call.and_then(|call| self.hands.promote(call).ok());
         if let (Some(job), Some(jobs)) = (promoted, self.hands.jobs()) {
             // It answers now, with nothing that is of use; unless it was over before it heard of it.
-            let answer = talk.alone(drop).await?;
+            let early: Mutex<Vec<Question>> = Mutex::default();
+            let answer = talk.alone(|question| lock(&early).push(question)).await?;
             if jobs.list().iter().all(|it| it.id != job) {
                 return Ok(said(&answer));
             }
-            return Ok(self.follow_job(talk, tool, job, jobs, whose));
+            let response = self.follow_job(talk, tool, job.clone(), jobs, whose.clone());
+            let task = self.tasks.find(&job, &whose)?;
+            for question in lock(&early).drain(..) {
+                task.asks(question);
+            }
+            return Ok(response);
         }
         talk.go_on_alone();
         let Some(id) = unguessable() else {
@@ -237,12 +251,7 @@ impl<H: Hands> Door<H> {
         let (stop, declares) = (self.stop.clone(), self.hands.declares(tool));
         tokio::spawn(async move {
             let done = {
-                let going_on = talk.alone(|question| {
-                    let mut state = task.state();
-                    state.open.add(question, &mut InputResponses::new());
-                    state.updated = current_timestamp();
-                    state.seen = Instant::now();
-                });
+                let going_on = talk.alone(|question| task.asks(question));
                 tokio::select! {
                     biased;
                     done = going_on => done,
@@ -354,6 +363,10 @@ async fn input(job: &Job, client: &Client) -> Option<Value> {
         Ok(Filled::Accepted(filled)) => filled.get("input").cloned(),
         _ => None,
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn forsaken() -> Answer {

@@ -144,6 +144,8 @@ fn other_calls_go_on_while_one_asks() {
 #[test]
 fn what_a_call_logs_comes_before_its_answer() {
     let mut client = Client::offering("2025-11-25", &json!({}));
+    let level = json!({"jsonrpc": "2.0", "id": 6, "method": "logging/setLevel", "params": {"level": "info"}});
+    assert_eq!(client.ask(&level)["result"], json!({}));
     client.send(&call(7, "log", &json!({})));
     let logged = [client.next(), client.next()];
     assert_eq!(logged[0]["params"], json!({"level": "info", "logger": "fake", "data": "a little"}));

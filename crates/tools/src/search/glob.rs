@@ -21,12 +21,12 @@ const LIMIT: usize = 100;
 pub(crate) struct Glob {
     /// Such as `*.rs` or `src/**/{a,b}*.ts`. Without `/` it matches at any depth; with `/` at its end it finds folders.
     pattern: String,
-    /// Folder; default is the workspace.
+    /// Folder; default: the workspace.
     #[serde(default)]
     dir: String,
     /// Most paths; default 100.
     limit: Option<usize>,
-    /// Paths to skip: a cut result says where to go on.
+    /// Paths to skip; a cut result says how many.
     #[serde(default)]
     offset: usize,
     /// Also what git ignores, and vendored folders.

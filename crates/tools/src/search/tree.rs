@@ -25,7 +25,7 @@ const MOST_ENTRIES: usize = 200_000;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Tree {
-    /// Folder; default is the workspace.
+    /// Folder; default: the workspace.
     #[serde(default)]
     dir: String,
     /// How many levels; default 3.

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::test_tool::{LONGEST, TRIED};
 
-/// Call a tool by its name, listed or not. The answer is that tool's own.
+/// Call a tool by name, listed or not. The answer is that tool's own.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CallTool {

@@ -178,7 +178,7 @@ fn a_search_is_cheap_and_says_how_to_call_what_it_finds() {
     let room = Room::empty();
     let described = |name: &str, bytes: usize| {
         let mut tool = spec(name, "Rain there. And on.", Origin::Program);
-        tool.schema["properties"]["city"]["description"] = json!("x".repeat(bytes));
+        *tool.schema.pointer_mut("/properties/city/description").unwrap() = json!("x".repeat(bytes));
         tool
     };
     let mut tools = vec![

@@ -73,7 +73,7 @@ impl Install {
         let shown = path.display();
         match self.change(&path, file.text(), &entry)? {
             Change::None if self.remove => {
-                print::out(&format!("There is no `{NAME}` in {shown}; nothing to do."))
+                print::out(&format!("There is no `{NAME}` in {shown}; nothing to do."));
             }
             Change::None => print::out(&format!("`{NAME}` is in {shown} already; nothing to do.")),
             Change::To(text) if self.dry_run => {

@@ -141,11 +141,16 @@ impl Connections {
         self.links.lock().get(name).cloned()
     }
 
-    /// Asks the server that may have a tool of this name, and of which nothing is known yet, unless that is a question
-    /// for a person.
-    pub(crate) async fn look_for(&self, tool: &str) {
+    /// Asks the server that may have a tool of this name, and of which nothing is known yet, where `may` says that what is
+    /// to be asked about is allowed already.
+    pub(super) async fn look_for(&self, tool: &str, may: impl Fn(Want) -> bool) {
+        if self.servers.may_have(tool).is_none() {
+            return;
+        }
+        // It may be being asked just now.
+        self.servers.settled().await;
         let Some(server) = self.servers.may_have(tool) else { return };
-        if self.question(&server.name).is_some() {
+        if self.question(&server.name).is_some_and(|want| !may(want)) {
             return;
         }
         if let Ok(link) = self.link(&server.name)

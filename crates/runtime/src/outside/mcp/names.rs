@@ -57,10 +57,7 @@ mod tests {
     #[test]
     fn a_plain_name_is_kept_and_any_other_has_a_hash() {
         assert_eq!(called("files", "read"), "files__read");
-        assert_eq!(
-            called("my-server", "do.it"),
-            "my-server__do_it_f2a7d0d1".replace("f2a7d0d1", &hash("my-server", "do.it"))
-        );
+        assert_eq!(called("my-server", "do.it"), format!("my-server__do_it_{}", hash("my-server", "do.it")));
         for (one, other) in [
             (("a", "b__c"), ("a__b", "c")),
             (("a", "_b"), ("a_", "b")),

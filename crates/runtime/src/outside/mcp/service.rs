@@ -8,7 +8,11 @@ use kit::{
 };
 
 use super::{Connections, link::Link, names::called, servers::not_accepted};
-use crate::{Session, outside::hosts::session_ended};
+use crate::{
+    Session,
+    outside::hosts::session_ended,
+    policy::{Decision, Want},
+};
 
 /// The servers of one session.
 pub(crate) struct ServersOf {
@@ -169,12 +173,13 @@ impl Session {
     /// Asks the server that may have this tool, where nobody knows its tools yet.
     pub(crate) async fn look_for_server_of(&self, tool: &str) {
         if let Some(connections) = self.shelf().find::<Connections>() {
-            connections.look_for(tool).await;
+            let may = |want| self.decide(&[want]).0 == Decision::Allow;
+            connections.look_for(tool, may).await;
         }
     }
 
     /// What a call that uses this server has to be asked about.
-    pub(crate) fn question_of_server(&self, name: &str) -> Option<crate::policy::Want> {
+    pub(crate) fn question_of_server(&self, name: &str) -> Option<Want> {
         self.shelf().find::<Connections>()?.question(name)
     }
 

@@ -87,7 +87,7 @@ fn depth(text: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
+    #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
     use serde_json::json;
 

@@ -86,7 +86,7 @@ fn names(head: &str) -> Option<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
+    #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
     use serde_json::json;
 

@@ -1,0 +1,27 @@
+//! What does the conformance suite talk to? haft's own HTTP door, with a fixture behind it in place of a session.
+
+#[path = "../server/fixture.rs"]
+mod fixture;
+
+use std::{
+    io::{self, Write as _},
+    net::{Ipv4Addr, TcpListener},
+};
+
+use fixture::Fixture;
+use serve::{About, Http, http};
+use tokio_util::sync::CancellationToken;
+
+fn main() -> io::Result<()> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let mut output = io::stdout();
+    writeln!(output, "http://{}/mcp", listener.local_addr()?)?;
+    output.flush()?;
+    let fixture = Fixture::default();
+    let open = move |_: serve::Visit<'_>| Ok(fixture.clone());
+    let about = About::new("Only for the conformance suite.");
+    // Whoever started it ends it.
+    let stop = CancellationToken::new();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(http(listener, Http::default(), about, open, stop))
+}
