@@ -33,7 +33,7 @@ pub(super) fn shown(session: &Session, mut result: Result<Output, Fault>) -> (Re
     match &mut result {
         Ok(output) => {
             texts(output).for_each(&mut show);
-            if let Some(structured) = output.structured.as_mut() {
+            if let Some(structured) = &mut output.structured {
                 mask_all(&secrets, structured);
             }
         }
