@@ -240,6 +240,11 @@ impl<H: Hands> ServerHandler for Door<H> {
         Ok(result)
     }
 
+    /// What a tool's schema wants repeated in headers is checked over HTTP, where the tool is one that is listed.
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        self.hands.specs().iter().find(|spec| spec.name == name).map(answer::tool)
+    }
+
     async fn call_tool(
         &self,
         request: CallToolRequestParams,

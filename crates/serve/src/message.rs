@@ -7,6 +7,8 @@ use rmcp::model::{
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
+use crate::mcp::LISTENING;
+
 /// What a line, or one member of a batch, turned out to be.
 #[derive(Debug)]
 pub(crate) enum Message {
@@ -63,6 +65,10 @@ const METHODS: &[&str] = &[
     "tools/list",
 ];
 
+/// The requests that there are no more from revision 2026-07-28 on.
+const GONE: &[&str] =
+    &["initialize", "logging/setLevel", "ping", "resources/subscribe", "resources/unsubscribe"];
+
 /// The JSON on a line, or `None` for an empty line.
 pub(crate) fn json(line: &[u8]) -> Result<Option<Value>, Refusal> {
     let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line).trim_ascii();
@@ -108,6 +114,10 @@ pub(crate) fn understand(value: Value) -> Message {
         let what = format!("`id` must be a whole number or a string of up to {LONGEST_ID} bytes");
         return refuse(ErrorCode::INVALID_REQUEST, what);
     };
+    if GONE.contains(&method.as_str()) && is_modern(params.as_ref()) {
+        let what = format!("there is no method `{method}` from revision {LISTENING} on");
+        return refuse(ErrorCode::METHOD_NOT_FOUND, what);
+    }
     match request(&method, params) {
         Ok(request) => Message::Good(Box::new(JsonRpcMessage::request(request, id))),
         Err((code, what)) => refuse(code, what),
@@ -175,6 +185,15 @@ fn is_id(id: &Value) -> bool {
         Value::String(text) => text.len() <= LONGEST_ID,
         Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => false,
     }
+}
+
+/// Do the params say that they are of a revision that knows no sessions?
+fn is_modern(params: Option<&Value>) -> bool {
+    let Some(meta) = params.and_then(|it| it.get("_meta")) else { return false };
+    let said = meta.get("io.modelcontextprotocol/protocolVersion").and_then(Value::as_str);
+    said.is_some_and(|said| {
+        said >= LISTENING && ProtocolVersion::KNOWN_VERSIONS.iter().any(|it| it.as_str() == said)
+    })
 }
 
 fn request(method: &str, params: Option<Value>) -> Result<ClientRequest, (ErrorCode, String)> {
