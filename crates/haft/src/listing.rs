@@ -15,6 +15,9 @@ pub(crate) const AGENT: usize = 8_000;
 /// So many bytes are about a token.
 pub(crate) const TOKEN: usize = 4;
 
+/// What a client's agent has of its own, and lists itself: these are found.
+const AT_HOME: [&str; 2] = ["ask_user", "subagent"];
+
 /// What is around a tool where it is declared to a model.
 const AROUND: usize = 60;
 
@@ -30,7 +33,10 @@ pub struct Listed {
 impl Opened {
     /// How tools are listed to an MCP client.
     pub(crate) fn listing_of_mcp(&self) -> Listing {
-        self.listing(MCP, serve::tool_bytes)
+        let mut listing = self.listing(MCP, serve::tool_bytes);
+        listing.first.retain(|it| !AT_HOME.contains(&it.as_str()));
+        listing.last.extend(AT_HOME.map(str::to_owned));
+        listing
     }
 
     /// How tools are listed to a model of haft's own agents.

@@ -110,8 +110,9 @@ pub(super) async fn one(client: &Client, key: &str, ask: Ask) -> Result<Value, F
 }
 
 pub(super) fn form(message: &str, properties: Value, required: &[&str]) -> Ask {
-    let schema = json!({"type": "object", "properties": properties, "required": required});
-    Ask::Form { message: message.to_owned(), schema }
+    let schema = [("type", json!("object")), ("properties", properties), ("required", json!(required))];
+    let schema = schema.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+    Ask::Form { message: message.to_owned(), schema: Value::Object(schema) }
 }
 
 /// What the person filled in here.

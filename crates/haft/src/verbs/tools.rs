@@ -32,7 +32,7 @@ impl Tools {
     /// # Errors
     /// When there is no runtime to be had, or with `--strict` when a tool is missing.
     pub async fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
-        let opened = options.open(place)?;
+        let opened = options.open_with(place, tools::of_agents)?;
         opened.runtime.outside().refreshed().await;
         let session = opened.runtime.session(None, "cli", Arc::new(Unattended));
         session.list_within(opened.listing_of_mcp());

@@ -284,7 +284,7 @@ fn the_users_own_configuration_is_believed_and_the_workspace_cannot_undo_it() {
 fn a_toolset_is_exactly_its_tools_and_they_work() {
     let room = Room::new();
     room.put("file", "one\ntwo\nthree\n");
-    let nav = ["read", "edit", "write", "skim", "filegrep", "shell", "shell_status"];
+    let nav = ["read", "edit", "write", "skim", "filegrep", "shell", "shell_status", "subagent", "ask_user"];
     assert_eq!(tools(&room, &["--toolset", "nav"]), nav);
     assert_eq!(tools(&room, &["--toolset", "hyperagents"]), ["bash", "editor"]);
     let navi = [
@@ -299,6 +299,10 @@ fn a_toolset_is_exactly_its_tools_and_they_work() {
         "list_tools",
         "tool_manual",
         "reload_tools",
+        "spawn_agent",
+        "list_profiles",
+        "switch_profile",
+        "reflect",
     ];
     assert_eq!(tools(&room, &["--toolset", "navi"]), navi);
     let terrarium = [
@@ -311,6 +315,9 @@ fn a_toolset_is_exactly_its_tools_and_they_work() {
         "wait",
         "stop_task",
         "continue_job",
+        "explore",
+        "critic",
+        "ask_user",
     ];
     assert_eq!(tools(&room, &["--toolset", "terrarium"]), terrarium);
 

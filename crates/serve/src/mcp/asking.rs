@@ -327,9 +327,9 @@ mod tests {
         let field = |titles: bool| {
             let ask = Ask::Form { message: "May I?".to_owned(), schema: schema() };
             let worded = in_request(ask, titles).and_then(serde_json::to_value).unwrap_or_default();
-            worded["params"]["requestedSchema"]["properties"]["decision"].clone()
+            worded.pointer("/params/requestedSchema/properties/decision").cloned().unwrap_or_default()
         };
-        assert_eq!(field(true), schema()["properties"]["decision"]);
+        assert_eq!(Some(&field(true)), schema().pointer("/properties/decision"));
         assert_eq!(
             field(false),
             json!({"type": "string", "enum": ["yes", "no"], "enumNames": ["Yes, do", "No"]})

@@ -66,11 +66,11 @@ impl HttpArgs {
     pub(super) fn listen(&self, place: &Place) -> Result<Option<Listening>, Fault> {
         let Some(address) = &self.http else { return Ok(None) };
         let address = self.address(address)?;
-        for name in self.public.iter().filter(|it| !serve::is_public_name(it)) {
+        if let Some(name) = self.public.iter().find(|it| !serve::is_public_name(it)) {
             return Err(Fault::bad_args(format!("`--public {name}` is no name of a host"))
                 .next("Give HOST, HOST:PORT or https://HOST."));
         }
-        for origin in self.allow_origin.iter().filter(|it| !serve::is_origin(it)) {
+        if let Some(origin) = self.allow_origin.iter().find(|it| !serve::is_origin(it)) {
             return Err(Fault::bad_args(format!("`--allow-origin {origin}` is no origin")).next(
                 "Give it as a browser does: https://app.example.com, with the port where it has one.",
             ));

@@ -92,12 +92,11 @@ fn browse(address: &str, variables: &[(String, String)]) {
         false if has("DISPLAY") || has("WAYLAND_DISPLAY") => "xdg-open",
         false => return,
     };
-    let quiet = Command::new(program)
-        .arg(address)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn();
+    let mut shown = Command::new(program);
+    shown.arg(address).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     // Who has no browser has the address.
-    drop(quiet);
+    if let Ok(mut shown) = shown.spawn() {
+        // It may stay as long as the browser does.
+        std::thread::spawn(move || shown.wait());
+    }
 }

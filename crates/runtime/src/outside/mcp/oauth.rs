@@ -50,7 +50,7 @@ impl Login {
     /// # Errors
     /// When it is to be renewed, and that fails for now.
     pub(super) async fn token(&self) -> Result<Option<String>, AuthError> {
-        let Some(tokens) = self.page.read().map_err(lost)?.tokens else { return Ok(None) };
+        let Some(tokens) = self.page.read().map_err(|error| lost(&error))?.tokens else { return Ok(None) };
         let Some(access) = tokens.access() else { return Ok(None) };
         if tokens.ends().is_none_or(|end| end > now() + SOON) {
             return Ok(Some(access));
@@ -64,8 +64,8 @@ impl Login {
     /// When the authorization server can't be asked for now, or is another one.
     pub(super) async fn renewed(&self, used: &str) -> Result<Option<String>, AuthError> {
         // Who renews takes the old one away from everybody else, so one does it for all, in all processes.
-        let _alone = self.page.lock().await.map_err(lost)?;
-        let mut kept = self.page.read().map_err(lost)?;
+        let _alone = self.page.lock().await.map_err(|error| lost(&error))?;
+        let mut kept = self.page.read().map_err(|error| lost(&error))?;
         let Some(tokens) = kept.tokens.take() else { return Ok(None) };
         let Some(access) = tokens.access() else { return Ok(None) };
         if access != used {
@@ -77,7 +77,7 @@ impl Login {
         match self.renew(tokens).await {
             Ok(tokens) => {
                 let access = tokens.access();
-                self.page.write(&Kept { tokens: Some(tokens), ..kept }).map_err(lost)?;
+                self.page.write(&Kept { tokens: Some(tokens), ..kept }).map_err(|error| lost(&error))?;
                 Ok(access)
             }
             Err(AuthError::TokenRefreshRejected(_) | AuthError::AuthorizationRequired) => Ok(None),
@@ -136,7 +136,7 @@ async fn manager(url: &Url) -> Result<AuthorizationManager, AuthError> {
     }
 }
 
-fn lost(error: std::io::Error) -> AuthError {
+fn lost(error: &std::io::Error) -> AuthError {
     AuthError::CredentialStoreError(error.to_string())
 }
 

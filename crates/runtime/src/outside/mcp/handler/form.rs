@@ -303,7 +303,7 @@ fn words(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
+    #![expect(clippy::indexing_slicing, reason = "tests")]
 
     use kit::Kind;
     use parking_lot::Mutex;

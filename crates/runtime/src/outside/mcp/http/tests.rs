@@ -96,7 +96,7 @@ async fn what_a_person_has_to_set_is_named() {
     let fault = connected(&server, &[], None).await.map(|_| ()).unwrap_err();
     assert_eq!(fault.what, "the server `s` needs the token in `TOKEN`, which is not set");
     let server = configured("https://mcp.example.com/", |it| {
-        drop(it.headers.insert("Mcp-Session-Id".to_owned(), "x".to_owned()))
+        drop(it.headers.insert("Mcp-Session-Id".to_owned(), "x".to_owned()));
     });
     let fault = connected(&server, &[], None).await.map(|_| ()).unwrap_err();
     assert_eq!(

@@ -11,7 +11,7 @@ use rmcp::transport::{
         OAuthClientConfig, WWWAuthenticateParams,
     },
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     Login, Logins, Server,
@@ -247,7 +247,7 @@ impl Login {
     ) -> Result<OAuthClientConfig, Fault> {
         let more = |name: &str| metadata.additional_fields.get(name);
         let takes_documents =
-            more("client_id_metadata_document_supported").and_then(|it| it.as_bool()) == Some(true);
+            more("client_id_metadata_document_supported").and_then(Value::as_bool) == Some(true);
         let document = self.section.client_metadata_url.as_ref().filter(|_| takes_documents);
         let config = if let Some(id) = self.section.client_id.as_ref().or(document) {
             let config = OAuthClientConfig::new(id, redirect);
@@ -260,7 +260,7 @@ impl Login {
             let mut config =
                 manager.register_client(NAME, redirect, &wanted).await.map_err(|it| self.failed(&it))?;
             // Some give a secret to clients of which they then want none.
-            let methods = more("token_endpoint_auth_methods_supported").and_then(|it| it.as_array());
+            let methods = more("token_endpoint_auth_methods_supported").and_then(Value::as_array);
             let wants_none = methods.is_some_and(|it| !it.is_empty() && it.iter().all(|it| it == "none"));
             config.client_secret = config.client_secret.filter(|_| !wants_none);
             config
