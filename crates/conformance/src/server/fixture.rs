@@ -70,7 +70,7 @@ impl Hands for Fixture {
     }
 
     fn patience(&self, tool: &str) -> Duration {
-        if tasks::has(tool) { Duration::ZERO } else { Duration::MAX }
+        tasks::patience(tool)
     }
 
     fn documents(&self) -> Result<Vec<Document>, Fault> {

@@ -13,8 +13,11 @@ use super::{
     spec, text,
 };
 
-/// Long enough for nobody to wait for it who can follow a task instead.
-const A_WHILE: Duration = Duration::from_millis(50);
+/// So long whoever can follow a task waits for a tool that becomes one only once it has asked.
+const SHORT: Duration = Duration::from_millis(20);
+
+/// Longer than anybody waits for that.
+const LONG: Duration = Duration::from_millis(500);
 
 pub(super) fn specs() -> Vec<Spec> {
     let of = |properties: Value| json!({"type": "object", "properties": properties});
@@ -35,6 +38,16 @@ pub(super) fn specs() -> Vec<Spec> {
 
 pub(super) fn has(name: &str) -> bool {
     specs().iter().any(|spec| spec.name == name)
+}
+
+/// Most of these are tasks from the start.
+pub(super) fn patience(tool: &str) -> Duration {
+    match tool {
+        "greet" => Duration::MAX,
+        "test_tool_with_task" => SHORT,
+        _ if has(tool) => Duration::ZERO,
+        _ => Duration::MAX,
+    }
 }
 
 pub(super) async fn run(
@@ -59,12 +72,8 @@ pub(super) async fn run(
                 sleep(Duration::from_secs(1)).await;
                 Err(Fault::new(Kind::Failed, "it failed, as it always does"))
             }
-            "protocol_error_job" => {
-                sleep(A_WHILE).await;
-                break_down()
-            }
+            "protocol_error_job" => break_down(),
             "confirm_delete" => {
-                sleep(A_WHILE).await;
                 let file = text(arguments, "filename");
                 let question =
                     form(&format!("Delete {file}?"), json!({"confirm": {"type": "boolean"}}), &["confirm"]);
@@ -72,7 +81,6 @@ pub(super) async fn run(
                 Ok(format!("{file}: {confirmed}"))
             }
             "multi_input" => {
-                sleep(A_WHILE).await;
                 let question = |message| form(message, json!({"name": {"type": "string"}}), &["name"]);
                 let asked = vec![
                     ("first".to_owned(), question("The first name?")),
@@ -84,7 +92,7 @@ pub(super) async fn run(
             }
             "test_tool_with_task" => {
                 let greeting = greeting(client, "user_name").await?;
-                sleep(A_WHILE).await;
+                sleep(LONG).await;
                 Ok(greeting)
             }
             other => Err(Fault::bug(format!("`{other}` is listed, and nothing runs it"))),
