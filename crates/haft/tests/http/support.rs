@@ -93,15 +93,18 @@ impl House {
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let (to, lines) = channel();
         thread::spawn(move || stderr.lines().map_while(Result::ok).for_each(|line| drop(to.send(line))));
-        let mut said = Vec::new();
+        let mut house =
+            Self { child, address: ([127, 0, 0, 1], 0).into(), said: Vec::new(), _folder: folder };
+        let said = &mut house.said;
         loop {
             let line = lines.recv_timeout(AT_MOST).unwrap_or_else(|_| panic!("it never listened: {said:?}"));
             said.push(line);
             let url = said.iter().find_map(|line| line.strip_prefix("haft: MCP at http://"));
             if let Some(address) = url.and_then(|url| url.strip_suffix("/mcp")) {
-                let address = address.parse().unwrap();
+                house.address = address.parse().unwrap();
+                // What it says of its token comes right after, if anything.
                 said.extend(lines.recv_timeout(Duration::from_millis(200)));
-                return Self { child, address, said, _folder: folder };
+                return house;
             }
         }
     }
@@ -204,9 +207,9 @@ impl Reply {
 
     /// The last message in it.
     pub(crate) fn message(&self) -> Value {
-        let events =
+        let mut events =
             self.body.lines().filter_map(|line| line.strip_prefix("data: ")).filter(|it| !it.is_empty());
-        let text = events.last().unwrap_or(&self.body);
+        let text = events.next_back().unwrap_or(&self.body);
         serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 }

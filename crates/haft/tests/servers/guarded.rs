@@ -4,7 +4,10 @@ use std::{fs, io::Write as _, net::TcpListener};
 
 use serde_json::json;
 
-use crate::{program::run, support::House};
+use crate::{
+    program::{Called, run},
+    support::House,
+};
 
 const DOT_MCP: &str = r#"{"mcpServers": {"fix": {"command": "python3", "args": ["server.py", "{}"],
     "env": {"GIVEN": "${NONE:-otherwise}", "NAMED": "${PATHS}"}}}}"#;
@@ -104,7 +107,7 @@ fn a_server_that_nobody_configured_is_a_question_and_is_there_for_its_session_on
         ("mine__echo", json!({"text": "x"})),
     ];
     let said = house.room.batch(&["--approve", "auto"], &calls);
-    let kinds: Vec<&str> = said.iter().map(|it| it.kind()).collect();
+    let kinds: Vec<&str> = said.iter().map(Called::kind).collect();
     assert_eq!(kinds, ["ok", "ok", "ok", "bad_args", "ok", "not_found"], "{said:?}");
     assert!(said[0].text().starts_with("mine: started, 11 tools; python3 server.py"), "{}", said[0].text());
     assert_eq!((said[1].text(), said[2].text()), ("x".to_owned(), "y".to_owned()));
