@@ -36,7 +36,8 @@ fn a_call_in_the_background_is_waited_for_and_read_in_one_session() {
         calls.iter().map(crate::support::Called::notes).filter(|it| it != "null").collect();
     assert!(notes.is_empty(), "nobody has to be told what was seen: {notes:?}");
     let log = room.log();
-    assert_eq!((&log[0]["outcome"], &log[0]["notes"][0]), (&json!("ok"), &json!("ran as job_1")));
+    assert_eq!(log[0]["outcome"], "ok");
+    assert!(log[0]["notes"].as_array().unwrap().contains(&json!("ran as job_1")), "{}", log[0]["notes"]);
     assert!(log[0]["arguments"].as_str().unwrap().contains("run_in_background"));
 }
 

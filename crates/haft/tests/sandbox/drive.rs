@@ -103,7 +103,7 @@ impl OfTool {
     /// In a sandbox of its own, which lasts as long as what this gives.
     fn procs(self, session: &Session, net: &[String]) -> Procs {
         let code = vec![self.folder.join("named.txt")];
-        let own = Own { folder: self.folder, code, read: self.read, write: self.write, env: Vec::new() };
+        let own = Own { folder: self.folder, code, read: self.read, write: self.write, ..Own::default() };
         let touches = net.iter().fold(Touches::run("tool"), |it, host| it.and(Touch::Net(host.clone())));
         session.procs_of_tool(own, &touches)
     }

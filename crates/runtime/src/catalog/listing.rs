@@ -79,6 +79,7 @@ impl Listing {
         }
         // Stable: those whose turn is the same stay in their order.
         others.sort_by_key(|it| self.turn(it));
+        let mut is_full = false;
         for spec in others {
             let cost = cost(spec);
             let fits = match &spec.origin {
@@ -89,8 +90,10 @@ impl Listing {
                     *whole = if fits { *whole - cost } else { usize::MAX };
                     fits
                 }),
-                Origin::Program | Origin::Provider => cost <= left,
+                // What comes after one that has no room has none: else one tool more would bring others in.
+                Origin::Program | Origin::Provider => !is_full && cost <= left,
             };
+            is_full |= !fits && spec.origin == Origin::Program;
             if fits {
                 left -= cost;
                 listed.insert(&spec.name);

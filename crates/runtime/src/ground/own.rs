@@ -33,6 +33,8 @@ pub struct Own {
     pub write: Vec<PathBuf>,
     /// Variables that it has on top.
     pub env: Vec<(String, String)>,
+    /// It is an MCP server, and no file.
+    pub is_server: bool,
 }
 
 impl Own {
@@ -87,7 +89,7 @@ impl Ground {
             add_root(&mut roots, path, writable);
         }
         let sandbox = if session.sandbox == Sandbox::Full { Sandbox::Workspace } else { session.sandbox };
-        let own = Own { read, write, ..Own::default() };
+        let own = Own { read, write, is_server: true, ..Own::default() };
         self.another(own, roots, sandbox, session.hosts.below(), &session.held)
     }
 

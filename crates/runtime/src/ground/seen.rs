@@ -104,6 +104,7 @@ impl Ground {
             limits: self.inner.commands.limits,
             refused_hosts: &refused_hosts,
             tool,
+            is_server: own.is_some_and(|it| it.is_server),
             kept_variables: &kept,
             ended: &ended,
             appeared: &found.appeared,

@@ -228,6 +228,7 @@ impl Inner {
             read,
             write: section.write.clone(),
             env: env.collect(),
+            is_server: false,
         })
     }
 }

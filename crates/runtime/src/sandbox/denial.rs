@@ -32,6 +32,8 @@ pub struct Known<'a> {
     pub refused_hosts: &'a [Refused],
     /// The tool whose sandbox it is, if it is that of one that is a file.
     pub tool: Option<&'a str>,
+    /// It is an MCP server, and its section is called so.
+    pub is_server: bool,
     /// The variables that only haft's own environment has.
     pub kept_variables: &'a [&'a str],
     /// What the memory watch ended while the command ran.
@@ -128,8 +130,9 @@ fn grant(hosts: &[&str], known: &Known<'_>) -> String {
         .map(|it| format!("`haft --dir {workspace} grants add {}`", quote(&format!("net {it}"))))
         .collect();
     format!(
-        "a person grants it with {}, or `net = [{names}]` of `[tool.{tool}]` in haft.toml",
-        each.join(" and ")
+        "a person grants it with {}, or `net = [{names}]` of `[{}.{tool}]` in haft.toml",
+        each.join(" and "),
+        section(known)
     )
 }
 
@@ -224,6 +227,11 @@ fn missing_variable(line: &str, tool: &str, known: &Known<'_>) -> Option<String>
         }
     };
     let name = known.kept_variables.iter().find(|it| **it == named)?;
+    if known.is_server {
+        return Some(format!(
+            "`{name}` is in haft's environment, but not in the server's; a person grants it with `env = [\"{name}\"]` of `[mcp.{tool}]` in haft.toml"
+        ));
+    }
     Some(format!(
         "`{name}` is in haft's environment, but not in the tool's; a person grants it with `env = [\"{name}\"]` of `[tool.{tool}]` in haft.toml, which counts for a tool that a model wrote after `haft trust` only"
     ))
@@ -274,7 +282,16 @@ fn fixed(path: &Path) -> String {
 }
 
 fn or_of_tool(key: &str, known: &Known<'_>) -> String {
-    known.tool.map(|tool| format!(", or with `{key}` of `[tool.{tool}]` in haft.toml")).unwrap_or_default()
+    let section = section(known);
+    known
+        .tool
+        .map(|tool| format!(", or with `{key}` of `[{section}.{tool}]` in haft.toml"))
+        .unwrap_or_default()
+}
+
+/// What the sections are called that grant something to what runs.
+fn section(known: &Known<'_>) -> &'static str {
+    if known.is_server { "mcp" } else { "tool" }
 }
 
 fn hidden(path: &Path, known: &Known<'_>) -> (&'static str, String) {
@@ -527,6 +544,8 @@ mod tests {
             assert!(said.len() == 1 && said.iter().all(|it| it.contains(env)), "{said:?}");
         }
         assert!(denials(Exit::Code(1), "KeyError: 'other'", &known).is_empty());
+        let server = denials(Exit::Code(1), "KeyError: 'WEATHER_KEY'", &Known { is_server: true, ..known });
+        assert!(server[0].contains("`env = [\"WEATHER_KEY\"]` of `[mcp.weather]`"), "{server:?}");
         let known = Known { tool: None, ..known };
         assert!(denials(Exit::Code(1), "KeyError: 'WEATHER_KEY'", &known).is_empty());
     }

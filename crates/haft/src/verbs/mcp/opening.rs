@@ -12,6 +12,9 @@ use crate::{
     verbs::{finish, in_short},
 };
 
+/// As many servers are named.
+const SERVERS: usize = 12;
+
 /// The workspace that is served, and those before it, if the client works elsewhere than haft was started.
 pub(super) struct Opening {
     options: Options,
@@ -80,7 +83,9 @@ impl Opening {
     pub(super) fn about(&self) -> Result<serve::About, Fault> {
         let standing = self.newest()?;
         let catalog = standing.session.catalog();
-        Ok(serve::About::new(tools::instructions(&standing.opened.toolset, catalog.listed())))
+        let mut instructions = tools::instructions(&standing.opened.toolset, catalog.listed());
+        instructions.extend(of_servers(&standing.opened));
+        Ok(serve::About::new(instructions))
     }
 
     /// Ends what was opened.
@@ -134,4 +139,25 @@ impl Opening {
     fn newest(&self) -> Result<Arc<Standing>, Fault> {
         self.standing.lock().last().cloned().ok_or_else(|| Fault::bug("no workspace is open"))
     }
+}
+
+/// Of which MCP servers there are tools that a model has to look for, in one line.
+fn of_servers(opened: &Opened) -> Option<String> {
+    let servers = opened.runtime.outside().servers();
+    let named: Vec<String> = servers
+        .list()
+        .iter()
+        .filter(|it| !it.section.disabled)
+        .map(|it| match servers.tools_of(&it.name) {
+            Some(count) => format!("{} ({count})", it.name),
+            None => it.name.clone(),
+        })
+        .take(SERVERS)
+        .collect();
+    (!named.is_empty()).then(|| {
+        format!(
+            "\nMCP servers: {}; `mcp_list` shows their tools, `search_tools` finds them.",
+            named.join(", ")
+        )
+    })
 }

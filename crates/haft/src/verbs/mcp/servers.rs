@@ -1,10 +1,13 @@
 //! `haft mcp list` and `haft mcp trust`: which servers is haft a client of, and what of them counts?
 
-use std::process::ExitCode;
+use std::{
+    io::{self, IsTerminal as _},
+    process::ExitCode,
+};
 
 use clap::Args;
-use kit::Fault;
-use runtime::visible;
+use kit::{Fault, Kind};
+use runtime::{outside::mcp::Servers, visible};
 
 use crate::{Options, Place, print, verbs::close};
 
@@ -15,6 +18,9 @@ pub(super) struct List {}
 pub(super) struct Trust {
     /// The server.
     name: String,
+    /// Accept it without being asked.
+    #[arg(long)]
+    yes: bool,
 }
 
 impl List {
@@ -47,12 +53,39 @@ impl List {
 
 impl Trust {
     /// # Errors
-    /// When there is no such server, nothing to accept, or it can't be kept.
+    /// When there is no such server, nothing to accept, nobody to ask, or it can't be kept.
     pub(super) fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         let opened = options.open(place)?;
-        let accepted = opened.runtime.outside().servers().accept(&self.name);
+        let accepted = self.accept(opened.runtime.outside().servers());
         close(&opened.runtime);
-        print::out(&format!("accepted, until it changes again:\n{}", visible(&accepted?).0));
+        print::out(if accepted? { "accepted, until it changes again" } else { "nothing was accepted" });
         Ok(ExitCode::SUCCESS)
     }
+
+    fn accept(&self, servers: &Servers) -> Result<bool, Fault> {
+        let difference = servers.difference(&self.name)?;
+        print::out(visible(&difference).0.trim_end());
+        if !self.yes && !agreed(&self.name)? {
+            return Ok(false);
+        }
+        servers.accept(&self.name, &difference).map(|()| true)
+    }
+}
+
+/// Does the person at the terminal want it so?
+fn agreed(name: &str) -> Result<bool, Fault> {
+    let input = io::stdin();
+    if !input.is_terminal() {
+        return Err(Fault::new(
+            Kind::Unavailable,
+            format!("nobody is there to say whether that of `{name}` is accepted"),
+        )
+        .next("`--yes` accepts it."));
+    }
+    print::err(&format!("Accept that of `{name}`? [y/N]"));
+    let mut answer = String::new();
+    input
+        .read_line(&mut answer)
+        .map_err(|error| Fault::new(Kind::Failed, format!("the answer can't be read: {error}")))?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }

@@ -15,9 +15,7 @@ const DESCRIPTION: usize = 4 << 10;
 const LARGEST: usize = 64 << 10;
 /// A server has at most so many tools.
 const MOST: usize = 1000;
-/// A difference is told in at most so many lines.
-const LINES: usize = 60;
-/// And each line in so many letters.
+/// So many letters of a name are told in a note.
 const LETTERS: usize = 200;
 
 /// What a server says of a tool: all of it that a model could read, or a client act by.
@@ -134,7 +132,8 @@ pub(super) fn definitions(tools: Vec<Tool>) -> (Vec<Definition>, Vec<String>) {
     (kept, notes)
 }
 
-/// What is different between what was accepted and what is said now, for a person to read.
+/// What is different between what was accepted and what is said now, for a person to read: all of it, since what is not
+/// shown can't be accepted. Each definition is bounded.
 pub(super) fn difference(accepted: &[Definition], said: &[Definition]) -> String {
     let mut text = String::new();
     for old in accepted {
@@ -149,25 +148,14 @@ pub(super) fn difference(accepted: &[Definition], said: &[Definition]) -> String
     for new in said.iter().filter(|it| accepted.iter().all(|old| old.name != it.name)) {
         changed(&mut text, &format!("{} (new)", new.name), "", &new.as_lines());
     }
-    let text = visible(&text).0;
-    let mut lines: Vec<String> = text
-        .lines()
-        .take(LINES)
-        .map(|line| match line.char_indices().nth(LETTERS) {
-            Some((at, _)) => format!("{}…", line.get(..at).unwrap_or_default()),
-            None => line.to_owned(),
-        })
-        .collect();
-    let out = text.lines().count().saturating_sub(LINES);
-    if out > 0 {
-        lines.push(format!("[{out} lines left out]"));
-    }
-    lines.join("\n")
+    visible(text.trim_end()).0.into_owned()
 }
 
 fn changed(text: &mut String, name: &str, old: &str, new: &str) {
     let _ = writeln!(text, "{name}:");
-    let diff = TextDiff::from_lines(old, new);
+    // A line that ends the text is the same as one that does not.
+    let (old, new) = (format!("{old}\n"), format!("{new}\n"));
+    let diff = TextDiff::from_lines(old.as_str(), new.as_str());
     for hunk in diff.unified_diff().context_radius(0).iter_hunks() {
         for change in hunk.iter_changes() {
             let _ = writeln!(text, "{}{}", change.tag(), change.value().trim_end_matches('\n'));

@@ -185,20 +185,38 @@ impl Servers {
         manifest
     }
 
-    /// A person accepts what this server says of its tools now. Gives what that is different from what was accepted.
+    /// What this server says of its tools now that is different from what was accepted, for a person.
     ///
     /// # Errors
-    /// When there is no such server, nothing to accept, or it can't be kept.
-    pub fn accept(&self, name: &str) -> Result<String, Fault> {
-        let _turn = self.turn.lock();
+    /// When there is no such server, or nothing to accept.
+    pub fn difference(&self, name: &str) -> Result<String, Fault> {
         let before = self.now.load_full();
         let Some(entry) = before.get(name) else { return Err(self.unknown(name)) };
         let Some((manifest, _)) = kept::read(&entry.path) else {
             return Err(Fault::not_found(format!("`{name}` was not asked for its tools yet"))
                 .next("What it says the first time is accepted."));
         };
-        let Some(difference) = manifest.difference() else {
-            return Err(Fault::not_found(format!("`{name}` says of its tools what was accepted")));
+        manifest
+            .difference()
+            .ok_or_else(|| Fault::not_found(format!("`{name}` says of its tools what was accepted")))
+    }
+
+    /// A person accepts what they were shown: this [`difference`](Self::difference), and no other.
+    ///
+    /// # Errors
+    /// As for the difference; [`Kind::Stale`] when it is another by now; and when it can't be kept.
+    pub fn accept(&self, name: &str, shown: &str) -> Result<(), Fault> {
+        let _turn = self.turn.lock();
+        let before = self.now.load_full();
+        let Some(entry) = before.get(name) else { return Err(self.unknown(name)) };
+        let pending =
+            kept::read(&entry.path).filter(|(manifest, _)| manifest.difference().as_deref() == Some(shown));
+        let Some((manifest, _)) = pending else {
+            return Err(Fault::new(
+                Kind::Stale,
+                format!("`{name}` says something else by now; nothing was accepted"),
+            )
+            .next(format!("Look again: `haft mcp trust {name}`.")));
         };
         let manifest = manifest.with_pending();
         let written = kept::write(&entry.path, &manifest)?;
@@ -207,7 +225,7 @@ impl Servers {
             (entry.manifest, entry.written) = (Some(Arc::new(manifest)), written);
         }
         self.put(entries, &before);
-        Ok(difference)
+        Ok(())
     }
 
     /// From now on those of which nothing is known are asked, without being called: a model calls only what it was shown.
@@ -375,11 +393,12 @@ impl Entry {
     }
 }
 
-/// That a server says something of its tools that was not accepted, and what.
+/// That a server says something of its tools that was not accepted. Not what: that is for a person alone, since a model
+/// that reads it has been told it.
 pub(super) fn not_accepted(name: &str, manifest: &Manifest) -> Option<String> {
-    let difference = manifest.difference()?;
+    manifest.pending.as_ref()?;
     Some(format!(
-        "the server `{name}` says other things of its tools than were accepted, so what differs is not used until a person runs `haft mcp trust {name}`:\n{difference}"
+        "the server `{name}` says other things of its tools than were accepted, so what differs is not used until a person has looked at it: `haft mcp trust {name}`"
     ))
 }
 
