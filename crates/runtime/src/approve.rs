@@ -52,9 +52,13 @@ impl Verdict {
 
 /// The way a door asks its person.
 pub trait Approver: Send + Sync {
-    /// Asks, and waits for the answer. Of a session's calls only one asks at a time; a
-    /// future that is dropped takes its question back.
+    /// Asks, and waits for the answer. A future that is dropped takes its question back.
     fn approve(&self, request: Request) -> Pin<Box<dyn Future<Output = Verdict> + Send + '_>>;
+
+    /// Can several questions stand at once? Where they can't, of a session's calls only one asks at a time.
+    fn asks_together(&self) -> bool {
+        false
+    }
 }
 
 /// A door with nobody behind it.

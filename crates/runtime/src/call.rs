@@ -355,8 +355,11 @@ async fn ask(
     cancel: &CancellationToken,
 ) -> Result<(), Fault> {
     let asking = async {
-        // One question at a time: the answer to this one may be the answer to the next.
-        let _turn = session.turn_to_ask().await;
+        // One question at a time, where a person reads one: the answer to this one may be the answer to the next.
+        let _turn = match session.approver().asks_together() {
+            true => None,
+            false => Some(session.turn_to_ask().await),
+        };
         if let Some(by) = session.granted_meanwhile(&rule.offers) {
             return Err(by);
         }

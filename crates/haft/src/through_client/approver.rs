@@ -1,13 +1,17 @@
 //! How is the person behind a client asked whether something may be done?
 
-use std::{future::Future, pin::Pin, sync::Arc};
+use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use runtime::{Approver, Request, Verdict, grants::Scope};
 use serde_json::{Value, json};
 use serve::Filled;
+use tokio::time::timeout;
 
 use super::Desk;
 use crate::ask;
+
+/// So long an answer is waited for.
+const PATIENCE: Duration = Duration::from_secs(10 * 60);
 
 /// The person behind the client of a call.
 pub(super) struct AtClient(pub(super) Arc<Desk>);
@@ -25,13 +29,19 @@ impl Approver for AtClient {
                     async move { client.form(message, schema).await }
                 },
             );
-            match asked.await {
+            let Ok(answer) = timeout(PATIENCE, asked).await else { return Verdict::NobodyThere };
+            match answer {
                 Some(Ok(Filled::Accepted(filled))) => verdict(&filled, !request.offers.is_empty()),
                 // Whatever kept a client from asking, nobody has said yes.
                 Some(Ok(Filled::Declined | Filled::Cancelled) | Err(_)) => Verdict::No,
                 None => Verdict::NobodyThere,
             }
         })
+    }
+
+    /// One that nobody answers must not keep others from being asked: a client puts them in order as it likes.
+    fn asks_together(&self) -> bool {
+        true
     }
 }
 
