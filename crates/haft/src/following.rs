@@ -50,8 +50,8 @@ impl<H: Hands> Following<H> {
         let changes = hands.changes();
         let channel = |it: &Option<watch::Receiver<u64>>| it.as_ref().map(|_| watch::Sender::new(0));
         let home = home.canonicalize().unwrap_or(home);
-        let nowhere = is_nowhere(&started_in, &home)
-            .then(|| "and the client did not say where it works".to_owned());
+        let nowhere =
+            is_nowhere(&started_in, &home).then(|| "and the client did not say where it works".to_owned());
         let following = Self {
             nowhere: RwLock::new(nowhere),
             tools: channel(&changes.tools),
@@ -93,10 +93,8 @@ impl<H: Hands> Following<H> {
                 print::err(&format!("haft: the workspace is {shown}, where the client works"));
             }
             Err(fault) => {
-                let why = format!(
-                    "the client works in {shown}, which can't be the workspace: {}",
-                    fault.as_text()
-                );
+                let why =
+                    format!("the client works in {shown}, which can't be the workspace: {}", fault.as_text());
                 print::err(&format!("haft: {why}"));
                 if let Some(nowhere) = self.nowhere.write().as_mut() {
                     *nowhere = format!("and {why}");
@@ -296,7 +294,9 @@ fn folder_at(uri: &str) -> Option<PathBuf> {
     let path = rest.strip_prefix("localhost").unwrap_or(rest);
     let decoded = PathBuf::from(std::ffi::OsString::from_vec(decoded(path)?));
     let real = decoded.is_absolute().then(|| decoded.canonicalize().ok())??;
-    real.is_dir().then_some(real)
+    // What the kernel makes up is nobody's folder: a process's own has the machine's root in it.
+    let made_up = ["/proc", "/sys"].iter().any(|it| real.starts_with(it));
+    (real.is_dir() && !made_up).then_some(real)
 }
 
 /// `%20` is a space; none where what follows a `%` is no byte.
@@ -357,6 +357,7 @@ mod tests {
             "file://host/tmp",
             "file:///a%2",
             "file:///etc/passwd",
+            "file:///proc/self",
             "/tmp",
         ] {
             assert_eq!(folder_at(uri), None, "{uri}");
