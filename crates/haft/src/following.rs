@@ -1,16 +1,18 @@
 //! Where does an MCP client work, if nobody said so when haft was started?
 //!
 //! Programs with windows start their servers in the root or in the home folder. A client that offers its roots is asked
-//! for them once, and what it calls waits for its answer.
+//! for them once, and what it calls waits for its answer. Without one, nothing is called there: nobody meant the whole
+//! machine, or all that a person has.
 
 use std::{
     future::Future,
     os::unix::ffi::OsStringExt as _,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
-use kit::{Fault, Spec, services::Jobs};
+use kit::{Fault, Kind, Spec, services::Jobs};
 use parking_lot::RwLock;
 use runtime::{Answer, Call};
 use serve::{Abilities, Changes, Client, Content, Document, Hands, Line, Notice, Pattern, Prompt, Subject};
@@ -27,6 +29,8 @@ type Open<H> = Box<dyn Fn(PathBuf, Vec<PathBuf>) -> Result<H, Fault> + Send + Sy
 /// Hands that go where the client works.
 pub(crate) struct Following<H> {
     now: RwLock<Arc<H>>,
+    /// Why there is no folder to work in, while there is none.
+    nowhere: RwLock<Option<String>>,
     /// Whoever is asking where the client works holds it. It is fair, so calls go on in the order in which they came.
     asking: Mutex<()>,
     started_in: PathBuf,
@@ -40,11 +44,16 @@ pub(crate) struct Following<H> {
 }
 
 impl<H: Hands> Following<H> {
-    /// `hands` in the folder that haft was started in, until a client says that it works elsewhere.
+    /// `hands` in the folder that haft was started in, until a client says that it works elsewhere. What is called in the
+    /// root or in the home folder is refused, where nobody named them.
     pub(crate) fn new(hands: H, started_in: PathBuf, home: PathBuf, open: Open<H>) -> Self {
         let changes = hands.changes();
         let channel = |it: &Option<watch::Receiver<u64>>| it.as_ref().map(|_| watch::Sender::new(0));
+        let home = home.canonicalize().unwrap_or(home);
+        let nowhere =
+            is_nowhere(&started_in, &home).then(|| "and the client did not say where it works".to_owned());
         let following = Self {
+            nowhere: RwLock::new(nowhere),
             tools: channel(&changes.tools),
             documents: channel(&changes.documents),
             prompts: channel(&changes.prompts),
@@ -76,17 +85,28 @@ impl<H: Hands> Following<H> {
                 let hands = Arc::new(hands);
                 self.pass_on(&hands);
                 *self.now.write() = hands;
+                *self.nowhere.write() = None;
                 // What was listed before is no longer what there is.
                 for sender in [&self.documents, &self.prompts].into_iter().flatten() {
                     sender.send_modify(|count| *count += 1);
                 }
                 print::err(&format!("haft: the workspace is {shown}, where the client works"));
             }
-            Err(fault) => print::err(&format!(
-                "haft: the client works in {shown}, which can't be the workspace: {}",
-                fault.as_text()
-            )),
+            Err(fault) => {
+                let why =
+                    format!("the client works in {shown}, which can't be the workspace: {}", fault.as_text());
+                print::err(&format!("haft: {why}"));
+                if let Some(nowhere) = self.nowhere.write().as_mut() {
+                    *nowhere = format!("and {why}");
+                }
+            }
         }
+    }
+
+    /// Why nothing is called, while there is nowhere to work.
+    fn refusal(&self) -> Option<Fault> {
+        let nowhere = self.nowhere.read();
+        Some(no_workspace(&self.started_in, nowhere.as_deref()?))
     }
 
     /// What changes there is told here.
@@ -123,6 +143,10 @@ impl<H: Hands> Hands for Following<H> {
     async fn met(&self, folders: impl Future<Output = Vec<String>> + Send) {
         let _asking = self.asking.lock().await;
         let folders: Vec<PathBuf> = folders.await.iter().filter_map(|uri| folder_at(uri)).collect();
+        if folders.contains(&self.started_in) && self.started_in.parent().is_some() {
+            // Whoever opened it in the client meant it.
+            *self.nowhere.write() = None;
+        }
         if let Some((workspace, others)) = elsewhere(&self.started_in, &self.home, folders) {
             self.go(workspace, others);
         }
@@ -174,11 +198,32 @@ impl<H: Hands> Hands for Following<H> {
     }
 
     async fn call(&self, call: Call, client: Client) -> Answer {
-        self.known().await.call(call, client).await
+        let hands = self.known().await;
+        match self.refusal() {
+            None => hands.call(call, client).await,
+            Some(fault) => Answer {
+                id: call.id.unwrap_or_default(),
+                result: Err(fault),
+                notes: Vec::new(),
+                took: Duration::ZERO,
+            },
+        }
     }
 
     fn jobs(&self) -> Option<Arc<dyn Jobs>> {
         self.now().jobs()
+    }
+
+    fn promote(&self, call: &str) -> Result<String, Fault> {
+        self.now().promote(call)
+    }
+
+    fn job_of(&self, call: &str) -> Option<String> {
+        self.now().job_of(call)
+    }
+
+    fn patience(&self, tool: &str) -> Duration {
+        self.now().patience(tool)
     }
 
     fn documents(&self) -> Result<Vec<Document>, Fault> {
@@ -219,10 +264,23 @@ impl<H: Hands> Hands for Following<H> {
     }
 }
 
-/// The workspace and further roots of a client that works in these folders, where that is elsewhere than `here`.
-fn elsewhere(here: &Path, home: &Path, folders: Vec<PathBuf>) -> Option<(PathBuf, Vec<PathBuf>)> {
-    let nowhere = here.parent().is_none() || here == home;
-    if !nowhere && folders.iter().any(|folder| here.starts_with(folder)) {
+/// Is it a folder in which a program is started that is started nowhere in particular?
+pub(crate) fn is_nowhere(folder: &Path, home: &Path) -> bool {
+    folder.parent().is_none() || folder == home
+}
+
+/// What a client is told whose calls have nowhere to work, and why that is.
+pub(crate) fn no_workspace(started_in: &Path, why: &str) -> Fault {
+    let shown = started_in.display();
+    Fault::new(Kind::Unavailable, format!("there is no workspace: haft was started in `{shown}`, {why}"))
+        .next("A person starts it with `--dir FOLDER`.")
+}
+
+/// The workspace and further roots of a client that works in these folders, where that is elsewhere than `here`. Nobody
+/// works in all of the machine.
+fn elsewhere(here: &Path, home: &Path, mut folders: Vec<PathBuf>) -> Option<(PathBuf, Vec<PathBuf>)> {
+    folders.retain(|folder| folder.parent().is_some());
+    if !is_nowhere(here, home) && folders.iter().any(|folder| here.starts_with(folder)) {
         return None;
     }
     let mut folders = folders.into_iter();
@@ -236,7 +294,9 @@ fn folder_at(uri: &str) -> Option<PathBuf> {
     let path = rest.strip_prefix("localhost").unwrap_or(rest);
     let decoded = PathBuf::from(std::ffi::OsString::from_vec(decoded(path)?));
     let real = decoded.is_absolute().then(|| decoded.canonicalize().ok())??;
-    real.is_dir().then_some(real)
+    // What the kernel makes up is nobody's folder: a process's own has the machine's root in it.
+    let made_up = ["/proc", "/sys"].iter().any(|it| real.starts_with(it));
+    (real.is_dir() && !made_up).then_some(real)
 }
 
 /// `%20` is a space; none where what follows a `%` is no byte.
@@ -273,9 +333,12 @@ mod tests {
             ("/other", &["/p"], Some("/p")),
             ("/p", &[], None),
             ("/", &[], None),
+            ("/", &["/"], None),
+            ("/", &["/", "/p"], Some("/p")),
+            ("/other", &["/p", "/"], Some("/p")),
         ] {
-            let expected =
-                expected.map(|first| (PathBuf::from(first), at(folders.get(1..).unwrap_or_default())));
+            let others = folders.iter().filter(|it| !["/", expected.unwrap_or_default()].contains(*it));
+            let expected = expected.map(|first| (PathBuf::from(first), others.map(PathBuf::from).collect()));
             assert_eq!(elsewhere(Path::new(here), Path::new("/home/me"), at(folders)), expected, "{here}");
         }
     }
@@ -294,6 +357,7 @@ mod tests {
             "file://host/tmp",
             "file:///a%2",
             "file:///etc/passwd",
+            "file:///proc/self",
             "/tmp",
         ] {
             assert_eq!(folder_at(uri), None, "{uri}");

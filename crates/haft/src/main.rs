@@ -31,7 +31,11 @@ enum Verb {
     Manual(verbs::manual::Manual),
     /// Write a tool to begin with, and its test, into this workspace.
     NewTool(verbs::new_tool::NewTool),
-    /// Serve the tools to an MCP client on standard input and output.
+    /// Serve the tools to an MCP client, and see to clients and to servers that haft uses.
+    ///
+    /// Alone it serves on standard input and output, which is how a client starts it; with `--http` over HTTP, at an address.
+    /// `install` tells a client of haft. The other commands are about MCP servers that haft itself is a client of: those of
+    /// `[mcp.NAME]` in haft.toml, and of a trusted workspace's .mcp.json.
     Mcp(verbs::mcp::Mcp),
     /// Show what calls were made, and what came of them.
     Log(verbs::log::Log),

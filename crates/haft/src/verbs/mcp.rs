@@ -13,7 +13,10 @@ use kit::{Fault, Kind};
 use tokio_util::sync::CancellationToken;
 
 use self::opening::Opening;
-use crate::{Options, Place, following::Following};
+use crate::{
+    Options, Place,
+    following::{Following, is_nowhere, no_workspace},
+};
 
 #[derive(Args)]
 pub struct Mcp {
@@ -56,6 +59,12 @@ impl Mcp {
     }
 
     async fn serve(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
+        if self.http.is_wanted() && options.dir.is_none() {
+            let (here, home) = (options.workspace()?, place.home());
+            if is_nowhere(&here, &home.canonicalize().unwrap_or(home)) {
+                return Err(no_workspace(&here, "and over HTTP no client says where it works"));
+            }
+        }
         let listening = self.http.listen(place)?;
         let opening = Arc::new(Opening::new(options, place, self.all_tools)?);
         let about = opening.about()?;

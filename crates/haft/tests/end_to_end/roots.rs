@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::support::Room;
+use crate::support::{Room, run};
 
 /// A client that says nothing by itself.
 struct Client {
@@ -125,11 +125,60 @@ fn started_where_the_client_works_it_stays_there() {
 #[test]
 fn a_client_that_does_not_say_where_it_works_is_not_waited_for() {
     let room = Room::new();
-    let mut client = Client::start(&room, &room.base().join("home"), &[]);
+    let mut client = Client::start(&room, &room.at(""), &[]);
     client.greet_and_write();
     assert_eq!(client.until("id", &json!(2))["result"]["isError"], false);
-    assert_eq!(fs::read_to_string(room.base().join("home/made.txt")).unwrap(), "here\n");
+    assert_eq!(room.text("made.txt"), "here\n");
     client.ends();
+}
+
+#[test]
+fn started_nowhere_without_a_folder_from_the_client_its_tools_are_listed_and_refused() {
+    let room = Room::new();
+    let home = room.base().join("home").canonicalize().unwrap();
+    for (here, roots) in [(Path::new("/"), None), (Path::new("/"), Some("/")), (&home, None)] {
+        let mut client = Client::start(&room, here, &[]);
+        client.greet_and_write();
+        if let Some(root) = roots {
+            client.tell(&[Path::new(root)]);
+        }
+        let answer = client.until("id", &json!(2));
+        let text = answer["result"]["content"][0]["text"].as_str().unwrap();
+        assert_eq!(answer["result"]["isError"], true, "{answer}");
+        let why = format!("there is no workspace: haft was started in `{}`, and the client", here.display());
+        assert!(text.contains(&why) && text.contains("--dir FOLDER"), "{text}");
+        let shell = json!({"name": "shell", "arguments": {"command": "true"}});
+        client.say(&json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": shell}));
+        assert_eq!(client.until("id", &json!(3))["result"]["isError"], true);
+        client.say(&json!({"jsonrpc": "2.0", "id": 4, "method": "tools/list", "params": {}}));
+        let tools = client.until("id", &json!(4));
+        assert!(tools["result"]["tools"].as_array().unwrap().len() > 5, "{tools}");
+        client.ends();
+        assert!(!here.join("made.txt").exists());
+        // Over HTTP nobody will say it.
+        let mut command = Command::new(env!("CARGO_BIN_EXE_haft"));
+        let isolated = command.env_clear().env("HAFT_STATE_DIR", room.state()).env("HOME", &home);
+        let ran = run(isolated.current_dir(here).args(["mcp", "--http", "127.0.0.1:0"]), "");
+        assert_eq!(ran.code, 1, "{ran:?}");
+        assert!(ran.err.contains("there is no workspace") && ran.err.contains("--dir"), "{ran:?}");
+    }
+}
+
+#[test]
+fn the_home_folder_is_the_workspace_of_who_says_so() {
+    let room = Room::new();
+    let home = room.base().join("home");
+    for (options, root) in [(&[][..], Some(&home)), (&["--dir", home.to_str().unwrap()], None)] {
+        let mut client = Client::start(&room, &home, options);
+        client.greet_and_write();
+        if let Some(root) = root {
+            client.tell(&[root]);
+        }
+        assert_eq!(client.until("id", &json!(2))["result"]["isError"], false);
+        assert_eq!(fs::read_to_string(home.join("made.txt")).unwrap(), "here\n");
+        fs::remove_file(home.join("made.txt")).unwrap();
+        client.ends();
+    }
 }
 
 #[test]

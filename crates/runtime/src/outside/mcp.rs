@@ -26,7 +26,8 @@ mod tool;
 mod wire;
 
 pub(crate) use connections::Connections;
-pub use imported::{DOT_MCP, configured, granted, imported};
+pub use http::check_address;
+pub use imported::{DOT_MCP, configured, granted, imported, serves_haft};
 pub use oauth::{Logins, Redirect, Signing};
 pub use section::{OauthSection, ServerSection, Variables};
 pub use servers::Servers;

@@ -59,6 +59,10 @@ pub(super) struct Listening {
 }
 
 impl HttpArgs {
+    pub(super) fn is_wanted(&self) -> bool {
+        self.http.is_some()
+    }
+
     /// Listens where that was asked for, and says so to the person.
     ///
     /// # Errors

@@ -27,6 +27,7 @@ use rmcp::{
 };
 use tokio::time::timeout;
 
+pub use self::address::check_address;
 pub(super) use self::address::{address, is_loopback};
 use self::{address::Resolver, signed::Signed};
 use super::{

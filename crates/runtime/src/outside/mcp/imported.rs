@@ -33,7 +33,7 @@ struct One {
     disabled: bool,
 }
 
-/// The servers that this text names, and a line for each that is none.
+/// The servers that this text names, and a line for each that is none. One that is haft itself is for other clients.
 pub fn imported(text: &str) -> (Vec<Server>, Vec<String>) {
     let file: File = match serde_json::from_str(text) {
         Ok(file) => file,
@@ -43,6 +43,7 @@ pub fn imported(text: &str) -> (Vec<Server>, Vec<String>) {
     let mut servers = Vec::new();
     for (name, value) in file.servers {
         match section(value) {
+            Ok(section) if section.command.as_deref().is_some_and(|it| serves_haft(it, &section.args)) => {}
             Ok(section) => {
                 servers.push(Server { name, section, whose: Whose::Workspace, file: DOT_MCP.to_owned() });
             }
@@ -75,6 +76,17 @@ fn section(value: Value) -> Result<ServerSection, String> {
         (true, _, None) => Err("it has neither `command` nor `url`".to_owned()),
         (false, None, _) => Err("it has no `command`".to_owned()),
     }
+}
+
+/// Does this command start haft as a server?
+pub fn serves_haft(command: &str, arguments: &[String]) -> bool {
+    let path = Path::new(command);
+    let is_this_program = || {
+        let this = std::env::current_exe().and_then(|it| it.canonicalize()).ok();
+        path.is_absolute() && this.is_some() && path.canonicalize().ok() == this
+    };
+    arguments.iter().any(|it| it == "mcp")
+        && (path.file_name().is_some_and(|it| it == "haft") || is_this_program())
 }
 
 /// A server as a person's own file or a workspace's says it.
@@ -135,6 +147,20 @@ mod tests {
         assert_eq!(servers.get(2).unwrap().starts(), "npx -y x");
         assert_eq!(aside.len(), 2, "{aside:?}");
         assert!(imported("{").1.concat().contains("names no servers"));
+    }
+
+    #[test]
+    fn haft_is_no_server_of_itself() {
+        let this = std::env::current_exe().unwrap();
+        let text = serde_json::json!({"mcpServers": {
+            "haft": {"command": "haft", "args": ["--sandbox", "read-only", "mcp"]},
+            "hands": {"type": "stdio", "command": "/opt/bin/haft", "args": ["mcp"]},
+            "this": {"command": this, "args": ["mcp"]},
+            "other": {"command": "haft", "args": ["x"]},
+            "like": {"command": "haft-like", "args": ["mcp"]}}});
+        let (servers, aside) = imported(&text.to_string());
+        let names: Vec<&str> = servers.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!((names, aside.len()), (vec!["like", "other"], 0));
     }
 
     #[test]

@@ -31,6 +31,14 @@ pub(in crate::outside::mcp) fn address(name: &str, url: &str) -> Result<Url, Fau
     }
 }
 
+/// Whether a token may be sent to this address of a server: nobody listens on the way.
+///
+/// # Errors
+/// Those of an address at which haft would not look for a server either.
+pub fn check_address(name: &str, url: &str) -> Result<(), Fault> {
+    address(name, url).map(drop)
+}
+
 /// Is this an address of this machine?
 pub(in crate::outside::mcp) fn is_loopback(url: &Url) -> bool {
     match url.host_str() {
