@@ -99,12 +99,12 @@ fn in_words(answer: &Answer) -> CallToolResult {
 }
 
 fn hints(at_most: Kinds) -> ToolAnnotations {
-    let read_only = at_most.is_read_only();
     let hints = ToolAnnotations::new()
-        .read_only(read_only)
+        .read_only(at_most.is_read_only())
         .destructive(at_most.covers(Kinds::WRITE) || at_most.covers(Kinds::RUN))
         .open_world(at_most.covers(Kinds::NET) || at_most.covers(Kinds::RUN));
-    if read_only { hints.idempotent(true) } else { hints }
+    // To wait, to ask a person or to note something is not the same when it is done again.
+    if at_most == Kinds::READ { hints.idempotent(true) } else { hints }
 }
 
 fn is_text(part: &Part) -> bool {
@@ -273,9 +273,12 @@ mod tests {
             assert_eq!(serde_json::to_value(hints(at_most)).map_err(|error| error.to_string()), Ok(expected));
         };
         check(
-            Kinds::READ.with(Kinds::SESSION),
+            Kinds::READ,
             json!({"readOnlyHint": true, "destructiveHint": false, "idempotentHint": true, "openWorldHint": false}),
         );
+        let noted = json!({"readOnlyHint": true, "destructiveHint": false, "openWorldHint": false});
+        check(Kinds::READ.with(Kinds::SESSION), noted.clone());
+        check(Kinds::NONE, noted);
         check(Kinds::WRITE, json!({"readOnlyHint": false, "destructiveHint": true, "openWorldHint": false}));
         check(Kinds::NET, json!({"readOnlyHint": false, "destructiveHint": false, "openWorldHint": true}));
         check(Kinds::ALL, json!({"readOnlyHint": false, "destructiveHint": true, "openWorldHint": true}));

@@ -4,7 +4,7 @@
 use std::{collections::HashSet, fs, os::unix::fs::symlink, sync::Arc, time::Duration};
 
 use expect_test::expect_file;
-use kit::{AnyTool, Fault, Kind, Output, Spec, Touch, testing::Room};
+use kit::{AnyTool, Fault, Kind, Kinds, Output, Spec, Touch, testing::Room};
 use serde_json::{Value, json};
 
 /// Bytes that one tool may cost a model, and all of them together (under 4,500 tokens).
@@ -357,6 +357,20 @@ fn a_call_touches_no_more_than_its_tool_declares() {
         let spec = tool.spec();
         let call = tool.prepare(arguments(toolset, &spec.name, "a")).unwrap();
         assert!(spec.at_most.covers(call.touches().kinds()), "{}", spec.name);
+    }
+}
+
+#[test]
+fn a_tool_that_has_others_do_something_is_none_that_only_reads() {
+    const OTHERS: [&str; 7] =
+        ["subagent", "spawn_agent", "explore", "critic", "call_tool", "test_tool", "mcp_call"];
+    let all: Vec<_> = every_tool().into_iter().map(|(_, tool)| tool).chain(tools::finders()).collect();
+    for name in OTHERS {
+        let of_name: Vec<_> = all.iter().map(|it| it.spec()).filter(|it| it.name == name).collect();
+        assert!(!of_name.is_empty(), "{name}");
+        for spec in of_name {
+            assert!(spec.at_most.covers(Kinds::WRITE | Kinds::RUN | Kinds::NET), "{name}");
+        }
     }
 }
 

@@ -9,7 +9,10 @@ pub(crate) mod switch_profile;
 
 use std::sync::Arc;
 
-use kit::{AnyTool, erase};
+use kit::{AnyTool, Kinds, erase};
+
+/// What another agent does may be anything. Its calls are calls of their own, with their own rules and locks.
+pub(crate) const DELEGATED: Kinds = Kinds::WRITE.with(Kinds::RUN).with(Kinds::NET).with(Kinds::SESSION);
 
 /// In the order in which they are shown.
 pub(crate) fn all() -> Vec<Arc<dyn AnyTool>> {

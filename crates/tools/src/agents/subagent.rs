@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kit::{prelude::*, services::Task};
 
-use super::report::told;
+use super::{DELEGATED, report::told};
 
 /// An agent has a time of its own, which is shorter unless a person says otherwise.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(3600);
@@ -24,7 +24,7 @@ pub(crate) struct Subagent {
 
 impl Tool for Subagent {
     const NAME: &str = "subagent";
-    const AT_MOST: Kinds = Kinds::NONE;
+    const AT_MOST: Kinds = DELEGATED;
 
     fn touches(&self) -> Touches {
         Touches::none()

@@ -4,6 +4,7 @@ use kit::prelude::*;
 use serde_json::{Map, Value};
 
 use super::starts;
+use crate::toolsmith::TRIED;
 
 /// Call a tool of an MCP server by the server's own name for it.
 #[derive(Deserialize, JsonSchema)]
@@ -20,7 +21,7 @@ pub(crate) struct McpCall {
 
 impl Tool for McpCall {
     const NAME: &str = "mcp_call";
-    const AT_MOST: Kinds = Kinds::SESSION;
+    const AT_MOST: Kinds = TRIED;
 
     // What the tool itself touches is asked about in the call of its own that this makes.
     fn touches(&self) -> Touches {

@@ -37,7 +37,7 @@ enum Action {
 
 impl Tool for ShellStatus {
     const NAME: &str = "shell_status";
-    const AT_MOST: Kinds = Kinds::SESSION;
+    const AT_MOST: Kinds = Kinds::RUN.with(Kinds::SESSION);
 
     fn touches(&self) -> Touches {
         if self.action == Action::Kill { Touches::session("jobs") } else { Touches::none() }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kit::{prelude::*, services::Task};
 
-use crate::agents::{report::said, subagent::PATIENCE};
+use crate::agents::{DELEGATED, report::said, subagent::PATIENCE};
 
 /// Run a subagent with its own system prompt; its final reply is the result.
 #[derive(Deserialize, JsonSchema)]
@@ -18,7 +18,7 @@ pub(super) struct Subagent {
 
 impl Tool for Subagent {
     const NAME: &str = "subagent";
-    const AT_MOST: Kinds = Kinds::NONE;
+    const AT_MOST: Kinds = DELEGATED;
 
     fn touches(&self) -> Touches {
         Touches::none()

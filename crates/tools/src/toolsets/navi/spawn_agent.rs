@@ -7,7 +7,7 @@ use kit::{
     services::{Task, TaskEnd},
 };
 
-use crate::agents::{report::said, subagent::PATIENCE};
+use crate::agents::{DELEGATED, report::said, subagent::PATIENCE};
 
 /// So long an agent of navi-1 may take.
 const TIME: Duration = Duration::from_secs(300);
@@ -33,7 +33,7 @@ pub(super) struct SpawnAgent {
 
 impl Tool for SpawnAgent {
     const NAME: &str = "spawn_agent";
-    const AT_MOST: Kinds = Kinds::NONE;
+    const AT_MOST: Kinds = DELEGATED;
 
     fn touches(&self) -> Touches {
         Touches::none()

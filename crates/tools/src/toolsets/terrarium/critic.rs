@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kit::{prelude::*, services::Task};
 
-use crate::agents::{report::told, subagent::PATIENCE};
+use crate::agents::{DELEGATED, report::told, subagent::PATIENCE};
 
 /// Have an agent look for what is wrong with a plan, a change or a claim; it changes nothing.
 #[derive(Deserialize, JsonSchema)]
@@ -16,7 +16,7 @@ pub(super) struct Critic {
 
 impl Tool for Critic {
     const NAME: &str = "critic";
-    const AT_MOST: Kinds = Kinds::NONE;
+    const AT_MOST: Kinds = DELEGATED;
 
     fn touches(&self) -> Touches {
         Touches::none()

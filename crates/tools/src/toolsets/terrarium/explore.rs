@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kit::{prelude::*, services::Task};
 
-use crate::agents::{report::told, subagent::PATIENCE};
+use crate::agents::{DELEGATED, report::told, subagent::PATIENCE};
 
 /// Have an agent search the workspace and answer a question; it changes nothing.
 #[derive(Deserialize, JsonSchema)]
@@ -16,7 +16,7 @@ pub(super) struct Explore {
 
 impl Tool for Explore {
     const NAME: &str = "explore";
-    const AT_MOST: Kinds = Kinds::NONE;
+    const AT_MOST: Kinds = DELEGATED;
 
     fn touches(&self) -> Touches {
         Touches::none()
