@@ -13,6 +13,9 @@ use crate::{
 
 pub use listing::Listing;
 
+/// What is longer is like no name of a tool.
+const LONGEST_NAME: usize = 200;
+
 /// The tools that one session runs, in a stable order: the order is part of the prompt, and a prompt that changes is
 /// not cached. Those that are listed are shown to everybody who asks for a list; the others are found by a search, and
 /// called like all others.
@@ -123,8 +126,9 @@ impl Catalog {
 
     /// At most three names that are much like this one.
     pub(crate) fn nearest(&self, name: &str) -> Vec<&str> {
-        let mut near: Vec<(f32, &str)> = self
-            .specs()
+        // To compare what nobody meant to be a name takes long.
+        let specs = self.specs().filter(|spec| name.len() <= LONGEST_NAME && spec.name.len() <= LONGEST_NAME);
+        let mut near: Vec<(f32, &str)> = specs
             .map(|spec| (similar::TextDiff::from_chars(name, &spec.name).ratio(), spec.name.as_str()))
             .filter(|(ratio, _)| *ratio >= 0.6)
             .collect();
@@ -186,6 +190,15 @@ mod tests {
         assert!(!catalog.has("edit"));
         assert_eq!(catalog.failed().iter().map(|it| it.tool.as_str()).collect::<Vec<_>>(), ["raed"]);
         assert_eq!(names(&of(&registry, Some(&[]), &[])), Vec::<&str>::new());
+    }
+
+    #[test]
+    fn a_name_that_no_tool_can_have_is_compared_with_none() {
+        let long = "x".repeat(LONGEST_NAME + 1);
+        let catalog = of(&Registry::new(vec![tool("read"), tool(&long)]), None, &[]);
+        assert_eq!(catalog.nearest("raed"), ["read"]);
+        // Of so many letters the comparison would not end.
+        assert!(catalog.nearest(&"x".repeat(16 << 20)).is_empty() && catalog.nearest(&long).is_empty());
     }
 
     #[test]

@@ -7,6 +7,7 @@
 mod beneath;
 mod fresh;
 mod gate;
+mod globs;
 mod links;
 mod list;
 mod open;
@@ -18,6 +19,7 @@ mod walk;
 use std::sync::Arc;
 
 use gate::Gate;
+pub use globs::check_glob;
 pub use list::{Entry, EntryKind};
 pub use open::{Identity, Loaded, Open};
 pub use pages::{Clipped, Limits, Page, Start, Total};

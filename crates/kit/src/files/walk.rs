@@ -22,7 +22,7 @@ use parking_lot::{Condvar, Mutex};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
 
 use super::{
-    EntryKind, Files, Identity,
+    EntryKind, Files, Identity, check_glob,
     open::{Unopened, open_listed, open_regular, plain_device},
 };
 use crate::Fault;
@@ -441,7 +441,8 @@ impl Rules {
 fn compile(root: &Path, texts: impl IntoIterator<Item = Vec<u8>>) -> Option<Gitignore> {
     let mut builder = GitignoreBuilder::new(root);
     for text in texts {
-        for line in String::from_utf8_lossy(&text).lines() {
+        // So is one that would be compiled by a recursion without end.
+        for line in String::from_utf8_lossy(&text).lines().filter(|line| check_glob(line).is_ok()) {
             // A rule that git would not understand either is as good as none.
             let _ = builder.add_line(None, line);
         }

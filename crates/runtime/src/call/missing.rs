@@ -7,6 +7,9 @@ use crate::{Session, outside::gist};
 /// More names than this are not told, where the model can ask for them.
 const MANY: usize = 30;
 
+/// So many letters of a name are told.
+const SHOWN: usize = 100;
+
 /// What a model asks for the names of all tools.
 const ASKED: &str = "list_tools";
 
@@ -15,7 +18,9 @@ const FOUND: &str = "search_tools";
 
 /// What is said to who called a tool that is not there.
 pub(super) fn fault(session: &Session, name: &str) -> Fault {
-    let what = format!("there is no tool `{name}` in this session");
+    let shown: String = name.chars().take(SHOWN).collect();
+    let cut = if shown.len() < name.len() { "…" } else { "" };
+    let what = format!("there is no tool `{shown}{cut}` in this session");
     if let Some(why) = of_file(session, name, str::trim_end) {
         return Fault::not_found(format!("{what}: {why}"));
     }

@@ -4,7 +4,10 @@ use std::{fmt, path::Path};
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use ignore::types::{FileTypeDef, Types, TypesBuilder};
-use kit::{files::Location, prelude::*};
+use kit::{
+    files::{Location, check_glob},
+    prelude::*,
+};
 
 /// A glob, ready to match paths below the folder that is searched.
 pub(super) struct Names {
@@ -26,6 +29,7 @@ impl Names {
         if written.trim().is_empty() {
             return Err(Fault::bad_args("the glob is empty").next("`**` matches every file."));
         }
+        check_glob(written)?;
         let broken = |error: &globset::Error| {
             Fault::bad_args(format!("`{written}` is not a glob: {}", error.kind()))
                 .next("Known are `*`, `**`, `?`, `[ab]` and `{one,other}`; `[{]` is a `{` itself.")
@@ -144,6 +148,15 @@ mod tests {
             ("src/a.rs", ("src", "a.rs")),
         ] {
             assert_eq!(split(pattern), parts, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn a_glob_that_would_be_compiled_by_a_deep_recursion_is_refused() {
+        let deep = format!("{}{}", "{a,".repeat(100_000), "}".repeat(100_000));
+        for glob in [&deep, &format!("src/{deep}"), &format!("!{deep}")] {
+            let fault = Filter::new(Some(glob), None).map(drop).unwrap_err();
+            assert!(fault.kind == Kind::BadArgs && fault.as_text().len() < 300, "{}", fault.what.len());
         }
     }
 

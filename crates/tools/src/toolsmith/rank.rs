@@ -11,6 +11,10 @@ const EMPTY: [&str; 20] = [
     "to", "tool", "tools", "with",
 ];
 
+/// So many words of a query count, and a longer word than this is misspelt from none: both are compared with all words.
+const WORDS: usize = 50;
+const LONGEST: usize = 50;
+
 /// What a word is worth that was only nearly written.
 const NEARLY: f64 = 0.5;
 
@@ -58,7 +62,7 @@ impl Asked {
 /// The words of the tools that are like one that none of them has: what was meant, where it was misspelt.
 fn nearest(word: &str, texts: &[Texts]) -> Vec<String> {
     let most = match word.chars().count() {
-        0..4 => return Vec::new(),
+        0..4 | LONGEST.. => return Vec::new(),
         4..8 => 1,
         _ => 2,
     };
@@ -146,7 +150,7 @@ fn asked(query: &str) -> Vec<String> {
     let telling: Vec<&String> = split.iter().filter(|it| !EMPTY.contains(&it.as_str())).collect();
     let mut seen = HashSet::new();
     let stems = if telling.is_empty() { split.iter().collect() } else { telling };
-    stems.into_iter().map(|it| stem(it)).filter(|it| seen.insert(it.clone())).collect()
+    stems.into_iter().map(|it| stem(it)).filter(|it| seen.insert(it.clone())).take(WORDS).collect()
 }
 
 /// The stems of the words of a text.
@@ -268,6 +272,14 @@ mod tests {
         {
             assert_eq!(edits(one, other), expected, "{one} {other}");
         }
+    }
+
+    #[test]
+    fn a_query_without_end_is_ranked_by_how_it_begins() {
+        let tools = [spec("weather", "Rain or sun.", &["city"])];
+        let many: Vec<String> = (0..20_000).map(|it| format!("unknown{it}")).collect();
+        assert_eq!(found(&tools, &format!("weather {}", many.join(" "))), ["weather"]);
+        assert_eq!(found(&tools, &"weather".repeat(10_000)), [""; 0]);
     }
 
     #[test]
