@@ -36,13 +36,13 @@ impl Manual {
             let agents: Vec<&str> = of_agents.iter().map(|it| it.spec().name.as_str()).collect();
             let mut next = format!("The tools are: {}.", all.join(", "));
             if !agents.is_empty() {
-                next.push_str(&format!(" Only an agent (`haft run`) has: {}.", agents.join(", ")));
+                next.push_str(&format!(" Agents and MCP clients have as well: {}.", agents.join(", ")));
             }
             return Err(Fault::not_found(format!("there is no tool `{name}`")).next(next));
         };
         let mut text = described(spec);
         if !catalog.has(name) {
-            text.push_str("\nOnly an agent has it: `haft run`, `haft chat`.\n");
+            text.push_str("\nAgents have it (`haft run`, `haft chat`), and MCP clients, by their own person and model.\n");
         }
         text.push_str(&at_length(&opened.runtime, &opened.toolset, spec));
         print::out(&text);
