@@ -274,6 +274,7 @@ impl Options {
         }
         match servers_text(workspace) {
             Ok(None) => {}
+            Ok(Some(text)) if imported(&text) == (Vec::new(), Vec::new()) => {}
             Ok(Some(_)) if !self.trust && !Trust::in_state(&place.state).holds_servers(workspace) => {
                 aside.push(format!("the servers in {DOT_MCP} are left aside until you run `haft trust`"));
             }
@@ -306,7 +307,7 @@ impl Options {
         Ok([own.accept_weaker, self.accept_weaker.clone()].concat())
     }
 
-    /// These options, but for the workspace, as they are given on a command line.
+    /// These options, but for the workspace and what is for one run only, as they are given on a command line.
     pub(crate) fn as_arguments(&self) -> Vec<String> {
         let pairs = [
             ("--sandbox", self.sandbox.as_ref().and_then(name_of)),
@@ -320,9 +321,6 @@ impl Options {
             .extend(pairs.into_iter().filter_map(|(name, value)| Some([name.to_owned(), value?])).flatten());
         if !self.accept_weaker.is_empty() {
             arguments.extend(["--accept-weaker".to_owned(), self.accept_weaker.join(",")]);
-        }
-        if self.trust {
-            arguments.push("--trust".to_owned());
         }
         arguments
     }

@@ -48,9 +48,19 @@ impl Mcp {
     /// # Errors
     /// When there is no runtime to be had, or standard input and output break.
     pub async fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
+        let is_install = matches!(self.what, Some(What::Install(_)));
+        if self.what.is_some() && (self.http.is_wanted() || (self.all_tools && !is_install)) {
+            let option = if self.http.is_wanted() { "--http" } else { "--all-tools" };
+            let mut fault =
+                Fault::bad_args(format!("`{option}` before a command of `haft mcp` does nothing"));
+            if is_install {
+                fault = fault.next("`haft mcp install CLIENT --http URL` names a haft that runs already.");
+            }
+            return Err(fault);
+        }
         match &self.what {
             None => self.serve(options, place).await,
-            Some(What::Install(install)) => install.run(options, place),
+            Some(What::Install(install)) => install.run(options, self.all_tools, place),
             Some(What::Login(login)) => login.run(options, place).await,
             Some(What::Logout(logout)) => logout.run(options, place),
             Some(What::List(list)) => list.run(options, place),

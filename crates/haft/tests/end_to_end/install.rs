@@ -37,7 +37,8 @@ impl Room {
 
     fn installed(&self, arguments: &[&str]) -> String {
         let ran = self.install(arguments);
-        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{ran:?}");
+        let err = if arguments.contains(&"--print") { "haft: for /" } else { "" };
+        assert!(ran.code == 0 && ran.err.starts_with(err) && ran.err.is_empty() == err.is_empty(), "{ran:?}");
         ran.out
     }
 }
@@ -71,14 +72,20 @@ fn clients() -> Vec<(&'static str, &'static str, Value)> {
 
 #[test]
 fn where_there_is_no_file_one_is_made_that_holds_haft_alone() {
-    for (client, file, expected) in clients() {
+    for (client, file, mut expected) in clients() {
         let room = Room::new();
-        let said = room.installed(&[client]);
+        let mut install = vec![client];
+        if client == "claude-desktop" {
+            install.extend(["--dir", "."]);
+            expected["mcpServers"]["haft"]["args"] =
+                json!(["--dir", room.at("").canonicalize().unwrap(), "mcp"]);
+        }
+        let said = room.installed(&install);
         assert_eq!(said.lines().count(), 2, "what it wrote, and what is next: {said}");
         assert!(said.contains(room.home(file).to_str().unwrap()), "{said}");
         let text = room.now(file);
         assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), expected, "{client}");
-        let said = room.installed(&[client]);
+        let said = room.installed(&install);
         assert!(said.contains("already"), "{said}");
         assert_eq!(room.now(file), text, "twice is once");
         assert_eq!(room.install(&[client, "--remove"]).code, 0);
@@ -226,10 +233,10 @@ fn what_is_printed_is_what_would_be_written_and_options_go_with_it() {
     );
     for client in ["claude-code", "cursor", "gemini", "opencode", "vscode"] {
         let printed =
-            room.installed(&[client, "--print", "--http", "http://h/mcp", "--token-env", "MY_TOKEN"]);
-        assert!(printed.contains("http://h/mcp") && printed.contains("MY_TOKEN}"), "{client}: {printed}");
+            room.installed(&[client, "--print", "--http", "https://h/mcp", "--token-env", "MY_TOKEN"]);
+        assert!(printed.contains("https://h/mcp") && printed.contains("MY_TOKEN}"), "{client}: {printed}");
     }
-    assert_eq!(room.install(&["zed", "--http", "http://h/mcp"]).code, 2);
+    assert_eq!(room.install(&["zed", "--http", "https://h/mcp"]).code, 2);
     assert_eq!(room.install(&["cursor", "--http", "h:80"]).code, 2);
 }
 
@@ -245,16 +252,119 @@ fn a_link_to_a_configuration_stays_a_link() {
 }
 
 #[test]
-fn a_haft_on_the_path_is_named_by_its_name() {
+fn a_person_s_own_file_has_haft_s_path_and_a_project_s_its_name() {
     let room = Room::new();
     fs::create_dir_all(room.home("bin")).unwrap();
-    std::os::unix::fs::symlink(HAFT, room.home("bin/haft")).unwrap();
-    let ran = run(
-        room.haft(&["mcp", "install", "cursor", "--print"])
-            .env("PATH", format!("/nowhere:{}", room.home("bin").display())),
-        "",
+    let link = room.home("bin/haft");
+    std::os::unix::fs::symlink(HAFT, &link).unwrap();
+    let path = format!("/nowhere:{}", room.home("bin").display());
+    for (more, expected) in [(None, link.to_str().unwrap()), (Some("--project"), "haft")] {
+        let mut command = room.haft(&["mcp", "install", "cursor", "--print"]);
+        let ran = run(command.args(more).env("PATH", &path), "");
+        let it: Value = serde_json::from_str(&ran.out).unwrap();
+        assert_eq!(it["mcpServers"]["haft"]["command"], expected);
+    }
+    assert!(room.installed(&["cursor", "--project"]).contains("not on your PATH"));
+}
+
+#[test]
+fn what_an_entry_can_not_carry_is_refused() {
+    let room = Room::new();
+    let url = "http://127.0.0.1:1/mcp";
+    for (arguments, said) in [
+        (&["codex", "--http", url, "--sandbox", "read-only"][..], "`--sandbox read-only`"),
+        (&["codex", "--http", url, "--dir", "."], "`--dir`"),
+        (&["codex", "--trust"], "`--trust`"),
+        (&["codex", "--http", "http://example.org/mcp"], "not encrypted"),
+        (&["codex", "--http", "http://127.0.0.1.example.org/mcp"], "not encrypted"),
+        (&["claude-desktop"], "--dir PATH"),
+    ] {
+        let ran = room.install(arguments);
+        assert!(ran.code == 2 && ran.err.contains(said), "{arguments:?}: {ran:?}");
+    }
+    for arguments in [
+        &["mcp", "--all-tools", "install", "codex", "--http", url][..],
+        &["mcp", "--http", "127.0.0.1:0", "install", "codex"],
+        &["mcp", "--all-tools", "list"],
+    ] {
+        let ran = room.run(arguments);
+        assert_eq!(ran.code, 2, "{ran:?}");
+    }
+    assert!(!room.home(".codex").exists());
+    assert!(room.installed(&["claude-desktop", "--print"]).contains("mcpServers"));
+}
+
+#[test]
+fn a_client_that_is_to_list_all_tools_gets_that_option() {
+    let room = Room::new();
+    let printed = room.run(&["mcp", "--all-tools", "install", "zed", "--project", "--print"]);
+    let it: Value = serde_json::from_str(&printed.out).unwrap();
+    assert_eq!(it["context_servers"]["haft"]["args"], json!(["mcp", "--all-tools"]));
+}
+
+#[test]
+fn who_reaches_a_running_haft_is_told_where_the_token_is() {
+    let room = Room::new();
+    let said = room.installed(&["codex", "--http", "http://127.0.0.1:1/mcp", "--token-env", "MINE"]);
+    let file = room.state().join("mcp-token");
+    assert!(said.contains("Set MINE") && said.contains(file.to_str().unwrap()), "{said}");
+}
+
+#[test]
+fn an_entry_of_haft_s_own_is_updated_and_what_a_person_added_stays() {
+    let old = json!({"command": "/old/haft", "args": ["--sandbox", "full", "mcp"], "env": {"A": "1"}});
+    for (client, file, before, key) in [
+        ("cursor", ".cursor/mcp.json", json!({"mcpServers": {"haft": old}}).to_string(), "mcpServers"),
+        (
+            "opencode",
+            ".config/opencode/opencode.json",
+            json!({"mcp": {"haft": {"type": "local", "command": ["haft", "mcp"], "env": {"A": "1"}}}})
+                .to_string(),
+            "mcp",
+        ),
+    ] {
+        let room = Room::new();
+        room.has(file, &before);
+        room.installed(&[client]);
+        let it: Value = serde_json::from_str(&room.now(file)).unwrap();
+        let entry = &it[key]["haft"];
+        assert_eq!(entry["env"], json!({"A": "1"}));
+        assert!(entry["command"] == HAFT || entry["command"] == json!([HAFT, "mcp"]), "{entry}");
+        room.installed(&[client, "--http", "https://h/mcp"]);
+        let it: Value = serde_json::from_str(&room.now(file)).unwrap();
+        let entry = &it[key]["haft"];
+        assert_eq!((&entry["url"], &entry["env"]), (&json!("https://h/mcp"), &json!({"A": "1"})));
+        assert!(entry.get("command").is_none() && entry.get("args").is_none(), "{entry}");
+    }
+    let room = Room::new();
+    room.has(
+        ".codex/config.toml",
+        "[mcp_servers.haft]\ncommand = \"haft\"\nargs = [\"mcp\"]\n\n[mcp_servers.haft.env]\nA = \"1\"\n",
     );
-    let it: Value = serde_json::from_str(&ran.out).unwrap();
-    let expected = if cfg!(target_os = "macos") { HAFT } else { "haft" };
-    assert_eq!(it["mcpServers"]["haft"]["command"], expected);
+    room.installed(&["codex"]);
+    let after = room.now(".codex/config.toml");
+    assert!(after.contains(HAFT) && after.contains("A = \"1\""), "{after}");
+}
+
+#[test]
+fn a_project_s_file_that_is_a_link_out_of_it_is_left_alone() {
+    for (link, to) in [(".mcp.json", "victim.json"), (".cursor", "folder")] {
+        let room = Room::new();
+        room.has("victim.json", "{}\n");
+        fs::create_dir(room.home("folder")).unwrap();
+        std::os::unix::fs::symlink(room.home(to), room.at(link)).unwrap();
+        let client = if link == ".cursor" { "cursor" } else { "claude-code" };
+        let ran = room.install(&[client, "--project"]);
+        assert!(ran.code == 1 && ran.err.contains("out of the workspace"), "{ran:?}");
+        assert_eq!(room.now("victim.json"), "{}\n");
+        assert_eq!(fs::read_dir(room.home("folder")).unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn haft_finds_no_server_in_the_entry_that_it_wrote_for_others() {
+    let room = Room::new();
+    room.installed(&["claude-code", "--project"]);
+    let ran = room.run(&["mcp", "list"]);
+    assert_eq!((ran.code, ran.out.trim(), ran.err.as_str()), (0, "no servers are configured", ""), "{ran:?}");
 }

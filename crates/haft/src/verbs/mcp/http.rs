@@ -19,7 +19,7 @@ use crate::{Place, print};
 const VARIABLE: &str = "HAFT_MCP_TOKEN";
 
 /// Where the token is kept that haft made.
-const FILE: &str = "mcp-token";
+pub(super) const FILE: &str = "mcp-token";
 
 /// Of the only token there is.
 const DEFAULT: &str = "default";

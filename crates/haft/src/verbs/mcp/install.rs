@@ -13,14 +13,29 @@ use std::{
 
 use clap::Args;
 use kit::{Fault, Kind};
+use runtime::outside::mcp::{check_address, serves_haft};
 use serde_json::{Value, json};
 
+use super::http;
 use crate::{Options, Place, print};
 use clients::{ClientName, Format, Reach, Scope};
 use file::File;
 
 /// What haft is called in a client's configuration.
 const NAME: &str = "haft";
+
+/// What haft writes into an entry; all else in it is a person's.
+const WRITTEN: [&str; 9] = [
+    "args",
+    "bearer_token_env_var",
+    "command",
+    "headers",
+    "httpUrl",
+    "oauth",
+    "tool_timeout_sec",
+    "type",
+    "url",
+];
 
 #[derive(Args)]
 pub(super) struct Install {
@@ -60,15 +75,24 @@ enum Change {
 impl Install {
     /// # Errors
     /// When the client can't be told that way, or its configuration is not what it should be.
-    pub(super) fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
+    pub(super) fn run(&self, options: &Options, all_tools: bool, place: &Place) -> Result<ExitCode, Fault> {
         let workspace = options.workspace()?;
         let scope = if self.project { Scope::Project(&workspace) } else { Scope::User };
-        let entry = self.client.entry(&self.reach(options, &workspace, place)?)?;
+        let entry = self.client.entry(&self.reach(options, all_tools, &workspace, place)?)?;
+        let path = self.client.file(scope, place)?;
         if self.print {
+            print::err(&format!("haft: for {}", path.display()));
             print::out(&self.block(&entry)?);
             return Ok(ExitCode::SUCCESS);
         }
-        let path = self.client.file(scope, place)?;
+        if self.client == ClientName::ClaudeDesktop && options.dir.is_none() && !self.remove {
+            let what = "Claude Desktop starts its servers in no folder of yours, and says of none that it works there";
+            return Err(Fault::bad_args(what)
+                .next("Name the folder to work in: `haft --dir PATH mcp install claude-desktop`."));
+        }
+        if self.project {
+            stays_within(&workspace, &path)?;
+        }
         let file = File::read(&path)?;
         let shown = path.display();
         match self.change(&path, file.text(), &entry)? {
@@ -90,10 +114,10 @@ impl Install {
                 let (did, next) = if self.remove {
                     (
                         format!("Took `{NAME}` out of {shown}."),
-                        "What runs already goes on until its client ends.",
+                        "What runs already goes on until its client ends.".to_owned(),
                     )
                 } else {
-                    (format!("Wrote `{NAME}` into {shown}."), self.client.next(scope))
+                    (format!("Wrote `{NAME}` into {shown}."), self.next(scope, place))
                 };
                 print::out(&format!("{did}{before}\n{next}"));
             }
@@ -111,11 +135,14 @@ impl Install {
         };
         let was = format.read(text).map_err(|why| not_ours(&why))?;
         let there = was.get(key).and_then(|servers| servers.get(NAME));
+        let updated = there.filter(|it| !self.force && is_ours(it, entry)).map(|it| with_theirs(it, entry));
+        let is_ours = updated.is_some();
+        let entry = updated.as_ref().unwrap_or(entry);
         let (new, meant) = match (there, self.remove) {
             (None, true) => return Ok(Change::None),
             (Some(_), true) => (format.without(text, key), without(&was, key)),
             (Some(there), false) if has_all_of(there, entry) => return Ok(Change::None),
-            (Some(there), false) if !self.force => {
+            (Some(there), false) if !self.force && !is_ours => {
                 let what = format!("there is another `{NAME}` in `{}`: {there}", path.display());
                 return Err(Fault::new(Kind::Denied, what)
                     .next(format!("It would become {entry}. Give `--force` if it should.")));
@@ -132,11 +159,30 @@ impl Install {
     }
 
     /// How the client reaches haft: by starting this program with what was asked for here, or by its address.
-    fn reach(&self, options: &Options, workspace: &Path, place: &Place) -> Result<Reach, Fault> {
+    fn reach(
+        &self,
+        options: &Options,
+        all_tools: bool,
+        workspace: &Path,
+        place: &Place,
+    ) -> Result<Reach, Fault> {
+        if options.trust {
+            return Err(Fault::bad_args("`--trust` is for one run, and this would be for all")
+                .next("Leave it out, and run `haft trust` in each workspace that you trust."));
+        }
         if let Some(url) = &self.http {
             if !url.starts_with("http://") && !url.starts_with("https://") {
                 return Err(Fault::bad_args(format!("`{url}` is no address of a server"))
                     .next("It looks like http://127.0.0.1:8722/mcp."));
+            }
+            check_address(NAME, url).map_err(|fault| Fault { kind: Kind::BadArgs, ..fault })?;
+            let mut lost = options.as_arguments();
+            lost.extend(options.dir.is_some().then(|| "--dir".to_owned()).filter(|_| !self.project));
+            lost.extend(all_tools.then(|| "--all-tools".to_owned()));
+            if !lost.is_empty() {
+                let what =
+                    format!("`{}` can't be said to a haft that runs already, at {url}", lost.join(" "));
+                return Err(Fault::bad_args(what).next("Start that one with it, and leave it out here."));
             }
             return Ok(Reach::Http { url: url.clone(), token: self.token_env.clone() });
         }
@@ -146,7 +192,28 @@ impl Install {
         }
         arguments.extend(options.as_arguments());
         arguments.push("mcp".to_owned());
-        Ok(Reach::Start { command: this_program(place)?, arguments })
+        arguments.extend(all_tools.then(|| "--all-tools".to_owned()));
+        // Others have it elsewhere.
+        let command = if self.project { NAME.to_owned() } else { this_program(place)? };
+        Ok(Reach::Start { command, arguments })
+    }
+
+    /// What a person does next.
+    fn next(&self, scope: Scope<'_>, place: &Place) -> String {
+        let next = self.client.next(scope);
+        if self.http.is_some() {
+            let (variable, kept) = (&self.token_env, place.state.join(http::FILE));
+            return format!(
+                "Set {variable} where {} is started, to the token of that haft; the one that `haft mcp --http` makes is \
+                 in {}.\n{next}",
+                self.client.title(),
+                kept.display()
+            );
+        }
+        if self.project && on_path(place).is_none() {
+            return format!("It starts `{NAME}`, which is not on your PATH.\n{next}");
+        }
+        next.to_owned()
     }
 
     fn block(&self, entry: &Value) -> Result<String, Fault> {
@@ -213,6 +280,43 @@ fn has_all_of(there: &Value, entry: &Value) -> bool {
     entry.as_object().is_some_and(|entry| entry.iter().all(|(key, value)| there.get(key) == Some(value)))
 }
 
+/// Whether the entry that is there is one of haft's own, perhaps with other options.
+fn is_ours(there: &Value, entry: &Value) -> bool {
+    let words = |it: &Value| -> Vec<String> {
+        let of = |key: &str| match it.get(key) {
+            Some(Value::String(word)) => vec![word.clone()],
+            Some(Value::Array(words)) => {
+                words.iter().filter_map(|it| it.as_str().map(str::to_owned)).collect()
+            }
+            _ => Vec::new(),
+        };
+        [of("command"), of("args")].concat()
+    };
+    let serves = words(there).split_first().is_some_and(|(command, rest)| serves_haft(command, rest));
+    let is_same = |key: &str| entry.get(key).is_some_and(|it| there.get(key) == Some(it));
+    serves || is_same("url") || is_same("httpUrl")
+}
+
+/// The entry, with what a person added to the one that is there.
+fn with_theirs(there: &Value, entry: &Value) -> Value {
+    let mut whole = entry.clone();
+    let (Some(there), Some(map)) = (there.as_object(), whole.as_object_mut()) else { return whole };
+    for (key, value) in there.iter().filter(|(key, _)| !WRITTEN.contains(&key.as_str())) {
+        map.entry(key.clone()).or_insert_with(|| value.clone());
+    }
+    whole
+}
+
+/// A file of the workspace may be a link that came with it: what lies elsewhere is not the workspace's.
+fn stays_within(workspace: &Path, path: &Path) -> Result<(), Fault> {
+    let there = path.ancestors().find(|it| it.exists() || it.is_symlink()).unwrap_or(path);
+    if there.canonicalize().is_ok_and(|real| real.starts_with(workspace)) {
+        return Ok(());
+    }
+    Err(Fault::new(Kind::Denied, format!("`{}` is a link that leads out of the workspace", there.display()))
+        .next("Take the link away, or write there by hand; `--print` shows what."))
+}
+
 /// The name under which a file is kept: of one path there is one, with the time.
 fn kept_name(path: &Path) -> String {
     let flat: String = path
@@ -226,21 +330,23 @@ fn kept_name(path: &Path) -> String {
     format!("{}-{end}", jiff::Timestamp::now().strftime("%Y%m%dT%H%M%S%.3f"))
 }
 
-/// What starts this very program: its name where the person's shell finds it by that, else its path.
+/// What starts this very program, wherever a client is started: programs with windows do not have a shell's PATH. Where
+/// the PATH leads to it, that name stays when another version comes.
 fn this_program(place: &Place) -> Result<String, Fault> {
     let program = std::env::current_exe().map_err(|error| {
         Fault::new(Kind::Unavailable, format!("this program's own path is not known: {error}"))
     })?;
-    let real = program.canonicalize().unwrap_or_else(|_| program.clone());
-    let path = place.variable("PATH").unwrap_or_default();
-    let first = std::env::split_paths(path).map(|folder| folder.join(NAME)).find(|it| runs(it));
-    // What a person starts from a desktop does not have their shell's PATH on macOS.
-    if !cfg!(target_os = "macos") && first.and_then(|it| it.canonicalize().ok()) == Some(real) {
-        return Ok(NAME.to_owned());
-    }
+    let real = program.canonicalize().ok();
+    let program = on_path(place).filter(|it| it.canonicalize().ok() == real).unwrap_or(program);
     program.into_os_string().into_string().map_err(|path| {
         Fault::bad_args(format!("this program's path is not text: {}", PathBuf::from(path).display()))
     })
+}
+
+/// The program that a person starts by its name.
+fn on_path(place: &Place) -> Option<PathBuf> {
+    let path = place.variable("PATH").unwrap_or_default();
+    std::env::split_paths(path).map(|folder| folder.join(NAME)).find(|it| it.is_absolute() && runs(it))
 }
 
 fn runs(path: &Path) -> bool {
