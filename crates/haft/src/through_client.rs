@@ -5,27 +5,49 @@ mod approver;
 mod asker;
 mod model;
 
-use std::{future::Future, sync::Arc};
+use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 
-use kit::Fault;
+use kit::{Fault, Kind};
 use parking_lot::Mutex;
 use runtime::{Approver, Session};
 use serve::{Client, Offers};
+use tokio::{sync::Notify, time::timeout};
 
 use crate::{Opened, Place};
 
-/// The clients of a session whose calls are under way.
+/// So long a model is waited for that only a call under way reaches.
+const NEXT_CALL: Duration = Duration::from_secs(60);
+
+/// The clients of a session, by their calls.
 #[derive(Default)]
 pub struct Desk {
-    clients: Mutex<Vec<(String, Client)>>,
+    clients: Mutex<Clients>,
+    /// A call has begun.
+    came: Notify,
+}
+
+#[derive(Default)]
+struct Clients {
+    /// Those whose calls are under way.
+    here: Vec<(String, Client)>,
+    /// The last one that can be asked outside of its calls.
+    lasting: Option<Client>,
+    /// What the last one offered that lends its model.
+    lent: Option<Offers>,
 }
 
 impl Desk {
     /// A call of this client is under way, with this id.
     pub(crate) fn note(&self, call: &str, client: &Client) {
         let mut clients = self.clients.lock();
-        clients.retain(|(_, client)| client.is_there());
-        clients.push((call.to_owned(), client.clone()));
+        clients.here.retain(|(_, client)| client.is_there());
+        clients.here.push((call.to_owned(), client.clone()));
+        if client.outlives() {
+            clients.lasting = Some(client.clone());
+        }
+        clients.lent = Some(client.offers()).filter(|it| it.model).or(clients.lent);
+        drop(clients);
+        self.came.notify_waiters();
     }
 
     /// Who is asked before something is done.
@@ -43,17 +65,23 @@ impl Desk {
         self.of(None, |offers| offers.model).map(|client| client.offers())
     }
 
+    /// The same, or has one lent it before? Its next call may come soon.
+    fn has_lent(&self) -> Option<Offers> {
+        self.lends().or_else(|| self.clients.lock().lent)
+    }
+
     /// The client of this call; for one that no client made, such as that of an agent below, the one whose call has been
-    /// under way the longest.
+    /// under way the longest; where none is, one that can be asked without.
     fn of(&self, call: Option<&str>, fits: impl Fn(Offers) -> bool) -> Option<Client> {
         let clients = self.clients.lock();
-        let there = || clients.iter().filter(|(_, client)| client.is_there());
+        let there = || clients.here.iter().filter(|(_, client)| client.is_there());
         let own = there().find(|(id, _)| call == Some(id.as_str()));
         let found = match own {
             Some(own) => Some(own).filter(|(_, client)| fits(client.offers())),
             None => there().find(|(_, client)| fits(client.offers())),
         };
-        found.map(|(_, client)| client.clone())
+        let lasting = || clients.lasting.as_ref().filter(|it| it.outlives() && fits(it.offers()));
+        found.map(|(_, client)| client).or_else(|| if own.is_none() { lasting() } else { None }).cloned()
     }
 
     /// What a client answers; nothing, if none can be asked. One that goes away in the midst of it passes the question on.
@@ -66,10 +94,41 @@ impl Desk {
         let mut last = None;
         loop {
             let Some(client) = self.of(call, &fits) else { return last };
+            let was_there = client.is_there();
             match ask(client.clone()).await {
-                Err(fault) if !client.is_there() => last = Some(Err(fault)),
+                Err(fault) if was_there && !client.is_there() => last = Some(Err(fault)),
                 answer => return Some(answer),
             }
         }
     }
+
+    /// What a client's model answers; where only a call under way reaches one, the next is waited for.
+    async fn through_next<T, F: Future<Output = Result<T, Fault>>>(
+        &self,
+        fits: impl Fn(Offers) -> bool,
+        ask: impl Fn(Client) -> F,
+    ) -> Result<T, Fault> {
+        loop {
+            let mut came = pin!(self.came.notified());
+            came.as_mut().enable();
+            match self.through(None, &fits, &ask).await {
+                None => {}
+                // It went away with its call.
+                Some(Err(fault)) if fault.kind == Kind::Unavailable && self.of(None, &fits).is_none() => {}
+                Some(answer) => return answer,
+            }
+            if timeout(NEXT_CALL, came).await.is_err() {
+                return Err(no_call());
+            }
+        }
+    }
+}
+
+fn no_call() -> Fault {
+    let what = format!(
+        "the client's model is reached only while a call of the client is under way, and for {} s none was",
+        NEXT_CALL.as_secs()
+    );
+    Fault::new(Kind::Unavailable, what)
+        .next("Run it in the foreground, or `wait` for its job from the start: that is such a call.")
 }

@@ -27,6 +27,11 @@ pub(crate) trait Way: Send + Sync {
 
     /// Does somebody still pass on what it is asked?
     fn is_there(&self) -> bool;
+
+    /// Can it be asked outside of its request, too?
+    fn outlives(&self) -> bool {
+        false
+    }
 }
 
 /// What a client can be asked.
@@ -117,6 +122,12 @@ impl Client {
     /// Can it still be asked? Not once its request was answered, unless it follows what became of it.
     pub fn is_there(&self) -> bool {
         self.way.is_there()
+    }
+
+    /// Can it be asked once its request was answered, too? Those of the revisions until 2025-11-25 can, while they are
+    /// connected.
+    pub fn outlives(&self) -> bool {
+        self.way.outlives()
     }
 
     /// Asks all of this, each under its key, and waits for all the answers, which are as MCP words them. A client may

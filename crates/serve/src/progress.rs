@@ -8,11 +8,20 @@ use rmcp::{
     model::{ProgressNotificationParam, ProgressToken},
     service::Peer,
 };
-use tokio::{sync::watch, time::sleep};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep, sleep_until},
+};
 use tokio_util::sync::CancellationToken;
 
 /// Not more often than this.
 const PACE: Duration = Duration::from_millis(100);
+
+/// A call that has said nothing for so long is said to run still, for the first time; quick ones are spared that.
+const FIRST: Duration = Duration::from_secs(2);
+
+/// And so often after that. Some clients give a call up after a minute without a word.
+const BEAT: Duration = Duration::from_secs(5);
 
 /// Where a call reports its steps. Only the last one is kept.
 pub(crate) struct Steps(watch::Sender<Option<Step>>);
@@ -37,28 +46,33 @@ impl Progress for Steps {
     }
 }
 
-/// Tells the client of each step that is further than the one before, at a bearable
-/// pace, until the call is `over`. When this returns, nothing more is on its way.
+/// Tells the client of each step that is further than the one before, at a bearable pace, until the call is `over`;
+/// where there is none for a while, that the call still runs. When this returns, nothing more is on its way.
 pub(crate) async fn tell(
     mut steps: watch::Receiver<Option<Step>>,
     peer: &Peer<RoleServer>,
     token: ProgressToken,
     over: &CancellationToken,
 ) {
-    let mut told = f64::NEG_INFINITY;
+    let began = Instant::now();
+    let mut course = Course::default();
+    let mut beat = began + FIRST;
+    let mut reports = true;
     loop {
-        tokio::select! {
+        let told = tokio::select! {
             biased;
-            more = steps.changed() => if more.is_err() { return },
-            () = over.cancelled() => return,
-        }
-        let step = steps.borrow_and_update().clone();
-        // Not a number, or infinite, is nothing that JSON can say.
-        if let Some(step) = step.filter(|step| step.done > told && step.done.is_finite()) {
-            told = step.done;
-            if peer.notify_progress(param(token.clone(), step)).await.is_err() {
-                return;
+            more = steps.changed(), if reports => {
+                reports = more.is_ok();
+                let step = steps.borrow_and_update().clone().filter(|_| reports);
+                step.and_then(|step| course.step(step))
             }
+            () = over.cancelled() => return,
+            () = sleep_until(beat) => Some(course.beat(began.elapsed())),
+        };
+        let Some(told) = told else { continue };
+        beat = Instant::now() + BEAT;
+        if peer.notify_progress(param(token.clone(), told)).await.is_err() {
+            return;
         }
         tokio::select! {
             () = sleep(PACE) => {}
@@ -67,9 +81,86 @@ pub(crate) async fn tell(
     }
 }
 
+/// How far a client was told that a call has come: further each time.
+#[derive(Default)]
+struct Course {
+    told: Option<f64>,
+    /// What was told before the first step; the steps count from there.
+    base: f64,
+    last: Option<Step>,
+}
+
+impl Course {
+    /// What is told of a step; nothing, if it is not further.
+    fn step(&mut self, step: Step) -> Option<Step> {
+        // Not a number, or infinite, is nothing that JSON can say.
+        if !step.done.is_finite() {
+            return None;
+        }
+        if self.last.is_none() {
+            self.base = self.told.unwrap_or(0.0);
+        }
+        let done = self.base + step.done;
+        let further = self.told.is_none_or(|told| done > told);
+        self.last = Some(step.clone());
+        if !further {
+            return None;
+        }
+        self.told = Some(done);
+        Some(Step { done, total: step.total.map(|total| self.base + total), ..step })
+    }
+
+    /// What is told where no step was for a while: the last one again, or else how long it has taken.
+    fn beat(&mut self, passed: Duration) -> Step {
+        let seconds = passed.as_secs_f64().round();
+        let (done, total, message) = match (&self.last, self.told) {
+            (Some(last), told) => (
+                told.unwrap_or(self.base).next_up(),
+                last.total.map(|total| self.base + total),
+                last.message.clone(),
+            ),
+            (None, Some(told)) => (seconds.max(told.next_up()), None, format!("{seconds} s so far")),
+            (None, None) => (seconds, None, format!("{seconds} s so far")),
+        };
+        self.told = Some(done);
+        Step { done, total, message }
+    }
+}
+
 fn param(token: ProgressToken, step: Step) -> ProgressNotificationParam {
     let mut param = ProgressNotificationParam::new(token, step.done);
     param.total = step.total.filter(|total| total.is_finite());
     param.message = Some(step.message).filter(|message| !message.is_empty());
     param
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(done: f64) -> Step {
+        Step { done, total: Some(4.0), message: "a part".to_owned() }
+    }
+
+    #[test]
+    fn a_silent_call_says_how_long_it_has_taken_and_its_steps_go_on_from_there() {
+        let mut course = Course::default();
+        let beat = course.beat(Duration::from_secs(2));
+        assert_eq!((beat.done, beat.total, beat.message.as_str()), (2.0, None, "2 s so far"));
+        assert_eq!(course.beat(Duration::from_secs(7)).done, 7.0);
+        let told = course.step(step(1.0)).map(|it| (it.done, it.total, it.message));
+        assert_eq!(told, Some((8.0, Some(11.0), "a part".to_owned())));
+        assert!(course.step(step(1.0)).is_none(), "it is not further");
+        let again = course.beat(Duration::from_secs(12));
+        assert!(again.done > 8.0 && again.done < 8.01 && again.message == "a part");
+        assert_eq!(course.step(step(2.0)).map(|it| it.done), Some(9.0));
+    }
+
+    #[test]
+    fn a_call_that_tells_its_steps_is_told_by_them() {
+        let mut course = Course::default();
+        assert_eq!(course.step(step(0.0)).map(|it| (it.done, it.total)), Some((0.0, Some(4.0))));
+        assert!(course.step(step(f64::NAN)).is_none());
+        assert_eq!(course.step(step(4.0)).map(|it| it.done), Some(4.0));
+    }
 }

@@ -67,7 +67,7 @@ impl OverClient {
 
     /// Is there a model to be had? A profile may name one of its own.
     async fn has_model(&self, profile: Option<&str>) -> bool {
-        if self.has_own || self.desk.lends().is_some() {
+        if self.has_own || self.desk.has_lent().is_some() {
             return true;
         }
         let Some(profile) = profile.map(str::to_owned) else { return false };

@@ -46,11 +46,13 @@ impl Borrowed {
 
     /// Who answers now.
     fn now(&self, tools: &[Spec]) -> Result<Arc<dyn Model>, Fault> {
-        let Some(offers) = self.desk.lends() else {
-            return match &self.otherwise {
-                Some(Named { find, name }) => find(name),
-                None => Err(Fault::new(Kind::Unavailable, "no client lends its model any more")),
-            };
+        let offers = match (self.desk.lends(), &self.otherwise) {
+            (Some(offers), _) => offers,
+            (None, Some(Named { find, name })) => return find(name),
+            (None, None) => self
+                .desk
+                .has_lent()
+                .ok_or_else(|| Fault::new(Kind::Unavailable, "no client lends its model"))?,
         };
         let lent = Lent { desk: self.desk.clone(), hint: self.hint.clone(), abilities: abilities() };
         Ok(if tools.is_empty() || offers.model_with_tools {
@@ -102,16 +104,14 @@ impl Model for Lent {
         let (desk, params) = (self.desk.clone(), params(&request, self.hint.as_deref()));
         let with_tools = params.get("tools").is_some();
         let answered = async move {
-            let asked = desk.through(
-                None,
+            let asked = desk.through_next(
                 |offers| if with_tools { offers.model_with_tools } else { offers.model },
                 |client| {
                     let params = params.clone();
                     async move { client.model(params).await }
                 },
             );
-            let gone = || Err(Fault::new(Kind::Unavailable, "no client lends its model any more"));
-            match asked.await.unwrap_or_else(gone) {
+            match asked.await {
                 Ok(answer) => events(&answer),
                 Err(fault) => vec![Err(error(&fault))],
             }

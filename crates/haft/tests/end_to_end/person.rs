@@ -277,6 +277,23 @@ fn an_agent_borrows_the_model_of_the_client_with_calls_or_without() {
 }
 
 #[test]
+fn an_agent_in_the_background_has_the_clients_model_too() {
+    let room = Room::new();
+    room.put("note", "the secret word\n");
+    for mut client in both(&room, &json!({"sampling": {"tools": {}}})) {
+        let task = json!({"prompt": "Read `note`.", "run_in_background": true});
+        let (text, is_error) = client.call("subagent", &task, |_, params| model(params));
+        assert!(!is_error && text.contains("runs in the background"), "{text}");
+        let job = text.split(' ').next().unwrap();
+        // It is asked outside of the first call, or by the answer to this one.
+        let (text, _) = client.call("wait", &json!({"job": job}), |_, params| model(params));
+        let (read, _) = client.call("read_job", &json!({"job": job}), |_, _| Value::Null);
+        assert!(text.contains("It says so.") || read.contains("It says so."), "{text}\n{read}");
+        client.end();
+    }
+}
+
+#[test]
 fn the_call_of_an_agent_below_asks_the_same_person() {
     let room = Room::new();
     for mut client in both(&room, &json!({"sampling": {"tools": {}}, "elicitation": {}})) {

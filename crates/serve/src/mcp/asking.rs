@@ -14,9 +14,12 @@ use rmcp::{
     service::{Peer, PeerRequestOptions, RequestContext, RequestHandle},
 };
 use serde_json::{Map, Value, json};
-use tokio::sync::{mpsc, oneshot};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::timeout,
+};
 
-use super::logging::worded;
+use super::{LISTENING, logging::worded, rounds::LIFETIME};
 use crate::client::{Ask, Level, Offers, Way};
 
 /// So much that was said may wait for the client to be told.
@@ -55,6 +58,8 @@ pub(super) struct Asking {
     name: Option<String>,
     revision: Option<String>,
     lacks: Arc<Lacks>,
+    /// Where the client itself is, if it can be asked outside of its request.
+    lasting: Option<Peer<RoleServer>>,
 }
 
 /// What a call wanted of its client that the client never offered.
@@ -65,13 +70,16 @@ impl Asking {
     /// The way to the client of this request, and where what is said comes out.
     pub(super) fn of(context: &RequestContext<RoleServer>) -> (Self, mpsc::Receiver<Said>, Arc<Lacks>) {
         let (to, said) = mpsc::channel(SAID);
+        let revision = context.protocol_version().map(|it| it.as_str().to_owned());
+        let by_answer = revision.as_deref().is_some_and(|it| it >= LISTENING);
         let lacks = Arc::<Lacks>::default();
         let asking = Self {
             to,
             offers: context.client_capabilities().as_ref().map(offers).unwrap_or_default(),
             name: context.client_info().map(|info| info.name),
-            revision: context.protocol_version().map(|it| it.as_str().to_owned()),
+            revision,
             lacks: Arc::clone(&lacks),
+            lasting: (!by_answer).then(|| context.peer.clone()),
         };
         (asking, said, lacks)
     }
@@ -107,7 +115,14 @@ impl Way for Asking {
                 asked.into_iter().map(|(key, ask)| Ok((key, self.worded(ask)?))).collect();
             let (reply, answers) = oneshot::channel();
             let question = Question { asked: worded?, reply };
-            self.to.send(Said::Question(question)).await.map_err(|_| gone())?;
+            match self.lasting.as_ref().filter(|_| self.to.is_closed()) {
+                Some(peer) => {
+                    // Over HTTP the client may have no stream open on which it would hear of this.
+                    let put = timeout(LIFETIME, put(peer, question));
+                    put.await.map_err(|_| Fault::new(Kind::Unavailable, "the client did not answer"))?;
+                }
+                None => self.to.send(Said::Question(question)).await.map_err(|_| gone())?,
+            }
             answers.await.map_err(|_| gone())?
         })
     }
@@ -120,6 +135,10 @@ impl Way for Asking {
 
     fn is_there(&self) -> bool {
         !self.to.is_closed()
+    }
+
+    fn outlives(&self) -> bool {
+        self.lasting.as_ref().is_some_and(|peer| !peer.is_transport_closed())
     }
 }
 
