@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     Server,
     connect::Lifecycle,
-    definition::{Definition, difference},
+    definition::{Definition, difference, whole_difference},
 };
 use crate::{outside::cache::replace, store::create_folder};
 
@@ -63,7 +63,12 @@ impl Manifest {
         self.usable().any(|it| it == tool)
     }
 
-    /// What is not accepted, for a person to read.
+    /// What is not accepted, all of it, for a person who is to accept it.
+    pub(super) fn whole_difference(&self) -> Option<String> {
+        self.pending.as_ref().map(|said| whole_difference(&self.accepted, said))
+    }
+
+    /// What is not accepted, as much as is seen at a glance.
     pub(super) fn difference(&self) -> Option<String> {
         self.pending.as_ref().map(|said| difference(&self.accepted, said))
     }

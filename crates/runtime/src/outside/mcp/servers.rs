@@ -197,7 +197,7 @@ impl Servers {
             return Err(Fault::not_found(format!("`{name}` was not asked for its tools yet"))
                 .next("What it says the first time is accepted."));
         };
-        let Some(difference) = manifest.difference() else {
+        let Some(difference) = manifest.whole_difference() else {
             return Err(Fault::not_found(format!("`{name}` says of its tools what was accepted")));
         };
         let manifest = manifest.with_pending();
