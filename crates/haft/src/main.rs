@@ -114,11 +114,13 @@ fn main() -> ExitCode {
 /// Logs go to standard error, and there are none unless they are asked for: `HAFT_LOG=info`.
 fn start_log() {
     use tracing_subscriber::EnvFilter;
-    let filter = EnvFilter::try_from_env("HAFT_LOG").unwrap_or_else(|_| EnvFilter::new("error"));
+    let asked = std::env::var_os("HAFT_LOG").is_some_and(|it| !it.is_empty());
+    let filter = if asked { EnvFilter::try_from_env("HAFT_LOG").ok() } else { None };
     // What rmcp traces are the messages themselves, with whatever secret is in them.
-    let filter = match "rmcp=error".parse() {
-        Ok(directive) => filter.add_directive(directive),
-        Err(_) => EnvFilter::new("error"),
+    let filter = match (filter, "rmcp=error".parse()) {
+        (Some(filter), Ok(directive)) => filter.add_directive(directive),
+        // What goes wrong with a server is told by whoever asked for it; rmcp would say it once more.
+        _ => EnvFilter::new("error,rmcp=off"),
     };
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
 }

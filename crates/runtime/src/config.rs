@@ -489,6 +489,7 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
+    use crate::outside::mcp::{OauthSection, Variables};
 
     fn parse(text: &str) -> Config {
         toml::from_str(text).unwrap()
@@ -564,6 +565,41 @@ mod tests {
         assert!(api.is_some() && url.is_some() && model.is_some() && key_env.is_some());
         assert!(window.is_some() && longest.is_some() && dialect.is_some() && images.is_some());
         assert!(effort.is_some() && price.is_some() && !headers.is_empty() && !own_tools.is_empty());
+    }
+
+    #[test]
+    fn the_example_has_every_key_of_servers() {
+        let config = example();
+        let ServerSection {
+            command,
+            args,
+            env,
+            cwd,
+            url: _,
+            headers: _,
+            bearer_env: _,
+            oauth: _,
+            sampling: _,
+            tools,
+            disabled,
+            timeout_seconds,
+            start_seconds,
+            net,
+            read,
+            write,
+            read_only,
+            idempotent,
+        } = config.servers.get("files").unwrap().clone();
+        assert!(command.is_some() && !args.is_empty() && env != Variables::default() && cwd.is_some());
+        assert!(tools.is_some() && disabled && timeout_seconds.is_some() && start_seconds.is_some());
+        assert!(!net.is_empty() && !read.is_empty() && !write.is_empty());
+        assert!(!read_only.is_empty() && !idempotent.is_empty());
+        let ServerSection { url, headers, bearer_env, oauth, sampling, .. } =
+            config.servers.get("tracker").unwrap().clone();
+        assert!(url.is_some() && !headers.is_empty() && bearer_env.is_some() && sampling);
+        let OauthSection { client_id, client_secret_env, client_metadata_url, scopes, redirect_port } = oauth;
+        assert!(client_id.is_some() && client_secret_env.is_some() && client_metadata_url.is_some());
+        assert!(!scopes.is_empty() && redirect_port.is_some());
     }
 
     #[test]

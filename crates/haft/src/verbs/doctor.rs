@@ -254,7 +254,11 @@ impl Room {
                 "they are, and what differs waits for `haft mcp trust`; it takes a server to try it",
             ),
             self.runs_files_apart().await,
-            later("G12", "the HTTP door is guarded", "this version has no HTTP door"),
+            later(
+                "G12",
+                "the HTTP door is guarded",
+                "`haft mcp --http` wants a token, and refuses a foreign Host or Origin; it takes a port to try it",
+            ),
             tried("G13", "every call is in the journal", self.is_journaled()),
             tried("G14", "what was tried in the sandbox works outside of it", commands.are_proof()),
         ]

@@ -112,6 +112,7 @@ fn trust_workspace(options: &Options, place: &Place) -> Result<ExitCode, Fault> 
     if let Some(text) = servers {
         let file = workspace.join(DOT_MCP);
         said.push_str(&format!("trusted, until it changes: {}\n{}\n", file.display(), text.trim_end()));
+        said.push_str("the first start of each of its servers is asked about once more; whoever is asked can allow it for good, and beforehand `haft grants add 'server NAME@HASH'` does, as the refusal names it\n");
     }
     if !tools.is_empty() {
         said.push_str("trusted, also when they change: the workspace's tools; `[tool.NAME]` counts for them as they are now\n");

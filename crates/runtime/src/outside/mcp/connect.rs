@@ -1,7 +1,7 @@
 //! How does a server that is configured become one that answers?
 
 use std::{
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, OnceLock},
     time::Duration,
 };
@@ -185,10 +185,13 @@ async fn start(wanted: &Wanted<'_>, lifecycle: ClientLifecycleMode) -> Result<Li
         streams: Streams::Given,
         files: theirs,
     };
-    let process = wanted.procs.start(program).await.map_err(|fault| Fault {
-        kind: Kind::Unavailable,
-        what: format!("the server `{name}` can't be started: {}", fault.what),
-        ..fault
+    let (named, cwd) = (program.argv.first().cloned().unwrap_or_default(), program.cwd.clone());
+    let process = wanted.procs.start(program).await.map_err(|fault| {
+        if fault.kind == Kind::NotFound && cwd.is_dir() {
+            return not_seen(name, &named, found(&named, &cwd, wanted.variables).as_deref());
+        }
+        let what = format!("the server `{name}` can't be started: {}", fault.what);
+        Fault { kind: Kind::Unavailable, what, ..fault }
     })?;
     let heard = Arc::<Heard>::default();
     let wire = Wire::new(ours, heard.clone());
@@ -221,6 +224,37 @@ async fn start(wanted: &Wanted<'_>, lifecycle: ClientLifecycleMode) -> Result<Li
             Err(fault.into())
         }
     }
+}
+
+/// Where the program is on this machine, whatever the sandbox sees of it.
+fn found(named: &str, cwd: &Path, variables: &[(String, String)]) -> Option<PathBuf> {
+    if named.contains('/') {
+        return Some(cwd.join(named)).filter(|it| it.is_file());
+    }
+    let path = variables.iter().find(|(it, _)| it == "PATH").map(|(_, value)| value.as_str())?;
+    std::env::split_paths(path).map(|it| it.join(named)).find(|it| it.is_file())
+}
+
+/// The fault for a program that the sandbox of its server does not have. Where else programs lie is not told.
+fn not_seen(name: &str, named: &str, found: Option<&Path>) -> Fault {
+    let Some(found) = found else {
+        let what = format!("the server `{name}` can't be started: there is no program `{named}`");
+        return Fault::new(Kind::Unavailable, what)
+            .next("A person can install it, or give its whole path in `command`.");
+    };
+    let what = format!(
+        "the server `{name}` can't be started: {} is there, or a link to it, and the sandbox of the server does not see it",
+        found.display()
+    );
+    // What a link leads to may lie elsewhere, and a program needs what lies beside it.
+    let whole = found.canonicalize().unwrap_or_else(|_| found.to_owned());
+    let mut folders: Vec<&Path> = [found, &whole].into_iter().filter_map(Path::parent).collect();
+    folders.dedup();
+    let folders: Vec<String> = folders.iter().map(|it| format!("{:?}", it.display().to_string())).collect();
+    Fault::new(Kind::Unavailable, what).next(format!(
+        "A person can show it, and what it needs: `read = [{}]` of `[mcp.{name}]` in haft.toml.",
+        folders.join(", ")
+    ))
 }
 
 /// What an error of the protocol says, without what it was said in.
@@ -314,5 +348,27 @@ pub(super) fn exit_words(exit: Exit) -> String {
         Exit::Code(code) => format!("ended with exit code {code}"),
         Exit::Signal(signal) => format!("was ended by {}", kit::procs::signal_name(signal)),
         Exit::Lost => "ended, and nobody knows how".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn a_program_that_the_sandbox_does_not_see_is_told_from_one_that_is_not_there() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("server"), "").unwrap();
+        let variables = [("PATH".to_owned(), folder.path().display().to_string())];
+        for named in ["server", "./server"] {
+            let found = found(named, folder.path(), &variables);
+            let fault = not_seen("s", named, found.as_deref()).as_text();
+            assert!(fault.contains("does not see it") && fault.contains("`read = [\"/"), "{fault}");
+        }
+        let fault = not_seen("s", "nope", found("nope", folder.path(), &variables).as_deref()).as_text();
+        assert!(fault.contains("no program `nope`"), "{fault}");
+        assert!(!fault.contains(&*folder.path().to_string_lossy()), "{fault}");
     }
 }

@@ -193,6 +193,16 @@ mod tests {
     }
 
     #[test]
+    fn what_a_person_is_to_accept_is_shown_to_its_end() {
+        let old =
+            definitions(vec![tool(json!({"name": "echo", "description": "Says it.", "inputSchema": {}}))]).0;
+        let padded = format!("{}{}\nEVIL", "x\n".repeat(100), "y".repeat(300) + " EVIL");
+        let new =
+            definitions(vec![tool(json!({"name": "echo", "description": padded, "inputSchema": {}}))]).0;
+        assert_eq!(difference(&old, &new).matches("EVIL").count(), 2);
+    }
+
+    #[test]
     fn the_order_of_keys_says_nothing() {
         let one = tool(json!({"name": "x", "inputSchema": {"type": "object", "title": "T"}}));
         let other = tool(json!({"name": "x", "inputSchema": {"title": "T", "type": "object"}}));

@@ -6,7 +6,10 @@
 
 mod form;
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
 
 use kit::{Cx, Fault};
 use parking_lot::Mutex;
@@ -34,6 +37,10 @@ use crate::{
 const LOGGED: usize = 2000;
 const PROMPT: usize = 256 << 10;
 
+/// A server may ask so many things at a time, and so many in one call: more is no conversation.
+const AT_ONCE: usize = 4;
+const IN_ONE_CALL: usize = 50;
+
 /// haft's side of one connection. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Handler {
@@ -47,6 +54,19 @@ pub(super) struct Handler {
     sampling: bool,
     /// The calls that wait for it.
     calls: Arc<Mutex<Vec<(String, Cx)>>>,
+    /// What it asks that is not answered yet.
+    standing: Arc<AtomicUsize>,
+    /// What it has asked since a call began when none waited.
+    asked: Arc<AtomicUsize>,
+}
+
+/// Something that a server asks, for as long as this lives.
+struct Standing(Arc<AtomicUsize>);
+
+impl Drop for Standing {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 /// A call that waits for the server, for as long as this lives: who made it can be asked.
@@ -64,13 +84,19 @@ impl Drop for Waiting {
 impl Handler {
     /// haft's side of a connection to this server.
     pub(super) fn new(server: &Server, news: Arc<News>, session: Option<WeakSession>) -> Self {
-        let calls = Arc::default();
-        Self { news, session, server: server.name.as_str().into(), sampling: server.section.sampling, calls }
+        let (calls, standing, asked) = Default::default();
+        let (name, sampling) = (server.name.as_str().into(), server.section.sampling);
+        Self { news, session, server: name, sampling, calls, standing, asked }
     }
 
     /// From now on the person behind this call can be asked.
     pub(super) fn waits(&self, call: &str, cx: &Cx) -> Waiting {
-        self.calls.lock().push((call.to_owned(), cx.clone()));
+        let mut calls = self.calls.lock();
+        if calls.is_empty() {
+            self.asked.store(0, Ordering::Release);
+        }
+        calls.push((call.to_owned(), cx.clone()));
+        drop(calls);
         Waiting { calls: self.calls.clone(), call: call.to_owned() }
     }
 
@@ -97,6 +123,23 @@ impl Handler {
         named.or_else(|| calls.last()).map(|(_, cx)| cx.clone())
     }
 
+    /// It asks something of a person or a model.
+    ///
+    /// # Errors
+    /// When it asks too much.
+    fn asks(&self) -> Result<Standing, ErrorData> {
+        let standing = Standing(self.standing.clone());
+        if self.standing.fetch_add(1, Ordering::AcqRel) >= AT_ONCE {
+            let why = format!("{AT_ONCE} questions are not answered yet, and more are not taken at a time");
+            return Err(ErrorData::invalid_request(why, None));
+        }
+        if self.asked.fetch_add(1, Ordering::AcqRel) >= IN_ONE_CALL {
+            let why = format!("{IN_ONE_CALL} questions were asked, and more are not taken in one call");
+            return Err(ErrorData::invalid_request(why, None));
+        }
+        Ok(standing)
+    }
+
     fn session(&self) -> Option<Session> {
         self.session.as_ref().and_then(WeakSession::get)
     }
@@ -111,6 +154,7 @@ impl Handler {
         };
         // Nobody waits for the server, so nobody would know why they are asked.
         let Some(cx) = caller else { return Ok(ElicitResult::new(ElicitationAction::Cancel)) };
+        let _standing = self.asks()?;
         let schema = serde_json::to_value(&requested_schema).unwrap_or_default();
         let asking = form::filled(&self.server, &message, &schema, |question| cx.agents().ask(question, &cx));
         let filled = tokio::select! {
@@ -137,6 +181,7 @@ impl Handler {
             return Err(ErrorData::invalid_params("this client's model is lent without tools", None));
         }
         let Some(session) = self.session() else { return Err(refused("the session is over")) };
+        let _standing = self.asks()?;
         let prompt = said(&params.messages)?;
         let system = params.system_prompt.unwrap_or_default();
         let agents = session.agents();
@@ -238,5 +283,24 @@ impl ClientHandler for Handler {
             LoggingLevel::Warning => tracing::warn!(server, logger, "{text}"),
             _ => tracing::error!(server, logger, "{text}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::outside::mcp::stage::configured;
+
+    #[test]
+    fn a_server_asks_a_few_things_at_a_time_and_not_without_end() {
+        let handler = Handler::new(&configured("http://127.0.0.1/", |_| {}), Arc::default(), None);
+        let few: Vec<Standing> = (0..AT_ONCE).map(|_| handler.asks().unwrap()).collect();
+        assert!(handler.asks().is_err());
+        drop(few);
+        let answered = (0..2 * IN_ONE_CALL).filter(|_| handler.asks().is_ok()).count();
+        assert_eq!(answered, IN_ONE_CALL - AT_ONCE);
+        assert_eq!(handler.standing.load(Ordering::Acquire), 0);
     }
 }

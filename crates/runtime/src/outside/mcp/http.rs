@@ -263,7 +263,16 @@ pub(super) fn causes(error: &(dyn Error + 'static)) -> String {
             words.push(word);
         }
     }
-    visible(&words.join(": ")).0.chars().take(500).collect()
+    let words = words.join(": ");
+    visible(without_page(&words)).0.chars().take(500).collect()
+}
+
+/// What is said before a page that is meant for a browser.
+fn without_page(words: &str) -> &str {
+    let lower = words.to_ascii_lowercase();
+    let page = ["<!doctype", "<html", "<head", "<body"].iter().filter_map(|it| lower.find(it)).min();
+    let before = page.and_then(|at| words.get(..at)).unwrap_or(words);
+    before.trim_end_matches([':', ' ', '"', '\n'])
 }
 
 fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {

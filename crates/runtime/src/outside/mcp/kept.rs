@@ -63,7 +63,7 @@ impl Manifest {
         self.usable().any(|it| it == tool)
     }
 
-    /// What is not accepted, for a person to read.
+    /// What is not accepted, all of it, for a person who is to accept it.
     pub(super) fn difference(&self) -> Option<String> {
         self.pending.as_ref().map(|said| difference(&self.accepted, said))
     }

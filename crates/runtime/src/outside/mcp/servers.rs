@@ -358,8 +358,15 @@ impl Servers {
         }
         drop(now);
         let server = self.may_have(tool)?;
-        let why = self.silent.lock().get(&server.name).map(|why| format!(": {why}")).unwrap_or_default();
-        Some(format!("nobody knows the tools of the server `{}` yet{why}; mcp_list starts it", server.name))
+        let name = &server.name;
+        Some(match self.silent.lock().get(name) {
+            Some(why) => {
+                format!("the tools of the server `{name}` are not known, and mcp_list tries it again: {why}")
+            }
+            None => format!(
+                "the tools of the server `{name}` are not known yet: mcp_list asks whether it may start, and lists them"
+            ),
+        })
     }
 }
 

@@ -62,6 +62,10 @@ impl Answer {
         self
     }
 
+    pub(super) fn status(status: u16, kind: &str, body: &str) -> Self {
+        Self { status, ..Self::text(kind, body) }
+    }
+
     pub(super) fn json(value: &Value) -> Self {
         Self::text("application/json", value.to_string())
     }

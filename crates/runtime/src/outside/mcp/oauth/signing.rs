@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kit::{Fault, Kind};
-use reqwest::{Client, Url, redirect::Policy};
+use reqwest::{Client, StatusCode, Url, redirect::Policy};
 use rmcp::transport::{
     AuthorizationManager,
     auth::{
@@ -57,18 +57,15 @@ impl Logins {
     ) -> Result<Signing, Fault> {
         let login = self.login(server, variables)?;
         let kept = login.page.read().map_err(|error| unkept(&error))?;
-        let challenge = match &kept.challenge {
-            Some(challenge) => Some(challenge.clone()),
+        let (challenge, status) = match &kept.challenge {
+            Some(challenge) => (Some(challenge.clone()), None),
             None => challenge(&login.url).await,
         };
         let failed = |error: AuthError| login.failed(&error);
         let mut manager = manager(&login.url).await.map_err(failed)?;
         let found = manager.resolve_metadata_from_challenge(challenge.as_deref()).await.map_err(failed)?;
         if !found.source.is_discovered() && challenge.is_none() {
-            let what = format!("the server `{}` does not say who decides about it", login.name);
-            return Err(
-                Fault::new(Kind::Unavailable, what).next("It may need no login, or a token: `bearer_env`.")
-            );
+            return Err(no_login(&login.name, status));
         }
         login.check(&found.metadata, kept.tokens.as_ref())?;
         let metadata = found.metadata;
@@ -279,7 +276,29 @@ impl Login {
 }
 
 /// What the server says to who is not signed in.
-async fn challenge(url: &Url) -> Option<String> {
+async fn challenge(url: &Url) -> (Option<String>, Option<StatusCode>) {
+    let Some(response) = probe(url).await else { return (None, None) };
+    let status = response.status();
+    let challenge = response.headers().get(http::header::WWW_AUTHENTICATE);
+    let challenge = challenge.filter(|_| status == StatusCode::UNAUTHORIZED);
+    (challenge.and_then(|it| it.to_str().ok()).map(str::to_owned), Some(status))
+}
+
+/// Why nobody signs in there: it let haft in without, or says nothing of how.
+fn no_login(name: &str, status: Option<StatusCode>) -> Fault {
+    let says_nothing = "and says nothing of how to sign in";
+    let what = match status {
+        Some(status) if status.is_success() => {
+            let what = format!("the server `{name}` answers without a login: there is nothing to do");
+            return Fault::new(Kind::Unavailable, what);
+        }
+        Some(status) => format!("the server `{name}` answered {status}, {says_nothing}"),
+        None => format!("the server `{name}` did not answer, {says_nothing}"),
+    };
+    Fault::new(Kind::Unavailable, what).next("Check its `url`; if it takes a token, `bearer_env` names it.")
+}
+
+async fn probe(url: &Url) -> Option<reqwest::Response> {
     let version = rmcp::model::ProtocolVersion::V_2026_07_28;
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": version.as_str(),
@@ -292,10 +311,7 @@ async fn challenge(url: &Url) -> Option<String> {
     let request = client.post(url.clone()).header("accept", "application/json, text/event-stream");
     let request =
         request.header("mcp-protocol-version", version.as_str()).header("mcp-method", "server/discover");
-    let response = request.json(&asked).send().await.ok()?;
-    let challenge = response.headers().get(http::header::WWW_AUTHENTICATE)?;
-    (response.status() == http::StatusCode::UNAUTHORIZED)
-        .then(|| challenge.to_str().ok().map(str::to_owned))?
+    request.json(&asked).send().await.ok()
 }
 
 fn unkept(error: &std::io::Error) -> Fault {
