@@ -30,9 +30,17 @@ use rustix::{
         LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios, tcflush, tcgetattr, tcsetattr,
     },
 };
+use serde_json::Value;
 
 /// So much of a text is shown; the rest is counted.
 const LONGEST: usize = 2_000;
+
+/// So many lines of what would be written are shown, and so many bytes of it.
+const LINES: usize = 20;
+const CONTENT: usize = 1_500;
+
+/// So much of one such line.
+const WIDTH: usize = 200;
 
 /// The byte that Ctrl-C sends.
 const CTRL_C: u8 = 3;
@@ -210,17 +218,52 @@ pub(crate) fn question(request: &Request) -> String {
     if request.effects.is_empty() {
         text.push_str(&format!("  {}\n", shown(&request.arguments)));
     }
-    text.push_str(&format!(
-        "because of {}: {}\n  {}\n",
-        request.rule.name,
-        shown(&request.rule.says),
-        shown(&request.rule.about)
-    ));
+    text.push_str(&format!("because of {}: {}\n", request.rule.name, shown(&request.rule.says)));
+    let about = &request.rule.about;
+    if !request.effects.iter().any(|it| it.ends_with(about.as_str())) {
+        text.push_str(&format!("  {}\n", shown(about)));
+    }
+    text.push_str(&content(&request.arguments));
     if !request.offers.is_empty() {
-        text.push_str("a longer answer than once allows\n");
+        text.push_str("Allowed for longer, that covers\n");
         for offer in &request.offers {
             text.push_str(&format!("  {}\n", shown(&Effect::to_string(offer))));
         }
+    }
+    text
+}
+
+/// A line, or the beginning of a long one.
+fn begun(line: &str) -> String {
+    let line = shown(line);
+    let long = line.char_indices().nth(WIDTH);
+    long.and_then(|(end, _)| line.get(..end)).map_or_else(|| line.clone(), |it| format!("{it}…"))
+}
+
+/// The beginning of what would be written, if the arguments say it.
+fn content(arguments: &str) -> String {
+    let Ok(arguments) = serde_json::from_str::<Value>(arguments) else { return String::new() };
+    let field = |of: &Value, name: &str| of.get(name).and_then(Value::as_str).map(str::to_owned);
+    let mut lines: Vec<String> = Vec::new();
+    let mut add = |mark: &str, text: Option<String>| {
+        lines.extend(text.iter().flat_map(|it| it.lines()).map(|line| format!("{mark}{}", begun(line))));
+    };
+    add("", field(&arguments, "content"));
+    for edit in arguments.get("edits").and_then(Value::as_array).into_iter().flatten() {
+        add("- ", field(edit, "old"));
+        add("+ ", field(edit, "new"));
+    }
+    if lines.is_empty() {
+        return String::new();
+    }
+    let mut text = "what it would put there\n".to_owned();
+    for (count, line) in lines.iter().enumerate() {
+        if count >= LINES || text.len() + line.len() > CONTENT {
+            let rest = lines.len() - count;
+            text.push_str(&format!("  … and {rest} more {}\n", if rest == 1 { "line" } else { "lines" }));
+            break;
+        }
+        text.push_str(&format!("  {line}\n"));
     }
     text
 }
@@ -303,6 +346,19 @@ mod tests {
         {
             assert_eq!(chosen(&question, line).as_deref(), said);
         }
+    }
+
+    #[test]
+    fn the_beginning_of_what_would_be_written_is_shown() {
+        let write = r#"{"path": "x", "content": "a\n  \u001b[2Kb\n"}"#;
+        assert_eq!(content(write), "what it would put there\n  a\n    \\u{1b}[2Kb\n");
+        let edit = r#"{"edits": [{"old": "a", "new": "b"}]}"#;
+        assert_eq!(content(edit), "what it would put there\n  - a\n  + b\n");
+        let long = serde_json::json!({"content": "x\n".repeat(30)}).to_string();
+        assert!(content(&long).ends_with("  x\n  … and 10 more lines\n"));
+        let wide = serde_json::json!({"content": "x".repeat(3_000)}).to_string();
+        assert_eq!(content(&wide), format!("what it would put there\n  {}…\n", "x".repeat(WIDTH)));
+        assert_eq!(content(r#"{"command": "ls"}"#), "");
     }
 
     #[test]

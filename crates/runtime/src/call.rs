@@ -371,7 +371,7 @@ async fn ask(
             agent: session.agent().map(str::to_owned),
             tool: tool.to_owned(),
             rule: rule.clone(),
-            arguments: told.arguments.clone(),
+            arguments: session.secrets().mask(&told.arguments).into_owned(),
             effects: told.touches.iter().filter_map(effect).collect(),
             offers: if offers.len() == rule.offers.len() { offers } else { Vec::new() },
         };
@@ -399,7 +399,8 @@ async fn ask(
     told.decision = format!("{}: {}", verdict.name(), rule.name);
     match verdict {
         Verdict::Yes(_) => Ok(()),
-        Verdict::No => Err(denied(session, rule, "the person said no")),
+        Verdict::No => Err(Fault::denied(format!("{rule}; the person said no"))
+            .next("Leave it, and go on without it; or ask the person what they want instead.")),
         Verdict::NobodyThere => Err(denied(session, rule, "there was nobody to ask")),
     }
 }

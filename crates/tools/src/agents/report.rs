@@ -13,7 +13,9 @@ pub(crate) fn told(report: &Report) -> Output {
         TaskEnd::Limit(which) => format!("stopped at a limit, {which}; this may not be all"),
     };
     let answers = if *steps == 1 { "answer" } else { "answers" };
-    let head = format!("{agent}: {ended} ({steps} {answers}, {tokens} tokens, {:.1} s)", took.as_secs_f32());
+    // A model that does not say what it took did not take nothing.
+    let tokens = if *tokens == 0 { String::new() } else { format!(", {tokens} tokens") };
+    let head = format!("{agent}: {ended} ({steps} {answers}{tokens}, {:.1} s)", took.as_secs_f32());
     Output::text(format!("{head}\n{}", said(report)))
 }
 
