@@ -545,7 +545,10 @@ mod tests {
         }
         assert!(denials(Exit::Code(1), "KeyError: 'other'", &known).is_empty());
         let server = denials(Exit::Code(1), "KeyError: 'WEATHER_KEY'", &Known { is_server: true, ..known });
-        assert!(server[0].contains("`env = [\"WEATHER_KEY\"]` of `[mcp.weather]`"), "{server:?}");
+        assert!(
+            server.iter().any(|it| it.contains("`env = [\"WEATHER_KEY\"]` of `[mcp.weather]`")),
+            "{server:?}"
+        );
         let known = Known { tool: None, ..known };
         assert!(denials(Exit::Code(1), "KeyError: 'WEATHER_KEY'", &known).is_empty());
     }
