@@ -32,6 +32,10 @@ fn a_workspaces_servers_do_nothing_before_they_are_trusted_and_then_ask_first() 
     let connect = json!({"server": "fix"});
     let said = house.room.call("mcp_connect", &connect).must("denied").text();
     assert!(said.contains("rule `mcp_server`") && said.contains("python3 server.py"), "{said}");
+    assert!(
+        said.contains("given GIVEN=") && said.contains("${PATHS}"),
+        "what it gets of the environment: {said}"
+    );
     let grant = said.split("grants add '").nth(1).unwrap().split('\'').next().unwrap().to_owned();
     assert!(grant.starts_with("server fix@"), "{said}");
     house.call("fix__echo", "x").must("not_found");

@@ -26,6 +26,8 @@ pub(crate) use spec::{describe, is_startable};
 
 /// How long what was written at the end is waited for, where somebody else still holds the pipe.
 const DRAIN: Duration = Duration::from_millis(100);
+/// How long what is there at the end may take to end by itself, before it counts as left running.
+const SETTLE: Duration = Duration::from_millis(50);
 /// How long a busy machine may take to hand over what is left in a pipe that nobody holds any more.
 const LAST_BYTES: Duration = Duration::from_secs(5);
 /// How long a program that is stopped may take to end by itself.
@@ -136,6 +138,10 @@ impl OneCall {
             exit = process.finished(DRAIN) => Ok(exit),
             () = self.called.terms.too_long() => Err(Kind::Timeout),
         };
+        if ended.is_ok() && !process.left().await.processes.is_empty() {
+            // On a busy machine the members of a pipeline end a moment after the program that waited for them.
+            tokio::time::sleep(SETTLE).await;
+        }
         let grace = if ended.is_ok() { Duration::ZERO } else { GRACE };
         let left = process.end(Ending::within(grace)).await;
         if ended.is_ok() {

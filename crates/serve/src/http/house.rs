@@ -127,12 +127,12 @@ impl<H: Hands> House<H> {
         let (head, body) = request.into_parts();
         // Two servers may disagree on where such a body ends, so nothing after it is read.
         let is_chunked = head.headers.contains_key(header::TRANSFER_ENCODING);
+        let ends_session = head.method == Method::DELETE;
         let (mut reply, reading, origin) = match self.gate.look(&head) {
             Verdict::Out(reply, origin) => (reply, None, origin),
             Verdict::In(Passed { principal, origin }) => {
-                guest.is_known();
                 // A panic here must not take the connection with it.
-                let passed = AssertUnwindSafe(self.pass(head, body, principal)).catch_unwind().await;
+                let passed = AssertUnwindSafe(self.pass(head, body, principal, guest)).catch_unwind().await;
                 let (reply, reading) = passed.unwrap_or_else(|_| {
                     tracing::error!("the answer to a request panicked");
                     (
@@ -146,6 +146,10 @@ impl<H: Hands> House<H> {
                 (reply, reading, origin)
             }
         };
+        // Clients take 202 for a failure, as nothing is left to be done.
+        if ends_session && reply.status() == StatusCode::ACCEPTED {
+            *reply.status_mut() = StatusCode::NO_CONTENT;
+        }
         if let Some(origin) = origin {
             open_to(origin, &mut reply);
         }
@@ -159,7 +163,13 @@ impl<H: Hands> House<H> {
     }
 
     /// Answers one request of a principal.
-    async fn pass(&self, mut head: Parts, body: Incoming, principal: usize) -> (Reply, Option<Reading<H>>) {
+    async fn pass(
+        &self,
+        mut head: Parts,
+        body: Incoming,
+        principal: usize,
+        guest: &Guest,
+    ) -> (Reply, Option<Reading<H>>) {
         let Some(place) = self.principals.get(principal) else {
             return (replies::text(StatusCode::UNAUTHORIZED, "the token is wrong"), None);
         };
@@ -174,6 +184,8 @@ impl<H: Hands> House<H> {
         } else {
             Asked { opens: false, is_request: false, bytes: Bytes::new() }
         };
+        // Not before its body is here: whoever begins many and ends none would keep others out.
+        guest.is_known();
         let session = match place.session(&head) {
             Ok(session) => session,
             Err(reply) => return (*reply, None),

@@ -73,7 +73,10 @@ impl Connections {
             return None;
         }
         let grant = format!("{name}@{}", key(server, &self.with.workspace));
-        Some(Want::Server { about: format!("{name}: {}", server.starts()), grant: Some(grant) })
+        Some(Want::Server {
+            about: format!("{name}: {}{}", server.starts(), server.given()),
+            grant: Some(grant),
+        })
     }
 
     /// Adds a server for this session, and starts it.

@@ -15,6 +15,7 @@ use super::{
     http,
     kept::Manifest,
     news::News,
+    section::Variables,
     servers::Servers,
 };
 use crate::{commands::quote, ground::Ground, session::WeakSession};
@@ -164,6 +165,21 @@ impl Server {
             }
             (None, None) => String::new(),
         }
+    }
+
+    /// What it is given of haft's environment, for whoever decides on that: as it is written, so without the values.
+    pub(super) fn given(&self) -> String {
+        let section = &self.section;
+        let of_env: Vec<String> = match &section.env {
+            Variables::Names(names) => names.clone(),
+            Variables::Values(values) => {
+                values.iter().map(|(name, value)| format!("{name}={}", quote(value))).collect()
+            }
+        };
+        let headers = section.headers.iter().map(|(name, value)| format!("{name}: {}", quote(value)));
+        let token = section.bearer_env.iter().map(|it| format!("the token in {it}"));
+        let given: Vec<String> = of_env.into_iter().chain(headers).chain(token).collect();
+        if given.is_empty() { String::new() } else { format!("; given {}", given.join(", ")) }
     }
 }
 
