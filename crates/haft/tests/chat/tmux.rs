@@ -3,6 +3,7 @@
 use std::{
     path::{Path, PathBuf},
     process::{Command, Output},
+    sync::atomic::{AtomicU32, Ordering},
     time::{Duration, Instant},
 };
 
@@ -40,7 +41,10 @@ impl Tmux {
         let quoted: Vec<String> = words.iter().map(|it| format!("'{it}'")).collect();
         // What it says last is still to be seen.
         let command = format!("{}; cat", quoted.join(" "));
-        let tmux = Self { socket: room.base().join("tmux") };
+        // A name of its own: a server that was told to end answers at its socket for a moment longer.
+        static SERVERS: AtomicU32 = AtomicU32::new(0);
+        let number = SERVERS.fetch_add(1, Ordering::Relaxed);
+        let tmux = Self { socket: room.base().join(format!("tmux-{number}")) };
         let size = columns.to_string();
         let made =
             tmux.run(&["-u", "-f", "/dev/null", "new-session", "-d", "-x", &size, "-y", "40", &command]);
