@@ -27,6 +27,7 @@
 
 mod agency;
 mod ask;
+mod beyond;
 mod following;
 mod for_clients;
 mod listing;

@@ -24,7 +24,7 @@ use runtime::{
     policy::{Approve, Policy, Sandbox},
 };
 
-use crate::{listing::Listed, place::Place};
+use crate::{beyond::beyond, listing::Listed, place::Place};
 
 /// A session's name has at most so many characters.
 const SESSION_NAME: usize = 100;
@@ -163,12 +163,14 @@ impl Options {
         let mut roots: Vec<_> = config.roots.iter().map(|root| parse_root(root, &workspace)).collect();
         let here = std::env::current_dir().unwrap_or_default();
         roots.extend(self.roots.iter().map(|root| parse_root(root, &here)));
+        let beyond = beyond(place, &mut config)?;
         let accept_weaker = [config.accept_weaker, self.accept_weaker.clone()].concat();
         let policy = Policy {
             sandbox: self.sandbox.map(Sandbox::from).or(config.sandbox).unwrap_or_default(),
             approve: self.approve.map(Approve::from).or(config.approve).unwrap_or_default(),
             commands: Arc::new(Rules::new(&config.commands, &workspace)?),
             hosts: config.net.allow.into(),
+            web: config.net.web.unwrap_or_default(),
             workspace: workspace.as_path().into(),
             manual_first: config.manual_first.into(),
         };
@@ -182,7 +184,11 @@ impl Options {
             other_names: config.hard_links.map(Into::into).unwrap_or_default(),
             allowed: config.tools,
             deadline: config.deadline_seconds.map_or(DEADLINE, Duration::from_secs),
-            secrets: Secrets::collect(place.variables.iter().map(|(name, value)| (name, value)), []),
+            secrets: Secrets::collect(
+                place.variables.iter().map(|(name, value)| (name, value)),
+                beyond.vault.values(),
+            ),
+            beyond,
             commands: Commands {
                 variables: place.variables.clone(),
                 env: config.env,

@@ -7,10 +7,11 @@ use tokio_util::sync::CancellationToken;
 use serde_json::Value;
 
 use crate::{
-    Fault, Files, Kind, Output,
+    Fault, Files, Kind, Output, Preferences,
+    net::Net,
     procs::Procs,
     seen::Views,
-    services::{Agents, Caller, Jobs, Notes, Servers, Services, Shelf, Tools, Undo},
+    services::{Agents, Caller, Jobs, Notes, Servers, Services, Shelf, Tools, Undo, Vault},
 };
 
 /// How long work may take to notice that it is to stop. The whole answer is promised within
@@ -55,6 +56,21 @@ impl Cx {
     /// What processes are started with.
     pub fn procs(&self) -> &Procs {
         &self.inner.services.procs
+    }
+
+    /// How the network is reached: the hosts that this call was granted.
+    pub fn net(&self) -> &Net {
+        &self.inner.services.net
+    }
+
+    /// The secrets that a person gave names.
+    pub fn vault(&self) -> &dyn Vault {
+        &*self.inner.services.vault
+    }
+
+    /// What a person decided about tools that reach beyond the workspace.
+    pub fn preferences(&self) -> &Preferences {
+        &self.inner.services.preferences
     }
 
     /// The session's jobs.

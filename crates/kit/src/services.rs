@@ -18,7 +18,8 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::{
-    Fault, Output, Spec,
+    Fault, Output, Preferences, Spec,
+    net::Net,
     procs::{Process, Procs, Recording, Slice},
     text::Content,
 };
@@ -367,11 +368,27 @@ impl Shelf {
     }
 }
 
+/// The secrets that a person gave names, for tools to send them where they belong. No model sees a value.
+pub trait Vault: Send + Sync {
+    /// The value of this secret, for a request to this host.
+    ///
+    /// # Errors
+    /// [`Kind::NotFound`](crate::Kind::NotFound) with the names there are; [`Kind::Denied`](crate::Kind::Denied) when it
+    /// is not meant for that host.
+    fn reveal(&self, name: &str, host: &str, port: u16) -> Result<String, Fault>;
+}
+
 /// The services of one session.
 #[derive(Clone)]
 pub struct Services {
     /// What processes are started with.
     pub procs: Procs,
+    /// How the network is reached.
+    pub net: Net,
+    /// The secrets that have names.
+    pub vault: Arc<dyn Vault>,
+    /// What a person decided about tools that reach beyond the workspace.
+    pub preferences: Arc<Preferences>,
     /// The call itself.
     pub caller: Arc<dyn Caller>,
     /// The session's jobs.

@@ -15,15 +15,16 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    AnyTool, Cx, Fault, Files, Kind, Output, Spec, Tool, Touch, Touches, erase,
+    AnyTool, Cx, Fault, Files, Kind, Output, Preferences, Spec, Tool, Touch, Touches, erase,
     files::{Access, Grant, OtherNames, RootSpec, Roots},
+    net::{Allowed, Line, Net, System},
     own_tools::{OWN, own_files},
     procs::{Exit, Ground, Procs, Program, Slice, Starting},
     seen::Views,
     services::{
         Agents, Called, Caller, Change, Fact, History, Job, Jobs, Listed, Live, Mask, NoAgent, NoServers,
         Notes, Progress, Reloaded, Saying, Servers, Services, Shelf, Soon, Tools, Transcript, Undo, Until,
-        Waited, Which,
+        Vault, Waited, Which,
     },
     text::Content,
 };
@@ -45,6 +46,14 @@ pub struct Room {
     pub servers: Arc<dyn Servers>,
     /// What tools keep as text: in memory, unless a test puts something else in its place.
     pub notes: Arc<dyn Notes>,
+    /// How names are found, and what the network is to tools here.
+    pub line: Arc<Line>,
+    /// The hosts that tools may speak to besides those that their touches name: none, unless a test says so.
+    pub allowed: Allowed,
+    /// The secrets that have names: none, unless a test puts some in their place.
+    pub vault: Arc<dyn Vault>,
+    /// What a person decided.
+    pub preferences: Arc<Preferences>,
     /// Stops whatever runs here.
     pub cancel: CancellationToken,
 }
@@ -88,6 +97,10 @@ impl Room {
             agents: Arc::new(NoAgent),
             servers: Arc::new(NoServers),
             notes: Arc::new(InMemory::default()),
+            line: Arc::new(Line::new(Arc::new(System), None)),
+            allowed: Allowed::default(),
+            vault: Arc::new(Nothing),
+            preferences: Arc::default(),
             cancel: CancellationToken::new(),
         }
     }
@@ -130,6 +143,7 @@ impl Room {
                 Touch::Run(_)
                 | Touch::Unconfined
                 | Touch::Net(_)
+                | Touch::Web(_)
                 | Touch::Server { .. }
                 | Touch::Session(_)
                 | Touch::Exclusive => Vec::new(),
@@ -137,8 +151,16 @@ impl Room {
             .filter_map(|(path, access)| Some(Grant { location: self.roots.locate(&path).ok()?, access }))
             .collect();
         let files = Files::new(self.roots.clone(), grants, Arc::new(Nothing));
+        let allowed = touches.iter().fold(self.allowed.clone(), |allowed, touch| match touch {
+            Touch::Net(host) => allowed.and(host),
+            Touch::Web(_) => allowed.and_web(),
+            _ => allowed,
+        });
         let services = Services {
             procs: Procs::new(Arc::new(Nothing)),
+            net: Net::new(self.line.clone(), allowed),
+            vault: self.vault.clone(),
+            preferences: self.preferences.clone(),
             caller: Arc::new(Nothing),
             jobs: self.jobs.clone(),
             tools: self.tools.clone(),
@@ -188,6 +210,12 @@ impl Room {
 
 /// Services that keep nothing and tell nobody.
 struct Nothing;
+
+impl Vault for Nothing {
+    fn reveal(&self, name: &str, _: &str, _: u16) -> Result<String, Fault> {
+        Err(Fault::not_found(format!("there is no secret `{name}`")))
+    }
+}
 
 /// Notes of a session that is gone when this is. There is no memory behind it.
 #[derive(Default)]

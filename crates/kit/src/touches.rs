@@ -21,6 +21,9 @@ pub enum Touch {
     Unconfined,
     /// Speaks to this host.
     Net(String),
+    /// Looks at what this host shows to everybody, and follows where that points: requests that only read, at public
+    /// addresses.
+    Web(String),
     /// Writes or deletes the workspace's own tool of this name, and the list of the tools that are enabled.
     Tool(String),
     /// Has the MCP server of this name do something, which is started for it if it does not run.
@@ -92,6 +95,7 @@ impl Touches {
                     Touch::Write(_) | Touch::Tool(_) => Kinds::READ | Kinds::WRITE,
                     Touch::Run(_) | Touch::Unconfined => Kinds::RUN,
                     Touch::Net(_) => Kinds::NET,
+                    Touch::Web(_) => Kinds::WEB,
                     Touch::Server { reads: true, .. } => Kinds::SESSION,
                     Touch::Server { reads: false, .. } => Kinds::RUN | Kinds::NET,
                     Touch::Session(_) => Kinds::SESSION,
@@ -120,8 +124,10 @@ impl Kinds {
     pub const SESSION: Self = Self(16);
     /// [`Touch::Exclusive`].
     pub const EXCLUSIVE: Self = Self(32);
+    /// [`Touch::Web`].
+    pub const WEB: Self = Self(64);
     /// Anything: what is assumed of a tool that declares nothing.
-    pub const ALL: Self = Self(63);
+    pub const ALL: Self = Self(127);
 
     /// Both sets together, where `|` can't be written (in a constant).
     #[must_use]

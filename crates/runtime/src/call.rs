@@ -107,7 +107,7 @@ impl Answer {
 }
 
 /// A call that was understood and allowed, and has not begun.
-struct Plan {
+pub(crate) struct Plan {
     prepared: Box<dyn Prepared>,
     grants: Vec<Grant>,
     locks: Vec<(Key, Hold)>,
@@ -117,6 +117,12 @@ struct Plan {
     /// It touches nothing but files: its work is short, and keeps its locks even in the background.
     only_files: bool,
     options: Options,
+    /// The hosts that it names.
+    pub(crate) hosts: Vec<String>,
+    /// It looks at the open web.
+    pub(crate) web: bool,
+    /// A person was asked about this very call.
+    pub(crate) approved: bool,
 }
 
 /// What the journal is told of a call, as far as it is known.
@@ -164,7 +170,8 @@ pub(crate) async fn run(session: &Session, mut call: Call, within: Option<&str>)
             Err(denied(session, &rule, "it was not done"))
         }
         Ok((plan, Decision::Ask(rule))) => {
-            ask(session, &whose, &tool, &rule, &mut told, &cancel).await.map(|()| plan)
+            let approved = ask(session, &whose, &tool, &rule, &mut told, &cancel).await;
+            approved.map(|()| Plan { approved: true, ..plan })
         }
         Err(fault) => Err(fault),
     };
@@ -248,6 +255,9 @@ fn plan(session: &Session, call: Call, told: &mut Told) -> Result<(Plan, Decisio
         read_only,
         only_files,
         options,
+        hosts: Vec::new(),
+        web: false,
+        approved: false,
     };
     let mut wants = Vec::new();
     for touch in touches.iter() {
@@ -300,12 +310,15 @@ impl Plan {
                 wants.push(Want::Unconfined);
                 Touch::Unconfined
             }
-            Touch::Net(host) => {
+            Touch::Net(host) | Touch::Web(host) => {
                 if !grants::is_host(host) {
                     return Err(Fault::bad_args(format!("`{host}` is no host"))
                         .next("Name the host alone: `example.org`, `example.org:8443`, `*.example.org`."));
                 }
-                wants.push(Want::Net(host.clone()));
+                self.hosts.push(host.clone());
+                let is_web = matches!(touch, Touch::Web(_));
+                self.web |= is_web;
+                wants.push(if is_web { Want::Web(host.clone()) } else { Want::Net(host.clone()) });
                 touch.clone()
             }
             Touch::Server { name, .. } => {
@@ -411,7 +424,7 @@ fn effect(touch: &Touch) -> Option<String> {
         Touch::Write(path) => Some(format!("write {path}")),
         Touch::Run(command) => Some(format!("run {command}")),
         Touch::Unconfined => Some("outside the sandbox".to_owned()),
-        Touch::Net(host) => Some(format!("net {host}")),
+        Touch::Net(host) | Touch::Web(host) => Some(format!("net {host}")),
         Touch::Tool(name) => Some(format!("write the tool {name}")),
         Touch::Server { name, reads } => {
             Some(format!("{} the server {name}", if *reads { "start" } else { "use" }))

@@ -14,7 +14,7 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use kit::{Fault, Kind, files::OtherNames, files::RootSpec};
+use kit::{Fault, Kind, Programs, Search, Ssh, files::OtherNames, files::RootSpec};
 use rustix::fs::{Mode, OFlags};
 use serde::Deserialize;
 
@@ -31,7 +31,8 @@ use crate::{
         Section,
         mcp::{DOT_MCP, ServerSection},
     },
-    policy::{Approve, Sandbox},
+    policy::{Approve, Sandbox, Web},
+    vault::SecretSection,
 };
 
 /// A longer configuration is refused.
@@ -79,6 +80,18 @@ pub struct Config {
     /// Which hosts may be spoken to.
     #[serde(default)]
     pub net: Net,
+    /// The secrets that have names.
+    #[serde(default, rename = "secret")]
+    pub secrets: BTreeMap<String, SecretSection>,
+    /// How the web is searched.
+    #[serde(default)]
+    pub search: Search,
+    /// How other machines are reached.
+    #[serde(default)]
+    pub ssh: Ssh,
+    /// Where programs are that tools start.
+    #[serde(default)]
+    pub programs: Programs,
     /// How agents work.
     #[serde(default)]
     pub agent: AgentSection,
@@ -163,6 +176,10 @@ pub struct Net {
     /// Hosts that may be spoken to: `host`, `host:port`, `*.example.org`, `*`.
     #[serde(default)]
     pub allow: Vec<String>,
+    /// Whether the open web may be looked at.
+    pub web: Option<Web>,
+    /// The proxy that requests go through, `http://host:port`.
+    pub proxy: Option<String>,
 }
 
 /// Whether files are read that have names outside the roots.
@@ -252,7 +269,10 @@ impl Config {
             .servers
             .iter()
             .flat_map(|(name, section)| section.net.iter().map(move |host| (host, format!("[mcp.{name}]"))));
-        match of_net.chain(of_tools).chain(of_servers).find(|(host, _)| !is_host(host)) {
+        let of_secrets = self.secrets.iter().flat_map(|(name, section)| {
+            section.hosts.iter().map(move |host| (host, format!("[secret.{name}]")))
+        });
+        match of_net.chain(of_tools).chain(of_servers).chain(of_secrets).find(|(host, _)| !is_host(host)) {
             None => Ok(()),
             Some((host, place)) => Err(Fault::bad_args(format!("`{host}` in `{place}` is no host"))
                 .next("A host is `host`, `host:port`, `*.example.org` or `*`.".to_owned())),
@@ -355,6 +375,27 @@ impl Config {
         }
         if !workspace.net.allow.is_empty() && widens("`allow` of `[net]`") {
             self.net.allow.extend(workspace.net.allow);
+        }
+        if let Some(web) = workspace.net.web
+            && (web <= self.net.web.unwrap_or_default() || widens("`web` of `[net]`"))
+        {
+            self.net.web = Some(web);
+        }
+        if workspace.net.proxy.is_some() && widens("`proxy` of `[net]`") {
+            self.net.proxy = workspace.net.proxy;
+        }
+        // Whoever names a secret and its hosts decides where it goes.
+        if !workspace.secrets.is_empty() && widens("`[secret.NAME]`") {
+            self.secrets.extend(workspace.secrets);
+        }
+        if workspace.search != Search::default() && widens("`[search]`") {
+            self.search = workspace.search;
+        }
+        if workspace.ssh != Ssh::default() && widens("`[ssh]`") {
+            self.ssh = workspace.ssh;
+        }
+        if workspace.programs != Programs::default() && widens("`[programs]`") {
+            self.programs = workspace.programs;
         }
         let Commands { allow, ask, deny, only, rules } = workspace.commands;
         if !allow.is_empty() && widens("`allow` of `[commands]`") {

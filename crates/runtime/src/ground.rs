@@ -216,6 +216,7 @@ impl Ground {
                 Touch::Run(_)
                 | Touch::Read(_)
                 | Touch::Write(_)
+                | Touch::Web(_)
                 | Touch::Server { .. }
                 | Touch::Session(_)
                 | Touch::Tool(_)

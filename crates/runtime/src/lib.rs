@@ -2,6 +2,7 @@
 
 mod approve;
 mod beside;
+mod beyond;
 mod call;
 mod catalog;
 mod commands;
@@ -27,6 +28,7 @@ pub mod schedule;
 pub mod spill;
 pub mod store;
 pub mod undo;
+pub mod vault;
 
 use std::{
     path::PathBuf,
@@ -35,12 +37,14 @@ use std::{
 };
 
 use kit::{
-    AnyTool, Fault,
+    AnyTool, Fault, Preferences,
     files::{OtherNames, RootSpec, Roots},
-    services::Undo,
+    net::Line,
+    services::{Undo, Vault},
 };
 
 pub use approve::{Approver, Request, Unattended, Verdict};
+pub use beyond::Beyond;
 pub use call::{Answer, Arguments, Call};
 pub use catalog::{Catalog, Listing};
 pub use commands::{Rules, quote};
@@ -84,6 +88,8 @@ pub struct Settings {
     pub commands: Commands,
     /// Where tools that are files are looked for.
     pub tool_files: ToolFiles,
+    /// What tools have that reach beyond the workspace.
+    pub beyond: Beyond,
 }
 
 /// After how long a call is stopped, where nothing else is said.
@@ -114,6 +120,9 @@ struct Inner {
     hidden: [PathBuf; 2],
     recovery: Recovery,
     appeared: Appeared,
+    line: Arc<Line>,
+    vault: Arc<vault::Vault>,
+    preferences: Arc<Preferences>,
 }
 
 /// Whether what dead processes left has been seen to.
@@ -170,6 +179,9 @@ impl Runtime {
                 hidden: own,
                 recovery: Recovery::default(),
                 appeared,
+                line: settings.beyond.line,
+                vault: Arc::new(settings.beyond.vault),
+                preferences: Arc::new(settings.beyond.preferences),
             }),
         };
         runtime.outside().stands_on(Ground::contained(&runtime, "tools"));
@@ -267,6 +279,18 @@ impl Runtime {
 
     pub(crate) fn allowed(&self) -> Option<&[String]> {
         self.inner.allowed.as_deref()
+    }
+
+    pub(crate) fn line(&self) -> Arc<Line> {
+        self.inner.line.clone()
+    }
+
+    pub(crate) fn vault(&self) -> Arc<dyn Vault> {
+        self.inner.vault.clone()
+    }
+
+    pub(crate) fn preferences(&self) -> Arc<Preferences> {
+        self.inner.preferences.clone()
     }
 
     pub(crate) fn secrets(&self) -> &Arc<Secrets> {

@@ -12,7 +12,10 @@ use std::{
     sync::Arc,
 };
 
-use kit::files::{Access, Location};
+use kit::{
+    files::{Access, Location},
+    net::{says_private, split_port},
+};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -60,6 +63,19 @@ pub enum Approve {
     Never,
 }
 
+/// Whether the open web may be looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Web {
+    /// Not at all.
+    None,
+    /// Each host after approval.
+    Ask,
+    /// All of it that is public, without a question.
+    #[default]
+    Public,
+}
+
 /// What may be changed at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -84,6 +100,8 @@ pub struct Policy {
     pub commands: Arc<Rules>,
     /// The hosts that the configuration allows.
     pub hosts: Arc<[String]>,
+    /// Whether the open web may be looked at.
+    pub web: Web,
     /// The workspace, which grants to write are relative to.
     pub workspace: Arc<Path>,
     /// Tools that are called only once a session has read their manual.
@@ -97,6 +115,7 @@ impl Default for Policy {
             approve: Approve::default(),
             commands: Arc::default(),
             hosts: Arc::default(),
+            web: Web::default(),
             workspace: Path::new("").into(),
             manual_first: Arc::default(),
         }
@@ -114,6 +133,8 @@ pub enum Want {
     Unconfined,
     /// A host.
     Net(String),
+    /// To look at what a host shows to everybody.
+    Web(String),
     /// To start a server that the person's own file does not name.
     Server {
         /// What it is, and what starts it.
@@ -232,13 +253,35 @@ impl Policy {
                 rule.offers.extend(grant.clone().map(Effect::Server));
                 Decision::Ask(rule)
             }
-            Want::Net(host) => {
+            Want::Net(host) | Want::Web(host) => {
+                let looks = matches!(want, Want::Web(_));
+                let private = says_private(split_port(host).0);
+                if looks && !private && self.web == Web::Public {
+                    return Decision::Allow;
+                }
                 let allowed =
                     self.hosts.iter().any(|it| host_matches(it, host)) || granted(&|it| it.allows_host(host));
                 if allowed {
                     return Decision::Allow;
                 }
-                let mut rule = Rule::new("net", host, "a host is contacted only after approval");
+                if looks && self.web == Web::None {
+                    return Decision::Deny(Rule::new(
+                        "web",
+                        host,
+                        "with `web = \"none\"` in `[net]` only hosts in its `allow` are looked at",
+                    ));
+                }
+                let mut rule = if private {
+                    Rule::new(
+                        "private_net",
+                        host,
+                        "an address of this machine or of a private network is contacted only after approval",
+                    )
+                } else {
+                    Rule::new("net", host, "a host is contacted only after approval")
+                };
+                // That nobody is asked about hosts was not said of what listens behind the person's own door.
+                rule.firm = private;
                 rule.offers.extend(is_host(host).then(|| Effect::Net(host.to_ascii_lowercase())));
                 Decision::Ask(rule)
             }

@@ -12,6 +12,7 @@ use arc_swap::ArcSwap;
 use kit::{
     Fault, Kinds, Origin, Spec, Touches,
     files::Roots,
+    net::{Allowed, Net},
     procs::Procs,
     seen::Views,
     services::{Agents, NoAgent, Reloaded, Shelf, Transcript, Undo},
@@ -23,7 +24,7 @@ use tokio::sync::{broadcast, watch};
 use crate::{
     Answer, Call, Catalog, Listing, Runtime, Snapshot,
     approve::Approver,
-    call,
+    call::{self, Plan},
     grants::Passing,
     ground::{Ground, Own},
     jobs::{Event, Jobs, Kept},
@@ -33,7 +34,7 @@ use crate::{
         mcp::OwnTools,
         uv::{self, Environments, Provided},
     },
-    policy::{Policy, Sandbox},
+    policy::{Policy, Sandbox, Web},
     put_back,
     sandbox::proxy::Hosts,
     schedule::Schedule,
@@ -606,6 +607,22 @@ impl Session {
         // What starts nothing need not know which hosts a person granted.
         let granted = if touches.kinds().covers(Kinds::RUN) { self.granted_hosts() } else { Vec::new() };
         self.inner.ground.of_call(touches, &granted)
+    }
+
+    /// How a call reaches the network: what the configuration and grants name, what it was approved for, and what is
+    /// open to all that only look.
+    pub(crate) fn net(&self, plan: &Plan) -> Net {
+        if plan.hosts.is_empty() {
+            return Net::new(self.runtime().line(), Allowed::default());
+        }
+        let policy = self.policy();
+        let web = plan.web && policy.web == Web::Public;
+        let open = if web { Allowed::default().and_web() } else { Allowed::default() };
+        let allowed = policy.hosts.iter().chain(&self.granted_hosts()).fold(open, |it, host| it.and(host));
+        // What nobody was asked about opens no door behind which only this machine is.
+        let of_call =
+            |it: Allowed, host: &String| if plan.approved { it.and(host) } else { it.and_public(host) };
+        Net::new(self.runtime().line(), plan.hosts.iter().fold(allowed, of_call))
     }
 
     /// What a tool that is a file starts its processes with: a keeper and a sandbox of its own, which end with what

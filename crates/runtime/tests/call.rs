@@ -37,6 +37,7 @@ impl House {
         std::fs::create_dir(dir.path().join("ws")).unwrap();
         std::fs::create_dir(dir.path().join("more")).unwrap();
         let settings = Settings {
+            beyond: Default::default(),
             tool_files: Default::default(),
             workspace: dir.path().join("ws"),
             roots: vec![RootSpec { path: dir.path().join("more"), read_only: true }],

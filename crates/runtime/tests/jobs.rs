@@ -269,6 +269,7 @@ fn open(dir: &Path) -> Session {
 fn open_with(dir: &Path, more: &[Arc<dyn AnyTool>]) -> Session {
     std::fs::create_dir_all(dir.join("ws")).unwrap();
     let settings = Settings {
+        beyond: Default::default(),
         tool_files: Default::default(),
         workspace: dir.join("ws"),
         roots: Vec::new(),

@@ -109,6 +109,7 @@ impl House {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("ws")).unwrap();
         let settings = Settings {
+            beyond: Default::default(),
             tool_files: Default::default(),
             workspace: dir.path().join("ws"),
             roots: Vec::new(),

@@ -102,7 +102,7 @@ fn hints(at_most: Kinds) -> ToolAnnotations {
     let hints = ToolAnnotations::new()
         .read_only(at_most.is_read_only())
         .destructive(at_most.covers(Kinds::WRITE) || at_most.covers(Kinds::RUN))
-        .open_world(at_most.covers(Kinds::NET) || at_most.covers(Kinds::RUN));
+        .open_world([Kinds::NET, Kinds::WEB, Kinds::RUN].into_iter().any(|it| at_most.covers(it)));
     // To wait, to ask a person or to note something is not the same when it is done again.
     if at_most == Kinds::READ { hints.idempotent(true) } else { hints }
 }

@@ -1,16 +1,21 @@
 //! What the model can do: one file is one tool.
 
 mod agents;
+mod cad;
 mod code;
 mod files;
 mod importance;
 mod jobs;
+mod media;
 mod notes;
+#[cfg(feature = "ssh")]
+mod remote;
 mod search;
 mod servers;
 mod shell;
 mod toolsets;
 mod toolsmith;
+mod web;
 
 use std::sync::Arc;
 
@@ -87,6 +92,11 @@ pub fn all() -> Vec<Arc<dyn AnyTool>> {
         notes::all(),
         toolsmith::all(),
         servers::all(),
+        web::all(),
+        #[cfg(feature = "ssh")]
+        remote::all(),
+        media::all(),
+        cad::all(),
     ]
     .concat()
 }

@@ -169,6 +169,6 @@ fn touch(touch: &Touch) -> Option<String> {
         Touch::Tool(name) => Some(format!("write the tool {name}")),
         Touch::Server { name, reads: false } => Some(format!("ask the server {name}")),
         Touch::Server { reads: true, .. } => None,
-        Touch::Read(_) | Touch::Unconfined | Touch::Session(_) | Touch::Exclusive => None,
+        Touch::Read(_) | Touch::Web(_) | Touch::Unconfined | Touch::Session(_) | Touch::Exclusive => None,
     }
 }

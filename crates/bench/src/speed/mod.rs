@@ -289,6 +289,7 @@ impl House {
         tool_files: ToolFiles,
     ) -> Result<Self, Trouble> {
         let settings = Settings {
+            beyond: Default::default(),
             tool_files,
             workspace: workspace.to_owned(),
             roots: Vec::<RootSpec>::new(),

@@ -190,6 +190,7 @@ impl Room {
             .next("Choose another folder with HAFT_STATE_DIR.".to_owned())
         })?;
         let settings = Settings {
+            beyond: Default::default(),
             tool_files: ToolFiles {
                 folders: vec![Folder { path: folder.join("tools"), whose: Whose::Person }],
                 ..ToolFiles::default()

@@ -88,6 +88,7 @@ pub(crate) fn line(record: &CallRecord, workspace: &std::path::Path) -> String {
                 Touch::Run(command) => format!("run {command}"),
                 Touch::Unconfined => "outside the sandbox".to_owned(),
                 Touch::Net(host) => format!("net {host}"),
+                Touch::Web(host) => format!("web {host}"),
                 Touch::Server { name, .. } => format!("server {name}"),
                 Touch::Session(key) => format!("session {key}"),
                 Touch::Tool(name) => format!("tool {name}"),

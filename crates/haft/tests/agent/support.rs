@@ -81,6 +81,7 @@ impl Room {
     /// The session in this process, whose commands the shipped program keeps.
     pub(crate) fn session(&self) -> Session {
         let settings = Settings {
+            beyond: Default::default(),
             tool_files: Default::default(),
             workspace: self.at(""),
             roots: Vec::new(),

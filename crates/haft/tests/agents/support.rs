@@ -163,6 +163,7 @@ impl House {
         let mut variables: Vec<(String, String)> = std::env::vars().collect();
         variables.push(("HAFT_TEST_MARK".to_owned(), mark.clone()));
         let settings = Settings {
+            beyond: Default::default(),
             tool_files: ToolFiles {
                 folders: vec![Folder { path: workspace.join(OWN), whose: Whose::Workspace }],
                 ..ToolFiles::default()

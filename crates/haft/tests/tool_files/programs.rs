@@ -47,6 +47,7 @@ impl House {
             put(&base.join("tools").join(name), text);
         }
         let settings = Settings {
+            beyond: Default::default(),
             tool_files: ToolFiles {
                 folders: vec![Folder { path: base.join("tools"), whose: Whose::Workspace }],
                 workspace_sections: [("t".to_owned(), section)].into(),

@@ -74,6 +74,7 @@ impl House {
         variables.push(("HAFT_TEST_MARK".to_owned(), mark.clone()));
         variables.push(("HAFT_TEST_KEPT".to_owned(), "kept".to_owned()));
         let settings = Settings {
+            beyond: Default::default(),
             tool_files: ToolFiles {
                 folders: vec![Folder { path: tools.clone(), whose: Whose::Workspace }],
                 ..ToolFiles::default()

@@ -208,10 +208,14 @@ impl Work {
         let deadline = self.allowed + self.session.deadline();
         let deadline = patience.map_or(deadline, |patience| deadline.max(Clock::now() + patience));
         let history = Arc::new(self.session.store().history(self.session.name(), &self.id));
+        let net = self.session.net(&plan);
         let files = Files::new(self.session.roots(), plan.grants, history.clone());
         let stop = self.this.stop.clone();
         let services = Services {
             procs: self.session.procs(&plan.prepared.touches()),
+            net,
+            vault: self.session.runtime().vault(),
+            preferences: self.session.runtime().preferences(),
             caller: self.this.clone(),
             jobs: self.session.jobs().clone(),
             tools: Arc::new(ToolsOf::new(

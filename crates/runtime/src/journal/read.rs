@@ -196,6 +196,7 @@ fn touch(value: &Value) -> Option<Touch> {
         "write" => Some(Touch::Write(of)),
         "run" => Some(Touch::Run(of)),
         "net" => Some(Touch::Net(of)),
+        "web" => Some(Touch::Web(of)),
         "session" => Some(Touch::Session(of)),
         "tool" => Some(Touch::Tool(of)),
         _ => None,

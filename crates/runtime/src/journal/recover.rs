@@ -130,6 +130,7 @@ fn paths(call: &CallRecord) -> Vec<PathBuf> {
         | Touch::Run(_)
         | Touch::Unconfined
         | Touch::Net(_)
+        | Touch::Web(_)
         | Touch::Server { .. }
         | Touch::Session(_)
         | Touch::Tool(_)
@@ -157,7 +158,7 @@ fn text(call: &CallRecord, read: ReadFile) -> String {
             Touch::Session(key) => others.push(format!("use the session's {key}")),
             Touch::Tool(name) => others.push(format!("write or delete the tool {name}")),
             Touch::Exclusive => others.push("anything (exclusive)".to_owned()),
-            Touch::Read(_) | Touch::Write(_) => {}
+            Touch::Read(_) | Touch::Write(_) | Touch::Web(_) => {}
         }
     }
     if names.is_empty() && others.is_empty() {

@@ -5,12 +5,15 @@
 
 use std::{
     fmt, io,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    net::{IpAddr, SocketAddr},
     sync::Arc,
     time::Duration,
 };
 
-use kit::base64;
+use kit::{
+    base64,
+    net::{HostPattern, Reach, is_public, plain, split_port},
+};
 use parking_lot::Mutex;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional},
@@ -73,7 +76,7 @@ impl fmt::Display for Refused {
 #[derive(Debug)]
 struct Entry {
     id: u64,
-    pattern: Pattern,
+    pattern: HostPattern,
     /// What one has to show who is meant, where not everybody is.
     pass: Option<String>,
 }
@@ -83,15 +86,6 @@ struct Entry {
 pub struct Granted {
     hosts: Hosts,
     id: u64,
-}
-
-/// Which hosts a grant is about.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Pattern {
-    /// `*` for all that are public, `*.x` for all below `x`.
-    host: String,
-    /// Any, if none is named.
-    port: Option<u16>,
 }
 
 impl Hosts {
@@ -133,7 +127,7 @@ impl Hosts {
         let mut inner = self.inner.lock();
         inner.next += 1;
         let id = inner.next;
-        inner.granted.push(Entry { id, pattern: Pattern::parse(host), pass });
+        inner.granted.push(Entry { id, pattern: HostPattern::parse(host), pass });
         id
     }
 
@@ -157,60 +151,13 @@ impl Hosts {
 impl Inner {
     fn allows(&self, host: &str, port: u16, shown: Option<&str>) -> Option<Reach> {
         let meant = self.granted.iter().filter(|it| it.pass.is_none() || it.pass.as_deref() == shown);
-        meant.map(|it| &it.pattern).filter(|it| it.fits(host, port)).map(Pattern::reach).max()
+        meant.map(|it| &it.pattern).filter(|it| it.fits(host, port)).map(HostPattern::reach).max()
     }
 }
 
 impl Drop for Granted {
     fn drop(&mut self) {
         self.hosts.inner.lock().granted.retain(|it| it.id != self.id);
-    }
-}
-
-/// How far a grant reaches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Reach {
-    Public,
-    Anywhere,
-}
-
-impl Pattern {
-    fn parse(text: &str) -> Self {
-        let text = text.trim();
-        let text = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")).unwrap_or(text);
-        let text = text.split('/').next().unwrap_or_default();
-        let (host, port) = split_port(text);
-        Self { host: plain(host), port }
-    }
-
-    fn fits(&self, host: &str, port: u16) -> bool {
-        let host = plain(host);
-        let named = match self.host.strip_prefix('*') {
-            Some("") => true,
-            Some(below) => host.ends_with(below) && host.len() > below.len(),
-            None => host == self.host,
-        };
-        named && self.port.is_none_or(|it| it == port)
-    }
-
-    fn reach(&self) -> Reach {
-        if self.port.is_some() && !self.host.starts_with('*') { Reach::Anywhere } else { Reach::Public }
-    }
-}
-
-/// A name as it is compared: without a final dot, brackets or capitals.
-fn plain(host: &str) -> String {
-    let host = host.strip_prefix('[').and_then(|it| it.strip_suffix(']')).unwrap_or(host);
-    host.trim_end_matches('.').to_ascii_lowercase()
-}
-
-fn split_port(text: &str) -> (&str, Option<u16>) {
-    match text.rsplit_once(':') {
-        Some((host, port)) if !host.contains(':') || host.ends_with(']') => match port.parse() {
-            Ok(port) => (host, Some(port)),
-            Err(_) => (text, None),
-        },
-        _ => (text, None),
     }
 }
 
@@ -396,50 +343,6 @@ fn credentials(pass: &str) -> String {
     base64::encoded(format!("{USER}:{pass}").as_bytes())
 }
 
-/// Is this an address that anybody on the internet may reach?
-pub(crate) fn is_public(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(it) => is_public_v4(it),
-        IpAddr::V6(it) => is_public_v6(it),
-    }
-}
-
-fn is_public_v4(it: Ipv4Addr) -> bool {
-    let [a, b, c, _] = it.octets();
-    let special = it.is_unspecified()
-        || it.is_loopback()
-        || it.is_private()
-        || it.is_link_local()
-        || it.is_multicast()
-        || it.is_broadcast()
-        || it.is_documentation()
-        || a == 0
-        || a >= 240
-        || (a == 100 && (64..128).contains(&b))
-        || (a == 192 && b == 0 && c == 0)
-        || (a == 198 && (b == 18 || b == 19));
-    !special
-}
-
-fn is_public_v6(it: Ipv6Addr) -> bool {
-    let parts = it.segments();
-    let low = || {
-        let [.., a, b] = parts;
-        let ([a, b], [c, d]) = (a.to_be_bytes(), b.to_be_bytes());
-        Ipv4Addr::new(a, b, c, d)
-    };
-    match parts {
-        // An address of the fourth version in one of its spellings.
-        [0, 0, 0, 0, 0, 0 | 0xffff, ..] | [0, 0, 0, 0, 0xffff, 0, ..] => false,
-        [0x64, 0xff9b, 0, 0, 0, 0, ..] => is_public_v4(low()),
-        [0x64, 0xff9b, ..] | [0x2002, ..] | [0x2001, 0 | 0xdb8, ..] | [0x100, 0, 0, 0, ..] | [0x5f00, ..] => {
-            false
-        }
-        // Global unicast is what begins like this, and nothing else.
-        [first, ..] => first & 0xe000 == 0x2000,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
@@ -464,44 +367,6 @@ mod tests {
         assert_eq!(hosts.allows("localhost", 22, None), None);
         hosts.grant_lasting("*");
         assert_eq!(hosts.allows("localhost", 22, None), Some(Reach::Public));
-    }
-
-    #[test]
-    fn addresses_that_are_not_public_are_known_in_every_spelling() {
-        for it in [
-            "127.0.0.1",
-            "10.1.2.3",
-            "192.168.0.1",
-            "172.16.0.1",
-            "169.254.169.254",
-            "100.64.0.1",
-            "0.0.0.0",
-            "0.1.2.3",
-            "224.0.0.1",
-            "255.255.255.255",
-            "198.18.0.1",
-            "192.0.0.8",
-            "240.0.0.1",
-            "::1",
-            "::",
-            "::ffff:127.0.0.1",
-            "::127.0.0.1",
-            "64:ff9b::7f00:1",
-            "64:ff9b:1::1",
-            "fe80::1",
-            "fc00::1",
-            "fd00:ec2::254",
-            "ff02::1",
-            "2001:db8::1",
-            "2002:7f00:1::",
-            "2001::1",
-            "100::1",
-        ] {
-            assert!(!is_public(it.parse().unwrap()), "{it}");
-        }
-        for it in ["1.1.1.1", "8.8.8.8", "2606:4700::1111", "64:ff9b::101:101"] {
-            assert!(is_public(it.parse().unwrap()), "{it}");
-        }
     }
 
     #[test]

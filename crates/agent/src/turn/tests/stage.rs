@@ -141,6 +141,7 @@ impl House {
     pub(super) fn try_agent(&self, change: impl FnOnce(&mut Settings)) -> Result<Agent, Fault> {
         let workspace = self.dir.path().join("ws");
         let settings = runtime::Settings {
+            beyond: Default::default(),
             tool_files: Default::default(),
             workspace: workspace.clone(),
             roots: Vec::new(),

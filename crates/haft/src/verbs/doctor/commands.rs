@@ -99,6 +99,7 @@ impl Trial {
     ) -> Result<Self, String> {
         let targets = targets(folder).map_err(|error| error.to_string())?;
         let settings = Settings {
+            beyond: Default::default(),
             tool_files: Default::default(),
             workspace: targets.workspace.clone(),
             roots: Vec::new(),

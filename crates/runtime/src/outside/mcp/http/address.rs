@@ -2,13 +2,11 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use kit::{Fault, Kind};
+use kit::{Fault, Kind, net::is_public};
 use reqwest::{
     Url,
     dns::{Addrs, Name, Resolve, Resolving},
 };
-
-use crate::sandbox::proxy::is_public;
 
 /// The address of a server, if haft may speak with what is there.
 ///

@@ -1,0 +1,34 @@
+//! What does the person's configuration say of tools that reach beyond the workspace?
+
+use std::{mem::take, path::PathBuf};
+
+use kit::{Fault, Preferences};
+use runtime::{
+    Beyond,
+    config::{Config, parse_path},
+};
+
+use crate::Place;
+
+/// Takes it out of the configuration, with paths below the home folder spelled out.
+///
+/// # Errors
+/// When the proxy is no address.
+pub(crate) fn beyond(place: &Place, config: &mut Config) -> Result<Beyond, Fault> {
+    let home = place.home();
+    let resolve = |it: &mut PathBuf| *it = parse_path(it, &home);
+    let (mut secrets, mut ssh, mut programs) =
+        (take(&mut config.secrets), take(&mut config.ssh), take(&mut config.programs));
+    secrets.values_mut().filter_map(|it| it.file.as_mut()).for_each(resolve);
+    ssh.config.iter_mut().chain(&mut ssh.hosts_file).chain(&mut ssh.known_hosts).for_each(resolve);
+    programs.chromium.iter_mut().chain(&mut programs.openscad).for_each(resolve);
+    let preferences = Preferences {
+        ssh_agent: place.variable("SSH_AUTH_SOCK").map(PathBuf::from),
+        search: take(&mut config.search),
+        home: Some(home.clone()),
+        ssh,
+        programs,
+    };
+    let variable = |name: &str| place.variable(name).map(str::to_owned);
+    Beyond::open(config.net.proxy.as_deref(), secrets, preferences, variable)
+}

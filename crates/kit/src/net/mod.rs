@@ -1,0 +1,18 @@
+//! How does a tool reach the network, and nothing in it that it was not granted?
+//!
+//! One guarded client for every request that goes out: http and https only; the address is looked at after the name was
+//! found, and the connection goes to that very address; so at every redirect. Addresses of this machine and of private
+//! networks are reached only where a person granted `host:port`.
+
+mod allowed;
+mod line;
+mod place;
+mod request;
+mod send;
+
+pub use allowed::Allowed;
+pub use line::{Line, Lookup, System};
+pub use place::{HostPattern, Reach, is_public, plain, says_private, split_port};
+pub use request::{Hop, Request, Response};
+pub use reqwest::{Method, StatusCode, Url, header};
+pub use send::{Net, host_of};

@@ -1,0 +1,88 @@
+//! Which secrets have names, and to whom may each be sent?
+
+use std::{collections::BTreeMap, fs, path::PathBuf};
+
+use kit::{Fault, Kind, net::HostPattern, services};
+use serde::Deserialize;
+
+/// A longer file holds no secret.
+const LONGEST: u64 = 64 * 1024;
+
+/// A secret with a name: `[secret.NAME]`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SecretSection {
+    /// The variable of haft's environment that holds it.
+    pub env: Option<String>,
+    /// The file that holds it, without a final line break.
+    pub file: Option<PathBuf>,
+    /// The hosts that it may be sent to: `host`, `host:port`, `*.example.org`.
+    pub hosts: Vec<String>,
+}
+
+/// The secrets that have names.
+#[derive(Default)]
+pub struct Vault {
+    kept: BTreeMap<String, Kept>,
+}
+
+struct Kept {
+    /// Or why it can't be had.
+    value: Result<String, String>,
+    hosts: Vec<HostPattern>,
+}
+
+impl Vault {
+    /// The secrets of these sections, looked up now.
+    pub fn open(
+        sections: BTreeMap<String, SecretSection>,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Self {
+        let kept = sections.into_iter().map(|(name, section)| {
+            let hosts = section.hosts.iter().map(|it| HostPattern::parse(it)).collect();
+            (name, Kept { value: value(&section, &variable), hosts })
+        });
+        Self { kept: kept.collect() }
+    }
+
+    /// Names and values, so that they are shown to nobody.
+    pub fn values(&self) -> impl Iterator<Item = (String, String)> {
+        self.kept.iter().filter_map(|(name, kept)| Some((name.clone(), kept.value.clone().ok()?)))
+    }
+}
+
+fn value(section: &SecretSection, variable: impl Fn(&str) -> Option<String>) -> Result<String, String> {
+    let found = match (&section.env, &section.file) {
+        (Some(name), None) => variable(name).ok_or_else(|| format!("the variable `{name}` is not set"))?,
+        (None, Some(path)) => {
+            let length = fs::metadata(path).map_err(|it| format!("`{}`: {it}", path.display()))?.len();
+            if length > LONGEST {
+                return Err(format!("`{}` has more than {LONGEST} bytes", path.display()));
+            }
+            fs::read_to_string(path).map_err(|it| format!("`{}`: {it}", path.display()))?
+        }
+        (None, None) | (Some(_), Some(_)) => {
+            return Err("it names neither `env` nor `file`, or both".to_owned());
+        }
+    };
+    let found = found.trim_end_matches(['\n', '\r']);
+    if found.is_empty() { Err("it is empty".to_owned()) } else { Ok(found.to_owned()) }
+}
+
+impl services::Vault for Vault {
+    fn reveal(&self, name: &str, host: &str, port: u16) -> Result<String, Fault> {
+        let Some(kept) = self.kept.get(name) else {
+            let names: Vec<&str> = self.kept.keys().map(String::as_str).collect();
+            let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            return Err(Fault::not_found(format!("there is no secret `{name}`; there are: {there}"))
+                .next(format!("A person can name one by `[secret.{name}]` in their own haft.toml.")));
+        };
+        if !kept.hosts.iter().any(|it| it.fits(host, port)) {
+            return Err(Fault::denied(format!("the secret `{name}` is not for {host}:{port}"))
+                .next(format!("A person can put that host into `hosts` of `[secret.{name}]`.")));
+        }
+        kept.value
+            .clone()
+            .map_err(|why| Fault::new(Kind::Unavailable, format!("the secret `{name}` can't be had: {why}")))
+    }
+}
