@@ -117,10 +117,8 @@ pub(crate) struct Plan {
     /// It touches nothing but files: its work is short, and keeps its locks even in the background.
     only_files: bool,
     options: Options,
-    /// The hosts that it names.
-    pub(crate) hosts: Vec<String>,
-    /// It looks at the open web.
-    pub(crate) web: bool,
+    /// The hosts that it names: [`Want::Net`] and [`Want::Web`].
+    pub(crate) hosts: Vec<Want>,
     /// A person was asked about this very call.
     pub(crate) approved: bool,
 }
@@ -256,7 +254,6 @@ fn plan(session: &Session, call: Call, told: &mut Told) -> Result<(Plan, Decisio
         only_files,
         options,
         hosts: Vec::new(),
-        web: false,
         approved: false,
     };
     let mut wants = Vec::new();
@@ -315,10 +312,10 @@ impl Plan {
                     return Err(Fault::bad_args(format!("`{host}` is no host"))
                         .next("Name the host alone: `example.org`, `example.org:8443`, `*.example.org`."));
                 }
-                self.hosts.push(host.clone());
                 let is_web = matches!(touch, Touch::Web(_));
-                self.web |= is_web;
-                wants.push(if is_web { Want::Web(host.clone()) } else { Want::Net(host.clone()) });
+                let want = if is_web { Want::Web(host.clone()) } else { Want::Net(host.clone()) };
+                self.hosts.push(want.clone());
+                wants.push(want);
                 touch.clone()
             }
             Touch::Server { name, .. } => {
