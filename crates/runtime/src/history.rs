@@ -6,7 +6,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use kit::{Fault, services::History, text::{Content, Digest}};
+use kit::{
+    Fault,
+    services::History,
+    text::{Content, Digest},
+};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::store::{Hash, Store, now_ms};

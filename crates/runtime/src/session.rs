@@ -617,7 +617,11 @@ impl Session {
         }
         let policy = self.policy();
         let looks = plan.hosts.iter().any(|it| matches!(it, Want::Web(_)));
-        let open = if looks && policy.web == Web::Public { Allowed::default().and_web() } else { Allowed::default() };
+        let open = if looks && policy.web == Web::Public {
+            Allowed::default().and_web()
+        } else {
+            Allowed::default()
+        };
         let allowed = policy.hosts.iter().chain(&self.granted_hosts()).fold(open, |it, host| it.and(host));
         let of_call = |it: Allowed, want: &Want| match want {
             // What nobody was asked about opens no door behind which only this machine is.
