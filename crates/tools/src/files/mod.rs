@@ -7,7 +7,7 @@ mod json;
 mod json_path;
 mod json_path_parse;
 mod json_read;
-mod json_tree;
+pub(crate) mod json_tree;
 mod json_write;
 mod open;
 mod page;
