@@ -1,0 +1,282 @@
+//! Which cell does the model mean, and is it still as the model saw it?
+
+use std::{collections::HashMap, fmt, path::PathBuf};
+
+use kit::{Cx, Fault, Kind, Output, files::Location};
+use parking_lot::Mutex;
+use serde::{Deserialize, Deserializer, de};
+
+use super::{Cell, Notebook, show};
+
+/// Notebooks that are remembered.
+const REMEMBERED: usize = 256;
+
+/// A cell as it is named: by its index, by index and hash, or by its id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Name {
+    Index(usize),
+    Hashed(usize, String),
+    Id(String),
+}
+
+/// How sure it must be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// The model must have seen the cell as it is.
+    Seen,
+    /// What else is said proves it, or only the place counts.
+    Place,
+}
+
+/// Which cells of which notebook a session was shown, and as what.
+#[derive(Default)]
+struct Shown {
+    notebooks: Mutex<HashMap<PathBuf, HashMap<usize, Was>>>,
+}
+
+/// A cell as it was shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Was {
+    id: Option<String>,
+    digest: u64,
+}
+
+impl Was {
+    fn of(cell: &Cell<'_>) -> Self {
+        Self { id: cell.id.clone(), digest: cell.digest() }
+    }
+}
+
+/// Remembers that the model knows these cells of a notebook as it is. Those with something to hide it has not seen.
+pub(crate) fn remember(
+    cx: &Cx,
+    location: &Location,
+    notebook: &Notebook<'_>,
+    cells: impl IntoIterator<Item = usize>,
+) {
+    let shown = cx.shelf().get::<Shown>();
+    let mut notebooks = shown.notebooks.lock();
+    if notebooks.len() >= REMEMBERED {
+        notebooks.clear();
+    }
+    let known = notebooks.entry(location.absolute()).or_default();
+    for index in cells {
+        let Some(cell) = notebook.cells.get(index) else { continue };
+        if cx.services().mask.find(&cell.source).is_empty() {
+            known.insert(index, Was::of(cell));
+        }
+    }
+}
+
+/// Which of the cells of a notebook the session knows as they are.
+pub(crate) fn known(cx: &Cx, location: &Location, notebook: &Notebook<'_>) -> Vec<bool> {
+    let shown = cx.shelf().get::<Shown>();
+    let notebooks = shown.notebooks.lock();
+    let was = notebooks.get(&location.absolute());
+    let is_known = |cell: &Cell<'_>| was.is_some_and(|it| it.values().any(|it| *it == Was::of(cell)));
+    notebook.cells.iter().map(is_known).collect()
+}
+
+/// Has the session been shown anything of it?
+pub(crate) fn is_known(cx: &Cx, location: &Location) -> bool {
+    cx.shelf().get::<Shown>().notebooks.lock().contains_key(&location.absolute())
+}
+
+/// A notebook changed: what was known of it holds for other places now.
+pub(crate) fn moved_on(cx: &Cx, location: &Location, notebook: &Notebook<'_>, known: &[usize]) {
+    cx.shelf().get::<Shown>().notebooks.lock().remove(&location.absolute());
+    remember(cx, location, notebook, known.iter().copied());
+}
+
+/// What a name leads to.
+pub(crate) struct Found {
+    pub(crate) index: usize,
+    /// That the cell has moved since it was shown.
+    pub(crate) note: Option<String>,
+}
+
+impl Name {
+    /// The cell that is meant.
+    ///
+    /// # Errors
+    /// [`Kind::NotFound`] when there is none, [`Kind::Stale`] when it is not what the model saw, with what it is now.
+    pub(crate) fn find(
+        &self,
+        need: Need,
+        path: &str,
+        notebook: &Notebook<'_>,
+        location: &Location,
+        cx: &Cx,
+    ) -> Result<Found, Fault> {
+        let finder = Finder { path, notebook, location, cx };
+        match self {
+            Self::Index(index) => finder.by_index(*index, need),
+            Self::Hashed(index, hash) => finder.by_hash(*index, hash),
+            Self::Id(id) => finder.by_id(id, need),
+        }
+    }
+}
+
+struct Finder<'a, 't> {
+    path: &'a str,
+    notebook: &'a Notebook<'t>,
+    location: &'a Location,
+    cx: &'a Cx,
+}
+
+impl Finder<'_, '_> {
+    fn cells(&self) -> &[Cell<'_>] {
+        &self.notebook.cells
+    }
+
+    fn was(&self, pick: impl Fn(usize, &Was) -> bool) -> Option<Was> {
+        let shown = self.cx.shelf().get::<Shown>();
+        let notebooks = shown.notebooks.lock();
+        let cells = notebooks.get(&self.location.absolute())?;
+        cells.iter().find(|(index, was)| pick(**index, was)).map(|(_, was)| was.clone())
+    }
+
+    fn by_index(&self, index: usize, need: Need) -> Result<Found, Fault> {
+        let Some(was) = self.was(|at, _| at == index) else {
+            self.must_be(index)?;
+            return if need == Need::Seen { Err(self.unseen(index)) } else { Ok(Found { index, note: None }) };
+        };
+        let is = self.cells().get(index).map(Was::of);
+        if is.as_ref() == Some(&was) {
+            return Ok(Found { index, note: None });
+        }
+        let same_id = was.id.as_ref().and_then(|id| self.only(|it| it.id.as_ref() == Some(id)));
+        let there = match same_id {
+            Some(at) => at,
+            None if was.id.is_some() => return Err(self.gone(index)),
+            None => self.only(|it| it.digest() == was.digest).ok_or_else(|| self.gone(index))?,
+        };
+        let is_same = self.cells().get(there).is_some_and(|it| it.digest() == was.digest);
+        if need == Need::Seen && !is_same {
+            return Err(self.changed(there));
+        }
+        let note = (there != index).then(|| format!("cell {index} is cell {there} now"));
+        Ok(Found { index: there, note })
+    }
+
+    fn by_hash(&self, index: usize, hash: &str) -> Result<Found, Fault> {
+        if self.cells().get(index).is_some_and(|it| it.hash() == hash) {
+            return Ok(Found { index, note: None });
+        }
+        match self.only(|it| it.hash() == hash) {
+            Some(there) => {
+                Ok(Found { index: there, note: Some(format!("cell {index}:{hash} is cell {there} now")) })
+            }
+            None => Err(self.gone(index)),
+        }
+    }
+
+    fn by_id(&self, id: &str, need: Need) -> Result<Found, Fault> {
+        let Some(index) = self.only(|it| it.id.as_deref() == Some(id)) else {
+            let what = format!("`{}` has no cell with the id `{id}`, or more than one", self.path);
+            return Err(Fault::not_found(what).next(self.ids()));
+        };
+        let was = self.was(|_, was| was.id.as_deref() == Some(id));
+        let is = self.cells().get(index).map(Was::of);
+        match (need, was) {
+            (Need::Place, _) => Ok(Found { index, note: None }),
+            (Need::Seen, None) => Err(self.unseen(index)),
+            (Need::Seen, was) if was == is => Ok(Found { index, note: None }),
+            (Need::Seen, Some(_)) => Err(self.changed(index)),
+        }
+    }
+
+    /// The one cell of which this is so.
+    fn only(&self, is_it: impl Fn(&Cell<'_>) -> bool) -> Option<usize> {
+        let mut all = self.cells().iter().enumerate().filter(|(_, it)| is_it(it)).map(|(at, _)| at);
+        all.next().filter(|_| all.next().is_none())
+    }
+
+    fn must_be(&self, index: usize) -> Result<(), Fault> {
+        match self.cells().len() {
+            count if index < count => Ok(()),
+            0 => Err(Fault::not_found(format!("`{}` has no cells, so no cell {index}", self.path))),
+            count => {
+                let what = format!("`{}` has no cell {index}: its cells are 0 to {}", self.path, count - 1);
+                Err(Fault::not_found(what))
+            }
+        }
+    }
+
+    fn ids(&self) -> String {
+        let ids: Vec<&str> = self.cells().iter().filter_map(|it| it.id.as_deref()).take(20).collect();
+        match ids.is_empty() {
+            true => "Its cells have no ids; name them by index, as `notebook_read` shows it.".to_owned(),
+            false => format!("Its ids are {}.", ids.join(", ")),
+        }
+    }
+
+    fn unseen(&self, index: usize) -> Fault {
+        self.stale(index, format!("this session has not seen cell {index} of `{}` in full", self.path))
+    }
+
+    fn changed(&self, index: usize) -> Fault {
+        self.stale(index, format!("cell {index} of `{}` has changed since it was shown", self.path))
+    }
+
+    fn gone(&self, index: usize) -> Fault {
+        let what = format!("cell {index} of `{}` is not what was shown there any more", self.path);
+        match self.cells().get(index) {
+            Some(_) => self.stale(index, what),
+            None => Fault::new(Kind::Stale, format!("{what}; nothing was written"))
+                .next(format!("`notebook_read` {{\"path\": \"{}\"}} shows what there is.", self.path)),
+        }
+    }
+
+    /// Shows the cell as it is, so that the next try needs no reading.
+    fn stale(&self, index: usize, what: String) -> Fault {
+        let fault = Fault::new(Kind::Stale, format!("{what}; nothing was written"));
+        let Some(cell) = self.cells().get(index) else { return fault };
+        let shown = show::cell(cell, index, show::Outputs::Hidden);
+        if shown.whole {
+            remember(self.cx, self.location, self.notebook, [index]);
+        }
+        fault.next("This is the cell now; make the call again if it is meant.").seen(Output::text(shown.text))
+    }
+}
+
+impl<'de> Deserialize<'de> for Name {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(NameVisitor)
+    }
+}
+
+struct NameVisitor;
+
+impl de::Visitor<'_> for NameVisitor {
+    type Value = Name;
+
+    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("a cell: its index, such as 3, or \"3:7f2a\" as it is shown, or its id")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Name, E> {
+        let text = text.trim().trim_start_matches('[').trim_end_matches(']');
+        if let Some((index, hash)) = text.split_once(':')
+            && let Ok(index) = index.parse()
+        {
+            return Ok(Name::Hashed(index, hash.to_owned()));
+        }
+        // An id may be all digits, but it is eight characters or more as Jupyter makes them.
+        let is_index = text.len() < 6 && !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
+        Ok(match text.parse() {
+            Ok(index) if is_index => Name::Index(index),
+            _ => Name::Id(text.to_owned()),
+        })
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Name, E> {
+        usize::try_from(number).map(Name::Index).map_err(E::custom)
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Name, E> {
+        usize::try_from(number)
+            .map(Name::Index)
+            .map_err(|_| E::invalid_value(de::Unexpected::Signed(number), &self))
+    }
+}
