@@ -27,6 +27,8 @@ pub const SELDOM: &[&str] = &[
     "continue_job",
     "json_read",
     "json_write",
+    "notebook_read",
+    "notebook_edit",
     "write_tool",
     "test_tool",
     "info",

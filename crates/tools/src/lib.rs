@@ -118,6 +118,7 @@ pub const MANUALS: &[(&str, &str)] = &[
     ("glob", include_str!("../manuals/glob.md")),
     ("grep", include_str!("../manuals/grep.md")),
     ("interact", include_str!("../manuals/interact.md")),
+    ("notebook_edit", include_str!("../manuals/notebook_edit.md")),
     ("python", include_str!("../manuals/python.md")),
     ("shell", include_str!("../manuals/shell.md")),
     ("shell_status", include_str!("../manuals/shell_status.md")),

@@ -25,6 +25,12 @@ fn every_tool() -> Vec<(&'static str, Arc<dyn AnyTool>)> {
 fn arguments(toolset: &str, tool: &str, path: &str) -> Value {
     match (toolset, tool) {
         (_, "read") => json!({"path": path}),
+        ("terrarium", "edit") => json!({"path": path, "old": "inside", "new": "x"}),
+        ("terrarium", "write") => json!({"path": path, "content": "x"}),
+        ("terrarium", "glob") => json!({"path": path, "pattern": "*"}),
+        ("terrarium", "tree") => json!({"path": path}),
+        ("terrarium", "read_job" | "wait" | "stop_task") => json!({"job_id": "job_1"}),
+        ("terrarium", "show_card") => json!({"title": "look", "actions": ["yes"]}),
         ("nav", "edit") => json!({"path": path, "old_string": "inside", "new_string": "x"}),
         (_, "edit") => json!({"path": path, "edits": [{"old": "inside", "new": "x"}]}),
         (_, "write") => json!({"path": path, "content": "x", "overwrite": true}),
@@ -33,6 +39,13 @@ fn arguments(toolset: &str, tool: &str, path: &str) -> Value {
         (_, "editor") => json!({"path": path, "command": "view"}),
         (_, "json_read") => json!({"path": path}),
         (_, "json_write") => json!({"path": path, "pointer": "/a", "value": 1}),
+        ("terrarium", "multi_edit") => json!({"path": path, "edits": [{"old": "inside", "new": "x"}]}),
+        ("terrarium", "notebook_edit") => {
+            json!({"path": path, "edits": [{"cell_index": 0, "source": "inside"}]})
+        }
+        (_, "notebook_read") => json!({"path": path}),
+        (_, "notebook_edit") => json!({"path": path, "edits": [{"cell": 0, "source": "inside"}]}),
+        ("navi", "filesystem") => json!({"action": "read", "path": path}),
         (_, "undo") => json!({"path": path}),
         (_, "grep") => json!({"path": path, "pattern": "inside"}),
         (_, "glob") => json!({"dir": path, "pattern": "*"}),
@@ -83,7 +96,7 @@ fn takes_a_path(toolset: &str, tool: &str) -> bool {
 }
 
 /// Tools that have no path among their arguments, and touch no file by themselves.
-const WITHOUT_PATH: [&str; 31] = [
+const WITHOUT_PATH: [&str; 32] = [
     "subagent",
     "spawn_agent",
     "explore",
@@ -91,6 +104,7 @@ const WITHOUT_PATH: [&str; 31] = [
     "list_profiles",
     "switch_profile",
     "ask_user",
+    "show_card",
     "reflect",
     "jobs",
     "read_job",
@@ -116,6 +130,8 @@ const WITHOUT_PATH: [&str; 31] = [
     "mcp_connect",
     "mcp_disconnect",
 ];
+
+const NOTEBOOK: &str = "{\"cells\": [], \"nbformat\": 4, \"nbformat_minor\": 5}\n";
 
 fn properties(spec: &Spec) -> Vec<(&String, &Value)> {
     spec.schema.get("properties").and_then(Value::as_object).expect("an object's schema").iter().collect()
@@ -301,6 +317,7 @@ fn a_path_outside_the_workspace_is_denied_in_every_spelling() {
     fs::write(outside.path().join("file"), "inside? no: outside\n").unwrap();
     let plain = outside.path().join("file").display().to_string();
     let room = Room::new("//- sub/a\ninside\n//- a.json\n{\"inside\": 1}\n");
+    fs::write(room.path().join("a.ipynb"), NOTEBOOK).unwrap();
     symlink(outside.path(), room.path().join("link")).unwrap();
     symlink(outside.path().join("file"), room.path().join("direct")).unwrap();
     let sibling = format!("{}-evil/file", room.path().display());
@@ -334,6 +351,7 @@ fn a_path_outside_the_workspace_is_denied_in_every_spelling() {
         let inside = match name.as_str() {
             "glob" | "tree" | "shell" | "python" => "sub",
             "json_read" | "json_write" => "a.json",
+            "notebook_read" | "notebook_edit" => "a.ipynb",
             _ => "sub/a",
         };
         match call(&room, &tool, &arguments(toolset, name, inside)) {
@@ -377,6 +395,7 @@ fn a_tool_that_has_others_do_something_is_none_that_only_reads() {
 #[test]
 fn a_stopped_call_comes_back_and_changes_nothing() {
     let room = Room::new("//- a\ninside\n//- a.json\n{\"a\": 0, \"inside\": 1}\n");
+    fs::write(room.path().join("a.ipynb"), NOTEBOOK).unwrap();
     for folder in 0..20 {
         let folder = room.path().join(format!("f{folder}"));
         fs::create_dir(&folder).unwrap();
@@ -390,6 +409,7 @@ fn a_stopped_call_comes_back_and_changes_nothing() {
         let path = match name.as_str() {
             "glob" | "tree" | "grep" => "",
             "json_read" | "json_write" => "a.json",
+            "notebook_read" | "notebook_edit" => "a.ipynb",
             _ => "a",
         };
         let arguments = arguments(toolset, name, path);
@@ -407,6 +427,7 @@ fn a_stopped_call_comes_back_and_changes_nothing() {
         });
     }
     assert_eq!(room.bytes("a"), b"inside\n");
+    assert_eq!(room.bytes("a.ipynb"), NOTEBOOK.as_bytes());
     assert_eq!(room.bytes("a.json"), b"{\"a\": 0, \"inside\": 1}\n");
 }
 
@@ -427,7 +448,9 @@ fn a_tool_that_cuts_its_output_to_pages_stays_bounded_and_says_how_to_go_on() {
         let path = match name.as_str() {
             "glob" | "tree" => "wide",
             "json_read" => "big.json",
-            "write" | "edit" | "undo" | "json_write" | "python" | "shell" => continue,
+            "write" | "edit" | "multi_edit" | "undo" | "json_write" | "python" | "shell" => continue,
+            // Their pages are tried where they are.
+            "notebook_read" | "notebook_edit" | "filesystem" => continue,
             name if !takes_a_path(toolset, name) => continue,
             _ => "big",
         };

@@ -151,11 +151,13 @@ pub(crate) struct Done {
     /// Do they show outputs from before the change?
     outdated: bool,
     pub(crate) written: bool,
+    /// One could not be made, so none was.
+    pub(crate) refused: bool,
 }
 
 impl Done {
     fn landed(&self) -> bool {
-        self.edits.iter().flatten().any(Result::is_ok)
+        !self.refused && self.edits.iter().flatten().any(Result::is_ok)
     }
 
     fn first_fault(self) -> Fault {
@@ -166,7 +168,8 @@ impl Done {
         });
         match fault {
             Some((at, fault)) if count > 1 => {
-                Fault { what: format!("edits[{at}]: {}; no edit was made", fault.what), ..fault }
+                let none = if fault.kind == Kind::Stale { "" } else { "; nothing was written" };
+                Fault { what: format!("edits[{at}]: {}{none}", fault.what), ..fault }
             }
             Some((_, fault)) => fault,
             None => Fault::bug("no edit was made, and none failed"),
@@ -188,7 +191,9 @@ impl Done {
             lines.push(format!("[{} more]", self.changed.len() - HEADERS));
         }
         if self.outdated {
-            lines.push("Outputs are kept from before the change; `clear_outputs`: true drops them.".to_owned());
+            lines.push(
+                "Outputs are kept from before the change; `clear_outputs`: true drops them.".to_owned(),
+            );
         }
         lines.join("\n")
     }
@@ -231,7 +236,8 @@ fn once(
     let text = opened.text.decoded();
     let notebook = Notebook::parse(path, &text)?;
     let mut draft = Draft::new(&notebook, clear);
-    let mut done = Done { edits: Vec::new(), changed: Vec::new(), outdated: false, written: false };
+    let mut done =
+        Done { edits: Vec::new(), changed: Vec::new(), outdated: false, written: false, refused: false };
     for edit in edits {
         let failed = done.edits.iter().any(|it| !matches!(it, Some(Ok(_))));
         if failed && mode != Mode::BestEffort {
@@ -246,9 +252,7 @@ fn once(
     }
     let failed = done.edits.iter().any(|it| !matches!(it, Some(Ok(_))));
     if failed && mode == Mode::Strict {
-        done.edits.retain(|it| !matches!(it, Some(Ok(_))));
-        let tried = edits.len() - done.edits.len();
-        done.edits.splice(0..0, (0..tried).map(|_| None));
+        done.refused = true;
         return Ok(done);
     }
     let (old, new) = draft.sources();
@@ -268,8 +272,9 @@ fn once(
         return Ok(done);
     }
     let known = place::known(cx, location, &notebook);
-    let is_known =
-        |(origin, touched): &(Option<usize>, bool)| *touched || origin.and_then(|it| known.get(it)) == Some(&true);
+    let is_known = |(origin, touched): &(Option<usize>, bool)| {
+        *touched || origin.and_then(|it| known.get(it)) == Some(&true)
+    };
     let known: Vec<usize> =
         drafted.cells.iter().enumerate().filter(|(_, it)| is_known(it)).map(|(at, _)| at).collect();
     save(cx, path, opened, &drafted.text)?;

@@ -36,8 +36,8 @@ fn yes() -> bool {
 }
 
 impl NotebookRead {
-    /// The whole of a notebook from this cell on.
-    pub(crate) fn from(path: String, cells: Vec<Name>, offset: usize, limit: Option<usize>) -> Self {
+    /// What other toolsets ask for in other words.
+    pub(crate) fn of(path: String, cells: Vec<Name>, offset: usize, limit: Option<usize>) -> Self {
         Self { path, cells, offset, limit, outputs: true }
     }
 }

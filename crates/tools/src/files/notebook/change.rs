@@ -12,16 +12,37 @@ use super::{
 #[derive(Debug, Clone)]
 pub(crate) enum Edit {
     /// A new source, a new type, or both.
-    Replace { cell: Name, source: Option<String>, kind: Option<Kindred> },
+    Replace {
+        cell: Name,
+        source: Option<String>,
+        kind: Option<Kindred>,
+    },
     /// Another text in place of a part of the source.
-    Text { cell: Name, old: String, new: String, all: bool },
+    Text {
+        cell: Name,
+        old: String,
+        new: String,
+        all: bool,
+    },
     /// A new cell before or after another; without one at the beginning or the end.
-    Insert { at: Side, cell: Option<Name>, source: String, kind: Kindred },
-    Delete { cell: Name },
+    Insert {
+        at: Side,
+        cell: Option<Name>,
+        source: String,
+        kind: Kindred,
+    },
+    Delete {
+        cell: Name,
+    },
     /// To the place before another; without one to the end.
-    Move { cell: Name, before: Option<Name> },
+    Move {
+        cell: Name,
+        before: Option<Name>,
+    },
     /// Without its outputs and its number.
-    Clear { cell: Name },
+    Clear {
+        cell: Name,
+    },
 }
 
 /// On which side.

@@ -137,7 +137,9 @@ impl<'t> Notebook<'t> {
         }
         let parsed = parse_to_ast(text, &CollectOptions::default(), &STRICT)
             .map_err(|error| no(format!("it is not JSON: {error}")))?;
-        let Some(Value::Object(root)) = parsed.value else { return Err(no("it is no JSON object".to_owned())) };
+        let Some(Value::Object(root)) = parsed.value else {
+            return Err(no("it is no JSON object".to_owned()));
+        };
         let minor = format_of(path, &root)?;
         once(&root, "cells").map_err(&no)?;
         let Some(Value::Array(cells)) = value(&root, "cells") else {

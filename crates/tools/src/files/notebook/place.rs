@@ -139,7 +139,11 @@ impl Finder<'_, '_> {
     fn by_index(&self, index: usize, need: Need) -> Result<Found, Fault> {
         let Some(was) = self.was(|at, _| at == index) else {
             self.must_be(index)?;
-            return if need == Need::Seen { Err(self.unseen(index)) } else { Ok(Found { index, note: None }) };
+            return if need == Need::Seen {
+                Err(self.unseen(index))
+            } else {
+                Ok(Found { index, note: None })
+            };
         };
         let is = self.cells().get(index).map(Was::of);
         if is.as_ref() == Some(&was) {

@@ -135,8 +135,8 @@ fn a_notebook_is_read_cell_by_cell_with_its_outputs_in_short() {
         Traceback
         ValueError: bad"##]]
     .assert_eq(&without_hashes(&read(&room())));
-    let cells = room()
-        .says::<NotebookRead>(&json!({"path": "a.ipynb", "cells": ["aaaa0001"], "outputs": false}));
+    let cells =
+        room().says::<NotebookRead>(&json!({"path": "a.ipynb", "cells": ["aaaa0001"], "outputs": false}));
     assert!(cells.ends_with("markdown aaaa0001\n# Größe\nof things"), "{cells}");
     let page = room().says::<NotebookRead>(&json!({"path": "a.ipynb", "offset": 1, "limit": 1}));
     assert!(page.ends_with("<Figure>\n[1 more cells; next: offset 2]"), "{page}");
@@ -173,8 +173,7 @@ fn a_source_is_replaced_and_nothing_else() {
 fn outputs_go_when_they_are_to() {
     let room = room();
     let edits = json!([{"cell": "aaaa0002", "old": "x = 1", "new": "x = 2"}]);
-    let said =
-        room.says::<NotebookEdit>(&json!({"path": "a.ipynb", "edits": edits, "clear_outputs": true}));
+    let said = room.says::<NotebookEdit>(&json!({"path": "a.ipynb", "edits": edits, "clear_outputs": true}));
     assert_eq!(without_hashes(&said), "Updated a.ipynb: cell 1 changed\n[1:HASH] code aaaa0002");
     let after: Value = serde_json::from_str(&text(&room)).unwrap();
     assert_eq!(after["cells"][1]["outputs"], json!([]));
@@ -284,8 +283,11 @@ fn a_cell_that_changed_since_it_was_shown_is_refused_and_shown() {
     std::fs::write(room.path().join("a.ipynb"), NOTEBOOK.replace("x = 1", "x = 7")).unwrap();
     let change = json!([{"cell": 0, "action": "insert_before", "source": "n"}, {"cell": 1, "source": "z"}]);
     expect![[r#"
-        stale: edits[1]: cell 1 of `a.ipynb` has changed since it was shown; nothing was written; no edit was made
-        This is the cell now; make the call again if it is meant."#]]
+        stale: edits[1]: cell 1 of `a.ipynb` has changed since it was shown; nothing was written
+        This is the cell now; make the call again if it is meant.
+        [1:HASH] code aaaa0002 run 3
+        x = 7
+        print(x)"#]]
     .assert_eq(&without_hashes(&edit(&room, change.clone())));
     assert!(!text(&room).contains("\"n\""));
     let said = edit(&room, change);
@@ -335,8 +337,7 @@ fn what_can_not_be_done_changes_nothing_or_is_told_beside_what_can() {
         assert_eq!(text(&room), NOTEBOOK);
     }
     let edits = json!([{"cell": 1, "old": "q", "new": "x"}, {"cell": 1, "old": "x = 1", "new": "x = 2"}]);
-    let said =
-        room.says::<NotebookEdit>(&json!({"path": "a.ipynb", "edits": edits, "best_effort": true}));
+    let said = room.says::<NotebookEdit>(&json!({"path": "a.ipynb", "edits": edits, "best_effort": true}));
     assert!(
         said.starts_with("Updated a.ipynb: cell 1 changed\nedits[0] failed: `old` is not in cell 1"),
         "{said}"
@@ -352,7 +353,10 @@ fn what_is_no_notebook_is_said() {
     );
     for (path, says) in [
         ("a.txt", "bad_args: File must be a Jupyter notebook (.ipynb): `a.txt`"),
-        ("old.ipynb", "bad_args: `old.ipynb` is a notebook of format 3; only format 4 is read and changed\n`jupyter nbconvert"),
+        (
+            "old.ipynb",
+            "bad_args: `old.ipynb` is a notebook of format 3; only format 4 is read and changed\n`jupyter nbconvert",
+        ),
         ("bad.ipynb", "bad_args: `bad.ipynb` is no notebook: cell 0 is no object"),
         ("not.ipynb", "bad_args: `not.ipynb` is no notebook: it is not JSON"),
         ("twice.ipynb", "bad_args: `twice.ipynb` is no notebook: cell 0 has `source` 2 times"),
@@ -366,7 +370,9 @@ fn what_is_no_notebook_is_said() {
 #[test]
 fn a_notebook_is_written_as_it_was_written() {
     let cell = |source: &str| format!("{{\"cell_type\":\"raw\",\"metadata\":{{}},\"source\":{source}}}");
-    let compact = |cells: &str| format!("{{\"cells\":[{cells}],\"metadata\":{{}},\"nbformat\":4,\"nbformat_minor\":2}}");
+    let compact = |cells: &str| {
+        format!("{{\"cells\":[{cells}],\"metadata\":{{}},\"nbformat\":4,\"nbformat_minor\":2}}")
+    };
     let room = Room::empty();
     let put = |text: &str| std::fs::write(room.path().join("a.ipynb"), text).unwrap();
     put(&compact(&cell("\"\\u00e9\"")));

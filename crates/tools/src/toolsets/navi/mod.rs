@@ -2,6 +2,7 @@
 //!
 //! `todo`, `scratchpad` and `memory` have navi's names and arguments as they are.
 
+mod filesystem;
 mod spawn_agent;
 mod switch_profile;
 mod terminal;
@@ -16,11 +17,13 @@ use crate::{
     agents::{list_profiles::ListProfiles, reflect::Reflect},
     code,
     notes::{Memory, Scratchpad, Todo},
+    servers::McpStatus,
     toolsmith::{DeleteTool, ListTools, ReloadTools, WriteTool},
 };
 
 pub(super) fn tools() -> Vec<Arc<dyn AnyTool>> {
     vec![
+        erase::<filesystem::Filesystem>(),
         erase::<terminal::Terminal>(),
         erase::<code::CodeExec>(),
         erase::<Todo>(),
@@ -32,6 +35,7 @@ pub(super) fn tools() -> Vec<Arc<dyn AnyTool>> {
         erase::<ListTools>(),
         erase::<tool_manual::ToolManual>(),
         erase::<ReloadTools>(),
+        erase::<McpStatus>(),
     ]
 }
 
