@@ -34,7 +34,7 @@ use crate::{
         mcp::OwnTools,
         uv::{self, Environments, Provided},
     },
-    policy::{Policy, Sandbox, Web},
+    policy::{Policy, Sandbox, Want, Web},
     put_back,
     sandbox::proxy::Hosts,
     schedule::Schedule,
@@ -616,12 +616,20 @@ impl Session {
             return Net::new(self.runtime().line(), Allowed::default());
         }
         let policy = self.policy();
-        let web = plan.web && policy.web == Web::Public;
-        let open = if web { Allowed::default().and_web() } else { Allowed::default() };
+        let looks = plan.hosts.iter().any(|it| matches!(it, Want::Web(_)));
+        let open = if looks && policy.web == Web::Public {
+            Allowed::default().and_web()
+        } else {
+            Allowed::default()
+        };
         let allowed = policy.hosts.iter().chain(&self.granted_hosts()).fold(open, |it, host| it.and(host));
-        // What nobody was asked about opens no door behind which only this machine is.
-        let of_call =
-            |it: Allowed, host: &String| if plan.approved { it.and(host) } else { it.and_public(host) };
+        let of_call = |it: Allowed, want: &Want| match want {
+            // What nobody was asked about opens no door behind which only this machine is.
+            Want::Net(host) | Want::Web(host) if plan.approved && policy.asks(want) => it.and(host),
+            Want::Net(host) => it.and_public(host),
+            // To look is open or asked about; it is no leave to speak.
+            _ => it,
+        };
         Net::new(self.runtime().line(), plan.hosts.iter().fold(allowed, of_call))
     }
 

@@ -19,6 +19,7 @@ pub const DAILY: &[&str] = &[
 /// All others, the most important first: where there is no room for them, they are found by a search.
 pub const SELDOM: &[&str] = &[
     "python",
+    "http_request",
     "undo",
     "tree",
     "todo",

@@ -117,6 +117,7 @@ pub const MANUALS: &[(&str, &str)] = &[
     ("edit", include_str!("../manuals/edit.md")),
     ("glob", include_str!("../manuals/glob.md")),
     ("grep", include_str!("../manuals/grep.md")),
+    ("http_request", include_str!("../manuals/http_request.md")),
     ("interact", include_str!("../manuals/interact.md")),
     ("notebook_edit", include_str!("../manuals/notebook_edit.md")),
     ("python", include_str!("../manuals/python.md")),

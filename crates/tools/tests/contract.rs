@@ -50,6 +50,7 @@ fn arguments(toolset: &str, tool: &str, path: &str) -> Value {
         (_, "grep") => json!({"path": path, "pattern": "inside"}),
         (_, "glob") => json!({"dir": path, "pattern": "*"}),
         (_, "tree") => json!({"dir": path}),
+        (_, "http_request") => json!({"url": "http://127.0.0.1:9/", "upload": path}),
         (_, "jobs") => json!({}),
         (_, "read_job" | "wait" | "stop_task") => json!({"job": "job_1"}),
         (_, "continue_job") => json!({"job": "job_1", "input": path}),

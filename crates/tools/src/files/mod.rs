@@ -7,7 +7,7 @@ mod json;
 mod json_path;
 mod json_path_parse;
 pub(crate) mod json_read;
-mod json_tree;
+pub(crate) mod json_tree;
 pub(crate) mod json_write;
 pub(crate) mod notebook;
 pub(crate) mod notebook_edit;

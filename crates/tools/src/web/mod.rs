@@ -1,10 +1,12 @@
 //! What does an agent do on the web?
 
+mod http_request;
+
 use std::sync::Arc;
 
-use kit::AnyTool;
+use kit::{AnyTool, erase};
 
 /// The tools of this family.
 pub(crate) fn all() -> Vec<Arc<dyn AnyTool>> {
-    Vec::new()
+    vec![erase::<http_request::HttpRequest>()]
 }
