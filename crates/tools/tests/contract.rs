@@ -66,6 +66,8 @@ fn arguments(toolset: &str, tool: &str, path: &str) -> Value {
         (_, "ask_user") => json!({"question": "which one?"}),
         (_, "reflect") => json!({"situation": "it hangs", "assumptions": "none"}),
         (_, "test_tool") => json!({"name": "some_tool", "arguments": {}}),
+        (_, "web_fetch") => json!({"url": "https://example.invalid/"}),
+        (_, "web_search") => json!({"query": "inside"}),
         (_, "mcp_status" | "mcp_list") => json!({}),
         (_, "mcp_call") => json!({"server": "some_server", "name": "some_tool"}),
         (_, "mcp_connect" | "mcp_disconnect") => json!({"server": "some_server"}),
@@ -83,7 +85,7 @@ fn takes_a_path(toolset: &str, tool: &str) -> bool {
 }
 
 /// Tools that have no path among their arguments, and touch no file by themselves.
-const WITHOUT_PATH: [&str; 31] = [
+const WITHOUT_PATH: [&str; 33] = [
     "subagent",
     "spawn_agent",
     "explore",
@@ -115,6 +117,8 @@ const WITHOUT_PATH: [&str; 31] = [
     "mcp_call",
     "mcp_connect",
     "mcp_disconnect",
+    "web_fetch",
+    "web_search",
 ];
 
 fn properties(spec: &Spec) -> Vec<(&String, &Value)> {
