@@ -602,11 +602,25 @@ impl Session {
         fault.next(schema)
     }
 
-    /// What the processes of a call that touches these are started with.
-    pub(crate) fn procs(&self, touches: &Touches) -> Procs {
+    /// What the processes of a call are started with.
+    pub(crate) fn procs(&self, plan: &Plan) -> Procs {
+        let touches = plan.prepared.touches();
+        let ground = &self.inner.ground;
         // What starts nothing need not know which hosts a person granted.
-        let granted = if touches.kinds().covers(Kinds::RUN) { self.granted_hosts() } else { Vec::new() };
-        self.inner.ground.of_call(touches, &granted)
+        if !touches.kinds().covers(Kinds::RUN) {
+            return ground.of_call(&touches, &[]);
+        }
+        let granted = self.granted_hosts();
+        if !plan.web {
+            return ground.of_call(&touches, &granted);
+        }
+        // What is shown is not chosen by whoever looks: it runs apart, and reaches what the call itself may look at.
+        let policy = self.policy();
+        let public = (policy.web == Web::Public).then(|| "*".to_owned());
+        let approved = plan.hosts.iter().filter(|_| plan.approved).cloned();
+        let hosts: Vec<String> =
+            public.into_iter().chain(policy.hosts.iter().cloned()).chain(granted).chain(approved).collect();
+        ground.of_browser(&hosts).of_call(&touches, &[])
     }
 
     /// How a call reaches the network: what the configuration and grants name, what it was approved for, and what is

@@ -18,6 +18,8 @@ pub const DAILY: &[&str] = &[
 
 /// All others, the most important first: where there is no room for them, they are found by a search.
 pub const SELDOM: &[&str] = &[
+    "web_search",
+    "web_fetch",
     "python",
     "http_request",
     "undo",

@@ -24,6 +24,7 @@ use kit::{AnyTool, Bucket, Hint, Spec};
 pub use importance::{DAILY, SELDOM};
 pub use toolsets::{HAFT, of_agents, toolset, toolsets};
 pub use toolsmith::with_enabled;
+pub use web::page_as_markdown;
 
 /// What a client is told about a toolset as a whole, where it shows these tools, and may show its model.
 pub fn instructions<'a>(toolset: &str, shown: impl IntoIterator<Item = &'a Spec>) -> String {
@@ -125,5 +126,7 @@ pub const MANUALS: &[(&str, &str)] = &[
     ("shell_status", include_str!("../manuals/shell_status.md")),
     ("test_tool", include_str!("../manuals/test_tool.md")),
     ("tree", include_str!("../manuals/tree.md")),
+    ("web_fetch", include_str!("../manuals/web_fetch.md")),
+    ("web_search", include_str!("../manuals/web_search.md")),
     ("write_tool", include_str!("../manuals/write_tool.md")),
 ];

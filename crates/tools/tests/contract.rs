@@ -80,6 +80,8 @@ fn arguments(toolset: &str, tool: &str, path: &str) -> Value {
         (_, "ask_user") => json!({"question": "which one?"}),
         (_, "reflect") => json!({"situation": "it hangs", "assumptions": "none"}),
         (_, "test_tool") => json!({"name": "some_tool", "arguments": {}}),
+        (_, "web_fetch") => json!({"url": "https://example.invalid/"}),
+        (_, "web_search") => json!({"query": "inside"}),
         (_, "mcp_status" | "mcp_list") => json!({}),
         (_, "mcp_call") => json!({"server": "some_server", "name": "some_tool"}),
         (_, "mcp_connect" | "mcp_disconnect") => json!({"server": "some_server"}),
@@ -97,7 +99,7 @@ fn takes_a_path(toolset: &str, tool: &str) -> bool {
 }
 
 /// Tools that have no path among their arguments, and touch no file by themselves.
-const WITHOUT_PATH: [&str; 32] = [
+const WITHOUT_PATH: &[&str] = &[
     "subagent",
     "spawn_agent",
     "explore",
@@ -130,6 +132,8 @@ const WITHOUT_PATH: [&str; 32] = [
     "mcp_call",
     "mcp_connect",
     "mcp_disconnect",
+    "web_fetch",
+    "web_search",
 ];
 
 const NOTEBOOK: &str = "{\"cells\": [], \"nbformat\": 4, \"nbformat_minor\": 5}\n";
