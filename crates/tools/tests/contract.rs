@@ -85,6 +85,7 @@ fn arguments(toolset: &str, tool: &str, path: &str) -> Value {
         (_, "mcp_status" | "mcp_list") => json!({}),
         (_, "mcp_call") => json!({"server": "some_server", "name": "some_tool"}),
         (_, "mcp_connect" | "mcp_disconnect") => json!({"server": "some_server"}),
+        (_, "image_view" | "share_file" | "content_publish") => json!({"path": path}),
         _ => panic!("`{tool}` of `{toolset}` needs a line in this test"),
     }
 }
