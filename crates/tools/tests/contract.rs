@@ -45,6 +45,7 @@ fn arguments(toolset: &str, tool: &str, path: &str) -> Value {
         }
         (_, "notebook_read") => json!({"path": path}),
         (_, "notebook_edit") => json!({"path": path, "edits": [{"cell": 0, "source": "inside"}]}),
+        ("navi", "web_view") => json!({"url": "https://example.org"}),
         ("navi", "filesystem") => json!({"action": "read", "path": path}),
         (_, "undo") => json!({"path": path}),
         (_, "grep") => json!({"path": path, "pattern": "inside"}),
@@ -135,6 +136,7 @@ const WITHOUT_PATH: &[&str] = &[
     "mcp_disconnect",
     "web_fetch",
     "web_search",
+    "web_view",
 ];
 
 const NOTEBOOK: &str = "{\"cells\": [], \"nbformat\": 4, \"nbformat_minor\": 5}\n";

@@ -15,7 +15,9 @@ use std::{
 };
 
 use image::{DynamicImage, GenericImageView as _, ImageFormat};
-use pictures::{animated, cmyk, halves, laughing_svg, laughing_xml, packed, pdf, pdf_bomb, png_of, turned, written};
+use pictures::{
+    animated, cmyk, halves, laughing_svg, laughing_xml, packed, pdf, pdf_bomb, png_of, turned, written,
+};
 use program::{Room, Server};
 use serde_json::{Value, json};
 
@@ -58,7 +60,10 @@ fn pictures_of_every_format_are_seen_whatever_they_are_called() {
     }
     room.put("turned.jpg", turned());
     let (line, _, picture) = looks(&server, &json!({"path": "turned.jpg"}));
-    assert!(line.contains("JPEG, 32 x 64 pixels") && line.contains("turned upright as its EXIF says"), "{line}");
+    assert!(
+        line.contains("JPEG, 32 x 64 pixels") && line.contains("turned upright as its EXIF says"),
+        "{line}"
+    );
     assert!(is_red(picture.get_pixel(16, 5)) && !is_red(picture.get_pixel(16, 60)));
     let (line, _, part) = looks(&server, &json!({"path": "turned.jpg", "region": [0, 40, 32, 20]}));
     assert!(line.contains("the part [0, 40, 32, 20]") && part.dimensions() == (32, 20), "{line}");
@@ -211,7 +216,8 @@ fn a_picture_of_the_web_is_seen_and_one_inside_the_network_is_not() {
     let refused = room.call("image_view", &json!({"url": url})).must("denied");
     assert!(refused.text().contains("not a public address"), "{}", refused.text());
     fs::create_dir_all(room.config()).unwrap();
-    fs::write(room.config().join("haft.toml"), format!("[net]\nallow = [\"{address}\", \"{page}\"]\n")).unwrap();
+    fs::write(room.config().join("haft.toml"), format!("[net]\nallow = [\"{address}\", \"{page}\"]\n"))
+        .unwrap();
     let server = room.serve();
     let (line, _, picture) = looks(&server, &json!({"url": url}));
     assert!(line.starts_with(&format!("{url}: PNG, 60 x 30")) && is_red(picture.get_pixel(3, 3)), "{line}");
@@ -253,5 +259,7 @@ fn a_person_at_a_terminal_reads_a_line_for_a_picture() {
     let ran = room.run(&["call", "image_view", r#"{"path": "a.png"}"#]);
     let lines: Vec<&str> = ran.out.lines().collect();
     assert_eq!(lines.len(), 2, "{ran:?}");
-    assert!(lines[0].starts_with("a.png: PNG, 60 x 30 pixels, ") && lines[1].starts_with("[image: image/png, "));
+    assert!(
+        lines[0].starts_with("a.png: PNG, 60 x 30 pixels, ") && lines[1].starts_with("[image: image/png, ")
+    );
 }

@@ -76,12 +76,7 @@ pub struct Shared {
 pub struct NoShares;
 
 impl Shares for NoShares {
-    fn share(
-        &self,
-        _: &File,
-        _: NewShare,
-        _: &dyn Fn() -> Result<(), Fault>,
-    ) -> Result<Shared, Fault> {
+    fn share(&self, _: &File, _: NewShare, _: &dyn Fn() -> Result<(), Fault>) -> Result<Shared, Fault> {
         Err(nowhere())
     }
 

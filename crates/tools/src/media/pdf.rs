@@ -165,8 +165,7 @@ fn opened<T: Send>(
     apart("the PDF", move || {
         unpacked::check(&data, &|| in_time(&cx, until))?;
         let pdf = Pdf::new(data).map_err(|error| unopened(&error))?;
-        let budget =
-            Budget { cx, until, marks: Cell::new(MOST_MARKS), pixels: Cell::new(MOST_PIXELS) };
+        let budget = Budget { cx, until, marks: Cell::new(MOST_MARKS), pixels: Cell::new(MOST_PIXELS) };
         work(&pdf, &budget)
     })
 }
@@ -408,7 +407,10 @@ mod tests {
         let kind = |data: &[u8]| text(&cx, data.to_vec(), 0..1).map(|_| ()).unwrap_err().kind;
         assert_eq!(kind(b"<html>"), Kind::BadArgs);
         assert_eq!(kind(b"%PDF-1.4\nnothing"), Kind::Failed);
-        assert_eq!(text(&cx, document(&[""]), 3..4).map(|_| ()).unwrap_err().what, "there is no page 4; the PDF has 1 page");
+        assert_eq!(
+            text(&cx, document(&[""]), 3..4).map(|_| ()).unwrap_err().what,
+            "there is no page 4; the PDF has 1 page"
+        );
         let long = "0 0 1 1 re f ".repeat(700_000);
         assert_eq!(page(&cx, document(&[&long]), 0, 100).map(|_| ()).unwrap_err().kind, Kind::TooBig);
         // A form that draws itself twice, which would be drawn 2^50 times.

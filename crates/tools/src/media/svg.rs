@@ -58,7 +58,11 @@ pub(super) fn draw(data: &[u8], region: Option<Region>) -> Result<Decoded, Fault
     }
     let document = Document::parse_with_options(
         text,
-        resvg::usvg::roxmltree::ParsingOptions { allow_dtd: true, nodes_limit: 400_000, ..Default::default() },
+        resvg::usvg::roxmltree::ParsingOptions {
+            allow_dtd: true,
+            nodes_limit: 400_000,
+            ..Default::default()
+        },
     )
     .map_err(broken)?;
     if drawn(&document) > MOST_ELEMENTS {
@@ -68,7 +72,9 @@ pub(super) fn draw(data: &[u8], region: Option<Region>) -> Result<Decoded, Fault
     let has_text = document.descendants().any(|it| it.tag_name().name() == "text");
     let fonts = if has_text { fonts() } else { Arc::default() };
     if has_text && fonts.is_empty() {
-        notes.push("its text is missing: this machine has no fonts (`apt install fonts-dejavu-core`)".to_owned());
+        notes.push(
+            "its text is missing: this machine has no fonts (`apt install fonts-dejavu-core`)".to_owned(),
+        );
     }
     let tree = Tree::from_xmltree(&document, &options(fonts)).map_err(broken)?;
     if layers(tree.root()) > MOST_LAYERS {

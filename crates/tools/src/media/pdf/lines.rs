@@ -49,7 +49,8 @@ impl Lines {
             // The letters are drawn in thousandths of their size.
             let (along, size) = (Vec2::new(a, b) * 1000.0, Vec2::new(c, d).hypot() * 1000.0);
             let stretch = along.hypot();
-            if !(stretch.is_finite() && size.is_finite() && x.is_finite() && y.is_finite()) || stretch == 0.0 {
+            if !(stretch.is_finite() && size.is_finite() && x.is_finite() && y.is_finite()) || stretch == 0.0
+            {
                 continue;
             }
             let advance = match &**glyph {

@@ -19,6 +19,7 @@ mod scratchpad;
 mod search_memory;
 mod show_card;
 mod tree;
+mod web_fetch;
 mod write;
 
 use std::sync::Arc;
@@ -29,6 +30,7 @@ use crate::{
     code,
     files::{json_read::JsonRead, json_write::JsonWrite},
     jobs::ContinueJob,
+    web::web_search::WebSearch,
 };
 
 /// Its framework's commands `info`, `jobs`, `read_job` and `wait` are tools here.
@@ -47,6 +49,8 @@ pub(super) fn tools() -> Vec<Arc<dyn AnyTool>> {
         erase::<JsonWrite>(),
         erase::<notebook_read::NotebookRead>(),
         erase::<notebook_edit::NotebookEdit>(),
+        erase::<web_fetch::WebFetch>(),
+        erase::<WebSearch>(),
         erase::<scratchpad::Scratchpad>(),
         erase::<search_memory::SearchMemory>(),
         erase::<info::Info>(),

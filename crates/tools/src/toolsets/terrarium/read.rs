@@ -1,36 +1,33 @@
 //! `read` as KohakuTerrarium has it: lines from an offset that is counted from 0.
 
 use kit::{
-    Output, Part,
-    files::{Open, Start},
+    files::Start,
     prelude::*,
     seen::{LARGE, Rows},
+    text::Text,
 };
 
 use super::guard;
-use crate::files::page;
+use crate::{files::page, media};
 
 /// Lines that are shown if no other number is asked for, and bytes at most.
 const LINES: usize = 2_000;
 const BYTES: usize = page::BYTES;
 
-/// The largest picture.
+/// The largest picture or PDF.
 const PICTURE: u64 = 20 << 20;
 
-/// Pictures that models look at.
-const PICTURES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
-
-/// Read a file: text with line numbers, or a picture to look at.
+/// Read a file: text with line numbers, a picture to look at, the text of a PDF by pages.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Read {
     /// File to read.
     #[serde(default)]
     path: String,
-    /// Lines to skip, from 0.
+    /// Lines, or pages of a PDF, to skip.
     #[serde(default)]
     offset: usize,
-    /// Most lines.
+    /// Most lines, or pages.
     limit: Option<usize>,
 }
 
@@ -58,8 +55,11 @@ impl Read {
         }
         let file = cx.files().open(path).map_err(|fault| guard::in_words(path, fault))?;
         let head = file.head(8 * 1024).unwrap_or_default();
-        if let Some(kind) = infer::get(&head).filter(|it| PICTURES.contains(&it.mime_type())) {
-            return picture(path, file, kind.mime_type());
+        if Text::parse(head.as_slice()).is_err() && file.identity.size <= PICTURE {
+            let bytes = file.load(path, PICTURE)?.bytes;
+            let page = i64::try_from(*offset).unwrap_or(i64::MAX).saturating_add(1);
+            let seen = media::read(cx, path, &bytes, Some(page), *limit);
+            return seen.unwrap_or_else(|| Err(guard::binary(path, &head)));
         }
         let limit = limit.unwrap_or(LINES);
         if file.identity.size > LARGE as u64 {
@@ -101,15 +101,4 @@ impl Read {
         }
         Ok(Output::page(if total == 0 { "(empty file)" } else { shown.trim_end_matches('\n') }))
     }
-}
-
-fn picture(path: &str, file: Open, mime: &str) -> Result<Output, Fault> {
-    let size = file.identity.size;
-    if size > PICTURE {
-        let what = format!("Image too large: {path} has {size} bytes, {PICTURE} is the most");
-        return Err(Fault::new(Kind::TooBig, what));
-    }
-    let data = file.load(path, PICTURE)?.bytes.to_vec();
-    let text = Part::Text { text: format!("Image: {path} ({mime}, {size} bytes)") };
-    Ok(Output { parts: vec![text, Part::Image { mime: mime.to_owned(), data }], ..Output::default() })
 }

@@ -67,7 +67,9 @@ pub(super) fn page(html: &str, url: &Url, part: Part) -> Text {
     if letters < 2_000 && CHALLENGES.iter().any(|it| title == *it) {
         text.notes.push("this looks like a check for robots and not like the page itself".to_owned());
     } else if letters < 200 && html.contains("<script") {
-        text.notes.push("there is little text here and a script may write it: `render: true` runs the page".to_owned());
+        text.notes.push(
+            "there is little text here and a script may write it: `render: true` runs the page".to_owned(),
+        );
     }
     text
 }
