@@ -148,6 +148,8 @@ pub(crate) struct Done {
     pub(crate) edits: Vec<Option<Result<String, Fault>>>,
     /// The headers of the cells that changed.
     pub(crate) changed: Vec<String>,
+    /// That others have new indexes.
+    pub(crate) shifted: Option<String>,
     /// Do they show outputs from before the change?
     outdated: bool,
     pub(crate) written: bool,
@@ -190,6 +192,7 @@ impl Done {
         if self.changed.len() > HEADERS {
             lines.push(format!("[{} more]", self.changed.len() - HEADERS));
         }
+        lines.extend(self.shifted.clone());
         if self.outdated {
             lines.push(
                 "Outputs are kept from before the change; `clear_outputs`: true drops them.".to_owned(),
@@ -236,8 +239,14 @@ fn once(
     let text = opened.text.decoded();
     let notebook = Notebook::parse(path, &text)?;
     let mut draft = Draft::new(&notebook, clear);
-    let mut done =
-        Done { edits: Vec::new(), changed: Vec::new(), outdated: false, written: false, refused: false };
+    let mut done = Done {
+        edits: Vec::new(),
+        changed: Vec::new(),
+        shifted: None,
+        outdated: false,
+        written: false,
+        refused: false,
+    };
     for edit in edits {
         let failed = done.edits.iter().any(|it| !matches!(it, Some(Ok(_))));
         if failed && mode != Mode::BestEffort {
@@ -271,16 +280,22 @@ fn once(
     if drafted.text == *text {
         return Ok(done);
     }
-    let known = place::known(cx, location, &notebook);
-    let is_known = |(origin, touched): &(Option<usize>, bool)| {
-        *touched || origin.and_then(|it| known.get(it)) == Some(&true)
-    };
-    let known: Vec<usize> =
-        drafted.cells.iter().enumerate().filter(|(_, it)| is_known(it)).map(|(at, _)| at).collect();
+    done.shifted = shifted(&drafted.cells);
     save(cx, path, opened, &drafted.text)?;
-    place::moved_on(cx, location, &after, &known);
+    place::changed(cx, location, &after, &drafted.cells);
     done.written = true;
     Ok(done)
+}
+
+/// Which cells that were not meant have new indexes: the first and the last of them.
+fn shifted(cells: &[(Option<usize>, bool)]) -> Option<String> {
+    let mut all = cells.iter().enumerate().filter_map(|(is, (was, touched))| match was {
+        Some(was) if *was != is && !touched => Some(format!("{was} is {is}")),
+        _ => None,
+    });
+    let first = all.next()?;
+    let last = all.last().map(|it| format!(" … {it}")).unwrap_or_default();
+    Some(format!("Other cells have new indexes: {first}{last} now."))
 }
 
 /// In the encoding of the file, with its byte order mark.

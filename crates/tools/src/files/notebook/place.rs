@@ -31,7 +31,18 @@ pub(crate) enum Need {
 /// Which cells of which notebook a session was shown, and as what.
 #[derive(Default)]
 struct Shown {
-    notebooks: Mutex<HashMap<PathBuf, HashMap<usize, Was>>>,
+    notebooks: Mutex<HashMap<PathBuf, Record>>,
+}
+
+/// What a session knows of a notebook.
+#[derive(Default)]
+struct Record {
+    /// What an index means: the cell that was shown under it last.
+    indexes: HashMap<usize, Was>,
+    /// The cells that it knows, wherever they stand.
+    known: Vec<Was>,
+    /// An edit of its own gave cells new indexes since.
+    shifted: bool,
 }
 
 /// A cell as it was shown.
@@ -47,7 +58,16 @@ impl Was {
     }
 }
 
-/// Remembers that the model knows these cells of a notebook as it is. Those with something to hide it has not seen.
+impl Record {
+    fn learn(&mut self, cell: &Cell<'_>) -> Was {
+        let was = Was::of(cell);
+        self.known.retain(|it| *it != was && (it.id.is_none() || it.id != was.id));
+        self.known.push(was.clone());
+        was
+    }
+}
+
+/// Remembers that the model was shown these cells of a notebook as it is. Those with something to hide it has not seen.
 pub(crate) fn remember(
     cx: &Cx,
     location: &Location,
@@ -59,22 +79,14 @@ pub(crate) fn remember(
     if notebooks.len() >= REMEMBERED {
         notebooks.clear();
     }
-    let known = notebooks.entry(location.absolute()).or_default();
+    let record = notebooks.entry(location.absolute()).or_default();
     for index in cells {
         let Some(cell) = notebook.cells.get(index) else { continue };
         if cx.services().mask.find(&cell.source).is_empty() {
-            known.insert(index, Was::of(cell));
+            let was = record.learn(cell);
+            record.indexes.insert(index, was);
         }
     }
-}
-
-/// Which of the cells of a notebook the session knows as they are.
-pub(crate) fn known(cx: &Cx, location: &Location, notebook: &Notebook<'_>) -> Vec<bool> {
-    let shown = cx.shelf().get::<Shown>();
-    let notebooks = shown.notebooks.lock();
-    let was = notebooks.get(&location.absolute());
-    let is_known = |cell: &Cell<'_>| was.is_some_and(|it| it.values().any(|it| *it == Was::of(cell)));
-    notebook.cells.iter().map(is_known).collect()
 }
 
 /// Has the session been shown anything of it?
@@ -82,10 +94,26 @@ pub(crate) fn is_known(cx: &Cx, location: &Location) -> bool {
     cx.shelf().get::<Shown>().notebooks.lock().contains_key(&location.absolute())
 }
 
-/// A notebook changed: what was known of it holds for other places now.
-pub(crate) fn moved_on(cx: &Cx, location: &Location, notebook: &Notebook<'_>, known: &[usize]) {
-    cx.shelf().get::<Shown>().notebooks.lock().remove(&location.absolute());
-    remember(cx, location, notebook, known.iter().copied());
+/// The session itself changed a notebook into this; of each cell is said which one it was, and whether it was
+/// changed. The index of one that moved means nothing until it is shown again: who gave it before the answer was
+/// there meant another.
+pub(crate) fn changed(cx: &Cx, location: &Location, after: &Notebook<'_>, cells: &[(Option<usize>, bool)]) {
+    let shown = cx.shelf().get::<Shown>();
+    let mut notebooks = shown.notebooks.lock();
+    let record = notebooks.entry(location.absolute()).or_default();
+    let before = std::mem::take(&mut record.indexes);
+    for (index, (cell, (origin, touched))) in after.cells.iter().zip(cells).enumerate() {
+        let is_in_place = *origin == Some(index);
+        record.shifted |= !is_in_place;
+        if *touched && cx.services().mask.find(&cell.source).is_empty() {
+            let was = record.learn(cell);
+            if is_in_place || origin.is_none() {
+                record.indexes.insert(index, was);
+            }
+        } else if is_in_place && let Some(was) = before.get(&index) {
+            record.indexes.insert(index, was.clone());
+        }
+    }
 }
 
 /// What a name leads to.
@@ -129,16 +157,18 @@ impl Finder<'_, '_> {
         &self.notebook.cells
     }
 
-    fn was(&self, pick: impl Fn(usize, &Was) -> bool) -> Option<Was> {
+    fn record<T>(&self, look: impl FnOnce(&Record) -> T) -> Option<T> {
         let shown = self.cx.shelf().get::<Shown>();
         let notebooks = shown.notebooks.lock();
-        let cells = notebooks.get(&self.location.absolute())?;
-        cells.iter().find(|(index, was)| pick(**index, was)).map(|(_, was)| was.clone())
+        notebooks.get(&self.location.absolute()).map(look)
     }
 
     fn by_index(&self, index: usize, need: Need) -> Result<Found, Fault> {
-        let Some(was) = self.was(|at, _| at == index) else {
+        let Some(was) = self.record(|it| it.indexes.get(&index).cloned()).flatten() else {
             self.must_be(index)?;
+            if self.record(|it| it.shifted) == Some(true) {
+                return Err(self.shifted(index));
+            }
             return if need == Need::Seen {
                 Err(self.unseen(index))
             } else {
@@ -180,7 +210,8 @@ impl Finder<'_, '_> {
             let what = format!("`{}` has no cell with the id `{id}`, or more than one", self.path);
             return Err(Fault::not_found(what).next(self.ids()));
         };
-        let was = self.was(|_, was| was.id.as_deref() == Some(id));
+        let was =
+            self.record(|it| it.known.iter().find(|was| was.id.as_deref() == Some(id)).cloned()).flatten();
         let is = self.cells().get(index).map(Was::of);
         match (need, was) {
             (Need::Place, _) => Ok(Found { index, note: None }),
@@ -217,6 +248,11 @@ impl Finder<'_, '_> {
 
     fn unseen(&self, index: usize) -> Fault {
         self.stale(index, format!("this session has not seen cell {index} of `{}` in full", self.path))
+    }
+
+    fn shifted(&self, index: usize) -> Fault {
+        let what = format!("cells of `{}` have new indexes since cell {index} was shown", self.path);
+        self.stale(index, what)
     }
 
     fn changed(&self, index: usize) -> Fault {

@@ -318,6 +318,22 @@ fn a_cell_that_moved_since_it_was_shown_is_found() {
 }
 
 #[test]
+fn an_index_that_an_edit_of_its_own_shifted_is_not_taken_at_its_word() {
+    let room = room();
+    read(&room);
+    let said = edit(&room, json!([{"cell": 1, "action": "insert_before", "source": "n"}]));
+    assert!(said.ends_with("\nOther cells have new indexes: 1 is 2 … 2 is 3 now."), "{said}");
+    // Given before that answer was read, 1 meant what is 2 now.
+    let change = json!([{"cell": 2, "source": "z"}]);
+    let said = edit(&room, change.clone());
+    assert!(said.starts_with("stale: cells of `a.ipynb` have new indexes since cell 2 was shown"), "{said}");
+    assert!(said.ends_with("x = 1\nprint(x)"), "{said}");
+    assert!(edit(&room, change).starts_with("Updated"));
+    assert!(edit(&room, json!([{"cell": "aaaa0003", "source": "z"}])).starts_with("Updated"));
+    assert!(edit(&room, json!([{"cell": 0, "source": "z"}])).starts_with("Updated"));
+}
+
+#[test]
 fn what_can_not_be_done_changes_nothing_or_is_told_beside_what_can() {
     let room = room();
     for (edits, says) in [
@@ -490,6 +506,7 @@ proptest! {
         edit(&room, json!([{"cell": at, "action": "insert_before", "source": source}]));
         edit(&room, json!([{"cell": at, "action": "delete"}]));
         prop_assert_eq!(&text(&room), &before);
+        read(&room);
         edit(&room, json!([{"cell": at, "source": source}]));
         edit(&room, json!([{"cell": at, "source": notebook.0[at].1}]));
         prop_assert_eq!(&text(&room), &before);

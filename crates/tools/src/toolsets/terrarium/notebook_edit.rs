@@ -101,7 +101,7 @@ impl NotebookEdit {
             .map(|it| it.as_ref().map(Clone::clone).map_err(Fault::as_text))
             .collect();
         let mut said = modes.report(&path, &statuses, edits.len(), done.written);
-        for header in &done.changed {
+        for header in done.changed.iter().chain(&done.shifted) {
             said.push('\n');
             said.push_str(header);
         }
