@@ -69,6 +69,9 @@ fn arguments(toolset: &str, tool: &str, path: &str) -> Value {
         (_, "mcp_status" | "mcp_list") => json!({}),
         (_, "mcp_call") => json!({"server": "some_server", "name": "some_tool"}),
         (_, "mcp_connect" | "mcp_disconnect") => json!({"server": "some_server"}),
+        (_, "scad_lint") => json!({"path": path}),
+        (_, "model_3d") => json!({"path": path, "output": "part.stl"}),
+        (_, "render_3d") => json!({"path": path}),
         _ => panic!("`{tool}` of `{toolset}` needs a line in this test"),
     }
 }
