@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 /// Bytes that one tool may cost a model, and all of them together (under 4,500 tokens).
 const TOOL_BYTES: usize = 1_800;
-const ALL_BYTES: usize = 19_200;
+const ALL_BYTES: usize = 23_000;
 
 /// The same for those that only an agent has.
 const AGENT_BYTES: usize = 2_600;
@@ -72,6 +72,7 @@ fn arguments(toolset: &str, tool: &str, path: &str) -> Value {
         (_, "scad_lint") => json!({"path": path}),
         (_, "model_3d") => json!({"path": path, "output": "part.stl"}),
         (_, "render_3d") => json!({"path": path}),
+        (_, "image_view" | "share_file" | "content_publish") => json!({"path": path}),
         _ => panic!("`{tool}` of `{toolset}` needs a line in this test"),
     }
 }
@@ -303,7 +304,9 @@ fn a_path_outside_the_workspace_is_denied_in_every_spelling() {
     let outside = tempfile::tempdir().unwrap();
     fs::write(outside.path().join("file"), "inside? no: outside\n").unwrap();
     let plain = outside.path().join("file").display().to_string();
-    let room = Room::new("//- sub/a\ninside\n//- a.json\n{\"inside\": 1}\n");
+    let room = Room::new(
+        "//- sub/a\ninside\n//- a.json\n{\"inside\": 1}\n//- a.stl\nsolid\nvertex 0 0 0\nvertex 1 0 0\nvertex 0 1 0\nendloop\nendsolid\n",
+    );
     symlink(outside.path(), room.path().join("link")).unwrap();
     symlink(outside.path().join("file"), room.path().join("direct")).unwrap();
     let sibling = format!("{}-evil/file", room.path().display());
@@ -337,6 +340,7 @@ fn a_path_outside_the_workspace_is_denied_in_every_spelling() {
         let inside = match name.as_str() {
             "glob" | "tree" | "shell" | "python" => "sub",
             "json_read" | "json_write" => "a.json",
+            "render_3d" => "a.stl",
             _ => "sub/a",
         };
         match call(&room, &tool, &arguments(toolset, name, inside)) {
@@ -431,6 +435,8 @@ fn a_tool_that_cuts_its_output_to_pages_stays_bounded_and_says_how_to_go_on() {
             "glob" | "tree" => "wide",
             "json_read" => "big.json",
             "write" | "edit" | "undo" | "json_write" | "python" | "shell" => continue,
+            // What it needs is no text, or a program.
+            "model_3d" | "render_3d" => continue,
             name if !takes_a_path(toolset, name) => continue,
             _ => "big",
         };

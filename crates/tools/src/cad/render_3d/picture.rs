@@ -215,7 +215,7 @@ fn lit(normal: [f32; 3]) -> (f32, f32) {
     let fill = dot(normal, FILL).max(0.0);
     let shine = dot(normal, HALF).max(0.0).powi(40);
     let rim = (1.0 - normal[2].clamp(0.0, 1.0)).powi(4);
-    (0.42 + 0.62 * key + 0.12 * fill, 22.0 * shine + 14.0 * rim)
+    (0.48 + 0.56 * key + 0.12 * fill, 22.0 * shine + 14.0 * rim)
 }
 
 fn part(colour: Colour, at: usize) -> f32 {
