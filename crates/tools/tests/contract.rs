@@ -8,8 +8,8 @@ use kit::{AnyTool, Fault, Kind, Kinds, Output, Spec, Touch, testing::Room};
 use serde_json::{Value, json};
 
 /// Bytes that one tool may cost a model, and all of them together (under 4,500 tokens).
-const TOOL_BYTES: usize = 1_800;
-const ALL_BYTES: usize = 19_200;
+const TOOL_BYTES: usize = 2_000;
+const ALL_BYTES: usize = 30_000;
 
 /// The same for those that only an agent has.
 const AGENT_BYTES: usize = 2_600;
@@ -86,6 +86,9 @@ fn arguments(toolset: &str, tool: &str, path: &str) -> Value {
         (_, "mcp_status" | "mcp_list") => json!({}),
         (_, "mcp_call") => json!({"server": "some_server", "name": "some_tool"}),
         (_, "mcp_connect" | "mcp_disconnect") => json!({"server": "some_server"}),
+        (_, "scad_lint") => json!({"path": path}),
+        (_, "model_3d") => json!({"path": path, "output": "part.stl"}),
+        (_, "render_3d") => json!({"path": path}),
         (_, "image_view" | "share_file" | "content_publish") => json!({"path": path}),
         _ => panic!("`{tool}` of `{toolset}` needs a line in this test"),
     }
@@ -215,7 +218,7 @@ fn every_tool_has_its_place_in_the_order_of_importance() {
         |name: &str| tools::all().iter().find(|it| it.spec().name == name).map_or(0, |it| it.spec().bytes());
     // A list of 3,000 tokens has room for them with what surrounds them on the wire, and for some of the user's.
     let daily: usize = tools::DAILY.iter().map(|name| bytes(name) + 200).sum();
-    assert!(daily <= 9_500, "the daily ones cost {daily} bytes");
+    assert!(daily <= 9_600, "the daily ones cost {daily} bytes");
 }
 
 #[test]
@@ -324,8 +327,12 @@ fn a_path_outside_the_workspace_is_denied_in_every_spelling() {
     let outside = tempfile::tempdir().unwrap();
     fs::write(outside.path().join("file"), "inside? no: outside\n").unwrap();
     let plain = outside.path().join("file").display().to_string();
-    let room = Room::new("//- sub/a\ninside\n//- a.json\n{\"inside\": 1}\n");
+    let room = Room::new(
+        "//- sub/a\ninside\n//- a.json\n{\"inside\": 1}\n//- a.stl\nsolid\nvertex 0 0 0\nvertex 1 0 0\nvertex 0 1 0\nendloop\nendsolid\n",
+    );
     fs::write(room.path().join("a.ipynb"), NOTEBOOK).unwrap();
+    let picture = r#"<svg xmlns="http://www.w3.org/2000/svg" width="4" height="4"/>"#;
+    fs::write(room.path().join("a.svg"), picture).unwrap();
     symlink(outside.path(), room.path().join("link")).unwrap();
     symlink(outside.path().join("file"), room.path().join("direct")).unwrap();
     let sibling = format!("{}-evil/file", room.path().display());
@@ -360,6 +367,8 @@ fn a_path_outside_the_workspace_is_denied_in_every_spelling() {
             "glob" | "tree" | "shell" | "python" => "sub",
             "json_read" | "json_write" => "a.json",
             "notebook_read" | "notebook_edit" => "a.ipynb",
+            "render_3d" => "a.stl",
+            "image_view" => "a.svg",
             _ => "sub/a",
         };
         match call(&room, &tool, &arguments(toolset, name, inside)) {
@@ -459,6 +468,8 @@ fn a_tool_that_cuts_its_output_to_pages_stays_bounded_and_says_how_to_go_on() {
             "write" | "edit" | "multi_edit" | "undo" | "json_write" | "python" | "shell" => continue,
             // Their pages are tried where they are.
             "notebook_read" | "notebook_edit" | "filesystem" => continue,
+            // What it needs is no text, or a program.
+            "model_3d" | "render_3d" | "image_view" | "http_request" => continue,
             name if !takes_a_path(toolset, name) => continue,
             _ => "big",
         };

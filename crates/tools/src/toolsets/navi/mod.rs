@@ -16,6 +16,7 @@ use kit::{AnyTool, erase};
 
 use crate::{
     agents::{list_profiles::ListProfiles, reflect::Reflect},
+    cad::{Model3d, Render3d, ScadLint},
     code,
     media::{ContentPublish, ImageView, ShareFile},
     notes::{Memory, Scratchpad, Todo},
@@ -44,6 +45,9 @@ pub(super) fn tools() -> Vec<Arc<dyn AnyTool>> {
         erase::<ReloadTools>(),
         erase::<ShareFile>(),
         erase::<ContentPublish>(),
+        erase::<Model3d>(),
+        erase::<ScadLint>(),
+        erase::<Render3d>(),
         erase::<McpStatus>(),
     ]
 }
