@@ -144,8 +144,10 @@ fn a_notebook_is_read_cell_by_cell_with_its_outputs_in_short() {
 
 #[test]
 fn a_long_notebook_is_shown_in_pages_and_a_long_source_is_not_seen_in_full() {
-    let cell = |source: &str| json!({"cell_type": "code", "execution_count": null, "metadata": {}, "outputs": [
-        {"name": "stdout", "output_type": "stream", "text": "o".repeat(9_000)}], "source": source});
+    let cell = |source: &str| {
+        json!({"cell_type": "code", "execution_count": null, "metadata": {}, "outputs": [
+        {"name": "stdout", "output_type": "stream", "text": "o".repeat(9_000)}], "source": source})
+    };
     let mut cells: Vec<Value> = (0..40).map(|at| cell(&format!("{at}\n").repeat(900))).collect();
     cells.push(cell(&"x".repeat(40_000)));
     let room = Room::empty();
@@ -158,7 +160,11 @@ fn a_long_notebook_is_shown_in_pages_and_a_long_source_is_not_seen_in_full() {
     let page = room.says::<NotebookRead>(&json!({"path": "a.ipynb", "offset": next}));
     assert!(page.contains(&format!("\n[{next}:")), "{next}");
     let last = room.says::<NotebookRead>(&json!({"path": "a.ipynb", "cells": ["40"]}));
-    assert!(last.contains("[7232 more bytes; all of it: json_read pointer /cells/40/source]"), "{}", last.len());
+    assert!(
+        last.contains("[7232 more bytes; all of it: json_read pointer /cells/40/source]"),
+        "{}",
+        last.len()
+    );
     assert!(last.contains("=> stdout\nooo") && !last.contains("left out"));
     let said = edit(&room, json!([{"cell": 40, "source": "y"}]));
     assert!(said.starts_with("stale: this session has not seen cell 40"), "{}", said.len());
