@@ -22,11 +22,11 @@ use crate::{
     procs::{Exit, Ground, Procs, Program, Slice, Starting},
     seen::Views,
     services::{
-        Agents, Called, Caller, Change, Fact, History, Job, Jobs, Listed, Live, Mask, NoAgent, NoServers,
-        Notes, Progress, Reloaded, Saying, Servers, Services, Shelf, Soon, Tools, Transcript, Undo, Until,
-        Vault, Waited, Which,
+        Agents, Called, Caller, Change, Confirm, Fact, History, Job, Jobs, Listed, Live, Mask, NoAgent,
+        NoServers, NobodyConfirms, Notes, Progress, Reloaded, Saying, Servers, Services, Shelf, Soon, Tools,
+        Transcript, Undo, Until, Vault, Waited, Which,
     },
-    text::Content,
+    text::{Content, Digest},
 };
 
 /// A workspace of its own, which is gone when this is dropped.
@@ -54,6 +54,8 @@ pub struct Room {
     pub vault: Arc<dyn Vault>,
     /// What a person decided.
     pub preferences: Arc<Preferences>,
+    /// Who approves what comes up in a call: nobody, unless a test puts somebody in their place.
+    pub confirm: Arc<dyn Confirm>,
     /// Stops whatever runs here.
     pub cancel: CancellationToken,
 }
@@ -101,6 +103,7 @@ impl Room {
             allowed: Allowed::default(),
             vault: Arc::new(Nothing),
             preferences: Arc::default(),
+            confirm: Arc::new(NobodyConfirms),
             cancel: CancellationToken::new(),
         }
     }
@@ -161,6 +164,7 @@ impl Room {
             net: Net::new(self.line.clone(), allowed),
             vault: self.vault.clone(),
             preferences: self.preferences.clone(),
+            confirm: self.confirm.clone(),
             caller: Arc::new(Nothing),
             jobs: self.jobs.clone(),
             tools: self.tools.clone(),
@@ -259,6 +263,10 @@ impl Notes for InMemory {
 
 impl History for Nothing {
     fn keep(&self, _: &Path, _: Option<&Content>, _: Option<&Content>) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    fn keep_long(&self, _: &Path, _: Option<&Content>, _: Digest) -> Result<(), Fault> {
         Ok(())
     }
 }

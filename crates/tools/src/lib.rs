@@ -121,6 +121,8 @@ pub const MANUALS: &[(&str, &str)] = &[
     ("python", include_str!("../manuals/python.md")),
     ("shell", include_str!("../manuals/shell.md")),
     ("shell_status", include_str!("../manuals/shell_status.md")),
+    #[cfg(feature = "ssh")]
+    ("ssh_exec", include_str!("../manuals/ssh_exec.md")),
     ("test_tool", include_str!("../manuals/test_tool.md")),
     ("tree", include_str!("../manuals/tree.md")),
     ("write_tool", include_str!("../manuals/write_tool.md")),

@@ -66,6 +66,7 @@ fn arguments(toolset: &str, tool: &str, path: &str) -> Value {
         (_, "ask_user") => json!({"question": "which one?"}),
         (_, "reflect") => json!({"situation": "it hangs", "assumptions": "none"}),
         (_, "test_tool") => json!({"name": "some_tool", "arguments": {}}),
+        (_, "ssh_exec") => json!({"host": "127.0.0.1:1", "put": {"path": path, "to": "x"}}),
         (_, "mcp_status" | "mcp_list") => json!({}),
         (_, "mcp_call") => json!({"server": "some_server", "name": "some_tool"}),
         (_, "mcp_connect" | "mcp_disconnect") => json!({"server": "some_server"}),
