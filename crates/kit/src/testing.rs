@@ -23,8 +23,8 @@ use crate::{
     seen::Views,
     services::{
         Agents, Called, Caller, Change, Fact, History, Job, Jobs, Listed, Live, Mask, NoAgent, NoServers,
-        NoShares, Notes, Progress, Reloaded, Saying, Servers, Services, Shares, Shelf, Soon, Tools, Transcript, Undo, Until,
-        Vault, Waited, Which,
+        NoShares, Notes, Progress, Reloaded, Saying, Servers, Services, Shares, Shelf, Soon, Tools,
+        Transcript, Undo, Until, Vault, Waited, Which,
     },
     text::Content,
 };

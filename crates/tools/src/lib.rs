@@ -117,6 +117,7 @@ pub const MANUALS: &[(&str, &str)] = &[
     ("edit", include_str!("../manuals/edit.md")),
     ("glob", include_str!("../manuals/glob.md")),
     ("grep", include_str!("../manuals/grep.md")),
+    ("image_view", include_str!("../manuals/image_view.md")),
     ("interact", include_str!("../manuals/interact.md")),
     ("python", include_str!("../manuals/python.md")),
     ("shell", include_str!("../manuals/shell.md")),

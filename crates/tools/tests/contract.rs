@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 /// Bytes that one tool may cost a model, and all of them together (under 4,500 tokens).
 const TOOL_BYTES: usize = 1_800;
-const ALL_BYTES: usize = 19_200;
+const ALL_BYTES: usize = 20_700;
 
 /// The same for those that only an agent has.
 const AGENT_BYTES: usize = 2_600;
@@ -117,6 +117,9 @@ const WITHOUT_PATH: [&str; 31] = [
     "mcp_connect",
     "mcp_disconnect",
 ];
+
+/// Tools that show no text, and need what is not in the room: a picture, a place for files that are given away.
+const MEDIA: [&str; 3] = ["image_view", "share_file", "content_publish"];
 
 fn properties(spec: &Spec) -> Vec<(&String, &Value)> {
     spec.schema.get("properties").and_then(Value::as_object).expect("an object's schema").iter().collect()
@@ -301,7 +304,9 @@ fn a_path_outside_the_workspace_is_denied_in_every_spelling() {
     let outside = tempfile::tempdir().unwrap();
     fs::write(outside.path().join("file"), "inside? no: outside\n").unwrap();
     let plain = outside.path().join("file").display().to_string();
-    let room = Room::new("//- sub/a\ninside\n//- a.json\n{\"inside\": 1}\n");
+    let room = Room::new(
+        "//- sub/a\ninside\n//- a.json\n{\"inside\": 1}\n//- a.svg\n<svg xmlns='http://www.w3.org/2000/svg'/>\n",
+    );
     symlink(outside.path(), room.path().join("link")).unwrap();
     symlink(outside.path().join("file"), room.path().join("direct")).unwrap();
     let sibling = format!("{}-evil/file", room.path().display());
@@ -335,6 +340,7 @@ fn a_path_outside_the_workspace_is_denied_in_every_spelling() {
         let inside = match name.as_str() {
             "glob" | "tree" | "shell" | "python" => "sub",
             "json_read" | "json_write" => "a.json",
+            "image_view" => "a.svg",
             _ => "sub/a",
         };
         match call(&room, &tool, &arguments(toolset, name, inside)) {
@@ -429,6 +435,8 @@ fn a_tool_that_cuts_its_output_to_pages_stays_bounded_and_says_how_to_go_on() {
             "glob" | "tree" => "wide",
             "json_read" => "big.json",
             "write" | "edit" | "undo" | "json_write" | "python" | "shell" => continue,
+            // These give no text.
+            name if MEDIA.contains(&name) => continue,
             name if !takes_a_path(toolset, name) => continue,
             _ => "big",
         };
