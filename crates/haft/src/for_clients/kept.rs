@@ -104,8 +104,7 @@ impl ForClients {
             return content(mime.unwrap_or("text/plain"), Body::Text(shown));
         }
         if total > BLOB {
-            let what =
-                format!("{name} has {total} bytes that are no text; at most {BLOB} are given at once");
+            let what = format!("{name} has {total} bytes that are no text; at most {BLOB} are given at once");
             return Err(Fault::new(Kind::TooBig, what));
         }
         let mut all = Vec::new();

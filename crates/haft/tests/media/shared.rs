@@ -52,7 +52,8 @@ fn a_file_that_was_shared_is_read_by_its_link_until_it_is_too_old() {
     assert_eq!((&contents["text"], &contents["mimeType"]), (&json!("all is well\n"), &json!("text/plain")));
     let listed = server.ask("resources/list", &json!({})).wait().unwrap();
     assert!(listed.to_string().contains(&uri), "{listed}");
-    let notes: Vec<PathBuf> = kept(&room).into_iter().filter(|it| it.extension().is_some_and(|it| it == "json")).collect();
+    let notes: Vec<PathBuf> =
+        kept(&room).into_iter().filter(|it| it.extension().is_some_and(|it| it == "json")).collect();
     let mut note: Value = serde_json::from_slice(&fs::read(&notes[0]).unwrap()).unwrap();
     note["until_ms"] = json!(1);
     fs::write(&notes[0], note.to_string()).unwrap();

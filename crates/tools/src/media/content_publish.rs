@@ -39,13 +39,13 @@ fn publish(cx: &Cx, path: &str) -> Result<Output, Fault> {
     let Some(shown) = kind.shown else {
         let what = format!("`{}` is {}, which can't be shown", shared.name, kind.mime);
         let next = "It is shared all the same: the person can download it.";
-        return Err(Fault::bad_args(what).next(next).seen(given(format!("shared {}", described(&shared)), &shared)));
+        return Err(Fault::bad_args(what)
+            .next(next)
+            .seen(given(format!("shared {}", described(&shared)), &shared)));
     };
     let shared = cx.shares().publish(&shared.id)?;
     let manner = if shared.inline { "" } else { ", as an attachment where nothing keeps its scripts in" };
-    let line = format!(
-        "published as {shown}{manner}: {}\nThe person is shown it; you are not.",
-        described(&shared)
-    );
+    let line =
+        format!("published as {shown}{manner}: {}\nThe person is shown it; you are not.", described(&shared));
     Ok(given(line, &shared))
 }

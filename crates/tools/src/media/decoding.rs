@@ -21,10 +21,7 @@ pub(crate) async fn turn(cx: &Cx) -> Result<SemaphorePermit<'static>, Fault> {
 }
 
 /// Does work on a thread with a deep stack, and turns a panic of a decoder into a fault. Blocks.
-pub(crate) fn apart<T: Send>(
-    what: &str,
-    work: impl FnOnce() -> Result<T, Fault> + Send,
-) -> Result<T, Fault> {
+pub(crate) fn apart<T: Send>(what: &str, work: impl FnOnce() -> Result<T, Fault> + Send) -> Result<T, Fault> {
     thread::scope(|scope| {
         let builder = thread::Builder::new().name("haft-decoding".to_owned()).stack_size(STACK);
         let started = builder.spawn_scoped(scope, work).map_err(|error| {
@@ -57,7 +54,10 @@ mod tests {
     #[test]
     fn a_decoder_that_panics_is_a_fault() {
         let fault = apart::<()>("`a.pdf`", || panic!("out of range")).unwrap_err();
-        assert_eq!((fault.kind, fault.what.as_str()), (Kind::Failed, "`a.pdf` is broken: its decoder gave up"));
+        assert_eq!(
+            (fault.kind, fault.what.as_str()),
+            (Kind::Failed, "`a.pdf` is broken: its decoder gave up")
+        );
         let fault = apart::<()>("x", || leave(Fault::new(Kind::TooBig, "too much"))).unwrap_err();
         assert_eq!((fault.kind, fault.what.as_str()), (Kind::TooBig, "too much"));
         assert_eq!(apart("x", || Ok(3)).unwrap(), 3);

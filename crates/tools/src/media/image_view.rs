@@ -17,7 +17,7 @@ const MOST_BYTES: usize = 20 << 20;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ImageView {
-    /// File.
+    /// File to look at.
     #[serde(default)]
     path: Option<String>,
     /// Or its address on the web.
@@ -83,13 +83,17 @@ impl ImageView {
                 Ok(Source::Web(url, if usual { host } else { format!("{host}:{port}") }))
             }
             (None, None) => Err(Fault::bad_args("neither `path` nor `url` says what to look at")),
-            (Some(_), Some(_)) => Err(Fault::bad_args("`path` and `url` are both given; one of them is enough")),
+            (Some(_), Some(_)) => {
+                Err(Fault::bad_args("`path` and `url` are both given; one of them is enough"))
+            }
         }
     }
 }
 
 fn is_address(path: &str) -> bool {
-    ["http://", "https://"].iter().any(|it| path.get(..it.len()).is_some_and(|head| head.eq_ignore_ascii_case(it)))
+    ["http://", "https://"]
+        .iter()
+        .any(|it| path.get(..it.len()).is_some_and(|head| head.eq_ignore_ascii_case(it)))
 }
 
 fn load(cx: &Cx, path: &str) -> Result<Vec<u8>, Fault> {
@@ -116,7 +120,10 @@ async fn fetch(cx: &Cx, url: &Url) -> Result<Vec<u8>, Fault> {
         return Err(Fault::new(Kind::Failed, format!("{url} answered {}", response.status)));
     }
     if response.length().is_some_and(|it| it > MOST_BYTES as u64) {
-        return Err(Fault::new(Kind::TooBig, format!("what stands at {url} has more than {MOST_BYTES} bytes")));
+        return Err(Fault::new(
+            Kind::TooBig,
+            format!("what stands at {url} has more than {MOST_BYTES} bytes"),
+        ));
     }
     tokio::select! {
         body = response.bytes(MOST_BYTES) => body,

@@ -17,15 +17,14 @@ use std::sync::Arc;
 
 use kit::{AnyTool, erase};
 
+pub(crate) use content_publish::ContentPublish;
 pub(crate) use decoding::turn;
+pub(crate) use image_view::ImageView;
 pub(crate) use reading::read;
+pub(crate) use share_file::ShareFile;
 pub(crate) use view::{Wish, view};
 
 /// The tools of this family.
 pub(crate) fn all() -> Vec<Arc<dyn AnyTool>> {
-    vec![
-        erase::<image_view::ImageView>(),
-        erase::<share_file::ShareFile>(),
-        erase::<content_publish::ContentPublish>(),
-    ]
+    vec![erase::<ImageView>(), erase::<ShareFile>(), erase::<ContentPublish>()]
 }

@@ -128,7 +128,8 @@ fn affordable(data: &[u8], format: ImageFormat, size: (u32, u32), bytes: u64) ->
         MOST_PIXELS / 1_000_000,
         MOST_MEMORY >> 20
     );
-    Err(Fault::new(Kind::TooBig, what).next("Make a smaller copy of it with a program first, and look at that."))
+    Err(Fault::new(Kind::TooBig, what)
+        .next("Make a smaller copy of it with a program first, and look at that."))
 }
 
 /// Does a JPEG keep all that belongs to it until its end?
@@ -180,7 +181,8 @@ fn image_size(data: &[u8]) -> Option<(u64, u64)> {
 /// The part, if all of it is inside.
 pub(super) fn inside(region: Region, (width, height): (u32, u32)) -> Result<Region, Fault> {
     let [x, y, wide, high] = region;
-    let fits = |from: u32, long: u32, most: u32| long > 0 && from.checked_add(long).is_some_and(|it| it <= most);
+    let fits =
+        |from: u32, long: u32, most: u32| long > 0 && from.checked_add(long).is_some_and(|it| it <= most);
     if fits(x, wide, width) && fits(y, high, height) {
         return Ok(region);
     }

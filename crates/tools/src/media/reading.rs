@@ -34,7 +34,10 @@ pub(crate) fn read(
         return None;
     }
     if bytes.len() > MOST_BYTES {
-        let what = format!("`{path}` has {} bytes; at most {MOST_BYTES} of a picture or a PDF are read", bytes.len());
+        let what = format!(
+            "`{path}` has {} bytes; at most {MOST_BYTES} of a picture or a PDF are read",
+            bytes.len()
+        );
         return Some(Err(Fault::new(Kind::TooBig, what)));
     }
     // This is a thread that may wait.

@@ -8,7 +8,7 @@ use std::{
 use image::{DynamicImage, RgbaImage};
 use kit::{Fault, Kind};
 use resvg::{
-    tiny_skia::{Pixmap, Transform},
+    tiny_skia::{Color, Pixmap, Transform},
     usvg::{Group, ImageHrefResolver, ImageKind, Node, Options, Tree, fontdb::Database, roxmltree::Document},
 };
 
@@ -58,7 +58,11 @@ pub(super) fn draw(data: &[u8], region: Option<Region>) -> Result<Decoded, Fault
     }
     let document = Document::parse_with_options(
         text,
-        resvg::usvg::roxmltree::ParsingOptions { allow_dtd: true, nodes_limit: 400_000, ..Default::default() },
+        resvg::usvg::roxmltree::ParsingOptions {
+            allow_dtd: true,
+            nodes_limit: 400_000,
+            ..Default::default()
+        },
     )
     .map_err(broken)?;
     if drawn(&document) > MOST_ELEMENTS {
@@ -68,7 +72,9 @@ pub(super) fn draw(data: &[u8], region: Option<Region>) -> Result<Decoded, Fault
     let has_text = document.descendants().any(|it| it.tag_name().name() == "text");
     let fonts = if has_text { fonts() } else { Arc::default() };
     if has_text && fonts.is_empty() {
-        notes.push("its text is missing: this machine has no fonts (`apt install fonts-dejavu-core`)".to_owned());
+        notes.push(
+            "its text is missing: this machine has no fonts (`apt install fonts-dejavu-core`)".to_owned(),
+        );
     }
     let tree = Tree::from_xmltree(&document, &options(fonts)).map_err(broken)?;
     if layers(tree.root()) > MOST_LAYERS {
@@ -84,6 +90,8 @@ pub(super) fn draw(data: &[u8], region: Option<Region>) -> Result<Decoded, Fault
     let closer = if region.is_some() { (longest / (wide.max(high) as f32)).min(16.0) } else { 1.0 };
     let (out_wide, out_high) = (pixels(wide as f32 * closer), pixels(high as f32 * closer));
     let mut pixmap = Pixmap::new(out_wide, out_high).ok_or_else(|| broken("it has no size"))?;
+    // Letters are black mostly, and so is what some models take nothing for.
+    pixmap.fill(Color::WHITE);
     let place = Transform::from_scale(whole * closer, whole * closer)
         .post_translate(-(x as f32) * closer, -(y as f32) * closer);
     resvg::render(&tree, place, &mut pixmap.as_mut());
@@ -133,9 +141,25 @@ fn fonts() -> Arc<Database> {
     let load = || {
         let mut fonts = Database::new();
         fonts.load_system_fonts();
+        // A family that is not here is shown in one that is.
+        if let Some(family) = family(&fonts) {
+            fonts.set_serif_family(&family);
+            fonts.set_sans_serif_family(&family);
+            fonts.set_monospace_family(&family);
+            fonts.set_cursive_family(&family);
+            fonts.set_fantasy_family(family);
+        }
         Arc::new(fonts)
     };
     FONTS.get_or_init(load).clone()
+}
+
+/// The family that has most letters, by its name; or any.
+fn family(fonts: &Database) -> Option<String> {
+    let names = || fonts.faces().filter_map(|face| face.families.first()).map(|(name, _)| name);
+    let known = |name: &&str| names().any(|it| it == name);
+    let wide = ["DejaVu Sans", "Noto Sans", "Liberation Sans", "Arial", "Helvetica"];
+    wide.iter().find(|it| known(it)).map(|it| (*it).to_owned()).or_else(|| names().next().cloned())
 }
 
 /// How many elements are drawn in the end, where some are used by others; very many, if one uses itself.

@@ -12,7 +12,7 @@ use hayro::{
 const SAME_LINE: f64 = 0.4;
 
 /// A gap of this part of the size is a space between two words.
-const SPACE: f64 = 0.18;
+const SPACE: f64 = 0.11;
 
 /// A gap as wide as this many sizes is one between two columns of a table.
 const COLUMN: f64 = 1.5;
@@ -49,7 +49,8 @@ impl Lines {
             // The letters are drawn in thousandths of their size.
             let (along, size) = (Vec2::new(a, b) * 1000.0, Vec2::new(c, d).hypot() * 1000.0);
             let stretch = along.hypot();
-            if !(stretch.is_finite() && size.is_finite() && x.is_finite() && y.is_finite()) || stretch == 0.0 {
+            if !(stretch.is_finite() && size.is_finite() && x.is_finite() && y.is_finite()) || stretch == 0.0
+            {
                 continue;
             }
             let advance = match &**glyph {
