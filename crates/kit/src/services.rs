@@ -22,7 +22,7 @@ use crate::{
     Fault, Output, Preferences, Spec,
     net::Net,
     procs::{Process, Procs, Recording, Slice},
-    text::Content,
+    text::{Content, Digest},
 };
 
 pub use agents::{Agents, NoAgent, ProfileInfo, Profiles, Question, Report, Task, TaskEnd};
@@ -38,6 +38,15 @@ pub trait History: Send + Sync {
     /// # Errors
     /// When the before-image can't be kept.
     fn keep(&self, path: &Path, before: Option<&Content>, after: Option<&Content>) -> Result<(), Fault>;
+
+    /// The same for new content that is too long to be held in memory: what is known of it is its digest.
+    ///
+    /// # Errors
+    /// When the before-image can't be kept, or such changes are not expected here.
+    fn keep_long(&self, path: &Path, before: Option<&Content>, after: Digest) -> Result<(), Fault> {
+        let _ = (before, after);
+        Err(Fault::bug(format!("{} was to be changed where nothing keeps what it was", path.display())))
+    }
 }
 
 /// Puts back what calls of this session changed.
@@ -378,6 +387,13 @@ pub trait Vault: Send + Sync {
     /// [`Kind::NotFound`](crate::Kind::NotFound) with the names there are; [`Kind::Denied`](crate::Kind::Denied) when it
     /// is not meant for that host.
     fn reveal(&self, name: &str, host: &str, port: u16) -> Result<String, Fault>;
+
+    /// May it be sent to this host where everybody on the way can read it? Only where a person named the host with this
+    /// port.
+    fn may_go_in_clear(&self, name: &str, host: &str, port: u16) -> bool {
+        let _ = (name, host, port);
+        false
+    }
 }
 
 /// The services of one session.

@@ -23,10 +23,10 @@ use crate::{
     seen::Views,
     services::{
         Agents, Called, Caller, Change, Fact, History, Job, Jobs, Listed, Live, Mask, NoAgent, NoServers,
-        NoShares, Notes, Progress, Reloaded, Saying, Servers, Services, Shares, Shelf, Soon, Tools, Transcript, Undo, Until,
-        Vault, Waited, Which,
+        NoShares, Notes, Progress, Reloaded, Saying, Servers, Services, Shares, Shelf, Soon, Tools,
+        Transcript, Undo, Until, Vault, Waited, Which,
     },
-    text::Content,
+    text::{Content, Digest},
 };
 
 /// A workspace of its own, which is gone when this is dropped.
@@ -263,6 +263,10 @@ impl Notes for InMemory {
 
 impl History for Nothing {
     fn keep(&self, _: &Path, _: Option<&Content>, _: Option<&Content>) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    fn keep_long(&self, _: &Path, _: Option<&Content>, _: Digest) -> Result<(), Fault> {
         Ok(())
     }
 }

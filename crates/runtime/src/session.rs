@@ -34,7 +34,7 @@ use crate::{
         mcp::OwnTools,
         uv::{self, Environments, Provided},
     },
-    policy::{Policy, Sandbox, Web},
+    policy::{Policy, Sandbox, Want, Web},
     put_back,
     sandbox::proxy::Hosts,
     schedule::Schedule,
@@ -615,11 +615,25 @@ impl Session {
         fault.next(schema)
     }
 
-    /// What the processes of a call that touches these are started with.
-    pub(crate) fn procs(&self, touches: &Touches) -> Procs {
+    /// What the processes of a call are started with.
+    pub(crate) fn procs(&self, plan: &Plan) -> Procs {
+        let touches = plan.prepared.touches();
+        let ground = &self.inner.ground;
         // What starts nothing need not know which hosts a person granted.
-        let granted = if touches.kinds().covers(Kinds::RUN) { self.granted_hosts() } else { Vec::new() };
-        self.inner.ground.of_call(touches, &granted)
+        if !touches.kinds().covers(Kinds::RUN) {
+            return ground.of_call(&touches, &[]);
+        }
+        let granted = self.granted_hosts();
+        if !plan.web {
+            return ground.of_call(&touches, &granted);
+        }
+        // What is shown is not chosen by whoever looks: it runs apart, and reaches what the call itself may look at.
+        let policy = self.policy();
+        let public = (policy.web == Web::Public).then(|| "*".to_owned());
+        let approved = plan.hosts.iter().filter(|_| plan.approved).cloned();
+        let hosts: Vec<String> =
+            public.into_iter().chain(policy.hosts.iter().cloned()).chain(granted).chain(approved).collect();
+        ground.of_browser(&hosts).of_call(&touches, &[])
     }
 
     /// How a call reaches the network: what the configuration and grants name, what it was approved for, and what is
@@ -629,12 +643,20 @@ impl Session {
             return Net::new(self.runtime().line(), Allowed::default());
         }
         let policy = self.policy();
-        let web = plan.web && policy.web == Web::Public;
-        let open = if web { Allowed::default().and_web() } else { Allowed::default() };
+        let looks = plan.hosts.iter().any(|it| matches!(it, Want::Web(_)));
+        let open = if looks && policy.web == Web::Public {
+            Allowed::default().and_web()
+        } else {
+            Allowed::default()
+        };
         let allowed = policy.hosts.iter().chain(&self.granted_hosts()).fold(open, |it, host| it.and(host));
-        // What nobody was asked about opens no door behind which only this machine is.
-        let of_call =
-            |it: Allowed, host: &String| if plan.approved { it.and(host) } else { it.and_public(host) };
+        let of_call = |it: Allowed, want: &Want| match want {
+            // What nobody was asked about opens no door behind which only this machine is.
+            Want::Net(host) | Want::Web(host) if plan.approved && policy.asks(want) => it.and(host),
+            Want::Net(host) => it.and_public(host),
+            // To look is open or asked about; it is no leave to speak.
+            _ => it,
+        };
         Net::new(self.runtime().line(), plan.hosts.iter().fold(allowed, of_call))
     }
 

@@ -102,7 +102,8 @@ impl SessionFiles {
         };
         for entry in entries.flatten() {
             let name = entry.file_name();
-            let Some(id) = name.to_str().and_then(|it| it.strip_suffix(".json")).filter(|it| is_id(it)) else {
+            let Some(id) = name.to_str().and_then(|it| it.strip_suffix(".json")).filter(|it| is_id(it))
+            else {
                 continue;
             };
             if let Some(known) = self.known(id) {

@@ -18,7 +18,10 @@ pub const DAILY: &[&str] = &[
 
 /// All others, the most important first: where there is no room for them, they are found by a search.
 pub const SELDOM: &[&str] = &[
+    "web_search",
+    "web_fetch",
     "python",
+    "http_request",
     "undo",
     "tree",
     "todo",
@@ -27,6 +30,8 @@ pub const SELDOM: &[&str] = &[
     "continue_job",
     "json_read",
     "json_write",
+    "notebook_read",
+    "notebook_edit",
     "write_tool",
     "test_tool",
     "info",

@@ -76,13 +76,8 @@ pub struct Shared {
 pub struct NoShares;
 
 impl Shares for NoShares {
-    fn share(
-        &self,
-        _: &File,
-        _: NewShare,
-        _: &dyn Fn() -> Result<(), Fault>,
-    ) -> Result<Shared, Fault> {
-        Err(nowhere())
+    fn share(&self, _: &File, _: NewShare, _: &dyn Fn() -> Result<(), Fault>) -> Result<Shared, Fault> {
+        Err(Fault::new(Kind::Unavailable, "no file can be shared here"))
     }
 
     fn find(&self, _: &str) -> Result<Shared, Fault> {

@@ -11,7 +11,11 @@ use std::sync::Arc;
 
 use kit::{AnyTool, erase};
 
+pub(crate) use model_3d::Model3d;
+pub(crate) use render_3d::Render3d;
+pub(crate) use scad_lint::ScadLint;
+
 /// The tools of this family.
 pub(crate) fn all() -> Vec<Arc<dyn AnyTool>> {
-    vec![erase::<model_3d::Model3d>(), erase::<render_3d::Render3d>(), erase::<scad_lint::ScadLint>()]
+    vec![erase::<Model3d>(), erase::<Render3d>(), erase::<ScadLint>()]
 }
