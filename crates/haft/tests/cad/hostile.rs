@@ -51,7 +51,7 @@ fn what_lies_outside_the_roots_is_not_there() {
         (format!("include <{outside}/secret.scad>\nsecret();"), "Can't open include file"),
         (format!("use <{outside}/secret.scad>\nsecret();"), "Can't open library"),
         ("use <../outside/secret.scad>\nsecret();".to_owned(), "Can't open library"),
-        (format!("surface(file = \"{outside}/secret.dat\");"), "Can't open"),
+        (format!("surface(file = \"{outside}/secret.dat\");"), "couldn't be opened"),
         (format!("import(\"{outside}/secret.stl\");"), "Can't open import file"),
     ] {
         let called = room.call("model_3d", &json!({"code": code, "output": "a.stl"}));
