@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::ScadLint;
 
+#[expect(clippy::needless_pass_by_value, reason = "as it stands in the tests")]
 fn check(code: &str, expected: Expect) {
     let room = Room::empty();
     expected.assert_eq(&room.says::<ScadLint>(&json!({"code": code})));
