@@ -159,7 +159,10 @@ fn names_are_well_formed_and_unique() {
         let mut seen = HashSet::new();
         for tool in [tools::toolset(toolset).unwrap(), tools::of_agents(toolset)].concat() {
             let name = tool.spec().name.clone();
-            assert!(name.bytes().all(|it| it.is_ascii_lowercase() || it == b'_'), "{name}");
+            assert!(
+                name.bytes().all(|it| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'_'),
+                "{name}"
+            );
             assert!(seen.insert(name.clone()), "{name} twice in {toolset}");
         }
     }
