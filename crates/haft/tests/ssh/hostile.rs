@@ -113,7 +113,9 @@ impl Handler for Peer {
                 session.data(id, "begun\n")?;
                 let handle = session.handle();
                 tokio::spawn(async move {
-                    let _ = handle.disconnect(russh::Disconnect::ByApplication, "gone".into(), String::new()).await;
+                    let _ = handle
+                        .disconnect(russh::Disconnect::ByApplication, "gone".into(), String::new())
+                        .await;
                 });
             }
             b"signal" => {

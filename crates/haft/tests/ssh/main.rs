@@ -64,7 +64,8 @@ fn ten_calls_use_one_connection_and_one_that_died_is_made_anew() {
     let room = Room::new();
     let mut sshd = Sshd::start(&room);
     let server = room.serve();
-    let calls: Vec<_> = (0..10).map(|n| server.start_call("ssh_exec", &on(&sshd, &format!("echo {n}")))).collect();
+    let calls: Vec<_> =
+        (0..10).map(|n| server.start_call("ssh_exec", &on(&sshd, &format!("echo {n}")))).collect();
     for (n, call) in calls.into_iter().enumerate() {
         assert_eq!(call.said().unwrap().text, n.to_string());
     }
@@ -80,7 +81,8 @@ fn a_long_command_becomes_a_job_that_is_read_and_stopped() {
     let sshd = Sshd::start(&room);
     let server = room.serve();
     let mark = room.base().join("mark");
-    let command = format!("trap 'echo ended > {}; exit' TERM; echo begun; while :; do sleep 0.1; done", mark.display());
+    let command =
+        format!("trap 'echo ended > {}; exit' TERM; echo begun; while :; do sleep 0.1; done", mark.display());
     let said = server.does("ssh_exec", &json!({"host": sshd.place(), "command": command, "wait_ms": 1000}));
     assert!(said.contains("begun") && said.contains("still running") && said.contains("job_1"), "{said}");
     assert!(server.does("read_job", &json!({"job": "job_1"})).contains("begun"));
@@ -91,7 +93,8 @@ fn a_long_command_becomes_a_job_that_is_read_and_stopped() {
         std::thread::yield_now();
     }
     assert!(mark.exists(), "SIGTERM reached it");
-    let said = server.call("ssh_exec", &json!({"host": sshd.place(), "command": "echo x; sleep 600", "timeout_ms": 500}));
+    let said = server
+        .call("ssh_exec", &json!({"host": sshd.place(), "command": "echo x; sleep 600", "timeout_ms": 500}));
     assert!(said.is_error && said.text.contains("timeout_ms") && said.text.contains('x'), "{}", said.text);
     assert_eq!(sshd.connections(), 1);
 }
@@ -100,7 +103,8 @@ fn a_long_command_becomes_a_job_that_is_read_and_stopped() {
 fn a_file_of_any_size_arrives_whole_or_not_at_all() {
     let room = Room::new();
     let sshd = Sshd::start(&room);
-    let big: Vec<u8> = (0..50_u32 << 18).flat_map(|it| it.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
+    let big: Vec<u8> =
+        (0..50_u32 << 18).flat_map(|it| it.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
     room.put("big", &big);
     let there = room.base().join("there");
     fs::create_dir(&there).unwrap();
@@ -154,7 +158,11 @@ fn a_key_that_is_new_is_shown_to_a_person_and_kept_after_a_yes() {
     let mut terminal = Terminal::start(&room.haft(&["call", "ssh_exec", &call]));
     terminal.shows("allow it?", 1).types("o\n");
     assert_eq!(terminal.ends().0, Some(0));
-    assert!(fs::read_to_string(ssh(&room).join("known_hosts")).unwrap().contains(sshd.host_key().split(' ').nth(1).unwrap()));
+    assert!(
+        fs::read_to_string(ssh(&room).join("known_hosts"))
+            .unwrap()
+            .contains(sshd.host_key().split(' ').nth(1).unwrap())
+    );
     assert_eq!(room.call("ssh_exec", &on(&sshd, "echo in")).must("ok").text(), "in");
 }
 
@@ -188,7 +196,8 @@ fn only_the_machine_that_was_granted_is_spoken_to() {
     append(&ssh(&room).join("config"), &format!("Host web\nHostName 127.0.0.1\nPort {}\n", sshd.port));
     assert_eq!(room.call("ssh_exec", &json!({"host": "web", "command": "echo in"})).must("ok").text(), "in");
     // Neither by its alias, nor where nobody is asked.
-    fs::write(room.config().join("haft.toml"), "[net]\nallow = [\"web\", \"web:22\", \"127.0.0.1\"]\n").unwrap();
+    fs::write(room.config().join("haft.toml"), "[net]\nallow = [\"web\", \"web:22\", \"127.0.0.1\"]\n")
+        .unwrap();
     for options in [&[] as &[&str], &["--approve", "auto"], &["--approve", "never"]] {
         let call = json!({"host": "web", "command": "echo in"});
         let said = room.call_with(options, "ssh_exec", &call).must("denied").text();
@@ -225,7 +234,10 @@ fn nothing_is_an_option_and_no_program_is_started() {
     }
     let said = room.call("ssh_exec", &json!({"host": "by", "command": "true"})).must("denied").text();
     assert!(said.contains("ProxyCommand"), "{said}");
-    assert_eq!(room.call("ssh_exec", &json!({"host": "other", "command": "echo in"})).must("ok").text(), "in");
+    assert_eq!(
+        room.call("ssh_exec", &json!({"host": "other", "command": "echo in"})).must("ok").text(),
+        "in"
+    );
     assert!(!mark.exists());
 }
 
@@ -236,12 +248,20 @@ fn the_way_leads_through_machines_that_are_granted_each() {
     let inner = Sshd::start(&room);
     append(
         &ssh(&room).join("config"),
-        &format!("Host inner\nHostName 127.0.0.1\nPort {}\nProxyJump {}@{}\n", inner.port, me(), outer.place()),
+        &format!(
+            "Host inner\nHostName 127.0.0.1\nPort {}\nProxyJump {}@{}\n",
+            inner.port,
+            me(),
+            outer.place()
+        ),
     );
     allow(&room, &[inner.port]);
     room.call("ssh_exec", &json!({"host": "inner", "command": "true"})).must("denied");
     allow(&room, &[inner.port, outer.port]);
-    assert_eq!(room.call("ssh_exec", &json!({"host": "inner", "command": "echo in"})).must("ok").text(), "in");
+    assert_eq!(
+        room.call("ssh_exec", &json!({"host": "inner", "command": "echo in"})).must("ok").text(),
+        "in"
+    );
     assert_eq!((outer.connections(), inner.connections()), (1, 1));
 }
 
@@ -259,7 +279,8 @@ fn keys_come_from_the_agent_from_files_and_by_a_passphrase_that_has_a_name() {
         Command::new("ssh-agent").args(["-D", "-a"]).arg(&socket).stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(agent.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let added = Command::new("ssh-add").arg("-q").arg(room.base().join("key")).env("SSH_AUTH_SOCK", &socket).status();
+    let added =
+        Command::new("ssh-add").arg("-q").arg(room.base().join("key")).env("SSH_AUTH_SOCK", &socket).status();
     assert!(added.unwrap().success());
     let mut command = room.haft(&["call", "ssh_exec", &on(&sshd, "echo ${SSH_AUTH_SOCK:-none}").to_string()]);
     let ran = program::run(command.env("SSH_AUTH_SOCK", &socket), "");
@@ -272,7 +293,11 @@ fn keys_come_from_the_agent_from_files_and_by_a_passphrase_that_has_a_name() {
     fs::write(room.base().join("passphrase"), "canary-passphrase-91c2\n").unwrap();
     configure(
         &room,
-        &format!("[secret.locked]\nfile = \"{}\"\nhosts = [\"{}\"]\n", room.base().join("passphrase").display(), sshd.place()),
+        &format!(
+            "[secret.locked]\nfile = \"{}\"\nhosts = [\"{}\"]\n",
+            room.base().join("passphrase").display(),
+            sshd.place()
+        ),
     );
     let mut call = on(&sshd, "echo in");
     call["identity"] = "id_locked".into();
@@ -292,7 +317,10 @@ fn a_server_that_misbehaves_does_no_harm() {
     allow(&room, &[peer.port]);
     configure(
         &room,
-        &format!("[secret.peer]\nenv = \"PEER\"\nhosts = [\"127.0.0.1:{0}\"]\n[secret.wrong]\nenv = \"WRONG\"\nhosts = [\"127.0.0.1:{0}\"]\n", peer.port),
+        &format!(
+            "[secret.peer]\nenv = \"PEER\"\nhosts = [\"127.0.0.1:{0}\"]\n[secret.wrong]\nenv = \"WRONG\"\nhosts = [\"127.0.0.1:{0}\"]\n",
+            peer.port
+        ),
     );
     let call = |command: &str| {
         json!({"host": format!("me@127.0.0.1:{}", peer.port), "command": command, "password": "{{secret:peer}}"}).to_string()
