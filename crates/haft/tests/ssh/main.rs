@@ -1,7 +1,13 @@
 //! Does `ssh_exec` reach other machines as OpenSSH does, and nobody else?
 //!
 //! Against OpenSSH's own server, and against one of russh's that does what it should not.
-#![expect(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "tests")]
+#![expect(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "tests"
+)]
 
 #[path = "../end_to_end/support/mod.rs"]
 #[expect(dead_code, unused_imports, reason = "shared with the tests that look at other things")]
@@ -45,7 +51,7 @@ fn a_command_gives_its_output_its_errors_and_its_exit_code() {
             ("ssh_exec", on(&sshd, "kill -SEGV $$")),
             ("ssh_exec", on(&sshd, "seq 200000")),
             ("ssh_exec", json!({"host": sshd.place(), "command": "test -t 1 && echo tty", "pty": true})),
-            ("ssh_exec", on(&sshd, "sleep 600 & echo left")),
+            ("ssh_exec", on(&sshd, "sleep 20 & echo left")),
         ],
     );
     let text = |at: usize| said.get(at).unwrap().text();
@@ -81,9 +87,12 @@ fn a_long_command_becomes_a_job_that_is_read_and_stopped() {
     let sshd = Sshd::start(&room);
     let server = room.serve();
     let mark = room.base().join("mark");
-    let command =
-        format!("trap 'echo ended > {}; exit' TERM; echo begun; while :; do sleep 0.1; done", mark.display());
-    let said = server.does("ssh_exec", &json!({"host": sshd.place(), "command": command, "wait_ms": 1000}));
+    let command = format!(
+        "trap 'echo ended > {}; exit' TERM HUP; echo begun; while :; do sleep 0.1; done",
+        mark.display()
+    );
+    let said = server
+        .does("ssh_exec", &json!({"host": sshd.place(), "command": command, "wait_ms": 1000, "pty": true}));
     assert!(said.contains("begun") && said.contains("still running") && said.contains("job_1"), "{said}");
     assert!(server.does("read_job", &json!({"job": "job_1"})).contains("begun"));
     server.does("stop_task", &json!({"job": "job_1"}));
@@ -92,9 +101,9 @@ fn a_long_command_becomes_a_job_that_is_read_and_stopped() {
     while !mark.exists() && std::time::Instant::now() < until {
         std::thread::yield_now();
     }
-    assert!(mark.exists(), "SIGTERM reached it");
+    assert!(mark.exists(), "it was told to end");
     let said = server
-        .call("ssh_exec", &json!({"host": sshd.place(), "command": "echo x; sleep 600", "timeout_ms": 500}));
+        .call("ssh_exec", &json!({"host": sshd.place(), "command": "echo x; sleep 20", "timeout_ms": 500}));
     assert!(said.is_error && said.text.contains("timeout_ms") && said.text.contains('x'), "{}", said.text);
     assert_eq!(sshd.connections(), 1);
 }
