@@ -10,6 +10,7 @@ mod mcp;
 mod process;
 mod render;
 mod search;
+mod ssh;
 mod tool_files;
 
 use std::{
@@ -37,7 +38,7 @@ pub type Trouble = Box<dyn Error>;
 pub type Measure = fn(&Scratch) -> Result<Vec<Row>, Trouble>;
 
 /// What can be measured, by the name it is asked for.
-pub const ROOMS: [(&str, Measure); 13] = [
+pub const ROOMS: [(&str, Measure); 14] = [
     ("agent", agent::rows),
     ("call", call::rows),
     ("read", large::rows),
@@ -50,6 +51,7 @@ pub const ROOMS: [(&str, Measure); 13] = [
     ("http", http::rows),
     ("commands", commands::rows),
     ("render", render::rows),
+    ("ssh", ssh::rows),
     ("tool-files", tool_files::rows),
 ];
 
