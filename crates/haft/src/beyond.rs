@@ -46,5 +46,7 @@ fn host_of_engine(search: &Search) -> Option<String> {
         _ => None,
     };
     let url = Url::parse(search.url.as_deref().or(usual)?).ok()?;
-    host_of(&url).ok().map(|(host, port)| if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") })
+    host_of(&url).ok().map(|(host, port)| {
+        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+    })
 }

@@ -4,6 +4,7 @@ mod agent;
 mod call;
 mod commands;
 mod edit;
+mod fetch;
 mod http;
 mod large;
 mod mcp;
@@ -36,7 +37,7 @@ pub type Trouble = Box<dyn Error>;
 pub type Measure = fn(&Scratch) -> Result<Vec<Row>, Trouble>;
 
 /// What can be measured, by the name it is asked for.
-pub const ROOMS: [(&str, Measure); 12] = [
+pub const ROOMS: [(&str, Measure); 13] = [
     ("agent", agent::rows),
     ("call", call::rows),
     ("read", large::rows),
@@ -49,6 +50,7 @@ pub const ROOMS: [(&str, Measure); 12] = [
     ("http", http::rows),
     ("commands", commands::rows),
     ("tool-files", tool_files::rows),
+    ("fetch", fetch::rows),
 ];
 
 /// One line of the table.

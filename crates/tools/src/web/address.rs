@@ -12,11 +12,14 @@ use kit::{
 pub(crate) fn parse(text: &str) -> Result<Url, Fault> {
     let text = text.trim();
     let has_scheme = text.split_once(':').is_some_and(|(scheme, rest)| {
-        rest.starts_with("//") || (scheme.bytes().all(|it| it.is_ascii_alphabetic()) && !rest.starts_with(|it: char| it.is_ascii_digit()))
+        rest.starts_with("//")
+            || (scheme.bytes().all(|it| it.is_ascii_alphabetic())
+                && !rest.starts_with(|it: char| it.is_ascii_digit()))
     });
     let whole = if has_scheme { text.to_owned() } else { format!("https://{text}") };
     let url = Url::parse(&whole).map_err(|error| {
-        Fault::bad_args(format!("`{text}` is no address: {error}")).next("An address is like `https://example.org/page`.")
+        Fault::bad_args(format!("`{text}` is no address: {error}"))
+            .next("An address is like `https://example.org/page`.")
     })?;
     host_of(&url)?;
     Ok(url)
@@ -57,7 +60,14 @@ mod tests {
             let parsed = parse(text).unwrap();
             assert_eq!((parsed.as_str(), looks_at(&parsed)), (url, Touch::Web(touched.to_owned())), "{text}");
         }
-        for text in ["", "file:///etc/passwd", "ftp://example.org/", "javascript:alert(1)", "http://u:p@example.org/", "https://"] {
+        for text in [
+            "",
+            "file:///etc/passwd",
+            "ftp://example.org/",
+            "javascript:alert(1)",
+            "http://u:p@example.org/",
+            "https://",
+        ] {
             assert!(parse(text).is_err(), "{text}");
         }
     }

@@ -87,7 +87,8 @@ impl Tool for WebSearch {
             return Err(Fault::bad_args("`query` is empty"));
         }
         if query.chars().count() > QUERY {
-            return Err(Fault::bad_args(format!("`query` has more than {QUERY} characters")).next("Search for a few words."));
+            return Err(Fault::bad_args(format!("`query` has more than {QUERY} characters"))
+                .next("Search for a few words."));
         }
         let search = &cx.preferences().search;
         let question = Question {
@@ -104,8 +105,11 @@ impl Tool for WebSearch {
             brave::NAME => brave::search(cx, &question).await?,
             tavily::NAME => tavily::search(cx, &question).await?,
             other => {
-                return Err(Fault::new(Kind::Unavailable, format!("`{other}`, the `engine` of `[search]`, is not known"))
-                    .next("A person can name `duckduckgo`, `searxng`, `brave` or `tavily` in haft.toml."));
+                return Err(Fault::new(
+                    Kind::Unavailable,
+                    format!("`{other}`, the `engine` of `[search]`, is not known"),
+                )
+                .next("A person can name `duckduckgo`, `searxng`, `brave` or `tavily` in haft.toml."));
             }
         };
         Ok(Output::text(shown(&hits, &question)))
@@ -123,8 +127,12 @@ impl<'a> Region<'a> {
     fn parse(text: &'a str) -> Result<Self, Fault> {
         let is_code = |it: &str| it.len() == 2 && it.bytes().all(|it| it.is_ascii_lowercase());
         match text.split_once('-') {
-            Some((country, language)) if is_code(country) && is_code(language) => Ok(Self { country, language }),
-            _ => Err(Fault::bad_args(format!("`region` is `{text}`, and is a country and a language: `us-en`, `de-de`"))),
+            Some((country, language)) if is_code(country) && is_code(language) => {
+                Ok(Self { country, language })
+            }
+            _ => Err(Fault::bad_args(format!(
+                "`region` is `{text}`, and is a country and a language: `us-en`, `de-de`"
+            ))),
         }
     }
 }

@@ -92,7 +92,8 @@ fn article<'a>(tidied: &str, document: &'a Document, base: &Url) -> Option<Found
         ..Config::default()
     };
     // It changes what it looks at.
-    let mut readability = Readability::with_document(Document::from(tidied), Some(base.as_str()), Some(config)).ok()?;
+    let mut readability =
+        Readability::with_document(Document::from(tidied), Some(base.as_str()), Some(config)).ok()?;
     let article = Document::fragment(readability.parse().ok()?.content);
     whole.is_mostly(&Measure::of(&article.root())).then_some(Found::Apart(article))
 }

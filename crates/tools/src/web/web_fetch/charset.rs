@@ -44,7 +44,9 @@ fn of_xml(bytes: &[u8]) -> Option<&'static Encoding> {
 fn value_after(text: &str, name: &str) -> Option<String> {
     let (_, rest) = text.split_once(name)?;
     let rest = rest.trim_start().strip_prefix('=')?.trim_start().trim_start_matches(['"', '\'']);
-    let end = rest.find(|it: char| it.is_whitespace() || matches!(it, '"' | '\'' | ';' | '/')).unwrap_or(rest.len());
+    let end = rest
+        .find(|it: char| it.is_whitespace() || matches!(it, '"' | '\'' | ';' | '/'))
+        .unwrap_or(rest.len());
     rest.get(..end).filter(|it| !it.is_empty()).map(str::to_owned)
 }
 

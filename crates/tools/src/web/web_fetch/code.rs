@@ -5,7 +5,8 @@ use dom_query::NodeRef;
 use super::markdown::clean;
 
 /// Words that are the name of no language.
-const NO_LANGUAGE: &[&str] = &["none", "default", "nohighlight", "plain", "plaintext", "txt", "container", "wrapper", "box", "block"];
+const NO_LANGUAGE: &[&str] =
+    &["none", "default", "nohighlight", "plain", "plaintext", "txt", "container", "wrapper", "box", "block"];
 
 /// The code of this element between fences; nothing, if there is none.
 pub(super) fn block(node: &NodeRef<'_>) -> Option<String> {
@@ -45,8 +46,18 @@ fn is_gutter(node: &NodeRef<'_>) -> bool {
     let is_named = class.split_ascii_whitespace().any(|it| {
         matches!(
             it,
-            "lineno" | "linenos" | "linenodiv" | "line-number" | "line-numbers" | "line-numbers-rows" | "gutter" | "ln" | "lnt"
-                | "blob-num" | "copy-button" | "copybtn"
+            "lineno"
+                | "linenos"
+                | "linenodiv"
+                | "line-number"
+                | "line-numbers"
+                | "line-numbers-rows"
+                | "gutter"
+                | "ln"
+                | "lnt"
+                | "blob-num"
+                | "copy-button"
+                | "copybtn"
         )
     });
     is_named || node.has_name("button")
@@ -75,6 +86,8 @@ fn said_by(node: &NodeRef<'_>) -> Option<String> {
         };
     }
     let name = found?.trim_end_matches([';', ',']).to_ascii_lowercase();
-    let is_name = !name.is_empty() && name.len() <= 20 && name.chars().all(|it| it.is_ascii_alphanumeric() || "+#-_.".contains(it));
+    let is_name = !name.is_empty()
+        && name.len() <= 20
+        && name.chars().all(|it| it.is_ascii_alphanumeric() || "+#-_.".contains(it));
     (is_name && !NO_LANGUAGE.contains(&name.as_str())).then_some(name)
 }

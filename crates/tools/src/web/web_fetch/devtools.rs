@@ -65,7 +65,10 @@ impl DevTools {
                 continue;
             }
             if let Some(error) = message.get("error") {
-                let what = format!("the browser can't do `{method}`: {}", error["message"].as_str().unwrap_or("no reason"));
+                let what = format!(
+                    "the browser can't do `{method}`: {}",
+                    error["message"].as_str().unwrap_or("no reason")
+                );
                 return Err(Fault::new(Kind::Failed, what));
             }
             return Ok(message["result"].take());

@@ -50,8 +50,14 @@ pub(super) fn read(text: &str, kind: &str, url: &Url) -> Option<Text> {
 fn block(entry: &Entry, url: &Url, links: &mut Vec<String>) -> String {
     let title = entry.title.as_ref().map(|it| one_line(&it.content, url)).filter(|it| !it.is_empty());
     let mut block = format!("## {}", title.unwrap_or_else(|| "(no title)".to_owned()));
-    let to = entry.links.iter().find(|it| it.rel.as_deref().is_none_or(|rel| rel == "alternate")).or(entry.links.first());
-    if let Some(to) = to.and_then(|it| url.join(&it.href).ok()).filter(|it| matches!(it.scheme(), "http" | "https")) {
+    let to = entry
+        .links
+        .iter()
+        .find(|it| it.rel.as_deref().is_none_or(|rel| rel == "alternate"))
+        .or(entry.links.first());
+    if let Some(to) =
+        to.and_then(|it| url.join(&it.href).ok()).filter(|it| matches!(it.scheme(), "http" | "https"))
+    {
         links.push(to.to_string());
         block.push_str(&format!(" {LINK}{}{END}", links.len()));
     }

@@ -102,7 +102,10 @@ impl Got {
         if (200..300).contains(&self.status) && !self.is_challenge {
             return None;
         }
-        let reason = kit::net::StatusCode::from_u16(self.status).ok().and_then(|it| it.canonical_reason()).unwrap_or("");
+        let reason = kit::net::StatusCode::from_u16(self.status)
+            .ok()
+            .and_then(|it| it.canonical_reason())
+            .unwrap_or("");
         let mut what = format!("{} answers {} {reason}", self.url, self.status).trim_end().to_owned();
         for note in &self.notes {
             what.push_str(&format!(" ({note})"));
@@ -154,20 +157,26 @@ fn redirect_note(hops: &[Hop], last: &Url) -> Option<String> {
 /// What it is, in small letters and without parameters.
 fn kind_of(answer: &Response, first: &[u8]) -> String {
     let said = answer.media_type();
-    let says_nothing =
-        matches!(said.as_str(), "" | "application/octet-stream" | "binary/octet-stream" | "application/x-download");
+    let says_nothing = matches!(
+        said.as_str(),
+        "" | "application/octet-stream" | "binary/octet-stream" | "application/x-download"
+    );
     let found = infer::get(first).map(|it| it.mime_type());
     if first.starts_with(b"%PDF-") {
         return "application/pdf".to_owned();
     }
     // A picture is none the less one where a server calls it text.
-    if let Some(found) = found.filter(|it| says_nothing || (said.starts_with("text/") && !it.starts_with("text/"))) {
+    if let Some(found) =
+        found.filter(|it| says_nothing || (said.starts_with("text/") && !it.starts_with("text/")))
+    {
         return found.to_owned();
     }
     if !says_nothing {
         return said;
     }
-    let head = String::from_utf8_lossy(first.get(..first.len().min(512)).unwrap_or_default()).trim_start().to_ascii_lowercase();
+    let head = String::from_utf8_lossy(first.get(..first.len().min(512)).unwrap_or_default())
+        .trim_start()
+        .to_ascii_lowercase();
     let kind = match () {
         () if head.starts_with("<!doctype html") || head.starts_with("<html") => "text/html",
         () if head.starts_with('{') || head.starts_with('[') => "application/json",

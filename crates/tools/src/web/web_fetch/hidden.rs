@@ -87,7 +87,8 @@ fn is_simple(selector: &str) -> bool {
 
 /// Do these declarations make text that nobody reads?
 fn hides(declarations: &str) -> bool {
-    let plain: String = declarations.chars().filter(|it| !it.is_whitespace()).collect::<String>().to_ascii_lowercase();
+    let plain: String =
+        declarations.chars().filter(|it| !it.is_whitespace()).collect::<String>().to_ascii_lowercase();
     let mut flat = (false, false);
     for (name, value) in plain.split(';').filter_map(|it| it.split_once(':')) {
         let value = value.trim_end_matches("!important");
@@ -96,7 +97,9 @@ fn hides(declarations: &str) -> bool {
             "visibility" => matches!(value, "hidden" | "collapse"),
             "content-visibility" => value == "hidden",
             "opacity" | "font-size" => is_nothing(value),
-            "text-indent" | "left" | "top" | "margin-left" => value.starts_with('-') && number(value) <= -999.0,
+            "text-indent" | "left" | "top" | "margin-left" => {
+                value.starts_with('-') && number(value) <= -999.0
+            }
             "clip" => value.starts_with("rect(0") || value.starts_with("rect(1px,1px"),
             "clip-path" => value == "inset(50%)" || value == "inset(100%)",
             // Letters that a picture shows through are read.
@@ -148,7 +151,7 @@ fn past_block(text: &str) -> &str {
 
 /// Where this begins, which starts with `<` and is otherwise of small letters.
 fn find_ignoring_case(text: &str, what: &str) -> Option<usize> {
-    text.match_indices('<').map(|(at, _)| at).find(|at| {
-        text.get(*at..*at + what.len()).is_some_and(|it| it.eq_ignore_ascii_case(what))
-    })
+    text.match_indices('<')
+        .map(|(at, _)| at)
+        .find(|at| text.get(*at..*at + what.len()).is_some_and(|it| it.eq_ignore_ascii_case(what)))
 }

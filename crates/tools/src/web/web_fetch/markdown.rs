@@ -200,7 +200,9 @@ impl<'a> Markdown<'a> {
         let mut inner = String::new();
         self.children(node, blocks, &mut inner);
         let text = inner.trim();
-        let is_power = !text.is_empty() && text.len() <= 6 && text.chars().all(|it| it.is_ascii_digit() || "+-−n".contains(it));
+        let is_power = !text.is_empty()
+            && text.len() <= 6
+            && text.chars().all(|it| it.is_ascii_digit() || "+-−n".contains(it));
         if is_power && line.ends_with(|it: char| it.is_alphanumeric() || it == ')') {
             line.push('^');
         }
@@ -212,7 +214,9 @@ impl<'a> Markdown<'a> {
         self.children(node, blocks, &mut inner);
         let mut text = inner.split_whitespace().collect::<Vec<_>>().join(" ");
         // What leads to the very heading it stands in says nothing.
-        if matches!(text.as_str(), "¶" | "#" | "§" | "🔗" | "link" | "Anchor") && node.attr_or("href", "").contains('#') {
+        if matches!(text.as_str(), "¶" | "#" | "§" | "🔗" | "link" | "Anchor")
+            && node.attr_or("href", "").contains('#')
+        {
             return;
         }
         if text.is_empty() {
@@ -257,6 +261,7 @@ pub(super) fn is_block(name: &str) -> bool {
             | "aside"
             | "body"
             | "caption"
+            | "center"
             | "dd"
             | "details"
             | "dialog"
@@ -267,6 +272,7 @@ pub(super) fn is_block(name: &str) -> bool {
             | "figcaption"
             | "figure"
             | "footer"
+            | "form"
             | "header"
             | "hgroup"
             | "html"

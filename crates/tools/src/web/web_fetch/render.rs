@@ -141,7 +141,9 @@ fn explained(fault: Fault, gone: Option<Exit>, process: &Process, named: Option<
     match gone {
         Some(Exit::Code(127)) => {
             let what = match named {
-                Some(path) => format!("there is no Chromium at `{}`, so no page can be rendered", path.display()),
+                Some(path) => {
+                    format!("there is no Chromium at `{}`, so no page can be rendered", path.display())
+                }
                 None => "there is no Chromium on this machine, so no page can be rendered".to_owned(),
             };
             Fault::new(Kind::Unavailable, what).next(
@@ -188,7 +190,8 @@ impl Shown {
 
 async fn show(tools: &mut DevTools, url: &Url, screenshot: bool) -> Result<Shown, Fault> {
     let begun = timeout(START, begin(tools)).await;
-    let frame = begun.unwrap_or_else(|_| Err(Fault::new(Kind::Timeout, "the browser did not begin in time")))?;
+    let frame =
+        begun.unwrap_or_else(|_| Err(Fault::new(Kind::Timeout, "the browser did not begin in time")))?;
     let mut shown = Shown::default();
     let until = Instant::now() + LOAD;
     let went = timeout_at(until, tools.call("Page.navigate", json!({"url": url.as_str()}))).await;
@@ -200,20 +203,27 @@ async fn show(tools: &mut DevTools, url: &Url, screenshot: bool) -> Result<Shown
                 return failed(url, error, shown, came.is_ok());
             }
             if !arrive(tools, &frame, until, &mut shown).await? {
-                shown.notes.push(format!("it still loaded after {} s; this is what was there", LOAD.as_secs()));
+                shown
+                    .notes
+                    .push(format!("it still loaded after {} s; this is what was there", LOAD.as_secs()));
             }
         }
-        Err(_) => return Err(Fault::new(Kind::Timeout, format!("{url} sent nothing for {} s", LOAD.as_secs()))),
+        Err(_) => {
+            return Err(Fault::new(Kind::Timeout, format!("{url} sent nothing for {} s", LOAD.as_secs())));
+        }
     }
     let told = timeout(TELL, tell(tools, &frame, screenshot, &mut shown)).await;
-    told.unwrap_or_else(|_| Err(Fault::new(Kind::Timeout, format!("the scripts of {url} keep the browser busy"))))?;
+    told.unwrap_or_else(|_| {
+        Err(Fault::new(Kind::Timeout, format!("the scripts of {url} keep the browser busy")))
+    })?;
     Ok(shown)
 }
 
 /// Opens a page of its own, and gives its frame.
 async fn begin(tools: &mut DevTools) -> Result<String, Fault> {
-    let made = tools.call("Target.createTarget", json!({"url": "about:blank", "width": WIDTH, "height": HEIGHT})).await?;
-    let page = tools.call("Target.attachToTarget", json!({"targetId": made["targetId"], "flatten": true})).await?;
+    let made = tools.call("Target.createTarget", json!({"url": "about:blank"})).await?;
+    let page =
+        tools.call("Target.attachToTarget", json!({"targetId": made["targetId"], "flatten": true})).await?;
     // Nothing is saved anywhere, and nobody is asked where to.
     tools.call("Browser.setDownloadBehavior", json!({"behavior": "deny"})).await?;
     tools.attach(page["sessionId"].as_str().unwrap_or_default());
@@ -246,14 +256,16 @@ async fn arrive(tools: &mut DevTools, frame: &str, until: Instant, shown: &mut S
             }
             // It goes on to another page.
             "Page.frameNavigated" if params["frame"]["id"] == frame => loaded = false,
-            "Page.lifecycleEvent" if params["frameId"] == frame => match params["name"].as_str().unwrap_or_default() {
-                "load" if !loaded => {
-                    loaded = true;
-                    until = until.min(Instant::now() + SETTLE);
+            "Page.lifecycleEvent" if params["frameId"] == frame => {
+                match params["name"].as_str().unwrap_or_default() {
+                    "load" if !loaded => {
+                        loaded = true;
+                        until = until.min(Instant::now() + SETTLE);
+                    }
+                    "networkIdle" if loaded => return Ok(true),
+                    _ => {}
                 }
-                "networkIdle" if loaded => return Ok(true),
-                _ => {}
-            },
+            }
             _ => {}
         }
     }
@@ -263,7 +275,12 @@ async fn arrive(tools: &mut DevTools, frame: &str, until: Instant, shown: &mut S
 fn refusal(answer: &Value) -> Option<String> {
     let says = answer["statusText"].as_str().unwrap_or_default();
     let is_ours = answer["status"] == 403 && says.starts_with("Not granted by the sandbox");
-    is_ours.then(|| format!("{} was not granted, so the page was not shown", answer["url"].as_str().unwrap_or("the address")))
+    is_ours.then(|| {
+        format!(
+            "{} was not granted, so the page was not shown",
+            answer["url"].as_str().unwrap_or("the address")
+        )
+    })
 }
 
 fn failed(url: &Url, error: &str, shown: Shown, is_known: bool) -> Result<Shown, Fault> {
@@ -287,9 +304,11 @@ async fn tell(tools: &mut DevTools, frame: &str, screenshot: bool, shown: &mut S
         shown.picture = Some(picture(tools).await?);
     }
     // A world of our own: scripts of the page can't have changed what our words mean.
-    let world = tools.call("Page.createIsolatedWorld", json!({"frameId": frame, "worldName": "haft"})).await?;
+    let world =
+        tools.call("Page.createIsolatedWorld", json!({"frameId": frame, "worldName": "haft"})).await?;
     let script = READ_PAGE.replace("LONGEST", &LARGEST_PAGE.to_string());
-    let asked = json!({"expression": script, "contextId": world["executionContextId"], "returnByValue": true});
+    let asked =
+        json!({"expression": script, "contextId": world["executionContextId"], "returnByValue": true});
     let mut told = tools.call("Runtime.evaluate", asked).await?;
     let value = told["result"]["value"].take();
     let (Some(url), Some(html)) = (value["url"].as_str(), value["html"].as_str()) else {

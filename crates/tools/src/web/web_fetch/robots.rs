@@ -21,12 +21,18 @@ pub(super) async fn check(cx: &Cx, url: &Url) -> Result<(), Fault> {
     at.set_query(None);
     at.set_fragment(None);
     let denied = |why: String| {
-        Fault::denied(why).next("With `robots: false`, the default, it is fetched all the same, as a person would.")
+        Fault::denied(why)
+            .next("With `robots: false`, the default, it is fetched all the same, as a person would.")
     };
     let mut answer = match cx.net().send(Request::get(at.clone())).await {
         Ok(answer) => answer,
         Err(fault) if fault.kind == Kind::Denied => return Err(fault),
-        Err(fault) => return Err(denied(format!("the rules for robots can't be had, so none may come: {}", fault.what))),
+        Err(fault) => {
+            return Err(denied(format!(
+                "the rules for robots can't be had, so none may come: {}",
+                fault.what
+            )));
+        }
     };
     match answer.status.as_u16() {
         200..=299 => {}

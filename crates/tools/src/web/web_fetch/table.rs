@@ -39,7 +39,8 @@ pub(super) fn rows<'a>(table: &NodeRef<'a>) -> Option<Rows<'a>> {
     found.rows.truncate(ROWS);
     let is_wide = found.rows.iter().any(|it| it.len() > 1);
     let holds_pages = ["table", "pre", "h1", "h2", "h3", "form", "article"];
-    let arranges = |cell: &NodeRef<'_>| cell.descendants_it().any(|it| holds_pages.iter().any(|name| it.has_name(name)));
+    let arranges =
+        |cell: &NodeRef<'_>| cell.descendants_it().any(|it| holds_pages.iter().any(|name| it.has_name(name)));
     let is_data = is_wide && !found.rows.iter().flatten().any(arranges);
     is_data.then_some(found)
 }
@@ -69,7 +70,10 @@ pub(super) fn write(table: &Rows<'_>, mut text: impl FnMut(&NodeRef<'_>) -> Stri
                 if tall > 1 {
                     above.resize(above.len().max(line.len() + 1), (0, String::new()));
                     if let Some(slot) = above.get_mut(line.len()) {
-                        *slot = (tall - 1, if shown.len() <= REPEATED { shown.to_owned() } else { String::new() });
+                        *slot = (
+                            tall - 1,
+                            if shown.len() <= REPEATED { shown.to_owned() } else { String::new() },
+                        );
                     }
                 }
                 line.push(shown.to_owned());

@@ -96,7 +96,10 @@ impl Page {
     pub(super) fn show(&self, offset: usize, limit: Option<usize>) -> Result<String, Fault> {
         let total = self.lines.len();
         if offset > total.max(1) {
-            return Err(Fault::bad_args(format!("`offset` is {offset}, and the text of {} has {total} lines", self.url)));
+            return Err(Fault::bad_args(format!(
+                "`offset` is {offset}, and the text of {} has {total} lines",
+                self.url
+            )));
         }
         let most = if limit.is_some() { LONGEST_PAGE } else { PAGE };
         let mut shown = String::new();
@@ -105,7 +108,9 @@ impl Page {
         for line in self.lines.iter().skip(offset - 1).take(limit.unwrap_or(usize::MAX)) {
             let (line, found) = numbered(line);
             let new = found.into_iter().filter(|it| !links.contains(it)).collect::<BTreeSet<_>>();
-            let cost = line.len() + 1 + new.iter().filter_map(|it| self.link(*it)).map(|it| it.len() + 7).sum::<usize>();
+            let cost = line.len()
+                + 1
+                + new.iter().filter_map(|it| self.link(*it)).map(|it| it.len() + 7).sum::<usize>();
             if bytes + cost > most && end >= offset {
                 break;
             }
@@ -138,7 +143,10 @@ impl Page {
             }
         }
         if end < total {
-            out.push_str(&format!("\n[lines {offset}-{end} of {total}; next: the same url with offset {}]", end + 1));
+            out.push_str(&format!(
+                "\n[lines {offset}-{end} of {total}; next: the same url with offset {}]",
+                end + 1
+            ));
         } else if offset > 1 {
             out.push_str(&format!("\n[lines {offset}-{end} of {total}]"));
         }
@@ -193,10 +201,20 @@ mod tests {
         let page = page("u", body);
         let first = page.show(1, None).unwrap();
         assert!(first.starts_with("# T\nhttps://x.example/\n\none [a][1]\nx\n"), "{first}");
-        assert!(first.contains("\n[1]: https://a.example/\n[lines 1-") && !first.contains("b.example"), "{first}");
-        assert!(first.ends_with("of 20002; next: the same url with offset 9983]"), "{}", &first[first.len() - 90..]);
+        assert!(
+            first.contains("\n[1]: https://a.example/\n[lines 1-") && !first.contains("b.example"),
+            "{first}"
+        );
+        assert!(
+            first.ends_with("of 20002; next: the same url with offset 9984]"),
+            "{}",
+            &first[first.len() - 90..]
+        );
         let last = page.show(20_002, None).unwrap();
-        assert!(last.ends_with("two [b][2] and [3]\n\n[2]: https://b.example/\n[lines 20002-20002 of 20002]"), "{last}");
+        assert!(
+            last.ends_with("two [b][2] and [3]\n\n[2]: https://b.example/\n[lines 20002-20002 of 20002]"),
+            "{last}"
+        );
         assert!(page.show(20_003, None).is_err());
         assert!(page.show(1, Some(2)).unwrap().contains("[lines 1-2 of 20002;"));
     }

@@ -20,32 +20,79 @@ const RAW: &[&str] = &["script", "style", "iframe", "noembed", "noframes", "text
 
 /// Elements that go with all that lies in them.
 const DROPPED: &[&str] = &[
-    "template", "object", "embed", "applet", "svg", "canvas", "audio", "video", "select", "datalist", "math", "map",
-    "frameset", "head-template",
+    "template", "object", "embed", "applet", "svg", "canvas", "audio", "video", "select", "datalist", "math",
+    "map", "frameset",
 ];
 
 const VOID: &[&str] = &[
-    "area", "base", "br", "col", "embed", "frame", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr",
+    "area", "base", "br", "col", "embed", "frame", "hr", "img", "input", "link", "meta", "param", "source",
+    "track", "wbr",
 ];
 
 /// Tags that mean nothing here, around what does.
-const TRANSPARENT: &[&str] = &["font", "big", "center", "nobr", "blink", "marquee", "noscript", "form", "u", "bdi", "bdo"];
+const TRANSPARENT: &[&str] = &["font", "big", "nobr", "blink", "marquee", "noscript", "u", "bdi", "bdo"];
 
 /// Elements before which a paragraph ends.
 const BLOCKS: &[&str] = &[
-    "address", "article", "aside", "blockquote", "details", "div", "dl", "fieldset", "figcaption", "figure", "footer",
-    "h1", "h2", "h3", "h4", "h5", "h6", "header", "hr", "main", "menu", "nav", "ol", "p", "pre", "section", "summary",
-    "table", "ul",
+    "address",
+    "article",
+    "aside",
+    "blockquote",
+    "details",
+    "div",
+    "dl",
+    "fieldset",
+    "figcaption",
+    "figure",
+    "footer",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "header",
+    "hr",
+    "main",
+    "menu",
+    "nav",
+    "ol",
+    "p",
+    "pre",
+    "section",
+    "summary",
+    "table",
+    "ul",
 ];
 
 const KEPT: &[&str] = &[
-    "alt", "aria-label", "charset", "class", "colspan", "content", "data-lang", "data-language", "dir", "href", "id",
-    "itemprop", "lang", "name", "property", "rel", "role", "rowspan", "src", "start", "title",
+    "alt",
+    "aria-label",
+    "charset",
+    "class",
+    "colspan",
+    "content",
+    "data-lang",
+    "data-language",
+    "dir",
+    "href",
+    "id",
+    "itemprop",
+    "lang",
+    "name",
+    "property",
+    "rel",
+    "role",
+    "rowspan",
+    "src",
+    "start",
+    "title",
 ];
 
 /// The markup without what is not seen, balanced.
 pub(super) fn tidy(html: &str) -> String {
-    let mut tidy = Tidy { out: String::with_capacity(html.len() / 2), sheet: Sheet::of(html), ..Tidy::default() };
+    let mut tidy =
+        Tidy { out: String::with_capacity(html.len() / 2), sheet: Sheet::of(html), ..Tidy::default() };
     let mut rest = html;
     while let Some(at) = rest.find('<') {
         let (text, from) = rest.split_at(at);
@@ -137,7 +184,8 @@ impl<'a> Tidy<'a> {
         if self.unseen.is_none() {
             if is(name, DROPPED) || is_hidden(attributes, &self.sheet) {
                 self.unseen = Some(self.open.len());
-                if let Some((_, formula)) = attributes.iter().find(|it| it.0.eq_ignore_ascii_case("alttext")) {
+                if let Some((_, formula)) = attributes.iter().find(|it| it.0.eq_ignore_ascii_case("alttext"))
+                {
                     let formula = escaped(formula);
                     self.out.push_str(&format!("<code>{formula}</code>"));
                 }
@@ -231,7 +279,8 @@ fn past<'a>(text: &'a str, mark: &str) -> &'a str {
 
 /// The name of a tag, and what follows it.
 fn name(text: &str) -> (&str, &str) {
-    let end = text.find(|it: char| it.is_ascii_whitespace() || matches!(it, '/' | '>' | '<')).unwrap_or(text.len());
+    let end =
+        text.find(|it: char| it.is_ascii_whitespace() || matches!(it, '/' | '>' | '<')).unwrap_or(text.len());
     let (name, rest) = text.split_at(end);
     let is_plain = name.len() <= 40
         && name.starts_with(|it: char| it.is_ascii_alphabetic())
@@ -327,7 +376,20 @@ mod tests {
 
     #[test]
     fn broken_markup_breaks_nothing() {
-        for it in ["<", "</", "<a", "<a href", "<a href=", "<a href='", "<!--", "<!", "<script>", "<p <p>", "</x><é>", "a < b"] {
+        for it in [
+            "<",
+            "</",
+            "<a",
+            "<a href",
+            "<a href=",
+            "<a href='",
+            "<!--",
+            "<!",
+            "<script>",
+            "<p <p>",
+            "</x><é>",
+            "a < b",
+        ] {
             tidy(it);
         }
         assert_eq!(tidy("1 < 2 &amp; 3"), "1 &lt; 2 &amp; 3");

@@ -62,7 +62,11 @@ pub(super) async fn ask(cx: &Cx, request: Request) -> Result<Answer, Fault> {
 
 /// Asks once.
 pub(super) async fn once(cx: &Cx, mut request: Request) -> Result<Answer, Fault> {
-    let who = header::HeaderValue::from_static(concat!("Mozilla/5.0 (compatible; haft/", env!("CARGO_PKG_VERSION"), ")"));
+    let who = header::HeaderValue::from_static(concat!(
+        "Mozilla/5.0 (compatible; haft/",
+        env!("CARGO_PKG_VERSION"),
+        ")"
+    ));
     request.headers.entry(header::USER_AGENT).or_insert(who);
     request.within = Duration::from_secs(20);
     let mut answer = cx.net().send(request).await?;
@@ -98,7 +102,9 @@ impl Answer {
                 return serde_json::from_slice(&self.body)
                     .or_fault(Kind::Failed, &format!("{engine} answers what is no JSON"));
             }
-            401 | 403 => "A person has to look at the `key` of `[search]` in haft.toml, and at what it may do.",
+            401 | 403 => {
+                "A person has to look at the `key` of `[search]` in haft.toml, and at what it may do."
+            }
             429 => "Its limit is reached: search later.",
             402 | 432 | 433 => "Its quota is used up; a person has to look at it.",
             _ => "Search again later.",
@@ -110,7 +116,9 @@ impl Answer {
 
 /// The results in a list of objects with these names.
 pub(super) fn hits(list: &Value, snippet: &str) -> Option<Vec<Hit>> {
-    let text = |it: &Value, name: &str| super::without_markup(it.get(name).and_then(Value::as_str).unwrap_or_default());
+    let text = |it: &Value, name: &str| {
+        super::without_markup(it.get(name).and_then(Value::as_str).unwrap_or_default())
+    };
     let hit = |it: &Value| {
         let url = it.get("url")?.as_str()?.to_owned();
         Some(Hit { title: text(it, "title"), url, snippet: text(it, snippet) })
@@ -136,7 +144,13 @@ pub(super) fn at(text: &str) -> Result<Url, Fault> {
 }
 
 /// The header with the key that a person named, for this address.
-pub(super) fn keyed(cx: &Cx, url: &Url, key: Option<&str>, engine: &str, before: &str) -> Result<header::HeaderValue, Fault> {
+pub(super) fn keyed(
+    cx: &Cx,
+    url: &Url,
+    key: Option<&str>,
+    engine: &str,
+    before: &str,
+) -> Result<header::HeaderValue, Fault> {
     let Some(name) = key else {
         return Err(Fault::new(Kind::Unavailable, format!("{engine} wants a key, and `[search]` names none")).next(
             "A person names it in haft.toml: `key = \"NAME\"` in `[search]`, and `[secret.NAME]` with `env` or `file`, and `hosts`.",
@@ -144,8 +158,9 @@ pub(super) fn keyed(cx: &Cx, url: &Url, key: Option<&str>, engine: &str, before:
     };
     let (host, port) = kit::net::host_of(url)?;
     let value = format!("{before}{}", cx.vault().reveal(name, &host, port)?);
-    let mut value = header::HeaderValue::from_str(&value)
-        .map_err(|_| Fault::new(Kind::Unavailable, format!("the secret `{name}` can't be sent in a header")))?;
+    let mut value = header::HeaderValue::from_str(&value).map_err(|_| {
+        Fault::new(Kind::Unavailable, format!("the secret `{name}` can't be sent in a header"))
+    })?;
     value.set_sensitive(true);
     Ok(value)
 }

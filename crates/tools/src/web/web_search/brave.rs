@@ -17,8 +17,13 @@ pub(super) async fn search(cx: &Cx, question: &Question<'_>) -> Result<Vec<Hit>,
     };
     let (count, offset) = (question.limit.to_string(), (question.page - 1).to_string());
     let (country, language) = question.region.map_or(("", ""), |it| (it.country, it.language));
-    let pairs =
-        [("q", question.query), ("count", &count), ("offset", &offset), ("country", country), ("search_lang", language)];
+    let pairs = [
+        ("q", question.query),
+        ("count", &count),
+        ("offset", &offset),
+        ("country", country),
+        ("search_lang", language),
+    ];
     let mut request = Request::get(with(url, &pairs));
     let key = keyed(cx, &request.url, question.key, "Brave", "")?;
     request.headers.insert("x-subscription-token", key);

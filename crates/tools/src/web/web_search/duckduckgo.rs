@@ -77,7 +77,8 @@ async fn look(cx: &Cx, from: &Url, question: &Question<'_>) -> Result<Result<Vec
         if found.len() >= last || found.len() == before || results.next.is_empty() {
             break;
         }
-        let pairs: Vec<(&str, &str)> = results.next.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let pairs: Vec<(&str, &str)> =
+            results.next.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         url = with(from.clone(), &pairs);
     }
     Ok(Ok(found.into_iter().skip(first).take(question.limit).collect()))
@@ -119,8 +120,10 @@ fn read(answer: &Answer) -> Came {
     }
     let document = Document::from(html.as_ref());
     let hits = hits(&document);
-    let says_none = document.select(".no-results, .result--no-result").exists() || html.contains("No results.")
-        || html.contains("No more results") || html.contains("No  results.");
+    let says_none = document.select(".no-results, .result--no-result").exists()
+        || html.contains("No results.")
+        || html.contains("No more results")
+        || html.contains("No  results.");
     if hits.is_empty() && !says_none {
         return Came::Changed;
     }
@@ -155,13 +158,18 @@ fn hits(document: &Document) -> Vec<Hit> {
 
 fn hit(title: &NodeRef<'_>, snippet: Option<NodeRef<'_>>) -> Option<Hit> {
     let url = target(&title.attr("href")?)?;
-    Some(Hit { title: title.text().to_string(), url, snippet: snippet.map(|it| it.text().to_string()).unwrap_or_default() })
+    Some(Hit {
+        title: title.text().to_string(),
+        url,
+        snippet: snippet.map(|it| it.text().to_string()).unwrap_or_default(),
+    })
 }
 
 /// Where a result leads: what its address is wrapped around. An advertisement leads nowhere.
 fn target(href: &str) -> Option<String> {
     let url = Url::parse("https://duckduckgo.com/").ok()?.join(href).ok()?;
-    let is_theirs = url.host_str().is_some_and(|it| it == "duckduckgo.com" || it.ends_with(".duckduckgo.com"));
+    let is_theirs =
+        url.host_str().is_some_and(|it| it == "duckduckgo.com" || it.ends_with(".duckduckgo.com"));
     if is_theirs && url.path() == "/y.js" {
         return None;
     }
@@ -178,10 +186,14 @@ fn target(href: &str) -> Option<String> {
 fn next(document: &Document) -> Vec<(String, String)> {
     for form in document.select("form").nodes() {
         let form = dom_query::Selection::from(*form);
-        let is_next = form.select("input[type=submit]").iter().any(|it| it.attr_or("value", "").trim_start().starts_with("Next"));
+        let is_next = form
+            .select("input[type=submit]")
+            .iter()
+            .any(|it| it.attr_or("value", "").trim_start().starts_with("Next"));
         if is_next {
             let hidden = form.select("input[type=hidden]");
-            let pair = |it: &NodeRef<'_>| Some((it.attr("name")?.to_string(), it.attr_or("value", "").to_string()));
+            let pair =
+                |it: &NodeRef<'_>| Some((it.attr("name")?.to_string(), it.attr_or("value", "").to_string()));
             return hidden.nodes().iter().filter_map(pair).collect();
         }
     }

@@ -1,6 +1,9 @@
 //! What does a SearXNG find?
 
-use kit::{Cx, Fault, Kind, net::{Request, Url}};
+use kit::{
+    Cx, Fault, Kind,
+    net::{Request, Url},
+};
 
 use super::{
     Hit, Question,
@@ -19,13 +22,20 @@ pub(super) async fn search(cx: &Cx, question: &Question<'_>) -> Result<Vec<Hit>,
             .next("A person puts `url = \"https://…\"` into `[search]` of haft.toml."));
     };
     let address = format!("{}/search", base.as_str().trim_end_matches('/'));
-    let url = Url::parse(&address).map_err(|error| Fault::bad_args(format!("`{address}` is no address: {error}")))?;
-    let language = question.region.map(|it| format!("{}-{}", it.language, it.country.to_ascii_uppercase())).unwrap_or_default();
+    let url = Url::parse(&address)
+        .map_err(|error| Fault::bad_args(format!("`{address}` is no address: {error}")))?;
+    let language = question
+        .region
+        .map(|it| format!("{}-{}", it.language, it.country.to_ascii_uppercase()))
+        .unwrap_or_default();
     let (first, last) = ((question.page - 1) * question.limit, question.page * question.limit);
     let mut found: Vec<Hit> = Vec::new();
     for number in 1..=last.div_ceil(ON_A_PAGE) {
         let number = number.to_string();
-        let asked = with(url.clone(), &[("q", question.query), ("format", "json"), ("pageno", &number), ("language", &language)]);
+        let asked = with(
+            url.clone(),
+            &[("q", question.query), ("format", "json"), ("pageno", &number), ("language", &language)],
+        );
         pace(cx).await?;
         let answer = ask(cx, Request::get(asked)).await?;
         if answer.status == 403 {
@@ -33,7 +43,8 @@ pub(super) async fn search(cx: &Cx, question: &Question<'_>) -> Result<Vec<Hit>,
                 .next("Whoever runs it puts `json` into `search: formats:` of its settings.yml."));
         }
         let answered = answer.json("SearXNG")?;
-        let list = answered.get("results").and_then(|it| hits(it, "content")).ok_or_else(|| changed("SearXNG"))?;
+        let list =
+            answered.get("results").and_then(|it| hits(it, "content")).ok_or_else(|| changed("SearXNG"))?;
         let before = found.len();
         for hit in list {
             if !found.iter().any(|it| it.url == hit.url) {
