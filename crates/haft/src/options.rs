@@ -186,7 +186,7 @@ impl Options {
             deadline: config.deadline_seconds.map_or(DEADLINE, Duration::from_secs),
             secrets: Secrets::collect(
                 place.variables.iter().map(|(name, value)| (name, value)),
-                beyond.vault.values(),
+                beyond.hidden(),
             ),
             beyond,
             commands: Commands {

@@ -3,6 +3,7 @@
 mod agents;
 mod notes;
 mod servers;
+mod shares;
 
 use std::{
     any::{Any, TypeId},
@@ -21,12 +22,13 @@ use crate::{
     Fault, Output, Preferences, Spec,
     net::Net,
     procs::{Process, Procs, Recording, Slice},
-    text::Content,
+    text::{Content, Digest},
 };
 
 pub use agents::{Agents, NoAgent, ProfileInfo, Profiles, Question, Report, Task, TaskEnd};
 pub use notes::{Change, Fact, Notes, Saying};
 pub use servers::{NewServer, NoServers, ServerInfo, ServerState, Servers};
+pub use shares::{NewShare, NoShares, Shared, Shares};
 
 /// Keeps what a file held before it was changed, so that it can be put back.
 pub trait History: Send + Sync {
@@ -36,6 +38,15 @@ pub trait History: Send + Sync {
     /// # Errors
     /// When the before-image can't be kept.
     fn keep(&self, path: &Path, before: Option<&Content>, after: Option<&Content>) -> Result<(), Fault>;
+
+    /// The same for new content that is too long to be held in memory: what is known of it is its digest.
+    ///
+    /// # Errors
+    /// When the before-image can't be kept, or such changes are not expected here.
+    fn keep_long(&self, path: &Path, before: Option<&Content>, after: Digest) -> Result<(), Fault> {
+        let _ = (before, after);
+        Err(Fault::bug(format!("{} was to be changed where nothing keeps what it was", path.display())))
+    }
 }
 
 /// Puts back what calls of this session changed.
@@ -376,6 +387,13 @@ pub trait Vault: Send + Sync {
     /// [`Kind::NotFound`](crate::Kind::NotFound) with the names there are; [`Kind::Denied`](crate::Kind::Denied) when it
     /// is not meant for that host.
     fn reveal(&self, name: &str, host: &str, port: u16) -> Result<String, Fault>;
+
+    /// May it be sent to this host where everybody on the way can read it? Only where a person named the host with this
+    /// port.
+    fn may_go_in_clear(&self, name: &str, host: &str, port: u16) -> bool {
+        let _ = (name, host, port);
+        false
+    }
 }
 
 /// The services of one session.
@@ -401,6 +419,8 @@ pub struct Services {
     pub servers: Arc<dyn Servers>,
     /// What is kept as text.
     pub notes: Arc<dyn Notes>,
+    /// The files that the session gave away.
+    pub shares: Arc<dyn Shares>,
     /// What tools keep from one call to the next.
     pub shelf: Arc<Shelf>,
     /// Where before-images go.

@@ -17,6 +17,8 @@ pub struct Beyond {
     pub vault: Vault,
     /// What a person decided about such tools.
     pub preferences: Preferences,
+    /// What the proxy wants to know.
+    proxy_password: Option<String>,
 }
 
 impl Default for Beyond {
@@ -25,6 +27,7 @@ impl Default for Beyond {
             line: Arc::new(Line::new(Arc::new(System), None)),
             vault: Vault::default(),
             preferences: Preferences::default(),
+            proxy_password: None,
         }
     }
 }
@@ -45,10 +48,23 @@ impl Beyond {
                 Fault::bad_args(format!("`{it}`, the `proxy` of `[net]`, is not an address: {error}"))
             })
         });
+        let proxy = proxy.transpose()?;
+        if let Some(scheme) = proxy.as_ref().map(Url::scheme).filter(|it| !matches!(*it, "http" | "https")) {
+            let what = format!("the `proxy` of `[net]` is one for `{scheme}`, and that is not spoken here");
+            return Err(Fault::bad_args(what).next("Name one by `http://HOST:PORT`."));
+        }
+        let proxy_password = proxy.as_ref().and_then(|it| it.password().map(str::to_owned));
         Ok(Self {
-            line: Arc::new(Line::new(Arc::new(System), proxy.transpose()?)),
+            line: Arc::new(Line::new(Arc::new(System), proxy)),
+            proxy_password,
             vault: Vault::open(secrets, variable),
             preferences,
         })
+    }
+
+    /// What must be shown to nobody, by its name.
+    pub fn hidden(&self) -> Vec<(String, String)> {
+        let proxy = self.proxy_password.iter().map(|it| ("proxy".to_owned(), it.clone()));
+        self.vault.values().chain(proxy).collect()
     }
 }

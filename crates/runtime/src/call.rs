@@ -117,10 +117,8 @@ pub(crate) struct Plan {
     /// It touches nothing but files: its work is short, and keeps its locks even in the background.
     only_files: bool,
     options: Options,
-    /// The hosts that it names.
-    pub(crate) hosts: Vec<String>,
-    /// It looks at the open web.
-    pub(crate) web: bool,
+    /// The hosts that it names: [`Want::Net`] and [`Want::Web`].
+    pub(crate) hosts: Vec<Want>,
     /// A person was asked about this very call.
     pub(crate) approved: bool,
 }
@@ -256,7 +254,6 @@ fn plan(session: &Session, call: Call, told: &mut Told) -> Result<(Plan, Decisio
         only_files,
         options,
         hosts: Vec::new(),
-        web: false,
         approved: false,
     };
     let mut wants = Vec::new();
@@ -315,10 +312,10 @@ impl Plan {
                     return Err(Fault::bad_args(format!("`{host}` is no host"))
                         .next("Name the host alone: `example.org`, `example.org:8443`, `*.example.org`."));
                 }
-                self.hosts.push(host.clone());
                 let is_web = matches!(touch, Touch::Web(_));
-                self.web |= is_web;
-                wants.push(if is_web { Want::Web(host.clone()) } else { Want::Net(host.clone()) });
+                let want = if is_web { Want::Web(host.clone()) } else { Want::Net(host.clone()) };
+                self.hosts.push(want.clone());
+                wants.push(want);
                 touch.clone()
             }
             Touch::Server { name, .. } => {
@@ -433,6 +430,14 @@ fn effect(touch: &Touch) -> Option<String> {
     }
 }
 
+/// The commands by which a person allows what this rule asks about.
+fn grants(session: &Session, rule: &Rule) -> Vec<String> {
+    let workspace = session.runtime().roots().workspace().display().to_string();
+    let workspace = quote(&workspace);
+    let grant = |it: &Effect| format!("`haft --dir {workspace} grants add {}`", quote(&it.to_string()));
+    rule.offers.iter().map(grant).collect()
+}
+
 fn denied(session: &Session, rule: &Rule, why: &str) -> Fault {
     let next = match rule.name {
         "sandbox" if session.limits().read_only => {
@@ -444,17 +449,19 @@ fn denied(session: &Session, rule: &Rule, why: &str) -> Fault {
         "not_allowed" => {
             "Use a command of the list, or ask the person to add to `only` in haft.toml.".to_owned()
         }
+        "web" => {
+            "A person can put the host into `allow` of `[net]` in haft.toml, or set its `web`.".to_owned()
+        }
+        "private_net" => {
+            let config = "by `host:port` in `allow` of `[net]` in haft.toml".to_owned();
+            let ways = [grants(session, rule), vec![config]].concat().join(" or ");
+            format!("Leave it, unless this is what you were asked for: then a person can allow it, {ways}.")
+        }
         _ if rule.firm => {
             "Write the command so that each of its programs can be seen, one command to a call.".to_owned()
         }
         _ => {
-            let workspace = session.runtime().roots().workspace().display().to_string();
-            let workspace = quote(&workspace);
-            let grants: Vec<String> = rule
-                .offers
-                .iter()
-                .map(|it| format!("`haft --dir {workspace} grants add {}`", quote(&it.to_string())))
-                .collect();
+            let grants = grants(session, rule);
             match grants.as_slice() {
                 [] => "A person can do it, or start haft with `--approve auto`.".to_owned(),
                 grants => format!(

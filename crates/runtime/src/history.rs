@@ -6,7 +6,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use kit::{Fault, services::History, text::Content};
+use kit::{
+    Fault,
+    services::History,
+    text::{Content, Digest},
+};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::store::{Hash, Store, now_ms};
@@ -48,6 +52,13 @@ impl History for CallHistory {
     fn keep(&self, path: &Path, before: Option<&Content>, after: Option<&Content>) -> Result<(), Fault> {
         self.record(path, before, after, None)
     }
+
+    fn keep_long(&self, path: &Path, before: Option<&Content>, after: Digest) -> Result<(), Fault> {
+        if before.is_some_and(|it| it.digest() == after) {
+            return Ok(());
+        }
+        self.put(path, before, Some(after.into()), None)
+    }
 }
 
 impl CallHistory {
@@ -68,6 +79,16 @@ impl CallHistory {
         if before == after {
             return Ok(());
         }
+        self.put(path, before, after.map(|it| it.digest().into()), reverts)
+    }
+
+    fn put(
+        &self,
+        path: &Path,
+        before: Option<&Content>,
+        after: Option<Hash>,
+        reverts: Option<&Change>,
+    ) -> Result<(), Fault> {
         let before = before.map(|it| self.store.blobs().put(it)).transpose()?;
         let row = Change {
             id: 0,
@@ -76,7 +97,7 @@ impl CallHistory {
             path: path.to_owned(),
             at_ms: now_ms(),
             before,
-            after: after.map(|it| it.digest().into()),
+            after,
             depth: reverts.map_or(0, |it| it.depth + 1),
         };
         let reverts = reverts.map(|it| it.id);

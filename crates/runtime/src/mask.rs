@@ -8,6 +8,8 @@ use aho_corasick::{AhoCorasick, MatchKind};
 const OPEN: &str = "[masked:";
 /// Shorter values occur by accident.
 const SHORTEST: usize = 8;
+/// The same for those that a person called secrets.
+pub(crate) const SHORTEST_NAMED: usize = 4;
 /// A name with one of these words holds a secret.
 const WORDS: &[&str] = &[
     "APIKEY",
@@ -72,8 +74,9 @@ impl Secrets {
         environment: impl IntoIterator<Item = (N, V)>,
         explicit: impl IntoIterator<Item = (String, String)>,
     ) -> Self {
-        let mut known: Vec<(String, String)> =
-            explicit.into_iter().filter(|(_, value)| value.trim().len() >= SHORTEST).collect();
+        let long_enough = |(_, value): &(String, String)| value.trim().len() >= SHORTEST_NAMED;
+        let mut known: Vec<(String, String)> = explicit.into_iter().filter(long_enough).collect();
+        let named = known.len();
         for (name, value) in environment {
             let (name, value) = (name.as_ref(), value.as_ref().trim());
             if is_secret_name(name) && is_secret_value(value) {
@@ -84,8 +87,9 @@ impl Secrets {
         }
         let mut patterns: Vec<String> = Vec::new();
         let mut owners = Vec::new();
-        for (name, value) in &known {
-            for form in forms(value.trim()) {
+        for (place, (name, value)) in known.iter().enumerate() {
+            let shortest = if place < named { SHORTEST_NAMED } else { SHORTEST };
+            for form in forms(value.trim(), shortest) {
                 if !patterns.contains(&form) {
                     patterns.push(form);
                     owners.push(name.clone());
@@ -177,29 +181,59 @@ fn password_of_url(value: &str) -> Option<&str> {
 }
 
 /// The ways in which a value turns up in text.
-fn forms(value: &str) -> Vec<String> {
+fn forms(value: &str, shortest: usize) -> Vec<String> {
     let mut forms = vec![value.to_owned()];
     // A key in several lines is often shown or copied in part.
     let lines = value.lines().map(str::trim).filter(|it| it.len() >= 16 && !it.starts_with("-----"));
     forms.extend(lines.map(str::to_owned));
     if let Ok(json) = serde_json::to_string(value) {
-        forms.push(json.trim_matches('"').to_owned());
+        let json = json.get(1..json.len() - 1).unwrap_or_default().to_owned();
+        forms.extend([json.replace('/', "\\/"), ascii(&json), json]);
     }
-    forms.push(percent_encoded(value));
+    forms.push(html(value));
+    // How much of a value is written so differs between programs.
+    for unreserved in ["-._~", "-._*", "-._~!*'()", "-._~!*'();/?:@&=+$,#"] {
+        let encoded = percent_encoded(value, unreserved);
+        forms.extend([encoded.replace("%20", "+"), lower_escapes(&encoded), encoded]);
+    }
     // Inside a longer base64 text the value can begin at any of three places.
     for lead in 0..3 {
         for alphabet in [STANDARD, URL_SAFE] {
             forms.push(base64_inside(value.as_bytes(), lead, alphabet));
         }
     }
-    forms.retain(|it| it.len() >= SHORTEST);
+    forms.retain(|it| it.len() >= shortest);
     forms
 }
 
-fn percent_encoded(value: &str) -> String {
+/// JSON with nothing but ASCII in it.
+fn ascii(json: &str) -> String {
+    let escaped = |it: char| -> String {
+        it.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect()
+    };
+    json.chars().map(|it| if it.is_ascii() { it.to_string() } else { escaped(it) }).collect()
+}
+
+fn html(value: &str) -> String {
+    let named = [('&', "&amp;"), ('<', "&lt;"), ('>', "&gt;"), ('"', "&quot;"), ('\'', "&#39;")];
+    named.into_iter().fold(value.to_owned(), |text, (it, name)| text.replace(it, name))
+}
+
+/// `%2f` for `%2F`.
+fn lower_escapes(encoded: &str) -> String {
+    let mut parts = encoded.split('%');
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (digits, rest) = part.split_at_checked(2).unwrap_or((part, ""));
+        text.push_str(&format!("%{}{rest}", digits.to_ascii_lowercase()));
+    }
+    text
+}
+
+fn percent_encoded(value: &str, unreserved: &str) -> String {
     let mut encoded = String::with_capacity(value.len());
     for byte in value.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+        if byte.is_ascii_alphanumeric() || unreserved.as_bytes().contains(&byte) {
             encoded.push(char::from(byte));
         } else {
             encoded.push_str(&format!("%{byte:02X}"));

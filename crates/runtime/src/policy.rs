@@ -176,6 +176,11 @@ impl Policy {
         }
     }
 
+    /// Is a person asked about this, whatever else the call wants?
+    pub(crate) fn asks(&self, want: &Want) -> bool {
+        matches!(self.weigh(std::slice::from_ref(want), &[]).0, Decision::Ask(_))
+    }
+
     /// What becomes of a question where nobody is to be asked.
     pub(crate) fn settle(&self, decision: Decision) -> Decision {
         match decision {

@@ -34,10 +34,12 @@ use crate::{
         mcp::OwnTools,
         uv::{self, Environments, Provided},
     },
-    policy::{Policy, Sandbox, Web},
+    policy::{Policy, Sandbox, Want, Web},
     put_back,
     sandbox::proxy::Hosts,
     schedule::Schedule,
+    shares::SessionFiles,
+    spill::folder_of,
     store::Store,
     undo::Scope,
 };
@@ -101,6 +103,7 @@ struct Person {
     passing: Arc<Passing>,
     grants_of: (String, bool),
     asking: Arc<tokio::sync::Mutex<()>>,
+    files: SessionFiles,
 }
 
 /// A snapshot of the registry, and what this session shows of it.
@@ -166,6 +169,8 @@ struct Inner {
     grants_of: (String, bool),
     /// Whose turn it is to ask the person. Agents that one of them started ask the same person.
     asking: Arc<tokio::sync::Mutex<()>>,
+    /// What was given to the person. The agents that it started give in its name.
+    files: SessionFiles,
     /// The roots with this session's spilled outputs, once there are any.
     with_shelf: OnceLock<Roots>,
     /// The tools whose manual it was shown.
@@ -194,6 +199,7 @@ impl Session {
             passing: Arc::default(),
             grants_of: (name.clone(), named),
             asking: Arc::default(),
+            files: SessionFiles::new(folder_of(&runtime.store().files_folder(), &name)),
         };
         Self::of(runtime, name, named, door, person)
     }
@@ -213,6 +219,7 @@ impl Session {
             passing: this.passing.clone(),
             grants_of: this.grants_of.clone(),
             asking: this.asking.clone(),
+            files: this.files.clone(),
         };
         let below =
             Self::of(this.runtime.clone(), format!("{}/{agent}", this.name), this.named, &this.door, person);
@@ -222,7 +229,7 @@ impl Session {
     }
 
     fn of(runtime: Runtime, name: String, named: bool, door: &str, person: Person) -> Self {
-        let Person { approver, agent, passing, grants_of, asking } = person;
+        let Person { approver, agent, passing, grants_of, asking, files } = person;
         let sessions = runtime.store().sessions();
         // That the session was used is told to whoever lists sessions; a call does not depend on it.
         let _ = sessions.used(&*name, door);
@@ -254,6 +261,7 @@ impl Session {
                 passing,
                 grants_of,
                 asking,
+                files,
                 with_shelf: OnceLock::new(),
                 manuals: Mutex::default(),
                 last_refused: Mutex::new(None),
@@ -400,6 +408,11 @@ impl Session {
     /// When they can't be written.
     pub fn keep_output(&self, bytes: &[u8]) -> Result<String, Fault> {
         self.spill(bytes)
+    }
+
+    /// The files that it gave to its person.
+    pub fn files(&self) -> &SessionFiles {
+        &self.inner.files
     }
 
     /// The runtime it belongs to.
@@ -630,12 +643,20 @@ impl Session {
             return Net::new(self.runtime().line(), Allowed::default());
         }
         let policy = self.policy();
-        let web = plan.web && policy.web == Web::Public;
-        let open = if web { Allowed::default().and_web() } else { Allowed::default() };
+        let looks = plan.hosts.iter().any(|it| matches!(it, Want::Web(_)));
+        let open = if looks && policy.web == Web::Public {
+            Allowed::default().and_web()
+        } else {
+            Allowed::default()
+        };
         let allowed = policy.hosts.iter().chain(&self.granted_hosts()).fold(open, |it, host| it.and(host));
-        // What nobody was asked about opens no door behind which only this machine is.
-        let of_call =
-            |it: Allowed, host: &String| if plan.approved { it.and(host) } else { it.and_public(host) };
+        let of_call = |it: Allowed, want: &Want| match want {
+            // What nobody was asked about opens no door behind which only this machine is.
+            Want::Net(host) | Want::Web(host) if plan.approved && policy.asks(want) => it.and(host),
+            Want::Net(host) => it.and_public(host),
+            // To look is open or asked about; it is no leave to speak.
+            _ => it,
+        };
         Net::new(self.runtime().line(), plan.hosts.iter().fold(allowed, of_call))
     }
 

@@ -8,6 +8,9 @@ use serde::Deserialize;
 /// A longer file holds no secret.
 const LONGEST: u64 = 64 * 1024;
 
+/// A shorter value can't be hidden: it occurs by accident, wherever there is text.
+const SHORTEST: usize = crate::mask::SHORTEST_NAMED;
+
 /// A secret with a name: `[secret.NAME]`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -66,7 +69,10 @@ fn value(section: &SecretSection, variable: impl Fn(&str) -> Option<String>) -> 
         }
     };
     let found = found.trim_end_matches(['\n', '\r']);
-    if found.is_empty() { Err("it is empty".to_owned()) } else { Ok(found.to_owned()) }
+    if found.trim().len() < SHORTEST {
+        return Err(format!("it has fewer than {SHORTEST} characters, and could not be hidden"));
+    }
+    Ok(found.to_owned())
 }
 
 impl services::Vault for Vault {
@@ -84,5 +90,10 @@ impl services::Vault for Vault {
         kept.value
             .clone()
             .map_err(|why| Fault::new(Kind::Unavailable, format!("the secret `{name}` can't be had: {why}")))
+    }
+
+    fn may_go_in_clear(&self, name: &str, host: &str, port: u16) -> bool {
+        let exactly = |it: &HostPattern| it.has_port() && it.fits(host, port);
+        self.kept.get(name).is_some_and(|kept| kept.hosts.iter().any(exactly))
     }
 }

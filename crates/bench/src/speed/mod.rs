@@ -9,6 +9,7 @@ mod http;
 mod large;
 mod mcp;
 mod process;
+mod render;
 mod search;
 mod tool_files;
 
@@ -49,6 +50,7 @@ pub const ROOMS: [(&str, Measure); 13] = [
     ("mcp", mcp::rows),
     ("http", http::rows),
     ("commands", commands::rows),
+    ("render", render::rows),
     ("tool-files", tool_files::rows),
     ("fetch", fetch::rows),
 ];

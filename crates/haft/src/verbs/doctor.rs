@@ -5,6 +5,7 @@ mod commands;
 #[cfg(not(target_os = "linux"))]
 #[path = "doctor/elsewhere.rs"]
 mod commands;
+mod requests;
 
 use std::{
     fs, io,
@@ -244,10 +245,10 @@ impl Room {
                 self.is_bounded().await.and(commands.leaves_nothing()),
             ),
             tried("G8", "no input crashes it, and faults say what to do", self.survives_bad_input().await),
-            later(
+            tried(
                 "G9",
-                "outgoing requests are guarded",
-                "no tool makes one itself; a command reaches only hosts that were granted, through a proxy",
+                "outgoing requests reach no address that is not public, unless it is granted",
+                self.asks_before_private_addresses().await.and(requests::are_guarded().await),
             ),
             later(
                 "G10",
@@ -290,6 +291,13 @@ impl Room {
     async fn asks_for_control_files(&self) -> Result<(), String> {
         for path in [".git/hooks/pre-commit", ".git/config", "haft.toml", ".mcp.json"] {
             self.expect("write", json!({"path": path, "content": ""}), Kind::Denied).await?;
+        }
+        Ok(())
+    }
+
+    async fn asks_before_private_addresses(&self) -> Result<(), String> {
+        for host in ["127.0.0.1:9", "localhost", "169.254.169.254", "metadata.google.internal"] {
+            self.expect("http_request", json!({"url": format!("http://{host}/")}), Kind::Denied).await?;
         }
         Ok(())
     }

@@ -33,34 +33,45 @@ pub(super) struct Nameless {
 impl Nameless {
     /// Content for a new file, durable.
     pub(super) fn new(dir: &OwnedFd, bytes: &[u8]) -> Result<Self, Errno> {
-        let new = Self::open(dir, Mode::from_raw_mode(0o666))?;
-        write_all(&new.file, bytes)?;
+        let new = Self::begin(dir, Mode::from_raw_mode(0o666))?;
+        new.write(bytes)?;
         fsync(&new.file)?;
         Ok(new)
     }
 
     /// Content that is to replace the file `old`, with its owner, mode and attributes.
     pub(super) fn instead_of(dir: &OwnedFd, name: &OsStr, old: &Loaded, bytes: &[u8]) -> Result<Self, Errno> {
-        let new = Self::open(dir, Mode::from_raw_mode(0o600))?;
-        write_all(&new.file, bytes)?;
-        let now = fstat(&new.file)?;
-        if (now.st_uid, now.st_gid) != old.owner {
-            // Only root may give files away; for others the file becomes theirs, as with any editor.
-            let _ = fchown(&new.file, Some(Uid::from_raw(old.owner.0)), Some(Gid::from_raw(old.owner.1)));
-        }
-        if let Ok((old, _)) = open_regular(dir, name) {
-            copy_attributes(&old, &new.file);
-        }
-        new.set_mode(old.mode)?;
+        let new = Self::begin(dir, Mode::from_raw_mode(0o600))?;
+        new.write(bytes)?;
+        new.take_after(dir, name, old)?;
         fsync(&new.file)?;
         Ok(new)
+    }
+
+    /// Gives it the owner, the mode and the attributes of the file `old` of this name.
+    pub(super) fn take_after(&self, dir: &OwnedFd, name: &OsStr, old: &Loaded) -> Result<(), Errno> {
+        let now = fstat(&self.file)?;
+        if (now.st_uid, now.st_gid) != old.owner {
+            // Only root may give files away; for others the file becomes theirs, as with any editor.
+            let _ = fchown(&self.file, Some(Uid::from_raw(old.owner.0)), Some(Gid::from_raw(old.owner.1)));
+        }
+        if let Ok((old, _)) = open_regular(dir, name) {
+            copy_attributes(&old, &self.file);
+        }
+        self.set_mode(old.mode)
+    }
+
+    /// Adds these bytes.
+    pub(super) fn write(&self, bytes: &[u8]) -> Result<(), Errno> {
+        write_all(&self.file, bytes)
     }
 
     pub(super) fn set_mode(&self, mode: Mode) -> Result<(), Errno> {
         fchmod(&self.file, Mode::from_raw_mode(mode.as_raw_mode() & 0o7777))
     }
 
-    fn open(dir: &OwnedFd, mode: Mode) -> Result<Self, Errno> {
+    /// A file with nothing in it.
+    pub(super) fn begin(dir: &OwnedFd, mode: Mode) -> Result<Self, Errno> {
         #[cfg(target_os = "linux")]
         match openat(dir, ".", OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC, mode) {
             // Without /proc it could not be given a name later.

@@ -8,6 +8,7 @@ mod beneath;
 mod fresh;
 mod gate;
 mod globs;
+mod incoming;
 mod links;
 mod list;
 mod open;
@@ -20,6 +21,7 @@ use std::sync::Arc;
 
 use gate::Gate;
 pub use globs::check_glob;
+pub use incoming::Incoming;
 pub use list::{Entry, EntryKind};
 pub use open::{Identity, Loaded, Open};
 pub use pages::{Clipped, Limits, Page, Start, Total};

@@ -100,7 +100,7 @@ impl Files {
             .map_err(|errno| failed(path, errno))
     }
 
-    fn begin_change(&self) -> Result<super::gate::Inside<'_>, Fault> {
+    pub(super) fn begin_change(&self) -> Result<super::gate::Inside<'_>, Fault> {
         self.inner.gate.enter().ok_or_else(|| {
             Fault::new(
                 Kind::Cancelled,
@@ -131,7 +131,7 @@ fn while_keeping<T>(
 }
 
 /// The file must be as it was when the change was planned. Gives its mode, where there is one.
-fn check_before(
+pub(super) fn check_before(
     dir: &OwnedFd,
     name: &OsStr,
     path: &str,
@@ -167,7 +167,7 @@ fn holds(dir: &OwnedFd, name: &OsStr, bytes: &[u8]) -> bool {
     })
 }
 
-fn moved_on(path: &str) -> Fault {
+pub(super) fn moved_on(path: &str) -> Fault {
     Fault::new(Kind::Stale, format!("`{path}` was changed by another program just now; nothing was written"))
         .next("Read it again, then repeat the change.".to_owned())
 }
@@ -177,20 +177,20 @@ fn came_to_be(path: &str) -> Fault {
         .next("Read it first.".to_owned())
 }
 
-fn failed(path: &str, errno: Errno) -> Fault {
+pub(super) fn failed(path: &str, errno: Errno) -> Fault {
     let mut fault = refused(path, "write", errno.into());
     fault.what.push_str("; nothing was changed");
     fault
 }
 
 /// A handle that can be made durable; the one that paths are resolved to can't.
-fn folder(dir: &OwnedFd, path: &str) -> Result<OwnedFd, Fault> {
+pub(super) fn folder(dir: &OwnedFd, path: &str) -> Result<OwnedFd, Fault> {
     openat(dir, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
         .map_err(|errno| refused(path, "write", errno.into()))
 }
 
 /// Makes the folders that are missing on the way; gives the last one and the name in it.
-fn make_folders(path: &str, opened: &Opened) -> Result<(OwnedFd, OsString), Fault> {
+pub(super) fn make_folders(path: &str, opened: &Opened) -> Result<(OwnedFd, OsString), Fault> {
     let mut dir = folder(&opened.found.dir, path)?;
     let Some(first) = &opened.found.name else {
         return Err(Fault::bad_args(format!("`{path}` is a folder; name a file in it")));
@@ -211,14 +211,20 @@ fn make_folders(path: &str, opened: &Opened) -> Result<(OwnedFd, OsString), Faul
 }
 
 /// A new file, which appears whole or not at all, and never over another.
-fn create(dir: &OwnedFd, name: &OsStr, new: &Nameless) -> Result<Identity, Errno> {
+pub(super) fn create(dir: &OwnedFd, name: &OsStr, new: &Nameless) -> Result<Identity, Errno> {
     new.link(dir, name)?;
     fsync(dir)?;
     Ok(Identity::of(&fstat(&new.file)?))
 }
 
 /// New content under an old name.
-fn replace(dir: &OwnedFd, name: &OsStr, path: &str, old: &Loaded, new: &Nameless) -> Result<Identity, Fault> {
+pub(super) fn replace(
+    dir: &OwnedFd,
+    name: &OsStr,
+    path: &str,
+    old: &Loaded,
+    new: &Nameless,
+) -> Result<Identity, Fault> {
     let temporary = temporary_name();
     new.link(dir, &temporary).map_err(|errno| failed(path, errno))?;
     let swapped = check_before(dir, name, path, &old.location, Before::Was(old)).and_then(|mode| {

@@ -1,13 +1,15 @@
 //! What do all requests of a process share?
 
 use std::{
+    collections::HashMap,
     error::Error,
     fmt,
     net::{IpAddr, SocketAddr},
-    sync::{Arc, OnceLock},
+    sync::Arc,
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use reqwest::{
     Client, Url,
     dns::{Addrs, Name, Resolve, Resolving},
@@ -20,6 +22,9 @@ use crate::services::Soon;
 
 /// How long a host may take to be connected to.
 const CONNECT: Duration = Duration::from_secs(10);
+
+/// How long a connection that nobody uses is kept.
+const IDLE: Duration = Duration::from_secs(30);
 
 /// Finds the addresses of a name.
 pub trait Lookup: Send + Sync {
@@ -38,43 +43,93 @@ impl Lookup for System {
 
 /// What all requests of a process share: their connections, and who finds names.
 ///
-/// There are two sets of connections, so that none which was opened for a call that may reach a private address is used
-/// for one that may not.
+/// There are several sets of connections, so that none which was opened for a call that may reach a private address is
+/// used for one that may not.
 pub struct Line {
     lookup: Arc<dyn Lookup>,
     proxy: Option<Url>,
-    public: OnceLock<Result<Client, String>>,
-    anywhere: OnceLock<Result<Client, String>>,
+    clients: Mutex<HashMap<Use, Client>>,
+}
+
+/// Which way a request goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Way {
+    /// To the host itself.
+    Direct,
+    /// To the proxy, which goes there.
+    Proxy,
+}
+
+/// What a connection is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Use {
+    pub(super) way: Way,
+    pub(super) reach: Reach,
+    /// Whether bodies come as they were sent, not unpacked.
+    pub(super) as_sent: bool,
 }
 
 impl Line {
     /// A line through this proxy, if a person named one. What the environment says of proxies counts nothing.
     pub fn new(lookup: Arc<dyn Lookup>, proxy: Option<Url>) -> Self {
-        Self { lookup, proxy, public: OnceLock::new(), anywhere: OnceLock::new() }
+        Self { lookup, proxy, clients: Mutex::default() }
     }
 
-    /// The connections for what may be reached so far.
-    pub(super) fn client(&self, reach: Reach) -> Result<&Client, &str> {
-        let slot = match reach {
-            Reach::Public => &self.public,
-            Reach::Anywhere => &self.anywhere,
-        };
-        slot.get_or_init(|| self.build(reach).map_err(|error| error.to_string()))
-            .as_ref()
-            .map_err(String::as_str)
+    /// The connections for this use.
+    pub(super) fn client(&self, of: Use) -> reqwest::Result<Client> {
+        let mut clients = self.clients.lock();
+        if let Some(client) = clients.get(&of) {
+            return Ok(client.clone());
+        }
+        let client = self.build(of)?;
+        clients.insert(of, client.clone());
+        Ok(client)
     }
 
-    fn build(&self, reach: Reach) -> reqwest::Result<Client> {
+    fn build(&self, of: Use) -> reqwest::Result<Client> {
+        // Where the proxy is was decided by whoever named it; where it goes was looked at before it is asked.
+        let reach = if of.way == Way::Proxy { Reach::Anywhere } else { of.reach };
         let resolver = Resolver { lookup: self.lookup.clone(), reach };
-        let client = Client::builder()
+        let mut client = Client::builder()
             .no_proxy()
             .redirect(redirect::Policy::none())
             .dns_resolver(resolver)
             .connect_timeout(CONNECT)
+            .pool_idle_timeout(IDLE)
+            .user_agent(concat!("haft/", env!("CARGO_PKG_VERSION")))
             .referer(false);
+        if of.as_sent {
+            client = client.no_gzip().no_brotli().no_deflate().no_zstd();
+        }
         match &self.proxy {
-            Some(proxy) => client.proxy(reqwest::Proxy::all(proxy.clone())?).build(),
-            None => client.build(),
+            Some(proxy) if of.way == Way::Proxy => client.proxy(reqwest::Proxy::all(proxy.clone())?).build(),
+            _ => client.build(),
+        }
+    }
+
+    /// Which way a request to this host goes. An address that may not be reached so far ends it here, if it is known
+    /// before a connection is made: a number is never looked up, and a proxy looks up by itself.
+    ///
+    /// # Errors
+    /// When the host is at an address that may not be reached.
+    pub(super) async fn way(&self, host: &str, port: u16, reach: Reach) -> Result<Way, Unreached> {
+        let number = host.parse::<IpAddr>().ok();
+        if self.proxy.is_none() {
+            return match number {
+                Some(at) if reach == Reach::Public && !is_public(at) => Err(Unreached::Private(at)),
+                _ => Ok(Way::Direct),
+            };
+        }
+        let found = match number {
+            Some(at) => vec![SocketAddr::new(at, port)],
+            // What nobody here knows, the proxy may.
+            None => self.lookup.lookup(host, port).await.unwrap_or_default(),
+        };
+        match found.iter().find(|it| !is_public(it.ip())) {
+            None => Ok(Way::Proxy),
+            Some(private) if reach == Reach::Public => Err(Unreached::Private(private.ip())),
+            // What is behind the person's own door is not behind the proxy's.
+            Some(_) => Ok(Way::Direct),
         }
     }
 

@@ -5,14 +5,18 @@
 //! networks are reached only where a person granted `host:port`.
 
 mod allowed;
+mod body;
 mod line;
 mod place;
 mod request;
+mod response;
 mod send;
 
 pub use allowed::Allowed;
+pub use body::{Body, Form};
 pub use line::{Line, Lookup, System};
 pub use place::{HostPattern, Reach, is_public, plain, says_private, split_port};
-pub use request::{Hop, Request, Response};
+pub use request::{Request, only_looks};
 pub use reqwest::{Method, StatusCode, Url, header};
+pub use response::{Hop, Response};
 pub use send::{Net, host_of};

@@ -23,7 +23,10 @@ fn is_public_v4(it: Ipv4Addr) -> bool {
         || a >= 240
         || (a == 100 && (64..128).contains(&b))
         || (a == 192 && b == 0 && c == 0)
-        || (a == 198 && (b == 18 || b == 19));
+        || (a == 192 && b == 88 && c == 99)
+        || (a == 198 && (b == 18 || b == 19))
+        // Azure's own, from inside of each of its machines.
+        || it.octets() == [168, 63, 129, 16];
     !special
 }
 
@@ -38,9 +41,10 @@ fn is_public_v6(it: Ipv6Addr) -> bool {
         // An address of the fourth version in one of its spellings.
         [0, 0, 0, 0, 0, 0 | 0xffff, ..] | [0, 0, 0, 0, 0xffff, 0, ..] => false,
         [0x64, 0xff9b, 0, 0, 0, 0, ..] => is_public_v4(low()),
-        [0x64, 0xff9b, ..] | [0x2002, ..] | [0x2001, 0 | 0xdb8, ..] | [0x100, 0, 0, 0, ..] | [0x5f00, ..] => {
-            false
-        }
+        // Tunnels to any of them (6to4), what is kept for protocols (Teredo and others) and for books.
+        [0x2002, ..] | [0x2001, 0..0x200 | 0xdb8, ..] | [0x3fff, 0..0x1000, ..] => false,
+        // ISATAP: again one of the fourth version, behind whoever routes it.
+        [_, _, _, _, 0 | 0x200, 0x5efe, ..] if !is_public_v4(low()) => false,
         // Global unicast is what begins like this, and nothing else.
         [first, ..] => first & 0xe000 == 0x2000,
     }
@@ -55,13 +59,15 @@ pub fn says_private(host: &str) -> bool {
         Err(_) => {
             let ends =
                 |it: &str| host.strip_suffix(it).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
-            ["localhost", "local", "internal", "home.arpa"].into_iter().any(ends)
+            ["localhost", "localdomain", "ip6-localhost", "ip6-loopback", "local", "internal", "home.arpa"]
+                .into_iter()
+                .any(ends)
         }
     }
 }
 
 /// How far a grant reaches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reach {
     /// Public addresses.
     Public,
@@ -97,6 +103,11 @@ impl HostPattern {
             None => host == self.host,
         };
         named && self.port.is_none_or(|it| it == port)
+    }
+
+    /// Does it name the port as well?
+    pub fn has_port(&self) -> bool {
+        self.port.is_some()
     }
 
     /// An address of this machine or of a private network is reached only where it is granted with its port.
@@ -158,11 +169,26 @@ mod tests {
             "2002:7f00:1::",
             "2001::1",
             "100::1",
+            "100.100.100.200",
+            "168.63.129.16",
+            "192.88.99.1",
+            "203.0.113.7",
+            "fec0::1",
+            "::ffff:0:127.0.0.1",
+            "::ffff:0:0:1",
+            "64:ff9b::a9fe:a9fe",
+            "64:ff9b:1:ffff:ffff:ffff:7f00:1",
+            "2001:2::1",
+            "2001:20::1",
+            "3fff::1",
+            "5f00::1",
+            "2606:4700::5efe:10.0.0.1",
+            "2606:4700::200:5efe:127.0.0.1",
         ] {
             assert!(!is_public(it.parse().unwrap()), "{it}");
             assert!(says_private(it), "{it}");
         }
-        for it in ["1.1.1.1", "8.8.8.8", "2606:4700::1111", "64:ff9b::101:101"] {
+        for it in ["1.1.1.1", "8.8.8.8", "2606:4700::1111", "64:ff9b::101:101", "2001:4860:4860::8888"] {
             assert!(is_public(it.parse().unwrap()), "{it}");
             assert!(!says_private(it), "{it}");
         }

@@ -1,14 +1,14 @@
-//! What is asked, and what comes back?
+//! What is asked?
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use bytes::Bytes;
 use reqwest::{
-    Method, StatusCode, Url, Version,
-    header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap},
+    Method, Url,
+    header::{self, HeaderMap, HeaderName},
 };
 
-use crate::{Fault, Kind};
+use super::Body;
+use crate::Fault;
 
 /// One request, with its bounds.
 #[derive(Debug, Clone)]
@@ -17,16 +17,20 @@ pub struct Request {
     pub method: Method,
     /// Where.
     pub url: Url,
+    /// What messages call that place, where the address has in it what nobody may see.
+    pub named: Option<String>,
     /// Its headers. One that is sensitive goes to no other origin.
     pub headers: HeaderMap,
     /// What is sent along.
-    pub body: Option<Bytes>,
+    pub body: Option<Body>,
     /// How many redirects are followed; each is looked at as if it were asked for by itself.
     pub redirects: usize,
     /// How long all of it may take, up to the last byte of the body.
     pub within: Duration,
-    /// How long the other side may be silent.
+    /// How long the other side may be silent in the middle of its body.
     pub silence: Duration,
+    /// Whether the body of the answer is wanted as it is sent, not unpacked.
+    pub as_sent: bool,
 }
 
 impl Request {
@@ -35,11 +39,13 @@ impl Request {
         Self {
             method,
             url,
+            named: None,
             headers: HeaderMap::new(),
             body: None,
             redirects: 10,
             within: Duration::from_secs(30),
             silence: Duration::from_secs(15),
+            as_sent: false,
         }
     }
 
@@ -48,94 +54,64 @@ impl Request {
         Self::new(Method::GET, url)
     }
 
+    /// What messages call the place.
+    pub(super) fn name(&self) -> &str {
+        self.named.as_deref().unwrap_or(self.url.as_str())
+    }
+
     /// Does it only read?
     pub(super) fn looks(&self) -> bool {
-        self.body.is_none() && matches!(self.method, Method::GET | Method::HEAD | Method::OPTIONS)
-    }
-}
-
-/// A redirect that was followed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hop {
-    /// What was asked for.
-    pub url: Url,
-    /// What came back.
-    pub status: StatusCode,
-}
-
-/// An answer whose body is still to be read.
-pub struct Response {
-    /// How it went.
-    pub status: StatusCode,
-    /// In which version of HTTP it came.
-    pub version: Version,
-    /// Where it came from in the end.
-    pub url: Url,
-    /// The redirects on the way.
-    pub hops: Vec<Hop>,
-    /// Its headers.
-    pub headers: HeaderMap,
-    /// From the start of the first request to the last answer's head.
-    pub first_byte: Duration,
-    pub(super) inner: reqwest::Response,
-    pub(super) until: Instant,
-    pub(super) silence: Duration,
-}
-
-impl Response {
-    /// The media type, without its parameters and in small letters; empty, if none is said.
-    pub fn media_type(&self) -> String {
-        let said = self.headers.get(CONTENT_TYPE).and_then(|it| it.to_str().ok()).unwrap_or_default();
-        said.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+        self.body.is_none() && only_looks(&self.method, self.headers.keys().map(HeaderName::as_str))
     }
 
-    /// How long the body says it is, as it is sent.
-    pub fn length(&self) -> Option<u64> {
-        self.headers.get(CONTENT_LENGTH)?.to_str().ok()?.trim().parse().ok()
-    }
-
-    /// The next piece of the body, unpacked; nothing at its end.
-    ///
-    /// # Errors
-    /// [`Kind::Timeout`] when the other side is silent for too long, or all of it takes too long;
-    /// [`Kind::Failed`] when it breaks off.
-    pub async fn chunk(&mut self) -> Result<Option<Bytes>, Fault> {
-        let left = self.until.saturating_duration_since(Instant::now());
-        match tokio::time::timeout(left.min(self.silence), self.inner.chunk()).await {
-            Ok(Ok(chunk)) => Ok(chunk),
-            Ok(Err(error)) => Err(super::send::broken(&self.url, &error)),
-            Err(_) => Err(super::send::silent(&self.url, left.min(self.silence))),
-        }
-    }
-
-    /// The body, up to this many bytes of it, and whether there is more.
-    ///
-    /// # Errors
-    /// Those of [`chunk`](Self::chunk).
-    pub async fn up_to(&mut self, most: usize) -> Result<(Vec<u8>, bool), Fault> {
-        let mut body = Vec::new();
-        while let Some(chunk) = self.chunk().await? {
-            let room = most - body.len();
-            if chunk.len() > room {
-                body.extend_from_slice(chunk.get(..room).unwrap_or_default());
-                return Ok((body, true));
+    /// Its headers, if none of them is the connection's own: by one a request would become two, or go to another host
+    /// than the one that was looked at.
+    pub(super) fn own_headers(&self) -> Result<HeaderMap, Fault> {
+        let of_connection = |name: &HeaderName| {
+            let name = name.as_str();
+            name.starts_with("proxy-") || OF_CONNECTION.contains(&name)
+        };
+        match self.headers.keys().find(|it| of_connection(it)) {
+            Some(name) => {
+                Err(Fault::bad_args(format!("the header `{name}` follows from the address and the body"))
+                    .next("Leave it out."))
             }
-            body.extend_from_slice(&chunk);
+            None if self.method == Method::CONNECT => {
+                Err(Fault::bad_args("`CONNECT` is for proxies alone").next("Name another method."))
+            }
+            None => Ok(self.headers.clone()),
         }
-        Ok((body, false))
     }
+}
 
-    /// The body, if it is no longer than this.
-    ///
-    /// # Errors
-    /// Those of [`chunk`](Self::chunk), and [`Kind::TooBig`].
-    pub async fn bytes(&mut self, most: usize) -> Result<Vec<u8>, Fault> {
-        match self.up_to(most).await? {
-            (body, false) => Ok(body),
-            (_, true) => Err(Fault::new(
-                Kind::TooBig,
-                format!("what stands at {} has more than {most} bytes", self.url),
-            )),
-        }
-    }
+const OF_CONNECTION: &[&str] = &[
+    "host",
+    "content-length",
+    "transfer-encoding",
+    "connection",
+    "keep-alive",
+    "upgrade",
+    "te",
+    "trailer",
+    "expect",
+];
+
+/// By these a request says that it is another than it looks like.
+const OVERRIDES: &[&str] = &["x-http-method", "x-http-method-override", "x-method-override"];
+
+/// Does a request without a body only read, by its method and the names of its headers?
+pub fn only_looks<'a>(method: &Method, headers: impl IntoIterator<Item = &'a str>) -> bool {
+    matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
+        && !headers.into_iter().any(|it| OVERRIDES.iter().any(|one| one.eq_ignore_ascii_case(it)))
+}
+
+/// The headers that another origin may see, too: those that ask how it should answer, and none that somebody made up.
+pub(super) fn for_others(headers: &HeaderMap) -> HeaderMap {
+    let open = |name: &HeaderName| {
+        let text = name.as_str();
+        [header::USER_AGENT, header::RANGE, header::CACHE_CONTROL, header::PRAGMA].contains(name)
+            || ["accept", "content-", "if-"].iter().any(|it| text.starts_with(it))
+    };
+    let kept = headers.iter().filter(|(name, value)| !value.is_sensitive() && open(name));
+    kept.map(|(name, value)| (name.clone(), value.clone())).collect()
 }

@@ -2,20 +2,22 @@
 
 use std::{
     error::Error,
+    net::IpAddr,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use reqwest::{
     Method, StatusCode, Url,
-    header::{self, HeaderMap},
+    header::{self, HeaderValue},
 };
 use tokio::{net::TcpStream, time::timeout};
 
 use super::{
-    Allowed, Hop, Line, Reach, Request, Response,
-    line::Unreached,
-    place::{is_public, plain},
+    Allowed, Hop, Line, Request, Response,
+    line::{Unreached, Use},
+    place::plain,
+    request::for_others,
 };
 use crate::{Fault, Kind};
 
@@ -40,82 +42,69 @@ impl Net {
     /// [`Kind::Timeout`]; [`Kind::Unavailable`] when nobody answers; [`Kind::Failed`] when what answers is no HTTP.
     pub async fn send(&self, mut request: Request) -> Result<Response, Fault> {
         let began = Instant::now();
-        let until = began + request.within;
-        let mut hops = Vec::new();
+        let mut hops: Vec<Hop> = Vec::new();
         loop {
-            let inner = self.once(&request, until).await?;
-            let Some(to) = target(&request.url, &inner)? else {
-                return Ok(Response {
-                    status: inner.status(),
-                    version: inner.version(),
-                    url: request.url,
-                    hops,
-                    headers: inner.headers().clone(),
-                    first_byte: began.elapsed(),
-                    inner,
-                    until,
-                    silence: request.silence,
-                });
+            let inner = match (self.once(&request, began).await, hops.last()) {
+                (Err(fault), Some(hop)) => return Err(on_the_way(fault, hop, &request.url)),
+                (inner, _) => inner?,
+            };
+            let Some(to) = target(&request, &inner)?.filter(|_| request.redirects > 0) else {
+                return Ok(Response::new(inner, request, hops, began));
             };
             if hops.len() >= request.redirects {
-                return match request.redirects {
-                    0 => Ok(Response {
-                        status: inner.status(),
-                        version: inner.version(),
-                        url: request.url,
-                        hops,
-                        headers: inner.headers().clone(),
-                        first_byte: began.elapsed(),
-                        inner,
-                        until,
-                        silence: request.silence,
-                    }),
-                    most => Err(Fault::new(
-                        Kind::Failed,
-                        format!("{} redirects more than {most} times, now to {to}", request.url),
-                    )),
-                };
+                let what = format!(
+                    "{} redirects more than {} times, now to {to}",
+                    request.name(),
+                    request.redirects
+                );
+                return Err(
+                    Fault::new(Kind::Failed, what).next("Ask for that address, if it is the right one.")
+                );
             }
+            let looks = request.looks();
             hops.push(Hop { url: request.url.clone(), status: inner.status() });
             redirected(&mut request, inner.status(), to);
+            if looks && hops.iter().any(|it| it.url == request.url) {
+                let what = format!("{} redirects in a circle", request.name());
+                return Err(Fault::new(Kind::Failed, what).next(
+                    "It may want a cookie or another header; without redirects you see what it says.",
+                ));
+            }
         }
     }
 
-    /// A connection to this host, for what is not HTTP.
+    /// A connection to this host, for what is not HTTP. No proxy stands in between.
     ///
     /// # Errors
     /// [`Kind::Denied`] for a host that the call may not speak to, [`Kind::Unavailable`] when nobody answers.
     pub async fn connect(&self, host: &str, port: u16) -> Result<TcpStream, Fault> {
         let Some(reach) = self.allowed.reach(host, port, false) else { return Err(not_granted(host, port)) };
-        self.line.connect(host, port, reach).await.map_err(|error| unreached(host, port, error))
+        self.line.connect(host, port, reach).await.map_err(|error| unreached(host, port, &error))
     }
 
-    async fn once(&self, request: &Request, until: Instant) -> Result<reqwest::Response, Fault> {
+    async fn once(&self, request: &Request, began: Instant) -> Result<reqwest::Response, Fault> {
         let (host, port) = host_of(&request.url)?;
+        let headers = request.own_headers()?;
         let Some(reach) = self.allowed.reach(&host, port, request.looks()) else {
             return Err(not_granted(&host, port));
         };
-        // A number is not looked up, so the resolver never sees it.
-        if let Ok(at) = host.parse()
-            && reach == Reach::Public
-            && !is_public(at)
-        {
-            return Err(unreached(&host, port, Unreached::Private(at)));
-        }
+        let left = || request.within.saturating_sub(began.elapsed());
+        let way = timeout(left(), self.line.way(&host, port, reach))
+            .await
+            .map_err(|_| too_slow(request.name(), request.within))?
+            .map_err(|error| unreached(&host, port, &error))?;
         let client = self
             .line
-            .client(reach)
+            .client(Use { way, reach, as_sent: request.as_sent })
             .map_err(|error| Fault::new(Kind::Unavailable, format!("no request can be sent: {error}")))?;
-        let mut out =
-            client.request(request.method.clone(), request.url.clone()).headers(request.headers.clone());
+        let mut out = client.request(request.method.clone(), request.url.clone()).headers(headers);
         if let Some(body) = &request.body {
-            out = out.body(body.clone());
+            out = out.header(header::CONTENT_LENGTH, HeaderValue::from(body.length())).body(body.out());
         }
-        let left = until.saturating_duration_since(Instant::now());
-        match timeout(left, out.send()).await {
+        match timeout(left(), out.send()).await {
             Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(error)) => Err(failed(&request.url, &host, port, &error)),
-            Err(_) => Err(silent(&request.url, request.within)),
+            Ok(Err(error)) => Err(failed(request.name(), &host, port, error)),
+            Err(_) => Err(too_slow(request.name(), request.within)),
         }
     }
 }
@@ -126,106 +115,133 @@ impl Net {
 /// When it is not http or https, or has a name or a password in it.
 pub fn host_of(url: &Url) -> Result<(String, u16), Fault> {
     if !matches!(url.scheme(), "http" | "https") {
-        return Err(Fault::bad_args(format!("`{url}` is not http or https")));
+        return Err(Fault::bad_args(format!("`{}` is neither http nor https", url.scheme()))
+            .next("Name an address that begins with https:// or http://."));
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(Fault::bad_args("the address has a name or a password in it")
+        return Err(Fault::bad_args("the address has a name or a password in it, before an `@`")
             .next("Leave them out; `http_request` sends what a header says."));
     }
     match (url.host_str(), url.port_or_known_default()) {
-        (Some(host), Some(port)) if !host.is_empty() => Ok((plain(host), port)),
+        (Some(host), Some(port)) if !plain(host).is_empty() => Ok((plain(host), port)),
         _ => Err(Fault::bad_args(format!("`{url}` names no host"))),
     }
 }
 
 /// Where this answer sends whoever asked.
-fn target(from: &Url, answer: &reqwest::Response) -> Result<Option<Url>, Fault> {
+fn target(request: &Request, answer: &reqwest::Response) -> Result<Option<Url>, Fault> {
     if !matches!(answer.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
         return Ok(None);
     }
     let Some(to) = answer.headers().get(header::LOCATION) else { return Ok(None) };
-    let text = String::from_utf8_lossy(to.as_bytes()).into_owned();
-    match from.join(&text) {
+    let text = String::from_utf8_lossy(to.as_bytes());
+    match request.url.join(&text) {
         Ok(to) => Ok(Some(to)),
-        Err(error) => Err(Fault::new(Kind::Failed, format!("{from} redirects to `{text}`: {error}"))),
+        Err(error) => {
+            Err(Fault::new(Kind::Failed, format!("{} redirects to `{text}`: {error}", request.name())))
+        }
     }
 }
 
 fn redirected(request: &mut Request, status: StatusCode, to: Url) {
-    let keeps = matches!(status.as_u16(), 307 | 308);
+    let keeps = matches!(status.as_u16(), 307 | 308) || request.method == Method::HEAD;
     if !keeps && !request.looks() {
         request.method = Method::GET;
         request.body = None;
-        for name in [header::CONTENT_TYPE, header::CONTENT_LENGTH, header::CONTENT_ENCODING] {
+        for name in [header::CONTENT_TYPE, header::CONTENT_ENCODING, header::CONTENT_LANGUAGE] {
             request.headers.remove(name);
         }
     }
     if request.url.origin() != to.origin() {
         request.headers = for_others(&request.headers);
     }
+    request.named = None;
     request.url = to;
 }
 
-/// The headers that another origin may see, too.
-fn for_others(headers: &HeaderMap) -> HeaderMap {
-    let private = [header::AUTHORIZATION, header::COOKIE, header::PROXY_AUTHORIZATION];
-    let open = headers.iter().filter(|(name, value)| !value.is_sensitive() && !private.contains(name));
-    open.map(|(name, value)| (name.clone(), value.clone())).collect()
+/// A fault at a place that nobody asked for says who sent us there.
+fn on_the_way(fault: Fault, from: &Hop, to: &Url) -> Fault {
+    // What the model asked for was well formed; what came back is not to be gone to.
+    let kind = if fault.kind == Kind::BadArgs { Kind::Denied } else { fault.kind };
+    let what = format!("{} redirects to {to}: {}", from.url, fault.what);
+    Fault { kind, what, ..fault }
 }
 
 fn not_granted(host: &str, port: u16) -> Fault {
-    Fault::denied(format!("{host}:{port} was not granted to this call"))
-        .next(format!("A person can put `{host}:{port}` into `allow` of `[net]` in haft.toml."))
+    let place = place(host, port);
+    Fault::denied(format!("{place} was not granted to this call"))
+        .next(format!("A person can put `{place}` into `allow` of `[net]` in haft.toml."))
 }
 
-fn unreached(host: &str, port: u16, why: Unreached) -> Fault {
+/// As a grant names it.
+fn place(host: &str, port: u16) -> String {
+    if host.contains(':') { format!("[{}]:{port}", plain(host)) } else { format!("{host}:{port}") }
+}
+
+fn unreached(host: &str, port: u16, why: &Unreached) -> Fault {
+    let place = place(host, port);
     match why {
         Unreached::Private(at) => {
-            let what = match host.parse::<std::net::IpAddr>() {
+            let what = match host.parse::<IpAddr>() {
                 Ok(_) => format!("{host} is not a public address"),
                 Err(_) => format!("{host} is at {at}, which is not a public address"),
             };
-            Fault::denied(what).next(format!(
-                "A person who wants it reached puts `{host}:{port}` into `allow` of `[net]` in haft.toml."
+            Fault::denied(format!("{what}; nothing was sent")).next(format!(
+                "Leave it, unless this is what you were asked for: then a person can put `{place}` into `allow` of `[net]` in haft.toml."
             ))
         }
         Unreached::NotFound(error) => {
             Fault::new(Kind::Unavailable, format!("nobody knows where {host} is: {error}"))
+                .next("Check how the name is spelled.")
         }
         Unreached::Failed(error) => {
-            Fault::new(Kind::Unavailable, format!("{host}:{port} can't be reached: {error}"))
+            Fault::new(Kind::Unavailable, format!("{place} can't be reached: {error}"))
+                .next("Check the host and the port, or try again later.")
         }
     }
 }
 
-fn failed(url: &Url, host: &str, port: u16, error: &reqwest::Error) -> Fault {
-    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
-    let mut last = error.to_string();
+fn failed(name: &str, host: &str, port: u16, error: reqwest::Error) -> Fault {
+    let (is_timeout, is_connect) = (error.is_timeout(), error.is_connect());
+    // The address may have in it what nobody may see.
+    let error = error.without_url();
+    let mut cause: Option<&(dyn Error + 'static)> = Some(&error);
     while let Some(it) = cause {
-        if let Some(Unreached::Private(at)) = it.downcast_ref() {
-            return unreached(host, port, Unreached::Private(*at));
+        if let Some(why) = it.downcast_ref::<Unreached>() {
+            return unreached(host, port, why);
         }
-        last = it.to_string();
         cause = it.source();
     }
-    let kind = if error.is_timeout() {
-        Kind::Timeout
-    } else if error.is_connect() {
-        Kind::Unavailable
-    } else {
-        Kind::Failed
-    };
-    Fault::new(kind, format!("{url} gave no answer: {last}"))
+    let why = deepest(&error);
+    if is_timeout || is_connect {
+        let kind = if is_timeout { Kind::Timeout } else { Kind::Unavailable };
+        return Fault::new(kind, format!("{} can't be reached: {why}", place(host, port)))
+            .next("Check the host and the port, or try again later.");
+    }
+    Fault::new(Kind::Failed, format!("{name} gave no answer that can be read: {why}"))
+        .next("Check that this is the right address and port; what listens there speaks no proper HTTP, or hung up.")
 }
 
-pub(super) fn broken(url: &Url, error: &reqwest::Error) -> Fault {
+pub(super) fn broken(name: &str, error: reqwest::Error) -> Fault {
+    let why = deepest(&error.without_url());
+    Fault::new(Kind::Failed, format!("the answer of {name} broke off: {why}")).next("Try again.")
+}
+
+/// The words of what was at the bottom of it.
+fn deepest(error: &reqwest::Error) -> String {
     let mut last: &(dyn Error + 'static) = error;
     while let Some(deeper) = last.source() {
         last = deeper;
     }
-    Fault::new(Kind::Failed, format!("the answer of {url} broke off: {last}"))
+    last.to_string()
 }
 
-pub(super) fn silent(url: &Url, after: Duration) -> Fault {
-    Fault::new(Kind::Timeout, format!("{url} sent nothing more for {} s", after.as_secs()))
+pub(super) fn silent(name: &str, after: Duration) -> Fault {
+    Fault::new(Kind::Timeout, format!("{name} sent nothing more for {} s", after.as_secs_f32()))
+        .next("Try again.")
+}
+
+pub(super) fn too_slow(name: &str, within: Duration) -> Fault {
+    Fault::new(Kind::Timeout, format!("{name} was not done after {} s", within.as_secs_f32()))
+        .next("Try again with more time, or ask for less.")
 }

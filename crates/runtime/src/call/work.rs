@@ -227,6 +227,7 @@ impl Work {
             agents: self.session.agents(),
             servers: Arc::new(ServersOf::new(&self.session)),
             notes: Arc::new(NotesOf::new(&self.session)),
+            shares: Arc::new(self.session.files().clone()),
             shelf: self.session.shelf().clone(),
             history,
             undo: self.session.undo(&self.id, plan.writes),

@@ -1,8 +1,9 @@
 //! What does an agent do on the web?
 
 mod address;
-mod web_fetch;
-mod web_search;
+pub(crate) mod http_request;
+pub(crate) mod web_fetch;
+pub(crate) mod web_search;
 
 use std::sync::Arc;
 
@@ -12,5 +13,9 @@ pub use web_fetch::page_as_markdown;
 
 /// The tools of this family.
 pub(crate) fn all() -> Vec<Arc<dyn AnyTool>> {
-    vec![erase::<web_fetch::WebFetch>(), erase::<web_search::WebSearch>()]
+    vec![
+        erase::<http_request::HttpRequest>(),
+        erase::<web_fetch::WebFetch>(),
+        erase::<web_search::WebSearch>(),
+    ]
 }

@@ -1,0 +1,86 @@
+//! Does a request reach what it must not on this machine: what listens behind the person's own door?
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use kit::{
+    Fault, Kind,
+    net::{Allowed, Line, Net, Request, System, Url},
+};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpListener,
+    task::JoinHandle,
+};
+
+/// Tries the guard on listeners of its own.
+///
+/// # Errors
+/// What was reached, or why nothing could be tried.
+pub(super) async fn are_guarded() -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("nothing can listen here: {error}");
+    let closed = Listener::start(String::new()).await.map_err(failed)?;
+    let port = closed.port;
+    let open = Listener::start(format!("Location: http://127.0.0.1:{port}/\r\n")).await.map_err(failed)?;
+    let web = || Allowed::default().and_web();
+    for host in ["127.0.0.1", "localhost", "2130706433", "0x7f.1", "127.1", "[::ffff:127.0.0.1]", "0.0.0.0"] {
+        expect_refusal(ask(web(), &format!("http://{host}:{port}/")).await, host)?;
+    }
+    // What is granted is reached, which shows that something listens; where it leads is looked at again.
+    let granted = web().and(&format!("127.0.0.1:{}", open.port));
+    expect_refusal(ask(granted, &format!("http://127.0.0.1:{}/", open.port)).await, "a redirect")?;
+    match (closed.connections.load(Ordering::Acquire), open.connections.load(Ordering::Acquire)) {
+        (0, 1) => Ok(()),
+        (0, _) => Err("a request to a granted address did not arrive".to_owned()),
+        _ => Err("an address of this machine was connected to".to_owned()),
+    }
+}
+
+fn expect_refusal(asked: Result<(), Fault>, what: &str) -> Result<(), String> {
+    match asked {
+        Err(fault) if fault.kind == Kind::Denied => Ok(()),
+        Err(fault) => Err(format!("{what} gave {}: {}", fault.kind, fault.what)),
+        Ok(()) => Err(format!("{what} was reached")),
+    }
+}
+
+async fn ask(allowed: Allowed, url: &str) -> Result<(), Fault> {
+    let url = Url::parse(url).map_err(|error| Fault::bad_args(error.to_string()))?;
+    let net = Net::new(Arc::new(Line::new(Arc::new(System), None)), allowed);
+    net.send(Request::get(url)).await.map(drop)
+}
+
+/// Answers every request with a redirect, and counts them.
+struct Listener {
+    port: u16,
+    connections: Arc<AtomicUsize>,
+    task: JoinHandle<()>,
+}
+
+impl Listener {
+    async fn start(location: String) -> std::io::Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let port = listener.local_addr()?.port();
+        let connections = Arc::<AtomicUsize>::default();
+        let count = connections.clone();
+        let task = tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                count.fetch_add(1, Ordering::AcqRel);
+                let answer =
+                    format!("HTTP/1.1 302 Found\r\n{location}Content-Length: 0\r\nConnection: close\r\n\r\n");
+                // Whoever hangs up has been counted.
+                let _ = stream.read(&mut [0; 1024]).await;
+                let _ = stream.write_all(answer.as_bytes()).await;
+            }
+        });
+        Ok(Self { port, connections, task })
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}

@@ -1,0 +1,88 @@
+//! Does a download of any size land whole or not at all, and an upload go out as it is?
+
+use std::fs;
+
+use serde_json::json;
+
+use super::{
+    ask, does, granting,
+    hostile::{Hostile, byte_at},
+};
+
+const LARGE: usize = 300 << 20;
+
+#[test]
+fn a_large_download_takes_little_memory_and_arrives_whole() {
+    let server = Hostile::start();
+    let room = granting(&[&server]);
+    let haft = room.serve();
+    let said = haft.does(
+        "http_request",
+        &json!({"url": server.url(&format!("/bytes/{LARGE}")), "save_to": "new/deep/large"}),
+    );
+    assert!(
+        said.ends_with("\n\nsaved to new/deep/large") && said.contains(&format!("200 OK, {LARGE} bytes")),
+        "{said}"
+    );
+    let sent = haft.does(
+        "http_request",
+        &json!({"url": server.url("/text"), "upload": "new/deep/large", "method": "PUT"}),
+    );
+    assert!(sent.contains("hello"), "{sent}");
+    let peak = haft.peak_memory();
+    assert!(peak < 200 << 20, "{} MiB", peak >> 20);
+    let (file, body) = (room.bytes("new/deep/large"), server.last().body);
+    assert_eq!(file.len(), LARGE);
+    assert!(file.iter().enumerate().all(|(place, byte)| *byte == byte_at(place)));
+    assert!(file == body);
+    assert!(room.leftovers("new/deep").is_empty());
+}
+
+#[test]
+fn a_download_that_breaks_off_leaves_the_old_file_and_nothing_else() {
+    let server = Hostile::start();
+    let room = granting(&[&server]);
+    room.put("old", "as it was");
+    for path in ["/bytes-cut/5000000", "/too-short", "/cut-chunks", "/slow-body"] {
+        for to in ["old", "new", "folder/new"] {
+            let arguments = json!({"url": server.url(path), "save_to": to, "timeout_ms": 1000});
+            let (kind, said) = ask(&room, &arguments);
+            assert!(["failed", "timeout"].contains(&kind.as_str()), "{path}: {kind} {said}");
+        }
+    }
+    // No success is saved, and what it says is shown.
+    let said = does(&room, &json!({"url": server.url("/status/404"), "save_to": "old"}));
+    assert!(said.contains("not saved, as it is no success") && said.contains("because"), "{said}");
+    assert_eq!(room.text("old"), "as it was");
+    let mut names: Vec<_> = super::program::names(&room.at(""));
+    names.sort();
+    assert_eq!(names, ["old"]);
+}
+
+#[test]
+fn a_download_replaces_a_file_with_its_mode_and_can_be_undone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let server = Hostile::start();
+    let room = granting(&[&server]);
+    room.put("script", "as it was");
+    fs::set_permissions(room.at("script"), fs::Permissions::from_mode(0o755)).unwrap();
+    does(&room, &json!({"url": server.url("/json"), "save_to": "script"}));
+    assert!(room.text("script").starts_with("{\"name\""));
+    assert_eq!(fs::metadata(room.at("script")).unwrap().permissions().mode() & 0o777, 0o755);
+    does(&room, &json!({"url": server.url("/json"), "save_to": "fresh"}));
+    let undone = room.run(&["undo"]);
+    assert!(undone.code == 0 && !room.at("fresh").exists(), "{undone:?}");
+    let undone = room.run(&["undo"]);
+    assert_eq!(undone.code, 0, "{undone:?}");
+    assert_eq!(room.text("script"), "as it was");
+}
+
+#[test]
+fn what_is_packed_is_saved_as_it_is_sent() {
+    let server = Hostile::start();
+    let room = granting(&[&server]);
+    let said = does(&room, &json!({"url": server.url("/lying-gzip"), "save_to": "packed"}));
+    assert!(said.contains("content-encoding: gzip"), "{said}");
+    assert_eq!(room.text("packed"), "not gzip at all");
+    assert_eq!(server.last().header("accept-encoding"), Some("identity"));
+}

@@ -1,0 +1,47 @@
+//! Do requests reach only what they may, and end in a bounded answer whatever the other side does?
+#![expect(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used, reason = "tests")]
+
+#[path = "../end_to_end/support/mod.rs"]
+#[expect(dead_code, unused_imports, reason = "shared with the tests that look at other things")]
+mod program;
+
+mod canary;
+mod files;
+mod hostile;
+mod private;
+mod proxies;
+mod rebinding;
+mod requests;
+mod unfriendly;
+
+use std::fs;
+
+use hostile::Hostile;
+use program::Room;
+use serde_json::Value;
+
+/// A room whose person wrote this into their configuration.
+fn configured(config: &str) -> Room {
+    let room = Room::new();
+    fs::create_dir_all(room.config()).unwrap();
+    fs::write(room.config().join("haft.toml"), config).unwrap();
+    room
+}
+
+/// A room that may speak to these servers.
+fn granting(servers: &[&Hostile]) -> Room {
+    let hosts: Vec<String> = servers.iter().map(|it| format!("\"{}\"", it.host())).collect();
+    configured(&format!("[net]\nallow = [{}]\n", hosts.join(", ")))
+}
+
+/// One request in a process of its own: its kind, and what the model reads.
+fn ask(room: &Room, arguments: &Value) -> (String, String) {
+    let called = room.call("http_request", arguments);
+    (called.kind().to_owned(), called.text())
+}
+
+/// The same where it must work.
+#[track_caller]
+fn does(room: &Room, arguments: &Value) -> String {
+    room.call("http_request", arguments).must("ok").text()
+}

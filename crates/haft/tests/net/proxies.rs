@@ -1,0 +1,47 @@
+//! Does a request go through the proxy that a person named, and through no other?
+
+use serde_json::json;
+
+use super::{ask, configured, does, granting, hostile::Hostile, program};
+
+#[test]
+fn what_the_environment_says_of_proxies_counts_nothing() {
+    let (server, proxy) = (Hostile::start(), Hostile::start());
+    let room = granting(&[&server]);
+    let url = format!("http://{}", proxy.host());
+    let arguments = json!({"url": server.url("/text")}).to_string();
+    let mut haft = room.haft(&["call", "http_request", &arguments]);
+    for name in ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"] {
+        haft.env(name, &url);
+    }
+    let ran = program::run(&mut haft, "");
+    assert!(ran.code == 0 && ran.out.ends_with("hello\n"), "{ran:?}");
+    assert_eq!((proxy.connections(), server.connections()), (0, 1));
+}
+
+#[test]
+fn a_named_proxy_is_asked_for_what_is_public_and_for_nothing_else() {
+    let (own, proxy) = (Hostile::start(), Hostile::start());
+    let room = configured(&format!(
+        "[net]\nproxy = \"http://me:proxy-pass-9x@{}\"\nallow = [\"{}\", \"nobody.invalid\"]\n",
+        proxy.host(),
+        own.host()
+    ));
+    // The proxy answers in the place of a host that only it may know.
+    let said = does(&room, &json!({"url": "http://nobody.invalid/text"}));
+    assert!(said.contains("nothing here") || said.contains("hello"), "{said}");
+    let heard = proxy.last();
+    assert_eq!(heard.target, "http://nobody.invalid/text");
+    assert!(heard.header("proxy-authorization").is_some_and(|it| it.starts_with("Basic ")), "{heard:?}");
+    let said = does(&room, &json!({"url": "http://93.184.216.34/text"}));
+    assert!(said.starts_with("HTTP "), "{said}");
+    let asked = proxy.connections();
+    assert!(asked >= 1);
+    for url in ["http://10.0.0.1/", "http://127.0.0.1:1/", "http://localhost:1/", "http://169.254.169.254/"] {
+        assert_eq!(ask(&room, &json!({"url": url})).0, "denied", "{url}");
+    }
+    assert_eq!(proxy.connections(), asked, "a private address was asked for at the proxy");
+    // What is behind the person's own door is not behind the proxy's.
+    assert!(does(&room, &json!({"url": own.url("/text")})).ends_with("hello\n"));
+    assert_eq!((own.connections(), proxy.connections()), (1, asked));
+}

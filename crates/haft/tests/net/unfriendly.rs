@@ -1,0 +1,73 @@
+//! Does each call end soon, in few words and little memory, whatever the other side does?
+
+use serde_json::json;
+
+use super::{granting, hostile::Hostile};
+
+/// What the process may have used at most, in bytes.
+const MEMORY: u64 = 200 << 20;
+
+#[test]
+fn nothing_that_a_server_does_takes_long_or_takes_memory() {
+    let server = Hostile::start();
+    let room = granting(&[&server]);
+    let haft = room.serve();
+    let ask = |path: &str| haft.call("http_request", &json!({"url": server.url(path), "timeout_ms": 1500}));
+    for (path, says) in [
+        ("/endless-headers", "gave no answer that can be read"),
+        ("/endless-header", "gave no answer that can be read"),
+        ("/endless-status", "gave no answer that can be read"),
+        ("/endless-continue", "was not done after 1.5 s"),
+        ("/http09", "gave no answer that can be read"),
+        ("/noise", "gave no answer that can be read"),
+        ("/nothing", "gave no answer that can be read"),
+        ("/slow-head", "was not done after 1.5 s"),
+        ("/slow-body", "was not done after 1.5 s"),
+        ("/too-short", "broke off"),
+        ("/cut-chunks", "broke off"),
+        ("/bad-chunks", "broke off"),
+        ("/two-lengths", "gave no answer that can be read"),
+        ("/split-header", "gave no answer that can be read"),
+        ("/null-header", "gave no answer that can be read"),
+        ("/lying-gzip", "broke off"),
+    ] {
+        let said = ask(path);
+        assert!(said.is_error && said.text.contains(says), "{path}: {}", said.text);
+        assert!(said.text.len() < 600 && said.text.lines().count() >= 2, "{path}: {}", said.text);
+    }
+    for path in ["/bomb/gzip", "/bomb/deflate", "/bomb/br", "/bomb/zstd", "/huge"] {
+        let said = ask(path);
+        assert!(!said.is_error, "{path}: {}", said.text);
+        assert!(said.text.contains("[the first 1048576 bytes; `save_to` gets all of it]"), "{path}");
+        assert!(said.text.len() < 128 << 10, "{path}: {} bytes", said.text.len());
+    }
+    let said = ask("/too-long");
+    assert!(said.text.ends_with("hello"), "{}", said.text);
+    let peak = haft.peak_memory();
+    assert!(peak < MEMORY, "{} MiB", peak >> 20);
+    // The positive control: it still serves whoever behaves.
+    assert!(ask("/text").text.ends_with("hello\n"));
+}
+
+#[test]
+fn a_stopped_request_lets_go_of_its_connection() {
+    let server = Hostile::start();
+    let room = granting(&[&server]);
+    let haft = room.serve();
+    let pending = haft.start_call("http_request", &json!({"url": server.url("/slow-body"), "save_to": "x"}));
+    while server.heard().is_empty() {
+        std::thread::yield_now();
+    }
+    let id = pending.id();
+    haft.send(
+        &json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}})
+            .to_string(),
+    );
+    // The server goes on with the next request, and nothing of the first is left.
+    assert!(haft.does("http_request", &json!({"url": server.url("/text")})).ends_with("hello\n"));
+    let (status, _) = haft.finish();
+    assert!(status.success());
+    assert!(!room.at("x").exists() && room.leftovers("").is_empty());
+    let log = room.log();
+    assert!(log.iter().any(|it| it.to_string().contains("cancelled")), "{log:?}");
+}

@@ -1,0 +1,119 @@
+//! How does a file of any size come in, piece by piece, and is there whole or not at all?
+
+use std::{ffi::OsString, os::fd::OwnedFd};
+
+use rustix::fs::{Mode, fstatvfs, fsync};
+
+use super::{
+    Before, Files, Identity, Loaded, Saved,
+    fresh::Nameless,
+    save::{check_before, create, failed, folder, make_folders, moved_on, replace},
+};
+use crate::{Fault, Kind};
+
+/// A larger file is not replaced: what it held is kept so that the change can be undone.
+const MOST_BEFORE: u64 = 256 << 20;
+
+/// So much is left on the disk for others.
+const LEFT_FREE: u64 = 256 << 20;
+
+/// How often that is looked at, in bytes.
+const LOOK: u64 = 16 << 20;
+
+/// New content of a file that is still coming in. Until it is [finished](Self::finish) nothing has changed, and nothing
+/// is left of it if it never is.
+pub struct Incoming {
+    files: Files,
+    path: String,
+    old: Option<Loaded>,
+    new: Nameless,
+    digest: blake3::Hasher,
+    written: u64,
+}
+
+impl Files {
+    /// Begins to give a file new content. What it holds now is what the change is planned on.
+    ///
+    /// # Errors
+    /// [`Kind::Denied`] outside the grants, [`Kind::TooBig`] for a file that is too large to be replaced so that it can
+    /// be undone, and those of the disk.
+    pub fn begin(&self, path: &str) -> Result<Incoming, Fault> {
+        let old = match self.load(path, MOST_BEFORE) {
+            Ok(old) => Some(old),
+            Err(fault) if fault.kind == Kind::NotFound => None,
+            Err(fault) if fault.kind == Kind::TooBig => {
+                return Err(Fault::new(
+                    Kind::TooBig,
+                    format!("`{path}` exists and is too large to be replaced"),
+                )
+                .next("Choose another name."));
+            }
+            Err(fault) => return Err(fault),
+        };
+        let opened = self.resolve(path)?;
+        self.may_write(path, &opened.location)?;
+        let dir = folder(&opened.found.dir, path)?;
+        let mode = if old.is_some() { 0o600 } else { 0o666 };
+        let new = Nameless::begin(&dir, Mode::from_raw_mode(mode)).map_err(|errno| failed(path, errno))?;
+        let digest = blake3::Hasher::new();
+        Ok(Incoming { files: self.clone(), path: path.to_owned(), old, new, digest, written: 0 })
+    }
+}
+
+impl Incoming {
+    /// Adds these bytes.
+    ///
+    /// # Errors
+    /// Those of the disk, also where it would be full.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+        let before = self.written;
+        self.written += bytes.len() as u64;
+        if before / LOOK != self.written / LOOK
+            && let Ok(disk) = fstatvfs(&self.new.file)
+            && disk.f_bavail.saturating_mul(disk.f_frsize) < LEFT_FREE
+        {
+            let what = format!(
+                "the disk of `{}` is almost full after {before} bytes; nothing was changed",
+                self.path
+            );
+            return Err(Fault::new(Kind::TooBig, what).next("Make room on it, or ask for a part."));
+        }
+        self.digest.update(bytes);
+        self.new.write(bytes).map_err(|errno| failed(&self.path, errno))
+    }
+
+    /// Gives the file its new content, atomically and durably. Folders on the way are made.
+    ///
+    /// # Errors
+    /// Those of [`Files::save`].
+    pub fn finish(self) -> Result<Saved, Fault> {
+        let Self { files, path, old, new, digest, .. } = self;
+        let before = old.as_ref().map_or(Before::Absent, Before::Was);
+        let _inside = files.begin_change()?;
+        let opened = files.resolve(&path)?;
+        let location = opened.location.clone();
+        files.may_write(&path, &location)?;
+        let (dir, name): (OwnedFd, OsString) = match before {
+            Before::Absent => make_folders(&path, &opened)?,
+            Before::Was(_) if opened.found.rest.is_empty() => {
+                (folder(&opened.found.dir, &path)?, opened.name())
+            }
+            Before::Was(_) => return Err(moved_on(&path)),
+        };
+        check_before(&dir, &name, &path, &location, before)?;
+        let after = digest.finalize().into();
+        files.inner.history.keep_long(&location.absolute(), old.as_ref().map(|it| &it.bytes), after)?;
+        let identity: Identity = match &old {
+            None => fsync(&new.file)
+                .and_then(|()| create(&dir, &name, &new))
+                .map_err(|errno| failed(&path, errno))?,
+            Some(old) => {
+                new.take_after(&dir, &name, old)
+                    .and_then(|()| fsync(&new.file))
+                    .map_err(|errno| failed(&path, errno))?;
+                replace(&dir, &name, &path, old, &new)?
+            }
+        };
+        Ok(Saved { location, identity })
+    }
+}

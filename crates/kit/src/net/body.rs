@@ -1,0 +1,168 @@
+//! What is sent along with a request?
+
+use std::{
+    fmt,
+    fs::File,
+    hash::{BuildHasher, Hasher, RandomState},
+    io,
+    os::unix::fs::FileExt,
+    sync::Arc,
+};
+
+use bytes::Bytes;
+use futures_util::stream;
+
+use crate::{Fault, Kind, files::Open};
+
+/// How much of a file is read at a time.
+const PIECE: u64 = 256 * 1024;
+
+/// What is sent along with a request: bytes, files, or both one after the other. Cheap to clone; what is sent a second
+/// time is read a second time.
+#[derive(Clone, Default)]
+pub struct Body {
+    pieces: Vec<Piece>,
+}
+
+#[derive(Clone)]
+enum Piece {
+    Bytes(Bytes),
+    File(Arc<File>, u64),
+}
+
+impl Body {
+    /// The whole of a file as long as it is now. It is read while it is sent.
+    ///
+    /// # Errors
+    /// When the system gives no handle.
+    pub fn of_file(open: &Open) -> Result<Self, Fault> {
+        let file = open.file().try_clone().map_err(|error| {
+            Fault::new(Kind::Unavailable, format!("`{}` can't be read: {error}", open.location))
+        })?;
+        Ok(Self { pieces: vec![Piece::File(Arc::new(file), open.identity.size)] })
+    }
+
+    /// This, and then that.
+    #[must_use]
+    pub fn and(mut self, then: impl Into<Self>) -> Self {
+        self.pieces.extend(then.into().pieces);
+        self
+    }
+
+    /// How many bytes it has.
+    pub fn length(&self) -> u64 {
+        let of = |piece: &Piece| match piece {
+            Piece::Bytes(bytes) => bytes.len() as u64,
+            Piece::File(_, length) => *length,
+        };
+        self.pieces.iter().map(of).sum()
+    }
+
+    /// As it goes out.
+    pub(super) fn out(&self) -> reqwest::Body {
+        if let [Piece::Bytes(bytes)] = self.pieces.as_slice() {
+            return bytes.clone().into();
+        }
+        let pieces = self.pieces.clone();
+        reqwest::Body::wrap_stream(stream::try_unfold((pieces, 0, 0), |(pieces, at, from)| async move {
+            next(pieces, at, from).await
+        }))
+    }
+}
+
+/// The pieces, which of them is next, and from where in it.
+type Left = (Vec<Piece>, usize, u64);
+
+async fn next(pieces: Vec<Piece>, mut at: usize, mut from: u64) -> io::Result<Option<(Bytes, Left)>> {
+    loop {
+        match pieces.get(at) {
+            None => return Ok(None),
+            Some(Piece::Bytes(bytes)) => {
+                let bytes = bytes.clone();
+                return Ok(Some((bytes, (pieces, at + 1, 0))));
+            }
+            Some(Piece::File(_, length)) if from >= *length => (at, from) = (at + 1, 0),
+            Some(Piece::File(file, length)) => {
+                let (file, most) = (file.clone(), PIECE.min(length - from));
+                let read = move || {
+                    let mut piece = vec![0; usize::try_from(most).unwrap_or(0)];
+                    file.read_exact_at(&mut piece, from).map(|()| piece)
+                };
+                let piece = tokio::task::spawn_blocking(read).await.map_err(io::Error::other)??;
+                return Ok(Some((piece.into(), (pieces, at, from + most))));
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.length())
+    }
+}
+
+impl From<Bytes> for Body {
+    fn from(bytes: Bytes) -> Self {
+        Self { pieces: vec![Piece::Bytes(bytes)] }
+    }
+}
+
+impl From<Vec<u8>> for Body {
+    fn from(bytes: Vec<u8>) -> Self {
+        Bytes::from(bytes).into()
+    }
+}
+
+impl From<String> for Body {
+    fn from(text: String) -> Self {
+        Bytes::from(text).into()
+    }
+}
+
+/// A form of several parts, `multipart/form-data`.
+pub struct Form {
+    boundary: String,
+    body: Body,
+}
+
+impl Default for Form {
+    fn default() -> Self {
+        let random = || RandomState::new().build_hasher().finish();
+        Self { boundary: format!("haft-{:016x}{:016x}", random(), random()), body: Body::default() }
+    }
+}
+
+impl Form {
+    /// The form with one more part.
+    #[must_use]
+    pub fn part(
+        mut self,
+        name: &str,
+        file: Option<&str>,
+        media_type: Option<&str>,
+        content: impl Into<Body>,
+    ) -> Self {
+        let mut head =
+            format!("--{}\r\nContent-Disposition: form-data; name=\"{}\"", self.boundary, quoted(name));
+        if let Some(file) = file {
+            head.push_str(&format!("; filename=\"{}\"", quoted(file)));
+        }
+        if let Some(media_type) = media_type {
+            head.push_str(&format!("\r\nContent-Type: {}", media_type.replace(['\r', '\n'], " ")));
+        }
+        head.push_str("\r\n\r\n");
+        self.body = self.body.and(head).and(content).and("\r\n".to_owned());
+        self
+    }
+
+    /// Its media type, and what is sent.
+    pub fn finish(self) -> (String, Body) {
+        let end = format!("--{}--\r\n", self.boundary);
+        (format!("multipart/form-data; boundary={}", self.boundary), self.body.and(end))
+    }
+}
+
+/// A name within quotes, as browsers write it.
+fn quoted(name: &str) -> String {
+    name.replace('"', "%22").replace('\r', "%0D").replace('\n', "%0A")
+}

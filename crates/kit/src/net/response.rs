@@ -1,0 +1,177 @@
+//! What comes back?
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use reqwest::{
+    StatusCode, Url, Version,
+    header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap},
+};
+
+use super::{Request, send};
+use crate::{Cx, Fault, Kind, files::Saved};
+
+/// So much of a download is written at a time.
+const BATCH: usize = 1 << 20;
+
+/// A redirect that was followed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hop {
+    /// What was asked for.
+    pub url: Url,
+    /// What came back.
+    pub status: StatusCode,
+}
+
+/// An answer whose body is still to be read.
+pub struct Response {
+    /// How it went.
+    pub status: StatusCode,
+    /// In which version of HTTP it came.
+    pub version: Version,
+    /// Where it came from in the end.
+    pub url: Url,
+    /// What messages call that.
+    pub named: String,
+    /// The redirects on the way.
+    pub hops: Vec<Hop>,
+    /// Its headers.
+    pub headers: HeaderMap,
+    /// From the start of the first request to the last answer's head.
+    pub first_byte: Duration,
+    inner: reqwest::Response,
+    began: Instant,
+    within: Duration,
+    silence: Duration,
+}
+
+impl Response {
+    pub(super) fn new(inner: reqwest::Response, request: Request, hops: Vec<Hop>, began: Instant) -> Self {
+        Self {
+            status: inner.status(),
+            version: inner.version(),
+            named: request.name().to_owned(),
+            url: request.url,
+            hops,
+            headers: inner.headers().clone(),
+            first_byte: began.elapsed(),
+            inner,
+            began,
+            within: request.within,
+            silence: request.silence,
+        }
+    }
+
+    /// The media type, without its parameters and in small letters; empty, if none is said.
+    pub fn media_type(&self) -> String {
+        self.content_type().split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+    }
+
+    /// What is said of the text's encoding, if anything.
+    pub fn charset(&self) -> Option<String> {
+        self.content_type().split(';').skip(1).find_map(|it| {
+            let (name, value) = it.split_once('=')?;
+            name.trim()
+                .eq_ignore_ascii_case("charset")
+                .then(|| value.trim().trim_matches('"').to_ascii_lowercase())
+        })
+    }
+
+    fn content_type(&self) -> &str {
+        self.headers.get(CONTENT_TYPE).and_then(|it| it.to_str().ok()).unwrap_or_default()
+    }
+
+    /// How long the body says it is, as it is sent.
+    pub fn length(&self) -> Option<u64> {
+        self.headers.get(CONTENT_LENGTH)?.to_str().ok()?.trim().parse().ok()
+    }
+
+    /// From the start of the first request until now.
+    pub fn elapsed(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// The next piece of the body, unpacked; nothing at its end.
+    ///
+    /// # Errors
+    /// [`Kind::Timeout`] when the other side is silent for too long, or all of it takes too long;
+    /// [`Kind::Failed`] when it breaks off.
+    pub async fn chunk(&mut self) -> Result<Option<Bytes>, Fault> {
+        let left = self.within.saturating_sub(self.began.elapsed());
+        match tokio::time::timeout(left.min(self.silence), self.inner.chunk()).await {
+            Ok(Ok(chunk)) => Ok(chunk),
+            Ok(Err(error)) => Err(send::broken(&self.named, error)),
+            Err(_) if left <= self.silence => Err(send::too_slow(&self.named, self.within)),
+            Err(_) => Err(send::silent(&self.named, self.silence)),
+        }
+    }
+
+    /// The body, up to this many bytes of it, and whether there is more.
+    ///
+    /// # Errors
+    /// Those of [`chunk`](Self::chunk).
+    pub async fn up_to(&mut self, most: usize) -> Result<(Vec<u8>, bool), Fault> {
+        let mut body = Vec::new();
+        while let Some(chunk) = self.chunk().await? {
+            let room = most.saturating_sub(body.len());
+            if chunk.len() > room {
+                body.extend_from_slice(chunk.get(..room).unwrap_or_default());
+                return Ok((body, true));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok((body, false))
+    }
+
+    /// The body, if it is no longer than this.
+    ///
+    /// # Errors
+    /// Those of [`chunk`](Self::chunk), and [`Kind::TooBig`].
+    pub async fn bytes(&mut self, most: usize) -> Result<Vec<u8>, Fault> {
+        match self.up_to(most).await? {
+            (body, false) => Ok(body),
+            (_, true) => Err(Fault::new(
+                Kind::TooBig,
+                format!("what stands at {} has more than {most} bytes", self.named),
+            )),
+        }
+    }
+
+    /// Writes the body to a file, piece by piece: whatever its size, it takes no more memory than one piece. The file is
+    /// replaced once all of it is there; if it breaks off before, nothing has changed.
+    ///
+    /// # Errors
+    /// Those of [`chunk`](Self::chunk), of [`Files::begin`](crate::Files::begin) and of the disk.
+    pub async fn save(&mut self, cx: &Cx, path: &str) -> Result<Saved, Fault> {
+        let (to, mut written) = (path.to_owned(), 0_u64);
+        let mut file = cx.blocking(move |cx| cx.files().begin(&to)).await?;
+        let total = self.length();
+        let mut batch = Vec::with_capacity(BATCH);
+        loop {
+            let chunk = tokio::select! {
+                biased;
+                () = cx.cancelled() => return Err(Fault::new(Kind::Cancelled, "the download was stopped")),
+                chunk = self.chunk() => chunk?,
+            };
+            let is_over = chunk.is_none();
+            batch.extend_from_slice(chunk.as_deref().unwrap_or_default());
+            if is_over || batch.len() >= BATCH {
+                written += batch.len() as u64;
+                let full = std::mem::take(&mut batch);
+                (file, batch) = cx
+                    .blocking(move |_| {
+                        let (mut file, mut full) = (file, full);
+                        file.write(&full)?;
+                        full.clear();
+                        Ok((file, full))
+                    })
+                    .await?;
+                #[expect(clippy::cast_precision_loss, reason = "it is shown, not counted with")]
+                cx.progress(written as f64, total.map(|it| it as f64), &format!("{path}: {written} bytes"));
+            }
+            if is_over {
+                return cx.blocking(move |_| file.finish()).await;
+            }
+        }
+    }
+}

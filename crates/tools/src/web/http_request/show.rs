@@ -1,0 +1,142 @@
+//! What of an answer does a model read?
+
+use encoding_rs::{Encoding, UTF_8};
+use kit::{
+    net::{
+        Request, Response,
+        header::{self, HeaderMap, HeaderName},
+    },
+    prelude::*,
+};
+use serde_json::{Value, json};
+
+use super::HttpRequest;
+use crate::files::json_tree::Node;
+
+/// More of a body is for a file.
+const MOST: usize = 1 << 20;
+
+/// So much more is read than is shown, so that no secret is cut in two: half of one is found by nobody.
+const AHEAD: usize = 16 * 1024;
+
+/// The headers that a model goes on by.
+const SHOWN: &[HeaderName] = &[
+    header::CONTENT_TYPE,
+    header::CONTENT_ENCODING,
+    header::LOCATION,
+    header::RETRY_AFTER,
+    header::WWW_AUTHENTICATE,
+    header::ALLOW,
+    header::LINK,
+    header::ETAG,
+    header::LAST_MODIFIED,
+];
+
+/// Sends it, and shows what comes back.
+///
+/// # Errors
+/// Those of the network, and of the file that it is saved to.
+pub(super) async fn answer(asked: &HttpRequest, cx: &Cx, request: Request) -> Result<Output, Fault> {
+    let mut response = cx.net().send(request).await?;
+    let (shown, bytes) = match &asked.save_to {
+        Some(path) if response.status.is_success() => saved(&mut response, cx, path).await?,
+        _ => body(asked, cx, &mut response).await?,
+    };
+    let mut lines = vec![format!("HTTP {}, {}", response.status, timing(&response, bytes))];
+    lines.extend(response.hops.iter().map(|hop| format!("redirected: {} {}", hop.status.as_u16(), hop.url)));
+    if !response.hops.is_empty() {
+        lines.push(format!("url: {}", response.url));
+    }
+    let is_shown = |name: &HeaderName| asked.all_headers || SHOWN.contains(name);
+    lines.extend(
+        texts(&response.headers)
+            .filter(|(name, _)| is_shown(name))
+            .map(|(name, value)| format!("{name}: {value}")),
+    );
+    if asked.save_to.is_some() && !response.status.is_success() {
+        lines.push("not saved, as it is no success".to_owned());
+    }
+    let text = if shown.is_empty() { lines.join("\n") } else { format!("{}\n\n{shown}", lines.join("\n")) };
+    Ok(Output { structured: Some(structured(&response)), ..Output::text(text) })
+}
+
+fn timing(response: &Response, bytes: usize) -> String {
+    let (first, all) = (response.first_byte.as_millis(), response.elapsed().as_millis());
+    format!("{bytes} bytes, first byte after {first} ms, all after {all} ms")
+}
+
+fn structured(response: &Response) -> Value {
+    let mut headers = serde_json::Map::new();
+    for (name, value) in texts(&response.headers) {
+        match headers.get_mut(name.as_str()) {
+            Some(Value::String(before)) => before.push_str(&format!(", {value}")),
+            _ => drop(headers.insert(name.to_string(), Value::String(value))),
+        }
+    }
+    json!({"status": response.status.as_u16(), "url": response.named, "headers": headers})
+}
+
+fn texts(headers: &HeaderMap) -> impl Iterator<Item = (&HeaderName, String)> {
+    headers.iter().map(|(name, value)| (name, String::from_utf8_lossy(value.as_bytes()).into_owned()))
+}
+
+async fn saved(response: &mut Response, cx: &Cx, path: &str) -> Result<(String, usize), Fault> {
+    let saved = response.save(cx, path).await?;
+    let bytes = saved.identity.size;
+    Ok((format!("saved to {path}"), usize::try_from(bytes).unwrap_or(usize::MAX)))
+}
+
+/// The body as text, and how many bytes were read of it.
+async fn body(asked: &HttpRequest, cx: &Cx, response: &mut Response) -> Result<(String, usize), Fault> {
+    let most = asked.max_bytes.unwrap_or(MOST).min(MOST);
+    let (bytes, more) = response.up_to(most + AHEAD).await?;
+    let read = bytes.len();
+    let more = more || read > most;
+    let Some(text) = decoded(&bytes, response.charset().as_deref(), more) else {
+        let kind = infer::get(&bytes).map_or("binary", |it| it.mime_type());
+        return Ok((format!("[{kind}, not shown; `save_to` puts it into a file]"), read));
+    };
+    if !more {
+        let pretty = if looks_like_json(&text) {
+            Node::parse("", &text).ok().and_then(|it| it.pretty(MOST))
+        } else {
+            None
+        };
+        return Ok((pretty.unwrap_or(text), read));
+    }
+    let mut end = text.floor_char_boundary(most.min(text.len()));
+    // What is hidden stays whole, and is hidden later.
+    if let Some(cut) = cx.services().mask.find(&text).into_iter().find(|it| it.start < end && end < it.end) {
+        end = cut.start;
+    }
+    let begun = text.get(..end).unwrap_or_default();
+    Ok((format!("{begun}\n[the first {end} bytes; `save_to` gets all of it]"), read))
+}
+
+fn looks_like_json(text: &str) -> bool {
+    text.trim_start().starts_with(['{', '['])
+}
+
+/// The text in these bytes, if they are text: by what they hold, as types lie.
+fn decoded(bytes: &[u8], charset: Option<&str>, cut: bool) -> Option<String> {
+    let said = charset.and_then(|it| Encoding::for_label(it.as_bytes()));
+    let (encoding, mark) = Encoding::for_bom(bytes).unwrap_or((said.unwrap_or(UTF_8), 0));
+    let bytes = bytes.get(mark..).unwrap_or_default();
+    let is_wide = encoding != UTF_8 && !encoding.is_ascii_compatible();
+    if !is_wide && bytes.contains(&0) {
+        return None;
+    }
+    if encoding == UTF_8 {
+        return match std::str::from_utf8(bytes) {
+            Ok(text) => Some(text.to_owned()),
+            // Cut in the middle of a character.
+            Err(error) if cut && error.error_len().is_none() => {
+                Some(String::from_utf8_lossy(bytes.get(..error.valid_up_to())?).into_owned())
+            }
+            // Somebody said that it is text, and most of it is.
+            Err(_) if said.is_some() => Some(String::from_utf8_lossy(bytes).into_owned()),
+            Err(_) => None,
+        };
+    }
+    Some(encoding.decode_without_bom_handling(bytes).0.into_owned())
+}

@@ -1,0 +1,1 @@
+//! Does what a model wrote become the right request?
