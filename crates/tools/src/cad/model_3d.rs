@@ -98,7 +98,11 @@ impl Tool for Model3d {
             let solid = Solid::of(&mesh);
             cx.check()?;
             let before = before(cx, &output)?;
-            cx.files().save(&output, before.as_ref().map_or(Before::Absent, Before::Was), &compiled.stl)?;
+            cx.files().save(
+                &output,
+                before.as_ref().map_or(Before::Absent, Before::Was),
+                compiled.stl.as_slice(),
+            )?;
             let mut lines = told(&output, &mesh, &solid, compiled.stl.len());
             lines.extend(notes);
             lines.extend(messages.lines);
