@@ -630,8 +630,8 @@ impl Session {
         // What is shown is not chosen by whoever looks: it runs apart, and reaches what the call itself may look at.
         let policy = self.policy();
         let public = (policy.web == Web::Public).then(|| "*".to_owned());
-        let approved = plan.hosts.iter().filter(|_| plan.approved).filter_map(|it| match it {
-            Want::Net(host) | Want::Web(host) => Some(host.clone()),
+        let approved = plan.hosts.iter().filter_map(|want| match want {
+            Want::Net(host) | Want::Web(host) if plan.approved && policy.asks(want) => Some(host.clone()),
             _ => None,
         });
         let hosts: Vec<String> =
