@@ -2,7 +2,10 @@
 
 use std::{mem::take, path::PathBuf};
 
-use kit::{Fault, Preferences};
+use kit::{
+    Fault, Preferences, Search,
+    net::{Url, host_of},
+};
 use runtime::{
     Beyond,
     config::{Config, parse_path},
@@ -22,6 +25,8 @@ pub(crate) fn beyond(place: &Place, config: &mut Config) -> Result<Beyond, Fault
     secrets.values_mut().filter_map(|it| it.file.as_mut()).for_each(resolve);
     ssh.config.iter_mut().chain(&mut ssh.hosts_file).chain(&mut ssh.known_hosts).for_each(resolve);
     programs.chromium.iter_mut().chain(&mut programs.openscad).for_each(resolve);
+    // Whoever names an engine wants it asked.
+    config.net.allow.extend(host_of_engine(&config.search));
     let preferences = Preferences {
         ssh_agent: place.variable("SSH_AUTH_SOCK").map(PathBuf::from),
         search: take(&mut config.search),
@@ -31,4 +36,17 @@ pub(crate) fn beyond(place: &Place, config: &mut Config) -> Result<Beyond, Fault
     };
     let variable = |name: &str| place.variable(name).map(str::to_owned);
     Beyond::open(config.net.proxy.as_deref(), secrets, preferences, variable)
+}
+
+/// Where the engine is asked that a person named, with its port: it may be one of their own, at an address of their own.
+fn host_of_engine(search: &Search) -> Option<String> {
+    let usual = match search.engine.as_deref() {
+        Some("brave") => Some("https://api.search.brave.com/"),
+        Some("tavily") => Some("https://api.tavily.com/"),
+        _ => None,
+    };
+    let url = Url::parse(search.url.as_deref().or(usual)?).ok()?;
+    host_of(&url).ok().map(|(host, port)| {
+        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+    })
 }

@@ -28,6 +28,9 @@ const NOTICES: usize = 256;
 /// Where outputs are, for a client.
 const OUTPUTS: &str = "haft://outputs/";
 
+/// Where files are that the session gave away.
+const FILES: &str = "haft://files/";
+
 /// Where jobs are.
 const JOBS: &str = "haft://jobs/";
 
@@ -56,6 +59,7 @@ pub struct ForClients {
 impl ForClients {
     /// What a client gets of this session, whose person is reached through `desk`. Needs a tokio runtime.
     pub fn new(session: Session, opened: &Opened, desk: Arc<Desk>) -> Self {
+        session.files().serve_at(FILES);
         let this = Self {
             session,
             desk,
@@ -122,6 +126,9 @@ impl ForClients {
         if let Some(handle) = uri.strip_prefix(OUTPUTS) {
             return self.output(uri, handle);
         }
+        if let Some(file) = uri.strip_prefix(FILES) {
+            return self.file(uri, file);
+        }
         match uri.strip_prefix(JOURNAL).map(|rest| rest.strip_prefix('/').unwrap_or(rest)) {
             Some("") => self.journal(uri),
             Some(call) => self.call_record(uri, call),
@@ -187,7 +194,7 @@ impl Hands for ForClients {
             Ok(output) => {
                 // Some thirty tokens beside the sixteen thousand that are left of a cut text; and a person can open it.
                 let links: Vec<Part> = output.parts.iter().filter_map(kept_whole).collect();
-                if !links.is_empty() {
+                if !links.is_empty() || output.parts.iter().any(is_file) {
                     bump(&self.documents);
                 }
                 output.parts.extend(links);
@@ -215,6 +222,7 @@ impl Hands for ForClients {
         let mut documents = vec![self.journal_document()];
         documents.extend(self.job_documents());
         documents.extend(self.output_documents()?);
+        documents.extend(self.file_documents()?);
         Ok(documents)
     }
 
@@ -244,6 +252,7 @@ impl Hands for ForClients {
                 "The whole of an output that was too long to show.",
                 None,
             ),
+            pattern("haft://files/{file}", "file", "A file that was shared, for a day.", None),
         ]
     }
 
@@ -281,6 +290,7 @@ impl Hands for ForClients {
                 ("haft://jobs/{job}", "job") => self.job_ids(),
                 ("haft://outputs/{handle}", "handle") => self.handles(),
                 ("haft://journal/{call}", "call") => self.call_ids(),
+                ("haft://files/{file}", "file") => self.file_ids(),
                 _ => Vec::new(),
             },
         };
@@ -306,6 +316,11 @@ fn kept_whole(part: &Part) -> Option<Part> {
     let Part::Text { text } = part else { return None };
     let handle = kept_as(text)?;
     Some(Part::Link { uri: format!("{OUTPUTS}{handle}"), name: handle.to_owned() })
+}
+
+/// Is it a link to a file that was given away?
+fn is_file(part: &Part) -> bool {
+    matches!(part, Part::Link { uri, .. } if uri.starts_with(FILES))
 }
 
 /// One line on a job that ended, or waits.

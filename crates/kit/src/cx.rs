@@ -11,7 +11,7 @@ use crate::{
     net::Net,
     procs::Procs,
     seen::Views,
-    services::{Agents, Caller, Jobs, Notes, Servers, Services, Shelf, Tools, Undo, Vault},
+    services::{Agents, Caller, Jobs, Notes, Servers, Services, Shares, Shelf, Tools, Undo, Vault},
 };
 
 /// How long work may take to notice that it is to stop. The whole answer is promised within
@@ -96,6 +96,11 @@ impl Cx {
     /// What the session and the workspace keep as text.
     pub fn notes(&self) -> &dyn Notes {
         &*self.inner.services.notes
+    }
+
+    /// The files that the session gave away.
+    pub fn shares(&self) -> &dyn Shares {
+        &*self.inner.services.shares
     }
 
     /// This call itself: its id as a job, and how it becomes one.

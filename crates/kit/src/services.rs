@@ -3,6 +3,7 @@
 mod agents;
 mod notes;
 mod servers;
+mod shares;
 
 use std::{
     any::{Any, TypeId},
@@ -27,6 +28,7 @@ use crate::{
 pub use agents::{Agents, NoAgent, ProfileInfo, Profiles, Question, Report, Task, TaskEnd};
 pub use notes::{Change, Fact, Notes, Saying};
 pub use servers::{NewServer, NoServers, ServerInfo, ServerState, Servers};
+pub use shares::{NewShare, NoShares, Shared, Shares};
 
 /// Keeps what a file held before it was changed, so that it can be put back.
 pub trait History: Send + Sync {
@@ -417,6 +419,8 @@ pub struct Services {
     pub servers: Arc<dyn Servers>,
     /// What is kept as text.
     pub notes: Arc<dyn Notes>,
+    /// The files that the session gave away.
+    pub shares: Arc<dyn Shares>,
     /// What tools keep from one call to the next.
     pub shelf: Arc<Shelf>,
     /// Where before-images go.

@@ -55,23 +55,31 @@ impl Cx {
     /// # Errors
     /// [`Kind::Denied`](crate::Kind::Denied).
     pub fn keep_secrets_whole(&self, plan: &Plan) -> Result<(), Fault> {
-        /// Shorter pieces tell nothing, and stand in ordinary text too.
-        const PIECE: usize = 8;
         let lines = |text: &Text, rows: &Range<usize>| {
             rows.clone()
                 .filter_map(|row| text.line(row).map(|line| line.into_owned() + "\n"))
                 .collect::<String>()
         };
         let old: String = plan.regions().iter().map(|(rows, _)| lines(plan.before(), rows)).collect();
+        let new: String = plan.regions().iter().map(|(_, rows)| lines(&plan.text, rows)).collect();
+        self.keep_secrets_whole_in(&old, &new)
+    }
+
+    /// The same for a text that takes the place of another.
+    ///
+    /// # Errors
+    /// [`Kind::Denied`](crate::Kind::Denied).
+    pub fn keep_secrets_whole_in(&self, old: &str, new: &str) -> Result<(), Fault> {
+        /// Shorter pieces tell nothing, and stand in ordinary text too.
+        const PIECE: usize = 8;
         let secrets: HashSet<&str> =
-            self.services().mask.find(&old).into_iter().filter_map(|range| old.get(range)).collect();
+            self.services().mask.find(old).into_iter().filter_map(|range| old.get(range)).collect();
         if secrets.is_empty() {
             return Ok(());
         }
-        let new: String = plan.regions().iter().map(|(_, rows)| lines(&plan.text, rows)).collect();
         let mut rest = String::with_capacity(new.len());
         let mut from = 0;
-        for hit in self.services().mask.find(&new) {
+        for hit in self.services().mask.find(new) {
             rest.push_str(new.get(from..hit.start).unwrap_or_default());
             rest.push('\n');
             from = hit.end;
@@ -81,7 +89,7 @@ impl Cx {
             let letters: Vec<char> = secret.chars().collect();
             let mut pieces =
                 letters.windows(PIECE.min(letters.len())).map(|piece| piece.iter().collect::<String>());
-            pieces.any(|piece| rest.contains(&piece) && !old_outside_has(&old, secret, &piece))
+            pieces.any(|piece| rest.contains(&piece) && !old_outside_has(old, secret, &piece))
         };
         if secrets.iter().any(stands_alone) {
             return Err(Fault::denied(

@@ -23,8 +23,8 @@ use crate::{
     seen::Views,
     services::{
         Agents, Called, Caller, Change, Fact, History, Job, Jobs, Listed, Live, Mask, NoAgent, NoServers,
-        Notes, Progress, Reloaded, Saying, Servers, Services, Shelf, Soon, Tools, Transcript, Undo, Until,
-        Vault, Waited, Which,
+        NoShares, Notes, Progress, Reloaded, Saying, Servers, Services, Shares, Shelf, Soon, Tools,
+        Transcript, Undo, Until, Vault, Waited, Which,
     },
     text::{Content, Digest},
 };
@@ -46,6 +46,8 @@ pub struct Room {
     pub servers: Arc<dyn Servers>,
     /// What tools keep as text: in memory, unless a test puts something else in its place.
     pub notes: Arc<dyn Notes>,
+    /// The files that tools give away: none can be, unless a test puts something else in its place.
+    pub shares: Arc<dyn Shares>,
     /// How names are found, and what the network is to tools here.
     pub line: Arc<Line>,
     /// The hosts that tools may speak to besides those that their touches name: none, unless a test says so.
@@ -97,6 +99,7 @@ impl Room {
             agents: Arc::new(NoAgent),
             servers: Arc::new(NoServers),
             notes: Arc::new(InMemory::default()),
+            shares: Arc::new(NoShares),
             line: Arc::new(Line::new(Arc::new(System), None)),
             allowed: Allowed::default(),
             vault: Arc::new(Nothing),
@@ -167,6 +170,7 @@ impl Room {
             agents: self.agents.clone(),
             servers: self.servers.clone(),
             notes: self.notes.clone(),
+            shares: self.shares.clone(),
             shelf: self.shelf.clone(),
             history: Arc::new(Nothing),
             undo: Arc::new(Nothing),

@@ -108,7 +108,7 @@ impl Answer {
 
 /// A call that was understood and allowed, and has not begun.
 pub(crate) struct Plan {
-    prepared: Box<dyn Prepared>,
+    pub(crate) prepared: Box<dyn Prepared>,
     grants: Vec<Grant>,
     locks: Vec<(Key, Hold)>,
     /// What other processes must keep off.

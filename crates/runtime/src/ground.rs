@@ -441,7 +441,7 @@ impl Ground {
             alone,
             scratch: Vec::new(),
             limits: inner.commands.limits,
-            unix_sockets: inner.commands.unix_sockets,
+            unix_sockets: inner.commands.unix_sockets || inner.own.as_ref().is_some_and(|it| it.unix_sockets),
             accept_weaker: inner.commands.accept_weaker.clone(),
         })
     }

@@ -13,6 +13,7 @@ mod put_back;
 mod registry;
 mod repair;
 mod session;
+mod shares;
 mod visible;
 
 pub mod bound;
@@ -52,6 +53,7 @@ pub use ground::{Commands, Own};
 pub use jobs::Event;
 pub use registry::{Failure, Registry, Snapshot};
 pub use session::{Limits, Session, WeakSession};
+pub use shares::SessionFiles;
 pub use visible::visible;
 
 use ground::Ground;

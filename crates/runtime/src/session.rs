@@ -38,6 +38,8 @@ use crate::{
     put_back,
     sandbox::proxy::Hosts,
     schedule::Schedule,
+    shares::SessionFiles,
+    spill::folder_of,
     store::Store,
     undo::Scope,
 };
@@ -101,6 +103,7 @@ struct Person {
     passing: Arc<Passing>,
     grants_of: (String, bool),
     asking: Arc<tokio::sync::Mutex<()>>,
+    files: SessionFiles,
 }
 
 /// A snapshot of the registry, and what this session shows of it.
@@ -166,6 +169,8 @@ struct Inner {
     grants_of: (String, bool),
     /// Whose turn it is to ask the person. Agents that one of them started ask the same person.
     asking: Arc<tokio::sync::Mutex<()>>,
+    /// What was given to the person. The agents that it started give in its name.
+    files: SessionFiles,
     /// The roots with this session's spilled outputs, once there are any.
     with_shelf: OnceLock<Roots>,
     /// The tools whose manual it was shown.
@@ -194,6 +199,7 @@ impl Session {
             passing: Arc::default(),
             grants_of: (name.clone(), named),
             asking: Arc::default(),
+            files: SessionFiles::new(folder_of(&runtime.store().files_folder(), &name)),
         };
         Self::of(runtime, name, named, door, person)
     }
@@ -213,6 +219,7 @@ impl Session {
             passing: this.passing.clone(),
             grants_of: this.grants_of.clone(),
             asking: this.asking.clone(),
+            files: this.files.clone(),
         };
         let below =
             Self::of(this.runtime.clone(), format!("{}/{agent}", this.name), this.named, &this.door, person);
@@ -222,7 +229,7 @@ impl Session {
     }
 
     fn of(runtime: Runtime, name: String, named: bool, door: &str, person: Person) -> Self {
-        let Person { approver, agent, passing, grants_of, asking } = person;
+        let Person { approver, agent, passing, grants_of, asking, files } = person;
         let sessions = runtime.store().sessions();
         // That the session was used is told to whoever lists sessions; a call does not depend on it.
         let _ = sessions.used(&*name, door);
@@ -254,6 +261,7 @@ impl Session {
                 passing,
                 grants_of,
                 asking,
+                files,
                 with_shelf: OnceLock::new(),
                 manuals: Mutex::default(),
                 last_refused: Mutex::new(None),
@@ -400,6 +408,11 @@ impl Session {
     /// When they can't be written.
     pub fn keep_output(&self, bytes: &[u8]) -> Result<String, Fault> {
         self.spill(bytes)
+    }
+
+    /// The files that it gave to its person.
+    pub fn files(&self) -> &SessionFiles {
+        &self.inner.files
     }
 
     /// The runtime it belongs to.
@@ -602,11 +615,25 @@ impl Session {
         fault.next(schema)
     }
 
-    /// What the processes of a call that touches these are started with.
-    pub(crate) fn procs(&self, touches: &Touches) -> Procs {
+    /// What the processes of a call are started with.
+    pub(crate) fn procs(&self, plan: &Plan) -> Procs {
+        let touches = plan.prepared.touches();
+        let ground = &self.inner.ground;
         // What starts nothing need not know which hosts a person granted.
-        let granted = if touches.kinds().covers(Kinds::RUN) { self.granted_hosts() } else { Vec::new() };
-        self.inner.ground.of_call(touches, &granted)
+        if !touches.kinds().covers(Kinds::RUN) {
+            return ground.of_call(&touches, &[]);
+        }
+        let granted = self.granted_hosts();
+        if !plan.web {
+            return ground.of_call(&touches, &granted);
+        }
+        // What is shown is not chosen by whoever looks: it runs apart, and reaches what the call itself may look at.
+        let policy = self.policy();
+        let public = (policy.web == Web::Public).then(|| "*".to_owned());
+        let approved = plan.hosts.iter().filter(|_| plan.approved).cloned();
+        let hosts: Vec<String> =
+            public.into_iter().chain(policy.hosts.iter().cloned()).chain(granted).chain(approved).collect();
+        ground.of_browser(&hosts).of_call(&touches, &[])
     }
 
     /// How a call reaches the network: what the configuration and grants name, what it was approved for, and what is

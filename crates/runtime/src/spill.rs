@@ -5,7 +5,7 @@ use std::{
     fs::{self, OpenOptions},
     io::{self, Read, Write},
     os::unix::fs::OpenOptionsExt,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
@@ -161,7 +161,7 @@ impl Spills {
         }
     }
 
-    fn take_number(&self, session: &str, folder: &std::path::Path) -> io::Result<u64> {
+    fn take_number(&self, session: &str, folder: &Path) -> io::Result<u64> {
         let mut next = self.next.lock();
         let number = match next.get(session) {
             Some(number) => *number,
@@ -182,17 +182,22 @@ impl Spills {
         Some(self.folder_of(session)).filter(|folder| folder.is_dir())
     }
 
-    /// The folder of a session, whatever its name has in it.
+    /// The folder of a session.
     pub(crate) fn folder_of(&self, session: &str) -> PathBuf {
-        let plain = session.len() <= 64
-            && session.starts_with(|it: char| it.is_ascii_alphanumeric())
-            && session.chars().all(|it| it.is_ascii_alphanumeric() || "-_.".contains(it));
-        if plain {
-            return self.folder.join(session);
-        }
-        let hash = blake3::hash(session.as_bytes()).to_hex();
-        self.folder.join(format!("={hash}"))
+        folder_of(&self.folder, session)
     }
+}
+
+/// The folder of a session below this one, whatever its name has in it.
+pub(crate) fn folder_of(all: &Path, session: &str) -> PathBuf {
+    let plain = session.len() <= 64
+        && session.starts_with(|it: char| it.is_ascii_alphanumeric())
+        && session.chars().all(|it| it.is_ascii_alphanumeric() || "-_.".contains(it));
+    if plain {
+        return all.join(session);
+    }
+    let hash = blake3::hash(session.as_bytes()).to_hex();
+    all.join(format!("={hash}"))
 }
 
 /// The number of a handle, which is written in one way only.

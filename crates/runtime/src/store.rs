@@ -186,6 +186,10 @@ impl Store {
         self.inner.place.spill()
     }
 
+    pub(crate) fn files_folder(&self) -> std::path::PathBuf {
+        self.inner.place.files()
+    }
+
     pub(crate) fn live_folder(&self) -> std::path::PathBuf {
         self.inner.place.live()
     }

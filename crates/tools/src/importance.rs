@@ -18,6 +18,8 @@ pub const DAILY: &[&str] = &[
 
 /// All others, the most important first: where there is no room for them, they are found by a search.
 pub const SELDOM: &[&str] = &[
+    "web_search",
+    "web_fetch",
     "python",
     "http_request",
     "undo",
@@ -28,9 +30,14 @@ pub const SELDOM: &[&str] = &[
     "continue_job",
     "json_read",
     "json_write",
+    "notebook_read",
+    "notebook_edit",
     "write_tool",
     "test_tool",
     "info",
+    "image_view",
+    "share_file",
+    "content_publish",
     "memory",
     "search_memory",
     "scratchpad",
@@ -46,6 +53,9 @@ pub const SELDOM: &[&str] = &[
     "skim",
     "shell_status",
     "editor",
+    "scad_lint",
+    "model_3d",
+    "render_3d",
     "switch_profile",
     "list_profiles",
     "reflect",

@@ -24,6 +24,7 @@ use kit::{AnyTool, Bucket, Hint, Spec};
 pub use importance::{DAILY, SELDOM};
 pub use toolsets::{HAFT, of_agents, toolset, toolsets};
 pub use toolsmith::with_enabled;
+pub use web::page_as_markdown;
 
 /// What a client is told about a toolset as a whole, where it shows these tools, and may show its model.
 pub fn instructions<'a>(toolset: &str, shown: impl IntoIterator<Item = &'a Spec>) -> String {
@@ -119,10 +120,16 @@ pub const MANUALS: &[(&str, &str)] = &[
     ("grep", include_str!("../manuals/grep.md")),
     ("http_request", include_str!("../manuals/http_request.md")),
     ("interact", include_str!("../manuals/interact.md")),
+    ("model_3d", include_str!("../manuals/model_3d.md")),
+    ("notebook_edit", include_str!("../manuals/notebook_edit.md")),
     ("python", include_str!("../manuals/python.md")),
+    ("render_3d", include_str!("../manuals/render_3d.md")),
+    ("scad_lint", include_str!("../manuals/scad_lint.md")),
     ("shell", include_str!("../manuals/shell.md")),
     ("shell_status", include_str!("../manuals/shell_status.md")),
     ("test_tool", include_str!("../manuals/test_tool.md")),
     ("tree", include_str!("../manuals/tree.md")),
+    ("web_fetch", include_str!("../manuals/web_fetch.md")),
+    ("web_search", include_str!("../manuals/web_search.md")),
     ("write_tool", include_str!("../manuals/write_tool.md")),
 ];

@@ -8,8 +8,8 @@ use kit::{AnyTool, Fault, Kind, Kinds, Output, Spec, Touch, testing::Room};
 use serde_json::{Value, json};
 
 /// Bytes that one tool may cost a model, and all of them together (under 4,500 tokens).
-const TOOL_BYTES: usize = 1_800;
-const ALL_BYTES: usize = 19_200;
+const TOOL_BYTES: usize = 2_000;
+const ALL_BYTES: usize = 30_000;
 
 /// The same for those that only an agent has.
 const AGENT_BYTES: usize = 2_600;
@@ -25,6 +25,12 @@ fn every_tool() -> Vec<(&'static str, Arc<dyn AnyTool>)> {
 fn arguments(toolset: &str, tool: &str, path: &str) -> Value {
     match (toolset, tool) {
         (_, "read") => json!({"path": path}),
+        ("terrarium", "edit") => json!({"path": path, "old": "inside", "new": "x"}),
+        ("terrarium", "write") => json!({"path": path, "content": "x"}),
+        ("terrarium", "glob") => json!({"path": path, "pattern": "*"}),
+        ("terrarium", "tree") => json!({"path": path}),
+        ("terrarium", "read_job" | "wait" | "stop_task") => json!({"job_id": "job_1"}),
+        ("terrarium", "show_card") => json!({"title": "look", "actions": ["yes"]}),
         ("nav", "edit") => json!({"path": path, "old_string": "inside", "new_string": "x"}),
         (_, "edit") => json!({"path": path, "edits": [{"old": "inside", "new": "x"}]}),
         (_, "write") => json!({"path": path, "content": "x", "overwrite": true}),
@@ -33,6 +39,14 @@ fn arguments(toolset: &str, tool: &str, path: &str) -> Value {
         (_, "editor") => json!({"path": path, "command": "view"}),
         (_, "json_read") => json!({"path": path}),
         (_, "json_write") => json!({"path": path, "pointer": "/a", "value": 1}),
+        ("terrarium", "multi_edit") => json!({"path": path, "edits": [{"old": "inside", "new": "x"}]}),
+        ("terrarium", "notebook_edit") => {
+            json!({"path": path, "edits": [{"cell_index": 0, "source": "inside"}]})
+        }
+        (_, "notebook_read") => json!({"path": path}),
+        (_, "notebook_edit") => json!({"path": path, "edits": [{"cell": 0, "source": "inside"}]}),
+        ("navi", "web_view") => json!({"url": "https://example.org"}),
+        ("navi", "filesystem") => json!({"action": "read", "path": path}),
         (_, "undo") => json!({"path": path}),
         (_, "grep") => json!({"path": path, "pattern": "inside"}),
         (_, "glob") => json!({"dir": path, "pattern": "*"}),
@@ -67,9 +81,15 @@ fn arguments(toolset: &str, tool: &str, path: &str) -> Value {
         (_, "ask_user") => json!({"question": "which one?"}),
         (_, "reflect") => json!({"situation": "it hangs", "assumptions": "none"}),
         (_, "test_tool") => json!({"name": "some_tool", "arguments": {}}),
+        (_, "web_fetch") => json!({"url": "https://example.invalid/"}),
+        (_, "web_search") => json!({"query": "inside"}),
         (_, "mcp_status" | "mcp_list") => json!({}),
         (_, "mcp_call") => json!({"server": "some_server", "name": "some_tool"}),
         (_, "mcp_connect" | "mcp_disconnect") => json!({"server": "some_server"}),
+        (_, "scad_lint") => json!({"path": path}),
+        (_, "model_3d") => json!({"path": path, "output": "part.stl"}),
+        (_, "render_3d") => json!({"path": path}),
+        (_, "image_view" | "share_file" | "content_publish") => json!({"path": path}),
         _ => panic!("`{tool}` of `{toolset}` needs a line in this test"),
     }
 }
@@ -84,7 +104,7 @@ fn takes_a_path(toolset: &str, tool: &str) -> bool {
 }
 
 /// Tools that have no path among their arguments, and touch no file by themselves.
-const WITHOUT_PATH: [&str; 31] = [
+const WITHOUT_PATH: &[&str] = &[
     "subagent",
     "spawn_agent",
     "explore",
@@ -92,6 +112,7 @@ const WITHOUT_PATH: [&str; 31] = [
     "list_profiles",
     "switch_profile",
     "ask_user",
+    "show_card",
     "reflect",
     "jobs",
     "read_job",
@@ -116,7 +137,12 @@ const WITHOUT_PATH: [&str; 31] = [
     "mcp_call",
     "mcp_connect",
     "mcp_disconnect",
+    "web_fetch",
+    "web_search",
+    "web_view",
 ];
+
+const NOTEBOOK: &str = "{\"cells\": [], \"nbformat\": 4, \"nbformat_minor\": 5}\n";
 
 fn properties(spec: &Spec) -> Vec<(&String, &Value)> {
     spec.schema.get("properties").and_then(Value::as_object).expect("an object's schema").iter().collect()
@@ -192,7 +218,7 @@ fn every_tool_has_its_place_in_the_order_of_importance() {
         |name: &str| tools::all().iter().find(|it| it.spec().name == name).map_or(0, |it| it.spec().bytes());
     // A list of 3,000 tokens has room for them with what surrounds them on the wire, and for some of the user's.
     let daily: usize = tools::DAILY.iter().map(|name| bytes(name) + 200).sum();
-    assert!(daily <= 9_500, "the daily ones cost {daily} bytes");
+    assert!(daily <= 9_600, "the daily ones cost {daily} bytes");
 }
 
 #[test]
@@ -301,7 +327,12 @@ fn a_path_outside_the_workspace_is_denied_in_every_spelling() {
     let outside = tempfile::tempdir().unwrap();
     fs::write(outside.path().join("file"), "inside? no: outside\n").unwrap();
     let plain = outside.path().join("file").display().to_string();
-    let room = Room::new("//- sub/a\ninside\n//- a.json\n{\"inside\": 1}\n");
+    let room = Room::new(
+        "//- sub/a\ninside\n//- a.json\n{\"inside\": 1}\n//- a.stl\nsolid\nvertex 0 0 0\nvertex 1 0 0\nvertex 0 1 0\nendloop\nendsolid\n",
+    );
+    fs::write(room.path().join("a.ipynb"), NOTEBOOK).unwrap();
+    let picture = r#"<svg xmlns="http://www.w3.org/2000/svg" width="4" height="4"/>"#;
+    fs::write(room.path().join("a.svg"), picture).unwrap();
     symlink(outside.path(), room.path().join("link")).unwrap();
     symlink(outside.path().join("file"), room.path().join("direct")).unwrap();
     let sibling = format!("{}-evil/file", room.path().display());
@@ -335,6 +366,9 @@ fn a_path_outside_the_workspace_is_denied_in_every_spelling() {
         let inside = match name.as_str() {
             "glob" | "tree" | "shell" | "python" => "sub",
             "json_read" | "json_write" => "a.json",
+            "notebook_read" | "notebook_edit" => "a.ipynb",
+            "render_3d" => "a.stl",
+            "image_view" => "a.svg",
             _ => "sub/a",
         };
         match call(&room, &tool, &arguments(toolset, name, inside)) {
@@ -378,6 +412,7 @@ fn a_tool_that_has_others_do_something_is_none_that_only_reads() {
 #[test]
 fn a_stopped_call_comes_back_and_changes_nothing() {
     let room = Room::new("//- a\ninside\n//- a.json\n{\"a\": 0, \"inside\": 1}\n");
+    fs::write(room.path().join("a.ipynb"), NOTEBOOK).unwrap();
     for folder in 0..20 {
         let folder = room.path().join(format!("f{folder}"));
         fs::create_dir(&folder).unwrap();
@@ -391,6 +426,7 @@ fn a_stopped_call_comes_back_and_changes_nothing() {
         let path = match name.as_str() {
             "glob" | "tree" | "grep" => "",
             "json_read" | "json_write" => "a.json",
+            "notebook_read" | "notebook_edit" => "a.ipynb",
             _ => "a",
         };
         let arguments = arguments(toolset, name, path);
@@ -408,6 +444,7 @@ fn a_stopped_call_comes_back_and_changes_nothing() {
         });
     }
     assert_eq!(room.bytes("a"), b"inside\n");
+    assert_eq!(room.bytes("a.ipynb"), NOTEBOOK.as_bytes());
     assert_eq!(room.bytes("a.json"), b"{\"a\": 0, \"inside\": 1}\n");
 }
 
@@ -428,7 +465,11 @@ fn a_tool_that_cuts_its_output_to_pages_stays_bounded_and_says_how_to_go_on() {
         let path = match name.as_str() {
             "glob" | "tree" => "wide",
             "json_read" => "big.json",
-            "write" | "edit" | "undo" | "json_write" | "python" | "shell" => continue,
+            "write" | "edit" | "multi_edit" | "undo" | "json_write" | "python" | "shell" => continue,
+            // Their pages are tried where they are.
+            "notebook_read" | "notebook_edit" | "filesystem" => continue,
+            // What it needs is no text, or a program.
+            "model_3d" | "render_3d" | "image_view" | "http_request" => continue,
             name if !takes_a_path(toolset, name) => continue,
             _ => "big",
         };

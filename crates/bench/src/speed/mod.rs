@@ -8,6 +8,7 @@ mod http;
 mod large;
 mod mcp;
 mod process;
+mod render;
 mod search;
 mod tool_files;
 
@@ -36,7 +37,7 @@ pub type Trouble = Box<dyn Error>;
 pub type Measure = fn(&Scratch) -> Result<Vec<Row>, Trouble>;
 
 /// What can be measured, by the name it is asked for.
-pub const ROOMS: [(&str, Measure); 12] = [
+pub const ROOMS: [(&str, Measure); 13] = [
     ("agent", agent::rows),
     ("call", call::rows),
     ("read", large::rows),
@@ -48,6 +49,7 @@ pub const ROOMS: [(&str, Measure); 12] = [
     ("mcp", mcp::rows),
     ("http", http::rows),
     ("commands", commands::rows),
+    ("render", render::rows),
     ("tool-files", tool_files::rows),
 ];
 

@@ -3,12 +3,16 @@
 use std::{
     fs::File,
     io::{Read as _, Seek as _, SeekFrom},
+    path::Path,
 };
 
-use kit::{Body, Fault, Kind};
+use kit::{
+    Body, Fault, Kind,
+    services::{Shared, Shares as _},
+};
 use serve::{Content, Document};
 
-use super::{ForClients, OUTPUTS, SHOWN};
+use super::{ForClients, OUTPUTS, SHOWN, in_brief};
 
 /// Bytes that are no text are given whole or not at all, up to so many.
 const BLOB: u64 = 8 << 20;
@@ -40,8 +44,50 @@ impl ForClients {
             Kind::BadArgs => Fault { kind: Kind::NotFound, ..fault },
             _ => fault,
         })?;
+        let more = format!("the tool `read` shows the rest: its path is {handle}");
+        self.content(uri, handle, &path, None, &more)
+    }
+
+    /// The newest first.
+    pub(super) fn file_documents(&self) -> Result<Vec<Document>, Fault> {
+        let document = |file: Shared| Document {
+            uri: file.link,
+            description: format!("A file that was shared, {} bytes.", file.bytes),
+            name: file.name,
+            mime: Some(file.mime),
+            bytes: Some(file.bytes),
+        };
+        Ok(self.session.files().list()?.into_iter().rev().map(document).collect())
+    }
+
+    /// The newest first.
+    pub(super) fn file_ids(&self) -> Vec<String> {
+        let shared = self.session.files().list().unwrap_or_default();
+        shared.into_iter().rev().map(|it| it.id).collect()
+    }
+
+    /// A file that was given away, by its id alone.
+    pub(super) fn file(&self, uri: &str, id: &str) -> Result<Vec<Content>, Fault> {
+        let missing = || Fault::not_found(format!("there is no `{}`, or it was too old", in_brief(uri)));
+        let shared = self.session.files().find(id).map_err(|_| missing())?;
+        if shared.id != id {
+            return Err(missing());
+        }
+        let more = format!("the whole of it is {}", shared.path.display());
+        self.content(uri, &shared.name, &shared.path, Some(&shared.mime), &more)
+    }
+
+    /// What is in a file: as text where it is one, with `more` at its end if that is not all.
+    fn content(
+        &self,
+        uri: &str,
+        name: &str,
+        path: &Path,
+        mime: Option<&str>,
+        more: &str,
+    ) -> Result<Vec<Content>, Fault> {
         let unread = |error: std::io::Error| {
-            Fault::new(Kind::Unavailable, format!("{handle} can't be read: {error}")).caused_by(error)
+            Fault::new(Kind::Unavailable, format!("{name} can't be read: {error}")).caused_by(error)
         };
         let mut file = File::open(path).map_err(unread)?;
         let total = file.metadata().map_err(unread)?.len();
@@ -53,21 +99,17 @@ impl ForClients {
         if let Some(text) = text_of(&bytes, total) {
             let mut shown = self.shown(text);
             if (text.len() as u64) < total {
-                shown.push_str(&format!(
-                    "\n[the first {} of {total} bytes; the tool `read` shows the rest: its path is {handle}]",
-                    text.len()
-                ));
+                shown.push_str(&format!("\n[the first {} of {total} bytes; {more}]", text.len()));
             }
-            return content("text/plain", Body::Text(shown));
+            return content(mime.unwrap_or("text/plain"), Body::Text(shown));
         }
         if total > BLOB {
-            let what =
-                format!("{handle} has {total} bytes that are no text; at most {BLOB} are given at once");
+            let what = format!("{name} has {total} bytes that are no text; at most {BLOB} are given at once");
             return Err(Fault::new(Kind::TooBig, what));
         }
         let mut all = Vec::new();
         file.seek(SeekFrom::Start(0)).and_then(|_| file.take(BLOB).read_to_end(&mut all)).map_err(unread)?;
-        content(media_type(&all), Body::Bytes(all))
+        content(mime.unwrap_or_else(|| media_type(&all)), Body::Bytes(all))
     }
 }
 

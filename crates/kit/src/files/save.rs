@@ -218,7 +218,13 @@ pub(super) fn create(dir: &OwnedFd, name: &OsStr, new: &Nameless) -> Result<Iden
 }
 
 /// New content under an old name.
-pub(super) fn replace(dir: &OwnedFd, name: &OsStr, path: &str, old: &Loaded, new: &Nameless) -> Result<Identity, Fault> {
+pub(super) fn replace(
+    dir: &OwnedFd,
+    name: &OsStr,
+    path: &str,
+    old: &Loaded,
+    new: &Nameless,
+) -> Result<Identity, Fault> {
     let temporary = temporary_name();
     new.link(dir, &temporary).map_err(|errno| failed(path, errno))?;
     let swapped = check_before(dir, name, path, &old.location, Before::Was(old)).and_then(|mode| {

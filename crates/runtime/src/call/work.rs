@@ -208,11 +208,11 @@ impl Work {
         let deadline = self.allowed + self.session.deadline();
         let deadline = patience.map_or(deadline, |patience| deadline.max(Clock::now() + patience));
         let history = Arc::new(self.session.store().history(self.session.name(), &self.id));
-        let net = self.session.net(&plan);
+        let (net, procs) = (self.session.net(&plan), self.session.procs(&plan));
         let files = Files::new(self.session.roots(), plan.grants, history.clone());
         let stop = self.this.stop.clone();
         let services = Services {
-            procs: self.session.procs(&plan.prepared.touches()),
+            procs,
             net,
             vault: self.session.runtime().vault(),
             preferences: self.session.runtime().preferences(),
@@ -227,6 +227,7 @@ impl Work {
             agents: self.session.agents(),
             servers: Arc::new(ServersOf::new(&self.session)),
             notes: Arc::new(NotesOf::new(&self.session)),
+            shares: Arc::new(self.session.files().clone()),
             shelf: self.session.shelf().clone(),
             history,
             undo: self.session.undo(&self.id, plan.writes),

@@ -35,6 +35,8 @@ pub struct Own {
     pub env: Vec<(String, String)>,
     /// It is an MCP server, and no file.
     pub is_server: bool,
+    /// It may make sockets that are named by a path: there is nobody else where it runs.
+    pub unix_sockets: bool,
 }
 
 impl Own {
@@ -91,6 +93,16 @@ impl Ground {
         let sandbox = if session.sandbox == Sandbox::Full { Sandbox::Workspace } else { session.sandbox };
         let own = Own { read, write, is_server: true, ..Own::default() };
         self.another(own, roots, sandbox, session.hosts.below(), &session.held)
+    }
+
+    /// The ground of a browser that shows what strangers wrote: in the sandbox whatever the session's commands are. It
+    /// sees the machine but nothing of the workspace, keeps nothing, and reaches these hosts and no other.
+    pub(crate) fn of_browser(&self, hosts: &[String]) -> Self {
+        let granted = Hosts::default();
+        hosts.iter().for_each(|host| granted.grant_lasting(host));
+        let own = Own { unix_sockets: true, ..Own::default() };
+        // It changes nothing that lasts, so it goes on where nothing may be changed.
+        self.another(own, Vec::new(), Sandbox::Workspace, granted, &Arc::default())
     }
 
     /// The same ground for one more tool, which reads this as well.

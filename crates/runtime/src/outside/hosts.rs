@@ -229,6 +229,7 @@ impl Inner {
             write: section.write.clone(),
             env: env.collect(),
             is_server: false,
+            unix_sockets: false,
         })
     }
 }

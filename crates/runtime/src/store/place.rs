@@ -48,6 +48,11 @@ impl Place {
         self.folder.join("spill")
     }
 
+    /// Files that sessions gave away, by session and id.
+    pub(super) fn files(&self) -> PathBuf {
+        self.folder.join("files")
+    }
+
     /// One locked file for each process that is alive.
     pub(super) fn live(&self) -> PathBuf {
         self.folder.join("live")

@@ -12,7 +12,7 @@ use super::{
     place::{Place, private_file},
     trouble::Trouble,
 };
-use crate::outside::uv;
+use crate::{outside::uv, shares};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// What is younger is never removed: the row that names it may not be written yet.
@@ -51,6 +51,7 @@ pub(super) fn prune_daily(place: &Place, within: Duration) {
     }
     let late = Instant::now() + within;
     uv::prune(&place.state, late);
+    shares::sweep(&place.files());
     match prune(place, Bound::default(), Some(late)) {
         Ok(pruned) => {
             tracing::debug!(pruned.files, pruned.bytes, "pruned");

@@ -20,7 +20,7 @@ use rmcp::{
 use tokio::sync::watch;
 
 /// So many events are kept for one session.
-const EVENTS: usize = 128;
+const EVENTS: usize = 64;
 
 /// And so many bytes, but the newest event always.
 const BYTES: usize = 4 * 1024 * 1024;
@@ -76,8 +76,11 @@ impl Events {
         let id = format!("{number}.{stream}");
         let mut message = event.clone();
         message.event_id = Some(id.clone());
-        kept.bytes += bytes;
-        kept.events.push_back(Event { number, stream, bytes, message });
+        // One that says nothing has its number, and nothing to be told again.
+        if event.message.is_some() {
+            kept.bytes += bytes;
+            kept.events.push_back(Event { number, stream, bytes, message });
+        }
         while kept.events.len() > EVENTS || (kept.bytes > BYTES && kept.events.len() > 1) {
             let Some(oldest) = kept.events.pop_front() else { break };
             kept.bytes -= oldest.bytes;

@@ -1,10 +1,21 @@
 //! How does an idea become a solid part?
 
+mod model_3d;
+mod render_3d;
+mod scad_lint;
+mod solid;
+mod source;
+mod stl;
+
 use std::sync::Arc;
 
-use kit::AnyTool;
+use kit::{AnyTool, erase};
+
+pub(crate) use model_3d::Model3d;
+pub(crate) use render_3d::Render3d;
+pub(crate) use scad_lint::ScadLint;
 
 /// The tools of this family.
 pub(crate) fn all() -> Vec<Arc<dyn AnyTool>> {
-    Vec::new()
+    vec![erase::<Model3d>(), erase::<Render3d>(), erase::<ScadLint>()]
 }

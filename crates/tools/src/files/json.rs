@@ -60,7 +60,7 @@ pub(crate) fn load(cx: &Cx, path: &str, most: u64, instead: &str) -> Result<Open
 }
 
 /// The most brackets that are open at once, outside strings and comments.
-fn depth(text: &str) -> usize {
+pub(super) fn depth(text: &str) -> usize {
     let (mut now, mut most) = (0_usize, 0);
     let mut bytes = text.bytes().peekable();
     while let Some(byte) = bytes.next() {

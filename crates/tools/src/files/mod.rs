@@ -6,11 +6,14 @@ pub(crate) mod filegrep;
 mod json;
 mod json_path;
 mod json_path_parse;
-mod json_read;
+pub(crate) mod json_read;
 pub(crate) mod json_tree;
-mod json_write;
-mod open;
-mod page;
+pub(crate) mod json_write;
+pub(crate) mod notebook;
+pub(crate) mod notebook_edit;
+pub(crate) mod notebook_read;
+pub(crate) mod open;
+pub(crate) mod page;
 pub(crate) mod read;
 pub(crate) mod skim;
 mod undo;
@@ -31,6 +34,8 @@ pub(crate) fn all() -> Vec<Arc<dyn AnyTool>> {
         erase::<editor::Editor>(),
         erase::<json_read::JsonRead>(),
         erase::<json_write::JsonWrite>(),
+        erase::<notebook_read::NotebookRead>(),
+        erase::<notebook_edit::NotebookEdit>(),
         erase::<undo::Undo>(),
     ]
 }

@@ -56,8 +56,12 @@ pub(crate) fn not_text(path: &str, head: &[u8], error: NotText) -> Fault {
         || "binary, of no known type".to_owned(),
         |kind| format!("binary, by its content {} (.{})", kind.mime_type(), kind.extension()),
     );
-    Fault::bad_args(format!("`{path}` is not text: it is {what}"))
-        .next("It can't be read or changed as text; `glob` and `tree` show what lies beside it.".to_owned())
+    let fault = Fault::bad_args(format!("`{path}` is not text: it is {what}"));
+    let is_seen = infer::is_image(head) || head.starts_with(b"%PDF-");
+    if is_seen {
+        return fault.next(format!("`image_view` {{\"path\": \"{path}\"}} shows it."));
+    }
+    fault.next("It can't be read or changed as text; `glob` and `tree` show what lies beside it.".to_owned())
 }
 
 /// Refuses to replace a file of which the session has not seen the whole, as it is now.

@@ -11,6 +11,7 @@ use super::{
     open::not_text,
     page::{self, BYTES, LINE_BYTES},
 };
+use crate::media;
 
 /// Lines on a page, if no other number is asked for.
 const LINES: usize = 2_000;
@@ -19,7 +20,7 @@ const LINES: usize = 2_000;
 const ENTRIES: usize = 200;
 
 /// Read a file. Every line is shown as `LINE:HASH|text`; `edit` takes `LINE:HASH` as an anchor.
-/// Pages of 2,000 lines: the last line of an answer says how to go on. Lists a folder.
+/// Pages of 2,000 lines: the last line of an answer says how to go on. Lists a folder, shows a picture, gives the text of a PDF by pages.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Read {
@@ -69,7 +70,13 @@ impl Read {
         }
         let location = open.location.clone();
         let bytes = open.load(&self.path, LARGE as u64)?.bytes;
-        let text = Text::share(bytes.clone()).map_err(|error| not_text(&self.path, &bytes, error))?;
+        let text = match Text::share(bytes.clone()) {
+            Ok(text) => text,
+            Err(error) => {
+                let seen = media::read(cx, &self.path, &bytes, self.offset, self.limit);
+                return seen.unwrap_or_else(|| Err(not_text(&self.path, &bytes, error)));
+            }
+        };
         let total = text.line_count();
         if total == 0 {
             cx.show(&location, &text, &Rows::new());

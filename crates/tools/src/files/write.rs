@@ -65,7 +65,7 @@ impl Write {
 }
 
 /// The model knows what it wrote itself. Gives the size in lines and bytes.
-fn remember(cx: &Cx, location: &kit::files::Location, content: Content) -> String {
+pub(crate) fn remember(cx: &Cx, location: &kit::files::Location, content: Content) -> String {
     let bytes = content.len();
     let Ok(text) = Text::share(content) else { return format!("{bytes} bytes") };
     cx.views().wrote(&location.absolute(), &text);
@@ -74,7 +74,7 @@ fn remember(cx: &Cx, location: &kit::files::Location, content: Content) -> Strin
 }
 
 /// New content in the encoding, and with the line endings, of the file it replaces.
-fn in_the_manner_of(opened: &Opened, content: &str) -> Result<(Vec<u8>, String), Fault> {
+pub(crate) fn in_the_manner_of(opened: &Opened, content: &str) -> Result<(Vec<u8>, String), Fault> {
     let old = &opened.text;
     let rows = old.line_count();
     let all_crlf =

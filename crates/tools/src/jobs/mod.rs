@@ -9,6 +9,7 @@ mod wait;
 
 use std::{fmt, sync::Arc, time::Duration};
 
+pub(crate) use continue_job::ContinueJob;
 use kit::{AnyTool, Output, Part, erase, services::Job};
 use serde::{Deserialize, Deserializer, de};
 
@@ -19,7 +20,7 @@ pub(crate) fn all() -> Vec<Arc<dyn AnyTool>> {
         erase::<read_job::ReadJob>(),
         erase::<wait::Wait>(),
         erase::<stop_task::StopTask>(),
-        erase::<continue_job::ContinueJob>(),
+        erase::<ContinueJob>(),
     ]
 }
 

@@ -4,9 +4,9 @@ mod glob;
 mod grep;
 pub(crate) mod lines;
 mod matches;
-mod names;
-mod page;
-mod tree;
+pub(crate) mod names;
+pub(crate) mod page;
+pub(crate) mod tree;
 
 use std::sync::Arc;
 

@@ -10,13 +10,13 @@ use kit::{
 };
 
 /// A glob, ready to match paths below the folder that is searched.
-pub(super) struct Names {
+pub(crate) struct Names {
     set: GlobSet,
 }
 
 impl Names {
     /// Reads a glob. Without `/` it matches at any depth, as in a `.gitignore`.
-    pub(super) fn new(pattern: &str) -> Result<Self, Fault> {
+    pub(crate) fn new(pattern: &str) -> Result<Self, Fault> {
         if pattern.contains('/') {
             Self::anchored(pattern.strip_prefix("./").unwrap_or(pattern), pattern)
         } else {
@@ -25,7 +25,7 @@ impl Names {
     }
 
     /// Reads a glob that holds from the folder searched; `written` is how the model wrote it.
-    pub(super) fn anchored(glob: &str, written: &str) -> Result<Self, Fault> {
+    pub(crate) fn anchored(glob: &str, written: &str) -> Result<Self, Fault> {
         if written.trim().is_empty() {
             return Err(Fault::bad_args("the glob is empty").next("`**` matches every file."));
         }
@@ -41,13 +41,13 @@ impl Names {
     }
 
     /// Does it match this path?
-    pub(super) fn matches(&self, path: &Path) -> bool {
+    pub(crate) fn matches(&self, path: &Path) -> bool {
         self.set.is_match(path)
     }
 }
 
 /// Which files are wanted of those below a folder.
-pub(super) struct Filter {
+pub(crate) struct Filter {
     /// What fits, and whether that is wanted or unwanted.
     names: Option<(Names, bool)>,
     types: Option<Types>,
@@ -57,7 +57,7 @@ pub(super) struct Filter {
 
 impl Filter {
     /// Wants what fits both: a glob, with `!` before it if it says what is unwanted, and a type.
-    pub(super) fn new(glob: Option<&str>, type_name: Option<&str>) -> Result<Self, Fault> {
+    pub(crate) fn new(glob: Option<&str>, type_name: Option<&str>) -> Result<Self, Fault> {
         let (glob, type_name) = (glob.filter(|it| !it.is_empty()), type_name.filter(|it| !it.is_empty()));
         let names = match glob {
             Some(glob) => {
@@ -73,12 +73,12 @@ impl Filter {
     }
 
     /// Does it want everything?
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.said.is_empty()
     }
 
     /// Does it want the file at this path below `base`?
-    pub(super) fn fits(&self, path: &Path, base: &Location) -> bool {
+    pub(crate) fn fits(&self, path: &Path, base: &Location) -> bool {
         let by_name = self.names.as_ref().is_none_or(|(names, wanted)| {
             // Models write globs from the folder searched, and from the workspace.
             let at = base.relative();
@@ -118,7 +118,7 @@ fn types(name: &str) -> Result<Types, Fault> {
 
 /// Takes the folders off a glob that are named outright, so that only what lies below
 /// them is walked: `src/a/**/*.rs` is `**/*.rs` below `src/a`.
-pub(super) fn split(pattern: &str) -> (&str, &str) {
+pub(crate) fn split(pattern: &str) -> (&str, &str) {
     let special = pattern.find(['*', '?', '[', '{', '\\']).unwrap_or(pattern.len());
     let plain = pattern.get(..special).unwrap_or("");
     match plain.rfind('/') {

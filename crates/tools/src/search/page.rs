@@ -11,7 +11,7 @@ use std::{
 use kit::{files::Location, prelude::*};
 
 /// How much text one answer has at most.
-pub(super) const MOST_BYTES: usize = 48 * 1024;
+pub(crate) const MOST_BYTES: usize = 48 * 1024;
 
 /// How many results one answer has at most, whatever is asked for.
 const MOST_LIMIT: usize = 1_000;
@@ -24,13 +24,13 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Which results the model asked for.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Ask {
-    pub(super) offset: usize,
-    pub(super) limit: usize,
+pub(crate) struct Ask {
+    pub(crate) offset: usize,
+    pub(crate) limit: usize,
 }
 
 impl Ask {
-    pub(super) fn new(offset: usize, limit: Option<usize>, default: usize) -> Result<Self, Fault> {
+    pub(crate) fn new(offset: usize, limit: Option<usize>, default: usize) -> Result<Self, Fault> {
         let limit = limit.unwrap_or(default);
         if limit == 0 {
             return Err(Fault::bad_args("`limit` is 0").next("Give 1 or more, or leave it out."));
@@ -47,16 +47,16 @@ impl Ask {
     }
 
     /// How many results have to be known, counted from the first.
-    pub(super) fn need(self) -> usize {
+    pub(crate) fn need(self) -> usize {
         self.offset + self.limit
     }
 
-    pub(super) fn range(self) -> Range<usize> {
+    pub(crate) fn range(self) -> Range<usize> {
         self.offset..self.need()
     }
 
     /// What is said of a page that shows `shown` of `total`, such as `3 files`.
-    pub(super) fn footer(self, shown: usize, total: usize, what: &str) -> String {
+    pub(crate) fn footer(self, shown: usize, total: usize, what: &str) -> String {
         let (first, after) = (self.offset + 1, self.offset + shown);
         if shown == 0 {
             return format!("[offset {} is past the last of {what}]", self.offset);
@@ -73,28 +73,28 @@ impl Ask {
 /// The first in the order of their paths of what is met in no order. By path and not
 /// by time of change, so that the next page goes on where this one ended even when
 /// files were edited in between.
-pub(super) struct First<T> {
+pub(crate) struct First<T> {
     need: usize,
     kept: usize,
     items: BTreeMap<PathBuf, (usize, T)>,
     /// How many results there are in all, kept or not.
-    pub(super) total: usize,
+    pub(crate) total: usize,
     /// How many paths they are in.
-    pub(super) paths: usize,
+    pub(crate) paths: usize,
 }
 
 impl<T> First<T> {
-    pub(super) fn new(need: usize) -> Self {
+    pub(crate) fn new(need: usize) -> Self {
         Self { need, kept: 0, items: BTreeMap::new(), total: 0, paths: 0 }
     }
 
     /// Could results at this path still be among the first?
-    pub(super) fn wants(&self, path: &Path) -> bool {
+    pub(crate) fn wants(&self, path: &Path) -> bool {
         self.kept < self.need || self.items.last_key_value().is_some_and(|(last, _)| path < last.as_path())
     }
 
     /// Adds what was found at a path: `results` of them.
-    pub(super) fn add(&mut self, path: &Path, results: usize, item: T) {
+    pub(crate) fn add(&mut self, path: &Path, results: usize, item: T) {
         self.total += results;
         self.paths += 1;
         if !self.wants(path) {
@@ -111,28 +111,28 @@ impl<T> First<T> {
     }
 
     /// What was kept, in the order of the paths.
-    pub(super) fn into_items(self) -> impl Iterator<Item = (PathBuf, usize, T)> {
+    pub(crate) fn into_items(self) -> impl Iterator<Item = (PathBuf, usize, T)> {
         self.items.into_iter().map(|(path, (results, item))| (path, results, item))
     }
 }
 
 /// How long a search may still go on.
-pub(super) struct Patience {
+pub(crate) struct Patience {
     until: Instant,
     lost: AtomicBool,
 }
 
 impl Patience {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::of(PATIENCE)
     }
 
-    pub(super) fn of(time: Duration) -> Self {
+    pub(crate) fn of(time: Duration) -> Self {
         Self { until: Instant::now() + time, lost: AtomicBool::new(false) }
     }
 
     /// Is there time left?
-    pub(super) fn lasts(&self) -> bool {
+    pub(crate) fn lasts(&self) -> bool {
         if Instant::now() < self.until {
             return true;
         }
@@ -141,7 +141,7 @@ impl Patience {
     }
 
     /// The line to say when the search was given up after `seen`, such as `12 files`.
-    pub(super) fn report(&self, seen: &str) -> Option<String> {
+    pub(crate) fn report(&self, seen: &str) -> Option<String> {
         self.lost.load(Ordering::Relaxed).then(|| {
             format!(
                 "[stopped after {} s and {seen}: there may be more; search a smaller part]",
@@ -152,17 +152,17 @@ impl Patience {
 }
 
 /// A path as the model should write it, on one line whatever characters it has.
-pub(super) fn shown(location: &Location) -> String {
+pub(crate) fn shown(location: &Location) -> String {
     let path = location.to_string();
     if path.contains(char::is_control) { format!("{path:?}") } else { path }
 }
 
 /// `1,234 files`, `1 file`.
-pub(super) fn count(number: usize, one: &str, many: &str) -> String {
+pub(crate) fn count(number: usize, one: &str, many: &str) -> String {
     format!("{} {}", thousands(number), if number == 1 { one } else { many })
 }
 
-pub(super) fn thousands(number: usize) -> String {
+pub(crate) fn thousands(number: usize) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (index, digit) in digits.chars().enumerate() {

@@ -18,6 +18,9 @@ const DEPTH: usize = 3;
 const LIMIT: usize = 200;
 const MOST_LINES: usize = 2_000;
 
+/// What is said where there are more lines.
+pub(crate) const CUT: &str = "[cut: give one of the folders as `dir`, or a greater `limit`]";
+
 /// More names than this are not held in memory.
 const MOST_ENTRIES: usize = 200_000;
 
@@ -61,6 +64,11 @@ struct Folder {
 type Folders = HashMap<PathBuf, Folder>;
 
 impl Tree {
+    /// What other toolsets ask for in other words.
+    pub(crate) fn of(dir: String, depth: Option<usize>, limit: usize) -> Self {
+        Self { dir, depth, limit: Some(limit), ignored: false }
+    }
+
     fn show(&self, cx: &Cx) -> Result<Output, Fault> {
         let depth = self.depth.unwrap_or(DEPTH);
         if depth == 0 {
@@ -92,7 +100,8 @@ impl Tree {
             }
         }
         if cut {
-            text.push_str("[cut: give one of the folders as `dir`, or a greater `limit`]\n");
+            text.push_str(CUT);
+            text.push('\n');
         }
         if entries > MOST_ENTRIES {
             text.push_str(&format!("[stopped after {} entries]\n", thousands(MOST_ENTRIES)));

@@ -11,11 +11,12 @@ mod tests;
 use std::sync::Arc;
 
 use kit::{AnyTool, Touch, Touches, erase, services::ServerInfo};
+pub(crate) use mcp_status::McpStatus;
 
 /// The tools of this family.
 pub(crate) fn all() -> Vec<Arc<dyn AnyTool>> {
     vec![
-        erase::<mcp_status::McpStatus>(),
+        erase::<McpStatus>(),
         erase::<mcp_list::McpList>(),
         erase::<mcp_call::McpCall>(),
         erase::<mcp_connect::McpConnect>(),

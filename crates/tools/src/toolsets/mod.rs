@@ -3,6 +3,7 @@
 //! A toolset gives the tools the names and arguments that one ecosystem's prompts and
 //! models know, over the same implementations.
 
+mod find;
 mod hyperagents;
 mod nav;
 mod navi;

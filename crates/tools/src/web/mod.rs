@@ -1,12 +1,21 @@
 //! What does an agent do on the web?
 
-mod http_request;
+mod address;
+pub(crate) mod http_request;
+pub(crate) mod web_fetch;
+pub(crate) mod web_search;
 
 use std::sync::Arc;
 
 use kit::{AnyTool, erase};
 
+pub use web_fetch::page_as_markdown;
+
 /// The tools of this family.
 pub(crate) fn all() -> Vec<Arc<dyn AnyTool>> {
-    vec![erase::<http_request::HttpRequest>()]
+    vec![
+        erase::<http_request::HttpRequest>(),
+        erase::<web_fetch::WebFetch>(),
+        erase::<web_search::WebSearch>(),
+    ]
 }

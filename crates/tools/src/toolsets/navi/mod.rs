@@ -1,12 +1,14 @@
-//! The tools of navi-1, under its names, as far as there are any here.
+//! The tools of navi-1, under its names.
 //!
-//! `todo`, `scratchpad` and `memory` have navi's names and arguments as they are.
+//! Most of them have navi's names and arguments as they are; those that have not stand here.
 
+mod filesystem;
 mod spawn_agent;
 mod switch_profile;
 mod terminal;
 mod test_tool;
 mod tool_manual;
+mod web_view;
 
 use std::sync::Arc;
 
@@ -14,15 +16,24 @@ use kit::{AnyTool, erase};
 
 use crate::{
     agents::{list_profiles::ListProfiles, reflect::Reflect},
+    cad::{Model3d, Render3d, ScadLint},
     code,
+    media::{ContentPublish, ImageView, ShareFile},
     notes::{Memory, Scratchpad, Todo},
+    servers::McpStatus,
     toolsmith::{DeleteTool, ListTools, ReloadTools, WriteTool},
+    web::{http_request::HttpRequest, web_search::WebSearch},
 };
 
 pub(super) fn tools() -> Vec<Arc<dyn AnyTool>> {
     vec![
+        erase::<WebSearch>(),
+        erase::<web_view::WebView>(),
+        erase::<filesystem::Filesystem>(),
+        erase::<HttpRequest>(),
         erase::<terminal::Terminal>(),
         erase::<code::CodeExec>(),
+        erase::<ImageView>(),
         erase::<Todo>(),
         erase::<Scratchpad>(),
         erase::<Memory>(),
@@ -32,6 +43,12 @@ pub(super) fn tools() -> Vec<Arc<dyn AnyTool>> {
         erase::<ListTools>(),
         erase::<tool_manual::ToolManual>(),
         erase::<ReloadTools>(),
+        erase::<ShareFile>(),
+        erase::<ContentPublish>(),
+        erase::<Model3d>(),
+        erase::<ScadLint>(),
+        erase::<Render3d>(),
+        erase::<McpStatus>(),
     ]
 }
 

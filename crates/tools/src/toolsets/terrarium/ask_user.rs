@@ -32,8 +32,15 @@ impl Tool for AskUser {
     }
 
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {
+        if self.question.trim().is_empty() {
+            return Err(Fault::bad_args("Question is required"));
+        }
         let within = self.within();
-        ask_user::ask(self.question, self.options, within, cx).await
+        match ask_user::ask(self.question, self.options, within, cx).await {
+            Ok(answer) if answer.as_text().trim().is_empty() => Ok(Output::text("(no response)")),
+            Err(fault) if fault.kind == Kind::Timeout => Ok(Output::text("(no response within timeout)")),
+            answered => answered,
+        }
     }
 }
 

@@ -1,25 +1,73 @@
-//! The tools of KohakuTerrarium, under its names, as far as there are any here.
+//! The tools of KohakuTerrarium, under its names.
 
 mod ask_user;
 mod bash;
 mod critic;
+mod edit;
 mod explore;
+mod glob;
+mod grep;
+mod guard;
+mod info;
+mod jobs;
+mod modes;
+mod multi_edit;
+mod notebook_edit;
+mod notebook_read;
+mod read;
 mod scratchpad;
 mod search_memory;
+mod show_card;
+mod tree;
+mod web_fetch;
+mod write;
 
 use std::sync::Arc;
 
 use kit::{AnyTool, erase};
 
-use crate::{code, jobs};
+use crate::{
+    code,
+    files::{json_read::JsonRead, json_write::JsonWrite},
+    jobs::ContinueJob,
+    web::web_search::WebSearch,
+};
 
-/// Its framework's commands `jobs`, `read_job`, `wait` and `stop_task` are tools here.
+/// Its framework's commands `info`, `jobs`, `read_job` and `wait` are tools here.
 pub(super) fn tools() -> Vec<Arc<dyn AnyTool>> {
-    let notes = vec![erase::<scratchpad::Scratchpad>(), erase::<search_memory::SearchMemory>()];
-    [vec![erase::<bash::Bash>(), erase::<code::TerrariumPython>()], notes, jobs::all()].concat()
+    vec![
+        erase::<bash::Bash>(),
+        erase::<code::TerrariumPython>(),
+        erase::<read::Read>(),
+        erase::<write::Write>(),
+        erase::<edit::Edit>(),
+        erase::<multi_edit::MultiEdit>(),
+        erase::<glob::Glob>(),
+        erase::<grep::Grep>(),
+        erase::<tree::Tree>(),
+        erase::<JsonRead>(),
+        erase::<JsonWrite>(),
+        erase::<notebook_read::NotebookRead>(),
+        erase::<notebook_edit::NotebookEdit>(),
+        erase::<web_fetch::WebFetch>(),
+        erase::<WebSearch>(),
+        erase::<scratchpad::Scratchpad>(),
+        erase::<search_memory::SearchMemory>(),
+        erase::<info::Info>(),
+        erase::<jobs::Jobs>(),
+        erase::<jobs::ReadJob>(),
+        erase::<jobs::Wait>(),
+        erase::<jobs::StopTask>(),
+        erase::<ContinueJob>(),
+    ]
 }
 
 /// Those that need an agent.
 pub(super) fn of_agents() -> Vec<Arc<dyn AnyTool>> {
-    vec![erase::<explore::Explore>(), erase::<critic::Critic>(), erase::<ask_user::AskUser>()]
+    vec![
+        erase::<explore::Explore>(),
+        erase::<critic::Critic>(),
+        erase::<ask_user::AskUser>(),
+        erase::<show_card::ShowCard>(),
+    ]
 }

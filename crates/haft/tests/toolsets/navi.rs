@@ -1,0 +1,135 @@
+//! navi-1's 27 tools.
+
+use serde_json::json;
+
+use super::{Room, all_answer, all_are_there, conversation};
+
+#[test]
+fn all_27_names_are_there_with_what_they_need() {
+    all_are_there(
+        "navi",
+        &[
+            ("web_search", &["query"]),
+            ("web_view", &["url"]),
+            ("filesystem", &["action"]),
+            ("http_request", &["url"]),
+            ("code_exec", &[]),
+            ("terminal", &[]),
+            ("ssh_exec", &["host"]),
+            ("image_view", &[]),
+            ("todo", &[]),
+            ("scratchpad", &["action"]),
+            ("reload_tools", &[]),
+            ("write_tool", &["name", "code"]),
+            ("list_tools", &[]),
+            ("tool_manual", &["name"]),
+            ("memory", &["action"]),
+            ("spawn_agent", &["task"]),
+            ("switch_profile", &["profile_id"]),
+            ("list_profiles", &[]),
+            ("share_file", &["path"]),
+            ("content_publish", &["path"]),
+            ("model_3d", &[]),
+            ("scad_lint", &[]),
+            ("render_3d", &["path"]),
+            ("delete_tool", &["name"]),
+            ("test_tool", &["tool_name"]),
+            ("mcp_status", &[]),
+            ("reflect", &["situation", "assumptions"]),
+        ],
+    );
+}
+
+const TOOL: &str = "name = \"twice\"\ndescription = \"Says it twice.\"\nparameters = {\"type\": \"object\", \"properties\": {\"it\": {\"type\": \"string\"}}, \"required\": [\"it\"]}\n\nasync def execute(params: dict) -> str:\n    return params[\"it\"] * 2\n";
+
+/// A picture of one pixel.
+const PNG: &[u8] = &[
+    0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a, 0, 0, 0, 0x0d, b'I', b'H', b'D', b'R', 0, 0, 0, 1, 0, 0,
+    0, 1, 8, 6, 0, 0, 0, 0x1f, 0x15, 0xc4, 0x89, 0, 0, 0, 0x0d, b'I', b'D', b'A', b'T', 0x78, 0x9c, 0x63,
+    0xf8, 0xcf, 0xc0, 0xf0, 0x1f, 0, 5, 0, 1, 0xff, 0x89, 0x99, 0x3d, 0x1d, 0, 0, 0, 0, b'I', b'E', b'N',
+    b'D', 0xae, 0x42, 0x60, 0x82,
+];
+
+#[test]
+fn each_tool_that_needs_no_agent_answers() {
+    let room = Room::new();
+    room.put("pixel.png", PNG);
+    room.put("part.scad", "difference() { cube(10; }\n");
+    all_answer(
+        &room,
+        "navi",
+        &[
+            (
+                "filesystem",
+                json!({"action": "write", "path": "a/b.txt", "content": "hello\n"}),
+                "ok",
+                "Written 6 bytes to a/b.txt",
+            ),
+            ("filesystem", json!({"action": "read", "path": "a/b.txt"}), "ok", "hello"),
+            ("filesystem", json!({"action": "list", "path": "a"}), "ok", "b.txt"),
+            ("filesystem", json!({"action": "read", "path": "no"}), "not_found", "File not found: no"),
+            ("filesystem", json!({"action": "read", "path": "/etc/shadow"}), "denied", "/etc/shadow"),
+            (
+                "terminal",
+                json!({"command": "echo out; echo err >&2; exit 3"}),
+                "ok",
+                "out\n[stderr]\nerr\nExit code 3",
+            ),
+            ("code_exec", json!({"code": "print(6 * 7)"}), "ok", "42"),
+            ("todo", json!({"action": "set", "tasks": ["look", "leap"]}), "ok", "look"),
+            ("scratchpad", json!({"action": "write", "content": "the plan"}), "ok", "main"),
+            ("scratchpad", json!({"action": "read"}), "ok", "the plan"),
+            ("memory", json!({"action": "save", "content": "the sky is blue"}), "ok", "1"),
+            ("write_tool", json!({"name": "twice", "code": TOOL}), "ok", "twice"),
+            ("test_tool", json!({"tool_name": "twice", "params": {"it": "ab"}}), "ok", "abab"),
+            ("list_tools", json!({}), "ok", "filesystem"),
+            ("tool_manual", json!({"name": "filesystem"}), "ok", "append"),
+            ("reload_tools", json!({}), "ok", "twice"),
+            ("delete_tool", json!({"name": "twice"}), "ok", "Deleted"),
+            ("mcp_status", json!({}), "ok", "no MCP servers"),
+            ("image_view", json!({"path": "pixel.png"}), "ok", "pixel.png"),
+            ("share_file", json!({"path": "a/b.txt"}), "ok", "shared `b.txt`"),
+            ("content_publish", json!({"path": "pixel.png"}), "ok", "published"),
+            ("scad_lint", json!({"path": "part.scad"}), "ok", "1:"),
+            ("render_3d", json!({"path": "no.stl"}), "not_found", "no.stl"),
+            ("web_search", json!({"query": " "}), "bad_args", "query"),
+            ("web_view", json!({"url": "ftp://example.org/"}), "bad_args", "ftp"),
+            ("http_request", json!({"url": "file:///etc/passwd"}), "bad_args", "file"),
+        ],
+    );
+}
+
+#[test]
+fn a_session_in_its_words_uses_ten_of_them() {
+    let room = Room::new();
+    room.put("pixel.png", PNG);
+    let ran = conversation(
+        &room,
+        "navi",
+        &[
+            ("todo", json!({"action": "set", "tasks": ["write it", "run it"]}), "write it"),
+            (
+                "filesystem",
+                json!({"action": "write", "path": "sum.py", "content": "print(2 + 3)\n"}),
+                "Written 13 bytes",
+            ),
+            ("terminal", json!({"command": "python3 sum.py"}), "5"),
+            ("code_exec", json!({"code": "print(40 + 2)"}), "42"),
+            (
+                "scratchpad",
+                json!({"action": "write", "section": "findings", "content": "it is 5"}),
+                "findings",
+            ),
+            ("memory", json!({"action": "save", "content": "sum.py says 5"}), ""),
+            ("list_tools", json!({}), "web_view"),
+            ("tool_manual", json!({"name": "terminal"}), "terminal"),
+            ("list_profiles", json!({}), "plan"),
+            ("image_view", json!({"path": "pixel.png"}), "pixel.png"),
+            ("share_file", json!({"path": "sum.py"}), "shared `sum.py`"),
+            ("mcp_status", json!({}), "no MCP servers"),
+        ],
+    );
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.out.ends_with("All done.\n"), "{ran:?}");
+    assert_eq!(room.text("sum.py"), "print(2 + 3)\n");
+}

@@ -1,0 +1,276 @@
+//! KohakuTerrarium's tools of a single agent.
+
+use serde_json::json;
+
+use super::{Room, all_answer, all_are_there, conversation};
+
+const NOTEBOOK: &str = "{\"cells\": [{\"cell_type\": \"raw\", \"metadata\": {}, \"source\": \"one\"}], \"metadata\": {}, \"nbformat\": 4, \"nbformat_minor\": 4}";
+
+#[test]
+fn all_names_are_there_with_what_they_need() {
+    all_are_there(
+        "terrarium",
+        &[
+            ("bash", &[]),
+            ("python", &[]),
+            ("read", &[]),
+            ("write", &["content"]),
+            ("edit", &[]),
+            ("multi_edit", &[]),
+            ("glob", &[]),
+            ("grep", &[]),
+            ("tree", &[]),
+            ("json_read", &["path"]),
+            ("json_write", &["path", "pointer"]),
+            ("notebook_read", &[]),
+            ("notebook_edit", &["edits"]),
+            ("web_fetch", &["url"]),
+            ("web_search", &["query"]),
+            ("scratchpad", &["action"]),
+            ("search_memory", &["query"]),
+            ("info", &["name"]),
+            ("stop_task", &[]),
+            ("jobs", &[]),
+            ("read_job", &["job_id"]),
+            ("wait", &["job_id"]),
+            ("ask_user", &["question"]),
+            ("show_card", &["title"]),
+            ("explore", &["task"]),
+            ("critic", &["task"]),
+        ],
+    );
+}
+
+#[test]
+fn each_tool_says_what_theirs_says() {
+    let room = Room::new();
+    room.put("a.txt", "one\ntwo\nthree\n");
+    room.put("b.json", "{\"k\": [1, 2]}\n");
+    room.put("n.ipynb", NOTEBOOK);
+    room.put("x.bin", [0_u8, 1, 2, 3]);
+    let edits = json!([{"old": "one", "new": "ONE"}, {"old": "nine", "new": "9"}]);
+    all_answer(
+        &room,
+        "terrarium",
+        &[
+            ("bash", json!({"command": "exit 4"}), "ok", "Command exited with code 4"),
+            ("python", json!({"code": "print(1)"}), "ok", "1"),
+            ("read", json!({}), "bad_args", "No path provided"),
+            ("read", json!({"path": "no"}), "not_found", "File not found: no"),
+            ("read", json!({"path": "x.bin"}), "bad_args", "Binary file detected (.bin)"),
+            (
+                "write",
+                json!({"path": "a.txt", "content": "x"}),
+                "stale",
+                "Cannot write to 'a.txt': file has not been read yet. Use the read tool first to see the current contents.",
+            ),
+            (
+                "edit",
+                json!({"path": "a.txt", "old": "two", "new": "2"}),
+                "stale",
+                "file has not been read yet",
+            ),
+            (
+                "read",
+                json!({"path": "a.txt", "offset": 1, "limit": 1}),
+                "ok",
+                "     2→two\n... (showing lines 2-2 of 3. Use offset/limit to read more.)",
+            ),
+            (
+                "write",
+                json!({"path": "a.txt", "content": "x"}),
+                "stale",
+                "only 1 of its 3 lines have been read",
+            ),
+            (
+                "edit",
+                json!({"path": "a.txt", "old": "two", "new": "2"}),
+                "ok",
+                "Edited a.txt\n  1 replacement(s) made",
+            ),
+            (
+                "edit",
+                json!({"path": "a.txt", "old": "", "new": "2"}),
+                "bad_args",
+                "old is empty. Provide the exact text to find.",
+            ),
+            (
+                "edit",
+                json!({"path": "a.txt", "old": "nowhere at all", "new": "2"}),
+                "not_found",
+                "old not found in file.",
+            ),
+            ("edit", json!({"path": "a.txt"}), "bad_args", "Missing edit content. Provide either:"),
+            (
+                "multi_edit",
+                json!({"path": "a.txt", "edits": []}),
+                "bad_args",
+                "edits must be a non-empty array",
+            ),
+            (
+                "multi_edit",
+                json!({"path": "a.txt", "edits": [{"old": "one"}]}),
+                "bad_args",
+                "edit[0] is missing required field: new",
+            ),
+            (
+                "multi_edit",
+                json!({"path": "a.txt", "edits": edits}),
+                "not_found",
+                "multi_edit failed in strict mode at edit[1] (file unchanged)",
+            ),
+            (
+                "multi_edit",
+                json!({"path": "a.txt", "edits": edits, "best_effort": true}),
+                "not_found",
+                "mode: best_effort\napplied: 1\nfailed: 1\nskipped: 0\nedit[0]: ok: 1 replacement\nedit[1]: error: old not found in file after prior edits",
+            ),
+            ("multi_edit", json!({"path": "a.txt", "edits": [{"old": "2", "new": "two"}]}), "ok", "-2\n+two"),
+            ("glob", json!({"pattern": "*.txt"}), "ok", "a.txt"),
+            ("glob", json!({"pattern": "*.none"}), "ok", "(no matches)"),
+            ("glob", json!({"pattern": "*", "path": "no"}), "not_found", "Path not found: no"),
+            (
+                "grep",
+                json!({"pattern": "t.o", "path": "a.txt"}),
+                "ok",
+                "a.txt:2: two\n(1 matches in 1 files)",
+            ),
+            ("grep", json!({"pattern": "("}), "bad_args", "Invalid regex: "),
+            (
+                "grep",
+                json!({"pattern": "e", "limit": 1, "path": "a.txt"}),
+                "ok",
+                "(Showing 1 matches from 1 files; more may exist. Narrow your pattern or glob to refine.)",
+            ),
+            ("tree", json!({}), "ok", "b.json"),
+            (
+                "tree",
+                json!({"limit": 2}),
+                "ok",
+                "... (output limited to 2 lines, use limit=N or path=subdir to see more)",
+            ),
+            ("tree", json!({"path": "a.txt"}), "bad_args", "Not a directory: a.txt"),
+            ("json_read", json!({"path": "b.json", "pointer": "/k/1"}), "ok", "2"),
+            ("json_write", json!({"path": "b.json", "pointer": "/k/1", "value": 3}), "ok", "Set"),
+            (
+                "notebook_edit",
+                json!({"path": "n.ipynb", "edits": [{"cell_index": 0, "source": "x"}]}),
+                "stale",
+                "Cannot write to 'n.ipynb': file has not been read yet",
+            ),
+            ("notebook_read", json!({"path": "n.ipynb"}), "ok", "one"),
+            (
+                "notebook_read",
+                json!({"path": "a.txt"}),
+                "bad_args",
+                "File must be a Jupyter notebook (.ipynb)",
+            ),
+            (
+                "notebook_edit",
+                json!({"path": "n.ipynb", "edits": [{"cell_index": 0, "source": "x"}, {"cell_index": 1, "action": "insert", "source": "y"}]}),
+                "ok",
+                "mode: strict\napplied: 2",
+            ),
+            (
+                "notebook_edit",
+                json!({"path": "n.ipynb", "edits": [{"cell_index": 7, "source": "x"}]}),
+                "not_found",
+                "notebook_edit failed in strict mode at edit[0] (file unchanged)",
+            ),
+            ("web_fetch", json!({"url": "ftp://example.org"}), "bad_args", "ftp"),
+            ("web_search", json!({"query": ""}), "bad_args", "query"),
+            ("scratchpad", json!({"action": "set", "key": "k", "value": "v"}), "ok", "Set 'k'"),
+            ("search_memory", json!({"query": "nothing"}), "ok", "Found 0 result(s) for: nothing"),
+            ("info", json!({"name": "multi_edit"}), "ok", "multi_edit"),
+            (
+                "info",
+                json!({"tool_name": "none_such"}),
+                "not_found",
+                "No documentation found for 'none_such'.",
+            ),
+            ("jobs", json!({}), "ok", "No running jobs."),
+            ("read_job", json!({"job_id": "job_77"}), "not_found", "Job not found: job_77"),
+            ("wait", json!({"job_id": "job_77"}), "not_found", "Job not found: job_77"),
+            ("stop_task", json!({}), "bad_args", "job_id is required"),
+            ("stop_task", json!({"job_id": "job_77"}), "not_found", "Task not found: job_77"),
+            (
+                "write",
+                json!({"path": "new/c.txt", "content": "a\nb\n"}),
+                "ok",
+                "Created new/c.txt (2 lines, 4 bytes)",
+            ),
+            (
+                "write",
+                json!({"path": "new/c.txt", "content": "a\n"}),
+                "ok",
+                "Updated new/c.txt (1 line, 2 bytes)",
+            ),
+        ],
+    );
+    assert_eq!(room.text("a.txt"), "ONE\ntwo\nthree\n");
+    assert!(room.text("n.ipynb").contains("\"source\": \"y\""), "{}", room.text("n.ipynb"));
+}
+
+#[test]
+fn a_job_is_listed_waited_for_read_and_stopped() {
+    let room = Room::new();
+    all_answer(
+        &room,
+        "terrarium",
+        &[
+            (
+                "bash",
+                json!({"command": "echo begun; sleep 300", "timeout": 0, "run_in_background": true}),
+                "ok",
+                "job_1",
+            ),
+            ("jobs", json!({}), "ok", "[job_1] type=tool/bash status=running"),
+            (
+                "wait",
+                json!({"job_id": "job_1", "timeout": 0}),
+                "ok",
+                "## job_1 - TIMEOUT\nJob still running after 0s",
+            ),
+            ("stop_task", json!({"job_id": "job_1"}), "ok", "Cancelled tool: job_1"),
+            ("stop_task", json!({"job_id": "job_1"}), "ok", "Task job_1 is already cancelled"),
+            ("read_job", json!({"job_id": "job_1"}), "ok", "## Job job_1 Output\n```"),
+            ("wait", json!({"job_id": "job_1"}), "ok", "## job_1 - ERROR"),
+        ],
+    );
+}
+
+#[test]
+fn a_session_in_its_words_uses_ten_of_them() {
+    let room = Room::new();
+    room.put("sum.py", "def total(a, b):\n    return a - b\n\nprint(total(2, 3))\n");
+    room.put("n.ipynb", NOTEBOOK);
+    let ran = conversation(
+        &room,
+        "terrarium",
+        &[
+            ("tree", json!({}), "sum.py"),
+            ("glob", json!({"pattern": "**/*.py"}), "sum.py"),
+            ("grep", json!({"pattern": "return"}), "sum.py:2:"),
+            ("read", json!({"path": "sum.py"}), "     2→    return a - b"),
+            (
+                "multi_edit",
+                json!({"path": "sum.py", "edits": [{"old": "a - b", "new": "a + b"}, {"old": "total", "new": "sum_of", "replace_all": true}]}),
+                "edit[1]: ok: 2 replacements",
+            ),
+            ("bash", json!({"command": "python3 sum.py"}), "5"),
+            ("python", json!({"code": "print(6 * 7)"}), "42"),
+            ("notebook_read", json!({"path": "n.ipynb"}), "one"),
+            (
+                "notebook_edit",
+                json!({"path": "n.ipynb", "edits": [{"cell_index": 0, "source": "two"}]}),
+                "Edited n.ipynb",
+            ),
+            ("scratchpad", json!({"action": "set", "key": "done", "value": "yes"}), "Set 'done'"),
+            ("info", json!({"name": "edit"}), "replace_all"),
+            ("write", json!({"path": "DONE.md", "content": "done\n"}), "Created DONE.md (1 line, 5 bytes)"),
+        ],
+    );
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.out.ends_with("All done.\n"), "{ran:?}");
+    assert!(room.text("sum.py").contains("return a + b") && room.text("n.ipynb").contains("\"two\""));
+}

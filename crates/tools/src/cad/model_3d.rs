@@ -1,0 +1,229 @@
+//! `model_3d`: what part does OpenSCAD source make?
+
+mod compile;
+mod messages;
+mod parameters;
+
+use std::time::Duration;
+
+use kit::{
+    files::{Before, Loaded},
+    prelude::*,
+};
+use serde_json::{Map, Value};
+
+use self::{compile::Compile, messages::Messages};
+use super::{
+    scad_lint,
+    solid::Solid,
+    source::Source,
+    stl::{self, Mesh, short},
+};
+
+/// How long a compilation may take if nothing is said, and at most.
+const USUAL_MS: u64 = 120_000;
+const LONGEST_MS: u64 = 600_000;
+
+/// Compile OpenSCAD source to a binary STL file; says size in mm, volume, and whether it is watertight.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename = "Model3d")]
+pub(crate) struct Model3d {
+    /// The .scad file.
+    #[serde(default)]
+    path: String,
+    /// Source instead of a file; it stands in the workspace.
+    #[serde(default)]
+    code: String,
+    /// The STL file to write; beside `path` by default.
+    #[serde(default)]
+    output: String,
+    /// Values for variables that the source sets at its top: numbers, strings, booleans, lists.
+    #[serde(default)]
+    parameters: Map<String, Value>,
+    /// How long it may take; 120000 by default, 600000 at most.
+    #[serde(default = "usual")]
+    timeout_ms: u64,
+}
+
+fn usual() -> u64 {
+    USUAL_MS
+}
+
+impl Tool for Model3d {
+    const NAME: &str = "model_3d";
+    const AT_MOST: Kinds = Kinds::WRITE.with(Kinds::RUN);
+
+    fn touches(&self) -> Touches {
+        let touches = Source::touches(&self.path);
+        let touches =
+            if self.output().is_empty() { touches } else { touches.and(Touch::Write(self.output())) };
+        touches.and(Touch::Run(self.title()))
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        // It is to end by its own time, and say so.
+        Some(Duration::from_millis(self.timeout_ms.min(LONGEST_MS)) + Duration::from_secs(10))
+    }
+
+    fn title(&self) -> String {
+        let source = if self.path.is_empty() { "-" } else { &self.path };
+        let quoted = |word: &str| format!("'{}'", word.replace('\'', "'\\''"));
+        format!("openscad -o {} {}", quoted(&self.output()), quoted(source))
+    }
+
+    async fn run(self, cx: &Cx) -> Result<Output, Fault> {
+        let output = self.output();
+        if output.is_empty() {
+            return Err(Fault::bad_args("`output` is empty").next("Name the STL file to write."));
+        }
+        if !(1..=LONGEST_MS).contains(&self.timeout_ms) {
+            return Err(Fault::bad_args(format!("`timeout_ms` is {}", self.timeout_ms))
+                .next(format!("Give 1 to {LONGEST_MS}.")));
+        }
+        let definitions = parameters::definitions(&self.parameters)?;
+        let source = Source::of(cx, &self.path, &self.code)?;
+        // Better now than after minutes.
+        before(cx, &output)?;
+        let compiled =
+            Compile { source: &source, definitions, at_most: Duration::from_millis(self.timeout_ms) }
+                .run(cx)
+                .await?;
+        let messages = Messages::of(&compiled.said, &source, &compiled.folder);
+        if compiled.stl.is_empty() || !compiled.exit.is_success() {
+            return Err(failed(cx, &compiled, &messages, &source));
+        }
+        let notes = self.without_effect(&source);
+        cx.blocking(move |cx| {
+            let mesh = Mesh::read(&output, compiled.stl.clone())?;
+            let solid = Solid::of(&mesh);
+            cx.check()?;
+            let before = before(cx, &output)?;
+            cx.files().save(&output, before.as_ref().map_or(Before::Absent, Before::Was), &compiled.stl)?;
+            let mut lines = told(&output, &mesh, &solid, compiled.stl.len());
+            lines.extend(notes);
+            lines.extend(messages.lines);
+            Ok(Output::text(lines.join("\n")))
+        })
+        .await
+    }
+}
+
+impl Model3d {
+    /// Where the STL goes.
+    fn output(&self) -> String {
+        if !self.output.is_empty() || self.path.is_empty() {
+            return self.output.clone();
+        }
+        format!("{}.stl", self.path.strip_suffix(".scad").unwrap_or(&self.path))
+    }
+
+    /// What is said of parameters that nothing in the source has.
+    fn without_effect(&self, source: &Source<'_>) -> Vec<String> {
+        let Some(known) = scad_lint::variables(&source.text) else { return Vec::new() };
+        let lost = self.parameters.keys().filter(|it| !it.starts_with('$') && !known.contains(*it));
+        lost.map(|it| format!("warning: `{it}` of `parameters` is no variable at the top of the source"))
+            .collect()
+    }
+}
+
+/// What came of it, for a model.
+fn told(output: &str, mesh: &Mesh, solid: &Solid, bytes: usize) -> Vec<String> {
+    let place = |point: stl::Point| point.map(|it| short(f64::from(it))).join(", ");
+    let plural =
+        |count: usize, one: &str, many: &str| format!("{count} {}", if count == 1 { one } else { many });
+    let mut closed = vec![];
+    if solid.open > 0 {
+        closed.push(plural(solid.open, "open edge", "open edges"));
+    }
+    if solid.shared > 0 {
+        closed.push(plural(solid.shared, "edge", "edges") + " with more than two facets");
+    }
+    let closed = if closed.is_empty() {
+        "watertight".to_owned()
+    } else {
+        format!("not watertight: {}", closed.join(", "))
+    };
+    vec![
+        format!("Wrote {output} ({} triangles, {bytes} bytes)", mesh.len()),
+        format!("size {}, from ({}) to ({})", mesh.size(), place(mesh.low), place(mesh.high)),
+        format!(
+            "volume {} mm³ ({} cm³), surface {} mm²",
+            short(solid.volume),
+            short(solid.volume / 1000.0),
+            short(solid.surface)
+        ),
+        format!("{closed}; {}", plural(solid.bodies, "body", "bodies")),
+    ]
+}
+
+/// Why there is no part.
+fn failed(cx: &Cx, compiled: &compile::Compiled, messages: &Messages, source: &Source<'_>) -> Fault {
+    let name = source.name();
+    let said = &compiled.said;
+    let (what, next) = if said.contains("Parser error") || said.contains("Can't parse file") {
+        let found = scad_lint::findings(cx, source);
+        let lines = [messages.lines.clone(), found].concat();
+        return Fault::new(Kind::Failed, format!("`{name}` can't be read by OpenSCAD"))
+            .next("Mend the lines below, then compile it again.")
+            .seen(Output::text(lines.join("\n")));
+    } else if said.contains("not a 3D object") {
+        (
+            format!("`{name}` makes a flat shape, no part"),
+            "Give it a height, as in `linear_extrude(height = 5) …`.",
+        )
+    } else if messages.has_errors {
+        (format!("OpenSCAD stopped at an error in `{name}`"), "Mend it, then compile it again.")
+    } else if said.contains("top level object is empty") {
+        (
+            format!("`{name}` makes nothing"),
+            "Call a module at its top, and look that `difference` and `intersection` leave something.",
+        )
+    } else {
+        (
+            format!("OpenSCAD ended with {} and made no part of `{name}`", compile::how(compiled.exit)),
+            "Make the model simpler: a smaller `$fn`, fewer repetitions.",
+        )
+    };
+    let mut lines = messages.lines.clone();
+    if lines.is_empty() {
+        lines.extend(said.lines().rev().take(5).map(str::to_owned));
+        lines.reverse();
+    }
+    lines.extend(cx.procs().denials(compiled.exit, said));
+    Fault::new(Kind::Failed, what).next(next).seen(Output::text(lines.join("\n")))
+}
+
+/// The file that is there already, if it is an STL: nothing else is replaced.
+fn before(cx: &Cx, file: &str) -> Result<Option<Loaded>, Fault> {
+    if !cx.files().exists(file)? {
+        return Ok(None);
+    }
+    let loaded = cx.files().load(file, stl::LONGEST)?;
+    if stl::is_one(&loaded.bytes) {
+        return Ok(Some(loaded));
+    }
+    Err(Fault::bad_args(format!("`{file}` exists and is no STL; it was not replaced"))
+        .next("Name another `output`."))
+}
+
+#[cfg(test)]
+mod tests {
+    use kit::testing::Room;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_can_not_work_is_said_before_anything_is_started() {
+        let room = Room::new("//- a.scad\ncube(1);\n//- a.stl\nno STL at all\n");
+        let says = |arguments: serde_json::Value| room.says::<Model3d>(&arguments);
+        assert!(says(json!({"path": "a.scad"})).contains("`a.stl` exists and is no STL"));
+        assert!(says(json!({"code": "cube(1);"})).contains("`output` is empty"));
+        assert!(says(json!({"output": "b.stl"})).contains("Give `path` or `code`"));
+        assert!(says(json!({"path": "a.scad", "code": "x", "output": "b.stl"})).contains("both given"));
+        assert!(
+            says(json!({"path": "a.scad", "output": "b.stl", "timeout_ms": 0})).contains("`timeout_ms` is 0")
+        );
+        assert!(says(json!({"path": "b.scad"})).contains("Did you mean `a.scad`"));
+    }
+}

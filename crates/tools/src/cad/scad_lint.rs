@@ -1,0 +1,98 @@
+//! `scad_lint`: what is wrong with OpenSCAD source?
+
+mod builtins;
+mod libraries;
+mod names;
+mod nearest;
+mod parse;
+mod report;
+#[cfg(test)]
+mod tests;
+mod tokens;
+mod tree;
+
+use std::collections::BTreeSet;
+
+use kit::prelude::*;
+
+use self::{
+    libraries::{Base, Sources},
+    report::Report,
+    tree::Statement,
+};
+use super::source::Source;
+
+/// How many findings are shown: who has more begins with the first.
+const SHOWN: usize = 50;
+
+/// Check OpenSCAD source without compiling it: brackets, semicolons, unknown names and arguments, unused variables.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ScadLint {
+    /// The .scad file.
+    #[serde(default)]
+    path: String,
+    /// Source instead of a file; it stands in the workspace.
+    #[serde(default)]
+    code: String,
+}
+
+impl Tool for ScadLint {
+    const NAME: &str = "scad_lint";
+    const AT_MOST: Kinds = Kinds::READ;
+
+    fn touches(&self) -> Touches {
+        Source::touches(&self.path)
+    }
+
+    async fn run(self, cx: &Cx) -> Result<Output, Fault> {
+        cx.blocking(move |cx| {
+            let source = Source::of(cx, &self.path, &self.code)?;
+            let lines = findings(cx, &source);
+            let count = lines.len();
+            let mut text = match count {
+                0 => format!("{}: no problems", source.name()),
+                _ => lines.into_iter().take(SHOWN).collect::<Vec<_>>().join("\n"),
+            };
+            if count > SHOWN {
+                text.push_str(&format!("\n{} more", count - SHOWN));
+            }
+            Ok(Output::text(text))
+        })
+        .await
+    }
+}
+
+/// What is wrong, as lines `file:line:column severity message`.
+pub(super) fn findings(cx: &Cx, source: &Source<'_>) -> Vec<String> {
+    let mut report = Report::new(source.name(), &source.text);
+    let tokens = tokens::tokens(&source.text, &mut report);
+    // Where brackets hang, everything behind them is read wrong.
+    if !tokens::balanced(&tokens, &mut report) {
+        return report.lines();
+    }
+    let statements = parse::parse(&tokens, &mut report);
+    let is_whole = report.len() == 0;
+    let outside = Sources::new(cx).outside(&statements, &Base::Roots(source.dir().to_owned()), &mut report);
+    if is_whole {
+        names::check(&statements, &outside, &mut report);
+    }
+    report.lines()
+}
+
+/// The variables that are set at the top of a source; none where that can't be told from it alone.
+pub(super) fn variables(text: &str) -> Option<BTreeSet<String>> {
+    let mut report = Report::new("", text);
+    let statements = parse::parse(&tokens::tokens(text, &mut report), &mut report);
+    let mut names = BTreeSet::new();
+    for statement in &statements {
+        match statement {
+            Statement::Assign { name, .. } => {
+                names.insert(name.text.to_owned());
+            }
+            Statement::Include(_) | Statement::Block(_) => return None,
+            _ => {}
+        }
+    }
+    (report.len() == 0).then_some(names)
+}

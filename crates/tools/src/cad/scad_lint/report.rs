@@ -1,0 +1,75 @@
+//! What is wrong with a source, and where?
+
+/// What is said about one source.
+pub(super) struct Report<'a> {
+    file: &'a str,
+    source: &'a str,
+    findings: Vec<Finding>,
+}
+
+/// One thing that is wrong.
+pub(super) struct Finding {
+    at: usize,
+    severity: Severity,
+    what: String,
+}
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Severity {
+    /// OpenSCAD refuses it, or leaves out what was meant.
+    Error,
+    /// It is done, but hardly as it was meant.
+    Warning,
+}
+
+impl Finding {
+    pub(super) fn error(at: usize, what: String) -> Self {
+        Self { at, severity: Severity::Error, what }
+    }
+}
+
+impl<'a> Report<'a> {
+    pub(super) fn new(file: &'a str, source: &'a str) -> Self {
+        Self { file, source, findings: Vec::new() }
+    }
+
+    pub(super) fn add(&mut self, finding: Finding) {
+        self.findings.push(finding);
+    }
+
+    pub(super) fn error(&mut self, at: usize, what: String) {
+        self.add(Finding::error(at, what));
+    }
+
+    pub(super) fn warning(&mut self, at: usize, what: String) {
+        self.add(Finding { at, severity: Severity::Warning, what });
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.findings.len()
+    }
+
+    /// The line and column of a byte, from 1.
+    pub(super) fn place(&self, at: usize) -> String {
+        let before = self.source.get(..at).unwrap_or(self.source);
+        let line = before.matches('\n').count() + 1;
+        let column = before.rsplit('\n').next().unwrap_or_default().trim_start_matches('\u{feff}');
+        format!("{line}:{}", column.chars().count() + 1)
+    }
+
+    /// Every finding as `file:line:column severity message`, in the order of the source.
+    pub(super) fn lines(mut self) -> Vec<String> {
+        self.findings.sort_by_key(|it| it.at);
+        let line = |it: &Finding| {
+            let severity = match it.severity {
+                Severity::Error => "error",
+                Severity::Warning => "warning",
+            };
+            format!("{}:{} {severity} {}", self.file, self.place(it.at), it.what)
+        };
+        let mut lines: Vec<String> = self.findings.iter().map(line).collect();
+        lines.dedup();
+        lines
+    }
+}

@@ -1,0 +1,486 @@
+//! What does a notebook become by some edits, with everything they do not mean as it was?
+
+use kit::{Cx, Fault, Kind, files::Location};
+
+use super::{
+    Cell, Notebook,
+    place::{Found, Name, Need},
+    style::indent_at,
+};
+
+/// One edit of a notebook. Its cells are those before the call.
+#[derive(Debug, Clone)]
+pub(crate) enum Edit {
+    /// A new source, a new type, or both.
+    Replace {
+        cell: Name,
+        source: Option<String>,
+        kind: Option<Kindred>,
+    },
+    /// Another text in place of a part of the source.
+    Text {
+        cell: Name,
+        old: String,
+        new: String,
+        all: bool,
+    },
+    /// A new cell before or after another; without one at the beginning or the end.
+    Insert {
+        at: Side,
+        cell: Option<Name>,
+        source: String,
+        kind: Kindred,
+    },
+    Delete {
+        cell: Name,
+    },
+    /// To the place before another; without one to the end.
+    Move {
+        cell: Name,
+        before: Option<Name>,
+    },
+    /// Without its outputs and its number.
+    Clear {
+        cell: Name,
+    },
+}
+
+/// On which side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    Before,
+    After,
+}
+
+/// The kinds of cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Kindred {
+    Code,
+    Markdown,
+    Raw,
+}
+
+impl Kindred {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Code => "code",
+            Self::Markdown => "markdown",
+            Self::Raw => "raw",
+        }
+    }
+}
+
+/// A notebook under change.
+pub(crate) struct Draft<'a, 't> {
+    notebook: &'a Notebook<'t>,
+    slots: Vec<Slot>,
+    /// Do cells whose source changes lose their outputs?
+    clear: bool,
+}
+
+/// A cell of it.
+#[derive(Debug, Clone)]
+struct Slot {
+    /// Which cell it was.
+    origin: Option<usize>,
+    /// Beside which cell it was put.
+    beside: Option<(Side, Option<usize>)>,
+    kind: String,
+    source: String,
+    cleared: bool,
+    touched: bool,
+}
+
+/// What came of it.
+pub(crate) struct Drafted {
+    pub(crate) text: String,
+    /// For each cell which one it was, and whether it was changed.
+    pub(crate) cells: Vec<(Option<usize>, bool)>,
+}
+
+impl<'a, 't> Draft<'a, 't> {
+    pub(crate) fn new(notebook: &'a Notebook<'t>, clear: bool) -> Self {
+        let slots = notebook.cells.iter().enumerate().map(|(index, cell)| Slot {
+            origin: Some(index),
+            beside: None,
+            kind: cell.kind.clone(),
+            source: cell.source.clone(),
+            cleared: false,
+            touched: false,
+        });
+        Self { notebook, slots: slots.collect(), clear }
+    }
+
+    /// Makes one edit, or leaves all as it was. Gives what was done, in words.
+    ///
+    /// # Errors
+    /// Those of [`Name::find`]; [`Kind::NotFound`] and [`Kind::Ambiguous`] for a text that is not there, or more than once.
+    pub(crate) fn make(
+        &mut self,
+        edit: &Edit,
+        path: &str,
+        location: &Location,
+        cx: &Cx,
+    ) -> Result<String, Fault> {
+        let notebook = self.notebook;
+        let find = |name: &Name, need| name.find(need, path, notebook, location, cx);
+        match edit {
+            Edit::Replace { cell, source, kind } => {
+                let found = find(cell, Need::Seen)?;
+                self.replace(&found, source.as_deref(), *kind)
+            }
+            Edit::Text { cell, old, new, all } => {
+                let found = find(cell, Need::Place)?;
+                self.text(&found, old, new, *all)
+            }
+            Edit::Insert { at, cell, source, kind } => {
+                let found = cell.as_ref().map(|it| find(it, Need::Place)).transpose()?;
+                self.insert(*at, found.as_ref(), source, *kind)
+            }
+            Edit::Delete { cell } => {
+                let found = find(cell, Need::Seen)?;
+                let at = self.slot(found.index)?;
+                self.slots.remove(at);
+                Ok(done("deleted", &found))
+            }
+            Edit::Move { cell, before } => {
+                let found = find(cell, Need::Place)?;
+                let before = before.as_ref().map(|it| find(it, Need::Place)).transpose()?;
+                self.to(&found, before.as_ref())
+            }
+            Edit::Clear { cell } => {
+                let found = find(cell, Need::Place)?;
+                let at = self.slot(found.index)?;
+                if let Some(slot) = self.slots.get_mut(at) {
+                    slot.cleared = true;
+                    slot.touched = true;
+                }
+                Ok(done("cleared of outputs", &found))
+            }
+        }
+    }
+
+    /// Where a cell of before stands now.
+    fn slot(&self, index: usize) -> Result<usize, Fault> {
+        let at = self.slots.iter().position(|it| it.origin == Some(index));
+        at.ok_or_else(|| Fault::bad_args(format!("cell {index} was deleted by an edit before this one")))
+    }
+
+    fn change(&mut self, index: usize, act: impl FnOnce(&mut Slot)) -> Result<(), Fault> {
+        let at = self.slot(index)?;
+        let clear = self.clear;
+        let Some(slot) = self.slots.get_mut(at) else { return Ok(()) };
+        let before = (slot.kind.clone(), slot.source.clone());
+        act(slot);
+        if before != (slot.kind.clone(), slot.source.clone()) {
+            slot.touched = true;
+            slot.cleared |= clear;
+        }
+        Ok(())
+    }
+
+    fn replace(
+        &mut self,
+        found: &Found,
+        source: Option<&str>,
+        kind: Option<Kindred>,
+    ) -> Result<String, Fault> {
+        self.change(found.index, |slot| {
+            if let Some(source) = source {
+                source.clone_into(&mut slot.source);
+            }
+            if let Some(kind) = kind {
+                kind.name().clone_into(&mut slot.kind);
+            }
+        })?;
+        Ok(done("replaced", found))
+    }
+
+    fn text(&mut self, found: &Found, old: &str, new: &str, all: bool) -> Result<String, Fault> {
+        if old.is_empty() {
+            return Err(Fault::bad_args("`old` is empty").next("Give the text to replace."));
+        }
+        let index = found.index;
+        let slot = self.slot(index)?;
+        let source = self.slots.get(slot).map(|it| it.source.clone()).unwrap_or_default();
+        let times = source.matches(old).count();
+        match times {
+            0 => {
+                let fault = Fault::not_found(format!("`old` is not in cell {index}"));
+                return Err(match source.matches(old.trim()).count() {
+                    0 => fault.next("Copy it from the cell as `notebook_read` shows it."),
+                    _ => fault.next("It is there but for white space at its ends."),
+                });
+            }
+            1 => {}
+            _ if all => {}
+            _ => {
+                let what = format!("`old` occurs {times} times in cell {index}");
+                return Err(Fault::new(Kind::Ambiguous, what).next("Add a line of context, or set `all`."));
+            }
+        }
+        self.change(index, |slot| slot.source = source.replace(old, new))?;
+        Ok(match times {
+            1 => done("changed", found),
+            _ => format!("{}, {times} places", done("changed", found)),
+        })
+    }
+
+    fn insert(
+        &mut self,
+        side: Side,
+        found: Option<&Found>,
+        source: &str,
+        kind: Kindred,
+    ) -> Result<String, Fault> {
+        let beside = (side, found.map(|it| it.index));
+        let at = match (found, side) {
+            (None, Side::Before) => 0,
+            (None, Side::After) => self.slots.len(),
+            (Some(found), Side::Before) => self.slot(found.index)?,
+            (Some(found), Side::After) => self.slot(found.index)? + 1,
+        };
+        // What was put in the same place before stands before it: in the order of the edits.
+        let before = self.slots.iter().skip(at).take_while(|it| it.beside == Some(beside)).count();
+        let slot = Slot {
+            origin: None,
+            beside: Some(beside),
+            kind: kind.name().to_owned(),
+            source: source.to_owned(),
+            cleared: false,
+            touched: true,
+        };
+        self.slots.insert(at + before, slot);
+        let note = found.and_then(|it| it.note.as_ref()).map(|it| format!(" ({it})")).unwrap_or_default();
+        Ok(format!("{} cell inserted{note}", kind.name()))
+    }
+
+    fn to(&mut self, found: &Found, before: Option<&Found>) -> Result<String, Fault> {
+        if before.is_some_and(|it| it.index == found.index) {
+            return Err(Fault::bad_args(format!("cell {} can't stand before itself", found.index)));
+        }
+        if let Some(before) = before {
+            self.slot(before.index)?;
+        }
+        let from = self.slot(found.index)?;
+        let slot = self.slots.remove(from);
+        let to = match before {
+            Some(before) => self.slot(before.index)?,
+            None => self.slots.len(),
+        };
+        self.slots.insert(to, slot);
+        Ok(done("moved", found))
+    }
+
+    /// The sources of changed cells before and after, for a look at what is hidden in them.
+    pub(crate) fn sources(&self) -> (String, String) {
+        let (mut old, mut new) = (String::new(), String::new());
+        for slot in self.slots.iter().filter(|it| it.touched) {
+            if let Some(cell) = slot.origin.and_then(|it| self.notebook.cells.get(it)) {
+                old.push_str(&cell.source);
+                old.push('\n');
+            }
+            new.push_str(&slot.source);
+            new.push('\n');
+        }
+        (old, new)
+    }
+
+    /// The notebook as it is now.
+    pub(crate) fn finish(self) -> Result<Drafted, Fault> {
+        let notebook = self.notebook;
+        let gaps = Gaps::of(notebook);
+        let mut ids: Vec<String> = notebook.cells.iter().filter_map(|it| it.id.clone()).collect();
+        let mut inner = String::new();
+        for (at, slot) in self.slots.iter().enumerate() {
+            if at > 0 {
+                inner.push_str(gaps.trail(at - 1));
+                inner.push(',');
+            }
+            inner.push_str(gaps.lead(at));
+            inner.push_str(&self.cell(slot, gaps.base(), &mut ids)?);
+        }
+        if !self.slots.is_empty() {
+            inner.push_str(&gaps.close);
+        }
+        let text = notebook.text;
+        let before = text.get(..notebook.inner.start).unwrap_or_default();
+        let after = text.get(notebook.inner.end..).unwrap_or_default();
+        let cells = self.slots.iter().map(|it| (it.origin, it.touched)).collect();
+        Ok(Drafted { text: format!("{before}{inner}{after}"), cells })
+    }
+
+    fn cell(&self, slot: &Slot, base: &str, ids: &mut Vec<String>) -> Result<String, Fault> {
+        let Some(cell) = slot.origin.and_then(|it| self.notebook.cells.get(it)) else {
+            return self.new_cell(slot, base, ids);
+        };
+        let raw = self.raw(cell.range.clone());
+        if !slot.touched {
+            return Ok(raw.to_owned());
+        }
+        if slot.kind == cell.kind { Ok(self.spliced(slot, cell)) } else { Ok(self.rebuilt(slot, cell, base)) }
+    }
+
+    fn raw(&self, range: std::ops::Range<usize>) -> &'t str {
+        self.notebook.text.get(range).unwrap_or_default()
+    }
+
+    fn new_cell(&self, slot: &Slot, base: &str, ids: &mut Vec<String>) -> Result<String, Fault> {
+        let style = &self.notebook.style;
+        let mut members = vec![("cell_type".to_owned(), style.string(&slot.kind))];
+        let is_code = slot.kind == "code";
+        if is_code {
+            members.push(("execution_count".to_owned(), "null".to_owned()));
+        }
+        if self.notebook.minor >= 5 {
+            let id = new_id(ids)?;
+            members.push(("id".to_owned(), style.string(&id)));
+            ids.push(id);
+        }
+        members.push(("metadata".to_owned(), "{}".to_owned()));
+        if is_code {
+            members.push(("outputs".to_owned(), "[]".to_owned()));
+        }
+        let in_one = !self.notebook.cells.is_empty() && self.notebook.cells.iter().all(|it| it.in_one);
+        members.push(("source".to_owned(), self.source(slot, in_one, base)));
+        Ok(style.object(&members, base))
+    }
+
+    /// The source as it is written in a cell that begins on a line indented by `base`.
+    fn source(&self, slot: &Slot, in_one: bool, base: &str) -> String {
+        let style = &self.notebook.style;
+        let deep = format!("{base}{}", style.unit.as_deref().unwrap_or_default());
+        style.source(&slot.source, in_one, &deep)
+    }
+
+    /// The cell with other values in some places, and everything else as it was.
+    fn spliced(&self, slot: &Slot, cell: &Cell<'_>) -> String {
+        let mut splices = Vec::new();
+        if slot.source != cell.source
+            && let Some(source) = cell.member("source")
+        {
+            let base = indent_at(self.notebook.text, source.at.start).unwrap_or_default();
+            let written = self.notebook.style.source(&slot.source, cell.in_one, base);
+            splices.push((source.value.clone(), written));
+        }
+        if slot.cleared && slot.kind == "code" {
+            let empty = [("outputs", "[]"), ("execution_count", "null")];
+            for (name, value) in empty {
+                splices.extend(cell.member(name).map(|it| (it.value.clone(), value.to_owned())));
+            }
+        }
+        splices.sort_by_key(|(range, _)| range.start);
+        let mut written = String::new();
+        let mut from = cell.range.start;
+        for (range, value) in splices {
+            written.push_str(self.raw(from..range.start));
+            written.push_str(&value);
+            from = range.end;
+        }
+        written.push_str(self.raw(from..cell.range.end));
+        written
+    }
+
+    /// The cell as one of another kind: with what that has, and without what it must not have.
+    fn rebuilt(&self, slot: &Slot, cell: &Cell<'_>, base: &str) -> String {
+        let style = &self.notebook.style;
+        let (is_code, kind) = (slot.kind == "code", style.string(&slot.kind));
+        let sorted = cell.members.is_sorted_by(|one, next| one.name <= next.name);
+        let mut members = Vec::new();
+        for it in &cell.members {
+            let value = match it.name.as_str() {
+                "cell_type" => kind.clone(),
+                "source" => self.source(slot, cell.in_one, base),
+                "outputs" | "execution_count" if !is_code => continue,
+                "attachments" if is_code => continue,
+                _ => self.raw(it.value.clone()).to_owned(),
+            };
+            members.push((it.name.clone(), value));
+        }
+        for (name, value) in [("execution_count", "null"), ("outputs", "[]")] {
+            if is_code && cell.member(name).is_none() {
+                members.push((name.to_owned(), value.to_owned()));
+            }
+        }
+        if sorted {
+            members.sort();
+        }
+        style.object(&members, base)
+    }
+}
+
+fn done(what: &str, found: &Found) -> String {
+    match &found.note {
+        Some(note) => format!("cell {} {what} ({note})", found.index),
+        None => format!("cell {} {what}", found.index),
+    }
+}
+
+/// An id as Jupyter makes them, that no cell has.
+fn new_id(taken: &[String]) -> Result<String, Fault> {
+    loop {
+        let random = getrandom::u32();
+        let random =
+            random.map_err(|error| Fault::new(Kind::Unavailable, format!("no random numbers: {error}")))?;
+        let id = format!("{random:08x}");
+        if !taken.contains(&id) {
+            return Ok(id);
+        }
+    }
+}
+
+/// What stands between the cells: it belongs to the places, not to the cells.
+struct Gaps<'t> {
+    leads: Vec<&'t str>,
+    trails: Vec<&'t str>,
+    /// Before a cell where there was none.
+    more: String,
+    /// After the last cell.
+    close: String,
+}
+
+impl<'t> Gaps<'t> {
+    fn of(notebook: &Notebook<'t>) -> Self {
+        let text = notebook.text;
+        let between = |from: usize, to: usize| text.get(from..to).unwrap_or_default();
+        let (mut leads, mut trails) = (Vec::new(), Vec::new());
+        let mut from = notebook.inner.start;
+        for (index, cell) in notebook.cells.iter().enumerate() {
+            let gap = between(from, cell.range.start);
+            match gap.split_once(',') {
+                Some((trail, lead)) if index > 0 => {
+                    trails.push(trail);
+                    leads.push(lead);
+                }
+                _ => leads.push(gap),
+            }
+            from = cell.range.end;
+        }
+        let style = &notebook.style;
+        let (lead, close) = style.around_cells();
+        let is_compact = style.unit.is_none();
+        let more = match leads.len() {
+            0 => lead,
+            1 if is_compact => style.gap().to_owned(),
+            _ => leads.last().copied().unwrap_or_default().to_owned(),
+        };
+        let close =
+            if notebook.cells.is_empty() { close } else { between(from, notebook.inner.end).to_owned() };
+        Self { leads, trails, more, close }
+    }
+
+    fn lead(&self, at: usize) -> &str {
+        self.leads.get(at).copied().unwrap_or(&self.more)
+    }
+
+    fn trail(&self, at: usize) -> &str {
+        self.trails.get(at).copied().unwrap_or_default()
+    }
+
+    /// How far a cell is indented.
+    fn base(&self) -> &str {
+        let lead = self.lead(0);
+        lead.rsplit_once('\n').map_or("", |(_, indent)| indent)
+    }
+}

@@ -1,0 +1,322 @@
+//! Which cell does the model mean, and is it still as the model saw it?
+
+use std::{collections::HashMap, fmt, path::PathBuf};
+
+use kit::{Cx, Fault, Kind, Output, files::Location};
+use parking_lot::Mutex;
+use serde::{Deserialize, Deserializer, de};
+
+use super::{Cell, Notebook, show};
+
+/// Notebooks that are remembered.
+const REMEMBERED: usize = 256;
+
+/// A cell as it is named: by its index, by index and hash, or by its id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Name {
+    Index(usize),
+    Hashed(usize, String),
+    Id(String),
+}
+
+/// How sure it must be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// The model must have seen the cell as it is.
+    Seen,
+    /// What else is said proves it, or only the place counts.
+    Place,
+}
+
+/// Which cells of which notebook a session was shown, and as what.
+#[derive(Default)]
+struct Shown {
+    notebooks: Mutex<HashMap<PathBuf, Record>>,
+}
+
+/// What a session knows of a notebook.
+#[derive(Default)]
+struct Record {
+    /// What an index means: the cell that was shown under it last.
+    indexes: HashMap<usize, Was>,
+    /// The cells that it knows, wherever they stand.
+    known: Vec<Was>,
+    /// An edit of its own gave cells new indexes since.
+    shifted: bool,
+}
+
+/// A cell as it was shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Was {
+    id: Option<String>,
+    digest: u64,
+}
+
+impl Was {
+    fn of(cell: &Cell<'_>) -> Self {
+        Self { id: cell.id.clone(), digest: cell.digest() }
+    }
+}
+
+impl Record {
+    fn learn(&mut self, cell: &Cell<'_>) -> Was {
+        let was = Was::of(cell);
+        self.known.retain(|it| *it != was && (it.id.is_none() || it.id != was.id));
+        self.known.push(was.clone());
+        was
+    }
+}
+
+/// Remembers that the model was shown these cells of a notebook as it is. Those with something to hide it has not seen.
+pub(crate) fn remember(
+    cx: &Cx,
+    location: &Location,
+    notebook: &Notebook<'_>,
+    cells: impl IntoIterator<Item = usize>,
+) {
+    let shown = cx.shelf().get::<Shown>();
+    let mut notebooks = shown.notebooks.lock();
+    if notebooks.len() >= REMEMBERED {
+        notebooks.clear();
+    }
+    let record = notebooks.entry(location.absolute()).or_default();
+    for index in cells {
+        let Some(cell) = notebook.cells.get(index) else { continue };
+        if cx.services().mask.find(&cell.source).is_empty() {
+            let was = record.learn(cell);
+            record.indexes.insert(index, was);
+        }
+    }
+}
+
+/// Has the session been shown anything of it?
+pub(crate) fn is_known(cx: &Cx, location: &Location) -> bool {
+    cx.shelf().get::<Shown>().notebooks.lock().contains_key(&location.absolute())
+}
+
+/// The session itself changed a notebook into this; of each cell is said which one it was, and whether it was
+/// changed. The index of one that moved means nothing until it is shown again: who gave it before the answer was
+/// there meant another.
+pub(crate) fn changed(cx: &Cx, location: &Location, after: &Notebook<'_>, cells: &[(Option<usize>, bool)]) {
+    let shown = cx.shelf().get::<Shown>();
+    let mut notebooks = shown.notebooks.lock();
+    let record = notebooks.entry(location.absolute()).or_default();
+    let before = std::mem::take(&mut record.indexes);
+    for (index, (cell, (origin, touched))) in after.cells.iter().zip(cells).enumerate() {
+        let is_in_place = *origin == Some(index);
+        record.shifted |= !is_in_place;
+        if *touched && cx.services().mask.find(&cell.source).is_empty() {
+            let was = record.learn(cell);
+            if is_in_place || origin.is_none() {
+                record.indexes.insert(index, was);
+            }
+        } else if is_in_place && let Some(was) = before.get(&index) {
+            record.indexes.insert(index, was.clone());
+        }
+    }
+}
+
+/// What a name leads to.
+pub(crate) struct Found {
+    pub(crate) index: usize,
+    /// That the cell has moved since it was shown.
+    pub(crate) note: Option<String>,
+}
+
+impl Name {
+    /// The cell that is meant.
+    ///
+    /// # Errors
+    /// [`Kind::NotFound`] when there is none, [`Kind::Stale`] when it is not what the model saw, with what it is now.
+    pub(crate) fn find(
+        &self,
+        need: Need,
+        path: &str,
+        notebook: &Notebook<'_>,
+        location: &Location,
+        cx: &Cx,
+    ) -> Result<Found, Fault> {
+        let finder = Finder { path, notebook, location, cx };
+        match self {
+            Self::Index(index) => finder.by_index(*index, need),
+            Self::Hashed(index, hash) => finder.by_hash(*index, hash),
+            Self::Id(id) => finder.by_id(id, need),
+        }
+    }
+}
+
+struct Finder<'a, 't> {
+    path: &'a str,
+    notebook: &'a Notebook<'t>,
+    location: &'a Location,
+    cx: &'a Cx,
+}
+
+impl Finder<'_, '_> {
+    fn cells(&self) -> &[Cell<'_>] {
+        &self.notebook.cells
+    }
+
+    fn record<T>(&self, look: impl FnOnce(&Record) -> T) -> Option<T> {
+        let shown = self.cx.shelf().get::<Shown>();
+        let notebooks = shown.notebooks.lock();
+        notebooks.get(&self.location.absolute()).map(look)
+    }
+
+    fn by_index(&self, index: usize, need: Need) -> Result<Found, Fault> {
+        let Some(was) = self.record(|it| it.indexes.get(&index).cloned()).flatten() else {
+            self.must_be(index)?;
+            if self.record(|it| it.shifted) == Some(true) {
+                return Err(self.shifted(index));
+            }
+            return if need == Need::Seen {
+                Err(self.unseen(index))
+            } else {
+                Ok(Found { index, note: None })
+            };
+        };
+        let is = self.cells().get(index).map(Was::of);
+        if is.as_ref() == Some(&was) {
+            return Ok(Found { index, note: None });
+        }
+        let same_id = was.id.as_ref().and_then(|id| self.only(|it| it.id.as_ref() == Some(id)));
+        let there = match same_id {
+            Some(at) => at,
+            None if was.id.is_some() => return Err(self.gone(index)),
+            None => self.only(|it| it.digest() == was.digest).ok_or_else(|| self.gone(index))?,
+        };
+        let is_same = self.cells().get(there).is_some_and(|it| it.digest() == was.digest);
+        if need == Need::Seen && !is_same {
+            return Err(self.changed(there));
+        }
+        let note = (there != index).then(|| format!("cell {index} is cell {there} now"));
+        Ok(Found { index: there, note })
+    }
+
+    fn by_hash(&self, index: usize, hash: &str) -> Result<Found, Fault> {
+        if self.cells().get(index).is_some_and(|it| it.hash() == hash) {
+            return Ok(Found { index, note: None });
+        }
+        match self.only(|it| it.hash() == hash) {
+            Some(there) => {
+                Ok(Found { index: there, note: Some(format!("cell {index}:{hash} is cell {there} now")) })
+            }
+            None => Err(self.gone(index)),
+        }
+    }
+
+    fn by_id(&self, id: &str, need: Need) -> Result<Found, Fault> {
+        let Some(index) = self.only(|it| it.id.as_deref() == Some(id)) else {
+            let what = format!("`{}` has no cell with the id `{id}`, or more than one", self.path);
+            return Err(Fault::not_found(what).next(self.ids()));
+        };
+        let was =
+            self.record(|it| it.known.iter().find(|was| was.id.as_deref() == Some(id)).cloned()).flatten();
+        let is = self.cells().get(index).map(Was::of);
+        match (need, was) {
+            (Need::Place, _) => Ok(Found { index, note: None }),
+            (Need::Seen, None) => Err(self.unseen(index)),
+            (Need::Seen, was) if was == is => Ok(Found { index, note: None }),
+            (Need::Seen, Some(_)) => Err(self.changed(index)),
+        }
+    }
+
+    /// The one cell of which this is so.
+    fn only(&self, is_it: impl Fn(&Cell<'_>) -> bool) -> Option<usize> {
+        let mut all = self.cells().iter().enumerate().filter(|(_, it)| is_it(it)).map(|(at, _)| at);
+        all.next().filter(|_| all.next().is_none())
+    }
+
+    fn must_be(&self, index: usize) -> Result<(), Fault> {
+        match self.cells().len() {
+            count if index < count => Ok(()),
+            0 => Err(Fault::not_found(format!("`{}` has no cells, so no cell {index}", self.path))),
+            count => {
+                let what = format!("`{}` has no cell {index}: its cells are 0 to {}", self.path, count - 1);
+                Err(Fault::not_found(what))
+            }
+        }
+    }
+
+    fn ids(&self) -> String {
+        let ids: Vec<&str> = self.cells().iter().filter_map(|it| it.id.as_deref()).take(20).collect();
+        match ids.is_empty() {
+            true => "Its cells have no ids; name them by index, as `notebook_read` shows it.".to_owned(),
+            false => format!("Its ids are {}.", ids.join(", ")),
+        }
+    }
+
+    fn unseen(&self, index: usize) -> Fault {
+        self.stale(index, format!("this session has not seen cell {index} of `{}` in full", self.path))
+    }
+
+    fn shifted(&self, index: usize) -> Fault {
+        let what = format!("cells of `{}` have new indexes since cell {index} was shown", self.path);
+        self.stale(index, what)
+    }
+
+    fn changed(&self, index: usize) -> Fault {
+        self.stale(index, format!("cell {index} of `{}` has changed since it was shown", self.path))
+    }
+
+    fn gone(&self, index: usize) -> Fault {
+        let what = format!("cell {index} of `{}` is not what was shown there any more", self.path);
+        match self.cells().get(index) {
+            Some(_) => self.stale(index, what),
+            None => Fault::new(Kind::Stale, format!("{what}; nothing was written"))
+                .next(format!("`notebook_read` {{\"path\": \"{}\"}} shows what there is.", self.path)),
+        }
+    }
+
+    /// Shows the cell as it is, so that the next try needs no reading.
+    fn stale(&self, index: usize, what: String) -> Fault {
+        let fault = Fault::new(Kind::Stale, format!("{what}; nothing was written"));
+        let Some(cell) = self.cells().get(index) else { return fault };
+        let shown = show::cell(cell, index, show::Outputs::Hidden);
+        if shown.whole {
+            remember(self.cx, self.location, self.notebook, [index]);
+        }
+        fault.next("This is the cell now; make the call again if it is meant.").seen(Output::text(shown.text))
+    }
+}
+
+impl<'de> Deserialize<'de> for Name {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(NameVisitor)
+    }
+}
+
+struct NameVisitor;
+
+impl de::Visitor<'_> for NameVisitor {
+    type Value = Name;
+
+    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("a cell: its index, such as 3, or \"3:7f2a\" as it is shown, or its id")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Name, E> {
+        let text = text.trim().trim_start_matches('[').trim_end_matches(']');
+        if let Some((index, hash)) = text.split_once(':')
+            && let Ok(index) = index.parse()
+        {
+            return Ok(Name::Hashed(index, hash.to_owned()));
+        }
+        // An id may be all digits, but it is eight characters or more as Jupyter makes them.
+        let is_index = text.len() < 6 && !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
+        Ok(match text.parse() {
+            Ok(index) if is_index => Name::Index(index),
+            _ => Name::Id(text.to_owned()),
+        })
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Name, E> {
+        usize::try_from(number).map(Name::Index).map_err(E::custom)
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Name, E> {
+        usize::try_from(number)
+            .map(Name::Index)
+            .map_err(|_| E::invalid_value(de::Unexpected::Signed(number), &self))
+    }
+}

@@ -1,0 +1,171 @@
+//! How is a cell shown, with what came of it?
+
+use std::fmt::Write;
+
+use jsonc_parser::ast::{Object, Value};
+
+use super::{Cell, text_of, value};
+
+/// Bytes of a source that are shown.
+const SOURCE: usize = 32 << 10;
+
+/// Bytes of one output where many cells are shown, and where one is.
+const SHORT: usize = 2 << 10;
+const LONG: usize = 16 << 10;
+
+/// How much of the outputs is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outputs {
+    Hidden,
+    Short,
+    Long,
+}
+
+/// A cell as the model reads it.
+pub(crate) struct Shown {
+    pub(crate) text: String,
+    /// Is all of the source there?
+    pub(crate) whole: bool,
+}
+
+/// The line before a cell: `[3:7f2a] code 8b1c2d3e run 5`.
+pub(crate) fn header(cell: &Cell<'_>, index: usize) -> String {
+    let mut text = format!("[{index}:{}] {}", cell.hash(), cell.kind);
+    if let Some(id) = &cell.id {
+        let _ = write!(text, " {id}");
+    }
+    if let Some(run) = &cell.run {
+        let _ = write!(text, " run {run}");
+    }
+    text
+}
+
+/// A cell with its header.
+pub(crate) fn cell(cell: &Cell<'_>, index: usize, outputs: Outputs) -> Shown {
+    let mut text = header(cell, index);
+    let whole = cell.source.len() <= SOURCE;
+    if !cell.source.is_empty() {
+        let end = if whole { cell.source.len() } else { cell.source.floor_char_boundary(SOURCE) };
+        text.push('\n');
+        text.push_str(cell.source.get(..end).unwrap_or_default().trim_end_matches('\n'));
+        if !whole {
+            let more = cell.source.len() - end;
+            let _ = write!(text, "\n[{more} more bytes; all of it: json_read pointer /cells/{index}/source]");
+        }
+    }
+    let most = match outputs {
+        Outputs::Hidden => return Shown { text, whole },
+        Outputs::Short => SHORT,
+        Outputs::Long => LONG,
+    };
+    for output in &cell.outputs {
+        text.push('\n');
+        text.push_str(&shown(output, most));
+    }
+    Shown { text, whole }
+}
+
+/// `=> stdout` and what it is; of a picture only what it is.
+fn shown(output: &Value<'_>, most: usize) -> String {
+    let Value::Object(output) = output else { return "=> not an output".to_owned() };
+    let string = |name: &str| output.get_string(name).map(|it| it.value.clone().into_owned());
+    match string("output_type").as_deref() {
+        Some("stream") => {
+            let name = string("name").unwrap_or_else(|| "stdout".to_owned());
+            let text = value(output, "text").and_then(text_of).unwrap_or_default();
+            format!("=> {name}{}", body(&text, most))
+        }
+        Some("error") => {
+            let name = string("ename").unwrap_or_default();
+            let what = string("evalue").unwrap_or_default();
+            let trace = value(output, "traceback").and_then(Value::as_array).map(|it| {
+                let lines = it.elements.iter().filter_map(Value::as_string_lit);
+                lines.map(|it| &*it.value).collect::<Vec<_>>().join("\n")
+            });
+            let trace = trace.map(|it| body(&it, most)).unwrap_or_default();
+            format!("=> error {}: {}{trace}", plain(&name), plain(&what))
+        }
+        Some(kind @ ("execute_result" | "display_data" | "update_display_data")) => {
+            let kind = if kind == "execute_result" { "result" } else { "display" };
+            format!("=> {kind}{}", output.get_object("data").map(|it| data(it, most)).unwrap_or_default())
+        }
+        other => format!("=> {}", other.unwrap_or("an output of no type")),
+    }
+}
+
+/// What is displayed: the plain text of it, and what else there is.
+fn data(data: &Object<'_>, most: usize) -> String {
+    let mut text = String::new();
+    for it in &data.properties {
+        let name = it.name.as_str();
+        let held = text_of(&it.value).unwrap_or_default();
+        if name.starts_with("image/") && name != "image/svg+xml" {
+            let _ = write!(text, " {name}, {}", size(decoded_length(&held)));
+        } else if name != "text/plain" {
+            let _ = write!(text, " {name}, {}", size(held.len()));
+        }
+    }
+    if let Some(plain) = value(data, "text/plain").and_then(text_of) {
+        text.push_str(&body(&plain, most));
+    }
+    text
+}
+
+/// How many bytes base64 stands for.
+fn decoded_length(base64: &str) -> usize {
+    base64.bytes().filter(|it| !it.is_ascii_whitespace() && *it != b'=').count() * 3 / 4
+}
+
+fn size(bytes: usize) -> String {
+    if bytes < 1024 { format!("{bytes} bytes") } else { format!("{:.1} KB", bytes as f64 / 1024.0) }
+}
+
+/// A text on lines of its own; of a long one the head and the tail.
+fn body(text: &str, most: usize) -> String {
+    let text = plain(text);
+    let text = text.trim_end_matches('\n');
+    if text.is_empty() {
+        return String::new();
+    }
+    if text.len() <= most {
+        return format!("\n{text}");
+    }
+    let head = text.floor_char_boundary(most / 2);
+    let tail = text.ceil_char_boundary(text.len() - most / 2);
+    let (head, tail) = (text.get(..head).unwrap_or_default(), text.get(tail..).unwrap_or_default());
+    let out = text.len() - head.len() - tail.len();
+    format!("\n{head}\n[{out} of {} bytes left out]\n{tail}", text.len())
+}
+
+/// Text without the colours that were meant for a terminal; a line that was written over is shown as it was last.
+fn plain(text: &str) -> String {
+    let text = without_colours(text);
+    if !text.contains('\r') {
+        return text;
+    }
+    let last = |line: &str| line.rsplit('\r').find(|it| !it.is_empty()).unwrap_or_default().to_owned();
+    text.split('\n').map(|line| last(line.trim_end_matches('\r'))).collect::<Vec<_>>().join("\n")
+}
+
+fn without_colours(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text.chars().peekable();
+    while let Some(letter) = rest.next() {
+        if letter != '\u{1b}' {
+            plain.push(letter);
+            continue;
+        }
+        match rest.next() {
+            Some('[') => while rest.next().is_some_and(|it| !('\u{40}'..='\u{7e}').contains(&it)) {},
+            Some(']') => {
+                while let Some(it) = rest.next() {
+                    if it == '\u{7}' || (it == '\u{1b}' && rest.next_if_eq(&'\\').is_some()) {
+                        break;
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    plain
+}

@@ -1,0 +1,51 @@
+//! `content_publish`: how is a file shown to the person, and not only given?
+
+use kit::prelude::*;
+
+use super::share_file::{FILES, described, given, kind_of, share};
+
+/// Show the person a file in the conversation: picture, video, audio, pdf, markdown, text, csv, html, stl. You don't see it.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ContentPublish {
+    /// File; or the name or id of one that was shared.
+    path: String,
+}
+
+impl Tool for ContentPublish {
+    const NAME: &str = "content_publish";
+    const AT_MOST: Kinds = Kinds::READ.with(Kinds::SESSION);
+
+    fn touches(&self) -> Touches {
+        Touches::read(&self.path).and(Touch::Session(FILES.to_owned()))
+    }
+
+    async fn run(self, cx: &Cx) -> Result<Output, Fault> {
+        cx.blocking(move |cx| publish(cx, &self.path)).await
+    }
+}
+
+fn publish(cx: &Cx, path: &str) -> Result<Output, Fault> {
+    // A file of the workspace goes first, as it is now: one that was shared under its name may be older.
+    let (shared, kind) = match share(cx, path, None) {
+        Ok(new) => new,
+        Err(fault) if fault.kind == Kind::NotFound => {
+            let shared = cx.shares().find(path).map_err(|_| fault)?;
+            let kind = kind_of(&shared)?;
+            (shared, kind)
+        }
+        Err(fault) => return Err(fault),
+    };
+    let Some(shown) = kind.shown else {
+        let what = format!("`{}` is {}, which can't be shown", shared.name, kind.mime);
+        let next = "It is shared all the same: the person can download it.";
+        return Err(Fault::bad_args(what)
+            .next(next)
+            .seen(given(format!("shared {}", described(&shared)), &shared)));
+    };
+    let shared = cx.shares().publish(&shared.id)?;
+    let manner = if shared.inline { "" } else { ", as an attachment where nothing keeps its scripts in" };
+    let line =
+        format!("published as {shown}{manner}: {}\nThe person is shown it; you are not.", described(&shared));
+    Ok(given(line, &shared))
+}

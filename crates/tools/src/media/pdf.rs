@@ -1,0 +1,424 @@
+//! What does a PDF say, and how do its pages look?
+
+mod lines;
+mod unpacked;
+
+use std::{
+    cell::Cell,
+    ops::Range,
+    time::{Duration, Instant},
+};
+
+use hayro::{
+    PixmapSettings, RenderCache, RenderSettings,
+    hayro_interpret::{
+        BlendMode, ClipPath, Context, Device, DrawMode, DrawProps, Image, ImageDrawProps, InterpreterCache,
+        InterpreterSettings, SoftMask, TransformExt, font::GlyphRun, interpret_page,
+    },
+    hayro_syntax::{DecryptionError, LoadPdfError, Pdf, page::Page},
+    kurbo::{BezPath, Rect},
+};
+use image::RgbaImage;
+use kit::{Cx, Fault, Kind};
+
+use super::decoding::{apart, leave};
+use lines::Lines;
+
+/// So long one call may work on one document.
+const LONGEST: Duration = Duration::from_secs(30);
+
+/// The most that a call draws or reads of a document: glyphs, lines, areas.
+const MOST_MARKS: usize = 3_000_000;
+
+/// The most pixels of all pictures on a page, however small they are shown.
+const MOST_PIXELS: u64 = 48_000_000;
+
+/// The most bytes of text that one call gives.
+const MOST_TEXT: usize = 8 << 20;
+
+/// What pages of a document say.
+pub(crate) struct Text {
+    /// How many pages the document has.
+    pub(crate) total: usize,
+    /// The pages that were asked for and are there, in their order.
+    pub(crate) pages: Vec<PageText>,
+}
+
+/// What a page says.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct PageText {
+    /// Its text in reading order, a line for each line.
+    pub(crate) text: String,
+    /// How many pictures are on it.
+    pub(crate) pictures: usize,
+    /// How many of its letters have no meaning, only a form.
+    pub(crate) unreadable: usize,
+}
+
+impl Text {
+    /// What a reader must know of these pages, in one line, where their text does not say all.
+    pub(crate) fn caution(&self) -> Option<String> {
+        let all = |holds: fn(&PageText) -> bool| !self.pages.is_empty() && self.pages.iter().all(holds);
+        let look = "`image_view` with `page` shows how a page looks";
+        if all(|it| it.text.is_empty() && it.pictures > 0 && it.unreadable == 0) {
+            return Some(format!("these pages have pictures and no text: they are scanned; {look}"));
+        }
+        let unreadable: usize = self.pages.iter().map(|it| it.unreadable).sum();
+        let letters: usize = self.pages.iter().map(|it| it.text.len()).sum();
+        if unreadable > 0 && unreadable * 10 > letters {
+            return Some(format!("{unreadable} letters have no known meaning and are left out; {look}"));
+        }
+        all(|it| it.text.is_empty()).then(|| format!("these pages have no text; {look}"))
+    }
+}
+
+/// The text of these pages, counted from 0. Blocks: for [`Cx::blocking`].
+///
+/// # Errors
+/// [`Kind::BadArgs`] for what is no PDF, needs a password, or has no such page; [`Kind::TooBig`] for one that unpacks to
+/// more than is looked at; [`Kind::Timeout`]; [`Kind::Failed`] for one that is broken.
+pub(crate) fn text(cx: &Cx, data: Vec<u8>, pages: Range<usize>) -> Result<Text, Fault> {
+    opened(cx, data, |pdf, budget| {
+        let all = pdf.pages();
+        if pages.start >= all.len() {
+            return Err(no_page(pages.start, all.len()));
+        }
+        let cache = InterpreterCache::new();
+        let mut found = Vec::new();
+        let mut bytes = 0;
+        for page in all.get(pages.start..pages.end.min(all.len())).unwrap_or_default() {
+            let mut reader = Reader { budget, found: PageText::default(), lines: Lines::default() };
+            look(page, &cache, &mut reader);
+            let mut found_here = reader.found;
+            found_here.text = reader.lines.into_text();
+            bytes += found_here.text.len();
+            found.push(found_here);
+            if bytes > MOST_TEXT {
+                break;
+            }
+        }
+        Ok(Text { total: all.len(), pages: found })
+    })
+}
+
+/// A page, drawn.
+pub(crate) struct Drawn {
+    /// How many pages the document has.
+    pub(crate) total: usize,
+    /// What can be seen, on white.
+    pub(crate) picture: RgbaImage,
+}
+
+/// A picture of the page `number`, counted from 0, whose longest side has `longest` pixels. Blocks.
+///
+/// # Errors
+/// Those of [`text`].
+pub(crate) fn page(cx: &Cx, data: Vec<u8>, number: usize, longest: u16) -> Result<Drawn, Fault> {
+    opened(cx, data, |pdf, budget| {
+        let all = pdf.pages();
+        let Some(page) = all.get(number) else { return Err(no_page(number, all.len())) };
+        // What draws can't be told to stop, so all that it would draw is counted before.
+        look(page, &InterpreterCache::new(), &mut Counter { budget });
+        let (width, height) = page.render_dimensions();
+        let side = width.max(height);
+        if !side.is_finite() || side <= 0.0 {
+            return Err(Fault::new(Kind::Failed, format!("page {} has no size", number + 1)));
+        }
+        let scale = f32::from(longest) / side;
+        // A page that is much longer than wide keeps a pixel.
+        let settings = PixmapSettings {
+            x_scale: scale.max(1.0 / width),
+            y_scale: scale.max(1.0 / height),
+            bg_color: hayro::vello_cpu::color::palette::css::WHITE,
+        };
+        let drawn = hayro::render(
+            page,
+            &RenderCache::new(),
+            &InterpreterSettings::default(),
+            &RenderSettings::default(),
+            &settings,
+        );
+        let (width, height) = (u32::from(drawn.width()), u32::from(drawn.height()));
+        // On white nothing can be seen through, so the colours are as they are.
+        let bytes = drawn.data_as_u8_slice().to_vec();
+        let picture = RgbaImage::from_raw(width, height, bytes)
+            .ok_or_else(|| Fault::bug("a page was drawn in another size than it has"))?;
+        Ok(Drawn { total: all.len(), picture })
+    })
+}
+
+/// Does this begin as a PDF does?
+pub(crate) fn is_pdf(data: &[u8]) -> bool {
+    data.get(..data.len().min(1024)).is_some_and(|head| head.windows(5).any(|it| it == b"%PDF-"))
+}
+
+fn opened<T: Send>(
+    cx: &Cx,
+    data: Vec<u8>,
+    work: impl FnOnce(&Pdf, &Budget) -> Result<T, Fault> + Send,
+) -> Result<T, Fault> {
+    if !is_pdf(&data) {
+        return Err(Fault::bad_args("it is no PDF: `%PDF-` is not at its beginning"));
+    }
+    let until = Instant::now() + LONGEST;
+    let cx = cx.clone();
+    apart("the PDF", move || {
+        unpacked::check(&data, &|| in_time(&cx, until))?;
+        let pdf = Pdf::new(data).map_err(|error| unopened(&error))?;
+        let budget = Budget { cx, until, marks: Cell::new(MOST_MARKS), pixels: Cell::new(MOST_PIXELS) };
+        work(&pdf, &budget)
+    })
+}
+
+fn unopened(error: &LoadPdfError) -> Fault {
+    match error {
+        LoadPdfError::Decryption(DecryptionError::PasswordProtected) => {
+            Fault::bad_args("the PDF can't be opened without its password")
+                .next("A person who knows it can save a copy without one: `qpdf --password=… --decrypt in.pdf out.pdf`.")
+        }
+        LoadPdfError::Decryption(_) => {
+            Fault::new(Kind::Failed, "the PDF is encrypted in a way that is not known")
+        }
+        LoadPdfError::Invalid => Fault::new(Kind::Failed, "the PDF is broken: no pages are found in it"),
+    }
+}
+
+fn no_page(number: usize, total: usize) -> Fault {
+    let pages = if total == 1 { "1 page".to_owned() } else { format!("{total} pages") };
+    Fault::bad_args(format!("there is no page {}; the PDF has {pages}", number + 1))
+}
+
+fn in_time(cx: &Cx, until: Instant) -> Result<(), Fault> {
+    cx.check()?;
+    if Instant::now() < until {
+        return Ok(());
+    }
+    Err(Fault::new(Kind::Timeout, format!("the PDF took longer than {} s", LONGEST.as_secs()))
+        .next("Ask for fewer pages at once."))
+}
+
+fn look<'a>(page: &'a Page<'a>, cache: &InterpreterCache<'a>, device: &mut impl Device<'a>) {
+    let (width, height) = page.render_dimensions();
+    let mut context = Context::new(
+        page.initial_transform(true).to_kurbo(),
+        Rect::new(0.0, 0.0, f64::from(width), f64::from(height)),
+        cache,
+        page.xref(),
+        InterpreterSettings::default(),
+    );
+    interpret_page(page, &mut context, device);
+}
+
+/// What is left of what one call may do.
+struct Budget {
+    cx: Cx,
+    until: Instant,
+    marks: Cell<usize>,
+    pixels: Cell<u64>,
+}
+
+impl Budget {
+    /// Takes some of it, or leaves the document.
+    fn spend(&self, marks: usize) {
+        let before = self.marks.get();
+        let Some(left) = before.checked_sub(marks) else {
+            leave(
+                Fault::new(Kind::TooBig, format!("more than {MOST_MARKS} marks are on these pages"))
+                    .next("Ask for fewer pages at once."),
+            )
+        };
+        self.marks.set(left);
+        // The clock is looked at now and then.
+        if before / 256 != left / 256
+            && let Err(fault) = in_time(&self.cx, self.until)
+        {
+            leave(fault)
+        }
+    }
+
+    fn spend_picture(&self, image: &Image<'_, '_>) {
+        self.spend(256);
+        let pixels = u64::from(image.width()) * u64::from(image.height());
+        let Some(left) = self.pixels.get().checked_sub(pixels) else {
+            leave(Fault::new(
+                Kind::TooBig,
+                format!(
+                    "the pictures on this page have more than {MOST_PIXELS} pixels, the last one {} x {}",
+                    image.width(),
+                    image.height()
+                ),
+            ))
+        };
+        self.pixels.set(left);
+    }
+}
+
+/// Counts what a page would draw.
+struct Counter<'b> {
+    budget: &'b Budget,
+}
+
+impl<'a> Device<'a> for Counter<'_> {
+    fn draw_path(&mut self, path: &BezPath, _: DrawProps<'a>, _: &DrawMode) {
+        self.budget.spend(1 + path.elements().len());
+    }
+
+    fn push_clip_path(&mut self, clip: &ClipPath) {
+        self.budget.spend(1 + clip.path.elements().len());
+    }
+
+    fn push_transparency_group(&mut self, _: f32, _: Option<SoftMask<'a>>, _: BlendMode) {
+        // A layer is as large as the page.
+        self.budget.spend(1024);
+    }
+
+    fn draw_glyph_run(&mut self, run: &GlyphRun<'_, 'a>, _: DrawProps<'a>, _: &DrawMode) {
+        self.budget.spend(1 + run.glyphs().len());
+    }
+
+    fn draw_image(&mut self, image: Image<'a, '_>, _: ImageDrawProps<'a>) {
+        self.budget.spend_picture(&image);
+    }
+
+    fn pop_clip(&mut self) {}
+
+    fn pop_transparency_group(&mut self) {}
+}
+
+/// Reads what a page says.
+struct Reader<'b> {
+    budget: &'b Budget,
+    found: PageText,
+    lines: Lines,
+}
+
+impl<'a> Device<'a> for Reader<'_> {
+    fn draw_path(&mut self, _: &BezPath, _: DrawProps<'a>, _: &DrawMode) {
+        self.budget.spend(1);
+    }
+
+    fn push_clip_path(&mut self, _: &ClipPath) {
+        self.budget.spend(1);
+    }
+
+    fn push_transparency_group(&mut self, _: f32, _: Option<SoftMask<'a>>, _: BlendMode) {
+        self.budget.spend(1);
+    }
+
+    fn draw_glyph_run(&mut self, run: &GlyphRun<'_, 'a>, props: DrawProps<'a>, mode: &DrawMode) {
+        self.budget.spend(1 + run.glyphs().len());
+        // Text that is filled and stroked comes twice.
+        if matches!(mode, DrawMode::Stroke(_)) && self.lines.just_had(run, &props.transform) {
+            return;
+        }
+        self.found.unreadable += self.lines.add(run, &props.transform);
+    }
+
+    fn draw_image(&mut self, _: Image<'a, '_>, _: ImageDrawProps<'a>) {
+        self.budget.spend(1);
+        self.found.pictures += 1;
+    }
+
+    fn pop_clip(&mut self) {}
+
+    fn pop_transparency_group(&mut self) {}
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use kit::testing::Room;
+
+    use super::*;
+
+    /// A document of pages with these contents, in Helvetica, each 300 x 200 points.
+    fn document(contents: &[&str]) -> Vec<u8> {
+        let kids: Vec<String> = (0..contents.len()).map(|it| format!("{} 0 R", 4 + 2 * it)).collect();
+        let mut pdf = format!(
+            "%PDF-1.4\n1 0 obj <</Type/Catalog/Pages 2 0 R>> endobj\n\
+             2 0 obj <</Type/Pages/Kids[{}]/Count {}>> endobj\n\
+             3 0 obj <</Type/Font/Subtype/Type1/BaseFont/Helvetica/Encoding/WinAnsiEncoding>> endobj\n",
+            kids.join(" "),
+            contents.len()
+        );
+        for (at, content) in contents.iter().enumerate() {
+            let (page, stream) = (4 + 2 * at, 5 + 2 * at);
+            pdf.push_str(&format!(
+                "{page} 0 obj <</Type/Page/Parent 2 0 R/MediaBox[0 0 300 200]/Contents {stream} 0 R\
+                 /Resources<</Font<</F 3 0 R>>>>>> endobj\n\
+                 {stream} 0 obj <</Length {}>> stream\n{content}\nendstream endobj\n",
+                content.len()
+            ));
+        }
+        pdf.push_str("trailer <</Root 1 0 R>>\n%%EOF\n");
+        pdf.into_bytes()
+    }
+
+    fn says(contents: &[&str]) -> Text {
+        text(&Room::empty().cx(), document(contents), 0..100).unwrap()
+    }
+
+    #[test]
+    fn letters_become_lines_in_the_order_of_reading() {
+        let found = says(&[
+            "BT /F 12 Tf 20 150 Td (Hello) Tj 40 0 Td (world.) Tj 0 -14 Td (second line) Tj ET",
+            "BT /F 10 Tf 1 0 0 1 20 100 Tm [(Ke)20(rned wo)-600(rds)] TJ ET",
+            "BT /F 10 Tf 20 100 Td (Name) Tj 80 0 Td (Amount) Tj 0 -40 Td (far below) Tj ET",
+        ]);
+        let pages: Vec<&str> = found.pages.iter().map(|it| it.text.as_str()).collect();
+        assert_eq!(found.total, 3);
+        assert_eq!(pages, ["Hello world.\nsecond line", "Kerned wo rds", "Name  Amount\n\nfar below"]);
+        assert_eq!(found.caution(), None);
+    }
+
+    #[test]
+    fn a_page_without_text_is_said_to_have_none() {
+        let empty = says(&["0 0 10 10 re f"]);
+        assert!(empty.caution().unwrap().starts_with("these pages have no text"));
+        let scanned = says(&["q 300 0 0 200 0 0 cm BI /W 1 /H 1 /CS /G /BPC 8 ID \u{7f} EI Q"]);
+        assert_eq!(scanned.pages, [PageText { pictures: 1, ..PageText::default() }]);
+        assert!(scanned.caution().unwrap().contains("scanned"));
+    }
+
+    #[test]
+    fn a_page_is_drawn_in_the_size_that_is_asked_for() {
+        let cx = Room::empty().cx();
+        let drawn = page(&cx, document(&["1 0 0 rg 0 0 150 200 re f"]), 0, 600).unwrap();
+        assert_eq!((drawn.total, drawn.picture.dimensions()), (1, (600, 400)));
+        assert_eq!(drawn.picture.get_pixel(100, 200).0, [255, 0, 0, 255]);
+        assert_eq!(drawn.picture.get_pixel(500, 200).0, [255, 255, 255, 255]);
+    }
+
+    #[test]
+    fn a_page_of_any_size_is_drawn_no_larger() {
+        let cx = Room::empty().cx();
+        let huge = |size: &str| {
+            let text = String::from_utf8(document(&["0 0 1 rg 0 0 9999999 9999999 re f"])).unwrap();
+            page(&cx, text.replace("[0 0 300 200]", size).into_bytes(), 0, 400)
+        };
+        assert_eq!(huge("[0 0 9000000 9000000]").unwrap().picture.dimensions(), (400, 400));
+        assert_eq!(huge("[0 0 9000000 1]").unwrap().picture.dimensions().0, 400);
+    }
+
+    #[test]
+    fn what_is_no_document_or_draws_for_ever_is_refused() {
+        let cx = Room::empty().cx();
+        let kind = |data: &[u8]| text(&cx, data.to_vec(), 0..1).map(|_| ()).unwrap_err().kind;
+        assert_eq!(kind(b"<html>"), Kind::BadArgs);
+        assert_eq!(kind(b"%PDF-1.4\nnothing"), Kind::Failed);
+        assert_eq!(
+            text(&cx, document(&[""]), 3..4).map(|_| ()).unwrap_err().what,
+            "there is no page 4; the PDF has 1 page"
+        );
+        let long = "0 0 1 1 re f ".repeat(700_000);
+        assert_eq!(page(&cx, document(&[&long]), 0, 100).map(|_| ()).unwrap_err().kind, Kind::TooBig);
+        // A form that draws itself twice, which would be drawn 2^50 times.
+        let form = "6 0 obj <</Type/XObject/Subtype/Form/BBox[0 0 9 9]/Resources<</XObject<</X 6 0 R>>>>/Length 29>> \
+                    stream\n0 0 1 1 re f /X Do /X Do    \nendstream endobj\ntrailer";
+        let text = String::from_utf8(document(&["/X Do"])).unwrap();
+        let text = text.replace("/Font<<", "/XObject<</X 6 0 R>>/Font<<").replace("trailer", form);
+        let fault = page(&cx, text.into_bytes(), 0, 100).map(|_| ()).unwrap_err();
+        assert!(matches!(fault.kind, Kind::TooBig | Kind::Timeout), "{fault}");
+    }
+}

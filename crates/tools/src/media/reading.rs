@@ -1,0 +1,88 @@
+//! What does `read` say of a file that is no text?
+
+use kit::{Cx, Fault, Kind, Output};
+use tokio::runtime::Handle;
+
+use super::{Wish, picture, turn, view};
+
+/// The most bytes of a picture, or of a document, that is looked at.
+const MOST_BYTES: usize = 20 << 20;
+
+/// Pages that are read, if no other number is asked for.
+#[cfg(feature = "pdf")]
+const PAGES: usize = 20;
+
+/// As much text of a document as one answer has.
+#[cfg(feature = "pdf")]
+const TEXT: usize = 96 << 10;
+
+/// A picture, or the text of a document, whose pages are counted by `offset` and `limit`; nothing for what is neither.
+/// Blocks.
+pub(crate) fn read(
+    cx: &Cx,
+    path: &str,
+    bytes: &[u8],
+    offset: Option<i64>,
+    limit: Option<usize>,
+) -> Option<Result<Output, Fault>> {
+    let is_picture = picture::format_of(bytes).is_some();
+    #[cfg(feature = "pdf")]
+    let is_pdf = super::pdf::is_pdf(bytes);
+    #[cfg(not(feature = "pdf"))]
+    let is_pdf = false;
+    if !is_picture && !is_pdf {
+        return None;
+    }
+    if bytes.len() > MOST_BYTES {
+        let what = format!(
+            "`{path}` has {} bytes; at most {MOST_BYTES} of a picture or a PDF are read",
+            bytes.len()
+        );
+        return Some(Err(Fault::new(Kind::TooBig, what)));
+    }
+    // This is a thread that may wait.
+    let _turn = match Handle::current().block_on(turn(cx)) {
+        Ok(turn) => turn,
+        Err(fault) => return Some(Err(fault)),
+    };
+    #[cfg(feature = "pdf")]
+    if is_pdf {
+        return Some(pages(cx, path, bytes, offset, limit));
+    }
+    let _ = (offset, limit);
+    Some(view(cx, path, bytes.to_vec(), Wish::default()))
+}
+
+#[cfg(feature = "pdf")]
+fn pages(
+    cx: &Cx,
+    path: &str,
+    bytes: &[u8],
+    offset: Option<i64>,
+    limit: Option<usize>,
+) -> Result<Output, Fault> {
+    let first = match offset {
+        None => 0,
+        Some(offset) => usize::try_from(offset.saturating_sub(1)).map_err(|_| {
+            Fault::bad_args(format!("`offset` is {offset}; of a PDF it is the first page, from 1"))
+        })?,
+    };
+    let pages = first..first.saturating_add(limit.unwrap_or(PAGES));
+    let found = super::pdf::text(cx, bytes.to_vec(), pages)
+        .map_err(|fault| Fault { what: format!("`{path}` can't be read: {}", fault.what), ..fault })?;
+    let mut shown = String::new();
+    let mut last = first;
+    for page in &found.pages {
+        if last > first && shown.len() + page.text.len() > TEXT {
+            break;
+        }
+        last += 1;
+        shown.push_str(&format!("--- page {last} ---\n{}\n", page.text));
+    }
+    let next = if last < found.total { format!("; next: offset {}", last + 1) } else { String::new() };
+    shown.push_str(&format!("[PDF, pages {}-{last} of {}{next}]", first + 1, found.total));
+    if let Some(caution) = found.caution() {
+        shown.push_str(&format!("\n{caution}"));
+    }
+    Ok(Output::page(shown))
+}

@@ -1,0 +1,417 @@
+//! `filesystem` as navi-1 has it: files by action, over the same hands and guards as everywhere.
+
+use kit::{
+    files::{Before, EntryKind, Loaded},
+    prelude::*,
+    seen::{LARGE, Rows},
+    text::{Content, Text},
+};
+use similar::TextDiff;
+
+use crate::{
+    files::{
+        open::{self, MOST},
+        page,
+        write::{in_the_manner_of, remember},
+    },
+    search::lines::Pattern,
+    toolsets::find,
+};
+
+/// Entries, names and lines that are shown.
+const LISTED: usize = 500;
+const FOUND: usize = 200;
+const MATCHES: usize = 100;
+
+/// A file larger than this is read in parts.
+const WHOLE: u64 = 1 << 20;
+
+/// Lines of a part if no other number is asked for.
+const LINES: usize = 2_000;
+
+/// Work with local files: read, write, append, list, exists, info, find (by name), grep, diff, copy, move, delete.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Filesystem {
+    /// What to do.
+    action: Action,
+    /// File or folder. Default: the workspace.
+    #[serde(default)]
+    path: String,
+    /// Text for write and append.
+    content: Option<String>,
+    /// For read: first line, from 1.
+    offset: Option<usize>,
+    /// For read: most lines.
+    limit: Option<usize>,
+    /// For find a glob, for grep a regex.
+    #[serde(default)]
+    pattern: String,
+    /// Where to, for move and copy; the other file, for diff.
+    #[serde(default, alias = "dest", alias = "other")]
+    destination: String,
+}
+
+/// What to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Action {
+    Read,
+    Write,
+    Append,
+    List,
+    Exists,
+    Info,
+    Find,
+    Grep,
+    Diff,
+    Copy,
+    Move,
+    Delete,
+}
+
+impl Tool for Filesystem {
+    const NAME: &str = "filesystem";
+    const AT_MOST: Kinds = Kinds::READ.with(Kinds::WRITE);
+
+    fn touches(&self) -> Touches {
+        let destination = || self.destination.clone();
+        match self.action {
+            Action::Read | Action::List | Action::Exists | Action::Info | Action::Find | Action::Grep => {
+                Touches::read(&self.path)
+            }
+            Action::Write | Action::Append | Action::Delete => Touches::write(&self.path),
+            Action::Diff => Touches::read(&self.path).and(Touch::Read(destination())),
+            Action::Copy => Touches::read(&self.path).and(Touch::Write(destination())),
+            Action::Move => Touches::write(&self.path).and(Touch::Write(destination())),
+        }
+    }
+
+    fn title(&self) -> String {
+        format!("{} {}", self.action.name(), self.path)
+    }
+
+    async fn run(self, cx: &Cx) -> Result<Output, Fault> {
+        cx.blocking(move |cx| {
+            let path = self.path.clone();
+            self.act(cx).map_err(|fault| in_words(&path, fault))
+        })
+        .await
+    }
+}
+
+impl Action {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Append => "append",
+            Self::List => "list",
+            Self::Exists => "exists",
+            Self::Info => "info",
+            Self::Find => "find",
+            Self::Grep => "grep",
+            Self::Diff => "diff",
+            Self::Copy => "copy",
+            Self::Move => "move",
+            Self::Delete => "delete",
+        }
+    }
+}
+
+impl Filesystem {
+    fn act(self, cx: &Cx) -> Result<Output, Fault> {
+        match self.action {
+            Action::Read => self.read(cx),
+            Action::Write => self.write(cx),
+            Action::Append => self.append(cx),
+            Action::List => self.list(cx),
+            Action::Exists => {
+                let there = if cx.files().exists(&self.path)? { "true" } else { "false" };
+                Ok(Output::text(there))
+            }
+            Action::Info => self.info(cx),
+            Action::Find => self.find(cx),
+            Action::Grep => self.grep(cx),
+            Action::Diff => self.diff(cx),
+            Action::Copy | Action::Move => self.copy(cx),
+            Action::Delete => {
+                let before = cx.files().load(&self.path, MOST)?;
+                cx.files().remove(&self.path, &before)?;
+                Ok(Output::text(format!("Deleted {}", self.path)))
+            }
+        }
+    }
+
+    fn read(&self, cx: &Cx) -> Result<Output, Fault> {
+        let path = &self.path;
+        let file = cx.files().open(path)?;
+        let size = file.identity.size;
+        let is_part = self.offset.is_some() || self.limit.is_some();
+        if size > WHOLE && !is_part {
+            let what = format!("{path} has {size} bytes; more than {WHOLE} are read in parts");
+            return Err(Fault::new(Kind::TooBig, what)
+                .next(format!("Give `offset`: 1 and `limit`: {LINES}, or look with `action`: \"grep\".")));
+        }
+        let first = self.offset.unwrap_or(1).max(1) - 1;
+        let limit = self.limit.unwrap_or(if is_part { LINES } else { usize::MAX });
+        if size > LARGE as u64 {
+            return page::of_large(cx, path, &file, kit::files::Start::Line(first), limit.min(LINES));
+        }
+        let opened = open::text_of(file, path)?;
+        let text = &opened.text;
+        let total = text.line_count();
+        if first > 0 && first >= total {
+            return Err(Fault::bad_args(format!("`offset` is {}, and {path} has {total} lines", first + 1)));
+        }
+        let mut shown = String::new();
+        let mut end = first;
+        while end < total && end - first < limit {
+            let line = text.line(end).unwrap_or_default();
+            if shown.len() + line.len() > page::BYTES && end > first {
+                break;
+            }
+            shown.push_str(&line);
+            shown.push('\n');
+            end += 1;
+        }
+        let mut rows = Rows::new();
+        rows.add(first..end);
+        cx.show(opened.location(), text, &rows);
+        if first > 0 || end < total {
+            let next = if end < total { format!("; next: offset {}", end + 1) } else { String::new() };
+            shown.push_str(&format!("[lines {}-{end} of {total}{next}]", first + 1));
+        }
+        Ok(Output::page(if total == 0 { "(empty file)" } else { shown.trim_end_matches('\n') }))
+    }
+
+    fn content(&self) -> Result<&str, Fault> {
+        self.content.as_deref().ok_or_else(|| Fault::bad_args("missing field `content`"))
+    }
+
+    fn write(&self, cx: &Cx) -> Result<Output, Fault> {
+        let (path, content) = (&self.path, self.content()?);
+        if !cx.files().exists(path)? {
+            return self.create(cx, content);
+        }
+        let opened = open::text(cx, path)?;
+        open::must_have_seen_whole(cx, path, &opened).map_err(|fault| {
+            fault.next(format!(
+                "Read it first: {{\"action\": \"read\", \"path\": \"{path}\"}}; or `append` to it."
+            ))
+        })?;
+        let (bytes, _) = in_the_manner_of(&opened, content)?;
+        self.replace(cx, &opened.loaded, bytes)
+    }
+
+    fn append(&self, cx: &Cx) -> Result<Output, Fault> {
+        let (path, content) = (&self.path, self.content()?);
+        if !cx.files().exists(path)? {
+            return self.create(cx, content);
+        }
+        let opened = open::text(cx, path)?;
+        let known = cx.views().whole(&opened.location().absolute(), &opened.text);
+        let (added, _) = in_the_manner_of(&opened, content)?;
+        let mark = opened.text.encoding().encode("\u{feff}").unwrap_or_default();
+        let added = added.strip_prefix(&*mark).unwrap_or(&added);
+        let bytes = [&*opened.loaded.bytes, added].concat();
+        let saved = cx.files().save(path, opened.before(), bytes.clone())?;
+        if known == kit::seen::Whole::Yes
+            && let Ok(text) = Text::parse(bytes)
+        {
+            cx.views().wrote(&saved.location.absolute(), &text);
+        }
+        Ok(Output::text(format!("Appended {} bytes to {path}", added.len())))
+    }
+
+    fn create(&self, cx: &Cx, content: &str) -> Result<Output, Fault> {
+        let content = Content::from(content.as_bytes());
+        let bytes = content.len();
+        let saved = cx.files().save(&self.path, Before::Absent, &content)?;
+        remember(cx, &saved.location, content);
+        Ok(Output::text(format!("Written {bytes} bytes to {}", self.path)))
+    }
+
+    fn replace(&self, cx: &Cx, before: &Loaded, bytes: Vec<u8>) -> Result<Output, Fault> {
+        let count = bytes.len();
+        let content = Content::from(bytes);
+        let saved = cx.files().save(&self.path, Before::Was(before), &content)?;
+        remember(cx, &saved.location, content);
+        Ok(Output::text(format!("Written {count} bytes to {}", self.path)))
+    }
+
+    fn list(&self, cx: &Cx) -> Result<Output, Fault> {
+        let mut entries = cx.files().list(&self.path)?;
+        entries.sort();
+        let line = |it: &kit::files::Entry| {
+            let mark = if it.kind == EntryKind::Folder { "/" } else { "" };
+            format!("{}{mark}", it.name.to_string_lossy().escape_debug())
+        };
+        let mut lines: Vec<String> = entries.iter().take(LISTED).map(line).collect();
+        if entries.len() > LISTED {
+            lines.push(format!("[{} more; `find` finds among them]", entries.len() - LISTED));
+        }
+        Ok(Output::page(if lines.is_empty() { "(empty folder)".to_owned() } else { lines.join("\n") }))
+    }
+
+    fn info(&self, cx: &Cx) -> Result<Output, Fault> {
+        let path = if self.path.is_empty() { "." } else { &self.path };
+        if let Ok(entries) = cx.files().list(&self.path) {
+            return Ok(Output::text(format!("{path}: folder, {} entries", entries.len())));
+        }
+        let file = cx.files().open(&self.path)?;
+        let changed = i64::try_from(file.identity.modified_ns / 1_000_000_000).unwrap_or_default();
+        let changed = jiff::Timestamp::from_second(changed).map(|it| it.to_string()).unwrap_or_default();
+        let head = file.head(8 * 1024).unwrap_or_default();
+        let kind = match infer::get(&head) {
+            Some(kind) => kind.mime_type(),
+            None if Text::parse(head).is_ok() => "text",
+            None => "binary",
+        };
+        Ok(Output::text(format!("{path}: file, {} bytes, {kind}, changed {changed}", file.identity.size)))
+    }
+
+    fn find(&self, cx: &Cx) -> Result<Output, Fault> {
+        let found = find::named(cx, &self.path, &self.pattern, FOUND, 10_000)?;
+        if found.paths.is_empty() {
+            return Ok(Output::text(format!("No files match `{}`.", self.pattern)));
+        }
+        let mut text = found.paths.join("\n");
+        if found.total > found.paths.len() {
+            text.push_str(&format!("\n[{} of {}; a narrower pattern]", found.paths.len(), found.total));
+        }
+        Ok(Output::page(text))
+    }
+
+    fn grep(&self, cx: &Cx) -> Result<Output, Fault> {
+        if self.pattern.is_empty() {
+            return Err(Fault::bad_args("missing field `pattern`"));
+        }
+        let pattern = Pattern { text: &self.pattern, ..Pattern::default() };
+        let found = find::lines(cx, &self.path, pattern, None, MATCHES)?;
+        let mut lines: Vec<String> =
+            found.lines.iter().map(|(path, number, line)| format!("{path}:{number}: {line}")).collect();
+        if lines.is_empty() {
+            lines.push(format!("No match for `{}` in {} files.", self.pattern, found.searched));
+        } else if found.total > lines.len() {
+            lines.push(format!("[{} of {} matches; a narrower pattern]", lines.len(), found.total));
+        }
+        lines.extend(found.stopped);
+        Ok(Output::page(lines.join("\n")))
+    }
+
+    fn diff(&self, cx: &Cx) -> Result<Output, Fault> {
+        self.needs_destination()?;
+        let (one, other) = (open::text(cx, &self.path)?, open::text(cx, &self.destination)?);
+        let (before, after) = (one.text.decoded(), other.text.decoded());
+        let diff = TextDiff::from_lines(&*before, &*after);
+        let diff = diff.unified_diff().context_radius(3).header(&self.path, &self.destination).to_string();
+        Ok(Output::text(if diff.is_empty() { "The files are the same.".to_owned() } else { diff }))
+    }
+
+    fn copy(&self, cx: &Cx) -> Result<Output, Fault> {
+        self.needs_destination()?;
+        let (from, to) = (&self.path, &self.destination);
+        let loaded = cx.files().load(from, MOST)?;
+        if cx.files().exists(to)? {
+            return Err(Fault::bad_args(format!("{to} exists; nothing was written"))
+                .next("Delete it first, or give another `destination`."));
+        }
+        cx.files().save(to, Before::Absent, &loaded.bytes)?;
+        if self.action == Action::Copy {
+            return Ok(Output::text(format!("Copied {from} to {to}")));
+        }
+        cx.files().remove(from, &loaded)?;
+        Ok(Output::text(format!("Moved {from} to {to}")))
+    }
+
+    fn needs_destination(&self) -> Result<(), Fault> {
+        if self.destination.is_empty() { Err(Fault::bad_args("missing field `destination`")) } else { Ok(()) }
+    }
+}
+
+/// navi's words, where it has some.
+fn in_words(path: &str, fault: Fault) -> Fault {
+    let what = match fault.kind {
+        Kind::NotFound if fault.what.ends_with("does not exist") => format!("File not found: {path}"),
+        Kind::Denied => format!("Access denied: {}", fault.what),
+        _ => return fault,
+    };
+    Fault { what, ..fault }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use kit::testing::Room;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_action_does_what_it_says() {
+        let room = Room::empty();
+        let says = |arguments| room.says::<Filesystem>(&arguments);
+        assert_eq!(
+            says(json!({"action": "write", "path": "a/b.txt", "content": "one\n"})),
+            "Written 4 bytes to a/b.txt"
+        );
+        assert_eq!(
+            says(json!({"action": "append", "path": "a/b.txt", "content": "two\n"})),
+            "Appended 4 bytes to a/b.txt"
+        );
+        assert_eq!(says(json!({"action": "read", "path": "a/b.txt"})), "one\ntwo");
+        assert_eq!(
+            says(json!({"action": "read", "path": "a/b.txt", "offset": 2, "limit": 1})),
+            "two\n[lines 2-2 of 2]"
+        );
+        assert_eq!(says(json!({"action": "list"})), "a/");
+        assert_eq!(says(json!({"action": "exists", "path": "a/c"})), "false");
+        assert_eq!(says(json!({"action": "find", "pattern": "*.txt"})), "a/b.txt");
+        assert_eq!(says(json!({"action": "grep", "pattern": "^t"})), "a/b.txt:2: two");
+        assert_eq!(
+            says(json!({"action": "copy", "path": "a/b.txt", "destination": "c.txt"})),
+            "Copied a/b.txt to c.txt"
+        );
+        assert_eq!(
+            says(json!({"action": "diff", "path": "a/b.txt", "destination": "c.txt"})),
+            "The files are the same."
+        );
+        assert_eq!(
+            says(json!({"action": "move", "path": "c.txt", "destination": "d/c.txt"})),
+            "Moved c.txt to d/c.txt"
+        );
+        assert!(
+            says(json!({"action": "info", "path": "d/c.txt"})).starts_with("d/c.txt: file, 8 bytes, text, ")
+        );
+        assert_eq!(says(json!({"action": "delete", "path": "d/c.txt"})), "Deleted d/c.txt");
+        assert_eq!(
+            says(json!({"action": "read", "path": "zzz"})).lines().next().unwrap(),
+            "not_found: File not found: zzz"
+        );
+    }
+
+    #[test]
+    fn a_file_that_was_not_read_is_not_replaced() {
+        let room = Room::new("//- a.txt\nold\n");
+        let write = json!({"action": "write", "path": "a.txt", "content": "new\n"});
+        let said = room.says::<Filesystem>(&write);
+        assert!(said.starts_with("stale: ") && said.contains("\"action\": \"read\""), "{said}");
+        room.says::<Filesystem>(&json!({"action": "read", "path": "a.txt"}));
+        assert_eq!(room.says::<Filesystem>(&write), "Written 4 bytes to a.txt");
+        let both = json!({"action": "copy", "path": "a.txt", "destination": "a.txt"});
+        assert!(room.says::<Filesystem>(&both).starts_with("bad_args: a.txt exists"));
+        assert_eq!(room.bytes("a.txt"), b"new\n");
+    }
+
+    #[test]
+    fn a_large_file_is_read_in_parts() {
+        let room = Room::empty();
+        std::fs::write(room.path().join("big"), "0123456789\n".repeat(100_000)).unwrap();
+        let said = room.says::<Filesystem>(&json!({"action": "read", "path": "big"}));
+        assert!(said.starts_with("too_big: big has 1100000 bytes"), "{said}");
+        let said = room.says::<Filesystem>(&json!({"action": "read", "path": "big", "offset": 99_999}));
+        assert_eq!(said, "0123456789\n0123456789\n[lines 99999-100000 of 100000]");
+    }
+}

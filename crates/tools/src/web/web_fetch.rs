@@ -1,0 +1,132 @@
+//! `web_fetch`: what stands at an address?
+
+mod article;
+mod charset;
+mod code;
+mod content;
+mod devtools;
+mod feed;
+mod get;
+mod hidden;
+mod markdown;
+mod pdf;
+mod render;
+mod robots;
+mod table;
+mod text;
+mod tidy;
+
+use std::time::Duration;
+
+use kit::{Part as Shown, net::Url, prelude::*};
+
+use super::address;
+use article::Part;
+use render::{Picture, Rendered};
+use text::{Page, Pages, Text};
+
+/// How long a page may take, with all that it loads.
+const LONGEST: Duration = Duration::from_secs(90);
+
+/// Fetch a page as Markdown with numbered links; PDF, JSON, feeds and text as text. Long pages come in parts: the
+/// last line of an answer says how to go on.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WebFetch {
+    /// Address; `https://` if no scheme is named.
+    url: String,
+    /// First line to show, from 1.
+    #[serde(default)]
+    offset: Option<usize>,
+    /// Lines to show. Default: about 20,000 bytes.
+    #[serde(default)]
+    limit: Option<usize>,
+    /// The whole page, with menus and all that is around the text.
+    #[serde(default)]
+    raw: bool,
+    /// Run the page's scripts first, in a headless Chromium.
+    #[serde(default)]
+    render: bool,
+    /// Also show a picture of the rendered page.
+    #[serde(default)]
+    screenshot: bool,
+    /// Only if the site's robots.txt allows it.
+    #[serde(default)]
+    robots: bool,
+}
+
+impl Tool for WebFetch {
+    const NAME: &str = "web_fetch";
+    const AT_MOST: Kinds = Kinds::WEB.with(Kinds::RUN);
+
+    fn touches(&self) -> Touches {
+        let Ok(url) = address::parse(&self.url) else { return Touches::none() };
+        let touches = Touches::none().and(address::looks_at(&url));
+        if self.renders() { touches.and(Touch::Run("chromium".to_owned())) } else { touches }
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        Some(LONGEST)
+    }
+
+    fn title(&self) -> String {
+        self.url.clone()
+    }
+
+    async fn run(self, cx: &Cx) -> Result<Output, Fault> {
+        cx.check()?;
+        let url = address::parse(&self.url)?;
+        let offset = self.offset.unwrap_or(1);
+        if offset == 0 || self.limit == Some(0) {
+            return Err(Fault::bad_args("lines are counted from 1, and `limit` is at least 1"));
+        }
+        let pages = cx.shelf().get::<Pages>();
+        let asked = format!("{url} {} {}", self.raw, self.renders());
+        // Who goes on, goes on in what was shown.
+        if offset > 1
+            && let Some(page) = pages.find(&asked)
+        {
+            return Ok(Output::page(page.show(offset, self.limit)?));
+        }
+        if self.robots {
+            robots::check(cx, &url).await?;
+        }
+        let mut picture = None;
+        let got = if self.renders() {
+            match render::render(cx, &url, self.screenshot).await? {
+                Rendered::Page(got, shot) => {
+                    picture = shot;
+                    got
+                }
+                Rendered::NoPage(note) => {
+                    let mut got = get::get(cx, url).await?;
+                    got.notes.push(note);
+                    got
+                }
+            }
+        } else {
+            get::get(cx, url).await?
+        };
+        let part = if self.raw { Part::Whole } else { Part::Article };
+        let from = got.url.clone();
+        let text = cx.blocking(move |cx| content::read(cx, got, part)).await?;
+        let page = pages.keep(Page::new(asked, from, text));
+        let mut output = Output::page(page.show(offset, self.limit)?);
+        if let Some(Picture { mime, data }) = picture {
+            output.parts.push(Shown::Image { mime: mime.to_owned(), data });
+        }
+        Ok(output)
+    }
+}
+
+impl WebFetch {
+    fn renders(&self) -> bool {
+        self.render || self.screenshot
+    }
+}
+
+/// This page as Markdown, all of it at once: what `web_fetch` shows part by part.
+pub fn page_as_markdown(html: &str, url: &Url) -> String {
+    let Text { title, body, .. } = article::read(html, url, Part::Article);
+    format!("# {title}\n\n{body}")
+}

@@ -1,0 +1,153 @@
+//! What of a page is what one came to read?
+
+use dom_query::{Document, NodeRef};
+use dom_smoothie::{Config, Readability};
+use kit::net::Url;
+
+use super::{
+    markdown::{Markdown, clean},
+    text::Text,
+    tidy::tidy,
+};
+
+/// Larger pages are shown whole: what is the article is found by looking at all of it again and again.
+const LARGEST_ARTICLE: usize = 3 << 20;
+
+/// And so are pages of more elements.
+const MOST_ELEMENTS: usize = 60_000;
+
+/// What stands around the text of a page, on every page of its site.
+const AROUND: &str = "nav, footer, aside, button, [role=navigation], [role=banner], [role=contentinfo], [role=search], \
+    [role=complementary], [role=dialog], [role=alertdialog], body > header, #toc, .toc, .cookie-banner, .cookie-consent, \
+    #cookie-banner, .skip-link, .skiplink, .breadcrumbs, .breadcrumb, .mw-editsection, .mw-jump-link, .noprint";
+
+/// Which part of a page is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// What one came to read.
+    Article,
+    /// All of it.
+    Whole,
+}
+
+/// The page at this address as Markdown.
+pub(super) fn read(html: &str, url: &Url, part: Part) -> Text {
+    let tidied = tidy(html);
+    let document = Document::from(tidied.as_str());
+    let title = clean(document.select_single("title").text().trim());
+    let base = document.select_single("base[href]").attr("href").and_then(|it| url.join(&it).ok());
+    let base = base.filter(|it| matches!(it.scheme(), "http" | "https")).unwrap_or_else(|| url.clone());
+    let Some(body) = document.body() else { return Text::default() };
+    let found = match part {
+        Part::Whole => None,
+        Part::Article => {
+            // What is around the text goes, unless that is all there is.
+            let all = size(&body);
+            let around = document.select(AROUND);
+            // An aside in the text belongs to it.
+            let goes = |it: &&NodeRef<'_>| !it.has_name("aside") || !it.is("main aside, article aside");
+            let around: Vec<NodeRef<'_>> = around.nodes().iter().filter(goes).copied().collect();
+            let lost: usize = around.iter().map(size).sum();
+            if lost * 10 < all * 8 {
+                around.iter().for_each(NodeRef::remove_from_parent);
+            }
+            article(&tidied, &document, &base)
+        }
+    };
+    let mut markdown = Markdown::new(&base);
+    let written = match &found {
+        Some(Found::In(node)) => markdown.write(node),
+        Some(Found::Apart(article)) => markdown.write(&article.root()),
+        None => markdown.write(&body),
+    };
+    let heading = document.select_single("h1").text();
+    let title = if title.is_empty() { clean(heading.trim()) } else { title };
+    let title = title.split_whitespace().collect::<Vec<_>>().join(" ");
+    Text { body: without_title(written, &title), title, links: markdown.links(), ..Text::default() }
+}
+
+enum Found<'a> {
+    In(NodeRef<'a>),
+    Apart(Document),
+}
+
+/// What the page is about, if that can be told from the rest without losing much.
+fn article<'a>(tidied: &str, document: &'a Document, base: &Url) -> Option<Found<'a>> {
+    let body = document.body()?;
+    let whole = Measure::of(&body);
+    let named = document.select("main, [role=main]");
+    let articles = document.select("article");
+    let alone = |nodes: &[NodeRef<'a>]| if let [it] = nodes { Some(*it) } else { None };
+    let main = alone(named.nodes()).or_else(|| alone(articles.nodes()));
+    if let Some(main) = main.filter(|it| whole.is_mostly(&Measure::of(it))) {
+        return Some(Found::In(main));
+    }
+    if tidied.len() > LARGEST_ARTICLE {
+        return None;
+    }
+    let config = Config {
+        keep_classes: true,
+        disable_json_ld: true,
+        max_elements_to_parse: MOST_ELEMENTS,
+        ..Config::default()
+    };
+    // It changes what it looks at.
+    let mut readability =
+        Readability::with_document(Document::from(tidied), Some(base.as_str()), Some(config)).ok()?;
+    let article = Document::fragment(readability.parse().ok()?.content);
+    whole.is_mostly(&Measure::of(&article.root())).then_some(Found::Apart(article))
+}
+
+/// How much there is of what a page may hold.
+#[derive(Debug)]
+struct Measure {
+    text: usize,
+    rows: usize,
+    code: usize,
+    headings: usize,
+}
+
+impl Measure {
+    fn of(node: &NodeRef<'_>) -> Self {
+        let mut found = Self { text: 0, rows: 0, code: 0, headings: 0 };
+        for it in node.descendants_it() {
+            if it.is_text() {
+                found.text += letters(&it);
+            } else if it.has_name("tr") {
+                found.rows += 1;
+            } else if it.has_name("pre") {
+                found.code += 1;
+            } else if it.has_name("h2") || it.has_name("h3") {
+                found.headings += 1;
+            }
+        }
+        found
+    }
+
+    /// Is most of the page in this part?
+    fn is_mostly(&self, part: &Self) -> bool {
+        let most = |all: usize, part: usize, of_ten: usize| part * 10 >= all * of_ten;
+        part.text > 0
+            && most(self.text, part.text, 6)
+            && most(self.rows, part.rows, 8)
+            && most(self.code, part.code, 8)
+            && most(self.headings, part.headings, 5)
+    }
+}
+
+fn size(node: &NodeRef<'_>) -> usize {
+    node.descendants_it().filter(NodeRef::is_text).map(|it| letters(&it)).sum()
+}
+
+fn letters(text: &NodeRef<'_>) -> usize {
+    text.text().bytes().filter(|it| !it.is_ascii_whitespace()).count()
+}
+
+/// What the title says already is not said again.
+fn without_title(written: String, title: &str) -> String {
+    let (first, rest) = written.split_once('\n').unwrap_or((&written, ""));
+    match first.strip_prefix("# ") {
+        Some(heading) if title.contains(heading) => rest.trim_start().to_owned(),
+        _ => written,
+    }
+}

@@ -1,0 +1,132 @@
+//! How does what a server sent read as text?
+
+use kit::{Cx, Fault, net::Url};
+use serde_json::Value;
+
+use super::{
+    article::{self, Part},
+    charset::decode,
+    feed,
+    get::{Got, LARGEST_PAGE, is_readable},
+    markdown::clean,
+    pdf,
+    text::Text,
+};
+
+/// How much of what an error's page says is repeated.
+const SHORT: usize = 400;
+
+/// Titles of pages that are shown in place of the one that was asked for.
+const CHALLENGES: &[&str] = &[
+    "just a moment...",
+    "attention required! | cloudflare",
+    "are you a robot?",
+    "robot check",
+    "access denied",
+    "security check",
+    "ddos-guard",
+    "pardon our interruption",
+    "verifying you are human",
+    "human verification",
+    "bot verification",
+    "please wait... | cloudflare",
+    "client challenge",
+    "vercel security checkpoint",
+];
+
+/// What came as text; or the fault that it is. Blocks: for [`Cx::blocking`].
+pub(super) fn read(cx: &Cx, got: Got, part: Part) -> Result<Text, Fault> {
+    let is_page = is_html(&got.kind);
+    if !(200..300).contains(&got.status) {
+        let says = if is_readable(&got.kind) { in_short(&got, is_page) } else { String::new() };
+        return Err(got.fault(&says).unwrap_or_else(|| Fault::bug("an error that is none")));
+    }
+    if let Some(fault) = got.fault("") {
+        return Err(fault);
+    }
+    let mut text = if got.kind == "application/pdf" {
+        pdf::read(cx, &got)?
+    } else if is_readable(&got.kind) {
+        let decoded = decode(&got.body, got.charset.as_deref(), is_page);
+        if is_page { page(&decoded, &got.url, part) } else { other(&decoded, &got) }
+    } else {
+        binary(&got)
+    };
+    if got.more && is_readable(&got.kind) {
+        text.notes.push(format!("only the first {} MB were read", LARGEST_PAGE >> 20));
+    }
+    text.notes.extend(got.notes);
+    Ok(text)
+}
+
+/// A page of HTML, and what is to be known of it.
+pub(super) fn page(html: &str, url: &Url, part: Part) -> Text {
+    let mut text = article::read(html, url, part);
+    let title = text.title.to_lowercase();
+    let letters = text.body.chars().filter(|it| it.is_alphanumeric()).count();
+    if letters < 2_000 && CHALLENGES.iter().any(|it| title == *it) {
+        text.notes.push("this looks like a check for robots and not like the page itself".to_owned());
+    } else if letters < 200 && html.contains("<script") {
+        text.notes.push(
+            "there is little text here and a script may write it: `render: true` runs the page".to_owned(),
+        );
+    }
+    text
+}
+
+pub(super) fn is_html(kind: &str) -> bool {
+    matches!(kind, "text/html" | "application/xhtml+xml")
+}
+
+fn in_short(got: &Got, is_page: bool) -> String {
+    let decoded = decode(&got.body, got.charset.as_deref(), is_page);
+    let text = if is_page { article::read(&decoded, &got.url, Part::Article) } else { plain(decoded) };
+    let said = format!("{} {}", text.title, text.body);
+    let words = said.split_whitespace().map(without_link).collect::<Vec<_>>().join(" ");
+    match words.char_indices().nth(SHORT) {
+        Some((at, _)) => format!("{}…", words.get(..at).unwrap_or_default()),
+        None => words,
+    }
+}
+
+/// Links are not followed from an error.
+fn without_link(word: &str) -> &str {
+    word.split(super::markdown::LINK).next().unwrap_or(word)
+}
+
+fn other(decoded: &str, got: &Got) -> Text {
+    let is_json = got.kind == "application/json" || got.kind.ends_with("+json");
+    let is_xml = got.kind == "application/xml" || got.kind == "text/xml" || got.kind.ends_with("+xml");
+    if (is_json || is_xml)
+        && let Some(text) = feed::read(decoded, &got.kind, &got.url)
+    {
+        return text;
+    }
+    if is_json && let Some(pretty) = pretty(decoded) {
+        return plain(pretty);
+    }
+    plain(decoded.to_owned())
+}
+
+fn plain(text: String) -> Text {
+    Text { body: clean(&text.replace("\r\n", "\n")), ..Text::default() }
+}
+
+/// JSON with a line for each value, as far as that is no longer than it helps.
+fn pretty(text: &str) -> Option<String> {
+    let value: Value = serde_json::from_str(text.trim_start_matches('\u{feff}')).ok()?;
+    let pretty = serde_json::to_string_pretty(&value).ok()?;
+    // What is nested deeply is mostly blanks when it is spread out.
+    Some(if pretty.len() > text.len() * 4 + 4_096 { text.to_owned() } else { pretty })
+}
+
+/// What is said of what is no text.
+fn binary(got: &Got) -> Text {
+    let size = got.length.map_or_else(|| "of unknown size".to_owned(), |it| format!("{it} bytes"));
+    let next = if got.kind.starts_with("image/") {
+        "`image_view` with this url shows it"
+    } else {
+        "`http_request` with `save_to` puts it into a file"
+    };
+    Text { body: format!("It is {}, {size}; {next}.", got.kind), ..Text::default() }
+}

@@ -1,0 +1,138 @@
+//! How is a browser spoken to?
+//!
+//! By its DevTools protocol over two pipes: JSON, each message with a zero at its end. Nobody else has the other ends, as
+//! somebody might of a port.
+
+use std::{collections::VecDeque, io, os::fd::OwnedFd};
+
+use kit::{Fault, Kind, OrFault};
+use rustix::pipe::{PipeFlags, pipe_with};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
+    net::unix::pipe::{Receiver, Sender},
+};
+
+/// A longer message is none of a page that anybody can read.
+const LONGEST: usize = 96 << 20;
+
+/// More events are not remembered.
+const EVENTS: usize = 20_000;
+
+/// The connection with a browser.
+pub(super) struct DevTools {
+    said: BufReader<Receiver>,
+    say: Sender,
+    number: u64,
+    /// The page that is meant, once there is one.
+    session: Option<String>,
+    events: VecDeque<Value>,
+}
+
+/// The ends that the browser has: as its descriptors 3 and 4.
+pub(super) type Ends = Vec<(i32, OwnedFd)>;
+
+impl DevTools {
+    /// A connection, and its other ends.
+    pub(super) fn open() -> io::Result<(Self, Ends)> {
+        let (their_input, say) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (said, their_output) = pipe_with(PipeFlags::CLOEXEC)?;
+        for ours in [&say, &said] {
+            rustix::io::ioctl_fionbio(ours, true)?;
+        }
+        let tools = Self {
+            said: BufReader::new(Receiver::from_owned_fd(said)?),
+            say: Sender::from_owned_fd(say)?,
+            number: 0,
+            session: None,
+            events: VecDeque::new(),
+        };
+        Ok((tools, vec![(3, their_input), (4, their_output)]))
+    }
+
+    /// From now on this page is meant.
+    pub(super) fn attach(&mut self, session: &str) {
+        self.session = Some(session.to_owned());
+    }
+
+    /// Has the browser do something, and waits until it has.
+    pub(super) async fn call(&mut self, method: &str, params: Value) -> Result<Value, Fault> {
+        let number = self.send(method, params).await?;
+        loop {
+            let mut message = self.receive().await?;
+            if message["id"].as_u64() != Some(number) {
+                self.remember(message);
+                continue;
+            }
+            if let Some(error) = message.get("error") {
+                let what = format!(
+                    "the browser can't do `{method}`: {}",
+                    error["message"].as_str().unwrap_or("no reason")
+                );
+                return Err(Fault::new(Kind::Failed, what));
+            }
+            return Ok(message["result"].take());
+        }
+    }
+
+    /// What happened next.
+    pub(super) async fn event(&mut self) -> Result<Value, Fault> {
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                return Ok(event);
+            }
+            let message = self.receive().await?;
+            self.remember(message);
+        }
+    }
+
+    /// Gives what happened so far.
+    pub(super) fn happened(&mut self) -> Option<Value> {
+        self.events.pop_front()
+    }
+
+    fn remember(&mut self, message: Value) {
+        if message.get("method").is_some() && self.events.len() < EVENTS {
+            self.events.push_back(message);
+        }
+    }
+
+    async fn send(&mut self, method: &str, params: Value) -> Result<u64, Fault> {
+        self.number += 1;
+        let mut message = json!({"id": self.number, "method": method, "params": params});
+        if let (Some(session), Some(message)) = (&self.session, message.as_object_mut()) {
+            message.insert("sessionId".to_owned(), json!(session));
+        }
+        let mut bytes = message.to_string().into_bytes();
+        bytes.push(0);
+        self.say.write_all(&bytes).await.or_fault(Kind::Failed, "the browser went away")?;
+        Ok(self.number)
+    }
+
+    async fn receive(&mut self) -> Result<Value, Fault> {
+        loop {
+            let mut bytes = Vec::new();
+            loop {
+                let here = self.said.fill_buf().await.or_fault(Kind::Failed, "the browser went away")?;
+                if here.is_empty() || bytes.len() > LONGEST {
+                    return Err(Fault::new(Kind::Failed, "the browser went away before the page was there"));
+                }
+                let end = here.iter().position(|it| *it == 0);
+                let taken = end.map_or(here.len(), |it| it + 1);
+                bytes.extend(here.iter().take(end.unwrap_or(here.len())));
+                self.said.consume(taken);
+                if end.is_some() {
+                    break;
+                }
+            }
+            let message: Value = serde_json::from_slice(&bytes)
+                .or_fault(Kind::Failed, "the browser said something that is no message")?;
+            // A page that asks something waits for an answer, and there is nobody to give one.
+            if message["method"] == "Page.javascriptDialogOpening" {
+                self.send("Page.handleJavaScriptDialog", json!({"accept": false})).await?;
+                continue;
+            }
+            return Ok(message);
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! What does a page show once its scripts have run?
+//!
+//! A browser shows what strangers wrote, so it runs in a sandbox of its own, in which there is nothing of the workspace and
+//! no network but the proxy: each address that the page asks for, and each redirect, is looked at there.
+
+use std::{path::PathBuf, time::Duration};
+
+use kit::{
+    Cx, Fault, Kind, OrFault, base64,
+    net::Url,
+    procs::{Ending, Exit, Process, Program, Stdin, Streams},
+};
+use serde_json::{Value, json};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::{
+    content::is_html,
+    devtools::DevTools,
+    get::{Got, LARGEST_PAGE},
+};
+
+/// How long a browser may take to begin, to load a page, and to be still after that.
+const START: Duration = Duration::from_secs(20);
+const LOAD: Duration = Duration::from_secs(25);
+const SETTLE: Duration = Duration::from_secs(6);
+
+/// How long it may take to tell what it shows.
+const TELL: Duration = Duration::from_secs(15);
+
+/// The window, in pixels.
+const WIDTH: u32 = 1280;
+const HEIGHT: u32 = 1024;
+
+/// A larger picture is sent as JPEG, in base64.
+const LARGEST_PNG: usize = 1_200_000;
+
+/// The names that a Chromium goes by.
+const NAMES: &str = "chromium chromium-browser google-chrome google-chrome-stable chrome";
+
+/// Starts the first that is there. Where the proxy is, only the sandbox knows.
+const START_SCRIPT: &str = r#"
+for name in $0; do command -v "$name" >/dev/null 2>&1 && browser=$name && break; done
+[ -n "$browser" ] || exit 127
+exec "$browser" --proxy-server="$http_proxy" --user-data-dir="${TMPDIR:-/tmp}/haft-browser-$$" "$@" about:blank
+"#;
+
+const OPTIONS: &[&str] = &[
+    "--headless",
+    "--remote-debugging-pipe",
+    // Its own sandbox needs namespaces, which nothing gets inside ours; it is alone in there, apart from the workspace.
+    "--no-sandbox",
+    // What the page asks of this machine goes to the proxy too, and is refused there.
+    "--proxy-bypass-list=<-loopback>",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-breakpad",
+    "--disable-client-side-phishing-detection",
+    "--disable-component-update",
+    "--disable-default-apps",
+    "--disable-domain-reliability",
+    "--disable-extensions",
+    "--disable-sync",
+    "--disable-features=Translate,MediaRouter,OptimizationHints,AutofillServerCommunication",
+    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--hide-scrollbars",
+    "--metrics-recording-only",
+    "--mute-audio",
+    "--no-default-browser-check",
+    "--no-first-run",
+    "--no-pings",
+    "--window-size=1280,1024",
+];
+
+/// What is not seen is marked, what is folded is opened, what has a tree of its own is put where it is shown.
+const READ_PAGE: &str = r#"(() => {
+    for (const it of document.querySelectorAll('details')) it.open = true;
+    for (const it of [...document.querySelectorAll('*')].filter(it => it.shadowRoot)) {
+        try {
+            const inner = document.createElement('div');
+            for (const part of it.shadowRoot.childNodes) inner.append(part.cloneNode(true));
+            it.prepend(inner);
+        } catch (_) {}
+    }
+    if (document.body) for (const it of document.body.querySelectorAll('*'))
+        if (!it.checkVisibility({opacityProperty: true, visibilityProperty: true, checkOpacity: true, checkVisibilityCSS: true}))
+            it.setAttribute('hidden', '');
+    return {url: location.href, html: document.documentElement.outerHTML.slice(0, LONGEST)};
+})()"#;
+
+/// What came of it.
+pub(super) enum Rendered {
+    /// The page as a browser has it, and a picture if one was wanted.
+    Page(Got, Option<Picture>),
+    /// Nothing that a browser renders stands there, for this reason.
+    NoPage(String),
+}
+
+/// A picture of a page.
+pub(super) struct Picture {
+    pub(super) mime: &'static str,
+    pub(super) data: Vec<u8>,
+}
+
+/// Shows the page in a browser, and reads what it shows.
+pub(super) async fn render(cx: &Cx, url: &Url, screenshot: bool) -> Result<Rendered, Fault> {
+    let (mut tools, ends) = DevTools::open().or_fault(Kind::Unavailable, "a pipe can't be made")?;
+    let named = cx.preferences().programs.chromium.clone();
+    let process = cx.procs().start(program(named.as_ref(), ends)).await?;
+    let done = tokio::select! {
+        biased;
+        () = cx.cancelled() => Err(Fault::new(Kind::Cancelled, "the page was not shown to its end")),
+        shown = show(&mut tools, url, screenshot) => shown,
+    };
+    let gone = process.exit();
+    process.end(Ending::NOW).await;
+    let notes = cx.procs().denials(gone.unwrap_or(Exit::Code(0)), "");
+    match done {
+        Ok(Shown { refused: Some(why), .. }) => {
+            Err(Fault::denied(why).seen(kit::Output::text(notes.join("\n"))))
+        }
+        Ok(shown) => Ok(shown.rendered(notes)),
+        Err(fault) => Err(explained(fault, gone, &process, named)),
+    }
+}
+
+fn program(named: Option<&PathBuf>, ends: Vec<(i32, std::os::fd::OwnedFd)>) -> Program {
+    let names = named.map_or_else(|| NAMES.to_owned(), |it| it.display().to_string());
+    let first = ["sh", "-c", START_SCRIPT, &names].map(str::to_owned);
+    Program {
+        argv: first.into_iter().chain(OPTIONS.iter().map(|it| (*it).to_owned())).collect(),
+        cwd: PathBuf::from("/"),
+        env: Vec::new(),
+        stdin: Stdin::Null,
+        streams: Streams::Together,
+        files: ends,
+    }
+}
+
+/// What to do where no browser begins.
+fn explained(fault: Fault, gone: Option<Exit>, process: &Process, named: Option<PathBuf>) -> Fault {
+    match gone {
+        Some(Exit::Code(127)) => {
+            let what = match named {
+                Some(path) => {
+                    format!("there is no Chromium at `{}`, so no page can be rendered", path.display())
+                }
+                None => "there is no Chromium on this machine, so no page can be rendered".to_owned(),
+            };
+            Fault::new(Kind::Unavailable, what).next(
+                "A person can install one (`apt install chromium`), or name it as `chromium` in `[programs]` of haft.toml; \
+                 without `render` the page is fetched as it is sent.",
+            )
+        }
+        Some(_) => {
+            let said = process.output().tail(600).text;
+            Fault::new(Kind::Failed, format!("the browser ended before the page was there: {}", said.trim()))
+                .next("Without `render` the page is fetched as it is sent.")
+        }
+        None => fault,
+    }
+}
+
+/// What a browser shows.
+#[derive(Default)]
+struct Shown {
+    url: String,
+    html: String,
+    status: u16,
+    mime: String,
+    picture: Option<Picture>,
+    notes: Vec<String>,
+    /// Why the proxy did not let the page itself through.
+    refused: Option<String>,
+}
+
+impl Shown {
+    fn rendered(self, denials: Vec<String>) -> Rendered {
+        if !is_html(&self.mime) && !self.mime.is_empty() {
+            return Rendered::NoPage(format!("it is {} and no page, so nothing was rendered", self.mime));
+        }
+        let Ok(url) = Url::parse(&self.url) else {
+            return Rendered::NoPage(format!("the page went on to `{}`, which is no page", self.url));
+        };
+        let mut got = Got::page(url, self.status, self.html.into_bytes());
+        got.more = got.body.len() >= LARGEST_PAGE;
+        got.notes = self.notes.into_iter().chain(denials).collect();
+        Rendered::Page(got, self.picture)
+    }
+}
+
+async fn show(tools: &mut DevTools, url: &Url, screenshot: bool) -> Result<Shown, Fault> {
+    let begun = timeout(START, begin(tools)).await;
+    let frame =
+        begun.unwrap_or_else(|_| Err(Fault::new(Kind::Timeout, "the browser did not begin in time")))?;
+    let mut shown = Shown::default();
+    let until = Instant::now() + LOAD;
+    let went = timeout_at(until, tools.call("Page.navigate", json!({"url": url.as_str()}))).await;
+    match went {
+        Ok(went) => {
+            let went = went?;
+            if let Some(error) = went["errorText"].as_str().filter(|it| !it.is_empty()) {
+                let came = arrive(tools, &frame, Instant::now(), &mut shown).await;
+                return failed(url, error, shown, came.is_ok());
+            }
+            if !arrive(tools, &frame, until, &mut shown).await? {
+                shown
+                    .notes
+                    .push(format!("it still loaded after {} s; this is what was there", LOAD.as_secs()));
+            }
+        }
+        Err(_) => {
+            return Err(Fault::new(Kind::Timeout, format!("{url} sent nothing for {} s", LOAD.as_secs())));
+        }
+    }
+    let told = timeout(TELL, tell(tools, &frame, screenshot, &mut shown)).await;
+    told.unwrap_or_else(|_| {
+        Err(Fault::new(Kind::Timeout, format!("the scripts of {url} keep the browser busy")))
+    })?;
+    Ok(shown)
+}
+
+/// Opens a page of its own, and gives its frame.
+async fn begin(tools: &mut DevTools) -> Result<String, Fault> {
+    let made = tools
+        .call("Target.createTarget", json!({"url": "about:blank", "width": WIDTH, "height": HEIGHT}))
+        .await?;
+    let page =
+        tools.call("Target.attachToTarget", json!({"targetId": made["targetId"], "flatten": true})).await?;
+    // Nothing is saved anywhere, and nobody is asked where to.
+    tools.call("Browser.setDownloadBehavior", json!({"behavior": "deny"})).await?;
+    tools.attach(page["sessionId"].as_str().unwrap_or_default());
+    tools.call("Page.enable", json!({})).await?;
+    tools.call("Network.enable", json!({})).await?;
+    tools.call("Page.setLifecycleEventsEnabled", json!({"enabled": true})).await?;
+    let size = json!({"width": WIDTH, "height": HEIGHT, "deviceScaleFactor": 1, "mobile": false});
+    tools.call("Emulation.setDeviceMetricsOverride", size).await?;
+    let tree = tools.call("Page.getFrameTree", json!({})).await?;
+    // What happened so far is of the empty page.
+    while tools.happened().is_some() {}
+    Ok(tree["frameTree"]["frame"]["id"].as_str().unwrap_or_default().to_owned())
+}
+
+/// Waits until the page is there and still; false, if that took too long.
+async fn arrive(tools: &mut DevTools, frame: &str, until: Instant, shown: &mut Shown) -> Result<bool, Fault> {
+    let (mut loaded, mut until) = (false, until);
+    loop {
+        let event = match timeout_at(until, tools.event()).await {
+            Ok(event) => event?,
+            Err(_) => return Ok(loaded),
+        };
+        let params = &event["params"];
+        match event["method"].as_str().unwrap_or_default() {
+            "Network.responseReceived" if params["type"] == "Document" && params["frameId"] == frame => {
+                let answer = &params["response"];
+                shown.status = answer["status"].as_u64().and_then(|it| u16::try_from(it).ok()).unwrap_or(0);
+                shown.mime = answer["mimeType"].as_str().unwrap_or_default().to_ascii_lowercase();
+                shown.refused = refusal(answer);
+            }
+            // It goes on to another page.
+            "Page.frameNavigated" if params["frame"]["id"] == frame => loaded = false,
+            "Page.lifecycleEvent" if params["frameId"] == frame => {
+                match params["name"].as_str().unwrap_or_default() {
+                    "load" if !loaded => {
+                        loaded = true;
+                        until = until.min(Instant::now() + SETTLE);
+                    }
+                    "networkIdle" if loaded => return Ok(true),
+                    _ => {}
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Why haft's own proxy answers in place of the host, if it does.
+fn refusal(answer: &Value) -> Option<String> {
+    let says = answer["statusText"].as_str().unwrap_or_default();
+    let is_ours = answer["status"] == 403 && says.starts_with("Not granted by the sandbox");
+    is_ours.then(|| {
+        format!(
+            "{} was not granted, so the page was not shown",
+            answer["url"].as_str().unwrap_or("the address")
+        )
+    })
+}
+
+fn failed(url: &Url, error: &str, shown: Shown, is_known: bool) -> Result<Shown, Fault> {
+    if is_known && error == "net::ERR_ABORTED" && !shown.mime.is_empty() {
+        return Ok(Shown { url: url.to_string(), ..shown });
+    }
+    let kind = if error.contains("TIMED_OUT") { Kind::Timeout } else { Kind::Unavailable };
+    let next = match error {
+        "net::ERR_TUNNEL_CONNECTION_FAILED" => {
+            "The host can't be reached, or is at an address that is not public; a person can put `host:port` into `allow` of `[net]`."
+        }
+        _ => "Without `render` the page is fetched as it is sent, and a fault says more.",
+    };
+    Err(Fault::new(kind, format!("the browser can't show {url}: {error}")).next(next))
+}
+
+/// What the page shows now.
+async fn tell(tools: &mut DevTools, frame: &str, screenshot: bool, shown: &mut Shown) -> Result<(), Fault> {
+    // Before the page is changed to be read.
+    if screenshot {
+        shown.picture = Some(picture(tools).await?);
+    }
+    // A world of our own: scripts of the page can't have changed what our words mean.
+    let world =
+        tools.call("Page.createIsolatedWorld", json!({"frameId": frame, "worldName": "haft"})).await?;
+    let script = READ_PAGE.replace("LONGEST", &LARGEST_PAGE.to_string());
+    let asked =
+        json!({"expression": script, "contextId": world["executionContextId"], "returnByValue": true});
+    let mut told = tools.call("Runtime.evaluate", asked).await?;
+    let value = told["result"]["value"].take();
+    let (Some(url), Some(html)) = (value["url"].as_str(), value["html"].as_str()) else {
+        return Err(Fault::new(Kind::Failed, "the browser does not tell what the page shows"));
+    };
+    shown.url = url.to_owned();
+    shown.html = html.to_owned();
+    Ok(())
+}
+
+async fn picture(tools: &mut DevTools) -> Result<Picture, Fault> {
+    let mut told = tools.call("Page.captureScreenshot", json!({"format": "png"})).await?;
+    let mut mime = "image/png";
+    if told["data"].as_str().is_some_and(|it| it.len() > LARGEST_PNG) {
+        told = tools.call("Page.captureScreenshot", json!({"format": "jpeg", "quality": 80})).await?;
+        mime = "image/jpeg";
+    }
+    let data = told["data"].as_str().and_then(base64::decoded);
+    let data = data.ok_or_else(|| Fault::new(Kind::Failed, "the browser gave no picture"))?;
+    Ok(Picture { mime, data })
+}

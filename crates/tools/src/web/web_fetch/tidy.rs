@@ -1,0 +1,411 @@
+//! How is a stranger's markup made fit to be parsed?
+//!
+//! What a reader would not see goes, with all that lies in it; tags are balanced and nested no deeper than a page ever
+//! needs; of attributes only those stay that say something. A parser that follows the standard takes time and memory that
+//! grow with the square of hostile input: with what this gives it does not.
+
+use super::hidden::{Sheet, is_hidden};
+
+/// Deeper nesting is flattened. Browsers stop at 512; pages are rarely deeper than 60.
+const DEEPEST: usize = 160;
+
+/// More attributes of a tag are not looked at.
+const ATTRIBUTES: usize = 48;
+
+/// A longer value says nothing.
+const LONGEST_VALUE: usize = 2_000;
+
+/// Elements of which nothing is text, and inside which there is no markup.
+const RAW: &[&str] = &["script", "style", "iframe", "noembed", "noframes", "textarea", "xmp"];
+
+/// Elements that go with all that lies in them.
+const DROPPED: &[&str] = &[
+    "template",
+    "object",
+    "embed",
+    "applet",
+    "svg",
+    "canvas",
+    "audio",
+    "video",
+    "select",
+    "datalist",
+    "math",
+    "map",
+    "frameset",
+    "head-template",
+];
+
+const VOID: &[&str] = &[
+    "area", "base", "br", "col", "embed", "frame", "hr", "img", "input", "link", "meta", "param", "source",
+    "track", "wbr",
+];
+
+/// Tags that mean nothing here, around what does.
+const TRANSPARENT: &[&str] =
+    &["font", "big", "center", "nobr", "blink", "marquee", "noscript", "form", "u", "bdi", "bdo"];
+
+/// Elements before which a paragraph ends.
+const BLOCKS: &[&str] = &[
+    "address",
+    "article",
+    "aside",
+    "blockquote",
+    "details",
+    "div",
+    "dl",
+    "fieldset",
+    "figcaption",
+    "figure",
+    "footer",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "header",
+    "hr",
+    "main",
+    "menu",
+    "nav",
+    "ol",
+    "p",
+    "pre",
+    "section",
+    "summary",
+    "table",
+    "ul",
+];
+
+const KEPT: &[&str] = &[
+    "alt",
+    "aria-label",
+    "charset",
+    "class",
+    "colspan",
+    "content",
+    "data-lang",
+    "data-language",
+    "dir",
+    "href",
+    "id",
+    "itemprop",
+    "lang",
+    "name",
+    "property",
+    "rel",
+    "role",
+    "rowspan",
+    "src",
+    "start",
+    "title",
+];
+
+/// The markup without what is not seen, balanced.
+pub(super) fn tidy(html: &str) -> String {
+    let mut tidy =
+        Tidy { out: String::with_capacity(html.len() / 2), sheet: Sheet::of(html), ..Tidy::default() };
+    let mut rest = html;
+    while let Some(at) = rest.find('<') {
+        let (text, from) = rest.split_at(at);
+        tidy.text(text);
+        rest = tidy.markup(from);
+    }
+    tidy.text(rest);
+    tidy.out
+}
+
+#[derive(Default)]
+struct Tidy<'a> {
+    out: String,
+    open: Vec<&'a str>,
+    /// Start tags that were left out because they were too deep.
+    deep: usize,
+    /// What is in elements from this one on is not seen.
+    unseen: Option<usize>,
+    sheet: Sheet<'a>,
+}
+
+impl<'a> Tidy<'a> {
+    fn text(&mut self, text: &str) {
+        if self.unseen.is_none() {
+            self.out.push_str(text);
+        }
+    }
+
+    /// Takes what begins with `<`, and gives the rest.
+    fn markup(&mut self, from: &'a str) -> &'a str {
+        let after = from.get(1..).unwrap_or_default();
+        if let Some(comment) = after.strip_prefix("!--") {
+            // `<!-->` and `<!--->` are whole comments.
+            let body = comment.strip_prefix('>').or_else(|| comment.strip_prefix("->"));
+            return body.unwrap_or_else(|| past(comment, "-->"));
+        }
+        match after.bytes().next() {
+            Some(b'!' | b'?') => past(after, ">"),
+            Some(b'/') => {
+                let (name, rest) = name(after.get(1..).unwrap_or_default());
+                if !name.is_empty() {
+                    self.end(name);
+                }
+                past(rest, ">")
+            }
+            Some(first) if first.is_ascii_alphabetic() => {
+                let (name, rest) = name(after);
+                let (attributes, rest) = attributes(rest);
+                self.start(name, &attributes, rest)
+            }
+            _ => {
+                self.text("&lt;");
+                after
+            }
+        }
+    }
+
+    /// Opens an element, and gives what follows it, or its end if nothing of it is kept.
+    fn start(&mut self, name: &'a str, attributes: &[(&'a str, &'a str)], rest: &'a str) -> &'a str {
+        if is(name, RAW) {
+            return past_end_of(rest, name);
+        }
+        if name.eq_ignore_ascii_case("title") {
+            let rest_after = past_end_of(rest, name);
+            let title = rest.get(..rest.len() - rest_after.len()).unwrap_or_default();
+            if self.unseen.is_none() {
+                let title = title.split('<').next().unwrap_or_default();
+                self.out.push_str(&format!("<title>{title}</title>"));
+            }
+            return rest_after;
+        }
+        if is(name, TRANSPARENT) {
+            return rest;
+        }
+        if is(name, VOID) {
+            if self.unseen.is_none() && !is_hidden(attributes, &self.sheet) {
+                if is(name, BLOCKS) {
+                    self.close_before(name);
+                }
+                self.tag(name, attributes);
+            }
+            return rest;
+        }
+        self.close_before(name);
+        if self.open.len() >= DEEPEST {
+            self.deep += 1;
+            return rest;
+        }
+        if self.unseen.is_none() {
+            if is(name, DROPPED) || is_hidden(attributes, &self.sheet) {
+                self.unseen = Some(self.open.len());
+                if let Some((_, formula)) = attributes.iter().find(|it| it.0.eq_ignore_ascii_case("alttext"))
+                {
+                    let formula = escaped(formula);
+                    self.out.push_str(&format!("<code>{formula}</code>"));
+                }
+            } else {
+                self.tag(name, attributes);
+            }
+        }
+        self.open.push(name);
+        rest
+    }
+
+    fn tag(&mut self, name: &str, attributes: &[(&str, &str)]) {
+        self.out.push('<');
+        self.out.push_str(name);
+        let kept = attributes
+            .iter()
+            .filter(|(name, value)| is(name, KEPT) && value.len() <= LONGEST_VALUE && !is_embedded(value));
+        for (name, value) in kept {
+            self.out.push_str(&format!(" {name}=\"{}\"", escaped(value)));
+        }
+        self.out.push('>');
+    }
+
+    /// Ends what this element ends by beginning.
+    fn close_before(&mut self, name: &str) {
+        let (ends, within): (&[&str], &[&str]) = match name.to_ascii_lowercase().as_str() {
+            "li" => (&["li"], &["ul", "ol", "menu"]),
+            "dt" | "dd" => (&["dt", "dd"], &["dl"]),
+            "tr" => (&["tr"], &["table", "thead", "tbody", "tfoot"]),
+            "td" | "th" => (&["td", "th"], &["tr", "table"]),
+            "thead" | "tbody" | "tfoot" => (&["thead", "tbody", "tfoot", "caption", "colgroup"], &["table"]),
+            "a" => (&["a"], &["td", "th", "table"]),
+            it if BLOCKS.contains(&it) => (&["p"], &["td", "th", "caption", "table", "button"]),
+            _ => return,
+        };
+        let inside = self.open.iter().rposition(|it| is(it, within)).map_or(0, |at| at + 1);
+        let first = self.open.iter().skip(inside).position(|it| is(it, ends));
+        if let Some(first) = first {
+            self.close_down_to(inside + first);
+        }
+    }
+
+    fn end(&mut self, name: &str) {
+        if self.deep > 0 && self.open.len() >= DEEPEST {
+            self.deep -= 1;
+            return;
+        }
+        let cells = ["td", "th", "table", "caption"];
+        let ends_a_table = is(name, &["td", "th", "tr", "thead", "tbody", "tfoot", "table", "caption"]);
+        for (at, open) in self.open.iter().enumerate().rev() {
+            if open.eq_ignore_ascii_case(name) {
+                return self.close_down_to(at);
+            }
+            // What was opened around a table is not closed inside it.
+            if is(open, &cells) && !ends_a_table {
+                return;
+            }
+        }
+    }
+
+    fn close_down_to(&mut self, left: usize) {
+        self.deep = 0;
+        while self.open.len() > left {
+            let Some(name) = self.open.pop() else { return };
+            match self.unseen {
+                None => self.out.push_str(&format!("</{name}>")),
+                Some(at) if at == self.open.len() => self.unseen = None,
+                Some(_) => {}
+            }
+        }
+    }
+}
+
+fn is(name: &str, list: &[&str]) -> bool {
+    list.iter().any(|it| it.eq_ignore_ascii_case(name))
+}
+
+/// A picture or program that is written out in place of its address.
+fn is_embedded(value: &str) -> bool {
+    value.trim_start().get(..5).is_some_and(|it| it.eq_ignore_ascii_case("data:"))
+}
+
+fn escaped(value: &str) -> String {
+    value.replace('"', "&quot;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+/// What comes after this mark; nothing, if it does not occur.
+fn past<'a>(text: &'a str, mark: &str) -> &'a str {
+    text.split_once(mark).map_or("", |(_, rest)| rest)
+}
+
+/// The name of a tag, and what follows it.
+fn name(text: &str) -> (&str, &str) {
+    let end =
+        text.find(|it: char| it.is_ascii_whitespace() || matches!(it, '/' | '>' | '<')).unwrap_or(text.len());
+    let (name, rest) = text.split_at(end);
+    let is_plain = name.len() <= 40
+        && name.starts_with(|it: char| it.is_ascii_alphabetic())
+        && name.bytes().all(|it| it.is_ascii_alphanumeric() || matches!(it, b'-' | b'_' | b':'));
+    // A name that no element has is as good as any other, and can't break out of its tag.
+    if is_plain { (name, rest) } else { ("span", rest) }
+}
+
+/// The attributes of a tag, as far as they are looked at, and what comes after its `>`.
+fn attributes(text: &str) -> (Vec<(&str, &str)>, &str) {
+    let mut found: Vec<(&str, &str)> = Vec::new();
+    let mut rest = text;
+    loop {
+        rest = rest.trim_start_matches(|it: char| it.is_ascii_whitespace() || it == '/');
+        if rest.is_empty() {
+            return (found, rest);
+        }
+        if let Some(after) = rest.strip_prefix('>') {
+            return (found, after);
+        }
+        let is_end = |it: char| it.is_ascii_whitespace() || matches!(it, '=' | '>' | '/');
+        // An equals sign at the beginning is part of the name.
+        let end = rest.char_indices().skip(1).find(|(_, it)| is_end(*it)).map_or(rest.len(), |(at, _)| at);
+        let (name, after) = rest.split_at(end);
+        let (value, after) = match after.trim_start().strip_prefix('=') {
+            None => ("", after),
+            Some(value) => quoted(value.trim_start()),
+        };
+        let is_new = found.len() < ATTRIBUTES && !found.iter().any(|it| it.0.eq_ignore_ascii_case(name));
+        if is_new && !name.contains(['"', '\'', '<']) {
+            found.push((name, value));
+        }
+        rest = after;
+    }
+}
+
+fn quoted(text: &str) -> (&str, &str) {
+    for quote in ['"', '\''] {
+        if let Some(inner) = text.strip_prefix(quote) {
+            return inner.split_once(quote).unwrap_or((inner, ""));
+        }
+    }
+    let end = text.find(|it: char| it.is_ascii_whitespace() || it == '>').unwrap_or(text.len());
+    text.split_at(end)
+}
+
+/// What comes after the end tag of this element, inside which nothing is markup.
+fn past_end_of<'a>(text: &'a str, element: &str) -> &'a str {
+    let mut from = 0;
+    while let Some(at) = text.get(from..).and_then(|it| it.find("</")).map(|it| it + from + 2) {
+        let after = text.get(at..).unwrap_or_default();
+        let is_it = after.get(..element.len()).is_some_and(|it| it.eq_ignore_ascii_case(element));
+        let follows = after.as_bytes().get(element.len());
+        if is_it && follows.is_none_or(|it| it.is_ascii_whitespace() || matches!(it, b'>' | b'/')) {
+            return past(after, ">");
+        }
+        from = at;
+    }
+    ""
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+
+    #[test]
+    fn what_is_not_seen_goes_and_what_is_open_is_closed() {
+        expect![[r#"<title>T</title><p class="a">one <b>two</b></p><p>three</p><ul><li>x</li><li>y</li></ul>"#]].assert_eq(&tidy(
+            "<title>T</title><!-- no --><script>if (a < b) x('</p>')</script><p class=a onclick='x()'>one <b>two</p><p>three</p>\
+             <div hidden><p>no<div>no</div></div><ul><li>x<li>y</ul><span aria-hidden=true>no</span><i style='display : none'>no</i>",
+        ));
+    }
+
+    #[test]
+    fn what_a_style_sheet_of_the_page_hides_is_not_seen() {
+        let html = "<style>@media print { .a { display: none } } .b, p.x #c { font-size:0 } #d{visibility: hidden!important}</style>\
+             <p class='a'>1</p><p class='x b'>2</p><p id=d>3</p><p id=c>4</p>";
+        expect![[r#"<p class="a">1</p><p id="c">4</p>"#]].assert_eq(&tidy(html));
+    }
+
+    #[test]
+    fn nesting_and_attributes_have_bounds() {
+        let deep = format!("{}<p>in</p>{}<p>after</p>", "<div>".repeat(100_000), "</div>".repeat(100_000));
+        let tidied = tidy(&deep);
+        assert_eq!(tidied.matches("<div>").count(), DEEPEST);
+        assert!(tidied.contains("in") && tidied.ends_with("<p>after</p>"), "{tidied}");
+        let many: String = (0..200_000).map(|it| format!(" a{it}=1")).collect();
+        assert_eq!(tidy(&format!("<p{many} id=x>t</p>")), "<p>t</p>");
+        assert_eq!(tidy("<p title='a\"b>c' class=x/y>t"), "<p title=\"a&quot;b&gt;c\" class=\"x/y\">t");
+    }
+
+    #[test]
+    fn broken_markup_breaks_nothing() {
+        for it in [
+            "<",
+            "</",
+            "<a",
+            "<a href",
+            "<a href=",
+            "<a href='",
+            "<!--",
+            "<!",
+            "<script>",
+            "<p <p>",
+            "</x><é>",
+            "a < b",
+        ] {
+            tidy(it);
+        }
+        assert_eq!(tidy("1 < 2 &amp; 3"), "1 &lt; 2 &amp; 3");
+        assert_eq!(tidy("<!--><p>seen</p>"), "<p>seen</p>");
+    }
+}

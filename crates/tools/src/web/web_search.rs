@@ -1,0 +1,172 @@
+//! `web_search`: which pages are about this?
+
+mod ask;
+mod brave;
+mod duckduckgo;
+mod searxng;
+mod tavily;
+
+use kit::{net::Url, prelude::*};
+
+use super::address;
+
+/// Results where no other number is asked for, and the most.
+const LIMIT: usize = 8;
+const MOST: usize = 20;
+
+/// Later pages are not asked for.
+const PAGES: usize = 10;
+
+/// Characters of a query that are sent, and of a snippet and a title that are shown.
+const QUERY: usize = 500;
+const SNIPPET: usize = 400;
+const TITLE: usize = 200;
+
+/// Search the web: titles, addresses and snippets.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WebSearch {
+    /// What to look for; the engine's operators work (`site:`, `"…"`, `-word`).
+    query: String,
+    /// Results. Default 8, at most 20.
+    #[serde(default)]
+    limit: Option<usize>,
+    /// Which page of results, from 1.
+    #[serde(default)]
+    page: Option<usize>,
+    /// Country and language, such as `de-de`.
+    #[serde(default)]
+    region: Option<String>,
+}
+
+/// What an engine is asked.
+struct Question<'a> {
+    query: &'a str,
+    limit: usize,
+    /// From 1.
+    page: usize,
+    region: Option<Region<'a>>,
+    /// Where the engine is, if not at its usual address.
+    url: Option<Url>,
+    /// The name of the secret that is its key.
+    key: Option<&'a str>,
+}
+
+/// A country and a language, each of two letters.
+#[derive(Clone, Copy)]
+struct Region<'a> {
+    country: &'a str,
+    language: &'a str,
+}
+
+/// What an engine found.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Hit {
+    title: String,
+    url: String,
+    snippet: String,
+}
+
+impl Tool for WebSearch {
+    const NAME: &str = "web_search";
+    const AT_MOST: Kinds = Kinds::WEB;
+
+    fn touches(&self) -> Touches {
+        // Another engine is one that a person named, and that is granted by it.
+        Touches::none().and(Touch::Web(duckduckgo::HOST.to_owned()))
+    }
+
+    fn title(&self) -> String {
+        self.query.clone()
+    }
+
+    async fn run(self, cx: &Cx) -> Result<Output, Fault> {
+        cx.check()?;
+        let query = self.query.trim();
+        if query.is_empty() {
+            return Err(Fault::bad_args("`query` is empty"));
+        }
+        if query.chars().count() > QUERY {
+            return Err(Fault::bad_args(format!("`query` has more than {QUERY} characters"))
+                .next("Search for a few words."));
+        }
+        let search = &cx.preferences().search;
+        let question = Question {
+            query,
+            limit: between("limit", self.limit, LIMIT, MOST)?,
+            page: between("page", self.page, 1, PAGES)?,
+            region: self.region.as_deref().map(Region::parse).transpose()?,
+            url: search.url.as_deref().map(address::parse).transpose()?,
+            key: search.key.as_deref(),
+        };
+        let hits = match search.engine.as_deref().unwrap_or(duckduckgo::NAME) {
+            duckduckgo::NAME => duckduckgo::search(cx, &question).await?,
+            searxng::NAME => searxng::search(cx, &question).await?,
+            brave::NAME => brave::search(cx, &question).await?,
+            tavily::NAME => tavily::search(cx, &question).await?,
+            other => {
+                return Err(Fault::new(
+                    Kind::Unavailable,
+                    format!("`{other}`, the `engine` of `[search]`, is not known"),
+                )
+                .next("A person can name `duckduckgo`, `searxng`, `brave` or `tavily` in haft.toml."));
+            }
+        };
+        Ok(Output::text(shown(&hits, &question)))
+    }
+}
+
+fn between(name: &str, value: Option<usize>, default: usize, most: usize) -> Result<usize, Fault> {
+    match value.unwrap_or(default) {
+        it if (1..=most).contains(&it) => Ok(it),
+        it => Err(Fault::bad_args(format!("`{name}` is {it}, and is from 1 to {most}"))),
+    }
+}
+
+impl<'a> Region<'a> {
+    fn parse(text: &'a str) -> Result<Self, Fault> {
+        let is_code = |it: &str| it.len() == 2 && it.bytes().all(|it| it.is_ascii_lowercase());
+        match text.split_once('-') {
+            Some((country, language)) if is_code(country) && is_code(language) => {
+                Ok(Self { country, language })
+            }
+            _ => Err(Fault::bad_args(format!(
+                "`region` is `{text}`, and is a country and a language: `us-en`, `de-de`"
+            ))),
+        }
+    }
+}
+
+fn shown(hits: &[Hit], question: &Question<'_>) -> String {
+    if hits.is_empty() {
+        let more = if question.page > 1 { "no more results" } else { "no results" };
+        return format!("{more} for `{}`", question.query);
+    }
+    let first = (question.page - 1) * question.limit + 1;
+    let block = |(at, hit): (usize, &Hit)| {
+        let mut block = format!("{}. {}\n{}", first + at, short(&hit.title, TITLE), hit.url);
+        let snippet = short(&hit.snippet, SNIPPET);
+        if !snippet.is_empty() {
+            block.push_str(&format!("\n{snippet}"));
+        }
+        block
+    };
+    hits.iter().take(question.limit).enumerate().map(block).collect::<Vec<_>>().join("\n\n")
+}
+
+fn short(text: &str, most: usize) -> String {
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match text.char_indices().nth(most) {
+        Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
+        None => text,
+    }
+}
+
+/// Text in which words are marked as HTML.
+fn without_markup(text: &str) -> String {
+    if text.contains('<') || text.contains('&') {
+        dom_query::Document::fragment(text).text().to_string()
+    } else {
+        text.to_owned()
+    }
+}

@@ -1,0 +1,166 @@
+//! How is an engine asked, politely?
+
+use std::time::Duration;
+
+use kit::{
+    Cx, Fault, Kind, OrFault,
+    net::{Request, Url, header},
+};
+use serde_json::Value;
+use tokio::{
+    sync::Mutex,
+    time::{Instant, sleep, sleep_until},
+};
+
+use super::Hit;
+
+/// A longer answer is no list of results.
+const LONGEST: usize = 4 << 20;
+
+/// How long is waited before a second try, and the most that an engine may ask for.
+const PAUSE: Duration = Duration::from_millis(1_500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(8);
+
+/// Between two searches of this process lies at least this much.
+const PACE: Duration = Duration::from_secs(1);
+
+/// What an engine answered.
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) body: Vec<u8>,
+    pause: Option<Duration>,
+}
+
+/// Waits until it is polite to ask again.
+pub(super) async fn pace(cx: &Cx) -> Result<(), Fault> {
+    static NEXT: Mutex<Option<Instant>> = Mutex::const_new(None);
+    let mut next = NEXT.lock().await;
+    if let Some(at) = *next {
+        tokio::select! {
+            () = sleep_until(at) => {}
+            () = cx.cancelled() => return Err(Fault::new(Kind::Cancelled, "the search was stopped")),
+        }
+    }
+    *next = Some(Instant::now() + PACE);
+    Ok(())
+}
+
+/// Asks, and once more after a pause if the engine is busy.
+pub(super) async fn ask(cx: &Cx, request: Request) -> Result<Answer, Fault> {
+    let answer = once(cx, request.clone()).await?;
+    if !matches!(answer.status, 429 | 503) {
+        return Ok(answer);
+    }
+    match answer.pause() {
+        Some(pause) => {
+            wait(cx, pause).await?;
+            once(cx, request).await
+        }
+        None => Ok(answer),
+    }
+}
+
+/// Asks once.
+pub(super) async fn once(cx: &Cx, mut request: Request) -> Result<Answer, Fault> {
+    let who = header::HeaderValue::from_static(concat!(
+        "Mozilla/5.0 (compatible; haft/",
+        env!("CARGO_PKG_VERSION"),
+        ")"
+    ));
+    request.headers.entry(header::USER_AGENT).or_insert(who);
+    request.within = Duration::from_secs(20);
+    let mut answer = cx.net().send(request).await?;
+    let pause = answer.headers.get(header::RETRY_AFTER).and_then(|it| it.to_str().ok()?.trim().parse().ok());
+    let (body, _) = answer.up_to(LONGEST).await?;
+    Ok(Answer { status: answer.status.as_u16(), body, pause: pause.map(Duration::from_secs) })
+}
+
+/// Lets some time pass.
+pub(super) async fn wait(cx: &Cx, pause: Duration) -> Result<(), Fault> {
+    tokio::select! {
+        () = sleep(pause) => Ok(()),
+        () = cx.cancelled() => Err(Fault::new(Kind::Cancelled, "the search was stopped")),
+    }
+}
+
+impl Answer {
+    /// How long to wait before a second try; nothing, if the engine wants more than anybody waits.
+    pub(super) fn pause(&self) -> Option<Duration> {
+        Some(self.pause.unwrap_or(PAUSE)).filter(|it| *it <= LONGEST_PAUSE)
+    }
+
+    /// The answer as JSON, or the fault that it is none.
+    pub(super) fn json(&self, engine: &str) -> Result<Value, Fault> {
+        let says = || {
+            let text = String::from_utf8_lossy(&self.body);
+            let text = super::without_markup(&text.chars().take(2_000).collect::<String>());
+            super::short(&text, 200)
+        };
+        let status = self.status;
+        let next = match status {
+            200..=299 => {
+                return serde_json::from_slice(&self.body)
+                    .or_fault(Kind::Failed, &format!("{engine} answers what is no JSON"));
+            }
+            401 | 403 => {
+                "A person has to look at the `key` of `[search]` in haft.toml, and at what it may do."
+            }
+            429 => "Its limit is reached: search later.",
+            402 | 432 | 433 => "Its quota is used up; a person has to look at it.",
+            _ => "Search again later.",
+        };
+        let kind = if matches!(status, 401..=403) { Kind::Failed } else { Kind::Unavailable };
+        Err(Fault::new(kind, format!("{engine} answers {status}: {}", says())).next(next))
+    }
+}
+
+/// The results in a list of objects with these names.
+pub(super) fn hits(list: &Value, snippet: &str) -> Option<Vec<Hit>> {
+    let text = |it: &Value, name: &str| {
+        super::without_markup(it.get(name).and_then(Value::as_str).unwrap_or_default())
+    };
+    let hit = |it: &Value| {
+        let url = it.get("url")?.as_str()?.to_owned();
+        Some(Hit { title: text(it, "title"), url, snippet: text(it, snippet) })
+    };
+    Some(list.as_array()?.iter().filter_map(hit).collect())
+}
+
+/// What is said of an answer that has another form than it used to.
+pub(super) fn changed(engine: &str) -> Fault {
+    Fault::new(Kind::Failed, format!("{engine} answers in a form that is not known: it has changed, and nothing was found in it"))
+        .next("A person can name another `engine` in `[search]` of haft.toml; `web_fetch` reads a page whose address is known.")
+}
+
+/// The address with these pairs as its query.
+pub(super) fn with(mut url: Url, pairs: &[(&str, &str)]) -> Url {
+    url.query_pairs_mut().extend_pairs(pairs.iter().filter(|it| !it.1.is_empty()));
+    url
+}
+
+/// An address that is written here.
+pub(super) fn at(text: &str) -> Result<Url, Fault> {
+    Url::parse(text).map_err(|error| Fault::bug(format!("`{text}` is no address: {error}")))
+}
+
+/// The header with the key that a person named, for this address.
+pub(super) fn keyed(
+    cx: &Cx,
+    url: &Url,
+    key: Option<&str>,
+    engine: &str,
+    before: &str,
+) -> Result<header::HeaderValue, Fault> {
+    let Some(name) = key else {
+        return Err(Fault::new(Kind::Unavailable, format!("{engine} wants a key, and `[search]` names none")).next(
+            "A person names it in haft.toml: `key = \"NAME\"` in `[search]`, and `[secret.NAME]` with `env` or `file`, and `hosts`.",
+        ));
+    };
+    let (host, port) = kit::net::host_of(url)?;
+    let value = format!("{before}{}", cx.vault().reveal(name, &host, port)?);
+    let mut value = header::HeaderValue::from_str(&value).map_err(|_| {
+        Fault::new(Kind::Unavailable, format!("the secret `{name}` can't be sent in a header"))
+    })?;
+    value.set_sensitive(true);
+    Ok(value)
+}

@@ -1,0 +1,218 @@
+//! What does DuckDuckGo find, by its pages for browsers without scripts?
+
+use dom_query::{Document, NodeRef};
+use kit::{
+    Cx, Fault, Kind,
+    net::{Request, Url, header},
+};
+
+use super::{
+    Hit, Question,
+    ask::{Answer, at, changed, once, pace, wait, with},
+};
+
+/// Its name in `[search]`.
+pub(super) const NAME: &str = "duckduckgo";
+
+/// Where it is asked.
+pub(super) const HOST: &str = "html.duckduckgo.com";
+
+/// Further pages than this are not turned to, whatever is left of the first ones.
+const TURNS: usize = 6;
+
+/// A page of results: they, and what asks for the next one.
+struct Results {
+    hits: Vec<Hit>,
+    next: Vec<(String, String)>,
+}
+
+/// What came of asking.
+enum Came {
+    Results(Results),
+    /// It turns away who asks too much.
+    Blocked(String),
+    Changed,
+}
+
+pub(super) async fn search(cx: &Cx, question: &Question<'_>) -> Result<Vec<Hit>, Fault> {
+    let (html, lite) = match &question.url {
+        None => (at("https://html.duckduckgo.com/html/")?, at("https://lite.duckduckgo.com/lite/")?),
+        Some(url) => (under(url, "html/")?, under(url, "lite/")?),
+    };
+    let why = match look(cx, &html, question).await? {
+        Ok(hits) => return Ok(hits),
+        Err(why) => why,
+    };
+    match look(cx, &lite, question).await {
+        Ok(Ok(hits)) => Ok(hits),
+        Ok(Err(_)) | Err(_) => Err(why),
+    }
+}
+
+fn under(url: &Url, path: &str) -> Result<Url, Fault> {
+    let text = format!("{}/{path}", url.as_str().trim_end_matches('/'));
+    Url::parse(&text).map_err(|error| Fault::bad_args(format!("`{text}` is no address: {error}")))
+}
+
+/// Asks one of the two, page by page; or why the other has to be asked.
+async fn look(cx: &Cx, from: &Url, question: &Question<'_>) -> Result<Result<Vec<Hit>, Fault>, Fault> {
+    let region = question.region.map(|it| format!("{}-{}", it.country, it.language)).unwrap_or_default();
+    let mut url = with(from.clone(), &[("q", question.query), ("kl", &region)]);
+    let (first, last) = ((question.page - 1) * question.limit, question.page * question.limit);
+    let mut found: Vec<Hit> = Vec::new();
+    for _ in 0..TURNS {
+        let results = match turn(cx, url).await? {
+            Came::Results(results) => results,
+            // What is there already is worth more than nothing.
+            Came::Blocked(_) | Came::Changed if found.len() > first => break,
+            Came::Blocked(how) => return Ok(Err(blocked(&how))),
+            Came::Changed => return Ok(Err(changed("DuckDuckGo"))),
+        };
+        let before = found.len();
+        for hit in results.hits {
+            if !found.iter().any(|it| it.url == hit.url) {
+                found.push(hit);
+            }
+        }
+        if found.len() >= last || found.len() == before || results.next.is_empty() {
+            break;
+        }
+        let pairs: Vec<(&str, &str)> =
+            results.next.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        url = with(from.clone(), &pairs);
+    }
+    Ok(Ok(found.into_iter().skip(first).take(question.limit).collect()))
+}
+
+/// Asks for one page, and once more after a pause where it is turned away.
+async fn turn(cx: &Cx, url: Url) -> Result<Came, Fault> {
+    let mut request = Request::get(url);
+    let own = [(header::ACCEPT, "text/html"), (header::ACCEPT_LANGUAGE, "en, *;q=0.5")];
+    for (name, value) in own {
+        request.headers.insert(name, header::HeaderValue::from_static(value));
+    }
+    pace(cx).await?;
+    let answer = once(cx, request.clone()).await?;
+    match (read(&answer), answer.pause()) {
+        (Came::Blocked(_), Some(pause)) => {
+            wait(cx, pause).await?;
+            Ok(read(&once(cx, request).await?))
+        }
+        (came, _) => Ok(came),
+    }
+}
+
+fn blocked(how: &str) -> Fault {
+    Fault::new(Kind::Unavailable, format!("DuckDuckGo turns us away for now ({how})")).next(
+        "Search again in some minutes; a person can name another `engine` in `[search]` of haft.toml; `web_fetch` reads a page \
+         whose address is known.",
+    )
+}
+
+fn read(answer: &Answer) -> Came {
+    let html = String::from_utf8_lossy(&answer.body);
+    if html.contains("anomaly-modal") || html.contains("anomaly.js") || html.contains("challenge-form") {
+        return Came::Blocked("it asks whether we are a robot".to_owned());
+    }
+    match answer.status {
+        200 => {}
+        status => return Came::Blocked(format!("status {status}")),
+    }
+    let document = Document::from(html.as_ref());
+    let hits = hits(&document);
+    let says_none = document.select(".no-results, .result--no-result").exists()
+        || html.contains("No results.")
+        || html.contains("No more results")
+        || html.contains("No  results.");
+    if hits.is_empty() && !says_none {
+        return Came::Changed;
+    }
+    Came::Results(Results { hits, next: next(&document) })
+}
+
+/// The results in either of the two forms of the page.
+fn hits(document: &Document) -> Vec<Hit> {
+    let mut hits = Vec::new();
+    for result in document.select(".result:not(.result--ad)").nodes() {
+        let [title, snippet] = [".result__a", ".result__snippet"]
+            .map(|it| dom_query::Selection::from(*result).select(it).nodes().first().copied());
+        hits.extend(title.and_then(|title| hit(&title, snippet)));
+    }
+    if !hits.is_empty() {
+        return hits;
+    }
+    // A table, with a row for the title and one for the snippet.
+    let rows = document.select("tr:not(.result-sponsored)");
+    let mut title: Option<NodeRef<'_>> = None;
+    for row in rows.nodes() {
+        let row = dom_query::Selection::from(*row);
+        if let Some(link) = row.select("a.result-link").nodes().first() {
+            hits.extend(title.replace(*link).and_then(|it| hit(&it, None)));
+        } else if let Some(snippet) = row.select("td.result-snippet").nodes().first() {
+            hits.extend(title.take().and_then(|it| hit(&it, Some(*snippet))));
+        }
+    }
+    hits.extend(title.and_then(|it| hit(&it, None)));
+    hits
+}
+
+fn hit(title: &NodeRef<'_>, snippet: Option<NodeRef<'_>>) -> Option<Hit> {
+    let url = target(&title.attr("href")?)?;
+    Some(Hit {
+        title: title.text().to_string(),
+        url,
+        snippet: snippet.map(|it| it.text().to_string()).unwrap_or_default(),
+    })
+}
+
+/// Where a result leads: what its address is wrapped around. An advertisement leads nowhere.
+fn target(href: &str) -> Option<String> {
+    let url = Url::parse("https://duckduckgo.com/").ok()?.join(href).ok()?;
+    let is_theirs =
+        url.host_str().is_some_and(|it| it == "duckduckgo.com" || it.ends_with(".duckduckgo.com"));
+    if is_theirs && url.path() == "/y.js" {
+        return None;
+    }
+    let wrapped = url.query_pairs().find(|(name, _)| name == "uddg").map(|(_, value)| value.into_owned());
+    let target = match wrapped {
+        Some(wrapped) if is_theirs => Url::parse(&wrapped).ok()?,
+        _ => url,
+    };
+    let is_ad = target.host_str() == Some("duckduckgo.com") && target.path() == "/y.js";
+    (matches!(target.scheme(), "http" | "https") && !is_ad).then(|| target.to_string())
+}
+
+/// What the form behind "Next" would send.
+fn next(document: &Document) -> Vec<(String, String)> {
+    for form in document.select("form").nodes() {
+        let form = dom_query::Selection::from(*form);
+        let is_next = form
+            .select("input[type=submit]")
+            .iter()
+            .any(|it| it.attr_or("value", "").trim_start().starts_with("Next"));
+        if is_next {
+            let hidden = form.select("input[type=hidden]");
+            let pair =
+                |it: &NodeRef<'_>| Some((it.attr("name")?.to_string(), it.attr_or("value", "").to_string()));
+            return hidden.nodes().iter().filter_map(pair).collect();
+        }
+    }
+    Vec::new()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_result_is_wrapped_in_is_taken_off() {
+        let wrapped = "//duckduckgo.com/l/?uddg=https%3A%2F%2Fa.example%2Fx%3Fy%3D1%26z&rut=abc";
+        assert_eq!(target(wrapped).as_deref(), Some("https://a.example/x?y=1&z"));
+        assert_eq!(target("https://b.example/").as_deref(), Some("https://b.example/"));
+        let ad = "https://duckduckgo.com/y.js?ad_domain=c.example&ad_provider=bingv7aa";
+        assert_eq!(target(ad), None);
+        assert_eq!(target("//duckduckgo.com/l/?uddg=javascript%3Aalert(1)"), None);
+        // Another host's own parameter is none of ours.
+        assert_eq!(target("https://d.example/?uddg=x").as_deref(), Some("https://d.example/?uddg=x"));
+    }
+}
