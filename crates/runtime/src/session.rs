@@ -624,13 +624,16 @@ impl Session {
             return ground.of_call(&touches, &[]);
         }
         let granted = self.granted_hosts();
-        if !plan.web {
+        if !plan.looks() {
             return ground.of_call(&touches, &granted);
         }
         // What is shown is not chosen by whoever looks: it runs apart, and reaches what the call itself may look at.
         let policy = self.policy();
         let public = (policy.web == Web::Public).then(|| "*".to_owned());
-        let approved = plan.hosts.iter().filter(|_| plan.approved).cloned();
+        let approved = plan.hosts.iter().filter(|_| plan.approved).filter_map(|it| match it {
+            Want::Net(host) | Want::Web(host) => Some(host.clone()),
+            _ => None,
+        });
         let hosts: Vec<String> =
             public.into_iter().chain(policy.hosts.iter().cloned()).chain(granted).chain(approved).collect();
         ground.of_browser(&hosts).of_call(&touches, &[])
@@ -643,8 +646,7 @@ impl Session {
             return Net::new(self.runtime().line(), Allowed::default());
         }
         let policy = self.policy();
-        let looks = plan.hosts.iter().any(|it| matches!(it, Want::Web(_)));
-        let open = if looks && policy.web == Web::Public {
+        let open = if plan.looks() && policy.web == Web::Public {
             Allowed::default().and_web()
         } else {
             Allowed::default()

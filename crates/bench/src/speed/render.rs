@@ -50,8 +50,7 @@ fn mesh() -> Result<Vec<u8>, Trouble> {
     bytes.extend(u32::try_from(count)?.to_le_bytes());
     for down in 0..DOWN {
         for around in 0..AROUND {
-            let [a, b, c, d] =
-                [(0, 0), (1, 0), (0, 1), (1, 1)].map(|(i, j)| point(around + i, down + j));
+            let [a, b, c, d] = [(0, 0), (1, 0), (0, 1), (1, 1)].map(|(i, j)| point(around + i, down + j));
             for triangle in [[a, c, d], [a, d, b]] {
                 bytes.extend([0; 12]);
                 for value in triangle.iter().flatten() {

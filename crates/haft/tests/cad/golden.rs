@@ -35,7 +35,9 @@ fn looks_as_before(name: &str, code: &str, view: &str) {
 
 fn difference(one: &RgbImage, other: &RgbImage) -> (f64, usize) {
     assert_eq!(one.dimensions(), other.dimensions());
-    let off = |a: &image::Rgb<u8>, b: &image::Rgb<u8>| a.0.iter().zip(b.0).map(|(a, b)| a.abs_diff(b)).max().unwrap();
+    let off = |a: &image::Rgb<u8>, b: &image::Rgb<u8>| {
+        a.0.iter().zip(b.0).map(|(a, b)| a.abs_diff(b)).max().unwrap()
+    };
     let offs: Vec<u8> = one.pixels().zip(other.pixels()).map(|(a, b)| off(a, b)).collect();
     let sum: f64 = offs.iter().map(|it| f64::from(*it)).sum();
     (sum / offs.len() as f64, offs.iter().filter(|it| **it > FAR).count() * 1000 / offs.len())
@@ -53,7 +55,8 @@ fn a_sphere() {
 
 #[test]
 fn a_part_with_a_hole() {
-    let code = "difference() { cube([30, 20, 8]); translate([20, 10, -1]) cylinder(h = 10, d = 12, $fn = 64); }";
+    let code =
+        "difference() { cube([30, 20, 8]); translate([20, 10, -1]) cylinder(h = 10, d = 12, $fn = 64); }";
     looks_as_before("hole", code, "iso");
     looks_as_before("hole-top", code, "top");
 }
@@ -63,7 +66,18 @@ fn an_open_box_shows_its_inside() {
     // A box of triangles without its lid.
     let room = Room::new();
     let corners = [[0, 0, 0], [9, 0, 0], [9, 9, 0], [0, 9, 0], [0, 0, 9], [9, 0, 9], [9, 9, 9], [0, 9, 9]];
-    let sides = [[0, 3, 2], [0, 2, 1], [0, 1, 5], [0, 5, 4], [1, 2, 6], [1, 6, 5], [2, 3, 7], [2, 7, 6], [3, 0, 4], [3, 4, 7]];
+    let sides = [
+        [0, 3, 2],
+        [0, 2, 1],
+        [0, 1, 5],
+        [0, 5, 4],
+        [1, 2, 6],
+        [1, 6, 5],
+        [2, 3, 7],
+        [2, 7, 6],
+        [3, 0, 4],
+        [3, 4, 7],
+    ];
     let mut text = "solid box\n".to_owned();
     for side in sides {
         text.push_str("facet normal 0 0 0\nouter loop\n");

@@ -40,7 +40,8 @@ fn what_runs_for_ever_ends_at_its_deadline_with_all_it_started() {
 #[test]
 fn what_lies_outside_the_roots_is_not_there() {
     let room = Room::new();
-    fs::write(room.outside().join("secret.scad"), "module secret() { cube([7, 7, 7]); }\nwidth = 7;\n").unwrap();
+    fs::write(room.outside().join("secret.scad"), "module secret() { cube([7, 7, 7]); }\nwidth = 7;\n")
+        .unwrap();
     fs::write(room.outside().join("secret.dat"), "1 2 3\n4 5 6\n").unwrap();
     let outside = room.outside().display().to_string();
     for (code, says) in [

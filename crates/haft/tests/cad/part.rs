@@ -72,7 +72,10 @@ fn a_bracket_goes_from_lint_to_stl_to_pictures_to_the_person() {
     let stl = room.bytes("bracket.stl");
     assert_eq!(stl.len(), 84 + 50 * u32::from_le_bytes(stl[80..84].try_into().unwrap()) as usize);
 
-    let drawn = room.call("render_3d", &json!({"path": "bracket.stl", "width": 400, "height": 300})).must("ok").text();
+    let drawn = room
+        .call("render_3d", &json!({"path": "bracket.stl", "width": 400, "height": 300}))
+        .must("ok")
+        .text();
     for name in ["bracket-iso.png", "bracket-front.png", "bracket-top.png"] {
         assert!(drawn.contains(&format!("{name} (400 × 300)")), "{drawn}");
         let picture = image::open(room.at(name)).unwrap();
@@ -121,7 +124,12 @@ fn what_openscad_finds_wrong_names_the_file_and_shows_the_line() {
     assert!(says.contains("code:2 error Assertion") && says.contains("too small"), "{says}");
     assert!(of("square(3);").must("failed").text().contains("linear_extrude"));
     assert!(of("x = 3;").must("failed").text().contains("`code` makes nothing"));
-    assert!(of("difference() { cube(1); cube(3, center = true); }").must("failed").text().contains("makes nothing"));
+    assert!(
+        of("difference() { cube(1); cube(3, center = true); }")
+            .must("failed")
+            .text()
+            .contains("makes nothing")
+    );
 }
 
 #[test]
@@ -139,7 +147,8 @@ fn without_the_program_it_is_said_what_to_install() {
     let room = Room::new();
     fs::create_dir_all(room.config()).unwrap();
     fs::write(room.config().join("haft.toml"), "[programs]\nopenscad = \"/nowhere/openscad\"\n").unwrap();
-    let says = room.call("model_3d", &json!({"code": "cube(1);", "output": "a.stl"})).must("unavailable").text();
+    let says =
+        room.call("model_3d", &json!({"code": "cube(1);", "output": "a.stl"})).must("unavailable").text();
     assert!(says.contains("`/nowhere/openscad`") && says.contains("apt install openscad"), "{says}");
     assert!(says.contains("[programs]"), "{says}");
 }
