@@ -630,10 +630,11 @@ impl Session {
         // What is shown is not chosen by whoever looks: it runs apart, and reaches what the call itself may look at.
         let policy = self.policy();
         let public = (policy.web == Web::Public).then(|| "*".to_owned());
-        let approved = plan.hosts.iter().filter(|_| plan.approved).filter_map(|it| match it {
-            Want::Net(host) | Want::Web(host) => Some(host.clone()),
-            _ => None,
-        });
+        let approved =
+            plan.hosts.iter().filter(|it| plan.approved && policy.asks(it)).filter_map(|it| match it {
+                Want::Net(host) | Want::Web(host) => Some(host.clone()),
+                _ => None,
+            });
         let hosts: Vec<String> =
             public.into_iter().chain(policy.hosts.iter().cloned()).chain(granted).chain(approved).collect();
         ground.of_browser(&hosts).of_call(&touches, &[])
