@@ -459,9 +459,9 @@ fn denied(session: &Session, rule: &Rule, why: &str) -> Fault {
             "A person can put the host into `allow` of `[net]` in haft.toml, or set its `web`.".to_owned()
         }
         "private_net" => {
-            let config = "by `host:port` in `allow` of `[net]` in haft.toml".to_owned();
+            let config = "`host:port` in `allow` of `[net]` in haft.toml".to_owned();
             let ways = [grants(session, rule), vec![config]].concat().join(" or ");
-            format!("Leave it, unless this is what you were asked for: then a person can allow it, {ways}.")
+            format!("Leave it, unless this is what you were asked for: then a person can allow it: {ways}.")
         }
         _ if rule.firm => {
             "Write the command so that each of its programs can be seen, one command to a call.".to_owned()
