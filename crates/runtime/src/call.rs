@@ -276,6 +276,11 @@ fn plan(session: &Session, call: Call, told: &mut Told) -> Result<(Plan, Decisio
 }
 
 impl Plan {
+    /// Does it look at the open web?
+    pub(crate) fn looks(&self) -> bool {
+        self.hosts.iter().any(|it| matches!(it, Want::Web(_)))
+    }
+
     /// Works out what a touch means for grants, locks and policy; gives it with its path resolved.
     fn add(&mut self, touch: &Touch, session: &Session, wants: &mut Vec<Want>) -> Result<Touch, Fault> {
         let place = |path: &str| session.roots().locate(path);
