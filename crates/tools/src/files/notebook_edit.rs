@@ -294,7 +294,7 @@ fn shifted(cells: &[(Option<usize>, bool)]) -> Option<String> {
         _ => None,
     });
     let first = all.next()?;
-    let last = all.last().map(|it| format!(" … {it}")).unwrap_or_default();
+    let last = all.next_back().map(|it| format!(" … {it}")).unwrap_or_default();
     Some(format!("Other cells have new indexes: {first}{last} now."))
 }
 

@@ -247,29 +247,29 @@ impl Finder<'_, '_> {
     }
 
     fn unseen(&self, index: usize) -> Fault {
-        self.stale(index, format!("this session has not seen cell {index} of `{}` in full", self.path))
+        self.stale(index, &format!("this session has not seen cell {index} of `{}` in full", self.path))
     }
 
     fn shifted(&self, index: usize) -> Fault {
         let what = format!("cells of `{}` have new indexes since cell {index} was shown", self.path);
-        self.stale(index, what)
+        self.stale(index, &what)
     }
 
     fn changed(&self, index: usize) -> Fault {
-        self.stale(index, format!("cell {index} of `{}` has changed since it was shown", self.path))
+        self.stale(index, &format!("cell {index} of `{}` has changed since it was shown", self.path))
     }
 
     fn gone(&self, index: usize) -> Fault {
         let what = format!("cell {index} of `{}` is not what was shown there any more", self.path);
         match self.cells().get(index) {
-            Some(_) => self.stale(index, what),
+            Some(_) => self.stale(index, &what),
             None => Fault::new(Kind::Stale, format!("{what}; nothing was written"))
                 .next(format!("`notebook_read` {{\"path\": \"{}\"}} shows what there is.", self.path)),
         }
     }
 
     /// Shows the cell as it is, so that the next try needs no reading.
-    fn stale(&self, index: usize, what: String) -> Fault {
+    fn stale(&self, index: usize, what: &str) -> Fault {
         let fault = Fault::new(Kind::Stale, format!("{what}; nothing was written"));
         let Some(cell) = self.cells().get(index) else { return fault };
         let shown = show::cell(cell, index, show::Outputs::Hidden);

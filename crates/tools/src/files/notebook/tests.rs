@@ -92,6 +92,7 @@ fn text(room: &Room) -> String {
     String::from_utf8(room.bytes("a.ipynb")).unwrap()
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "it is made where it is given")]
 fn edit(room: &Room, edits: Value) -> String {
     room.says::<NotebookEdit>(&json!({"path": "a.ipynb", "edits": edits}))
 }

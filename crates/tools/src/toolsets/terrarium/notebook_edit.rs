@@ -94,12 +94,8 @@ impl NotebookEdit {
             Modes::BestEffort => Mode::BestEffort,
         };
         let done = apply(cx, &path, &edits, mode, false)?;
-        let statuses: Vec<Result<String, String>> = done
-            .edits
-            .iter()
-            .flatten()
-            .map(|it| it.as_ref().map(Clone::clone).map_err(Fault::as_text))
-            .collect();
+        let statuses: Vec<Result<String, String>> =
+            done.edits.iter().flatten().map(|it| it.as_ref().map_err(Fault::as_text).cloned()).collect();
         let mut said = modes.report(&path, &statuses, edits.len(), done.written);
         for header in done.changed.iter().chain(&done.shifted) {
             said.push('\n');
