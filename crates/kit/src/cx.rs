@@ -11,7 +11,7 @@ use crate::{
     net::Net,
     procs::Procs,
     seen::Views,
-    services::{Agents, Caller, Jobs, Notes, Servers, Services, Shares, Shelf, Tools, Undo, Vault},
+    services::{Agents, Caller, Confirm, Jobs, Notes, Servers, Services, Shares, Shelf, Tools, Undo, Vault},
 };
 
 /// How long work may take to notice that it is to stop. The whole answer is promised within
@@ -71,6 +71,11 @@ impl Cx {
     /// What a person decided about tools that reach beyond the workspace.
     pub fn preferences(&self) -> &Preferences {
         &self.inner.services.preferences
+    }
+
+    /// Who approves what comes up on the way.
+    pub fn confirm(&self) -> &dyn Confirm {
+        &*self.inner.services.confirm
     }
 
     /// The session's jobs.

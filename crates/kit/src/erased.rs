@@ -5,7 +5,7 @@ use std::{future::Future, marker::PhantomData, path::PathBuf, pin::Pin, sync::Ar
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 
-use crate::{Cx, Fault, Kinds, Mode, Output, Tool, Touches};
+use crate::{Cx, Fault, Kinds, Mode, Output, Preferences, Tool, Touches};
 
 /// What a model and a client are told about a tool.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,6 +56,11 @@ pub trait Prepared: Send {
     /// What the call would touch.
     fn touches(&self) -> Touches;
 
+    /// The same, with what a person decided: see [`Tool::touches_with`].
+    fn touches_with(&self, _preferences: &Preferences) -> Touches {
+        self.touches()
+    }
+
     /// How long it says that it may take: see [`Tool::patience`].
     fn patience(&self) -> Option<Duration> {
         None
@@ -105,6 +110,10 @@ struct Ready<T>(T);
 impl<T: Tool> Prepared for Ready<T> {
     fn touches(&self) -> Touches {
         self.0.touches()
+    }
+
+    fn touches_with(&self, preferences: &Preferences) -> Touches {
+        self.0.touches_with(preferences)
     }
 
     fn patience(&self) -> Option<Duration> {

@@ -1,6 +1,7 @@
 //! By which traits does a tool reach what the runtime keeps?
 
 mod agents;
+mod confirm;
 mod notes;
 mod servers;
 mod shares;
@@ -26,6 +27,7 @@ use crate::{
 };
 
 pub use agents::{Agents, NoAgent, ProfileInfo, Profiles, Question, Report, Task, TaskEnd};
+pub use confirm::{Confirm, Matter, NobodyConfirms};
 pub use notes::{Change, Fact, Notes, Saying};
 pub use servers::{NewServer, NoServers, ServerInfo, ServerState, Servers};
 pub use shares::{NewShare, NoShares, Shared, Shares};
@@ -407,6 +409,8 @@ pub struct Services {
     pub vault: Arc<dyn Vault>,
     /// What a person decided about tools that reach beyond the workspace.
     pub preferences: Arc<Preferences>,
+    /// Who approves what comes up on the way.
+    pub confirm: Arc<dyn Confirm>,
     /// The call itself.
     pub caller: Arc<dyn Caller>,
     /// The session's jobs.

@@ -22,9 +22,9 @@ use crate::{
     procs::{Exit, Ground, Procs, Program, Slice, Starting},
     seen::Views,
     services::{
-        Agents, Called, Caller, Change, Fact, History, Job, Jobs, Listed, Live, Mask, NoAgent, NoServers,
-        NoShares, Notes, Progress, Reloaded, Saying, Servers, Services, Shares, Shelf, Soon, Tools,
-        Transcript, Undo, Until, Vault, Waited, Which,
+        Agents, Called, Caller, Change, Confirm, Fact, History, Job, Jobs, Listed, Live, Mask, NoAgent,
+        NoServers, NoShares, NobodyConfirms, Notes, Progress, Reloaded, Saying, Servers, Services, Shares,
+        Shelf, Soon, Tools, Transcript, Undo, Until, Vault, Waited, Which,
     },
     text::{Content, Digest},
 };
@@ -56,6 +56,8 @@ pub struct Room {
     pub vault: Arc<dyn Vault>,
     /// What a person decided.
     pub preferences: Arc<Preferences>,
+    /// Who approves what comes up in a call: nobody, unless a test puts somebody in their place.
+    pub confirm: Arc<dyn Confirm>,
     /// Stops whatever runs here.
     pub cancel: CancellationToken,
 }
@@ -104,6 +106,7 @@ impl Room {
             allowed: Allowed::default(),
             vault: Arc::new(Nothing),
             preferences: Arc::default(),
+            confirm: Arc::new(NobodyConfirms),
             cancel: CancellationToken::new(),
         }
     }
@@ -164,6 +167,7 @@ impl Room {
             net: Net::new(self.line.clone(), allowed),
             vault: self.vault.clone(),
             preferences: self.preferences.clone(),
+            confirm: self.confirm.clone(),
             caller: Arc::new(Nothing),
             jobs: self.jobs.clone(),
             tools: self.tools.clone(),

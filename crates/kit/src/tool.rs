@@ -5,7 +5,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
-use crate::{Cx, Fault, Kinds, Output, Touches};
+use crate::{Cx, Fault, Kinds, Output, Preferences, Touches};
 
 /// A tool is a struct the model fills in.
 ///
@@ -30,6 +30,12 @@ pub trait Tool: DeserializeOwned + JsonSchema + Send + 'static {
     /// derived from the answer, so err on the side of more. Paths are given as
     /// the model wrote them; the runtime resolves them.
     fn touches(&self) -> Touches;
+
+    /// The same for a tool whose arguments name places by names of the person's own, such as a host of their
+    /// `~/.ssh/config`: rules and person decide about where those lead. Asked once, before the call.
+    fn touches_with(&self, _preferences: &Preferences) -> Touches {
+        self.touches()
+    }
 
     /// How long this call says that it may take, where that is longer than most: a command with
     /// a time of its own, a wait. The runtime's deadline lets it have that long, within its limits.

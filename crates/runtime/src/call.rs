@@ -5,6 +5,7 @@
 //! that comes in gives exactly one answer, whatever the tool does; a call that becomes a
 //! job gives it before it is over.
 
+mod confirm;
 mod manual;
 mod missing;
 mod options;
@@ -230,7 +231,7 @@ fn plan(session: &Session, call: Call, told: &mut Told) -> Result<(Plan, Decisio
     });
     let prepared =
         prepared.map_err(|fault| session.with_schema_at_second_time(fault, spec, &told.arguments))?;
-    let touches = prepared.touches();
+    let touches = prepared.touches_with(&session.runtime().preferences());
     let only_files = Kinds::WRITE.covers(touches.kinds());
     if !spec.at_most.covers(touches.kinds()) {
         return Err(Fault::bug(format!(
@@ -275,6 +276,11 @@ fn plan(session: &Session, call: Call, told: &mut Told) -> Result<(Plan, Decisio
 }
 
 impl Plan {
+    /// Does it look at the open web?
+    pub(crate) fn looks(&self) -> bool {
+        self.hosts.iter().any(|it| matches!(it, Want::Web(_)))
+    }
+
     /// Works out what a touch means for grants, locks and policy; gives it with its path resolved.
     fn add(&mut self, touch: &Touch, session: &Session, wants: &mut Vec<Want>) -> Result<Touch, Fault> {
         let place = |path: &str| session.roots().locate(path);

@@ -624,7 +624,7 @@ impl Session {
             return ground.of_call(&touches, &[]);
         }
         let granted = self.granted_hosts();
-        if !plan.hosts.iter().any(|it| matches!(it, Want::Web(_))) {
+        if !plan.looks() {
             return ground.of_call(&touches, &granted);
         }
         // What is shown is not chosen by whoever looks: it runs apart, and reaches what the call itself may look at.
@@ -646,8 +646,7 @@ impl Session {
             return Net::new(self.runtime().line(), Allowed::default());
         }
         let policy = self.policy();
-        let looks = plan.hosts.iter().any(|it| matches!(it, Want::Web(_)));
-        let open = if looks && policy.web == Web::Public {
+        let open = if plan.looks() && policy.web == Web::Public {
             Allowed::default().and_web()
         } else {
             Allowed::default()

@@ -41,6 +41,7 @@ pub const SELDOM: &[&str] = &[
     "memory",
     "search_memory",
     "scratchpad",
+    "ssh_exec",
     "mcp_list",
     "mcp_call",
     "mcp_status",

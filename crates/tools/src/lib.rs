@@ -128,6 +128,8 @@ pub const MANUALS: &[(&str, &str)] = &[
     ("scad_lint", include_str!("../manuals/scad_lint.md")),
     ("shell", include_str!("../manuals/shell.md")),
     ("shell_status", include_str!("../manuals/shell_status.md")),
+    #[cfg(feature = "ssh")]
+    ("ssh_exec", include_str!("../manuals/ssh_exec.md")),
     ("test_tool", include_str!("../manuals/test_tool.md")),
     ("tree", include_str!("../manuals/tree.md")),
     ("web_fetch", include_str!("../manuals/web_fetch.md")),

@@ -83,6 +83,7 @@ fn arguments(toolset: &str, tool: &str, path: &str) -> Value {
         (_, "test_tool") => json!({"name": "some_tool", "arguments": {}}),
         (_, "web_fetch") => json!({"url": "https://example.invalid/"}),
         (_, "web_search") => json!({"query": "inside"}),
+        (_, "ssh_exec") => json!({"host": "127.0.0.1:1", "put": {"path": path, "to": "x"}}),
         (_, "mcp_status" | "mcp_list") => json!({}),
         (_, "mcp_call") => json!({"server": "some_server", "name": "some_tool"}),
         (_, "mcp_connect" | "mcp_disconnect") => json!({"server": "some_server"}),
@@ -158,7 +159,10 @@ fn names_are_well_formed_and_unique() {
         let mut seen = HashSet::new();
         for tool in [tools::toolset(toolset).unwrap(), tools::of_agents(toolset)].concat() {
             let name = tool.spec().name.clone();
-            assert!(name.bytes().all(|it| it.is_ascii_lowercase() || it == b'_'), "{name}");
+            assert!(
+                name.bytes().all(|it| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'_'),
+                "{name}"
+            );
             assert!(seen.insert(name.clone()), "{name} twice in {toolset}");
         }
     }

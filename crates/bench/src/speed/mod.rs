@@ -11,6 +11,7 @@ mod mcp;
 mod process;
 mod render;
 mod search;
+mod ssh;
 mod tool_files;
 
 use std::{
@@ -38,7 +39,7 @@ pub type Trouble = Box<dyn Error>;
 pub type Measure = fn(&Scratch) -> Result<Vec<Row>, Trouble>;
 
 /// What can be measured, by the name it is asked for.
-pub const ROOMS: [(&str, Measure); 13] = [
+pub const ROOMS: [(&str, Measure); 14] = [
     ("agent", agent::rows),
     ("call", call::rows),
     ("read", large::rows),
@@ -51,6 +52,7 @@ pub const ROOMS: [(&str, Measure); 13] = [
     ("http", http::rows),
     ("commands", commands::rows),
     ("render", render::rows),
+    ("ssh", ssh::rows),
     ("tool-files", tool_files::rows),
     ("fetch", fetch::rows),
 ];

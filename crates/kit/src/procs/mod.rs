@@ -138,6 +138,12 @@ impl Procs {
             .or_fault(Kind::Unavailable, "the output can't be read")
     }
 
+    /// A recording for an output that comes from somewhere else, another machine for instance; the whole of it is kept
+    /// where that of processes is.
+    pub fn recording(&self) -> Recording {
+        Recording::new(self.ground.spilling())
+    }
+
     /// What of the failure of a command the sandbox may be to blame for, one line each.
     pub fn denials(&self, exit: Exit, output: &str) -> Vec<String> {
         self.ground.denials(exit, output)

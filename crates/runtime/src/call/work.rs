@@ -19,7 +19,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Answer, Plan, Told, shown};
+use super::{Answer, Plan, Told, confirm::Within, shown};
 use crate::{
     LONGEST, Session,
     beside::{self, Beside},
@@ -211,11 +211,13 @@ impl Work {
         let (net, procs) = (self.session.net(&plan), self.session.procs(&plan));
         let files = Files::new(self.session.roots(), plan.grants, history.clone());
         let stop = self.this.stop.clone();
+        let confirm = Within::new(&self.session, self.whose.clone(), &self.this);
         let services = Services {
             procs,
             net,
             vault: self.session.runtime().vault(),
             preferences: self.session.runtime().preferences(),
+            confirm: confirm.clone(),
             caller: self.this.clone(),
             jobs: self.session.jobs().clone(),
             tools: Arc::new(ToolsOf::new(
@@ -239,7 +241,9 @@ impl Work {
         // Making the future is the tool's code as well.
         let running = AssertUnwindSafe(async move { plan.prepared.run(cx).await }).catch_unwind();
         let mut running = pin!(running);
-        let stopped = match self.attend(running.as_mut(), deadline, &mut held).await {
+        let attended = self.attend(running.as_mut(), deadline, &mut held).await;
+        self.told.notes.extend(confirm.said());
+        let stopped = match attended {
             Ok(done) => return settle(done),
             Err(stopped) => stopped,
         };

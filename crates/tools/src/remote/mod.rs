@@ -1,10 +1,22 @@
 //! What does an agent do on other machines?
 
+mod auth;
+mod client;
+mod command;
+mod config;
+mod hosts;
+mod known_hosts;
+mod place;
+mod pool;
+mod secret;
+mod ssh_exec;
+mod transfer;
+
 use std::sync::Arc;
 
-use kit::AnyTool;
+use kit::{AnyTool, erase};
 
 /// The tools of this family.
 pub(crate) fn all() -> Vec<Arc<dyn AnyTool>> {
-    Vec::new()
+    vec![erase::<ssh_exec::SshExec>()]
 }

@@ -39,7 +39,7 @@ pub(crate) fn with(text: &str, notes: &[String]) -> String {
 }
 
 /// How a command ended, as a line of its own.
-pub(super) fn ended(exit: Exit) -> String {
+pub(crate) fn ended(exit: Exit) -> String {
     match exit {
         Exit::Code(code) => format!("[exit {code}]"),
         Exit::Signal(signal) => format!("[exit {}: ended by {}]", exit.code(), signal_name(signal)),
@@ -65,7 +65,7 @@ pub(super) fn ports(left: &Left) -> Option<String> {
 }
 
 /// A time as people write it.
-pub(super) fn time(took: Duration) -> String {
+pub(crate) fn time(took: Duration) -> String {
     match took.as_secs() {
         0..10 => format!("{:.1} s", took.as_secs_f32()),
         seconds @ 10..600 => format!("{seconds} s"),

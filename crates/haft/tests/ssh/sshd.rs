@@ -1,0 +1,167 @@
+//! How does a test get OpenSSH's own server, and a person's ~/.ssh?
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::{Arc, Mutex},
+};
+
+use crate::program::Room;
+
+/// Where the server is looked for: it wants to be called by its whole name.
+const SSHD: &str = "/usr/sbin/sshd";
+
+/// An OpenSSH server of the test's own, which ends with it.
+pub(crate) struct Sshd {
+    child: Child,
+    pub(crate) port: u16,
+    log: Arc<Mutex<String>>,
+    folder: PathBuf,
+}
+
+impl Sshd {
+    /// A server on loopback that lets the key `~/.ssh/id_ed25519` of the room in, is known there, and may be reached.
+    pub(crate) fn start(room: &Room) -> Self {
+        let sshd = Self::unknown(room);
+        sshd.is_known(room);
+        sshd
+    }
+
+    /// The same, and nobody knows its key.
+    pub(crate) fn unknown(room: &Room) -> Self {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let folder = room.base().join(format!("sshd-{port}"));
+        fs::create_dir(&folder).unwrap();
+        keygen(&folder.join("host"), "");
+        if !ssh(room).join("id_ed25519").exists() {
+            fs::create_dir_all(ssh(room)).unwrap();
+            keygen(&ssh(room).join("id_ed25519"), "");
+        }
+        fs::copy(ssh(room).join("id_ed25519.pub"), folder.join("keys")).unwrap();
+        // As root it wants this folder, whatever its configuration says.
+        let _ = fs::create_dir("/run/sshd");
+        let folder_shown = folder.display();
+        let config = format!(
+            "Port {port}\nListenAddress 127.0.0.1\nHostKey {folder_shown}/host\nAuthorizedKeysFile {folder_shown}/keys\n\
+             StrictModes no\nUsePAM no\nPidFile none\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n\
+             PermitRootLogin yes\nSubsystem sftp internal-sftp\nLogLevel VERBOSE\nMaxSessions 10\n"
+        );
+        fs::write(folder.join("config"), config).unwrap();
+        let (child, log) = start(&folder);
+        allow(room, &[port]);
+        Self { child, port, log, folder }
+    }
+
+    /// Its key stands in the room's known_hosts.
+    pub(crate) fn is_known(&self, room: &Room) {
+        let line = format!("[127.0.0.1]:{} {}", self.port, self.host_key());
+        append(&ssh(room).join("known_hosts"), &line);
+    }
+
+    /// Its key as known_hosts has it.
+    pub(crate) fn host_key(&self) -> String {
+        fs::read_to_string(self.folder.join("host.pub")).unwrap()
+    }
+
+    pub(crate) fn fingerprint(&self) -> String {
+        let said = Command::new("ssh-keygen").arg("-lf").arg(self.folder.join("host.pub")).output().unwrap();
+        String::from_utf8(said.stdout).unwrap().split(' ').nth(1).unwrap().to_owned()
+    }
+
+    /// One more key is let in.
+    pub(crate) fn lets_in(&self, public: &Path) {
+        append(&self.folder.join("keys"), &fs::read_to_string(public).unwrap());
+    }
+
+    pub(crate) fn place(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    /// How many connections there were.
+    pub(crate) fn connections(&self) -> usize {
+        self.log.lock().unwrap().matches("Connection from").count()
+    }
+
+    /// It ends with all its connections, and begins anew at the same place.
+    pub(crate) fn restart(&mut self) {
+        self.end();
+        (self.child, self.log) = start(&self.folder);
+    }
+
+    fn end(&mut self) {
+        // Each connection is served by a child of its own.
+        let pid = self.child.id().to_string();
+        let _ = Command::new("pkill").args(["-KILL", "-P", &pid]).status();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Sshd {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn start(folder: &Path) -> (Child, Arc<Mutex<String>>) {
+    let mut child = Command::new(SSHD)
+        .args(["-D", "-e", "-f"])
+        .arg(folder.join("config"))
+        .stderr(Stdio::piped())
+        .stdin(Stdio::null())
+        .spawn()
+        .expect("openssh-server is installed");
+    let mut lines = BufReader::new(child.stderr.take().unwrap());
+    let log = Arc::new(Mutex::new(String::new()));
+    while !log.lock().unwrap().contains("Server listening") {
+        let read = lines.read_line(&mut log.lock().unwrap()).unwrap();
+        assert!(read > 0, "sshd did not start: {}", log.lock().unwrap());
+    }
+    let kept = log.clone();
+    std::thread::spawn(move || {
+        for line in lines.lines().map_while(Result::ok) {
+            kept.lock().unwrap().push_str(&(line + "\n"));
+        }
+    });
+    (child, log)
+}
+
+/// The room's `~/.ssh`.
+pub(crate) fn ssh(room: &Room) -> PathBuf {
+    room.base().join("home/.ssh")
+}
+
+/// A new key.
+pub(crate) fn keygen(path: &Path, passphrase: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let made =
+        Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", passphrase, "-f"]).arg(path).status();
+    assert!(made.unwrap().success());
+}
+
+/// These ports of loopback may be reached without a question.
+pub(crate) fn allow(room: &Room, ports: &[u16]) {
+    let hosts: Vec<String> = ports.iter().map(|port| format!("\"127.0.0.1:{port}\"")).collect();
+    fs::create_dir_all(room.config()).unwrap();
+    fs::write(room.config().join("haft.toml"), format!("[net]\nallow = [{}]\n", hosts.join(", "))).unwrap();
+}
+
+/// More of the person's own configuration.
+pub(crate) fn configure(room: &Room, more: &str) {
+    append(&room.config().join("haft.toml"), more);
+}
+
+pub(crate) fn append(path: &Path, text: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let before = fs::read_to_string(path).unwrap_or_default();
+    fs::write(path, format!("{before}{}\n", text.trim_end())).unwrap();
+}
+
+/// Who runs this test.
+pub(crate) fn me() -> String {
+    let said = Command::new("id").arg("-un").output().unwrap();
+    String::from_utf8(said.stdout).unwrap().trim().to_owned()
+}

@@ -1,0 +1,38 @@
+//! How does a tool under way have a person approve what only came up then?
+
+use super::Soon;
+use crate::Fault;
+
+/// What a person is asked about in the middle of a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Matter {
+    /// The name of the rule by which it is asked about: `ssh_host_key`.
+    pub rule: &'static str,
+    /// What it is about: a host with the fingerprint of its key.
+    pub about: String,
+    /// Why it is asked about, in one sentence.
+    pub says: &'static str,
+    /// What would be done after a yes, one line each.
+    pub effects: Vec<String>,
+}
+
+/// Asks the person about what could not be known before the call ran. That nobody is to be asked (`--approve auto`) is no
+/// yes to it.
+pub trait Confirm: Send + Sync {
+    /// Asks, and waits for the answer: only a person's yes is one.
+    ///
+    /// # Errors
+    /// [`Kind::Denied`](crate::Kind::Denied) when they say no, or nobody is there to be asked.
+    fn confirm(&self, matter: Matter) -> Soon<'_, Result<(), Fault>>;
+}
+
+/// Nobody is there.
+pub struct NobodyConfirms;
+
+impl Confirm for NobodyConfirms {
+    fn confirm(&self, matter: Matter) -> Soon<'_, Result<(), Fault>> {
+        let Matter { rule, about, says, .. } = matter;
+        let fault = Fault::denied(format!("`{about}`: {says} (rule `{rule}`); there was nobody to ask"));
+        Box::pin(std::future::ready(Err(fault)))
+    }
+}

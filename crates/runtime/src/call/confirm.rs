@@ -1,0 +1,84 @@
+//! How is a person asked in the middle of a call?
+
+use std::sync::Arc;
+
+use kit::{
+    Fault, Kind,
+    services::{Confirm, Matter, Soon},
+};
+use parking_lot::Mutex;
+
+use crate::{
+    Session,
+    approve::{Request, Verdict},
+    jobs::ThisCall,
+    policy::{Approve, Rule},
+};
+
+/// Asks the person of a session for one of its calls.
+pub(super) struct Within {
+    session: Session,
+    /// The id of the call at the door.
+    whose: String,
+    this: Arc<ThisCall>,
+    said: Mutex<Vec<String>>,
+}
+
+impl Within {
+    pub(super) fn new(session: &Session, whose: String, this: &Arc<ThisCall>) -> Arc<Self> {
+        Arc::new(Self { session: session.clone(), whose, this: this.clone(), said: Mutex::default() })
+    }
+
+    /// What was decided, one line each, for the journal.
+    pub(super) fn said(&self) -> Vec<String> {
+        std::mem::take(&mut *self.said.lock())
+    }
+
+    async fn ask(&self, matter: Matter) -> Result<(), Fault> {
+        let Matter { rule, about, says, effects } = matter;
+        let rule = Rule { name: rule, about, says: says.to_owned(), offers: Vec::new(), firm: true };
+        let refused = |why: &str| Err(Fault::denied(format!("{rule}; {why}")));
+        if self.session.policy().approve != Approve::Ask {
+            return refused("nobody is to be asked here, which is no yes");
+        }
+        let verdict = {
+            let _turn = match self.session.approver().asks_together() {
+                true => None,
+                false => Some(self.session.turn_to_ask().await),
+            };
+            self.session.approver().approve(self.request(&rule, effects)).await
+        };
+        self.said.lock().push(format!("{}: {} `{}`", verdict.name(), rule.name, rule.about));
+        match verdict {
+            Verdict::Yes(_) => Ok(()),
+            Verdict::No => refused("the person said no"),
+            Verdict::NobodyThere => refused("there was nobody to ask"),
+        }
+    }
+
+    fn request(&self, rule: &Rule, effects: Vec<String>) -> Request {
+        Request {
+            call: Some(self.whose.clone()),
+            agent: self.session.agent().map(str::to_owned),
+            tool: self.this.tool.clone(),
+            rule: rule.clone(),
+            arguments: self.this.name().to_owned(),
+            effects,
+            offers: Vec::new(),
+        }
+    }
+}
+
+impl Confirm for Within {
+    fn confirm(&self, matter: Matter) -> Soon<'_, Result<(), Fault>> {
+        Box::pin(async move {
+            tokio::select! {
+                biased;
+                () = self.this.stop.cancelled() => {
+                    Err(Fault::new(Kind::Cancelled, "the call was stopped before it was approved"))
+                }
+                verdict = self.ask(matter) => verdict,
+            }
+        })
+    }
+}

@@ -1,0 +1,421 @@
+//! How is a connection made, and to whom?
+
+use std::{
+    borrow::Cow,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use kit::{Cx, Fault, Kind, OrFault, services::Matter};
+use parking_lot::Mutex;
+use russh::{
+    Channel, Disconnect, Preferred, SshId,
+    client::{self, ChannelOpenHandle, Config, Handle, Handler, Msg, Session},
+    keys::{PublicKey, PublicKeyOrCertificate},
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    time::timeout,
+};
+
+use super::{
+    auth::authenticate,
+    known_hosts::{self, Known, Standing, fingerprint},
+    place::{Hop, Route, shown_path},
+};
+
+/// A server that says nothing for so long is asked whether it is there, and gone after three times.
+const KEEPALIVE: Duration = Duration::from_secs(15);
+
+/// How long letting us in may take beyond the machine's own patience: a key's passphrase takes a while.
+const TO_LET_IN: Duration = Duration::from_secs(10);
+
+/// A way that is open, to its last machine.
+pub(super) struct Connection {
+    handle: Handle<Client>,
+    /// Those that it goes through.
+    _through: Vec<Handle<Client>>,
+    seen: Arc<Seen>,
+    pub(super) place: String,
+    last: Mutex<Instant>,
+    in_use: AtomicUsize,
+}
+
+/// Somebody uses a connection, as long as this is there.
+pub(super) struct Use(Arc<Connection>);
+
+impl Drop for Use {
+    fn drop(&mut self) {
+        *self.0.last.lock() = Instant::now();
+        self.0.in_use.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Connection {
+    /// Opens the way, machine by machine. A key that is new is asked about.
+    pub(super) async fn open(cx: &Cx, route: &Route) -> Result<(Self, Vec<String>), Fault> {
+        let mut through: Vec<(Handle<Client>, Arc<Seen>)> = Vec::new();
+        let mut notes = Vec::new();
+        for hop in &route.hops {
+            let reached = reach(cx, hop, through.last().map(|it| &it.0), &mut notes).await?;
+            through.push(reached);
+        }
+        let Some((handle, seen)) = through.pop() else { return Err(Fault::bug("a way without a machine")) };
+        let place = route.target().map(Hop::place).unwrap_or_default();
+        let connection = Self {
+            handle,
+            _through: through.into_iter().map(|it| it.0).collect(),
+            seen,
+            place,
+            last: Mutex::new(Instant::now()),
+            in_use: AtomicUsize::new(0),
+        };
+        Ok((connection, notes))
+    }
+
+    /// A channel for one thing to be done there.
+    pub(super) async fn channel(&self) -> Result<Channel<Msg>, russh::Error> {
+        self.handle.channel_open_session().await
+    }
+
+    /// It is used from now on.
+    pub(super) fn hold(self: &Arc<Self>) -> Use {
+        self.in_use.fetch_add(1, Ordering::AcqRel);
+        Use(self.clone())
+    }
+
+    /// How long nobody has used it.
+    pub(super) fn idle(&self) -> Option<Duration> {
+        (self.in_use.load(Ordering::Acquire) == 0).then(|| self.last.lock().elapsed())
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.handle.is_closed()
+    }
+
+    /// Why it ended, if it has.
+    pub(super) fn why_ended(&self) -> String {
+        self.seen.ended.lock().clone().unwrap_or_else(|| "the connection was lost".to_owned())
+    }
+
+    /// Says goodbye.
+    pub(super) async fn end(&self) {
+        let _ = self.handle.disconnect(Disconnect::ByApplication, "", "").await;
+    }
+}
+
+/// A connection to one machine of the way, with us let in.
+async fn reach(
+    cx: &Cx,
+    hop: &Hop,
+    through: Option<&Handle<Client>>,
+    notes: &mut Vec<String>,
+) -> Result<(Handle<Client>, Arc<Seen>), Fault> {
+    let mut known = known(cx, hop).await?;
+    let (mut handle, seen) = match shake(cx, hop, &known, through).await? {
+        Ok(made) => made,
+        Err(new) => {
+            // Nobody waits at the other end while a person thinks.
+            let note = learn(cx, hop, &new, &known).await?;
+            notes.push(note);
+            known = Known::only(new);
+            shake(cx, hop, &known, through).await?.map_err(|_| {
+                Fault::denied(format!("{} showed another key than the one that was approved", hop.place()))
+            })?
+        }
+    };
+    let within = hop.patience + TO_LET_IN;
+    match timeout(within, authenticate(cx, &mut handle, hop)).await {
+        Ok(done) => done?,
+        Err(_) => return Err(silent(hop, "let us in or refused", within)),
+    }
+    Ok((handle, seen))
+}
+
+async fn known(cx: &Cx, hop: &Hop) -> Result<Known, Fault> {
+    let (hop, preferences) = (hop.clone(), cx.preferences().clone());
+    cx.blocking(move |_| Known::of(&hop, &preferences)).await
+}
+
+/// Anything that bytes go through.
+trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
+
+/// A connection whose machine proved that it has a key we know; or the key, if that is new.
+async fn shake(
+    cx: &Cx,
+    hop: &Hop,
+    known: &Known,
+    through: Option<&Handle<Client>>,
+) -> Result<Result<(Handle<Client>, Arc<Seen>), PublicKey>, Fault> {
+    let stream: Box<dyn Stream> = match through {
+        None => {
+            let stream = cx.net().connect(&hop.host, hop.port).await?;
+            // Answers are small, and waited for.
+            let _ = stream.set_nodelay(true);
+            Box::new(stream)
+        }
+        Some(handle) => {
+            let opening = handle.channel_open_direct_tcpip(&hop.host, u32::from(hop.port), "127.0.0.1", 0);
+            let opened = timeout(hop.patience, opening).await;
+            let opened = opened
+                .map_err(|_| silent(hop, "could be reached from the machine before it", hop.patience))?;
+            let what = format!("{} can't be reached from the machine before it", hop.place());
+            Box::new(opened.or_fault(Kind::Unavailable, &what)?.into_stream())
+        }
+    };
+    let seen = Arc::new(Seen::default());
+    let client = Client { known: known.clone(), seen: seen.clone() };
+    let making = client::connect_stream(Arc::new(config(known)), stream, client);
+    let Ok(made) = timeout(hop.patience, making).await else {
+        return Err(silent(hop, "answered as an SSH server does", hop.patience));
+    };
+    let shown = seen.key.lock().take();
+    match (made, shown) {
+        (Ok(handle), _) => Ok(Ok((handle, seen))),
+        (Err(russh::Error::UnknownKey), Some(key)) => match known.standing(&key) {
+            Standing::New => Ok(Err(key)),
+            standing => Err(refused(cx, hop, known, &key, standing)),
+        },
+        (Err(error), _) => Err(Fault::new(
+            Kind::Unavailable,
+            format!("{} does not speak SSH as it should: {}", hop.place(), words(&error)),
+        )
+        .caused_by(error)),
+    }
+}
+
+fn config(known: &Known) -> Config {
+    // A key that we know is asked for first: a machine may have others.
+    let usual = Preferred::default();
+    let is_known = |it: &&russh::keys::Algorithm| {
+        known.keys().iter().any(|(key, _)| {
+            let own = key.algorithm();
+            own.as_str() == it.as_str()
+                || (own.clone().is_rsa() && matches!(it, russh::keys::Algorithm::Rsa { .. }))
+        })
+    };
+    let (mut key, others): (Vec<_>, Vec<_>) = usual.key.iter().partition::<Vec<_>, _>(is_known);
+    key.extend(others);
+    let key: Vec<_> = key.into_iter().cloned().collect();
+    Config {
+        client_id: SshId::Standard(Cow::Borrowed(concat!("SSH-2.0-haft_", env!("CARGO_PKG_VERSION")))),
+        keepalive_interval: Some(KEEPALIVE),
+        preferred: Preferred { key: Cow::Owned(key), ..usual },
+        ..Config::default()
+    }
+}
+
+/// Asks a person about a key that is new, and keeps it.
+async fn learn(cx: &Cx, hop: &Hop, key: &PublicKey, known: &Known) -> Result<String, Fault> {
+    let (name, print) = (known_hosts::name_of(hop), fingerprint(key));
+    let file = known_hosts::file_of(cx.preferences());
+    let home = cx.preferences().home.clone();
+    let shown = file.as_deref().map(|it| shown_path(it, home.as_deref())).unwrap_or_default();
+    let line = known_hosts::line_of(hop, key);
+    let matter = Matter {
+        rule: "ssh_host_key",
+        about: format!("{name} {print}"),
+        says: "the key of this host is not known yet, so whoever answers there may be somebody else",
+        effects: vec![format!("trust {name} by its key {print}"), format!("keep that in {shown}")],
+    };
+    let authority = if known.by_authority {
+        " (a @cert-authority line names this host; certificates of hosts are not looked at yet)"
+    } else {
+        ""
+    };
+    cx.confirm().confirm(matter).await.map_err(|fault| match fault.kind {
+        Kind::Denied => {
+            let scan = format!(
+                "ssh-keyscan{} {} >> {shown}",
+                if hop.port == 22 { String::new() } else { format!(" -p {}", hop.port) },
+                hop.host
+            );
+            Fault { what: format!("{}{authority}", fault.what), ..fault }
+                .next(format!("A person who has compared the fingerprint can add the key: `{scan}`."))
+        }
+        _ => fault,
+    })?;
+    let (Some(file), Some(line)) = (file, line) else {
+        return Ok(format!("[the key {print} of {name} was approved, and is kept nowhere]"));
+    };
+    let kept = cx.blocking(move |_| Ok(known_hosts::add(&file, &line))).await?;
+    Ok(match kept {
+        Ok(()) => format!("[the key {print} of {name} was approved, and is kept in {shown}]"),
+        Err(error) => {
+            format!("[the key {print} of {name} was approved; it could not be kept in {shown}: {error}]")
+        }
+    })
+}
+
+fn refused(cx: &Cx, hop: &Hop, known: &Known, key: &PublicKey, standing: Standing) -> Fault {
+    let (name, print) = (known_hosts::name_of(hop), fingerprint(key));
+    if standing == Standing::Revoked {
+        return Fault::denied(format!("the key {print} of {name} was revoked by a person; nothing was sent"))
+            .next("Only a person can change that, in known_hosts.");
+    }
+    let home = cx.preferences().home.clone();
+    let before: Vec<String> = known
+        .keys()
+        .iter()
+        .map(|(key, at)| format!("{} ({})", fingerprint(key), shown_path(at.as_ref(), home.as_deref())))
+        .collect();
+    Fault::denied(format!(
+        "{name} showed another key than it is known by; somebody may be listening in between, so nothing was sent\n\
+         known: {}\nshown: {print}",
+        before.join(", ")
+    ))
+    .next(format!(
+        "Tell the person. If the machine was made anew, they can remove the old key: `ssh-keygen -R '{name}'`."
+    ))
+}
+
+fn silent(hop: &Hop, what: &str, within: Duration) -> Fault {
+    Fault::new(Kind::Timeout, format!("{} has not {what} within {} s", hop.place(), within.as_secs()))
+}
+
+/// What went wrong, in words for a model.
+pub(super) fn words(error: &russh::Error) -> String {
+    match error {
+        russh::Error::Version => "its first line is none of SSH 2.0".to_owned(),
+        russh::Error::Disconnect | russh::Error::HUP | russh::Error::SendError | russh::Error::RecvError => {
+            "the connection was closed".to_owned()
+        }
+        error => error.to_string().chars().take(300).collect(),
+    }
+}
+
+impl Known {
+    /// This key and no other.
+    fn only(key: PublicKey) -> Self {
+        Self::default().with(key)
+    }
+}
+
+/// What came to light on a connection.
+#[derive(Default)]
+struct Seen {
+    key: Mutex<Option<PublicKey>>,
+    ended: Mutex<Option<String>>,
+}
+
+/// Our side of a connection: it checks keys, and opens nothing that a server asks for.
+pub(super) struct Client {
+    known: Known,
+    seen: Arc<Seen>,
+}
+
+impl Handler for Client {
+    type Error = russh::Error;
+
+    async fn check_server_key(&mut self, key: &PublicKeyOrCertificate) -> Result<bool, Self::Error> {
+        let PublicKeyOrCertificate::PublicKey { key, .. } = key else { return Ok(false) };
+        *self.seen.key.lock() = Some(key.clone());
+        Ok(self.known.standing(key) == Standing::Known)
+    }
+
+    async fn openssh_ext_host_keys_announced(
+        &mut self,
+        _: Vec<PublicKey>,
+        _: &mut Session,
+    ) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    async fn disconnected(
+        &mut self,
+        reason: client::DisconnectReason<Self::Error>,
+    ) -> Result<(), Self::Error> {
+        match reason {
+            client::DisconnectReason::ReceivedDisconnect(said) => {
+                let said: String = said.message.chars().take(200).collect();
+                *self.seen.ended.lock() = Some(format!("the server ended the connection: {said}"));
+                Ok(())
+            }
+            client::DisconnectReason::Error(error) => {
+                *self.seen.ended.lock() = Some(words(&error));
+                Err(error)
+            }
+        }
+    }
+
+    // A handle that is dropped refuses. Nothing was asked for that a server would have to open a channel for.
+
+    async fn server_channel_open_forwarded_tcpip(
+        &mut self,
+        _: Channel<Msg>,
+        _: &str,
+        _: u32,
+        _: &str,
+        _: u32,
+        _: ChannelOpenHandle,
+        _: &mut Session,
+    ) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    async fn server_channel_open_forwarded_streamlocal(
+        &mut self,
+        _: Channel<Msg>,
+        _: &str,
+        _: ChannelOpenHandle,
+        _: &mut Session,
+    ) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    async fn server_channel_open_agent_forward(
+        &mut self,
+        _: Channel<Msg>,
+        _: ChannelOpenHandle,
+        _: &mut Session,
+    ) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    async fn server_channel_open_session(
+        &mut self,
+        _: Channel<Msg>,
+        _: ChannelOpenHandle,
+        _: &mut Session,
+    ) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    async fn server_channel_open_direct_tcpip(
+        &mut self,
+        _: Channel<Msg>,
+        _: &str,
+        _: u32,
+        _: &str,
+        _: u32,
+        _: ChannelOpenHandle,
+        _: &mut Session,
+    ) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    async fn server_channel_open_direct_streamlocal(
+        &mut self,
+        _: Channel<Msg>,
+        _: &str,
+        _: ChannelOpenHandle,
+        _: &mut Session,
+    ) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    async fn server_channel_open_x11(
+        &mut self,
+        _: Channel<Msg>,
+        _: &str,
+        _: u32,
+        _: ChannelOpenHandle,
+        _: &mut Session,
+    ) -> Result<(), Self::Error> {
+        Ok(())
+    }
+}

@@ -1,0 +1,277 @@
+//! What does a command do on another machine, while it runs and in the end?
+
+use std::{future::pending, sync::Arc, time::Duration};
+
+use kit::{
+    Cx, Fault, Kind, Output,
+    procs::{Exit, Recording, signal_name},
+    services::Live,
+};
+use russh::{ChannelMsg, ChannelReadHalf, ChannelWriteHalf, Sig, client::Msg};
+use tokio::{
+    task::JoinHandle,
+    time::{Instant, sleep, sleep_until, timeout},
+};
+
+use super::{client::Connection, pool::Open};
+use crate::shell::{
+    SHOWN,
+    answer::{self, time},
+};
+
+/// How long what was written at the end is waited for, where something that was started there goes on.
+const DRAIN: Duration = Duration::from_millis(500);
+const LONGEST_DRAIN: Duration = Duration::from_secs(5);
+
+/// How long a command may take to end by itself when it is stopped.
+const GRACE: Duration = Duration::from_millis(120);
+
+/// How long the end of a command is waited for: at first, and in all.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    pub(super) wait: Duration,
+    pub(super) most: Option<Duration>,
+}
+
+/// What is sent to be run.
+pub(super) struct Sent {
+    pub(super) line: String,
+    pub(super) input: String,
+    pub(super) terminal: bool,
+}
+
+/// Runs it there; it becomes a job if it takes longer than it is waited for.
+pub(super) async fn run(cx: &Cx, open: Open, sent: Sent, limits: Limits) -> Result<Output, Fault> {
+    let Open { channel, connection, held: _held, notes } = open;
+    let (read, write) = channel.split();
+    let write = Arc::new(write);
+    let lost = || {
+        let what = format!("{}: {}; the command was not sent", connection.place, connection.why_ended());
+        Fault::new(Kind::Unavailable, what).next("Try again.")
+    };
+    if sent.terminal {
+        write.request_pty(false, "xterm-256color", 120, 40, 0, 0, &[]).await.map_err(|_| lost())?;
+    }
+    write.exec(true, sent.line).await.map_err(|_| lost())?;
+    let recording = Arc::new(cx.procs().recording());
+    cx.caller().show(Live { output: Some(recording.clone()), process: None });
+    let _feeding = Feeding(tokio::spawn(feed(write.clone(), sent.input)));
+    let command = Command { recording, write, connection, began: Instant::now(), notes };
+    command.wait(cx, read, limits).await
+}
+
+/// Gives the command its input, and ends it.
+async fn feed(write: Arc<ChannelWriteHalf<Msg>>, input: String) {
+    // A command that reads nothing more ends with its channel.
+    if write.data_bytes(input.into_bytes()).await.is_ok() {
+        let _ = write.eof().await;
+    }
+}
+
+/// Ends with whoever needs it.
+struct Feeding(JoinHandle<()>);
+
+impl Drop for Feeding {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// A command on its way.
+struct Command {
+    recording: Arc<Recording>,
+    write: Arc<ChannelWriteHalf<Msg>>,
+    connection: Arc<Connection>,
+    began: Instant,
+    /// What there is to tell before its output.
+    notes: Vec<String>,
+}
+
+/// How it went.
+struct Ended {
+    how: How,
+    /// Something that it started holds its output open.
+    goes_on: bool,
+}
+
+enum How {
+    Exit(Exit),
+    /// By a signal that has no number here.
+    Signal(String),
+    /// The server said nothing of it.
+    Unsaid,
+    /// The server runs no commands.
+    Refused,
+    /// The connection is gone.
+    Lost,
+}
+
+impl Command {
+    async fn wait(&self, cx: &Cx, read: ChannelReadHalf, limits: Limits) -> Result<Output, Fault> {
+        let until = limits.most.map(|it| self.began + it);
+        let mut over = std::pin::pin!(self.over(read));
+        let ended = tokio::select! {
+            biased;
+            () = cx.cancelled() => return Err(self.stopped(over, Kind::Cancelled).await),
+            ended = &mut over => ended,
+            () = at(until) => return Err(self.stopped(over, Kind::Timeout).await),
+            () = sleep(limits.wait) => {
+                cx.caller().go_on(self.so_far(cx));
+                tokio::select! {
+                    biased;
+                    () = cx.cancelled() => return Err(self.stopped(over, Kind::Cancelled).await),
+                    ended = &mut over => ended,
+                    () = at(until) => return Err(self.stopped(over, Kind::Timeout).await),
+                }
+            }
+        };
+        self.told(&ended)
+    }
+
+    /// Records what it writes, until it is over.
+    async fn over(&self, mut read: ChannelReadHalf) -> Ended {
+        let mut how: Option<How> = None;
+        let mut is_closed = false;
+        let mut drained = Instant::now();
+        let goes_on = loop {
+            let message = match how {
+                None => read.wait().await,
+                Some(_) => match timeout(DRAIN, read.wait()).await {
+                    Ok(message) if drained.elapsed() < LONGEST_DRAIN => message,
+                    Ok(_) | Err(_) => break true,
+                },
+            };
+            match message {
+                Some(ChannelMsg::Data { data } | ChannelMsg::ExtendedData { data, .. }) => {
+                    self.recording.feed(&data)
+                }
+                Some(ChannelMsg::ExitStatus { exit_status }) => {
+                    how = Some(How::Exit(Exit::Code(i32::try_from(exit_status).unwrap_or(i32::MAX))));
+                    drained = Instant::now();
+                }
+                Some(ChannelMsg::ExitSignal { signal_name, .. }) => {
+                    how = Some(by_signal(signal_name));
+                    drained = Instant::now();
+                }
+                Some(ChannelMsg::Failure) if how.is_none() => {
+                    how = Some(How::Refused);
+                    break false;
+                }
+                Some(ChannelMsg::Close) => {
+                    is_closed = true;
+                    break false;
+                }
+                None => break false,
+                Some(_) => {}
+            }
+        };
+        self.recording.close();
+        let _ = self.write.close().await;
+        let unsaid = if is_closed && !self.connection.is_closed() { How::Unsaid } else { How::Lost };
+        Ended { how: how.unwrap_or(unsaid), goes_on }
+    }
+
+    fn told(&self, ended: &Ended) -> Result<Output, Fault> {
+        let place = &self.connection.place;
+        let (exit, line) = match &ended.how {
+            How::Exit(exit) if exit.is_success() => (Some(exit.code()), None),
+            How::Exit(exit) => (Some(exit.code()), Some(answer::ended(*exit))),
+            How::Signal(name) => (None, Some(format!("[ended by SIG{name}]"))),
+            How::Unsaid => {
+                (None, Some("[exit unknown: the server closed the channel without a word of it]".to_owned()))
+            }
+            How::Refused => {
+                let what = format!("{place} lets us in, and runs no commands for us");
+                return Err(Fault::denied(what).next("It may offer files alone: try `get` or `put`."));
+            }
+            How::Lost => {
+                let why = self.connection.why_ended();
+                let what = format!(
+                    "{place}: {why}, after the command was sent; it may have happened, or go on there"
+                );
+                return Err(Fault::new(Kind::Unavailable, what)
+                    .next("Look there what became of it before it is run again.")
+                    .seen(self.written()));
+            }
+        };
+        let mut lines: Vec<String> = line.into_iter().collect();
+        if ended.goes_on {
+            lines.push("[something it started goes on there, and holds its output open]".to_owned());
+        }
+        lines.extend(self.notes.iter().cloned());
+        let text = self.recording.since(0, SHOWN).text;
+        Ok(Output { exit, ..Output::text(answer::with(&text, &lines)) })
+    }
+
+    /// What it wrote until now.
+    fn written(&self) -> Output {
+        let text = self.recording.since(0, SHOWN).text;
+        Output::text(text.trim_end_matches('\n'))
+    }
+
+    /// Asks it to end, and lets go of it.
+    async fn stopped(&self, over: impl Future<Output = Ended>, kind: Kind) -> Fault {
+        let took = time(self.began.elapsed());
+        let _ = self.write.signal(Sig::TERM).await;
+        let ended = timeout(GRACE, over).await;
+        let _ = self.write.close().await;
+        self.recording.close();
+        let what = match ended {
+            Ok(Ended { how: How::Exit(_) | How::Signal(_), .. }) => "[it was ended]",
+            Ok(_) | Err(_) => "[it was sent SIGTERM and its channel was closed; it may go on there]",
+        };
+        let text = self.recording.since(0, SHOWN).text;
+        let fault = match kind {
+            Kind::Timeout => Fault::new(kind, format!("stopped at its `timeout_ms`, after {took}")),
+            kind => Fault::new(kind, format!("stopped after {took}")),
+        };
+        fault.seen(Output::text(answer::with(&text, &[what.to_owned()])))
+    }
+
+    /// What is said of a command that goes on.
+    fn so_far(&self, cx: &Cx) -> Output {
+        let job = cx.caller().job();
+        let took = time(self.began.elapsed());
+        let text = self.recording.since(0, SHOWN).text;
+        let mut notes = vec![
+            format!("[still running on {} after {took}: {job}]", self.connection.place),
+            format!("[next: wait {{\"job\": \"{job}\"}}, or read_job, or stop_task]"),
+        ];
+        notes.extend(self.notes.iter().cloned());
+        Output::text(answer::with(&text, &notes))
+    }
+}
+
+/// At that time, if ever.
+pub(super) async fn at(until: Option<Instant>) {
+    match until {
+        Some(until) => sleep_until(until).await,
+        None => pending().await,
+    }
+}
+
+fn by_signal(signal: Sig) -> How {
+    let (number, name) = match signal {
+        Sig::HUP => (1, "HUP"),
+        Sig::INT => (2, "INT"),
+        Sig::QUIT => (3, "QUIT"),
+        Sig::ILL => (4, "ILL"),
+        Sig::ABRT => (6, "ABRT"),
+        Sig::FPE => (8, "FPE"),
+        Sig::KILL => (9, "KILL"),
+        Sig::SEGV => (11, "SEGV"),
+        Sig::PIPE => (13, "PIPE"),
+        Sig::ALRM => (14, "ALRM"),
+        Sig::TERM => (15, "TERM"),
+        Sig::Custom(name) => {
+            let plain = name.chars().filter(char::is_ascii_alphanumeric).take(20).collect();
+            return How::Signal(plain);
+        }
+        _ => return How::Signal("?".to_owned()),
+    };
+    // A number means what it does here.
+    match signal_name(number).ends_with(name) {
+        true => How::Exit(Exit::Signal(number)),
+        false => How::Signal(name.to_owned()),
+    }
+}

@@ -1,0 +1,63 @@
+//! Which secret is meant, without its value?
+
+use std::borrow::Cow;
+
+use kit::{Cx, Fault};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, de::Error as _};
+
+/// The name of a secret: `{{secret:NAME}}`. A value in its place is refused, and repeated nowhere.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct SecretName(String);
+
+impl SecretName {
+    /// The name in this text, if it is nothing but that.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let name = text.trim().strip_prefix("{{secret:")?.strip_suffix("}}")?.trim();
+        let plain = |it: char| it.is_ascii_alphanumeric() || matches!(it, '_' | '-' | '.');
+        (!name.is_empty() && name.chars().all(plain)).then(|| Self(name.to_owned()))
+    }
+
+    /// Its value, for this host.
+    pub(super) fn reveal(&self, cx: &Cx, host: &str, port: u16) -> Result<String, Fault> {
+        cx.vault().reveal(&self.0, host, port)
+    }
+}
+
+/// What is said where a value stands in the place of a name.
+pub(super) const NOT_A_NAME: &str = "not the name of a secret; write {{secret:NAME}}, which a person defines by \
+     [secret.NAME] in their haft.toml";
+
+impl<'de> Deserialize<'de> for SecretName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Cow::<str>::deserialize(deserializer)?;
+        Self::parse(&text).ok_or_else(|| D::Error::custom(NOT_A_NAME))
+    }
+}
+
+impl JsonSchema for SecretName {
+    fn schema_name() -> Cow<'static, str> {
+        "SecretName".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string"})
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_name_is_taken_and_a_value_is_not_repeated() {
+        assert_eq!(SecretName::parse(" {{secret:db-1}} "), Some(SecretName("db-1".to_owned())));
+        for it in
+            ["hunter2", "{{secret:}}", "{{secret:a b}}", "x{{secret:a}}", "{{secret:a}}{{secret:b}}", ""]
+        {
+            assert_eq!(SecretName::parse(it), None, "{it}");
+        }
+        let refused = serde_json::from_str::<SecretName>("\"hunter2\"").err().map(|it| it.to_string());
+        assert!(refused.is_some_and(|it| it.contains("{{secret:NAME}}") && !it.contains("hunter2")));
+    }
+}
