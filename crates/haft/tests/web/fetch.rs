@@ -167,7 +167,7 @@ fn an_error_says_its_status_what_the_page_says_and_what_to_do() {
             &["answers 404 Not Found: Not here The page has moved to [x]", "web_search"][..],
         ),
         ("/moved", "not_found", &["/gone answers 404"]),
-        ("/login", "failed", &["401 Unauthorized: { \"error\": \"token missing\" }", "login"]),
+        ("/login", "failed", &["401 Unauthorized: {\"error\":\"token missing\"}", "login"]),
         ("/closed", "failed", &["403 Forbidden: Forbidden", "`render: true`"]),
         ("/busy", "unavailable", &["429 Too Many Requests: slow down", "come again after 120 s"]),
         ("/broken", "unavailable", &["500 Internal Server Error"]),

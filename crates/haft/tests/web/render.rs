@@ -36,9 +36,9 @@ fn what_scripts_write_is_read_with_what_they_fetch() {
         _ => ok(
             "text/html; charset=utf-8",
             "<title>App</title><style>.no{display:none}</style><main id=m><p>before</p></main><noscript>turn it on</noscript>\
-             <div id=host></div><script>\
+             <script>\
              m.innerHTML = '<h1>Made by a script: é</h1><p class=no>INJECTED</p><details><summary>More</summary><p>folded</p></details>'\
-                 + '<table><tr><th>a<th>b<tr><td>1<td>2</table>';\
+                 + '<table><tr><th>a<th>b<tr><td>1<td>2</table><div id=host></div>';\
              host.attachShadow({mode: 'open'}).innerHTML = '<p>in the shadow</p>';\
              alert('are you there?');\
              fetch('/data.json').then(it => it.json()).then(it => m.insertAdjacentHTML('beforeend', `<p>${it.says}</p>`));\
