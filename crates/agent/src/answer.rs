@@ -25,7 +25,7 @@ pub(crate) struct Heard {
 
 /// The answer to the call `id` of the model. Only a part that says so is a picture, whatever a text looks like.
 pub(crate) async fn heard(session: &Session, id: &str, tool: &str, answer: Answer) -> Heard {
-    let (ok, text) = (answer.result.is_ok(), answer.as_text());
+    let (ok, mut text) = (answer.result.is_ok(), answer.as_text());
     let mut pieces = Vec::new();
     if !text.is_empty() {
         pieces.push(Piece::text(text.clone()));
@@ -39,7 +39,11 @@ pub(crate) async fn heard(session: &Session, id: &str, tool: &str, answer: Answe
     for part in seen.into_iter().flat_map(|it| it.parts) {
         match part {
             Part::Text { .. } => {}
-            Part::Link { uri, name } => pieces.push(Piece::text(format!("[{name}]({uri})"))),
+            Part::Link { uri, name } => {
+                // Whoever watches is whom it is meant for.
+                text.push_str(&format!("\n{name}: {uri}"));
+                pieces.push(Piece::text(format!("[{name}]({uri})")));
+            }
             Part::Audio { mime, data } => {
                 pieces.push(Piece::text(format!("[a sound of {} bytes, {mime}: not shown]", data.len())));
             }

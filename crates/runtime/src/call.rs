@@ -276,6 +276,11 @@ fn plan(session: &Session, call: Call, told: &mut Told) -> Result<(Plan, Decisio
 }
 
 impl Plan {
+    /// Does it look at the open web?
+    pub(crate) fn looks(&self) -> bool {
+        self.hosts.iter().any(|it| matches!(it, Want::Web(_)))
+    }
+
     /// Works out what a touch means for grants, locks and policy; gives it with its path resolved.
     fn add(&mut self, touch: &Touch, session: &Session, wants: &mut Vec<Want>) -> Result<Touch, Fault> {
         let place = |path: &str| session.roots().locate(path);
@@ -454,9 +459,9 @@ fn denied(session: &Session, rule: &Rule, why: &str) -> Fault {
             "A person can put the host into `allow` of `[net]` in haft.toml, or set its `web`.".to_owned()
         }
         "private_net" => {
-            let config = "by `host:port` in `allow` of `[net]` in haft.toml".to_owned();
+            let config = "`host:port` in `allow` of `[net]` in haft.toml".to_owned();
             let ways = [grants(session, rule), vec![config]].concat().join(" or ");
-            format!("Leave it, unless this is what you were asked for: then a person can allow it, {ways}.")
+            format!("Leave it, unless this is what you were asked for: then a person can allow it: {ways}.")
         }
         _ if rule.firm => {
             "Write the command so that each of its programs can be seen, one command to a call.".to_owned()

@@ -624,14 +624,14 @@ impl Session {
             return ground.of_call(&touches, &[]);
         }
         let granted = self.granted_hosts();
-        if !plan.hosts.iter().any(|it| matches!(it, Want::Web(_))) {
+        if !plan.looks() {
             return ground.of_call(&touches, &granted);
         }
         // What is shown is not chosen by whoever looks: it runs apart, and reaches what the call itself may look at.
         let policy = self.policy();
         let public = (policy.web == Web::Public).then(|| "*".to_owned());
-        let approved = plan.hosts.iter().filter(|_| plan.approved).filter_map(|it| match it {
-            Want::Net(host) | Want::Web(host) => Some(host.clone()),
+        let approved = plan.hosts.iter().filter_map(|want| match want {
+            Want::Net(host) | Want::Web(host) if plan.approved && policy.asks(want) => Some(host.clone()),
             _ => None,
         });
         let hosts: Vec<String> =
@@ -646,8 +646,7 @@ impl Session {
             return Net::new(self.runtime().line(), Allowed::default());
         }
         let policy = self.policy();
-        let looks = plan.hosts.iter().any(|it| matches!(it, Want::Web(_)));
-        let open = if looks && policy.web == Web::Public {
+        let open = if plan.looks() && policy.web == Web::Public {
             Allowed::default().and_web()
         } else {
             Allowed::default()

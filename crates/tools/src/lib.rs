@@ -119,6 +119,7 @@ pub const MANUALS: &[(&str, &str)] = &[
     ("glob", include_str!("../manuals/glob.md")),
     ("grep", include_str!("../manuals/grep.md")),
     ("http_request", include_str!("../manuals/http_request.md")),
+    ("image_view", include_str!("../manuals/image_view.md")),
     ("interact", include_str!("../manuals/interact.md")),
     ("model_3d", include_str!("../manuals/model_3d.md")),
     ("notebook_edit", include_str!("../manuals/notebook_edit.md")),

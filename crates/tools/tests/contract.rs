@@ -81,9 +81,9 @@ fn arguments(toolset: &str, tool: &str, path: &str) -> Value {
         (_, "ask_user") => json!({"question": "which one?"}),
         (_, "reflect") => json!({"situation": "it hangs", "assumptions": "none"}),
         (_, "test_tool") => json!({"name": "some_tool", "arguments": {}}),
-        (_, "ssh_exec") => json!({"host": "127.0.0.1:1", "put": {"path": path, "to": "x"}}),
         (_, "web_fetch") => json!({"url": "https://example.invalid/"}),
         (_, "web_search") => json!({"query": "inside"}),
+        (_, "ssh_exec") => json!({"host": "127.0.0.1:1", "put": {"path": path, "to": "x"}}),
         (_, "mcp_status" | "mcp_list") => json!({}),
         (_, "mcp_call") => json!({"server": "some_server", "name": "some_tool"}),
         (_, "mcp_connect" | "mcp_disconnect") => json!({"server": "some_server"}),
@@ -159,7 +159,10 @@ fn names_are_well_formed_and_unique() {
         let mut seen = HashSet::new();
         for tool in [tools::toolset(toolset).unwrap(), tools::of_agents(toolset)].concat() {
             let name = tool.spec().name.clone();
-            assert!(name.bytes().all(|it| it.is_ascii_lowercase() || it == b'_'), "{name}");
+            assert!(
+                name.bytes().all(|it| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'_'),
+                "{name}"
+            );
             assert!(seen.insert(name.clone()), "{name} twice in {toolset}");
         }
     }
@@ -470,7 +473,9 @@ fn a_tool_that_cuts_its_output_to_pages_stays_bounded_and_says_how_to_go_on() {
             // Their pages are tried where they are.
             "notebook_read" | "notebook_edit" | "filesystem" => continue,
             // What it needs is no text, or a program.
-            "model_3d" | "render_3d" | "image_view" | "http_request" => continue,
+            "model_3d" | "render_3d" | "image_view" | "http_request" | "share_file" | "content_publish" => {
+                continue;
+            }
             name if !takes_a_path(toolset, name) => continue,
             _ => "big",
         };

@@ -4,6 +4,7 @@ mod agent;
 mod call;
 mod commands;
 mod edit;
+mod fetch;
 mod http;
 mod large;
 mod mcp;
@@ -53,6 +54,7 @@ pub const ROOMS: [(&str, Measure); 14] = [
     ("render", render::rows),
     ("ssh", ssh::rows),
     ("tool-files", tool_files::rows),
+    ("fetch", fetch::rows),
 ];
 
 /// One line of the table.

@@ -106,7 +106,7 @@ fn a_large_one_is_made_smaller_and_all_that_was_in_its_file_is_gone() {
     assert!(!data.windows(secret.len()).any(|it| it == secret));
     // Noise, which nothing makes small but a smaller picture.
     let mut state = 1u32;
-    let noise = image::RgbImage::from_fn(3000, 3000, |_, _| {
+    let noise = image::RgbImage::from_fn(2200, 2200, |_, _| {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         let [a, b, c, _] = state.to_be_bytes();
         image::Rgb([a, b, c])
@@ -174,7 +174,7 @@ fn an_svg_reaches_nothing_but_itself() {
     ] {
         room.put("a.svg", svg(&href));
         let (line, _, picture) = looks(&server, &json!({"path": "a.svg"}));
-        assert!(picture.pixels().all(|(_, _, it)| it.0[3] == 0), "{href}: {line}");
+        assert!(picture.pixels().all(|(_, _, it)| it.0 == [255; 4]), "{href}: {line}");
     }
     assert_eq!(asked.try_iter().count(), 0, "nobody was asked");
     // What is written into it is seen.
@@ -214,7 +214,7 @@ fn a_picture_of_the_web_is_seen_and_one_inside_the_network_is_not() {
     let (page, _) = web(b"<html><h1>404</h1>", "image/png");
     let url = format!("http://{address}/a.html");
     let refused = room.call("image_view", &json!({"url": url})).must("denied");
-    assert!(refused.text().contains("not a public address"), "{}", refused.text());
+    assert!(refused.text().contains("private_net"), "{}", refused.text());
     fs::create_dir_all(room.config()).unwrap();
     fs::write(room.config().join("haft.toml"), format!("[net]\nallow = [\"{address}\", \"{page}\"]\n"))
         .unwrap();

@@ -95,7 +95,6 @@ fn a_secret_is_found_nowhere_but_where_it_was_sent() {
         ("grep", json!({"pattern": "cnry"})),
         ("read", json!({"path": "out_1"})),
         ("shell", json!({"command": "cat saved.txt; env; cat /proc/*/environ", "wait_ms": 20000})),
-        ("edit", json!({"path": "saved.txt", "edits": [{"old": "POST", "new": "PUT"}]})),
     ];
     let answers = day.calls(&sent);
     for ((tool, arguments), answer) in sent.iter().zip(&answers) {

@@ -88,11 +88,11 @@ const REFUSED: &[&str] = &[
     "",
 ];
 
-fn calls(server: &Hostile, urls: &[&str], with: &Value) -> Vec<(&'static str, Value)> {
+fn calls(tool: &'static str, server: &Hostile, urls: &[&str], with: &Value) -> Vec<(&'static str, Value)> {
     let call = |url: &&str| {
         let mut arguments = json!({"url": url.replace("PORT", &server.port().to_string())});
         arguments.as_object_mut().unwrap().extend(with.as_object().unwrap().clone());
-        ("http_request", arguments)
+        (tool, arguments)
     };
     urls.iter().map(call).collect()
 }
@@ -107,7 +107,7 @@ fn no_spelling_of_a_private_address_is_asked_at() {
         [(&room, &[][..]), (&room, &["--approve", "auto"][..]), (&open, &["--approve", "auto"][..])]
     {
         for with in [json!({}), json!({"method": "POST", "body": "x"})] {
-            let answers = room.batch(options, &calls(&server, SPELLINGS, &with));
+            let answers = room.batch(options, &calls("http_request", &server, SPELLINGS, &with));
             for (url, answer) in SPELLINGS.iter().zip(answers) {
                 let said = answer.text();
                 assert_eq!(answer.kind(), "denied", "{url} {options:?}: {said}");
@@ -115,7 +115,9 @@ fn no_spelling_of_a_private_address_is_asked_at() {
             }
         }
     }
-    for (url, answer) in REFUSED.iter().zip(room.batch(&[], &calls(&server, REFUSED, &json!({})))) {
+    for (url, answer) in
+        REFUSED.iter().zip(room.batch(&[], &calls("http_request", &server, REFUSED, &json!({}))))
+    {
         assert_eq!(answer.kind(), "bad_args", "{url}: {}", answer.text());
     }
     assert_eq!(server.connections(), 0, "something was connected to");
@@ -123,6 +125,27 @@ fn no_spelling_of_a_private_address_is_asked_at() {
     let granted = granting(&[&server]);
     assert!(does(&granted, &json!({"url": server.url("/text")})).contains("hello"));
     assert_eq!(server.connections(), 1);
+}
+
+#[test]
+fn no_page_is_fetched_from_there_either() {
+    let server = Hostile::start();
+    let room = Room::new();
+    let all = [SPELLINGS, REFUSED].concat();
+    let answers = room.batch(&["--approve", "auto"], &calls("web_fetch", &server, &all, &json!({})));
+    for (url, answer) in all.iter().zip(answers) {
+        assert!(["denied", "bad_args"].contains(&answer.kind()), "{url}: {}", answer.text());
+    }
+    assert_eq!(server.connections(), 0, "something was connected to");
+    // The positive control.
+    let granted = granting(&[&server]);
+    assert!(
+        granted
+            .call("web_fetch", &json!({"url": server.url("/html")}))
+            .must("ok")
+            .text()
+            .contains("A paragraph.")
+    );
 }
 
 #[test]

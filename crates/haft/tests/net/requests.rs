@@ -93,7 +93,7 @@ fn an_answer_is_shown_for_what_it_is() {
     let room = granting(&[&server]);
     let get = |path: &str| does(&room, &json!({"url": server.url(path)}));
     let json = get("/json");
-    assert!(json.starts_with("HTTP 200 OK, 42 bytes, first byte after "), "{json}");
+    assert!(json.starts_with("HTTP 200 OK, 42 bytes, first byte "), "{json}");
     assert!(json.contains("content-type: application/json\netag: \"7\"\n\n{"), "{json}");
     assert!(json.contains("\n  \"name\": \"haft\",\n") && !json.contains("x-other"), "{json}");
     assert!(does(&room, &json!({"url": server.url("/json"), "all_headers": true})).contains("x-other: yes"));

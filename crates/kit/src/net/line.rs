@@ -17,7 +17,7 @@ use reqwest::{
 };
 use tokio::net::TcpStream;
 
-use super::place::{Reach, is_public, plain};
+use super::place::{Reach, is_public, plain, says_private};
 use crate::services::Soon;
 
 /// How long a host may take to be connected to.
@@ -113,6 +113,7 @@ impl Line {
     /// # Errors
     /// When the host is at an address that may not be reached.
     pub(super) async fn way(&self, host: &str, port: u16, reach: Reach) -> Result<Way, Unreached> {
+        named_openly(host, reach)?;
         let number = host.parse::<IpAddr>().ok();
         if self.proxy.is_none() {
             return match number {
@@ -140,6 +141,7 @@ impl Line {
         port: u16,
         reach: Reach,
     ) -> Result<Vec<SocketAddr>, Unreached> {
+        named_openly(host, reach)?;
         let found = match host.parse::<IpAddr>() {
             Ok(address) => vec![SocketAddr::new(address, port)],
             Err(_) => self.lookup.lookup(host, port).await.map_err(Unreached::NotFound)?,
@@ -167,11 +169,21 @@ impl Line {
     }
 }
 
+/// A name that says itself where it leads is not even looked up.
+fn named_openly(host: &str, reach: Reach) -> Result<(), Unreached> {
+    match host.parse::<IpAddr>() {
+        Err(_) if reach == Reach::Public && says_private(host) => Err(Unreached::Own),
+        _ => Ok(()),
+    }
+}
+
 /// Why a host can't be spoken to.
 #[derive(Debug)]
 pub(super) enum Unreached {
     /// It is at this address, and that may not be reached.
     Private(IpAddr),
+    /// Its name is kept for this machine and for private networks.
+    Own,
     /// Nobody knows its name.
     NotFound(std::io::Error),
     /// It is not there.
@@ -182,6 +194,7 @@ impl fmt::Display for Unreached {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Private(at) => write!(f, "at {at}, which is not a public address"),
+            Self::Own => f.write_str("of this machine or of a private network, by its name"),
             Self::NotFound(error) | Self::Failed(error) => error.fmt(f),
         }
     }

@@ -20,3 +20,6 @@ pub use request::{Request, only_looks};
 pub use reqwest::{Method, StatusCode, Url, header};
 pub use response::{Hop, Response};
 pub use send::{Net, host_of};
+
+#[cfg(test)]
+mod tests;

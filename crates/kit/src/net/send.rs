@@ -181,14 +181,14 @@ fn place(host: &str, port: u16) -> String {
 fn unreached(host: &str, port: u16, why: &Unreached) -> Fault {
     let place = place(host, port);
     match why {
+        Unreached::Private(at) if host.parse::<IpAddr>().is_ok() => {
+            closed(&place, &format!("{at} is not a public address"))
+        }
         Unreached::Private(at) => {
-            let what = match host.parse::<IpAddr>() {
-                Ok(_) => format!("{host} is not a public address"),
-                Err(_) => format!("{host} is at {at}, which is not a public address"),
-            };
-            Fault::denied(format!("{what}; nothing was sent")).next(format!(
-                "Leave it, unless this is what you were asked for: then a person can put `{place}` into `allow` of `[net]` in haft.toml."
-            ))
+            closed(&place, &format!("{host} is at {at}, which is not a public address"))
+        }
+        Unreached::Own => {
+            closed(&place, &format!("{host} is a name of this machine or of a private network"))
         }
         Unreached::NotFound(error) => {
             Fault::new(Kind::Unavailable, format!("nobody knows where {host} is: {error}"))
@@ -199,6 +199,12 @@ fn unreached(host: &str, port: u16, why: &Unreached) -> Fault {
                 .next("Check the host and the port, or try again later.")
         }
     }
+}
+
+fn closed(place: &str, what: &str) -> Fault {
+    Fault::denied(format!("{what}; nothing was sent")).next(format!(
+        "Leave it, unless this is what you were asked for: then a person can put `{place}` into `allow` of `[net]` in haft.toml."
+    ))
 }
 
 fn failed(name: &str, host: &str, port: u16, error: reqwest::Error) -> Fault {

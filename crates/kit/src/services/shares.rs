@@ -77,7 +77,7 @@ pub struct NoShares;
 
 impl Shares for NoShares {
     fn share(&self, _: &File, _: NewShare, _: &dyn Fn() -> Result<(), Fault>) -> Result<Shared, Fault> {
-        Err(nowhere())
+        Err(Fault::new(Kind::Unavailable, "no file can be shared here"))
     }
 
     fn find(&self, _: &str) -> Result<Shared, Fault> {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use kit::{
     files::{Before, Loaded},
     prelude::*,
+    text::Content,
 };
 use serde_json::{Map, Value};
 
@@ -94,16 +95,13 @@ impl Tool for Model3d {
         }
         let notes = self.without_effect(&source);
         cx.blocking(move |cx| {
-            let mesh = Mesh::read(&output, compiled.stl.clone())?;
+            let stl = Content::from(compiled.stl);
+            let mesh = Mesh::read(&output, &stl)?;
             let solid = Solid::of(&mesh);
             cx.check()?;
             let before = before(cx, &output)?;
-            cx.files().save(
-                &output,
-                before.as_ref().map_or(Before::Absent, Before::Was),
-                compiled.stl.as_slice(),
-            )?;
-            let mut lines = told(&output, &mesh, &solid, compiled.stl.len());
+            cx.files().save(&output, before.as_ref().map_or(Before::Absent, Before::Was), &stl)?;
+            let mut lines = told(&output, &mesh, &solid, stl.len());
             lines.extend(notes);
             lines.extend(messages.lines);
             Ok(Output::text(lines.join("\n")))
@@ -135,17 +133,17 @@ fn told(output: &str, mesh: &Mesh, solid: &Solid, bytes: usize) -> Vec<String> {
     let place = |point: stl::Point| point.map(|it| short(f64::from(it))).join(", ");
     let plural =
         |count: usize, one: &str, many: &str| format!("{count} {}", if count == 1 { one } else { many });
-    let mut closed = vec![];
-    if solid.open > 0 {
-        closed.push(plural(solid.open, "open edge", "open edges"));
-    }
-    if solid.shared > 0 {
-        closed.push(plural(solid.shared, "edge", "edges") + " with more than two facets");
-    }
-    let closed = if closed.is_empty() {
+    let closed = if solid.is_watertight() {
         "watertight".to_owned()
     } else {
-        format!("not watertight: {}", closed.join(", "))
+        let mut why = Vec::new();
+        if solid.open > 0 {
+            why.push(plural(solid.open, "open edge", "open edges"));
+        }
+        if solid.shared > 0 {
+            why.push(plural(solid.shared, "edge", "edges") + " with more than two facets");
+        }
+        format!("not watertight: {}", why.join(", "))
     };
     vec![
         format!("Wrote {output} ({} triangles, {bytes} bytes)", mesh.len()),

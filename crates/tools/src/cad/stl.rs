@@ -105,7 +105,7 @@ impl Mesh {
             if sound {
                 return ControlFlow::Continue(());
             }
-            let value = triangle.iter().flatten().copied().find(|it| !(it.abs() <= FARTHEST));
+            let value = triangle.iter().flatten().copied().find(|it| it.is_nan() || it.abs() > FARTHEST);
             wrong = Some((number + 1, value.unwrap_or(f32::NAN)));
             ControlFlow::Break(())
         });

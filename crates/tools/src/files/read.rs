@@ -20,11 +20,11 @@ const LINES: usize = 2_000;
 const ENTRIES: usize = 200;
 
 /// Read a file. Every line is shown as `LINE:HASH|text`; `edit` takes `LINE:HASH` as an anchor.
-/// Pages of 2,000 lines: the last line of an answer says how to go on. Lists a folder, shows a picture, gives the text of a PDF by pages.
+/// Pages of 2,000 lines: the last line says how to go on. Lists folders, shows pictures and PDFs.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Read {
-    /// File, relative to the workspace or absolute; or the handle of a long output, such as `out_12`.
+    /// File, relative to the workspace or absolute; or a long output's handle, such as `out_12`.
     path: String,
     /// First line, from 1; negative counts from the end (-50: the last 50 lines).
     #[serde(default)]
@@ -70,6 +70,12 @@ impl Read {
         }
         let location = open.location.clone();
         let bytes = open.load(&self.path, LARGE as u64)?.bytes;
+        // One that has only letters in it could be taken for text.
+        if bytes.starts_with(b"%PDF-")
+            && let Some(seen) = media::read(cx, &self.path, &bytes, self.offset, self.limit)
+        {
+            return seen;
+        }
         let text = match Text::share(bytes.clone()) {
             Ok(text) => text,
             Err(error) => {

@@ -17,7 +17,7 @@ const MOST_BYTES: usize = 20 << 20;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ImageView {
-    /// File.
+    /// File to look at.
     #[serde(default)]
     path: Option<String>,
     /// Or its address on the web.

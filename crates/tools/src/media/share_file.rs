@@ -20,7 +20,7 @@ pub(super) const FILES: &str = "files";
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ShareFile {
-    /// File.
+    /// File to share.
     path: String,
     /// What to call it. Default: its own name.
     #[serde(default)]

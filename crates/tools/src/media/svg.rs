@@ -8,7 +8,7 @@ use std::{
 use image::{DynamicImage, RgbaImage};
 use kit::{Fault, Kind};
 use resvg::{
-    tiny_skia::{Pixmap, Transform},
+    tiny_skia::{Color, Pixmap, Transform},
     usvg::{Group, ImageHrefResolver, ImageKind, Node, Options, Tree, fontdb::Database, roxmltree::Document},
 };
 
@@ -90,6 +90,8 @@ pub(super) fn draw(data: &[u8], region: Option<Region>) -> Result<Decoded, Fault
     let closer = if region.is_some() { (longest / (wide.max(high) as f32)).min(16.0) } else { 1.0 };
     let (out_wide, out_high) = (pixels(wide as f32 * closer), pixels(high as f32 * closer));
     let mut pixmap = Pixmap::new(out_wide, out_high).ok_or_else(|| broken("it has no size"))?;
+    // Letters are black mostly, and so is what some models take nothing for.
+    pixmap.fill(Color::WHITE);
     let place = Transform::from_scale(whole * closer, whole * closer)
         .post_translate(-(x as f32) * closer, -(y as f32) * closer);
     resvg::render(&tree, place, &mut pixmap.as_mut());
@@ -139,9 +141,25 @@ fn fonts() -> Arc<Database> {
     let load = || {
         let mut fonts = Database::new();
         fonts.load_system_fonts();
+        // A family that is not here is shown in one that is.
+        if let Some(family) = family(&fonts) {
+            fonts.set_serif_family(&family);
+            fonts.set_sans_serif_family(&family);
+            fonts.set_monospace_family(&family);
+            fonts.set_cursive_family(&family);
+            fonts.set_fantasy_family(family);
+        }
         Arc::new(fonts)
     };
     FONTS.get_or_init(load).clone()
+}
+
+/// The family that has most letters, by its name; or any.
+fn family(fonts: &Database) -> Option<String> {
+    let names = || fonts.faces().filter_map(|face| face.families.first()).map(|(name, _)| name);
+    let known = |name: &&str| names().any(|it| it == name);
+    let wide = ["DejaVu Sans", "Noto Sans", "Liberation Sans", "Arial", "Helvetica"];
+    wide.iter().find(|it| known(it)).map(|it| (*it).to_owned()).or_else(|| names().next().cloned())
 }
 
 /// How many elements are drawn in the end, where some are used by others; very many, if one uses itself.

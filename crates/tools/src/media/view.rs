@@ -49,9 +49,12 @@ fn looked(cx: &Cx, name: &str, data: Vec<u8>, wish: Wish) -> Result<Output, Faul
         let decoded = super::svg::draw(&data, wish.region)?;
         return shown(cx, name, "SVG", bytes, decoded, wish);
     }
-    Err(Fault::bad_args(format!("by its content it is {}", kind(&data)))
-        .next("png, jpeg, gif, webp, bmp, tiff, svg and pages of a PDF can be shown."))
+    let kind = kind(&data);
+    let next = if kind == "text" { "`read` shows text." } else { SHOWN };
+    Err(Fault::bad_args(format!("by its content it is {kind}")).next(next))
 }
+
+const SHOWN: &str = "png, jpeg, gif, webp, bmp, tiff, svg and pages of a PDF can be shown.";
 
 /// What a file is by its content, in words.
 fn kind(data: &[u8]) -> String {

@@ -67,8 +67,8 @@ impl View {
 }
 
 impl Camera {
-    /// Sees the whole of a mesh from there, in a picture of this size.
-    pub(super) fn fit(mesh: &Mesh, view: View, width: f32, height: f32) -> Self {
+    /// Sees the whole of a mesh from there, in a picture of this size, in which so much is free at the bottom.
+    pub(super) fn fit(mesh: &Mesh, view: View, (width, height): (f32, f32), below: f32) -> Self {
         let axes = view.axes();
         let [low, high] = [mesh.low, mesh.high];
         let middle = add(low, high).map(|it| it / 2.0);
@@ -82,12 +82,13 @@ impl Camera {
             }
             ControlFlow::Continue(())
         });
-        // What stands below and above needs some room.
+        let above = height * 0.08;
+        let free = height - above - below;
         let (wide, high) = ((most[0] - least[0]).max(1e-6), (most[1] - least[1]).max(1e-6));
-        camera.scale = (width * 0.84 / wide).min(height * 0.70 / high);
+        camera.scale = (width * 0.84 / wide).min(free / high);
         camera.centre = [
             width / 2.0 - (least[0] + most[0]) / 2.0 * camera.scale,
-            height * 0.47 - (least[1] + most[1]) / 2.0 * camera.scale,
+            above + free / 2.0 - (least[1] + most[1]) / 2.0 * camera.scale,
         ];
         camera
     }

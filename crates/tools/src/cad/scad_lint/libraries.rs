@@ -230,6 +230,7 @@ struct Gather {
     depth: usize,
 }
 
+#[derive(Clone, Copy)]
 enum Follow {
     Use(Gather),
     Include(Gather),

@@ -279,15 +279,20 @@ impl<'a> Checker<'a, '_, '_, '_> {
         let own = self.scopes.iter().rev().find_map(|it| it.functions.get(name.text)).map(|it| it.1.clone());
         if let Some(signature) = own.or_else(|| self.outside.functions.get(name.text).cloned()) {
             if let Some(signature) = signature {
-                self.arguments(name, "function", &signature, arguments);
+                self.arguments(name, &signature, arguments);
             }
             return;
         }
         if let Some((fewest, most)) = builtins::function(name.text) {
             let count = arguments.len();
             if !self.outside.may_lack_modules && !(fewest..=most).contains(&count) {
-                let takes = if fewest == most { fewest.to_string() } else { format!("{fewest} to {most}") };
-                self.report.error(name.at, format!("`{}` takes {takes} arguments, not {count}", name.text));
+                let takes = match (fewest, most) {
+                    (1, 1) => "1 argument".to_owned(),
+                    (fewest, usize::MAX) => format!("{fewest} or more arguments"),
+                    (fewest, most) if fewest == most => format!("{fewest} arguments"),
+                    (fewest, most) => format!("{fewest} to {most} arguments"),
+                };
+                self.report.error(name.at, format!("`{}` takes {takes}, not {count}", name.text));
             }
             return;
         }
@@ -317,7 +322,7 @@ impl<'a> Checker<'a, '_, '_, '_> {
         let own = self.scopes.iter().rev().find_map(|it| it.modules.get(name.text)).map(|it| it.1.clone());
         if let Some(signature) = own.or_else(|| self.outside.modules.get(name.text).cloned()) {
             if let Some(signature) = signature {
-                self.arguments(name, "module", &signature, &call.arguments);
+                self.arguments(name, &signature, &call.arguments);
                 if !signature.children {
                     self.wasted(call);
                 }
@@ -357,19 +362,12 @@ impl<'a> Checker<'a, '_, '_, '_> {
         }
     }
 
-    fn arguments(
-        &mut self,
-        name: Name<'a>,
-        what: &str,
-        signature: &Signature,
-        arguments: &'a [Argument<'a>],
-    ) {
+    fn arguments(&mut self, name: Name<'a>, signature: &Signature, arguments: &'a [Argument<'a>]) {
         let mut names = signature.parameters.iter().map(String::as_str);
         self.named(name, arguments, &mut names);
         let placed = arguments.iter().filter(|it| it.name.is_none()).count();
         let most = signature.parameters.len();
         if placed > most {
-            let _ = what;
             self.too_many(name, arguments, most);
         }
     }
@@ -396,7 +394,10 @@ impl<'a> Checker<'a, '_, '_, '_> {
             if given.text.starts_with('$') || known.contains(&given.text) {
                 continue;
             }
-            let what = match nearest(given.text, known.iter().copied()) {
+            let near = nearest(given.text, known.iter().copied());
+            // A slip leaves out what was meant; `sphere(1, center = true)` means what is so anyway.
+            let is_slip = near.is_some();
+            let what = match near {
                 Some(near) => {
                     format!("`{}` has no argument `{}`; did you mean `{near}`?", name.text, given.text)
                 }
@@ -405,7 +406,11 @@ impl<'a> Checker<'a, '_, '_, '_> {
                     format!("`{}` has no argument `{}`; it has {}", name.text, given.text, known.join(", "))
                 }
             };
-            self.report.error(given.at, what);
+            if is_slip {
+                self.report.error(given.at, what);
+            } else {
+                self.report.warning(given.at, what);
+            }
         }
     }
 

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::ScadLint;
 
+#[expect(clippy::needless_pass_by_value, reason = "as it stands in the tests")]
 fn check(code: &str, expected: Expect) {
     let room = Room::empty();
     expected.assert_eq(&room.says::<ScadLint>(&json!({"code": code})));
@@ -85,8 +86,8 @@ fn arguments_are_those_that_there_are() {
             code:1:16 error `cube` has no argument `centre`; did you mean `center`?
             code:2:11 error `sphere` takes 1 argument; this one is ignored
             code:4:9 error `a` takes 2 arguments; this one is ignored
-            code:5:3 error `a` has no argument `z`; it has x, y
-            code:6:6 error `sin` takes 1 arguments, not 0
+            code:5:3 warning `a` has no argument `z`; it has x, y
+            code:6:6 error `sin` takes 1 argument, not 0
             code:6:18 error `f` takes 1 argument; this one is ignored
             code:8:16 error `linear_extrude` has no argument `hight`; did you mean `height`?"#]],
     );
@@ -168,6 +169,9 @@ fn the_examples_and_libraries_of_openscad_have_no_errors() {
     // Where it is not installed there is nothing to look at.
     assert!(looked == 0 || looked > 70, "{looked}");
     found.sort();
-    let errors: Vec<&String> = found.iter().filter(|it| it.contains(" error ")).collect();
-    assert!(errors.is_empty(), "{found:#?}");
+    found.retain(|it| it.contains(" error "));
+    // A call of a module that no file has: OpenSCAD leaves it out as well.
+    let true_one = "regular_shapes.scad:260:1 error unknown module `test_square_pyramid`";
+    found.retain(|it| it != true_one);
+    assert_eq!(found, [""; 0]);
 }

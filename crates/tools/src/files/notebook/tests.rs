@@ -142,6 +142,34 @@ fn a_notebook_is_read_cell_by_cell_with_its_outputs_in_short() {
     assert!(page.ends_with("<Figure>\n[1 more cells; next: offset 2]"), "{page}");
 }
 
+#[test]
+fn a_long_notebook_is_shown_in_pages_and_a_long_source_is_not_seen_in_full() {
+    let cell = |source: &str| {
+        json!({"cell_type": "code", "execution_count": null, "metadata": {}, "outputs": [
+        {"name": "stdout", "output_type": "stream", "text": "o".repeat(9_000)}], "source": source})
+    };
+    let mut cells: Vec<Value> = (0..40).map(|at| cell(&format!("{at}\n").repeat(900))).collect();
+    cells.push(cell(&"x".repeat(40_000)));
+    let room = Room::empty();
+    let whole = json!({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 4});
+    std::fs::write(room.path().join("a.ipynb"), whole.to_string()).unwrap();
+    let first = read(&room);
+    assert!(first.len() < 56_000, "{}", first.len());
+    assert!(first.contains("\n[6952 of 9000 bytes left out]\n"));
+    let next: usize = first.rsplit_once("next: offset ").unwrap().1.trim_end_matches(']').parse().unwrap();
+    let page = room.says::<NotebookRead>(&json!({"path": "a.ipynb", "offset": next}));
+    assert!(page.contains(&format!("\n[{next}:")), "{next}");
+    let last = room.says::<NotebookRead>(&json!({"path": "a.ipynb", "cells": ["40"]}));
+    assert!(
+        last.contains("[7232 more bytes; all of it: json_read pointer /cells/40/source]"),
+        "{}",
+        last.len()
+    );
+    assert!(last.contains("=> stdout\nooo") && !last.contains("left out"));
+    let said = edit(&room, json!([{"cell": 40, "source": "y"}]));
+    assert!(said.starts_with("stale: this session has not seen cell 40"), "{}", said.len());
+}
+
 fn without_hashes(shown: &str) -> String {
     let line = |line: &str| match (line.starts_with('['), line.split_once(':'), line.split_once(']')) {
         (true, Some((index, _)), Some((_, rest))) => format!("{index}:HASH]{rest}"),

@@ -12,7 +12,7 @@ use hayro::{
 const SAME_LINE: f64 = 0.4;
 
 /// A gap of this part of the size is a space between two words.
-const SPACE: f64 = 0.18;
+const SPACE: f64 = 0.11;
 
 /// A gap as wide as this many sizes is one between two columns of a table.
 const COLUMN: f64 = 1.5;

@@ -26,7 +26,7 @@ use crate::{
 };
 
 pub(super) fn tools() -> Vec<Arc<dyn AnyTool>> {
-    vec![
+    let own = vec![
         erase::<WebSearch>(),
         erase::<web_view::WebView>(),
         erase::<filesystem::Filesystem>(),
@@ -49,7 +49,10 @@ pub(super) fn tools() -> Vec<Arc<dyn AnyTool>> {
         erase::<ScadLint>(),
         erase::<Render3d>(),
         erase::<McpStatus>(),
-    ]
+    ];
+    #[cfg(feature = "ssh")]
+    let own = [own, crate::remote::all()].concat();
+    own
 }
 
 /// Those that need an agent.

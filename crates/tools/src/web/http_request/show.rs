@@ -62,7 +62,7 @@ pub(super) async fn answer(asked: &HttpRequest, cx: &Cx, request: Request) -> Re
 
 fn timing(response: &Response, bytes: usize) -> String {
     let (first, all) = (response.first_byte.as_millis(), response.elapsed().as_millis());
-    format!("{bytes} bytes, first byte after {first} ms, all after {all} ms")
+    format!("{bytes} bytes, first byte {first} ms, all {all} ms")
 }
 
 fn structured(response: &Response) -> Value {

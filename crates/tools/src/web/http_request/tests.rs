@@ -1,1 +1,67 @@
-//! Does what a model wrote become the right request?
+//! Does what a model wrote claim what it needs, and go nowhere without that?
+
+use std::sync::Arc;
+
+use expect_test::expect;
+use kit::{erase, net::HostPattern, prelude::*, services::Vault, testing::Room};
+use serde_json::{Value, json};
+
+use super::HttpRequest;
+
+/// What a call with these arguments claims.
+fn claims(arguments: &Value) -> Vec<Touch> {
+    let call = erase::<HttpRequest>().prepare(arguments.clone());
+    call.map(|it| it.touches().iter().cloned().collect()).unwrap_or_default()
+}
+
+#[test]
+fn to_look_is_less_than_to_speak_and_files_are_named() {
+    let web = |host: &str| vec![Touch::Web(host.to_owned())];
+    let net = |host: &str| vec![Touch::Net(host.to_owned())];
+    for (arguments, claimed) in [
+        (json!({"url": "https://example.org/x"}), web("example.org")),
+        (json!({"url": "https://EXAMPLE.org:443/x"}), web("example.org")),
+        (json!({"url": "https://example.org:8443/x"}), web("example.org:8443")),
+        (json!({"url": "http://127.1/x"}), web("127.0.0.1:80")),
+        (json!({"url": "https://[::1]/x"}), web("[::1]:443")),
+        (json!({"url": "https://printer.local/x"}), web("printer.local:443")),
+        (json!({"url": "https://example.org", "method": "head"}), web("example.org")),
+        (json!({"url": "https://example.org", "headers": {"A": "{{secret:x}}"}}), web("example.org")),
+        (json!({"url": "https://example.org", "method": "DELETE"}), net("example.org")),
+        (json!({"url": "https://example.org", "method": "GET", "body": ""}), net("example.org")),
+        (json!({"url": "https://example.org", "json": null, "form": {}}), net("example.org")),
+        (json!({"url": "https://example.org", "headers": {"X-HTTP-Method": "PUT"}}), net("example.org")),
+        (json!({"url": "nonsense"}), Vec::new()),
+        (json!({"url": "https://user@example.org"}), Vec::new()),
+    ] {
+        assert_eq!(claims(&arguments), claimed, "{arguments}");
+    }
+    let all =
+        json!({"url": "https://example.org", "multipart": [{"name": "a", "path": "in"}], "save_to": "out"});
+    let read = Touch::Read("in".to_owned());
+    assert_eq!(claims(&all), [read, Touch::Write("out".to_owned()), Touch::Net("example.org".to_owned())]);
+}
+
+/// One secret, for one host.
+struct One;
+
+impl Vault for One {
+    fn reveal(&self, name: &str, host: &str, port: u16) -> Result<String, Fault> {
+        match HostPattern::parse("api.example.org").fits(host, port) {
+            true if name == "one" => Ok("the value".to_owned()),
+            _ => Err(Fault::denied(format!("the secret `{name}` is not for {host}:{port}"))),
+        }
+    }
+}
+
+#[test]
+fn a_secret_goes_to_its_hosts_alone_and_not_in_clear() {
+    let mut room = Room::empty();
+    room.vault = Arc::new(One);
+    let says = |url: &str| room.says::<HttpRequest>(&json!({"url": url, "headers": {"X": "{{secret:one}}"}}));
+    expect!["denied: the secret `one` is not for example.org:443"].assert_eq(&says("https://example.org/"));
+    expect![[r#"
+        denied: the secret `one` is not sent over http, where everybody on the way can read it
+        Use https. If there is none, a person can put `api.example.org:80` into `hosts` of `[secret.one]`."#]]
+    .assert_eq(&says("http://api.example.org/"));
+}

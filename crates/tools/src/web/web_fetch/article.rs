@@ -51,7 +51,7 @@ pub(super) fn read(html: &str, url: &Url, part: Part) -> Text {
             if lost * 10 < all * 8 {
                 around.iter().for_each(NodeRef::remove_from_parent);
             }
-            article(&tidied, &document, &base)
+            article(&document, &base)
         }
     };
     let mut markdown = Markdown::new(&base);
@@ -72,7 +72,7 @@ enum Found<'a> {
 }
 
 /// What the page is about, if that can be told from the rest without losing much.
-fn article<'a>(tidied: &str, document: &'a Document, base: &Url) -> Option<Found<'a>> {
+fn article<'a>(document: &'a Document, base: &Url) -> Option<Found<'a>> {
     let body = document.body()?;
     let whole = Measure::of(&body);
     let named = document.select("main, [role=main]");
@@ -82,7 +82,8 @@ fn article<'a>(tidied: &str, document: &'a Document, base: &Url) -> Option<Found
     if let Some(main) = main.filter(|it| whole.is_mostly(&Measure::of(it))) {
         return Some(Found::In(main));
     }
-    if tidied.len() > LARGEST_ARTICLE {
+    let left = document.html();
+    if left.len() > LARGEST_ARTICLE {
         return None;
     }
     let config = Config {
@@ -93,7 +94,7 @@ fn article<'a>(tidied: &str, document: &'a Document, base: &Url) -> Option<Found
     };
     // It changes what it looks at.
     let mut readability =
-        Readability::with_document(Document::from(tidied), Some(base.as_str()), Some(config)).ok()?;
+        Readability::with_document(Document::from(left), Some(base.as_str()), Some(config)).ok()?;
     let article = Document::fragment(readability.parse().ok()?.content);
     whole.is_mostly(&Measure::of(&article.root())).then_some(Found::Apart(article))
 }

@@ -1,6 +1,6 @@
 //! How does what a server sent read as text?
 
-use kit::{Cx, Fault, net::Url};
+use kit::{Cx, Fault};
 use serde_json::Value;
 
 use super::{
@@ -48,7 +48,7 @@ pub(super) fn read(cx: &Cx, got: Got, part: Part) -> Result<Text, Fault> {
         pdf::read(cx, &got)?
     } else if is_readable(&got.kind) {
         let decoded = decode(&got.body, got.charset.as_deref(), is_page);
-        if is_page { page(&decoded, &got.url, part) } else { other(&decoded, &got) }
+        if is_page { page(&decoded, &got, part) } else { other(&decoded, &got) }
     } else {
         binary(&got)
     };
@@ -60,13 +60,13 @@ pub(super) fn read(cx: &Cx, got: Got, part: Part) -> Result<Text, Fault> {
 }
 
 /// A page of HTML, and what is to be known of it.
-pub(super) fn page(html: &str, url: &Url, part: Part) -> Text {
-    let mut text = article::read(html, url, part);
+fn page(html: &str, got: &Got, part: Part) -> Text {
+    let mut text = article::read(html, &got.url, part);
     let title = text.title.to_lowercase();
     let letters = text.body.chars().filter(|it| it.is_alphanumeric()).count();
     if letters < 2_000 && CHALLENGES.iter().any(|it| title == *it) {
         text.notes.push("this looks like a check for robots and not like the page itself".to_owned());
-    } else if letters < 200 && html.contains("<script") {
+    } else if !got.rendered && letters < 120 && html.contains("<script") {
         text.notes.push(
             "there is little text here and a script may write it: `render: true` runs the page".to_owned(),
         );

@@ -29,6 +29,8 @@ pub(super) struct Got {
     pub(super) length: Option<u64>,
     /// There is more of it.
     pub(super) more: bool,
+    /// Its scripts have run.
+    pub(super) rendered: bool,
     pub(super) status: u16,
     /// What is to be known of how it came.
     pub(super) notes: Vec<String>,
@@ -77,6 +79,7 @@ pub(super) async fn get(cx: &Cx, url: Url) -> Result<Got, Fault> {
         charset,
         body,
         more,
+        rendered: false,
     })
 }
 
@@ -90,6 +93,7 @@ impl Got {
             body,
             length: None,
             more: false,
+            rendered: true,
             status: if status == 0 { 200 } else { status },
             notes: Vec::new(),
             retry_after: None,

@@ -1,14 +1,39 @@
 //! How does a PDF read?
 
-use kit::{Cx, Fault, Kind};
+use kit::{Cx, Fault};
 
 use super::{get::Got, text::Text};
 
+/// More pages are not read.
+#[cfg(feature = "pdf")]
+const PAGES: usize = 300;
+
 /// The text of the document, page by page.
-pub(super) fn read(_cx: &Cx, got: &Got) -> Result<Text, Fault> {
-    Err(Fault::new(
-        Kind::Unavailable,
-        format!("{} is a PDF, and this haft was built without reading them", got.url),
-    )
-    .next("`http_request` with `save_to` puts it into a file."))
+#[cfg(feature = "pdf")]
+pub(super) fn read(cx: &Cx, got: &Got) -> Result<Text, Fault> {
+    use super::markdown::clean;
+    use crate::media::pdf;
+
+    if got.more {
+        let what = format!("{} is a PDF of more than {} MB", got.url, got.body.len() >> 20);
+        return Err(Fault::new(kit::Kind::TooBig, what)
+            .next("`http_request` with `save_to` puts it into a file for `read`."));
+    }
+    let found = pdf::text(cx, got.body.clone(), 0..PAGES)?;
+    let pages = found.pages.iter().enumerate();
+    let blocks = pages
+        .map(|(at, page)| format!("## Page {} of {}\n\n{}", at + 1, found.total, clean(page.text.trim())));
+    let mut text = Text { body: blocks.collect::<Vec<_>>().join("\n\n"), ..Text::default() };
+    if found.pages.len() < found.total {
+        text.notes.push(format!("the first {} of {} pages", found.pages.len(), found.total));
+    }
+    text.notes.extend(found.caution());
+    Ok(text)
+}
+
+/// The same where it can't be read.
+#[cfg(not(feature = "pdf"))]
+pub(super) fn read(_: &Cx, got: &Got) -> Result<Text, Fault> {
+    let what = format!("{} is a PDF, and this haft was built without reading them", got.url);
+    Err(Fault::new(kit::Kind::Unavailable, what).next("`http_request` with `save_to` puts it into a file."))
 }

@@ -27,6 +27,9 @@ const SETTLE: Duration = Duration::from_secs(6);
 /// How long it may take to tell what it shows.
 const TELL: Duration = Duration::from_secs(15);
 
+/// How long it is waited for how a browser ended.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
 /// The window, in pixels.
 const WIDTH: u32 = 1280;
 const HEIGHT: u32 = 1024;
@@ -74,16 +77,25 @@ const OPTIONS: &[&str] = &[
 /// What is not seen is marked, what is folded is opened, what has a tree of its own is put where it is shown.
 const READ_PAGE: &str = r#"(() => {
     for (const it of document.querySelectorAll('details')) it.open = true;
-    for (const it of [...document.querySelectorAll('*')].filter(it => it.shadowRoot)) {
-        try {
+    const options = {opacityProperty: true, visibilityProperty: true, checkOpacity: true, checkVisibilityCSS: true};
+    const mark = root => {
+        for (const it of root.querySelectorAll('*')) {
+            if (!it.checkVisibility(options)) it.setAttribute('hidden', '');
+            if (it.shadowRoot) mark(it.shadowRoot);
+        }
+    };
+    const unfold = root => {
+        for (const it of [...root.querySelectorAll('*')].filter(it => it.shadowRoot)) {
+            unfold(it.shadowRoot);
             const inner = document.createElement('div');
             for (const part of it.shadowRoot.childNodes) inner.append(part.cloneNode(true));
             it.prepend(inner);
-        } catch (_) {}
+        }
+    };
+    if (document.body) {
+        mark(document.body);
+        unfold(document.body);
     }
-    if (document.body) for (const it of document.body.querySelectorAll('*'))
-        if (!it.checkVisibility({opacityProperty: true, visibilityProperty: true, checkOpacity: true, checkVisibilityCSS: true}))
-            it.setAttribute('hidden', '');
     return {url: location.href, html: document.documentElement.outerHTML.slice(0, LONGEST)};
 })()"#;
 
@@ -111,7 +123,11 @@ pub(super) async fn render(cx: &Cx, url: &Url, screenshot: bool) -> Result<Rende
         () = cx.cancelled() => Err(Fault::new(Kind::Cancelled, "the page was not shown to its end")),
         shown = show(&mut tools, url, screenshot) => shown,
     };
-    let gone = process.exit();
+    // That its pipes are closed is known before it is known how it ended.
+    let gone = match &done {
+        Err(fault) if fault.kind == Kind::Failed => timeout(LAST_WORDS, process.exited()).await.ok(),
+        _ => process.exit(),
+    };
     process.end(Ending::NOW).await;
     let notes = cx.procs().denials(gone.unwrap_or(Exit::Code(0)), "");
     match done {
@@ -221,9 +237,7 @@ async fn show(tools: &mut DevTools, url: &Url, screenshot: bool) -> Result<Shown
 
 /// Opens a page of its own, and gives its frame.
 async fn begin(tools: &mut DevTools) -> Result<String, Fault> {
-    let made = tools
-        .call("Target.createTarget", json!({"url": "about:blank", "width": WIDTH, "height": HEIGHT}))
-        .await?;
+    let made = tools.call("Target.createTarget", json!({"url": "about:blank"})).await?;
     let page =
         tools.call("Target.attachToTarget", json!({"targetId": made["targetId"], "flatten": true})).await?;
     // Nothing is saved anywhere, and nobody is asked where to.

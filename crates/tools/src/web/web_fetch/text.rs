@@ -206,7 +206,7 @@ mod tests {
             "{first}"
         );
         assert!(
-            first.ends_with("of 20002; next: the same url with offset 9983]"),
+            first.ends_with("of 20002; next: the same url with offset 9984]"),
             "{}",
             &first[first.len() - 90..]
         );

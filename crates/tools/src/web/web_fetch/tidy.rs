@@ -20,20 +20,8 @@ const RAW: &[&str] = &["script", "style", "iframe", "noembed", "noframes", "text
 
 /// Elements that go with all that lies in them.
 const DROPPED: &[&str] = &[
-    "template",
-    "object",
-    "embed",
-    "applet",
-    "svg",
-    "canvas",
-    "audio",
-    "video",
-    "select",
-    "datalist",
-    "math",
-    "map",
-    "frameset",
-    "head-template",
+    "template", "object", "embed", "applet", "svg", "canvas", "audio", "video", "select", "datalist", "math",
+    "map", "frameset",
 ];
 
 const VOID: &[&str] = &[
@@ -42,8 +30,7 @@ const VOID: &[&str] = &[
 ];
 
 /// Tags that mean nothing here, around what does.
-const TRANSPARENT: &[&str] =
-    &["font", "big", "center", "nobr", "blink", "marquee", "noscript", "form", "u", "bdi", "bdo"];
+const TRANSPARENT: &[&str] = &["font", "big", "nobr", "blink", "marquee", "noscript", "u", "bdi", "bdo"];
 
 /// Elements before which a paragraph ends.
 const BLOCKS: &[&str] = &[

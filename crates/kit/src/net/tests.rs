@@ -1,0 +1,163 @@
+//! Is what was looked at what is connected to, each time?
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+
+use std::{
+    io::{self, Read as _, Write as _},
+    net::{Ipv4Addr, SocketAddr, TcpListener},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+
+use super::{
+    Allowed, Body, Form, Line, Lookup, Method, Net, Reach, Request, Url,
+    line::{Unreached, Way},
+    only_looks,
+    request::for_others,
+};
+use crate::{Kind, services::Soon};
+
+const PUBLIC: Ipv4Addr = Ipv4Addr::new(93, 184, 216, 34);
+const OWN: Ipv4Addr = Ipv4Addr::LOCALHOST;
+
+/// Answers in turn; the last answer stays.
+struct Script(Mutex<Vec<Vec<Ipv4Addr>>>, AtomicUsize);
+
+impl Script {
+    fn new(answers: &[&[Ipv4Addr]]) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(answers.iter().rev().map(|it| it.to_vec()).collect()), AtomicUsize::new(0)))
+    }
+}
+
+impl Lookup for Script {
+    fn lookup<'a>(&'a self, _: &'a str, port: u16) -> Soon<'a, io::Result<Vec<SocketAddr>>> {
+        self.1.fetch_add(1, Ordering::AcqRel);
+        let mut answers = self.0.lock();
+        let answer = if answers.len() > 1 { answers.pop() } else { answers.last().cloned() };
+        let found =
+            answer.unwrap_or_default().into_iter().map(|it| SocketAddr::new(it.into(), port)).collect();
+        Box::pin(std::future::ready(Ok(found)))
+    }
+}
+
+/// Answers each connection with this, and counts them.
+fn listen(answer: &'static str) -> (u16, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (port, count) = (listener.local_addr().unwrap().port(), Arc::<AtomicUsize>::default());
+    let of_thread = count.clone();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            of_thread.fetch_add(1, Ordering::AcqRel);
+            // Whoever hangs up has been counted.
+            let _ = stream.read(&mut [0; 4096]);
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+    (port, count)
+}
+
+const HELLO: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello";
+
+fn get(url: &str) -> Request {
+    Request { within: Duration::from_secs(20), ..Request::get(Url::parse(url).unwrap()) }
+}
+
+#[tokio::test]
+async fn only_addresses_that_are_public_come_of_a_name() {
+    let find = async |answers: &[&[Ipv4Addr]], reach| {
+        let line = Line::new(Script::new(answers), None);
+        line.find("a.test", 80, reach).await.map(|found| found.iter().map(SocketAddr::ip).collect::<Vec<_>>())
+    };
+    assert_eq!(find(&[&[OWN, PUBLIC]], Reach::Public).await.unwrap(), [PUBLIC]);
+    assert_eq!(find(&[&[OWN, PUBLIC]], Reach::Anywhere).await.unwrap().len(), 2);
+    assert!(matches!(find(&[&[OWN]], Reach::Public).await, Err(Unreached::Private(_))));
+    assert!(matches!(find(&[&[]], Reach::Anywhere).await, Err(Unreached::NotFound(_))));
+}
+
+#[tokio::test]
+async fn a_name_is_looked_up_for_each_connection_and_no_private_address_is_connected_to() {
+    let (port, connections) = listen(HELLO);
+    let script = Script::new(&[&[PUBLIC], &[OWN]]);
+    let line = Arc::new(Line::new(script.clone(), None));
+    // What was public at the first look, somebody else's call found so.
+    assert_eq!(line.find("rebind.test", port, Reach::Public).await.unwrap()[0].ip(), PUBLIC);
+    let net = Net::new(line.clone(), Allowed::default().and_web());
+    let fault = net.send(get(&format!("http://rebind.test:{port}/"))).await.err().unwrap();
+    assert_eq!((fault.kind, script.1.load(Ordering::Acquire)), (Kind::Denied, 2), "{fault}");
+    assert!(fault.what.contains("rebind.test is at 127.0.0.1"), "{fault}");
+    let spoken = Net::new(line.clone(), Allowed::default().and("rebind.test"));
+    assert_eq!(spoken.connect("rebind.test", port).await.err().unwrap().kind, Kind::Denied);
+    assert_eq!(connections.load(Ordering::Acquire), 0);
+    // The positive control: where a person named it with its port, it is reached, by a connection of its own.
+    let granted = Net::new(line, Allowed::default().and(&format!("rebind.test:{port}")));
+    let mut answer = granted.send(get(&format!("http://rebind.test:{port}/"))).await.unwrap();
+    assert_eq!(answer.bytes(10).await.unwrap(), b"hello");
+    assert!(granted.connect("rebind.test", port).await.is_ok());
+    assert_eq!(net.send(get(&format!("http://rebind.test:{port}/"))).await.err().unwrap().kind, Kind::Denied);
+}
+
+#[tokio::test]
+async fn with_a_proxy_what_is_private_is_refused_and_what_is_granted_goes_directly() {
+    let proxy = Url::parse("http://127.0.0.1:1").unwrap();
+    let way = async |answer: &[Ipv4Addr], host: &str, reach| {
+        Line::new(Script::new(&[answer]), Some(proxy.clone())).way(host, 80, reach).await
+    };
+    assert!(matches!(way(&[PUBLIC], "a.test", Reach::Public).await, Ok(Way::Proxy)));
+    assert!(matches!(way(&[], "known.to.the.proxy", Reach::Public).await, Ok(Way::Proxy)));
+    assert!(matches!(way(&[PUBLIC, OWN], "a.test", Reach::Public).await, Err(Unreached::Private(_))));
+    assert!(matches!(way(&[], "10.0.0.1", Reach::Public).await, Err(Unreached::Private(_))));
+    assert!(matches!(way(&[], "::1", Reach::Public).await, Err(Unreached::Private(_))));
+    assert!(matches!(way(&[OWN], "a.test", Reach::Anywhere).await, Ok(Way::Direct)));
+}
+
+#[test]
+fn who_only_looks_may_look_at_all_and_speak_to_what_was_granted() {
+    let allowed =
+        Allowed::default().and_web().and("api.test").and("own.test:8080").and_public("asked.test:1");
+    assert_eq!(allowed.reach("any.test", 443, true), Some(Reach::Public));
+    assert_eq!(allowed.reach("any.test", 443, false), None);
+    assert_eq!(allowed.reach("api.test", 443, false), Some(Reach::Public));
+    assert_eq!(allowed.reach("OWN.test.", 8080, false), Some(Reach::Anywhere));
+    assert_eq!(allowed.reach("own.test", 8081, false), None);
+    assert_eq!(allowed.reach("asked.test", 1, false), Some(Reach::Public));
+    assert_eq!(Allowed::default().reach("any.test", 443, true), None);
+    assert_eq!(Allowed::default().and("*").reach("::1", 80, false), Some(Reach::Public));
+    assert!(only_looks(&Method::HEAD, ["Accept"]));
+    assert!(!only_looks(&Method::GET, ["x-http-method-OVERRIDE"]));
+    assert!(!only_looks(&Method::TRACE, []));
+}
+
+#[test]
+fn another_origin_sees_nothing_that_somebody_made_up() {
+    let mut headers = HeaderMap::new();
+    for name in ["authorization", "cookie", "x-api-key", "accept", "content-type", "range", "if-none-match"] {
+        headers.insert(HeaderName::from_static(name), HeaderValue::from_static("v"));
+    }
+    let mut secret = HeaderValue::from_static("v");
+    secret.set_sensitive(true);
+    headers.insert("accept-language", secret);
+    let mut kept: Vec<String> = for_others(&headers).keys().map(ToString::to_string).collect();
+    kept.sort();
+    assert_eq!(kept, ["accept", "content-type", "if-none-match", "range"]);
+}
+
+#[test]
+fn a_form_of_several_parts_knows_its_length_and_breaks_no_line() {
+    let (media_type, body) = Form::default()
+        .part("a\"\r\nb", None, None, "1".to_owned())
+        .part("f", Some("x.bin"), Some("text/plain\r\nX: y"), Body::from(vec![0; 1000]))
+        .finish();
+    let boundary = media_type.strip_prefix("multipart/form-data; boundary=").unwrap();
+    assert!(boundary.len() > 32);
+    let heads = format!(
+        "--{boundary}\r\nContent-Disposition: form-data; name=\"a%22%0D%0Ab\"\r\n\r\n1\r\n\
+         --{boundary}\r\nContent-Disposition: form-data; name=\"f\"; filename=\"x.bin\"\r\n\
+         Content-Type: text/plain  X: y\r\n\r\n\r\n--{boundary}--\r\n"
+    );
+    assert_eq!(body.length(), heads.len() as u64 + 1000);
+}

@@ -1,0 +1,196 @@
+//! Which hosts may a call speak to, by what was configured, granted and said?
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use std::{
+    future::Future,
+    io::{Read as _, Write as _},
+    net::TcpListener,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use kit::{
+    Fault, erase,
+    net::{Request as Asked, Url},
+    prelude::*,
+};
+use runtime::{
+    Approver, Call, Request, Runtime, Session, Settings, Unattended, Verdict,
+    grants::Scope,
+    mask::Secrets,
+    policy::{Approve, Policy, Sandbox, Web},
+};
+use serde_json::json;
+
+/// Asks at an address, as it claims to.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Ask {
+    /// What it claims: `web HOST`, `net HOST`, several with commas between.
+    claims: String,
+    /// Where it asks.
+    url: String,
+    /// Which file it claims to write.
+    #[serde(default)]
+    path: Option<String>,
+}
+
+impl Tool for Ask {
+    const NAME: &str = "ask";
+
+    fn touches(&self) -> Touches {
+        let claims = self.claims.split(',').filter_map(|it| it.trim().split_once(' '));
+        let touches = claims.fold(Touches::none(), |touches, (kind, host)| {
+            let host = host.to_owned();
+            touches.and(if kind == "web" { Touch::Web(host) } else { Touch::Net(host) })
+        });
+        self.path.iter().fold(touches, |it, path| it.and(Touch::Write(path.clone())))
+    }
+
+    async fn run(self, cx: &Cx) -> Result<Output, Fault> {
+        let mut answer = cx.net().send(Asked::get(Url::parse(&self.url).unwrap())).await?;
+        Ok(Output::text(String::from_utf8_lossy(&answer.bytes(1000).await?)))
+    }
+}
+
+/// A person who always says this.
+struct Says(Verdict, Arc<AtomicUsize>);
+
+impl Approver for Says {
+    fn approve(&self, _: Request) -> Pin<Box<dyn Future<Output = Verdict> + Send + '_>> {
+        self.1.fetch_add(1, Ordering::AcqRel);
+        let verdict = self.0;
+        Box::pin(async move { verdict })
+    }
+}
+
+/// A server on loopback that counts who connects.
+fn listen() -> (u16, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (port, count) = (listener.local_addr().unwrap().port(), Arc::<AtomicUsize>::default());
+    let of_thread = count.clone();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            of_thread.fetch_add(1, Ordering::AcqRel);
+            // Whoever hangs up has been counted.
+            let _ = stream.read(&mut [0; 4096]);
+            let _ =
+                stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello");
+        }
+    });
+    (port, count)
+}
+
+struct House {
+    _dir: tempfile::TempDir,
+    session: Session,
+}
+
+fn house(policy: Policy, approver: Arc<dyn Approver>) -> House {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("ws")).unwrap();
+    let settings = Settings {
+        beyond: Default::default(),
+        tool_files: Default::default(),
+        workspace: dir.path().join("ws"),
+        roots: Vec::new(),
+        state: dir.path().join("state"),
+        config: dir.path().join("config"),
+        policy: Policy { workspace: dir.path().join("ws").into(), ..policy },
+        other_names: kit::files::OtherNames::Refuse,
+        allowed: None,
+        deadline: Duration::from_secs(60),
+        secrets: Secrets::none(),
+        commands: runtime::Commands::default(),
+    };
+    let session = Runtime::open(settings, vec![erase::<Ask>()]).unwrap().session(None, "test", approver);
+    House { _dir: dir, session }
+}
+
+impl House {
+    /// `ok`, or the kind of the fault with what it says.
+    async fn ask(&self, claims: &str, url: &str) -> String {
+        self.ask_and_write(claims, url, None).await
+    }
+
+    async fn ask_and_write(&self, claims: &str, url: &str, path: Option<&str>) -> String {
+        let call = Call::new("ask", json!({"claims": claims, "url": url, "path": path}));
+        match self.session.call(call).await.result {
+            Ok(_) => "ok".to_owned(),
+            Err(fault) => format!("{}: {}", fault.kind, fault.as_text()),
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_address_of_this_machine_is_reached_by_a_persons_yes_and_by_nothing_less() {
+    let (port, connections) = listen();
+    let (claim, url) = (format!("web 127.0.0.1:{port}"), format!("http://127.0.0.1:{port}/"));
+    let hosts = |hosts: &[String]| Policy { hosts: hosts.to_vec().into(), ..Policy::default() };
+    let without_port = ["127.0.0.1".to_owned(), "*".to_owned(), "127.0.0.1:1".to_owned()];
+    for policy in [
+        Policy::default(),
+        Policy { approve: Approve::Auto, ..Policy::default() },
+        Policy { approve: Approve::Auto, sandbox: Sandbox::Full, ..Policy::default() },
+        Policy { web: Web::Ask, approve: Approve::Auto, ..Policy::default() },
+        hosts(&without_port),
+        Policy { approve: Approve::Auto, ..hosts(&without_port) },
+    ] {
+        let house = house(policy.clone(), Arc::new(Unattended));
+        for claim in [&claim, &format!("net 127.0.0.1:{port}"), "web example.org", "net *"] {
+            let said = house.ask(claim, &url).await;
+            assert!(said.starts_with("denied"), "{policy:?} {claim}: {said}");
+            assert!(said.contains('\n'), "it names no next step: {said}");
+        }
+    }
+    assert_eq!(connections.load(Ordering::Acquire), 0);
+    let asked = Arc::<AtomicUsize>::default();
+    let yes = |scope| Arc::new(Says(Verdict::Yes(scope), asked.clone()));
+    let once = house(Policy::default(), yes(Scope::Once));
+    assert_eq!(once.ask(&claim, &url).await, "ok");
+    assert_eq!(once.ask(&claim, &url).await, "ok");
+    assert_eq!(asked.load(Ordering::Acquire), 2, "once is once");
+    let session = house(Policy::default(), yes(Scope::Session));
+    assert_eq!(session.ask(&claim, &url).await, "ok");
+    assert_eq!(session.ask(&claim, &url).await, "ok");
+    assert_eq!(asked.load(Ordering::Acquire), 3, "a session's grant is kept");
+    let configured = house(hosts(&[format!("127.0.0.1:{port}")]), Arc::new(Unattended));
+    assert_eq!(configured.ask(&claim, &url).await, "ok");
+}
+
+#[tokio::test]
+async fn a_yes_to_one_thing_is_none_to_another() {
+    let (port, connections) = listen();
+    let asked = Arc::<AtomicUsize>::default();
+    let house = house(Policy::default(), Arc::new(Says(Verdict::Yes(Scope::Once), asked.clone())));
+    // What was asked about is the file; that the name leads to this machine nobody was told.
+    let url = format!("http://127.0.0.1:{port}/");
+    let said = house.ask_and_write(&format!("web example.org:{port}"), &url, Some(".envrc")).await;
+    assert!(said.starts_with("denied"), "{said}");
+    assert_eq!((asked.load(Ordering::Acquire), connections.load(Ordering::Acquire)), (1, 0));
+}
+
+#[tokio::test]
+async fn the_open_web_is_looked_at_unless_a_person_says_otherwise() {
+    let url = "http://93.184.216.34:1/";
+    let policy = |web| Policy { web, ..Policy::default() };
+    for (web, says) in [(Web::None, "rule `web`"), (Web::Ask, "rule `net`")] {
+        let house = house(policy(web), Arc::new(Unattended));
+        let said = house.ask("web 93.184.216.34:1", url).await;
+        assert!(said.starts_with("denied") && said.contains(says), "{web:?}: {said}");
+    }
+    let auto = house(Policy { approve: Approve::Auto, ..policy(Web::None) }, Arc::new(Unattended));
+    assert!(auto.ask("web 93.184.216.34:1", url).await.contains("rule `web`"));
+    // To speak to a host is asked about, however open the web is.
+    let open = house(Policy::default(), Arc::new(Unattended));
+    assert!(open.ask("net 93.184.216.34:1", url).await.contains("rule `net`"));
+    // Who claims one host does not speak to another, and who claims none speaks to nobody.
+    let auto = house(Policy { approve: Approve::Auto, ..Policy::default() }, Arc::new(Unattended));
+    assert!(auto.ask("net example.org", url).await.contains("was not granted to this call"));
+    assert!(auto.ask("", url).await.contains("was not granted to this call"));
+    assert!(open.ask("web not a host", url).await.starts_with("bad_args"));
+}
