@@ -83,7 +83,7 @@ fn arguments(toolset: &str, tool: &str, path: &str) -> Value {
         (_, "test_tool") => json!({"name": "some_tool", "arguments": {}}),
         (_, "web_fetch") => json!({"url": "https://example.invalid/"}),
         (_, "web_search") => json!({"query": "inside"}),
-        (_, "ssh_exec") => json!({"host": "127.0.0.1:1", "put": {"path": path, "to": "x"}}),
+        (_, "ssh_exec") => json!({"host": "127.0.0.1:1", "command": "true"}),
         (_, "mcp_status" | "mcp_list") => json!({}),
         (_, "mcp_call") => json!({"server": "some_server", "name": "some_tool"}),
         (_, "mcp_connect" | "mcp_disconnect") => json!({"server": "some_server"}),
@@ -99,7 +99,7 @@ fn arguments(toolset: &str, tool: &str, path: &str) -> Value {
 fn takes_a_path(toolset: &str, tool: &str) -> bool {
     match (toolset, tool) {
         ("nav", "shell") | ("terrarium", "python") => false,
-        (_, "bash" | "interact" | "terminal" | "code_exec" | "shell_status") => false,
+        (_, "bash" | "interact" | "ssh_exec" | "terminal" | "code_exec" | "shell_status") => false,
         _ => !WITHOUT_PATH.contains(&tool),
     }
 }
