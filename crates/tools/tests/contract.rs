@@ -99,9 +99,7 @@ fn arguments(toolset: &str, tool: &str, path: &str) -> Value {
 fn takes_a_path(toolset: &str, tool: &str) -> bool {
     match (toolset, tool) {
         ("nav", "shell") | ("terrarium", "python") => false,
-        // Which host it speaks to comes first; its own tests look at its paths.
-        (_, "ssh_exec") => false,
-        (_, "bash" | "interact" | "terminal" | "code_exec" | "shell_status") => false,
+        (_, "bash" | "interact" | "ssh_exec" | "terminal" | "code_exec" | "shell_status") => false,
         _ => !WITHOUT_PATH.contains(&tool),
     }
 }

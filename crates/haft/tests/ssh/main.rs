@@ -194,8 +194,7 @@ fn a_key_that_changed_or_was_revoked_is_refused_and_hashed_names_are_known() {
         assert!(said.contains(&sshd.fingerprint()) && said.contains(&other.fingerprint()), "{said}");
     }
     fs::write(&known, format!("[127.0.0.*]:* {}", sshd.host_key())).unwrap();
-    let said = room.call("ssh_exec", &on(&sshd, "true")).must("denied").text();
-    assert!(!said.contains(&other.fingerprint()), "{said}");
+    room.call("ssh_exec", &on(&sshd, "true")).must("ok");
 }
 
 #[test]
@@ -336,7 +335,10 @@ fn a_server_that_misbehaves_does_no_harm() {
     };
     let ran = |arguments: &str, code: i32| {
         let mut command = room.haft(&["call", "ssh_exec", arguments]);
-        let ran = program::run(command.env("PEER", PASSWORD).env("WRONG", "no").env("HAFT_LOG", "trace"), "");
+        let ran = program::run(
+            command.env("PEER", PASSWORD).env("WRONG", "another-password").env("HAFT_LOG", "trace"),
+            "",
+        );
         assert_eq!(ran.code, code, "{arguments} {}", ran.out);
         assert!(!format!("{ran:?}").contains(PASSWORD), "{ran:?}");
         ran.out + &ran.err

@@ -48,9 +48,11 @@ impl Within {
             };
             self.session.approver().approve(self.request(&rule, effects)).await
         };
-        self.said.lock().push(format!("{}: {} `{}`", verdict.name(), rule.name, rule.about));
         match verdict {
-            Verdict::Yes(_) => Ok(()),
+            Verdict::Yes(_) => {
+                self.said.lock().push(format!("{}: {} `{}`", verdict.name(), rule.name, rule.about));
+                Ok(())
+            }
             Verdict::No => refused("the person said no"),
             Verdict::NobodyThere => refused("there was nobody to ask"),
         }

@@ -240,13 +240,13 @@ async fn learn(cx: &Cx, hop: &Hop, key: &PublicKey, known: &Known) -> Result<Str
         _ => fault,
     })?;
     let (Some(file), Some(line)) = (file, line) else {
-        return Ok(format!("[the key {print} of {name} was approved, and is kept nowhere]"));
+        return Ok(format!("[the key of {name} is kept nowhere]"));
     };
     let kept = cx.blocking(move |_| Ok(known_hosts::add(&file, &line))).await?;
     Ok(match kept {
-        Ok(()) => format!("[the key {print} of {name} was approved, and is kept in {shown}]"),
+        Ok(()) => format!("[the key of {name} is now kept in {shown}]"),
         Err(error) => {
-            format!("[the key {print} of {name} was approved; it could not be kept in {shown}: {error}]")
+            format!("[the key of {name} could not be kept in {shown}: {error}]")
         }
     })
 }

@@ -143,7 +143,7 @@ impl Command {
             };
             match message {
                 Some(ChannelMsg::Data { data } | ChannelMsg::ExtendedData { data, .. }) => {
-                    self.recording.feed(&data)
+                    self.recording.feed(&data);
                 }
                 Some(ChannelMsg::ExitStatus { exit_status }) => {
                     how = Some(How::Exit(Exit::Code(i32::try_from(exit_status).unwrap_or(i32::MAX))));

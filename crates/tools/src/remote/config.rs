@@ -31,8 +31,8 @@ enum Line {
     Host(Vec<String>),
     /// Its conditions; none at all: it never holds.
     Match(Option<Vec<(Condition, Vec<String>)>>),
-    /// What an Include that stands in a block brings ends with that block.
     Set(String, Vec<String>),
+    /// What a file that is included in a block brings counts in that block, and its own blocks end with it.
     Begin,
     End,
 }
@@ -104,11 +104,11 @@ impl Config {
                 "host" => self.lines.push(Line::Host(words)),
                 "match" => self.lines.push(Line::Match(conditions(&words))),
                 "include" if depth < DEEPEST => {
-                    self.lines.push(Line::Begin);
                     for file in words.iter().flat_map(|it| files_of(it, home)) {
+                        self.lines.push(Line::Begin);
                         self.include(&file, home, depth + 1);
+                        self.lines.push(Line::End);
                     }
-                    self.lines.push(Line::End);
                 }
                 _ => self.lines.push(Line::Set(key, words)),
             }

@@ -32,7 +32,7 @@ pub(super) struct Entry {
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Written {
-    Below { hosts: Box<Written> },
+    Below { hosts: Box<Self> },
     List(Vec<Long>),
     Object(BTreeMap<String, OneHost>),
 }
