@@ -62,9 +62,14 @@ impl Catalog {
             }
         };
         let mut catalog = Self { tools, failed, left_out: 0 };
+        let provider = |it: &&Arc<dyn AnyTool>| it.spec().origin == Origin::Provider;
+        let provided: Vec<String> =
+            snapshot.tools().filter(provider).map(|it| it.spec().name.clone()).collect();
         catalog.tools.retain(|shown| {
             let spec = shown.tool.spec();
-            spec.origin != Origin::Provider || own.contains(&spec.name)
+            let is_own = own.contains(&spec.name);
+            // Where the provider has a tool of this name, it takes the place of the one that runs here.
+            if spec.origin == Origin::Provider { is_own } else { !(is_own && provided.contains(&spec.name)) }
         });
         // A call that goes to the background is of use only to who can look after it there.
         let has_jobs = catalog.has("read_job");
@@ -141,7 +146,7 @@ impl Catalog {
 mod tests {
     use std::sync::Arc;
 
-    use kit::{AnyTool, Fault, Kinds, Mode, Prepared, Spec};
+    use kit::{AnyTool, Fault, Kinds, Mode, Origin, Prepared, Spec};
     use serde_json::{Value, json};
 
     use super::*;
@@ -212,6 +217,20 @@ mod tests {
         let allowed = of(&registry, Some(&own), &[]);
         assert!(names(&allowed).is_empty() && allowed.failed().is_empty());
         assert!(names(&of(&registry, Some(&["read".to_owned()]), &own)) == ["read"]);
+    }
+
+    #[test]
+    fn where_the_provider_has_a_tool_of_ours_it_takes_its_place_and_elsewhere_ours_is_there() {
+        let mut declared = tool("web_search").spec().clone();
+        declared.origin = Origin::Provider;
+        let registry = Registry::new(vec![tool("web_search"), Arc::new(Named(declared))]);
+        let origin = |own: &[String]| {
+            let catalog = of(&registry, None, own);
+            assert!(catalog.failed().is_empty() && names(&catalog) == ["web_search"]);
+            catalog.get("web_search").unwrap().spec().origin.clone()
+        };
+        assert_eq!(origin(&[]), Origin::Program);
+        assert_eq!(origin(&["web_search".to_owned()]), Origin::Provider);
     }
 
     #[test]

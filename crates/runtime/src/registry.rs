@@ -6,7 +6,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use arc_swap::ArcSwap;
-use kit::AnyTool;
+use kit::{AnyTool, Origin};
 use parking_lot::Mutex;
 
 /// The tools of one server.
@@ -82,13 +82,16 @@ impl Registry {
 }
 
 impl Snapshot {
-    /// Takes the tools in order; one whose name is taken or malformed is left out and reported.
+    /// Takes the tools in order; one whose name is taken or malformed is left out and reported. What a model's provider
+    /// runs may have the name of one that runs here: a session shows one of the two.
     fn new(tools: impl IntoIterator<Item = Arc<dyn AnyTool>>) -> Self {
         let mut snapshot = Self::default();
         for tool in tools {
             let name = tool.spec().name.clone();
             if !is_name(&name) {
                 snapshot.failed.push(Failure { tool: name, why: NAME_RULE.to_owned(), older_serves: false });
+            } else if tool.spec().origin == Origin::Provider && snapshot.by_name.contains_key(&name) {
+                snapshot.tools.push(tool);
             } else if snapshot.by_name.contains_key(&name) {
                 let why = "a tool of this name exists already; the first one is kept".to_owned();
                 snapshot.failed.push(Failure { tool: name, why, older_serves: false });

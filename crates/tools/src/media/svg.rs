@@ -185,7 +185,10 @@ fn weight<'a>(
     }
     // While it is looked at, its own weight is nothing: what uses itself is not drawn by anybody.
     known.insert(node.id(), 0);
-    let below = node.children().filter(|it| it.is_element()).map(|it| weight(it, by_id, known, depth + 1));
+    let below = node
+        .children()
+        .filter(resvg::usvg::roxmltree::Node::is_element)
+        .map(|it| weight(it, by_id, known, depth + 1));
     let below = below.fold(0u64, u64::saturating_add);
     // Anything may refer to anything: by `href`, or as `url(#id)` in any attribute.
     let mut referred = 0u64;

@@ -96,7 +96,7 @@ impl Tool for WebFetch {
             match render::render(cx, &url, self.screenshot).await? {
                 Rendered::Page(got, shot) => {
                     picture = shot;
-                    got
+                    *got
                 }
                 Rendered::NoPage(note) => {
                     let mut got = get::get(cx, url).await?;

@@ -80,7 +80,7 @@ pub(super) fn is_html(kind: &str) -> bool {
 
 fn in_short(got: &Got, is_page: bool) -> String {
     let decoded = decode(&got.body, got.charset.as_deref(), is_page);
-    let text = if is_page { article::read(&decoded, &got.url, Part::Article) } else { plain(decoded) };
+    let text = if is_page { article::read(&decoded, &got.url, Part::Article) } else { plain(&decoded) };
     let said = format!("{} {}", text.title, text.body);
     let words = said.split_whitespace().map(without_link).collect::<Vec<_>>().join(" ");
     match words.char_indices().nth(SHORT) {
@@ -103,12 +103,12 @@ fn other(decoded: &str, got: &Got) -> Text {
         return text;
     }
     if is_json && let Some(pretty) = pretty(decoded) {
-        return plain(pretty);
+        return plain(&pretty);
     }
-    plain(decoded.to_owned())
+    plain(decoded)
 }
 
-fn plain(text: String) -> Text {
+fn plain(text: &str) -> Text {
     Text { body: clean(&text.replace("\r\n", "\n")), ..Text::default() }
 }
 

@@ -60,18 +60,18 @@ impl DevTools {
         let number = self.send(method, params).await?;
         loop {
             let mut message = self.receive().await?;
-            if message["id"].as_u64() != Some(number) {
+            if at(&message, "/id").as_u64() != Some(number) {
                 self.remember(message);
                 continue;
             }
             if let Some(error) = message.get("error") {
                 let what = format!(
                     "the browser can't do `{method}`: {}",
-                    error["message"].as_str().unwrap_or("no reason")
+                    at(error, "/message").as_str().unwrap_or("no reason")
                 );
                 return Err(Fault::new(Kind::Failed, what));
             }
-            return Ok(message["result"].take());
+            return Ok(message.get_mut("result").map(Value::take).unwrap_or_default());
         }
     }
 
@@ -128,11 +128,16 @@ impl DevTools {
             let message: Value = serde_json::from_slice(&bytes)
                 .or_fault(Kind::Failed, "the browser said something that is no message")?;
             // A page that asks something waits for an answer, and there is nobody to give one.
-            if message["method"] == "Page.javascriptDialogOpening" {
+            if at(&message, "/method") == "Page.javascriptDialogOpening" {
                 self.send("Page.handleJavaScriptDialog", json!({"accept": false})).await?;
                 continue;
             }
             return Ok(message);
         }
     }
+}
+
+/// What stands there in a message; nothing, if it does not.
+pub(super) fn at<'a>(message: &'a Value, pointer: &str) -> &'a Value {
+    message.pointer(pointer).unwrap_or(&Value::Null)
 }

@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{
     content::is_html,
-    devtools::DevTools,
+    devtools::{DevTools, at},
     get::{Got, LARGEST_PAGE},
 };
 
@@ -102,7 +102,7 @@ const READ_PAGE: &str = r#"(() => {
 /// What came of it.
 pub(super) enum Rendered {
     /// The page as a browser has it, and a picture if one was wanted.
-    Page(Got, Option<Picture>),
+    Page(Box<Got>, Option<Picture>),
     /// Nothing that a browser renders stands there, for this reason.
     NoPage(String),
 }
@@ -200,7 +200,7 @@ impl Shown {
         let mut got = Got::page(url, self.status, self.html.into_bytes());
         got.more = got.body.len() >= LARGEST_PAGE;
         got.notes = self.notes.into_iter().chain(denials).collect();
-        Rendered::Page(got, self.picture)
+        Rendered::Page(Box::new(got), self.picture)
     }
 }
 
@@ -214,7 +214,7 @@ async fn show(tools: &mut DevTools, url: &Url, screenshot: bool) -> Result<Shown
     match went {
         Ok(went) => {
             let went = went?;
-            if let Some(error) = went["errorText"].as_str().filter(|it| !it.is_empty()) {
+            if let Some(error) = at(&went, "/errorText").as_str().filter(|it| !it.is_empty()) {
                 let came = arrive(tools, &frame, Instant::now(), &mut shown).await;
                 return failed(url, error, shown, came.is_ok());
             }
@@ -238,11 +238,12 @@ async fn show(tools: &mut DevTools, url: &Url, screenshot: bool) -> Result<Shown
 /// Opens a page of its own, and gives its frame.
 async fn begin(tools: &mut DevTools) -> Result<String, Fault> {
     let made = tools.call("Target.createTarget", json!({"url": "about:blank"})).await?;
-    let page =
-        tools.call("Target.attachToTarget", json!({"targetId": made["targetId"], "flatten": true})).await?;
+    let page = tools
+        .call("Target.attachToTarget", json!({"targetId": at(&made, "/targetId"), "flatten": true}))
+        .await?;
     // Nothing is saved anywhere, and nobody is asked where to.
     tools.call("Browser.setDownloadBehavior", json!({"behavior": "deny"})).await?;
-    tools.attach(page["sessionId"].as_str().unwrap_or_default());
+    tools.attach(at(&page, "/sessionId").as_str().unwrap_or_default());
     tools.call("Page.enable", json!({})).await?;
     tools.call("Network.enable", json!({})).await?;
     tools.call("Page.setLifecycleEventsEnabled", json!({"enabled": true})).await?;
@@ -251,7 +252,7 @@ async fn begin(tools: &mut DevTools) -> Result<String, Fault> {
     let tree = tools.call("Page.getFrameTree", json!({})).await?;
     // What happened so far is of the empty page.
     while tools.happened().is_some() {}
-    Ok(tree["frameTree"]["frame"]["id"].as_str().unwrap_or_default().to_owned())
+    Ok(at(&tree, "/frameTree/frame/id").as_str().unwrap_or_default().to_owned())
 }
 
 /// Waits until the page is there and still; false, if that took too long.
@@ -262,18 +263,21 @@ async fn arrive(tools: &mut DevTools, frame: &str, until: Instant, shown: &mut S
             Ok(event) => event?,
             Err(_) => return Ok(loaded),
         };
-        let params = &event["params"];
-        match event["method"].as_str().unwrap_or_default() {
-            "Network.responseReceived" if params["type"] == "Document" && params["frameId"] == frame => {
-                let answer = &params["response"];
-                shown.status = answer["status"].as_u64().and_then(|it| u16::try_from(it).ok()).unwrap_or(0);
-                shown.mime = answer["mimeType"].as_str().unwrap_or_default().to_ascii_lowercase();
+        let params = at(&event, "/params");
+        match at(&event, "/method").as_str().unwrap_or_default() {
+            "Network.responseReceived"
+                if at(params, "/type") == "Document" && at(params, "/frameId") == frame =>
+            {
+                let answer = at(params, "/response");
+                shown.status =
+                    at(answer, "/status").as_u64().and_then(|it| u16::try_from(it).ok()).unwrap_or(0);
+                shown.mime = at(answer, "/mimeType").as_str().unwrap_or_default().to_ascii_lowercase();
                 shown.refused = refusal(answer);
             }
             // It goes on to another page.
-            "Page.frameNavigated" if params["frame"]["id"] == frame => loaded = false,
-            "Page.lifecycleEvent" if params["frameId"] == frame => {
-                match params["name"].as_str().unwrap_or_default() {
+            "Page.frameNavigated" if at(params, "/frame/id") == frame => loaded = false,
+            "Page.lifecycleEvent" if at(params, "/frameId") == frame => {
+                match at(params, "/name").as_str().unwrap_or_default() {
                     "load" if !loaded => {
                         loaded = true;
                         until = until.min(Instant::now() + SETTLE);
@@ -289,12 +293,12 @@ async fn arrive(tools: &mut DevTools, frame: &str, until: Instant, shown: &mut S
 
 /// Why haft's own proxy answers in place of the host, if it does.
 fn refusal(answer: &Value) -> Option<String> {
-    let says = answer["statusText"].as_str().unwrap_or_default();
-    let is_ours = answer["status"] == 403 && says.starts_with("Not granted by the sandbox");
+    let says = at(answer, "/statusText").as_str().unwrap_or_default();
+    let is_ours = at(answer, "/status") == 403 && says.starts_with("Not granted by the sandbox");
     is_ours.then(|| {
         format!(
             "{} was not granted, so the page was not shown",
-            answer["url"].as_str().unwrap_or("the address")
+            at(answer, "/url").as_str().unwrap_or("the address")
         )
     })
 }
@@ -324,10 +328,10 @@ async fn tell(tools: &mut DevTools, frame: &str, screenshot: bool, shown: &mut S
         tools.call("Page.createIsolatedWorld", json!({"frameId": frame, "worldName": "haft"})).await?;
     let script = READ_PAGE.replace("LONGEST", &LARGEST_PAGE.to_string());
     let asked =
-        json!({"expression": script, "contextId": world["executionContextId"], "returnByValue": true});
+        json!({"expression": script, "contextId": at(&world, "/executionContextId"), "returnByValue": true});
     let mut told = tools.call("Runtime.evaluate", asked).await?;
-    let value = told["result"]["value"].take();
-    let (Some(url), Some(html)) = (value["url"].as_str(), value["html"].as_str()) else {
+    let value = told.pointer_mut("/result/value").map(Value::take).unwrap_or_default();
+    let (Some(url), Some(html)) = (at(&value, "/url").as_str(), at(&value, "/html").as_str()) else {
         return Err(Fault::new(Kind::Failed, "the browser does not tell what the page shows"));
     };
     shown.url = url.to_owned();
@@ -338,11 +342,11 @@ async fn tell(tools: &mut DevTools, frame: &str, screenshot: bool, shown: &mut S
 async fn picture(tools: &mut DevTools) -> Result<Picture, Fault> {
     let mut told = tools.call("Page.captureScreenshot", json!({"format": "png"})).await?;
     let mut mime = "image/png";
-    if told["data"].as_str().is_some_and(|it| it.len() > LARGEST_PNG) {
+    if at(&told, "/data").as_str().is_some_and(|it| it.len() > LARGEST_PNG) {
         told = tools.call("Page.captureScreenshot", json!({"format": "jpeg", "quality": 80})).await?;
         mime = "image/jpeg";
     }
-    let data = told["data"].as_str().and_then(base64::decoded);
+    let data = at(&told, "/data").as_str().and_then(base64::decoded);
     let data = data.ok_or_else(|| Fault::new(Kind::Failed, "the browser gave no picture"))?;
     Ok(Picture { mime, data })
 }
