@@ -39,7 +39,7 @@ pub type Trouble = Box<dyn Error>;
 pub type Measure = fn(&Scratch) -> Result<Vec<Row>, Trouble>;
 
 /// What can be measured, by the name it is asked for.
-pub const ROOMS: [(&str, Measure); 14] = [
+pub const ROOMS: [(&str, Measure); 15] = [
     ("agent", agent::rows),
     ("call", call::rows),
     ("read", large::rows),
