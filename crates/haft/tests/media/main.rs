@@ -1,5 +1,5 @@
 //! Does an agent see pictures, and give files away, without harm to anybody?
-#![expect(clippy::indexing_slicing, clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used, reason = "tests")]
 
 mod pictures;
 #[path = "../end_to_end/support/mod.rs"]
