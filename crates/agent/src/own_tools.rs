@@ -178,7 +178,8 @@ mod tests {
         let searches = Written::new(vec![OwnTool::WebSearch], [said("two"), said("three")]);
         let mut agent = agent(session(dir.path(), None), draws.clone());
         turn(&mut agent, "go").await;
-        assert_eq!(own(&draws.last().0), ["image_gen"]);
+        // Haft searches where the provider does not.
+        assert_eq!(own(&draws.last().0), ["web_search", "image_gen"]);
         agent.steering().set_model(searches.clone());
         turn(&mut agent, "go on").await;
         assert_eq!(own(&searches.last().0), ["web_search"]);

@@ -12,6 +12,9 @@ pub(crate) const MCP: usize = 3_000;
 /// The same for haft's own agents: all of haft's tools, and some more.
 pub(crate) const AGENT: usize = 8_000;
 
+/// What a person's own tools may cost beside those of another ecosystem, at least, in tokens.
+const BESIDE: usize = 1_000;
+
 /// So many bytes are about a token.
 pub(crate) const TOKEN: usize = 4;
 
@@ -46,19 +49,22 @@ impl Opened {
 
     fn listing(&self, otherwise: usize, cost: fn(&Spec) -> usize) -> Listing {
         let owned = |names: &[&str]| names.iter().map(|it| (*it).to_owned()).collect();
-        let tokens = self.listed.tokens.unwrap_or(otherwise);
         let mut pinned = self.listed.pinned.clone();
+        let mut least = 0;
         if self.toolset != tools::HAFT {
             // Whoever asks for the tools of another ecosystem has prompts that count on each of them.
             let all = tools::toolset(&self.toolset).into_iter().flatten();
-            pinned.extend(all.chain(tools::of_agents(&self.toolset)).map(|it| it.spec().name.clone()));
+            for tool in all.chain(tools::of_agents(&self.toolset)) {
+                least += cost(tool.spec());
+                pinned.push(tool.spec().name.clone());
+            }
+            least += BESIDE * TOKEN;
         }
-        Listing {
-            bytes: (tokens > 0).then(|| tokens.saturating_mul(TOKEN)),
-            pinned,
-            first: owned(tools::DAILY),
-            last: owned(tools::SELDOM),
-            cost,
-        }
+        let bytes = match self.listed.tokens {
+            None => Some(least.max(otherwise * TOKEN)),
+            Some(0) => None,
+            Some(tokens) => Some(tokens.saturating_mul(TOKEN)),
+        };
+        Listing { bytes, pinned, first: owned(tools::DAILY), last: owned(tools::SELDOM), cost }
     }
 }

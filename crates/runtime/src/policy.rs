@@ -276,6 +276,8 @@ impl Policy {
                         "with `web = \"none\"` in `[net]` only hosts in its `allow` are looked at",
                     ));
                 }
+                // Which of its parts speaks to whom is judged where a command is.
+                let private = private && (looks || !runs);
                 let mut rule = if private {
                     Rule::new(
                         "private_net",

@@ -1,5 +1,7 @@
 //! What does one conversation remember?
 
+mod terms;
+
 use std::{
     collections::{HashSet, hash_map::DefaultHasher},
     hash::{Hash, Hasher},
@@ -10,7 +12,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use kit::{
-    Fault, Kinds, Origin, Spec, Touches,
+    Fault, Kinds, Spec, Touches,
     files::Roots,
     net::{Allowed, Net},
     procs::Procs,
@@ -18,11 +20,11 @@ use kit::{
     services::{Agents, NoAgent, Reloaded, Shelf, Transcript, Undo},
 };
 use parking_lot::Mutex;
-use serde_json::Value;
+use terms::Showing;
 use tokio::sync::{broadcast, watch};
 
 use crate::{
-    Answer, Call, Catalog, Listing, Runtime, Snapshot,
+    Answer, Call, Runtime,
     approve::Approver,
     call::{self, Plan},
     grants::Passing,
@@ -31,7 +33,6 @@ use crate::{
     mask::Secrets,
     outside::{
         self, Loaded,
-        mcp::OwnTools,
         uv::{self, Environments, Provided},
     },
     policy::{Policy, Sandbox, Want, Web},
@@ -43,6 +44,8 @@ use crate::{
     store::Store,
     undo::Scope,
 };
+
+pub use terms::Limits;
 
 /// Under which key the view of a file is kept.
 fn view_key(file: &Path) -> String {
@@ -87,15 +90,6 @@ impl Drop for Hold {
     }
 }
 
-/// How much less than its runtime allows a session may do. It may change while the session lives.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Limits {
-    /// The only tools it has; those of the runtime, if this is not given.
-    pub tools: Option<Vec<String>>,
-    /// Nothing may be changed.
-    pub read_only: bool,
-}
-
 /// Who is asked for a session, and what they said before.
 struct Person {
     approver: Arc<dyn Approver>,
@@ -106,53 +100,13 @@ struct Person {
     files: SessionFiles,
 }
 
-/// A snapshot of the registry, and what this session shows of it.
-struct Shown {
-    snapshot: Arc<Snapshot>,
-    limits: Arc<Limits>,
-    own: Arc<Vec<String>>,
-    listing: Arc<Listing>,
-    more: Arc<OwnTools>,
-    catalog: Arc<Catalog>,
-}
-
-impl Shown {
-    fn now(
-        runtime: &Runtime,
-        limits: &Arc<Limits>,
-        own: &Arc<Vec<String>>,
-        listing: &Arc<Listing>,
-        more: &Arc<OwnTools>,
-    ) -> Self {
-        let snapshot = runtime.registry().snapshot();
-        let allowed: Option<Vec<String>> = match (runtime.allowed(), &limits.tools) {
-            (Some(all), Some(mine)) => Some(mine.iter().filter(|it| all.contains(it)).cloned().collect()),
-            (all, mine) => all.map(<[String]>::to_vec).or_else(|| mine.clone()),
-        };
-        let catalog = Arc::new(if more.is_empty() {
-            Catalog::of(&snapshot, allowed.as_deref(), own, listing)
-        } else {
-            Catalog::of(&snapshot.with(more), allowed.as_deref(), own, listing)
-        });
-        let (limits, own, listing, more) = (limits.clone(), own.clone(), listing.clone(), more.clone());
-        Self { snapshot, limits, own, listing, more, catalog }
-    }
-}
-
 struct Inner {
     runtime: Runtime,
     name: String,
     /// A named session goes on where it was left.
     named: bool,
-    /// What is shown of the newest snapshot that was looked at.
-    shown: ArcSwap<Shown>,
-    limits: ArcSwap<Limits>,
-    /// The tools that the provider of its model runs.
-    own: ArcSwap<Vec<String>>,
-    /// What a list of its tools may cost.
-    listing: ArcSwap<Listing>,
-    /// The tools of servers that were added to this session alone.
-    more: ArcSwap<OwnTools>,
+    /// Which tools it shows.
+    showing: Showing,
     /// The agent it belongs to, from when there is one.
     agents: OnceLock<Arc<dyn Agents>>,
     views: Arc<Views>,
@@ -224,7 +178,7 @@ impl Session {
         let below =
             Self::of(this.runtime.clone(), format!("{}/{agent}", this.name), this.named, &this.door, person);
         below.limit(Limits::clone(&self.limits()));
-        below.inner.listing.store(self.inner.listing.load_full());
+        below.list_as(self);
         below
     }
 
@@ -233,10 +187,7 @@ impl Session {
         let sessions = runtime.store().sessions();
         // That the session was used is told to whoever lists sessions; a call does not depend on it.
         let _ = sessions.used(&*name, door);
-        let limits = Arc::<Limits>::default();
-        let own = Arc::<Vec<String>>::default();
-        let (listing, more) = (Arc::<Listing>::default(), Arc::<OwnTools>::default());
-        let shown = ArcSwap::from_pointee(Shown::now(&runtime, &limits, &own, &listing, &more));
+        let showing = Showing::new(&runtime);
         let ground = Ground::new(&runtime, &name);
         let (jobs, shelf) = (Arc::<Jobs>::default(), Arc::<Shelf>::default());
         let known = ArcSwap::new(runtime.outside().loaded());
@@ -247,11 +198,7 @@ impl Session {
                 runtime,
                 name,
                 named,
-                shown,
-                limits: ArcSwap::new(limits),
-                own: ArcSwap::new(own),
-                listing: ArcSwap::new(listing),
-                more: ArcSwap::new(more),
+                showing,
                 agents: OnceLock::new(),
                 views: Arc::default(),
                 recalled: Mutex::default(),
@@ -311,70 +258,6 @@ impl Session {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.inner.name
-    }
-
-    /// The tools this session shows, as they are now. Who holds what this gave keeps those of that moment.
-    pub fn catalog(&self) -> Arc<Catalog> {
-        let runtime = &self.inner.runtime;
-        let (shown, limits) = (self.inner.shown.load(), self.inner.limits.load_full());
-        let (own, listing) = (self.inner.own.load_full(), self.inner.listing.load_full());
-        let more = self.inner.more.load_full();
-        if Arc::ptr_eq(&shown.limits, &limits)
-            && Arc::ptr_eq(&shown.own, &own)
-            && Arc::ptr_eq(&shown.listing, &listing)
-            && Arc::ptr_eq(&shown.more, &more)
-            && Arc::ptr_eq(&shown.snapshot, &runtime.registry().snapshot())
-        {
-            return shown.catalog.clone();
-        }
-        let shown = Arc::new(Shown::now(runtime, &limits, &own, &listing, &more));
-        self.inner.shown.store(shown.clone());
-        shown.catalog.clone()
-    }
-
-    /// From the next call on the session may do no more than this.
-    /// Where that makes it read-only, or no longer so, its commands and those of its tools end.
-    pub fn limit(&self, limits: Limits) {
-        let read_only = limits.read_only;
-        self.inner.limits.store(Arc::new(limits));
-        self.inner.ground.hold(read_only);
-    }
-
-    /// From now on a list of the session's tools, and of those below it that are opened later, may cost this much.
-    pub fn list_within(&self, listing: Listing) {
-        self.inner.listing.store(Arc::new(listing));
-    }
-
-    /// The provider of the session's model runs these tools, and no others of [`kit::Origin::Provider`]. Says whether
-    /// that is new.
-    pub fn provider_runs<'a>(&self, tools: impl IntoIterator<Item = &'a str>) -> bool {
-        let tools: Vec<String> = tools.into_iter().map(str::to_owned).collect();
-        let is_new = **self.inner.own.load() != tools;
-        if is_new {
-            self.inner.own.store(Arc::new(tools));
-        }
-        is_new
-    }
-
-    /// Why a tool can't be called that the provider of another model would run.
-    pub(crate) fn run_elsewhere(&self, name: &str) -> Option<Fault> {
-        let tool = self.inner.runtime.registry().snapshot().get(name).cloned()?;
-        let limits = self.limits();
-        let lists = [self.inner.runtime.allowed(), limits.tools.as_deref()];
-        let is_allowed = lists.into_iter().flatten().all(|list| list.iter().any(|it| it == name));
-        (is_allowed && tool.spec().origin == Origin::Provider).then(|| tool.prepare(Value::Null).err())?
-    }
-
-    /// These tools are this session's, and no other's.
-    pub(crate) fn has_tools_of_its_own(&self, tools: OwnTools) {
-        if !(tools.is_empty() && self.inner.more.load().is_empty()) {
-            self.inner.more.store(Arc::new(tools));
-        }
-    }
-
-    /// How much less than its runtime allows the session may do.
-    pub fn limits(&self) -> Arc<Limits> {
-        self.inner.limits.load_full()
     }
 
     /// The same session, held by who must not keep it from ending.

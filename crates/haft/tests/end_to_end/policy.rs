@@ -288,8 +288,13 @@ fn a_toolset_is_exactly_its_tools_and_they_work() {
     assert_eq!(tools(&room, &["--toolset", "nav"]), nav);
     assert_eq!(tools(&room, &["--toolset", "hyperagents"]), ["bash", "editor"]);
     let navi = [
+        "web_search",
+        "web_view",
+        "filesystem",
+        "http_request",
         "terminal",
         "code_exec",
+        "image_view",
         "todo",
         "scratchpad",
         "memory",
@@ -299,6 +304,13 @@ fn a_toolset_is_exactly_its_tools_and_they_work() {
         "list_tools",
         "tool_manual",
         "reload_tools",
+        "share_file",
+        "content_publish",
+        "model_3d",
+        "scad_lint",
+        "render_3d",
+        "mcp_status",
+        "ssh_exec",
         "spawn_agent",
         "list_profiles",
         "switch_profile",
@@ -308,8 +320,22 @@ fn a_toolset_is_exactly_its_tools_and_they_work() {
     let terrarium = [
         "bash",
         "python",
+        "read",
+        "write",
+        "edit",
+        "multi_edit",
+        "glob",
+        "grep",
+        "tree",
+        "json_read",
+        "json_write",
+        "notebook_read",
+        "notebook_edit",
+        "web_fetch",
+        "web_search",
         "scratchpad",
         "search_memory",
+        "info",
         "jobs",
         "read_job",
         "wait",
@@ -318,6 +344,7 @@ fn a_toolset_is_exactly_its_tools_and_they_work() {
         "explore",
         "critic",
         "ask_user",
+        "show_card",
     ];
     assert_eq!(tools(&room, &["--toolset", "terrarium"]), terrarium);
 

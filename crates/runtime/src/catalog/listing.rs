@@ -99,7 +99,8 @@ impl Listing {
                 listed.insert(&spec.name);
             }
         }
-        Some(listed)
+        // Pinned ones may take more than there is room for: then nothing is left to find either.
+        (listed.len() < specs.len()).then_some(listed)
     }
 
     fn turn(&self, spec: &Spec) -> Turn {

@@ -308,13 +308,13 @@ async fn an_answer_that_was_cut_off_is_asked_for_again() {
 #[test]
 fn a_tool_that_the_provider_runs_is_declared_and_not_described() {
     let mut tools = specs();
-    let own = Spec { origin: Origin::Provider, ..spec("web_search", json!({"type": "object"})) };
+    let own = Spec { origin: Origin::Provider, ..spec("image_gen", json!({"type": "object"})) };
     tools.push(own.clone());
     let syntax = syntax::of(dialect("xml").manner(), &tools);
     let request =
         Request { system: "".into(), items: Vec::new(), tools: tools.into(), step: 0, longest: None };
     let request = in_words(request, &syntax);
     assert_eq!(request.tools.as_ref(), [own]);
-    assert!(!request.system.contains("## web_search"));
-    is_text("xml", "<web_search/>");
+    assert!(!request.system.contains("## image_gen"));
+    is_text("xml", "<image_gen/>");
 }
