@@ -14,7 +14,7 @@ use reqwest::{
 use tokio::{net::TcpStream, time::timeout};
 
 use super::{
-    Allowed, Hop, Line, Request, Response,
+    Allowed, Body, Hop, Line, Request, Response,
     line::{Unreached, Use},
     place::plain,
     request::for_others,
@@ -63,7 +63,7 @@ impl Net {
             }
             let looks = request.looks();
             hops.push(Hop { url: request.url.clone(), status: inner.status() });
-            redirected(&mut request, inner.status(), to);
+            redirected(&mut request, inner.status(), to)?;
             if looks && hops.iter().any(|it| it.url == request.url) {
                 let what = format!("{} redirects in a circle", request.name());
                 return Err(Fault::new(Kind::Failed, what).next(
@@ -143,7 +143,7 @@ fn target(request: &Request, answer: &reqwest::Response) -> Result<Option<Url>, 
     }
 }
 
-fn redirected(request: &mut Request, status: StatusCode, to: Url) {
+fn redirected(request: &mut Request, status: StatusCode, to: Url) -> Result<(), Fault> {
     let keeps = matches!(status.as_u16(), 307 | 308) || request.method == Method::HEAD;
     if !keeps && !request.looks() {
         request.method = Method::GET;
@@ -153,10 +153,18 @@ fn redirected(request: &mut Request, status: StatusCode, to: Url) {
         }
     }
     if request.url.origin() != to.origin() {
+        if request.body.as_ref().is_some_and(Body::is_sensitive) {
+            let (name, status) = (request.name(), status.as_u16());
+            return Err(Fault::denied(format!(
+                "{name} redirects with {status} to {to}, and what is sent has a secret in it; nothing was sent there"
+            ))
+            .next("A secret goes to no other host, port or scheme by a redirect. Ask for that address itself, if the secret is meant for it."));
+        }
         request.headers = for_others(&request.headers);
     }
     request.named = None;
     request.url = to;
+    Ok(())
 }
 
 /// A fault at a place that nobody asked for says who sent us there.

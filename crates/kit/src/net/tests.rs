@@ -161,3 +161,37 @@ fn a_form_of_several_parts_knows_its_length_and_breaks_no_line() {
     );
     assert_eq!(body.length(), heads.len() as u64 + 1000);
 }
+
+#[tokio::test]
+async fn what_is_sensitive_in_a_body_is_taken_to_no_other_origin() {
+    let (other, connections) = listen(HELLO);
+    for status in ["307 T", "308 P", "302 F"] {
+        let to = format!(
+            "HTTP/1.1 {status}\r\nLocation: http://127.0.0.1:{other}/\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+        );
+        let (port, _) = listen(to.leak());
+        let line = Arc::new(Line::new(Script::new(&[&[OWN]]), None));
+        let net = Net::new(
+            line,
+            Allowed::default().and(&format!("127.0.0.1:{port}")).and(&format!("127.0.0.1:{other}")),
+        );
+        let post = |body: Body| Request {
+            method: Method::POST,
+            body: Some(body),
+            ..get(&format!("http://127.0.0.1:{port}/"))
+        };
+        let before = connections.load(Ordering::Acquire);
+        let secret = Body::from("a=".to_owned()).and(Body::from("secret".to_owned()).sensitive(true));
+        let sent = net.send(post(secret)).await;
+        if status.starts_with("302") {
+            // It goes on without the body.
+            assert!(sent.is_ok());
+            continue;
+        }
+        let fault = sent.err().unwrap();
+        assert_eq!((fault.kind, connections.load(Ordering::Acquire)), (Kind::Denied, before), "{fault}");
+        assert!(fault.what.contains("has a secret in it"), "{fault}");
+        // The positive control.
+        assert!(net.send(post("plain".to_owned().into())).await.is_ok());
+    }
+}

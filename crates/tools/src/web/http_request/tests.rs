@@ -65,3 +65,14 @@ fn a_secret_goes_to_its_hosts_alone_and_not_in_clear() {
         Use https. If there is none, a person can put `api.example.org:80` into `hosts` of `[secret.one]`."#]]
     .assert_eq(&says("http://api.example.org/"));
 }
+
+#[test]
+fn more_headers_than_any_server_takes_are_refused() {
+    let headers: serde_json::Map<String, Value> =
+        (0..40_000).map(|it| (format!("X{it}"), json!("a"))).collect();
+    let says = Room::empty().says::<HttpRequest>(&json!({"url": "https://example.org/", "headers": headers}));
+    expect![[r#"
+        bad_args: 40000 headers were given
+        A request has 200 of them at most; `body` sends what is longer."#]]
+    .assert_eq(&says);
+}
