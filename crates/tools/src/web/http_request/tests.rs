@@ -31,7 +31,8 @@ fn to_look_is_less_than_to_speak_and_files_are_named() {
         (json!({"url": "https://example.org", "method": "GET", "body": ""}), net("example.org")),
         (json!({"url": "https://example.org", "json": null, "form": {}}), net("example.org")),
         (json!({"url": "https://example.org", "headers": {"X-HTTP-Method": "PUT"}}), net("example.org")),
-        (json!({"url": "nonsense"}), Vec::new()),
+        (json!({"url": "example.org/x"}), web("example.org")),
+        (json!({"url": "no sense at all"}), Vec::new()),
         (json!({"url": "https://user@example.org"}), Vec::new()),
     ] {
         assert_eq!(claims(&arguments), claimed, "{arguments}");
