@@ -122,13 +122,17 @@ impl Tool for WebFetch {
         }
         let from = got.url.clone();
         let turn = if got.body.len() > LARGE { Some(turn(cx).await?) } else { None };
-        let text = cx
+        let is_early = got.rendered && self.wait_ms.is_none();
+        let mut text = cx
             .blocking(move |cx| {
                 let text = content::read(cx, got, part);
                 drop(turn);
                 text
             })
             .await?;
+        if is_early && text.body.len() < LITTLE {
+            text.notes.push("there is little text: `wait_ms: 5000` waits for what comes late".to_owned());
+        }
         let page = pages.keep(Page::new(asked, from, text));
         let mut output = Output::page(page.show(offset.unwrap_or(page.named()), self.limit)?);
         if let Some(Picture { mime, data }) = picture {
@@ -143,6 +147,9 @@ impl WebFetch {
         self.render || self.screenshot || self.wait_ms.is_some()
     }
 }
+
+/// A rendered page with less text may not be done.
+const LITTLE: usize = 150;
 
 /// What is larger is converted one at a time, so that what one page may take of the memory is what all of them take.
 const LARGE: usize = 256 << 10;

@@ -57,7 +57,7 @@ pub(super) fn read(html: &str, url: &Url, part: Part) -> Text {
     };
     let named = fragment(url);
     let mut markdown = Markdown::new(&base, named.as_deref());
-    let written = match &found {
+    let mut written = match &found {
         Some(Found::In(node)) => markdown.write(node),
         Some(Found::Apart(article)) => markdown.write(&article.root()),
         None => markdown.write(&body),
@@ -70,6 +70,12 @@ pub(super) fn read(html: &str, url: &Url, part: Part) -> Text {
     } else {
         Vec::new()
     };
+    // Who looks for the article takes a heading away that is only like the title.
+    let heading = clean(&heading.split_whitespace().collect::<Vec<_>>().join(" "));
+    let is_lost = matches!(found, Some(Found::Apart(_))) && document.select("h1").length() == 1;
+    if is_lost && !heading.is_empty() && !says(&title, &heading) && !written.contains(&heading) {
+        written = format!("# {heading}\n\n{written}");
+    }
     Text { body: without_title(written, &title), title, links: markdown.links(), notes, ..Text::default() }
 }
 
@@ -190,5 +196,37 @@ fn says(title: &str, heading: &str) -> bool {
             let (before, after) = (before.trim_end(), after.trim_start());
             (before.is_empty() || before.ends_with(parts)) && (after.is_empty() || after.starts_with(parts))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn a_heading_goes_only_where_the_title_says_all_of_it() {
+        for (title, heading, is) in [
+            ("Shop", "Shop", true),
+            ("Shop - Example", "Shop", true),
+            ("Example | Shop", "Shop", true),
+            ("SPA Shop", "Shop", false),
+            ("Shopping", "Shop", false),
+            ("SPA shop", "Shop", false),
+        ] {
+            assert_eq!(says(title, heading), is, "{title} / {heading}");
+        }
+        let url = Url::parse("https://x.example/").unwrap();
+        let text = format!("<p>{}</p>", "Words that are read, one after the other. ".repeat(20));
+        let page = format!("<title>SPA shop</title><body><h1>Shop</h1>{}</body>", text.repeat(5));
+        assert!(read(&page, &url, Part::Article).body.starts_with("# Shop\n\nWords"));
+    }
+
+    #[test]
+    fn what_the_address_names_is_marked() {
+        let url = Url::parse("https://x.example/#m%C3%BC").unwrap();
+        let page = "<h1>T</h1><p>a</p><h2 id='m\u{fc}'>B</h2><p>b</p>";
+        assert_eq!(read(page, &url, Part::Whole).body, format!("# T\n\na\n\n{TARGET}\n\n## B\n\nb"));
     }
 }

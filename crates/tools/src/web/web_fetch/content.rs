@@ -71,8 +71,6 @@ fn page(html: &str, got: &Got, part: Part) -> Text {
     let letters = text.body.chars().filter(|it| it.is_alphanumeric()).count();
     if letters < 2_000 && CHALLENGES.iter().any(|it| title == *it) {
         text.notes.push("this looks like a check for robots and not like the page itself".to_owned());
-    } else if got.rendered && letters < 120 {
-        text.notes.push("there is little text: `wait_ms: 5000` waits for what comes late".to_owned());
     } else if !got.rendered && letters < 120 && html.contains("<script") {
         text.notes.push(
             "there is little text here and a script may write it: `render: true` runs the page".to_owned(),
