@@ -13,12 +13,13 @@ use serde_json::{Map, Value};
 use crate::Arguments;
 
 /// Names that models give to fields of these names.
-const SYNONYMS: [(&str, &[&str]); 13] = [
+const SYNONYMS: [(&str, &[&str]); 14] = [
     ("path", &["file_path", "filepath", "file", "filename", "file_name", "target_file", "notebook_path"]),
     ("dir", &["directory", "folder", "dir_path", "path"]),
     ("pattern", &["regex", "regexp", "query", "search", "glob_pattern"]),
     ("glob", &["include", "file_pattern", "glob_pattern"]),
     ("content", &["text", "contents", "file_text", "data"]),
+    ("query", &["q", "params"]),
     ("limit", &["max_results", "head_limit", "count", "num_lines", "max"]),
     ("offset", &["start", "start_line", "skip", "from_line"]),
     ("command", &["cmd", "script"]),
@@ -158,9 +159,19 @@ impl<'a> Schema<'a> {
             object.keys().filter(|name| !properties.contains_key(*name)).cloned().collect();
         for name in unknown {
             let plain = snake(&name);
+            let is_text = object.get(&name).is_some_and(Value::is_string);
+            // What is sent is a text, or JSON.
+            let is_data = |field: &str| match field {
+                "body" => plain == "data" && is_text,
+                "json" => plain == "data" && !is_text,
+                _ => false,
+            };
             let is_synonym = |field: &str| {
-                self.is_ours
-                    && SYNONYMS.iter().any(|(it, others)| *it == field && others.contains(&plain.as_str()))
+                self.is_ours && is_data(field)
+                    || self.is_ours
+                        && SYNONYMS
+                            .iter()
+                            .any(|(it, others)| *it == field && others.contains(&plain.as_str()))
             };
             let means = |field: &&String| {
                 !object.contains_key(*field) && (snake(field) == plain || is_synonym(field))
@@ -382,6 +393,13 @@ mod tests {
         assert_eq!(mended(json!({"file_path": "a"})), (json!({"path": "a"}), 1));
         assert_eq!(mended(json!({"filePath": "a"})), (json!({"path": "a"}), 1));
         assert_eq!(mended(json!("{\"path\": \"a\"}")), (json!({"path": "a"}), 1));
+        let schema =
+            json!({"properties": {"query": {"type": "object"}, "body": {"type": "string"}, "json": {}}});
+        let sends = Spec { schema, ..spec() };
+        let of = |value: Value| repair(&sends, Arguments::Json(value)).unwrap().arguments;
+        assert_eq!(of(json!({"params": {"a": 1}})), json!({"query": {"a": 1}}));
+        assert_eq!(of(json!({"data": {"a": 1}})), json!({"json": {"a": 1}}));
+        assert_eq!(of(json!({"data": "a=1"})), json!({"body": "a=1"}));
     }
 
     #[test]

@@ -22,6 +22,7 @@ const PIECE: u64 = 256 * 1024;
 #[derive(Clone, Default)]
 pub struct Body {
     pieces: Vec<Piece>,
+    sensitive: bool,
 }
 
 #[derive(Clone)]
@@ -39,14 +40,27 @@ impl Body {
         let file = open.file().try_clone().map_err(|error| {
             Fault::new(Kind::Unavailable, format!("`{}` can't be read: {error}", open.location))
         })?;
-        Ok(Self { pieces: vec![Piece::File(Arc::new(file), open.identity.size)] })
+        Ok(Self { pieces: vec![Piece::File(Arc::new(file), open.identity.size)], sensitive: false })
     }
 
     /// This, and then that.
     #[must_use]
     pub fn and(mut self, then: impl Into<Self>) -> Self {
-        self.pieces.extend(then.into().pieces);
+        let then = then.into();
+        self.pieces.extend(then.pieces);
+        self.sensitive |= then.sensitive;
         self
+    }
+
+    /// The same, for the origin that is asked alone, where it `is` so: no redirect takes it to another.
+    #[must_use]
+    pub fn sensitive(self, is: bool) -> Self {
+        Self { sensitive: self.sensitive || is, ..self }
+    }
+
+    /// Whether it is for the origin that is asked alone.
+    pub fn is_sensitive(&self) -> bool {
+        self.sensitive
     }
 
     /// How many bytes it has.
@@ -103,7 +117,7 @@ impl fmt::Debug for Body {
 
 impl From<Bytes> for Body {
     fn from(bytes: Bytes) -> Self {
-        Self { pieces: vec![Piece::Bytes(bytes)] }
+        Self { pieces: vec![Piece::Bytes(bytes)], sensitive: false }
     }
 }
 

@@ -21,7 +21,7 @@ pub struct Request {
     pub named: Option<String>,
     /// Its headers. One that is sensitive goes to no other origin.
     pub headers: HeaderMap,
-    /// What is sent along.
+    /// What is sent along. One that is sensitive goes to no other origin.
     pub body: Option<Body>,
     /// How many redirects are followed; each is looked at as if it were asked for by itself.
     pub redirects: usize,

@@ -2,6 +2,7 @@
 
 use std::{
     error::Error,
+    io::ErrorKind,
     net::IpAddr,
     sync::Arc,
     time::{Duration, Instant},
@@ -14,7 +15,7 @@ use reqwest::{
 use tokio::{net::TcpStream, time::timeout};
 
 use super::{
-    Allowed, Hop, Line, Request, Response,
+    Allowed, Body, Hop, Line, Request, Response,
     line::{Unreached, Use},
     place::plain,
     request::for_others,
@@ -63,7 +64,7 @@ impl Net {
             }
             let looks = request.looks();
             hops.push(Hop { url: request.url.clone(), status: inner.status() });
-            redirected(&mut request, inner.status(), to);
+            redirected(&mut request, inner.status(), to)?;
             if looks && hops.iter().any(|it| it.url == request.url) {
                 let what = format!("{} redirects in a circle", request.name());
                 return Err(Fault::new(Kind::Failed, what).next(
@@ -103,7 +104,7 @@ impl Net {
         }
         match timeout(left(), out.send()).await {
             Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(error)) => Err(failed(request.name(), &host, port, error)),
+            Ok(Err(error)) => Err(failed(request, &host, port, error)),
             Err(_) => Err(too_slow(request.name(), request.within)),
         }
     }
@@ -143,7 +144,7 @@ fn target(request: &Request, answer: &reqwest::Response) -> Result<Option<Url>, 
     }
 }
 
-fn redirected(request: &mut Request, status: StatusCode, to: Url) {
+fn redirected(request: &mut Request, status: StatusCode, to: Url) -> Result<(), Fault> {
     let keeps = matches!(status.as_u16(), 307 | 308) || request.method == Method::HEAD;
     if !keeps && !request.looks() {
         request.method = Method::GET;
@@ -153,10 +154,18 @@ fn redirected(request: &mut Request, status: StatusCode, to: Url) {
         }
     }
     if request.url.origin() != to.origin() {
+        if request.body.as_ref().is_some_and(Body::is_sensitive) {
+            let (name, status) = (request.name(), status.as_u16());
+            return Err(Fault::denied(format!(
+                "{name} redirects with {status} to {to}, and what is sent has a secret in it; nothing was sent there"
+            ))
+            .next("A secret goes to no other host, port or scheme by a redirect. Ask for that address itself, if the secret is meant for it."));
+        }
         request.headers = for_others(&request.headers);
     }
     request.named = None;
     request.url = to;
+    Ok(())
 }
 
 /// A fault at a place that nobody asked for says who sent us there.
@@ -190,6 +199,16 @@ fn unreached(host: &str, port: u16, why: &Unreached) -> Fault {
         Unreached::Own => {
             closed(&place, &format!("{host} is a name of this machine or of a private network"))
         }
+        Unreached::NotFound(error) if no_answer(error) => {
+            Fault::new(Kind::Unavailable, format!("where {host} is can't be looked up: {error}"))
+                .next("There may be no network here, or no DNS: look whether another host is found.")
+        }
+        Unreached::Failed(error)
+            if matches!(error.kind(), ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable) =>
+        {
+            Fault::new(Kind::Unavailable, format!("no way leads to {place}: {error}"))
+                .next("There may be no network here: look whether another host is reached.")
+        }
         Unreached::NotFound(error) => {
             Fault::new(Kind::Unavailable, format!("nobody knows where {host} is: {error}"))
                 .next("Check how the name is spelled.")
@@ -201,13 +220,20 @@ fn unreached(host: &str, port: u16, why: &Unreached) -> Fault {
     }
 }
 
+/// Did nobody answer who knows names, so that nothing is said about this one?
+fn no_answer(error: &std::io::Error) -> bool {
+    let says = error.to_string();
+    ["Temporary failure in name resolution", "Try again"].iter().any(|it| says.contains(it))
+}
+
 fn closed(place: &str, what: &str) -> Fault {
     Fault::denied(format!("{what}; nothing was sent")).next(format!(
         "Leave it, unless this is what you were asked for: then a person can put `{place}` into `allow` of `[net]` in haft.toml."
     ))
 }
 
-fn failed(name: &str, host: &str, port: u16, error: reqwest::Error) -> Fault {
+fn failed(request: &Request, host: &str, port: u16, error: reqwest::Error) -> Fault {
+    let name = request.name();
     let (is_timeout, is_connect) = (error.is_timeout(), error.is_connect());
     // The address may have in it what nobody may see.
     let error = error.without_url();
@@ -219,6 +245,11 @@ fn failed(name: &str, host: &str, port: u16, error: reqwest::Error) -> Fault {
         cause = it.source();
     }
     let why = deepest(&error);
+    if is_connect && !is_timeout && request.url.scheme() == "https" && speaks_no_tls(&why) {
+        let place = place(host, port);
+        return Fault::new(Kind::Unavailable, format!("{place} is there, but does not speak TLS: {why}"))
+            .next(format!("Try http://{place} instead of https, or look whether the port is right."));
+    }
     if is_timeout || is_connect {
         let kind = if is_timeout { Kind::Timeout } else { Kind::Unavailable };
         return Fault::new(kind, format!("{} can't be reached: {why}", place(host, port)))
@@ -231,6 +262,11 @@ fn failed(name: &str, host: &str, port: u16, error: reqwest::Error) -> Fault {
 pub(super) fn broken(name: &str, error: reqwest::Error) -> Fault {
     let why = deepest(&error.without_url());
     Fault::new(Kind::Failed, format!("the answer of {name} broke off: {why}")).next("Try again.")
+}
+
+/// Is this what one hears who greets something else by TLS?
+fn speaks_no_tls(why: &str) -> bool {
+    ["InvalidContentType", "handshake eof", "InvalidMessage"].iter().any(|it| why.contains(it))
 }
 
 /// The words of what was at the bottom of it.

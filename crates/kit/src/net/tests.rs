@@ -22,6 +22,31 @@ use super::{
 };
 use crate::{Kind, services::Soon};
 
+/// Nobody answers who knows names.
+struct Offline;
+
+impl Lookup for Offline {
+    fn lookup<'a>(&'a self, _: &'a str, _: u16) -> Soon<'a, io::Result<Vec<SocketAddr>>> {
+        let says = "failed to lookup address information: Temporary failure in name resolution";
+        Box::pin(std::future::ready(Err(io::Error::other(says))))
+    }
+}
+
+#[tokio::test]
+async fn a_fault_tells_no_network_from_a_wrong_name_and_no_tls_from_nobody_there() {
+    let offline = Net::new(Arc::new(Line::new(Arc::new(Offline), None)), Allowed::default().and_web());
+    let fault = offline.send(get("https://a.test/")).await.err().unwrap();
+    assert!(fault.to_string().contains("There may be no network here"), "{fault}");
+    let unknown = Net::new(Arc::new(Line::new(Script::new(&[&[]]), None)), Allowed::default().and_web());
+    let fault = unknown.send(get("https://a.test/")).await.err().unwrap();
+    assert!(!fault.to_string().contains("no network"), "{fault}");
+    let (port, _) = listen("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    let line = Arc::new(Line::new(Script::new(&[&[OWN]]), None));
+    let net = Net::new(line, Allowed::default().and(&format!("127.0.0.1:{port}")));
+    let fault = net.send(get(&format!("https://127.0.0.1:{port}/"))).await.err().unwrap();
+    assert!(fault.to_string().contains(&format!("Try http://127.0.0.1:{port}")), "{fault}");
+}
+
 const PUBLIC: Ipv4Addr = Ipv4Addr::new(93, 184, 216, 34);
 const OWN: Ipv4Addr = Ipv4Addr::LOCALHOST;
 
@@ -160,4 +185,38 @@ fn a_form_of_several_parts_knows_its_length_and_breaks_no_line() {
          Content-Type: text/plain  X: y\r\n\r\n\r\n--{boundary}--\r\n"
     );
     assert_eq!(body.length(), heads.len() as u64 + 1000);
+}
+
+#[tokio::test]
+async fn what_is_sensitive_in_a_body_is_taken_to_no_other_origin() {
+    let (other, connections) = listen(HELLO);
+    for status in ["307 T", "308 P", "302 F"] {
+        let to = format!(
+            "HTTP/1.1 {status}\r\nLocation: http://127.0.0.1:{other}/\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+        );
+        let (port, _) = listen(to.leak());
+        let line = Arc::new(Line::new(Script::new(&[&[OWN]]), None));
+        let net = Net::new(
+            line,
+            Allowed::default().and(&format!("127.0.0.1:{port}")).and(&format!("127.0.0.1:{other}")),
+        );
+        let post = |body: Body| Request {
+            method: Method::POST,
+            body: Some(body),
+            ..get(&format!("http://127.0.0.1:{port}/"))
+        };
+        let before = connections.load(Ordering::Acquire);
+        let secret = Body::from("a=".to_owned()).and(Body::from("secret".to_owned()).sensitive(true));
+        let sent = net.send(post(secret)).await;
+        if status.starts_with("302") {
+            // It goes on without the body.
+            assert!(sent.is_ok());
+            continue;
+        }
+        let fault = sent.err().unwrap();
+        assert_eq!((fault.kind, connections.load(Ordering::Acquire)), (Kind::Denied, before), "{fault}");
+        assert!(fault.what.contains("has a secret in it"), "{fault}");
+        // The positive control.
+        assert!(net.send(post("plain".to_owned().into())).await.is_ok());
+    }
 }

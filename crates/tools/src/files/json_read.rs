@@ -145,7 +145,7 @@ fn show(value: &Node<'_>, pointer: &str) -> Output {
             return Output::text(value.compact());
         }
     };
-    if let Some(text) = value.pretty(WHOLE) {
+    if let Some(text) = value.spread(WHOLE) {
         return Output::text(text);
     }
     let count = value.len();

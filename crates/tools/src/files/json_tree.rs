@@ -100,15 +100,28 @@ impl<'t> Node<'t> {
 
     /// The value as JSON on one line.
     pub(crate) fn compact(&self) -> String {
-        let mut print = Print { text: String::new(), most: usize::MAX };
+        let mut print = Print { text: String::new(), most: usize::MAX, wide: 0 };
         print.value(self, None);
         print.text
     }
 
     /// The value as JSON with one member on each line, unless that is longer than `most`.
-    pub(crate) fn pretty(&self, most: usize) -> Option<String> {
-        let mut print = Print { text: String::new(), most };
+    #[cfg(test)]
+    fn pretty(&self, most: usize) -> Option<String> {
+        let mut print = Print { text: String::new(), most, wide: 0 };
         print.value(self, Some(0)).then_some(print.text)
+    }
+
+    /// The same, where what is short stays on one line: half as long, and better to read.
+    pub(crate) fn spread(&self, most: usize) -> Option<String> {
+        let mut print = Print { text: String::new(), most, wide: WIDE };
+        print.value(self, Some(0)).then_some(print.text)
+    }
+
+    /// The value on one line with a blank after each comma and colon, if that takes no more than so many bytes.
+    fn inline(&self, most: usize) -> Option<String> {
+        let mut print = Print { text: String::new(), most, wide: usize::MAX };
+        print.value(self, None).then_some(print.text)
     }
 }
 
@@ -223,10 +236,15 @@ impl<'t> Parser<'_, 't> {
     }
 }
 
+/// Columns that a value on one line may take.
+const WIDE: usize = 100;
+
 /// JSON being written; every function says whether it still fits.
 struct Print {
     text: String,
     most: usize,
+    /// What is no wider than this stays on a line; 0 for none.
+    wide: usize,
 }
 
 impl Print {
@@ -247,18 +265,29 @@ impl Print {
     }
 
     fn string(&mut self, text: &str) -> bool {
+        if text.len() > self.most.saturating_sub(self.text.len()) {
+            return false;
+        }
         self.put(&serde_json::to_string(text).unwrap_or_default())
     }
 
     fn all(&mut self, node: &Node<'_>, open: &str, close: &str, indent: Option<usize>) -> bool {
+        if let Some(deep) = indent.filter(|_| self.wide > 0)
+            && let Some(line) = node.inline(self.wide.saturating_sub(deep * 2))
+        {
+            return self.put(&line);
+        }
+        let blank = if indent.is_none() && self.wide > 0 { " " } else { "" };
         let below = indent.map(|it| it + 1).filter(|_| node.len() > 0);
         let fits = self.put(open)
             && node.children().enumerate().all(|(count, (step, value))| {
-                (count == 0 || self.put(","))
+                (count == 0 || self.put(",") && self.put(blank))
                     && self.line(below)
                     && match step {
                         Step::Name(name) => {
-                            self.string(name) && self.put(if indent.is_some() { ": " } else { ":" })
+                            self.string(name)
+                                && self.put(if indent.is_some() { ": " } else { ":" })
+                                && self.put(blank)
                         }
                         Step::Index(_) => true,
                     }
@@ -323,6 +352,22 @@ mod tests {
     fn the_last_of_several_members_with_one_name_counts() {
         let node = Node::parse("f", r#"{"a": 1, "a": 2}"#).unwrap();
         assert_eq!(node.pointer("/a").unwrap().compact(), "2");
+    }
+
+    #[test]
+    fn what_is_short_stays_on_a_line_and_what_is_wide_is_spread() {
+        let row = r#"{"id": 0, "v": [0, 0], "e": {}}"#;
+        let long = "x".repeat(90);
+        let text = format!(r#"{{"rows": [{row}, {row}, {row}, {row}], "long": ["{long}", 1]}}"#);
+        let expected = format!(
+            "{{\n  \"rows\": [\n    {row},\n    {row},\n    {row},\n    {row}\n  ],\n  \"long\": [\n    \"{long}\",\n    1\n  ]\n}}"
+        );
+        let node = Node::parse("f", &text).unwrap();
+        assert_eq!(node.spread(1000).unwrap(), expected);
+        assert!(node.spread(100).is_none());
+        // The work is bounded: nested lists are tried once for each level, and no further than a line.
+        let deep = format!("{}{}", "[".repeat(100), "]".repeat(100));
+        assert!(Node::parse("f", &deep).unwrap().spread(1 << 20).unwrap().contains("[[["));
     }
 
     #[test]

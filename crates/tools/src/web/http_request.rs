@@ -13,6 +13,8 @@ use kit::{
 use serde::Deserializer;
 use serde_json::Value;
 
+use super::address;
+
 /// How long a request may take, and one that moves a file.
 const USUAL: Duration = Duration::from_secs(30);
 const WITH_FILES: Duration = Duration::from_secs(600);
@@ -26,7 +28,7 @@ const SILENCE: Duration = Duration::from_secs(30);
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct HttpRequest {
-    /// Address, http or https.
+    /// Address; `https://` if no scheme is named.
     url: String,
     /// Default: GET, or POST with a body.
     #[serde(default)]
@@ -61,7 +63,7 @@ pub(crate) struct HttpRequest {
     /// How many redirects to follow, 0 for none. Default 10.
     #[serde(default, deserialize_with = "count_or_none")]
     redirects: Option<usize>,
-    /// Bytes of the body to show. Default: all of it, up to 1 MiB.
+    /// Bytes of the body to show, up to 1 MiB. Default 20000.
     #[serde(default)]
     max_bytes: Option<usize>,
     /// Show every header.
@@ -130,10 +132,7 @@ impl Tool for HttpRequest {
 impl HttpRequest {
     /// The address as the model wrote it, and its host as a touch names it.
     fn place(&self) -> Result<(Url, String), Fault> {
-        let url = Url::parse(self.url.trim()).map_err(|error| {
-            Fault::bad_args(format!("`{}` is not an address: {error}", self.url))
-                .next("An address looks like `https://api.example.org/v1/items`.")
-        })?;
+        let url = address::parse(&self.url)?;
         let (host, port) = host_of(&url)?;
         let host = if host.contains(':') { format!("[{host}]") } else { host };
         // A private address is granted with its port alone.

@@ -24,9 +24,13 @@ use super::address;
 use article::Part;
 use render::{Picture, Rendered};
 use text::{Page, Pages, Text};
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// How long a page may take, with all that it loads.
 const LONGEST: Duration = Duration::from_secs(90);
+
+/// The most that a page is waited for once it is there.
+const LONGEST_WAIT: Duration = Duration::from_secs(20);
 
 /// Fetch a page as Markdown with numbered links; PDF, JSON, feeds and text as text. Long pages come in parts: the
 /// last line of an answer says how to go on.
@@ -47,6 +51,9 @@ pub(crate) struct WebFetch {
     /// Run the page's scripts first, in a headless Chromium.
     #[serde(default)]
     render: bool,
+    /// Render, and wait so long for what comes late.
+    #[serde(default)]
+    wait_ms: Option<u64>,
     /// Also show a picture of the rendered page.
     #[serde(default)]
     screenshot: bool,
@@ -76,14 +83,15 @@ impl Tool for WebFetch {
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {
         cx.check()?;
         let url = address::parse(&self.url)?;
-        let offset = self.offset.unwrap_or(1);
-        if offset == 0 || self.limit == Some(0) {
+        let offset = self.offset;
+        if offset == Some(0) || self.limit == Some(0) {
             return Err(Fault::bad_args("lines are counted from 1, and `limit` is at least 1"));
         }
+        let fragment = url.fragment().map(str::to_owned);
         let pages = cx.shelf().get::<Pages>();
-        let asked = format!("{url} {} {}", self.raw, self.renders());
+        let asked = format!("{url} {} {} {}", self.raw, self.renders(), self.wait_ms.unwrap_or(0));
         // Who goes on, goes on in what was shown.
-        if offset > 1
+        if let Some(offset) = offset.filter(|it| *it > 1)
             && let Some(page) = pages.find(&asked)
         {
             return Ok(Output::page(page.show(offset, self.limit)?));
@@ -92,8 +100,9 @@ impl Tool for WebFetch {
             robots::check(cx, &url).await?;
         }
         let mut picture = None;
-        let got = if self.renders() {
-            match render::render(cx, &url, self.screenshot).await? {
+        let wait = Duration::from_millis(self.wait_ms.unwrap_or(0)).min(LONGEST_WAIT);
+        let mut got = if self.renders() {
+            match render::render(cx, &url, self.screenshot, wait).await? {
                 Rendered::Page(got, shot) => {
                     picture = shot;
                     *got
@@ -108,10 +117,24 @@ impl Tool for WebFetch {
             get::get(cx, url).await?
         };
         let part = if self.raw { Part::Whole } else { Part::Article };
+        if got.url.fragment().is_none() {
+            got.url.set_fragment(fragment.as_deref());
+        }
         let from = got.url.clone();
-        let text = cx.blocking(move |cx| content::read(cx, got, part)).await?;
+        let turn = if got.body.len() > LARGE { Some(turn(cx).await?) } else { None };
+        let is_early = got.rendered && self.wait_ms.is_none();
+        let mut text = cx
+            .blocking(move |cx| {
+                let text = content::read(cx, got, part);
+                drop(turn);
+                text
+            })
+            .await?;
+        if is_early && text.body.len() < LITTLE {
+            text.notes.push("there is little text: `wait_ms: 5000` waits for what comes late".to_owned());
+        }
         let page = pages.keep(Page::new(asked, from, text));
-        let mut output = Output::page(page.show(offset, self.limit)?);
+        let mut output = Output::page(page.show(offset.unwrap_or(page.named()), self.limit)?);
         if let Some(Picture { mime, data }) = picture {
             output.parts.push(Shown::Image { mime: mime.to_owned(), data });
         }
@@ -121,7 +144,21 @@ impl Tool for WebFetch {
 
 impl WebFetch {
     fn renders(&self) -> bool {
-        self.render || self.screenshot
+        self.render || self.screenshot || self.wait_ms.is_some()
+    }
+}
+
+/// A rendered page with less text may not be done.
+const LITTLE: usize = 150;
+
+/// What is larger is converted one at a time, so that what one page may take of the memory is what all of them take.
+const LARGE: usize = 256 << 10;
+static TURN: Semaphore = Semaphore::const_new(1);
+
+async fn turn(cx: &Cx) -> Result<SemaphorePermit<'static>, Fault> {
+    tokio::select! {
+        turn = TURN.acquire() => turn.map_err(|error| Fault::bug(format!("no turn: {error}"))),
+        () = cx.cancelled() => Err(Fault::new(Kind::Cancelled, "the call was stopped before it was done")),
     }
 }
 

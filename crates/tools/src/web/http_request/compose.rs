@@ -49,8 +49,15 @@ pub(super) async fn request(asked: &HttpRequest, cx: &Cx) -> Result<Request, Fau
     })
 }
 
+/// No server takes more.
+const MOST_HEADERS: usize = 200;
+
 fn headers(asked: &BTreeMap<String, String>, secrets: &Secrets<'_>) -> Result<HeaderMap, Fault> {
     let mut headers = HeaderMap::new();
+    if asked.len() > MOST_HEADERS {
+        return Err(Fault::bad_args(format!("{} headers were given", asked.len()))
+            .next(format!("A request has {MOST_HEADERS} of them at most; `body` sends what is longer.")));
+    }
     for (name, value) in asked {
         let wrong = |what: String| {
             Fault::bad_args(what).next("A header is one line, and its name is letters, digits and `-`.")
@@ -62,7 +69,7 @@ fn headers(asked: &BTreeMap<String, String>, secrets: &Secrets<'_>) -> Result<He
             wrong(format!("the value of the header `{name}` has a line break or a control character in it"))
         })?;
         filled.set_sensitive(is_secret);
-        headers.append(key, filled);
+        headers.try_append(key, filled).or_fault(Kind::BadArgs, "too many headers")?;
     }
     Ok(headers)
 }
@@ -88,17 +95,20 @@ async fn body(
             .next("`multipart` sends texts and files in one form."));
     }
     let (media_type, body) = if let Some(text) = &asked.body {
-        ("text/plain; charset=utf-8".to_owned(), Body::from(secrets.fill(text)?.0))
+        let (text, any) = secrets.fill(text)?;
+        ("text/plain; charset=utf-8".to_owned(), Body::from(text).sensitive(any))
     } else if let Some(json) = &asked.json {
         let mut json = json.clone();
-        secrets.fill_all(&mut json)?;
-        ("application/json".to_owned(), Body::from(json.to_string()))
+        let any = secrets.fill_all(&mut json)?;
+        ("application/json".to_owned(), Body::from(json.to_string()).sensitive(any))
     } else if let Some(form) = &asked.form {
-        let mut pairs = Vec::new();
+        let (mut pairs, mut any) = (Vec::new(), false);
         for (name, value) in texts("form", form)? {
-            pairs.push((name, secrets.fill(&value)?.0));
+            let (value, has_one) = secrets.fill(&value)?;
+            pairs.push((name, value));
+            any |= has_one;
         }
-        ("application/x-www-form-urlencoded".to_owned(), Body::from(urlencoded(&pairs)?))
+        ("application/x-www-form-urlencoded".to_owned(), Body::from(urlencoded(&pairs)?).sensitive(any))
     } else if let Some(parts) = &asked.multipart {
         let mut form = Form::default();
         for part in parts {
@@ -124,7 +134,8 @@ async fn add(form: Form, part: &FormPart, cx: &Cx, secrets: &Secrets<'_>) -> Res
     let FormPart { name, value, path, filename, content_type } = part;
     match (value, path) {
         (Some(value), None) => {
-            let value = secrets.fill(value)?.0;
+            let (value, any) = secrets.fill(value)?;
+            let value = Body::from(value).sensitive(any);
             Ok(form.part(name, filename.as_deref(), content_type.as_deref(), value))
         }
         (None, Some(path)) => {

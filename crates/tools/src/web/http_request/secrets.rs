@@ -54,15 +54,24 @@ impl<'a> Secrets<'a> {
         Ok((filled, any))
     }
 
-    /// The same in every text of a value.
-    pub(super) fn fill_all(&self, value: &mut Value) -> Result<(), Fault> {
+    /// The same in every text of a value; says whether there were any.
+    pub(super) fn fill_all(&self, value: &mut Value) -> Result<bool, Fault> {
+        let mut any = false;
         match value {
-            Value::String(text) => *text = self.fill(text)?.0,
-            Value::Array(values) => values.iter_mut().try_for_each(|it| self.fill_all(it))?,
-            Value::Object(fields) => fields.values_mut().try_for_each(|it| self.fill_all(it))?,
+            Value::String(text) => (*text, any) = self.fill(text)?,
+            Value::Array(values) => {
+                for it in values {
+                    any |= self.fill_all(it)?;
+                }
+            }
+            Value::Object(fields) => {
+                for it in fields.values_mut() {
+                    any |= self.fill_all(it)?;
+                }
+            }
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
-        Ok(())
+        Ok(any)
     }
 
     /// The same in a header. `Basic NAME:{{secret:…}}` is encoded, as no model can encode what it does not see.

@@ -3,7 +3,7 @@
 use encoding_rs::{Encoding, UTF_8};
 use kit::{
     net::{
-        Request, Response,
+        Method, Request, Response,
         header::{self, HeaderMap, HeaderName},
     },
     prelude::*,
@@ -15,6 +15,9 @@ use crate::files::json_tree::Node;
 
 /// More of a body is for a file.
 const MOST: usize = 1 << 20;
+
+/// So much of it is shown where no other number is asked for.
+const USUAL: usize = 20_000;
 
 /// So much more is read than is shown, so that no secret is cut in two: half of one is found by nobody.
 const AHEAD: usize = 16 * 1024;
@@ -37,17 +40,23 @@ const SHOWN: &[HeaderName] = &[
 /// # Errors
 /// Those of the network, and of the file that it is saved to.
 pub(super) async fn answer(asked: &HttpRequest, cx: &Cx, request: Request) -> Result<Output, Fault> {
+    let is_head = request.method == Method::HEAD;
     let mut response = cx.net().send(request).await?;
-    let (shown, bytes) = match &asked.save_to {
+    let (shown, size) = match &asked.save_to {
         Some(path) if response.status.is_success() => saved(&mut response, cx, path).await?,
         _ => body(asked, cx, &mut response).await?,
     };
-    let mut lines = vec![format!("HTTP {}, {}", response.status, timing(&response, bytes))];
+    let mut lines = vec![format!("HTTP {}, {}", response.status, timing(&response, &size))];
     lines.extend(response.hops.iter().map(|hop| format!("redirected: {} {}", hop.status.as_u16(), hop.url)));
     if !response.hops.is_empty() {
         lines.push(format!("url: {}", response.url));
     }
-    let is_shown = |name: &HeaderName| asked.all_headers || SHOWN.contains(name);
+    let is_shown = |name: &HeaderName| {
+        asked.all_headers
+            || SHOWN.contains(name)
+            || of_limits(name)
+            || (is_head && *name == header::CONTENT_LENGTH)
+    };
     lines.extend(
         texts(&response.headers)
             .filter(|(name, _)| is_shown(name))
@@ -60,9 +69,27 @@ pub(super) async fn answer(asked: &HttpRequest, cx: &Cx, request: Request) -> Re
     Ok(Output { structured: Some(structured(&response)), ..Output::text(text) })
 }
 
-fn timing(response: &Response, bytes: usize) -> String {
+/// Does it say how often one may ask, or by which name to ask about this answer?
+fn of_limits(name: &HeaderName) -> bool {
+    let name = name.as_str();
+    ["ratelimit", "x-ratelimit", "x-rate-limit"].iter().any(|it| name.starts_with(it))
+        || name == "x-request-id"
+}
+
+/// How long the body is, as far as that is known.
+fn size(read: usize, more: bool, response: &Response) -> String {
+    // What is packed is longer than it says.
+    let said = response.length().filter(|_| !response.headers.contains_key(header::CONTENT_ENCODING));
+    match said {
+        _ if !more => format!("{read} bytes"),
+        Some(all) => format!("{all} bytes"),
+        None => format!("more than {read} bytes"),
+    }
+}
+
+fn timing(response: &Response, size: &str) -> String {
     let (first, all) = (response.first_byte.as_millis(), response.elapsed().as_millis());
-    format!("{bytes} bytes, first byte {first} ms, all {all} ms")
+    format!("{size}, first byte {first} ms, all {all} ms")
 }
 
 fn structured(response: &Response) -> Value {
@@ -80,37 +107,49 @@ fn texts(headers: &HeaderMap) -> impl Iterator<Item = (&HeaderName, String)> {
     headers.iter().map(|(name, value)| (name, String::from_utf8_lossy(value.as_bytes()).into_owned()))
 }
 
-async fn saved(response: &mut Response, cx: &Cx, path: &str) -> Result<(String, usize), Fault> {
+async fn saved(response: &mut Response, cx: &Cx, path: &str) -> Result<(String, String), Fault> {
     let saved = response.save(cx, path).await?;
-    let bytes = saved.identity.size;
-    Ok((format!("saved to {path}"), usize::try_from(bytes).unwrap_or(usize::MAX)))
+    Ok((format!("saved to {path}"), format!("{} bytes", saved.identity.size)))
 }
 
-/// The body as text, and how many bytes were read of it.
-async fn body(asked: &HttpRequest, cx: &Cx, response: &mut Response) -> Result<(String, usize), Fault> {
+/// The body as text, and how long it is.
+async fn body(asked: &HttpRequest, cx: &Cx, response: &mut Response) -> Result<(String, String), Fault> {
     let most = asked.max_bytes.unwrap_or(MOST).min(MOST);
     let (bytes, more) = response.up_to(most + AHEAD).await?;
-    let read = bytes.len();
-    let more = more || read > most;
+    let size = size(bytes.len(), more, response);
+    let more = more || bytes.len() > most;
     let Some(text) = decoded(&bytes, response.charset().as_deref(), more) else {
         let kind = infer::get(&bytes).map_or("binary", |it| it.mime_type());
-        return Ok((format!("[{kind}, not shown; `save_to` puts it into a file]"), read));
+        return Ok((format!("[{kind}, not shown; `save_to` puts it into a file]"), size));
     };
-    if !more {
-        let pretty = if looks_like_json(&text) {
-            Node::parse("", &text).ok().and_then(|it| it.pretty(MOST))
-        } else {
-            None
-        };
-        return Ok((pretty.unwrap_or(text), read));
+    let pretty = if !more && looks_like_json(&text) {
+        Node::parse("", &text).ok().and_then(|it| it.spread(MOST))
+    } else {
+        None
+    };
+    let text = pretty.unwrap_or(text);
+    // Who names a number gets so much.
+    let most = asked.max_bytes.map_or(USUAL, |it| it.min(MOST).max(if more { 0 } else { text.len() }));
+    if text.len() <= most {
+        return Ok((text, size));
     }
+    Ok((begun(&text, most, &size, cx), size))
+}
+
+/// The first bytes of a text, up to the end of a line if there is one, and how to get the rest.
+fn begun(text: &str, most: usize, size: &str, cx: &Cx) -> String {
     let mut end = text.floor_char_boundary(most.min(text.len()));
+    if let Some(line) = text.get(..end).and_then(|it| it.rfind('\n')).filter(|it| *it > end / 2) {
+        end = line + 1;
+    }
     // What is hidden stays whole, and is hidden later.
-    if let Some(cut) = cx.services().mask.find(&text).into_iter().find(|it| it.start < end && end < it.end) {
+    if let Some(cut) = cx.services().mask.find(text).into_iter().find(|it| it.start < end && end < it.end) {
         end = cut.start;
     }
     let begun = text.get(..end).unwrap_or_default();
-    Ok((format!("{begun}\n[the first {end} bytes; `save_to` gets all of it]"), read))
+    let begun = begun.trim_end_matches('\n');
+    let next = "`max_bytes` shows more, up to 1 MiB, and `save_to` puts all of it into a file";
+    format!("{begun}\n[the first {end} bytes of a body of {size}; {next}]")
 }
 
 fn looks_like_json(text: &str) -> bool {

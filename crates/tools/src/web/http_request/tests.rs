@@ -31,7 +31,8 @@ fn to_look_is_less_than_to_speak_and_files_are_named() {
         (json!({"url": "https://example.org", "method": "GET", "body": ""}), net("example.org")),
         (json!({"url": "https://example.org", "json": null, "form": {}}), net("example.org")),
         (json!({"url": "https://example.org", "headers": {"X-HTTP-Method": "PUT"}}), net("example.org")),
-        (json!({"url": "nonsense"}), Vec::new()),
+        (json!({"url": "example.org/x"}), web("example.org")),
+        (json!({"url": "no sense at all"}), Vec::new()),
         (json!({"url": "https://user@example.org"}), Vec::new()),
     ] {
         assert_eq!(claims(&arguments), claimed, "{arguments}");
@@ -64,4 +65,15 @@ fn a_secret_goes_to_its_hosts_alone_and_not_in_clear() {
         denied: the secret `one` is not sent over http, where everybody on the way can read it
         Use https. If there is none, a person can put `api.example.org:80` into `hosts` of `[secret.one]`."#]]
     .assert_eq(&says("http://api.example.org/"));
+}
+
+#[test]
+fn more_headers_than_any_server_takes_are_refused() {
+    let headers: serde_json::Map<String, Value> =
+        (0..40_000).map(|it| (format!("X{it}"), json!("a"))).collect();
+    let says = Room::empty().says::<HttpRequest>(&json!({"url": "https://example.org/", "headers": headers}));
+    expect![[r#"
+        bad_args: 40000 headers were given
+        A request has 200 of them at most; `body` sends what is longer."#]]
+    .assert_eq(&says);
 }

@@ -5,9 +5,9 @@ use dom_smoothie::{Config, Readability};
 use kit::net::Url;
 
 use super::{
-    markdown::{Markdown, clean},
+    markdown::{Markdown, TARGET, clean},
     text::Text,
-    tidy::tidy,
+    tidy::{MOST_MARKS, Tidied, tidy},
 };
 
 /// Larger pages are shown whole: what is the article is found by looking at all of it again and again.
@@ -32,8 +32,9 @@ pub(crate) enum Part {
 
 /// The page at this address as Markdown.
 pub(super) fn read(html: &str, url: &Url, part: Part) -> Text {
-    let tidied = tidy(html);
+    let Tidied { html: tidied, marks, cut } = tidy(html);
     let document = Document::from(tidied.as_str());
+    drop(tidied);
     let title = clean(document.select_single("title").text().trim());
     let base = document.select_single("base[href]").attr("href").and_then(|it| url.join(&it).ok());
     let base = base.filter(|it| matches!(it.scheme(), "http" | "https")).unwrap_or_else(|| url.clone());
@@ -51,11 +52,12 @@ pub(super) fn read(html: &str, url: &Url, part: Part) -> Text {
             if lost * 10 < all * 8 {
                 around.iter().for_each(NodeRef::remove_from_parent);
             }
-            article(&document, &base)
+            article(&document, &base, marks)
         }
     };
-    let mut markdown = Markdown::new(&base);
-    let written = match &found {
+    let named = fragment(url);
+    let mut markdown = Markdown::new(&base, named.as_deref());
+    let mut written = match &found {
         Some(Found::In(node)) => markdown.write(node),
         Some(Found::Apart(article)) => markdown.write(&article.root()),
         None => markdown.write(&body),
@@ -63,7 +65,32 @@ pub(super) fn read(html: &str, url: &Url, part: Part) -> Text {
     let heading = document.select_single("h1").text();
     let title = if title.is_empty() { clean(heading.trim()) } else { title };
     let title = title.split_whitespace().collect::<Vec<_>>().join(" ");
-    Text { body: without_title(written, &title), title, links: markdown.links(), ..Text::default() }
+    let notes = if cut {
+        vec![format!("only its beginning was read: it has more than {MOST_MARKS} tags and named letters")]
+    } else {
+        Vec::new()
+    };
+    // Who looks for the article takes a heading away that is only like the title.
+    let heading = clean(&heading.split_whitespace().collect::<Vec<_>>().join(" "));
+    let is_lost = matches!(found, Some(Found::Apart(_))) && document.select("h1").length() == 1;
+    if is_lost && !heading.is_empty() && !says(&title, &heading) && !written.contains(&heading) {
+        written = format!("# {heading}\n\n{written}");
+    }
+    Text { body: without_title(written, &title), title, links: markdown.links(), notes, ..Text::default() }
+}
+
+/// What an address names within its page.
+fn fragment(url: &Url) -> Option<String> {
+    let named = url.fragment().filter(|it| !it.is_empty())?;
+    // What stands after `:~:` is for browsers.
+    let named = named.split(":~:").next().unwrap_or_default();
+    Some(percent_decoded(named)).filter(|it| !it.is_empty())
+}
+
+fn percent_decoded(text: &str) -> String {
+    let query = format!("http://x/?a={}", text.replace('+', "%2B").replace('&', "%26"));
+    let parsed = Url::parse(&query).ok();
+    parsed.and_then(|it| it.query_pairs().next().map(|(_, it)| it.into_owned())).unwrap_or_default()
 }
 
 enum Found<'a> {
@@ -72,7 +99,7 @@ enum Found<'a> {
 }
 
 /// What the page is about, if that can be told from the rest without losing much.
-fn article<'a>(document: &'a Document, base: &Url) -> Option<Found<'a>> {
+fn article<'a>(document: &'a Document, base: &Url, marks: usize) -> Option<Found<'a>> {
     let body = document.body()?;
     let whole = Measure::of(&body);
     let named = document.select("main, [role=main]");
@@ -81,6 +108,10 @@ fn article<'a>(document: &'a Document, base: &Url) -> Option<Found<'a>> {
     let main = alone(named.nodes()).or_else(|| alone(articles.nodes()));
     if let Some(main) = main.filter(|it| whole.is_mostly(&Measure::of(it))) {
         return Some(Found::In(main));
+    }
+    // It is read a second time for that.
+    if marks > MOST_ELEMENTS * 2 {
+        return None;
     }
     let left = document.html();
     if left.len() > LARGEST_ARTICLE {
@@ -148,7 +179,54 @@ fn letters(text: &NodeRef<'_>) -> usize {
 fn without_title(written: String, title: &str) -> String {
     let (first, rest) = written.split_once('\n').unwrap_or((&written, ""));
     match first.strip_prefix("# ") {
-        Some(heading) if title.contains(heading) => rest.trim_start().to_owned(),
+        Some(heading) if says(title, heading) => rest.trim_start().to_owned(),
         _ => written,
+    }
+}
+
+/// Is the title this heading, with or without the site's name before or after it?
+fn says(title: &str, heading: &str) -> bool {
+    let heading = heading.trim_matches(TARGET);
+    let parts =
+        |it: char| matches!(it, '-' | '–' | '—' | '|' | '·' | ':' | '»' | '«' | '•' | '/' | '(' | '[' | '#');
+    match title.split_once(heading) {
+        _ if heading.is_empty() => false,
+        None => false,
+        Some((before, after)) => {
+            let (before, after) = (before.trim_end(), after.trim_start());
+            (before.is_empty() || before.ends_with(parts)) && (after.is_empty() || after.starts_with(parts))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn a_heading_goes_only_where_the_title_says_all_of_it() {
+        for (title, heading, is) in [
+            ("Shop", "Shop", true),
+            ("Shop - Example", "Shop", true),
+            ("Example | Shop", "Shop", true),
+            ("SPA Shop", "Shop", false),
+            ("Shopping", "Shop", false),
+            ("SPA shop", "Shop", false),
+        ] {
+            assert_eq!(says(title, heading), is, "{title} / {heading}");
+        }
+        let url = Url::parse("https://x.example/").unwrap();
+        let text = format!("<p>{}</p>", "Words that are read, one after the other. ".repeat(20));
+        let page = format!("<title>SPA shop</title><body><h1>Shop</h1>{}</body>", text.repeat(5));
+        assert!(read(&page, &url, Part::Article).body.starts_with("# Shop\n\nWords"));
+    }
+
+    #[test]
+    fn what_the_address_names_is_marked() {
+        let url = Url::parse("https://x.example/#m%C3%BC").unwrap();
+        let page = "<h1>T</h1><p>a</p><h2 id='m\u{fc}'>B</h2><p>b</p>";
+        assert_eq!(read(page, &url, Part::Whole).body, format!("# T\n\na\n\n{TARGET}\n\n## B\n\nb"));
     }
 }

@@ -1,7 +1,6 @@
 //! How does what a server sent read as text?
 
 use kit::{Cx, Fault};
-use serde_json::Value;
 
 use super::{
     article::{self, Part},
@@ -12,9 +11,13 @@ use super::{
     pdf,
     text::Text,
 };
+use crate::files::json_tree::Node;
 
 /// How much of what an error's page says is repeated.
 const SHORT: usize = 400;
+
+/// Longer JSON is shown as it is sent: as values it takes many times its length.
+const LARGEST_JSON: usize = 2 << 20;
 
 /// Titles of pages that are shown in place of the one that was asked for.
 const CHALLENGES: &[&str] = &[
@@ -35,7 +38,7 @@ const CHALLENGES: &[&str] = &[
 ];
 
 /// What came as text; or the fault that it is. Blocks: for [`Cx::blocking`].
-pub(super) fn read(cx: &Cx, got: Got, part: Part) -> Result<Text, Fault> {
+pub(super) fn read(cx: &Cx, mut got: Got, part: Part) -> Result<Text, Fault> {
     let is_page = is_html(&got.kind);
     if !(200..300).contains(&got.status) {
         let says = if is_readable(&got.kind) { in_short(&got, is_page) } else { String::new() };
@@ -47,7 +50,9 @@ pub(super) fn read(cx: &Cx, got: Got, part: Part) -> Result<Text, Fault> {
     let mut text = if got.kind == "application/pdf" {
         pdf::read(cx, &got)?
     } else if is_readable(&got.kind) {
-        let decoded = decode(&got.body, got.charset.as_deref(), is_page);
+        let body = std::mem::take(&mut got.body);
+        let decoded = decode(&body, got.charset.as_deref(), is_page);
+        drop(body);
         if is_page { page(&decoded, &got, part) } else { other(&decoded, &got) }
     } else {
         binary(&got)
@@ -112,12 +117,14 @@ fn plain(text: &str) -> Text {
     Text { body: clean(&text.replace("\r\n", "\n")), ..Text::default() }
 }
 
-/// JSON with a line for each value, as far as that is no longer than it helps.
+/// JSON with a line for what is short, as far as that is no longer than it helps.
 fn pretty(text: &str) -> Option<String> {
-    let value: Value = serde_json::from_str(text.trim_start_matches('\u{feff}')).ok()?;
-    let pretty = serde_json::to_string_pretty(&value).ok()?;
+    let text = text.trim_start_matches('\u{feff}');
+    if text.len() > LARGEST_JSON {
+        return None;
+    }
     // What is nested deeply is mostly blanks when it is spread out.
-    Some(if pretty.len() > text.len() * 4 + 4_096 { text.to_owned() } else { pretty })
+    Node::parse("", text).ok()?.spread(text.len() * 4 + 4_096)
 }
 
 /// What is said of what is no text.

@@ -11,6 +11,9 @@ use super::{code, table};
 pub(super) const LINK: char = '\u{e000}';
 pub(super) const END: char = '\u{e001}';
 
+/// Where what an address names begins.
+pub(super) const TARGET: char = '\u{e002}';
+
 /// Deeper lists and quotes are not indented any more: each level would repeat all that is in it.
 const LEVELS: usize = 10;
 
@@ -20,12 +23,14 @@ pub(super) struct Markdown<'a> {
     links: Vec<String>,
     numbers: HashMap<String, usize>,
     level: usize,
+    /// The name within the page that was asked for, until it is found.
+    target: Option<&'a str>,
 }
 
 impl<'a> Markdown<'a> {
-    /// Writes for a page whose links are meant from here.
-    pub(super) fn new(base: &'a Url) -> Self {
-        Self { base, links: Vec::new(), numbers: HashMap::new(), level: 0 }
+    /// Writes for a page whose links are meant from here; where `target` is, a mark is set.
+    pub(super) fn new(base: &'a Url, target: Option<&'a str>) -> Self {
+        Self { base, links: Vec::new(), numbers: HashMap::new(), level: 0, target }
     }
 
     /// What is in this element, block by block.
@@ -57,6 +62,11 @@ impl<'a> Markdown<'a> {
     }
 
     fn element(&mut self, node: &NodeRef<'_>, name: &str, blocks: &mut Vec<String>, line: &mut String) {
+        let is_named = |it: &str| node.attr("id").or_else(|| node.attr("name")).is_some_and(|id| *id == *it);
+        if self.target.is_some_and(is_named) && !node.has_name("meta") {
+            self.target = None;
+            line.push(TARGET);
+        }
         match name {
             "br" => {
                 line.truncate(line.trim_end_matches(' ').len());
@@ -292,9 +302,9 @@ pub(super) fn is_block(name: &str) -> bool {
     )
 }
 
-/// Without the two characters that mark links.
+/// Without the characters that mark links and what is named.
 pub(super) fn clean(text: &str) -> String {
-    text.replace([LINK, END], "")
+    text.replace([LINK, END, TARGET], "")
 }
 
 fn end_line(blocks: &mut Vec<String>, line: &mut String) {
@@ -310,7 +320,7 @@ fn push_text(line: &mut String, text: &str) {
     let mut blank = false;
     for it in text.chars() {
         // A soft hyphen and what has no width are no part of a word.
-        if matches!(it, LINK | END | '\u{ad}' | '\u{200b}' | '\u{feff}' | '\u{2060}') {
+        if matches!(it, LINK | END | TARGET | '\u{ad}' | '\u{200b}' | '\u{feff}' | '\u{2060}') {
             continue;
         }
         if it.is_whitespace() {

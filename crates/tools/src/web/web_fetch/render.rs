@@ -44,7 +44,9 @@ const NAMES: &str = "chromium chromium-browser google-chrome google-chrome-stabl
 const START_SCRIPT: &str = r#"
 for name in $0; do command -v "$name" >/dev/null 2>&1 && browser=$name && break; done
 [ -n "$browser" ] || exit 127
-exec "$browser" --proxy-server="$http_proxy" --user-data-dir="${TMPDIR:-/tmp}/haft-browser-$$" "$@" about:blank
+profile=${TMPDIR:-/tmp}/haft-browser-$$
+mkdir -p "$profile/Default" && printf '{"intl":{"charset_default":"UTF-8"}}' > "$profile/Default/Preferences"
+exec "$browser" --proxy-server="$http_proxy" --user-data-dir="$profile" "$@" about:blank
 "#;
 
 const OPTIONS: &[&str] = &[
@@ -76,6 +78,7 @@ const OPTIONS: &[&str] = &[
 
 /// What is not seen is marked, what is folded is opened, what has a tree of its own is put where it is shown.
 const READ_PAGE: &str = r#"(() => {
+    for (const it of document.querySelectorAll('noscript')) it.remove();
     for (const it of document.querySelectorAll('details')) it.open = true;
     const options = {opacityProperty: true, visibilityProperty: true, checkOpacity: true, checkVisibilityCSS: true};
     const mark = root => {
@@ -114,14 +117,14 @@ pub(super) struct Picture {
 }
 
 /// Shows the page in a browser, and reads what it shows.
-pub(super) async fn render(cx: &Cx, url: &Url, screenshot: bool) -> Result<Rendered, Fault> {
+pub(super) async fn render(cx: &Cx, url: &Url, screenshot: bool, wait: Duration) -> Result<Rendered, Fault> {
     let (mut tools, ends) = DevTools::open().or_fault(Kind::Unavailable, "a pipe can't be made")?;
     let named = cx.preferences().programs.chromium.clone();
     let process = cx.procs().start(program(named.as_ref(), ends)).await?;
     let done = tokio::select! {
         biased;
         () = cx.cancelled() => Err(Fault::new(Kind::Cancelled, "the page was not shown to its end")),
-        shown = show(&mut tools, url, screenshot) => shown,
+        shown = show(&mut tools, url, screenshot, wait) => shown,
     };
     // That its pipes are closed is known before it is known how it ended.
     let gone = match &done {
@@ -129,7 +132,7 @@ pub(super) async fn render(cx: &Cx, url: &Url, screenshot: bool) -> Result<Rende
         _ => process.exit(),
     };
     process.end(Ending::NOW).await;
-    let notes = cx.procs().denials(gone.unwrap_or(Exit::Code(0)), "");
+    let notes = refused_places(&cx.procs().denials(gone.unwrap_or(Exit::Code(0)), ""));
     match done {
         Ok(Shown { refused: Some(why), .. }) => {
             Err(Fault::denied(why).seen(kit::Output::text(notes.join("\n"))))
@@ -138,6 +141,32 @@ pub(super) async fn render(cx: &Cx, url: &Url, screenshot: bool) -> Result<Rende
         Err(fault) => Err(explained(fault, gone, &process, named)),
     }
 }
+
+/// What the page asked for and did not get, in few words: a page may ask for as much as it likes.
+fn refused_places(denials: &[String]) -> Vec<String> {
+    let mut places: Vec<&str> = Vec::new();
+    let mut others = Vec::new();
+    for denial in denials {
+        match denial.split_once("rule `net`: ").and_then(|(_, it)| it.split_once(" was refused")) {
+            Some((place, _)) if places.contains(&place) => {}
+            Some((place, _)) => places.push(place),
+            None => others.push(denial.clone()),
+        }
+    }
+    let (shown, more) = (places.iter().take(REFUSED), places.len().saturating_sub(REFUSED));
+    let named = shown.map(|it| format!("`{it}`")).collect::<Vec<_>>().join(", ");
+    if !named.is_empty() {
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        others.insert(
+            0,
+            format!("refused to the page: {named}{more}; a person can put `host:port` into `allow` of `[net]` in haft.toml"),
+        );
+    }
+    others
+}
+
+/// So many of them are named.
+const REFUSED: usize = 3;
 
 fn program(named: Option<&PathBuf>, ends: Vec<(i32, std::os::fd::OwnedFd)>) -> Program {
     let names = named.map_or_else(|| NAMES.to_owned(), |it| it.display().to_string());
@@ -204,7 +233,7 @@ impl Shown {
     }
 }
 
-async fn show(tools: &mut DevTools, url: &Url, screenshot: bool) -> Result<Shown, Fault> {
+async fn show(tools: &mut DevTools, url: &Url, screenshot: bool, wait: Duration) -> Result<Shown, Fault> {
     let begun = timeout(START, begin(tools)).await;
     let frame =
         begun.unwrap_or_else(|_| Err(Fault::new(Kind::Timeout, "the browser did not begin in time")))?;
@@ -227,6 +256,11 @@ async fn show(tools: &mut DevTools, url: &Url, screenshot: bool) -> Result<Shown
         Err(_) => {
             return Err(Fault::new(Kind::Timeout, format!("{url} sent nothing for {} s", LOAD.as_secs())));
         }
+    }
+    let until = Instant::now() + wait;
+    // What happens is taken, so that the browser goes on.
+    while let Ok(event) = timeout_at(until, tools.event()).await {
+        event?;
     }
     let told = timeout(TELL, tell(tools, &frame, screenshot, &mut shown)).await;
     told.unwrap_or_else(|_| {

@@ -8,13 +8,17 @@ use std::{
 use kit::{Fault, net::Url};
 use parking_lot::Mutex;
 
-use super::markdown::{END, LINK};
+use super::markdown::{END, LINK, TARGET};
 
 /// Bytes on a page of text, with its links, where nothing else is asked for.
 const PAGE: usize = 20_000;
 
 /// The same where a number of lines is asked for.
 const LONGEST_PAGE: usize = 100_000;
+
+/// Headings that are named where a page goes on, and letters of each.
+const HEADINGS: usize = 30;
+const HEADING: usize = 50;
 
 /// A longer line is broken at a blank.
 const LINE: usize = 4_000;
@@ -48,6 +52,8 @@ pub(super) struct Page {
     lines: Vec<String>,
     links: Vec<String>,
     bytes: usize,
+    /// The line that the address names, from 1.
+    named: usize,
 }
 
 /// The texts that a session fetched last, to go on in them.
@@ -84,9 +90,15 @@ impl Page {
             text.body.truncate(end);
             text.notes.push(format!("only the first {} MB of the text are here", KEPT >> 20));
         }
-        let lines: Vec<String> = text.body.trim_end().lines().flat_map(broken).collect();
+        let mut lines: Vec<String> = text.body.trim_end().lines().flat_map(broken).collect();
+        let named = named(&mut lines, url.fragment().unwrap_or_default());
         let bytes = lines.iter().chain(&text.links).map(|it| it.len() + 24).sum();
-        Self { asked, url, title: text.title, notes: text.notes, lines, links: text.links, bytes }
+        Self { asked, url, title: text.title, notes: text.notes, lines, links: text.links, bytes, named }
+    }
+
+    /// The line that the address names by its fragment, or the first.
+    pub(super) fn named(&self) -> usize {
+        self.named
     }
 
     /// Lines of it from this one on, which is counted from 1.
@@ -143,6 +155,11 @@ impl Page {
             }
         }
         if end < total {
+            if let Some(outline) =
+                outline(self.lines.get(end..).unwrap_or_default(), end).filter(|_| limit.is_none())
+            {
+                out.push_str(&format!("\n[next headings, by line: {outline}]"));
+            }
             out.push_str(&format!(
                 "\n[lines {offset}-{end} of {total}; next: the same url with offset {}]",
                 end + 1
@@ -156,6 +173,50 @@ impl Page {
     fn link(&self, number: usize) -> Option<&str> {
         self.links.get(number.checked_sub(1)?).map(String::as_str)
     }
+}
+
+/// Takes out the mark of what the address names, and gives its line: that of the mark, or the heading of that name, or
+/// the first.
+fn named(lines: &mut Vec<String>, fragment: &str) -> usize {
+    if let Some(at) = lines.iter().position(|it| it.contains(TARGET)) {
+        let Some(line) = lines.get_mut(at) else { return 1 };
+        *line = line.replace(TARGET, "");
+        if line.is_empty() && lines.len() > 1 {
+            lines.remove(at);
+            // The blank after it separates nothing any more.
+            if lines.get(at).is_some_and(String::is_empty) {
+                lines.remove(at);
+            }
+        }
+        return at.min(lines.len().saturating_sub(1)) + 1;
+    }
+    let letters = |it: &str| {
+        it.chars().filter(|it| it.is_alphanumeric()).flat_map(char::to_lowercase).collect::<String>()
+    };
+    let wanted = letters(fragment);
+    let is_it = |it: &String| it.starts_with('#') && letters(&numbered(it).0) == wanted;
+    if wanted.is_empty() { 1 } else { lines.iter().position(is_it).map_or(1, |at| at + 1) }
+}
+
+/// The headings in these lines with their numbers, of so many levels as there is room for; nothing, if there are too few.
+fn outline(lines: &[String], before: usize) -> Option<String> {
+    let (mut is_code, mut found) = (false, Vec::new());
+    for (at, line) in lines.iter().enumerate() {
+        is_code ^= line.starts_with("```");
+        let text = line.trim_start_matches('#');
+        let level = line.len() - text.len();
+        if !is_code && (1..=6).contains(&level) && text.starts_with(' ') {
+            found.push((level, before + at + 1, text));
+        }
+    }
+    let fits = |level: usize| found.iter().filter(|it| it.0 <= level).count() <= HEADINGS;
+    let level = (1..=6).rev().find(|it| fits(*it))?;
+    let shown = found.iter().filter(|it| it.0 <= level).map(|(_, line, text)| {
+        let text: String = numbered(text).0.trim().chars().take(HEADING).collect();
+        format!("{line} {text}")
+    });
+    let shown: Vec<String> = shown.collect();
+    (shown.len() > 1).then(|| shown.join("; "))
 }
 
 /// A line with its links as they are shown, and their numbers.
@@ -239,5 +300,24 @@ mod tests {
             pages.keep(page(&format!("big{it}"), "x".repeat(6 << 20)));
         }
         assert!(pages.find("big3").is_some() && pages.find("big0").is_none() && pages.find("19").is_none());
+    }
+
+    #[test]
+    fn an_address_names_a_line_and_what_follows_is_outlined() {
+        let lines = |body: &str, fragment: &str| {
+            let mut lines: Vec<String> = body.lines().map(str::to_owned).collect();
+            (named(&mut lines, fragment), lines.join("\n"))
+        };
+        assert_eq!(lines(&format!("a\n\n{TARGET}\n\n## B"), "x"), (3, "a\n\n## B".to_owned()));
+        assert_eq!(lines(&format!("a\n\n{TARGET}b"), "x"), (3, "a\n\nb".to_owned()));
+        assert_eq!(lines("a\n\n## The Cost", "the-cost").0, 3);
+        assert_eq!(lines("a\n\n## B", "c").0, 1);
+        let body = format!("{}## One\n```\n# no\n```\n## Two\n", "x\n".repeat(20_000));
+        let shown = page("u", body).show(1, None).unwrap();
+        assert!(
+            shown.contains("\n[next headings, by line: 20001 One; 20005 Two]\n[lines 1-"),
+            "{}",
+            &shown[shown.len() - 200..]
+        );
     }
 }

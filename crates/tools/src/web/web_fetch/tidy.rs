@@ -9,6 +9,9 @@ use super::hidden::{Sheet, is_hidden};
 /// Deeper nesting is flattened. Browsers stop at 512; pages are rarely deeper than 60.
 const DEEPEST: usize = 160;
 
+/// Pages have fewer tags and letters written as `&name;`, and who sends more wants the time and the memory that they take.
+pub(super) const MOST_MARKS: usize = 400_000;
+
 /// More attributes of a tag are not looked at.
 const ATTRIBUTES: usize = 48;
 
@@ -89,18 +92,39 @@ const KEPT: &[&str] = &[
     "title",
 ];
 
+/// What is left of a page.
+pub(super) struct Tidied {
+    /// The markup without what is not seen, balanced.
+    pub(super) html: String,
+    /// How many tags and letters by name were read.
+    pub(super) marks: usize,
+    /// There were more than are read, and what comes after those is left out.
+    pub(super) cut: bool,
+}
+
 /// The markup without what is not seen, balanced.
-pub(super) fn tidy(html: &str) -> String {
+pub(super) fn tidy(html: &str) -> Tidied {
+    // To a parser each NUL is an error that it keeps.
+    let without: String;
+    let html = if html.contains('\0') {
+        without = html.replace('\0', "");
+        &without
+    } else {
+        html
+    };
     let mut tidy =
         Tidy { out: String::with_capacity(html.len() / 2), sheet: Sheet::of(html), ..Tidy::default() };
     let mut rest = html;
-    while let Some(at) = rest.find('<') {
+    while let Some(at) = rest.find('<').filter(|_| tidy.marks < MOST_MARKS) {
         let (text, from) = rest.split_at(at);
         tidy.text(text);
+        tidy.marks += 1;
         rest = tidy.markup(from);
     }
-    tidy.text(rest);
-    tidy.out
+    if tidy.marks < MOST_MARKS {
+        tidy.text(rest);
+    }
+    Tidied { html: tidy.out, marks: tidy.marks, cut: tidy.marks >= MOST_MARKS }
 }
 
 #[derive(Default)]
@@ -112,13 +136,23 @@ struct Tidy<'a> {
     /// What is in elements from this one on is not seen.
     unseen: Option<usize>,
     sheet: Sheet<'a>,
+    /// Tags so far, and letters that are written by their names or numbers.
+    marks: usize,
 }
 
 impl<'a> Tidy<'a> {
     fn text(&mut self, text: &str) {
-        if self.unseen.is_none() {
-            self.out.push_str(text);
+        if self.unseen.is_some() {
+            return;
         }
+        let left = MOST_MARKS.saturating_sub(self.marks);
+        let names = text.bytes().filter(|it| *it == b'&').count();
+        let text = match text.match_indices('&').nth(left) {
+            Some((at, _)) if names > left => text.get(..at).unwrap_or_default(),
+            _ => text,
+        };
+        self.marks += names;
+        self.out.push_str(text);
     }
 
     /// Takes what begins with `<`, and gives the rest.
@@ -204,6 +238,7 @@ impl<'a> Tidy<'a> {
             .iter()
             .filter(|(name, value)| is(name, KEPT) && value.len() <= LONGEST_VALUE && !is_embedded(value));
         for (name, value) in kept {
+            self.marks += value.bytes().filter(|it| *it == b'&').count();
             self.out.push_str(&format!(" {name}=\"{}\"", escaped(value)));
         }
         self.out.push('>');
@@ -348,6 +383,10 @@ mod tests {
 
     use super::*;
 
+    fn tidy(html: &str) -> String {
+        super::tidy(html).html
+    }
+
     #[test]
     fn what_is_not_seen_goes_and_what_is_open_is_closed() {
         expect![[r#"<title>T</title><p class="a">one <b>two</b></p><p>three</p><ul><li>x</li><li>y</li></ul>"#]].assert_eq(&tidy(
@@ -394,5 +433,17 @@ mod tests {
         }
         assert_eq!(tidy("1 < 2 &amp; 3"), "1 &lt; 2 &amp; 3");
         assert_eq!(tidy("<!--><p>seen</p>"), "<p>seen</p>");
+    }
+
+    #[test]
+    fn what_would_take_a_parser_long_is_cut_or_left_out() {
+        assert_eq!(tidy(&format!("a{}b<p title='x\0y'>c", "\0".repeat(1_000_000))), "ab<p title=\"xy\">c");
+        for piece in ["<br>", "&x", "</p>", "<a href='&x;&y;'>", "<i hidden>", "<!---->"] {
+            let page = super::tidy(&format!("<p>begun</p>{}", piece.repeat(1_000_000)));
+            assert!(page.cut && page.html.starts_with("<p>begun</p>"), "{piece}");
+            assert!(page.html.matches(['&', '<']).count() <= 2 * MOST_MARKS, "{piece}");
+        }
+        let page = super::tidy(&"<p>a &amp; b</p>".repeat(10_000));
+        assert!(!page.cut && page.marks == 30_000, "{}", page.marks);
     }
 }

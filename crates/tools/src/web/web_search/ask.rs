@@ -24,6 +24,10 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 /// Between two searches of this process lies at least this much.
 const PACE: Duration = Duration::from_secs(1);
 
+/// What SearXNG is called here, and what is usually amiss where it does not answer in JSON.
+const SEARXNG: &str = "SearXNG";
+const FORMATS: &str = "A person has to put `json` into `formats` of `search` in its settings.yml.";
+
 /// What an engine answered.
 pub(super) struct Answer {
     pub(super) status: u16,
@@ -69,10 +73,22 @@ pub(super) async fn once(cx: &Cx, mut request: Request) -> Result<Answer, Fault>
     ));
     request.headers.entry(header::USER_AGENT).or_insert(who);
     request.within = Duration::from_secs(20);
-    let mut answer = cx.net().send(request).await?;
+    let host = request.url.host_str().unwrap_or_default().to_owned();
+    let mut answer = cx.net().send(request).await.map_err(|fault| unreached(fault, &host))?;
     let pause = answer.headers.get(header::RETRY_AFTER).and_then(|it| it.to_str().ok()?.trim().parse().ok());
     let (body, _) = answer.up_to(LONGEST).await?;
     Ok(Answer { status: answer.status.as_u16(), body, pause: pause.map(Duration::from_secs) })
+}
+
+/// Where the engine is, no model has said.
+fn unreached(fault: Fault, host: &str) -> Fault {
+    if !matches!(fault.kind, Kind::Unavailable | Kind::Timeout) {
+        return fault;
+    }
+    Fault::new(fault.kind, format!("the search engine at {host} can't be reached: {}", fault.what)).next(
+        "There may be no network here. A person can name another `engine` in `[search]`, or a `proxy` in `[net]`; \
+         `web_fetch` reads a page whose address is known.",
+    )
 }
 
 /// Lets some time pass.
@@ -99,18 +115,26 @@ impl Answer {
         let status = self.status;
         let next = match status {
             200..=299 => {
+                let what = format!("{engine} answers what is no JSON");
                 return serde_json::from_slice(&self.body)
-                    .or_fault(Kind::Failed, &format!("{engine} answers what is no JSON"));
+                    .or_fault(Kind::Failed, &what)
+                    .map_err(|fault| if engine == SEARXNG { fault.next(FORMATS) } else { fault });
             }
+            403 if engine == SEARXNG => FORMATS.to_owned(),
             401 | 403 => {
                 "A person has to look at the `key` of `[search]` in haft.toml, and at what it may do."
+                    .to_owned()
             }
-            429 => "Its limit is reached: search later.",
-            402 | 432 | 433 => "Its quota is used up; a person has to look at it.",
-            _ => "Search again later.",
+            429 | 503 => match self.pause {
+                Some(pause) => format!("Its limit is reached: search again after {} s.", pause.as_secs()),
+                None => "Its limit is reached: search later.".to_owned(),
+            },
+            402 | 432 | 433 => "Its quota is used up; a person has to look at it.".to_owned(),
+            _ => "Search again later.".to_owned(),
         };
         let kind = if matches!(status, 401..=403) { Kind::Failed } else { Kind::Unavailable };
-        Err(Fault::new(kind, format!("{engine} answers {status}: {}", says())).next(next))
+        let what = format!("{engine} answers {status}: {}", says());
+        Err(Fault::new(kind, what.trim_end_matches([':', ' '])).next(next))
     }
 }
 
