@@ -30,6 +30,9 @@ const LONGEST: Duration = Duration::from_secs(30);
 /// The most that a call draws or reads of a document: glyphs, lines, areas.
 const MOST_MARKS: usize = 3_000_000;
 
+/// As many marks take about as long as a layer does.
+const MARKS_OF_LAYER: usize = 20_000;
+
 /// The most pixels of all pictures on a page, however small they are shown.
 const MOST_PIXELS: u64 = 48_000_000;
 
@@ -269,8 +272,8 @@ impl<'a> Device<'a> for Counter<'_> {
     }
 
     fn push_transparency_group(&mut self, _: f32, _: Option<SoftMask<'a>>, _: BlendMode) {
-        // A layer is as large as the page.
-        self.budget.spend(1024);
+        // A layer is as large as the page: it is made, and laid over what is there, in milliseconds.
+        self.budget.spend(MARKS_OF_LAYER);
     }
 
     fn draw_glyph_run(&mut self, run: &GlyphRun<'_, 'a>, _: DrawProps<'a>, _: &DrawMode) {

@@ -120,7 +120,7 @@ fn shown(
     for note in notes {
         line.push_str(&format!(", {note}"));
     }
-    if let Some([x, y, wide, high]) = wish.region {
+    if let Some(Ok([x, y, wide, high])) = wish.region.map(|it| picture::inside(it, size)) {
         line.push_str(&format!("; the part [{x}, {y}, {wide}, {high}]"));
     }
     if wish.region.is_some() || shown.size != size {
