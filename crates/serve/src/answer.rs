@@ -197,7 +197,14 @@ mod tests {
     #[test]
     fn what_a_revision_does_not_know_is_words_in_it() {
         let sound = || block(&Part::Audio { mime: "audio/wav".to_owned(), data: vec![0; 3] });
-        let link = || block(&Part::Link { uri: "haft://outputs/out_1".to_owned(), name: "out_1".to_owned(), mime: None, bytes: None });
+        let link = || {
+            block(&Part::Link {
+                uri: "haft://outputs/out_1".to_owned(),
+                name: "out_1".to_owned(),
+                mime: None,
+                bytes: None,
+            })
+        };
         let text = |block: ContentBlock| block.as_text().map(|it| it.text.clone());
         assert_eq!(text(as_of("2025-06-18", link())), None);
         assert_eq!(text(as_of("2025-03-26", link())).as_deref(), Some("[out_1](haft://outputs/out_1)"));

@@ -156,7 +156,10 @@ fn a_browser_sees_nothing_of_the_workspace_and_leaves_nothing_behind() {
     let named = format!("[net]\nallow = [{:?}]\n[programs]\nchromium = {curious:?}\n", site.host());
     fs::write(room.config().join("haft.toml"), named).unwrap();
     let fault = render(&room, &site.url("/")).must("failed").text();
-    assert!(fault.contains("the browser ended before the page was there") && fault.contains("saw: "), "{fault}");
+    assert!(
+        fault.contains("the browser ended before the page was there") && fault.contains("saw: "),
+        "{fault}"
+    );
     assert!(!fault.contains("of the workspace") && !fault.contains("secret.txt\n"), "{fault}");
     assert!(!room.at("made").exists());
 }

@@ -203,7 +203,8 @@ fn failed(cx: &Cx, compiled: &compile::Compiled, messages: &Messages, source: &S
             format!("`{name}` makes nothing"),
             if unknown {
                 "Mend what is unknown in the lines below (`scad_lint` names what is meant), then compile it again."
-            } else { "Call a module at its top, and look that `difference` and `intersection` leave something."
+            } else {
+                "Call a module at its top, and look that `difference` and `intersection` leave something."
             },
         )
     } else {

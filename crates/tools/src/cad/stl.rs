@@ -177,7 +177,9 @@ fn not_whole(name: &str, bytes: &[u8]) -> Fault {
     }
     // A text says no count, whatever stands where a count would.
     let head = bytes.get(..has.min(1024)).unwrap_or_default();
-    let what = match said(bytes).filter(|_| head.iter().any(|it| !it.is_ascii() || it.is_ascii_control() && !it.is_ascii_whitespace())) {
+    let what = match said(bytes).filter(|_| {
+        head.iter().any(|it| !it.is_ascii() || it.is_ascii_control() && !it.is_ascii_whitespace())
+    }) {
         Some(count) => {
             let needs = length(count);
             format!(

@@ -3,8 +3,7 @@
 const SIGNATURE: &[u8] = b"\x89PNG\r\n\x1a\n";
 
 /// The chunks that say how it looks, or that it moves.
-const NEEDED: [&[u8; 4]; 8] =
-    [b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND", b"acTL", b"fcTL", b"fdAT"];
+const NEEDED: [&[u8; 4]; 8] = [b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND", b"acTL", b"fcTL", b"fdAT"];
 
 /// The longest that says how it is turned.
 const LONGEST_EXIF: usize = 64 << 10;

@@ -351,7 +351,11 @@ mod tests {
         DynamicImage::new_rgb8(300, 200).write_to(&mut Cursor::new(&mut png), ImageFormat::Png).unwrap();
         let part = |region| decode(&png, ImageFormat::Png, "PNG", Some(region));
         assert_eq!(part([0, 0, 200, 100]).unwrap().picture.dimensions(), (1000, 500));
-        assert_eq!(part([290, 150, 500, 500]).unwrap().picture.dimensions(), (80, 400), "10 x 50, eight times");
+        assert_eq!(
+            part([290, 150, 500, 500]).unwrap().picture.dimensions(),
+            (80, 400),
+            "10 x 50, eight times"
+        );
         for wrong in [[300, 0, 5, 5], [0, 0, 0, 5]] {
             assert_eq!(part(wrong).err().unwrap().kind, Kind::BadArgs);
         }

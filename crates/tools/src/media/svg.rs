@@ -184,7 +184,8 @@ fn drawn(document: &Document<'_>) -> u64 {
         marker = weight(it, &by_id, &mut HashMap::new(), 0, (0, false)).max(marker);
     }
     let source = document.input_text();
-    let at_points = ["marker-mid", "marker:", "marker=", "marker ", "marker\n"].iter().any(|it| source.contains(it));
+    let at_points =
+        ["marker-mid", "marker:", "marker=", "marker ", "marker\n"].iter().any(|it| source.contains(it));
     weight(document.root_element(), &by_id, &mut HashMap::new(), 0, (marker, at_points))
 }
 
@@ -305,7 +306,9 @@ mod tests {
             r#"<feGaussianBlur stdDeviation="1000000"/>"#.to_owned(),
             r#"<feFlood/>"#.repeat(200),
         ] {
-            is_refused(&format!(r##"<filter id="f">{it}</filter><rect width="1500" height="1500" filter="url(#f)"/>"##));
+            is_refused(&format!(
+                r##"<filter id="f">{it}</filter><rect width="1500" height="1500" filter="url(#f)"/>"##
+            ));
         }
         is_refused(
             r##"<filter id="f" x="-100" y="-100" width="300" height="300"><feGaussianBlur stdDeviation="9"/></filter><rect width="1500" height="1500" filter="url(#f)"/>"##,

@@ -50,7 +50,7 @@ fn looked(cx: &Cx, name: &str, data: Vec<u8>, wish: Wish) -> Result<Output, Faul
         return shown(cx, name, "SVG", bytes, decoded, wish);
     }
     let kind = kind(&data);
-    let next = if kind == "text" { "`read` shows text." } else { SHOWN };
+    let next = if kind == "text" { "Read it as text files are read." } else { SHOWN };
     Err(Fault::bad_args(format!("by its content it is {kind}")).next(next))
 }
 
