@@ -25,12 +25,11 @@ pub(super) fn affordable(tree: &Tree, place: Transform, (width, height): (u32, u
     let canvas = f64::from(width) * f64::from(height);
     let mut cost = Cost { canvas, steps: 0.0, most: 0.0 };
     cost.nodes(tree.root(), Spot { ts: place, pixels: canvas, held: canvas * BYTES_OF_PIXEL });
-    // What is no number is too much.
-    if !(cost.most <= MOST_BYTES) {
+    if exceeds(cost.most, MOST_BYTES) {
         let what = format!("its layers, masks and patterns take {} MB", rounded(cost.most / 1e6));
         return Err(refused(what, MOST_BYTES / 1e6, "MB"));
     }
-    if !(cost.steps <= MOST_STEPS) {
+    if exceeds(cost.steps, MOST_STEPS) {
         let what = format!("drawing it takes {} million steps", rounded(cost.steps / 1e6));
         return Err(refused(what, MOST_STEPS / 1e6, "million"));
     }
@@ -41,6 +40,11 @@ fn refused(what: String, most: f64, unit: &str) -> Fault {
     let what = format!("{what}; at most {} {unit} are used", rounded(most));
     Fault::new(Kind::TooBig, what)
         .next("Take out large filters, masks and patterns, or look at a PNG that another program made of it.")
+}
+
+/// What is no number is too much.
+fn exceeds(value: f64, most: f64) -> bool {
+    value > most || value.is_nan()
 }
 
 fn rounded(number: f64) -> u64 {
@@ -80,7 +84,7 @@ impl Spot {
 
 impl Cost {
     fn is_too_much(&self) -> bool {
-        !(self.steps <= MOST_STEPS && self.most <= MOST_BYTES)
+        exceeds(self.steps, MOST_STEPS) || exceeds(self.most, MOST_BYTES)
     }
 
     fn holds(&mut self, bytes: f64) {
