@@ -39,7 +39,7 @@ pub(crate) async fn heard(session: &Session, id: &str, tool: &str, answer: Answe
     for part in seen.into_iter().flat_map(|it| it.parts) {
         match part {
             Part::Text { .. } => {}
-            Part::Link { uri, name } => {
+            Part::Link { uri, name, .. } => {
                 // Whoever watches is whom it is meant for.
                 text.push_str(&format!("\n{name}: {uri}"));
                 pieces.push(Piece::text(format!("[{name}]({uri})")));

@@ -315,7 +315,8 @@ fn likeliest(all: Vec<String>, begun: &str) -> Vec<String> {
 fn kept_whole(part: &Part) -> Option<Part> {
     let Part::Text { text } = part else { return None };
     let handle = kept_as(text)?;
-    Some(Part::Link { uri: format!("{OUTPUTS}{handle}"), name: handle.to_owned() })
+    let mime = Some("text/plain".to_owned());
+    Some(Part::Link { uri: format!("{OUTPUTS}{handle}"), name: handle.to_owned(), mime, bytes: None })
 }
 
 /// Is it a link to a file that was given away?

@@ -61,6 +61,12 @@ pub enum Part {
         uri: String,
         /// What to call it.
         name: String,
+        /// Its media type, where that is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        mime: Option<String>,
+        /// How many bytes it has, where that is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        bytes: Option<u64>,
     },
 }
 

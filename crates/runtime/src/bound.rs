@@ -140,7 +140,7 @@ fn bound_other(part: &mut Part, left: &mut usize) {
             };
             (wire_len(uri) + size, "resource")
         }
-        Part::Link { uri, name } => (wire_len(uri) + wire_len(name), "link"),
+        Part::Link { uri, name, .. } => (wire_len(uri) + wire_len(name), "link"),
     };
     // A quarter is for the texts, whatever the images are.
     let free = *left / 4 * 3;

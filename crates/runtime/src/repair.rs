@@ -198,7 +198,7 @@ impl<'a> Schema<'a> {
             && !self.takes(schema, "integer")
             && !self.takes(schema, "number")
         {
-            notes.push(format!("`{at}` was read as a string"));
+            // Nothing is lost by it, so nothing is said.
             *value = Value::String(number.to_string());
         }
         if let Value::Number(number) = value

@@ -127,7 +127,12 @@ pub(crate) fn block(part: &Part) -> ContentBlock {
         Part::Image { mime, data } => ContentBlock::image(base64::encoded(data), mime.clone()),
         Part::Audio { mime, data } => ContentBlock::audio(base64::encoded(data), mime.clone()),
         Part::Resource { uri, mime, body } => ContentBlock::resource(contents(uri, mime.as_deref(), body)),
-        Part::Link { uri, name } => ContentBlock::resource_link(Resource::new(uri.clone(), name.clone())),
+        Part::Link { uri, name, mime, bytes } => {
+            let mut link = Resource::new(uri.clone(), name.clone());
+            link.mime_type.clone_from(mime);
+            link.size = bytes.map(|it| it.try_into().unwrap_or_default());
+            ContentBlock::resource_link(link)
+        }
     }
 }
 
@@ -192,7 +197,14 @@ mod tests {
     #[test]
     fn what_a_revision_does_not_know_is_words_in_it() {
         let sound = || block(&Part::Audio { mime: "audio/wav".to_owned(), data: vec![0; 3] });
-        let link = || block(&Part::Link { uri: "haft://outputs/out_1".to_owned(), name: "out_1".to_owned() });
+        let link = || {
+            block(&Part::Link {
+                uri: "haft://outputs/out_1".to_owned(),
+                name: "out_1".to_owned(),
+                mime: None,
+                bytes: None,
+            })
+        };
         let text = |block: ContentBlock| block.as_text().map(|it| it.text.clone());
         assert_eq!(text(as_of("2025-06-18", link())), None);
         assert_eq!(text(as_of("2025-03-26", link())).as_deref(), Some("[out_1](haft://outputs/out_1)"));
@@ -241,14 +253,19 @@ mod tests {
     fn pictures_and_links_keep_their_place() {
         let mut output = Output::text("before");
         output.parts.push(Part::Image { mime: "image/png".to_owned(), data: vec![1, 2, 3] });
-        output.parts.push(Part::Link { uri: "file:///x".to_owned(), name: "x".to_owned() });
+        output.parts.push(Part::Link {
+            uri: "file:///x".to_owned(),
+            name: "x".to_owned(),
+            mime: Some("model/stl".to_owned()),
+            bytes: Some(684),
+        });
         check(
             Ok(output),
             &["n"],
             &json!({"resultType": "complete", "isError": false, "content": [
                 {"type": "text", "text": "before"},
                 {"type": "image", "data": "AQID", "mimeType": "image/png"},
-                {"type": "resource_link", "uri": "file:///x", "name": "x"},
+                {"type": "resource_link", "uri": "file:///x", "name": "x", "mimeType": "model/stl", "size": 684},
                 {"type": "text", "text": "note: n"}]}),
         );
     }

@@ -151,7 +151,7 @@ fn line(part: &Part) -> String {
         Part::Resource { uri, body: Body::Bytes(data), .. } => {
             format!("[{uri}: {} bytes; --json has them]", data.len())
         }
-        Part::Link { uri, name } => format!("[link: {uri} ({name})]"),
+        Part::Link { uri, name, .. } => format!("[link: {uri} ({name})]"),
     }
 }
 

@@ -108,7 +108,7 @@ fn what_is_published_says_as_what_it_is_shown() {
     let server = room.serve();
     let (line, uri) = link(&server, "content_publish", &json!({"path": "plot.dat"}));
     assert!(line.starts_with("published as image: `plot.dat`: image/png, "), "{line}");
-    assert!(line.ends_with("The person is shown it; you are not."), "{line}");
+    assert!(line.ends_with("The person's program is asked to show it; you don't see it."), "{line}");
     assert_eq!(read(&server, &uri)["result"]["contents"][0]["mimeType"], "image/png");
     let (line, _) = link(&server, "content_publish", &json!({"path": "page.png"}));
     assert!(line.starts_with("published as html, as an attachment"), "{line}");

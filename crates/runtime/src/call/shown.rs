@@ -101,7 +101,7 @@ fn output_size(output: &Output) -> usize {
         Part::Image { data, .. } | Part::Audio { data, .. } => data.len(),
         Part::Resource { body: Body::Text(text), .. } => text.len(),
         Part::Resource { body: Body::Bytes(data), .. } => data.len(),
-        Part::Link { uri, name } => uri.len() + name.len(),
+        Part::Link { uri, name, .. } => uri.len() + name.len(),
     });
     parts.sum()
 }
@@ -110,7 +110,7 @@ fn output_size(output: &Output) -> usize {
 fn texts(output: &mut Output) -> impl Iterator<Item = &mut String> {
     output.parts.iter_mut().flat_map(|part| match part {
         Part::Text { text } => vec![text],
-        Part::Link { uri, name } => vec![uri, name],
+        Part::Link { uri, name, .. } => vec![uri, name],
         Part::Resource { uri, body: Body::Text(text), .. } => vec![uri, text],
         Part::Resource { uri, body: Body::Bytes(_), .. } => vec![uri],
         Part::Image { .. } | Part::Audio { .. } => Vec::new(),

@@ -28,7 +28,7 @@ pub(super) fn part(piece: Piece) -> Part {
         Piece::Text { text } => Part::Text { text },
         Piece::Link { uri, name } => {
             let name = name.unwrap_or_else(|| uri.rsplit('/').next().unwrap_or_default().to_owned());
-            Part::Link { uri, name }
+            Part::Link { uri, name, mime: None, bytes: None }
         }
         Piece::Image { mime, data } => picture(mime.as_deref(), &data)
             .unwrap_or_else(|why| Part::Text { text: format!("[a picture is left out: {why}]") }),

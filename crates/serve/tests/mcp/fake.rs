@@ -162,7 +162,8 @@ impl Hands for FakeHands {
             return Err(Fault::bad_args("`who` is missing"));
         };
         let text = |by, text: String| Line { by, part: Part::Text { text } };
-        let link = Part::Link { uri: "test://text".to_owned(), name: "text".to_owned() };
+        let link =
+            Part::Link { uri: "test://text".to_owned(), name: "text".to_owned(), mime: None, bytes: None };
         Ok(vec![
             text(Speaker::Person, format!("Greet {who}.")),
             text(Speaker::Model, "Hello!".to_owned()),
@@ -226,7 +227,12 @@ impl FakeHands {
             }
             "json" => Ok(Output { structured: Some(json!({"n": 1})), ..Output::text(text("text")) }),
             "link" => {
-                let link = Part::Link { uri: "test://text".to_owned(), name: "text".to_owned() };
+                let link = Part::Link {
+                    uri: "test://text".to_owned(),
+                    name: "text".to_owned(),
+                    mime: None,
+                    bytes: None,
+                };
                 Ok(Output { parts: vec![link], ..Output::default() })
             }
             "notes" => Ok(Output::text("done")),

@@ -77,6 +77,10 @@ impl Tool for Model3d {
         if output.is_empty() {
             return Err(Fault::bad_args("`output` is empty").next("Name the STL file to write."));
         }
+        if !ends_in(&output, ".stl") {
+            return Err(Fault::bad_args(format!("`output` is `{output}`, and what is written is STL"))
+                .next("Let its name end in `.stl`."));
+        }
         if !(1..=LONGEST_MS).contains(&self.timeout_ms) {
             return Err(Fault::bad_args(format!("`timeout_ms` is {}", self.timeout_ms))
                 .next(format!("Give 1 to {LONGEST_MS}.")));
@@ -128,6 +132,12 @@ impl Model3d {
     }
 }
 
+/// Does a file's name end so, in letters of either case?
+fn ends_in(path: &str, ending: &str) -> bool {
+    let stem = path.len().checked_sub(ending.len()).filter(|it| *it > 0);
+    stem.and_then(|it| path.get(it..)).is_some_and(|it| it.eq_ignore_ascii_case(ending))
+}
+
 /// What came of it, for a model.
 fn told(output: &str, mesh: &Mesh, solid: &Solid, bytes: usize) -> Vec<String> {
     let place = |point: stl::Point| point.map(|it| short(f64::from(it))).join(", ");
@@ -158,6 +168,18 @@ fn told(output: &str, mesh: &Mesh, solid: &Solid, bytes: usize) -> Vec<String> {
     ]
 }
 
+/// What OpenSCAD says of each run.
+const NOISE: [&str; 8] = [
+    "Geometries in cache",
+    "Geometry cache size",
+    "CGAL Polyhedrons in cache",
+    "CGAL cache size",
+    "Total rendering time",
+    "Could not initialize localization",
+    "Rendering Polygon Mesh",
+    "Compiling design",
+];
+
 /// Why there is no part.
 fn failed(cx: &Cx, compiled: &compile::Compiled, messages: &Messages, source: &Source<'_>) -> Fault {
     let name = source.name();
@@ -176,9 +198,14 @@ fn failed(cx: &Cx, compiled: &compile::Compiled, messages: &Messages, source: &S
     } else if messages.has_errors {
         (format!("OpenSCAD stopped at an error in `{name}`"), "Mend it, then compile it again.")
     } else if said.contains("top level object is empty") {
+        let unknown = messages.lines.iter().any(|it| it.contains("Ignoring unknown module"));
         (
             format!("`{name}` makes nothing"),
-            "Call a module at its top, and look that `difference` and `intersection` leave something.",
+            if unknown {
+                "Mend what is unknown in the lines below (`scad_lint` names what is meant), then compile it again."
+            } else {
+                "Call a module at its top, and look that `difference` and `intersection` leave something."
+            },
         )
     } else {
         (
@@ -188,7 +215,8 @@ fn failed(cx: &Cx, compiled: &compile::Compiled, messages: &Messages, source: &S
     };
     let mut lines = messages.lines.clone();
     if lines.is_empty() {
-        lines.extend(said.lines().rev().take(5).map(str::to_owned));
+        let telling = said.lines().filter(|it| !NOISE.iter().any(|noise| it.trim_start().starts_with(noise)));
+        lines.extend(telling.rev().take(5).map(str::to_owned));
         lines.reverse();
     }
     lines.extend(cx.procs().denials(compiled.exit, said));
@@ -226,6 +254,10 @@ mod tests {
         assert!(
             says(json!({"path": "a.scad", "output": "b.stl", "timeout_ms": 0})).contains("`timeout_ms` is 0")
         );
+        for output in ["b.3mf", "b", "..", "out/"] {
+            let said = says(json!({"path": "a.scad", "output": output}));
+            assert!(said.contains(&format!("`output` is `{output}`")) && said.contains("`.stl`"), "{said}");
+        }
         assert!(says(json!({"path": "b.scad"})).contains("Did you mean `a.scad`"));
     }
 }

@@ -91,6 +91,16 @@ impl Render3d {
     }
 
     fn check(&self) -> Result<(), Fault> {
+        let name = std::path::Path::new(&self.output);
+        let ending = name.extension().map(|it| it.to_string_lossy().to_ascii_lowercase());
+        let is_folder = self.output.ends_with('/') || name.file_name().is_none();
+        if !self.output.is_empty() && (is_folder || ending.as_deref().is_some_and(|it| it != "png")) {
+            return Err(Fault::bad_args(format!(
+                "`output` is `{}`, and what is written is PNG",
+                self.output
+            ))
+            .next("Let its name end in `.png`."));
+        }
         if self.views.is_empty() || self.views.len() > VIEWS {
             return Err(Fault::bad_args(format!("`views` has {}", self.views.len())).next("Give 1 to 3."));
         }
@@ -114,6 +124,7 @@ impl Render3d {
         self.check()?;
         let loaded = cx.files().load(&self.path, stl::LONGEST)?;
         let mesh = Mesh::read(&self.path, loaded.bytes)?;
+        cx.check()?;
         let smooth = Smooth::of(&mesh);
         let mut lines = vec![format!("{}: {} triangles, {}", self.path, mesh.len(), mesh.size())];
         let mut pictures = Vec::new();

@@ -55,7 +55,8 @@ impl Tool for ScadLint {
                 _ => lines.into_iter().take(SHOWN).collect::<Vec<_>>().join("\n"),
             };
             if count > SHOWN {
-                text.push_str(&format!("\n{} more", count - SHOWN));
+                let least = if count >= report::MOST { "at least " } else { "" };
+                text.push_str(&format!("\n{least}{} more", count - SHOWN));
             }
             Ok(Output::text(text))
         })

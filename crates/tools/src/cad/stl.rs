@@ -171,7 +171,15 @@ fn is_text(bytes: &[u8]) -> bool {
 
 fn not_whole(name: &str, bytes: &[u8]) -> Fault {
     let has = bytes.len();
-    let what = match said(bytes) {
+    if name.to_ascii_lowercase().ends_with(".scad") {
+        return Fault::new(Kind::Failed, format!("`{name}` is OpenSCAD source and no STL file"))
+            .next("`model_3d` makes the STL of it; give that.");
+    }
+    // A text says no count, whatever stands where a count would.
+    let head = bytes.get(..has.min(1024)).unwrap_or_default();
+    let what = match said(bytes).filter(|_| {
+        head.iter().any(|it| !it.is_ascii() || it.is_ascii_control() && !it.is_ascii_whitespace())
+    }) {
         Some(count) => {
             let needs = length(count);
             format!(

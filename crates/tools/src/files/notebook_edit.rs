@@ -287,15 +287,28 @@ fn once(
     Ok(done)
 }
 
-/// Which cells that were not meant have new indexes: the first and the last of them.
+/// Which cells that were not meant have new indexes: those that moved alike, as one.
 fn shifted(cells: &[(Option<usize>, bool)]) -> Option<String> {
-    let mut all = cells.iter().enumerate().filter_map(|(is, (was, touched))| match was {
-        Some(was) if *was != is && !touched => Some(format!("{was} is {is}")),
-        _ => None,
+    const SHOWN: usize = 5;
+    // The first and the last old index, and the first new one.
+    let mut runs: Vec<(usize, usize, usize)> = Vec::new();
+    for (is, (was, touched)) in cells.iter().enumerate() {
+        let Some(was) = was.filter(|it| *it != is && !touched) else { continue };
+        match runs.last_mut() {
+            Some((first, last, to)) if *last + 1 == was && *to + (was - *first) == is => *last = was,
+            _ => runs.push((was, was, is)),
+        }
+    }
+    if runs.is_empty() {
+        return None;
+    }
+    let said = runs.iter().take(SHOWN).map(|(first, last, to)| match last - first {
+        0 => format!("{first} is now {to}"),
+        more => format!("{first}-{last} are now {to}-{}", to + more),
     });
-    let first = all.next()?;
-    let last = all.next_back().map(|it| format!(" … {it}")).unwrap_or_default();
-    Some(format!("Other cells have new indexes: {first}{last} now."))
+    let said = said.collect::<Vec<_>>().join(", ");
+    let more = if runs.len() > SHOWN { ", and more" } else { "" };
+    Some(format!("Other cells have new indexes: {said}{more}."))
 }
 
 /// In the encoding of the file, with its byte order mark.

@@ -109,6 +109,11 @@ impl Read {
             shown.push_str(&page::goes_on(row, column as u64));
         }
         shown.push_str(&page::footer(first, last, Total::Exactly(total), &manner(&text)));
+        // Not every toolset has it.
+        let has_cells = || cx.services().tools.list().tools.iter().any(|it| it.name == "notebook_read");
+        if first == 0 && self.path.ends_with(".ipynb") && has_cells() {
+            shown.push_str("\n[a notebook: `notebook_read` shows its cells]");
+        }
         Ok(Output::page(shown))
     }
 

@@ -11,7 +11,10 @@ use std::{fmt, sync::Arc, time::Duration};
 
 pub(crate) use continue_job::ContinueJob;
 use kit::{AnyTool, Output, Part, erase, services::Job};
+pub(crate) use read_job::ReadJob;
 use serde::{Deserialize, Deserializer, de};
+pub(crate) use stop_task::StopTask;
+pub(crate) use wait::Wait;
 
 /// The tools of this family.
 pub(crate) fn all() -> Vec<Arc<dyn AnyTool>> {

@@ -44,8 +44,13 @@ fn publish(cx: &Cx, path: &str) -> Result<Output, Fault> {
             .seen(given(format!("shared {}", described(&shared)), &shared)));
     };
     let shared = cx.shares().publish(&shared.id)?;
-    let manner = if shared.inline { "" } else { ", as an attachment where nothing keeps its scripts in" };
-    let line =
-        format!("published as {shown}{manner}: {}\nThe person is shown it; you are not.", described(&shared));
+    let manner = match kind.mime {
+        "text/html" | "image/svg+xml" => " (to download where its scripts could run)",
+        _ => "",
+    };
+    let line = format!(
+        "published as {shown}{manner}: {}\nThe person's program is asked to show it; you don't see it.",
+        described(&shared)
+    );
     Ok(given(line, &shared))
 }

@@ -41,6 +41,7 @@ pub(crate) fn of(head: &[u8], bytes: u64, name: &str) -> FileKind {
     match name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase()).as_deref() {
         Some("md" | "markdown") => inline("text/markdown", "markdown"),
         Some("csv") => inline("text/csv", "csv"),
+        Some("json" | "ipynb") => inline("application/json", "text"),
         Some("html" | "htm" | "xhtml") => apart("text/html", Some("html")),
         _ => inline("text/plain", "text"),
     }
@@ -104,6 +105,7 @@ mod tests {
         check(b"<?xml version='1.0'?><svg onload='x()'/>", "a.txt", "image/svg+xml", Some("image"), false);
         check(b"# head\n", "a.md", "text/markdown", Some("markdown"), true);
         check(b"a,b\n1,2\n", "a.csv", "text/csv", Some("csv"), true);
+        check(b"{}", "a.ipynb", "application/json", Some("text"), true);
         check(b"fn main() {}", "main.rs", "text/plain", Some("text"), true);
         check(b"PK\x03\x04....", "a.png", "application/zip", None, false);
         check(b"\0\x01\x02\x03", "a.txt", "application/octet-stream", None, false);

@@ -1,5 +1,6 @@
 //! What does an agent look at, and give away?
 
+mod bare;
 mod content_publish;
 mod decoding;
 mod image_view;

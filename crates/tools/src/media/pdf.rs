@@ -30,6 +30,12 @@ const LONGEST: Duration = Duration::from_secs(30);
 /// The most that a call draws or reads of a document: glyphs, lines, areas.
 const MOST_MARKS: usize = 3_000_000;
 
+/// As many marks take about as long as a layer does.
+const MARKS_OF_LAYER: usize = 8_000;
+
+/// So many layers lie over each other at most: each is as large as the page.
+const MOST_LAYERS: usize = 16;
+
 /// The most pixels of all pictures on a page, however small they are shown.
 const MOST_PIXELS: u64 = 48_000_000;
 
@@ -118,7 +124,7 @@ pub(crate) fn page(cx: &Cx, data: Vec<u8>, number: usize, longest: u16) -> Resul
         let all = pdf.pages();
         let Some(page) = all.get(number) else { return Err(no_page(number, all.len())) };
         // What draws can't be told to stop, so all that it would draw is counted before.
-        look(page, &InterpreterCache::new(), &mut Counter { budget });
+        look(page, &InterpreterCache::new(), &mut Counter { budget, layers: 0 });
         let (width, height) = page.render_dimensions();
         let side = width.max(height);
         if !side.is_finite() || side <= 0.0 {
@@ -257,6 +263,8 @@ impl Budget {
 /// Counts what a page would draw.
 struct Counter<'b> {
     budget: &'b Budget,
+    /// Layers that are begun and not ended.
+    layers: usize,
 }
 
 impl<'a> Device<'a> for Counter<'_> {
@@ -269,8 +277,15 @@ impl<'a> Device<'a> for Counter<'_> {
     }
 
     fn push_transparency_group(&mut self, _: f32, _: Option<SoftMask<'a>>, _: BlendMode) {
-        // A layer is as large as the page.
-        self.budget.spend(1024);
+        // A layer is as large as the page: it is made, and laid over what is there, in milliseconds.
+        self.budget.spend(MARKS_OF_LAYER);
+        self.layers += 1;
+        if self.layers > MOST_LAYERS {
+            leave(Fault::new(
+                Kind::TooBig,
+                format!("more than {MOST_LAYERS} transparent layers lie over each other on this page"),
+            ))
+        }
     }
 
     fn draw_glyph_run(&mut self, run: &GlyphRun<'_, 'a>, _: DrawProps<'a>, _: &DrawMode) {
@@ -283,7 +298,9 @@ impl<'a> Device<'a> for Counter<'_> {
 
     fn pop_clip(&mut self) {}
 
-    fn pop_transparency_group(&mut self) {}
+    fn pop_transparency_group(&mut self) {
+        self.layers = self.layers.saturating_sub(1);
+    }
 }
 
 /// Reads what a page says.
@@ -422,5 +439,34 @@ mod tests {
         let ended = page(&cx, text.into_bytes(), 0, 100).map(|_| ());
         // It comes to an end, whether the loop is seen or the budget is spent.
         assert!(ended.is_ok() || ended.is_err_and(|it| matches!(it.kind, Kind::TooBig | Kind::Timeout)));
+    }
+
+    #[test]
+    fn layers_over_each_other_and_very_many_of_them_are_refused() {
+        let cx = Room::empty().cx();
+        let budget = || Budget {
+            cx: cx.clone(),
+            until: Instant::now() + LONGEST,
+            marks: Cell::new(MOST_MARKS),
+            pixels: Cell::new(MOST_PIXELS),
+        };
+        let push = |it: &mut Counter<'_>| it.push_transparency_group(1.0, None, BlendMode::default());
+        let deep = apart("a.pdf", || {
+            let budget = budget();
+            let mut counter = Counter { budget: &budget, layers: 0 };
+            (0..=MOST_LAYERS).for_each(|_| push(&mut counter));
+            Ok(())
+        });
+        assert!(deep.unwrap_err().what.contains("lie over each other"));
+        let many = apart("a.pdf", || {
+            let budget = budget();
+            let mut counter = Counter { budget: &budget, layers: 0 };
+            for _ in 0..1_000 {
+                push(&mut counter);
+                counter.pop_transparency_group();
+            }
+            Ok(())
+        });
+        assert_eq!(many.unwrap_err().kind, Kind::TooBig);
     }
 }

@@ -10,6 +10,8 @@ use image::{
 };
 use kit::{Fault, Kind};
 
+use super::bare::bare_png;
+
 /// The longest side of a picture that is shown: models make larger ones smaller themselves, and count them in full.
 pub(super) const LONGEST: u32 = 1568;
 
@@ -75,6 +77,8 @@ pub(super) fn decode(
 ) -> Result<Decoded, Fault> {
     let broken =
         |error: image::ImageError| Fault::new(Kind::Failed, format!("it is broken as {called}: {error}"));
+    let bare = bare_png(data);
+    let data = bare.as_deref().unwrap_or(data);
     let mut reader = ImageReader::with_format(Cursor::new(data), format);
     let mut limits = Limits::default();
     limits.max_alloc = Some(MOST_MEMORY + MOST_MEMORY / 4);
@@ -96,6 +100,9 @@ pub(super) fn decode(
         picture = picture.crop_imm(x, y, width, height);
     }
     let mut picture = reduced(picture, LONGEST);
+    if region.is_some() {
+        picture = enlarged(picture);
+    }
     picture.apply_orientation(orientation);
     let mut notes = Vec::new();
     if orientation != Orientation::NoTransforms {
@@ -178,16 +185,15 @@ fn image_size(data: &[u8]) -> Option<(u64, u64)> {
     Some((u64::from(width), u64::from(height)))
 }
 
-/// The part, if all of it is inside.
+/// The part, as far as it is inside.
 pub(super) fn inside(region: Region, (width, height): (u32, u32)) -> Result<Region, Fault> {
     let [x, y, wide, high] = region;
-    let fits =
-        |from: u32, long: u32, most: u32| long > 0 && from.checked_add(long).is_some_and(|it| it <= most);
-    if fits(x, wide, width) && fits(y, high, height) {
-        return Ok(region);
+    if wide > 0 && high > 0 && x < width && y < height {
+        return Ok([x, y, wide.min(width - x), high.min(height - y)]);
     }
+    let why = if wide == 0 || high == 0 { "has no size; it is part of" } else { "is not inside" };
     Err(Fault::bad_args(format!(
-        "`region` [{x}, {y}, {wide}, {high}] is not inside the picture, which has {width} x {height} pixels"
+        "`region` [{x}, {y}, {wide}, {high}] {why} the picture, which has {width} x {height} pixels"
     ))
     .next("It is [left, top, width, height] in pixels of the whole picture."))
 }
@@ -218,6 +224,16 @@ fn lying([x, y, wide, high]: Region, orientation: Orientation, (width, height): 
         Orientation::Rotate90FlipH => [y, x, high, wide],
         Orientation::Rotate270FlipH => [back(y, high, width), back(x, wide, height), high, wide],
     }
+}
+
+/// A small part so many times as large that its longest side has a good thousand pixels, at most eight times.
+fn enlarged(picture: DynamicImage) -> DynamicImage {
+    const ENOUGH: u32 = 1_024;
+    let times = (ENOUGH / picture.width().max(picture.height()).max(1)).min(8);
+    if times < 2 {
+        return picture;
+    }
+    picture.resize(picture.width() * times, picture.height() * times, FilterType::CatmullRom)
 }
 
 /// The picture with its longest side no longer than this.
@@ -326,6 +342,22 @@ mod tests {
             let mut found = picture.crop_imm(x, y, width, height);
             found.apply_orientation(orientation);
             assert_eq!(found.to_rgb8(), seen.to_rgb8(), "{orientation:?}");
+        }
+    }
+
+    #[test]
+    fn a_part_is_shown_larger_and_cut_at_the_edge() {
+        let mut png = Vec::new();
+        DynamicImage::new_rgb8(300, 200).write_to(&mut Cursor::new(&mut png), ImageFormat::Png).unwrap();
+        let part = |region| decode(&png, ImageFormat::Png, "PNG", Some(region));
+        assert_eq!(part([0, 0, 200, 100]).unwrap().picture.dimensions(), (1000, 500));
+        assert_eq!(
+            part([290, 150, 500, 500]).unwrap().picture.dimensions(),
+            (80, 400),
+            "10 x 50, eight times"
+        );
+        for wrong in [[300, 0, 5, 5], [0, 0, 0, 5]] {
+            assert_eq!(part(wrong).err().unwrap().kind, Kind::BadArgs);
         }
     }
 

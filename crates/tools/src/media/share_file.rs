@@ -81,6 +81,11 @@ pub(super) fn described(shared: &Shared) -> String {
 
 /// A line, and the link.
 pub(super) fn given(line: String, shared: &Shared) -> Output {
-    let link = Part::Link { uri: shared.link.clone(), name: shared.name.clone() };
+    let link = Part::Link {
+        uri: shared.link.clone(),
+        name: shared.name.clone(),
+        mime: Some(shared.mime.clone()),
+        bytes: Some(shared.bytes),
+    };
     Output { parts: vec![Part::Text { text: line }, link], ..Output::default() }
 }

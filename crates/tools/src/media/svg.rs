@@ -1,5 +1,7 @@
 //! How does an SVG look, with nothing but itself?
 
+mod cost;
+
 use std::{
     collections::HashMap,
     sync::{Arc, OnceLock},
@@ -12,13 +14,18 @@ use resvg::{
     usvg::{Group, ImageHrefResolver, ImageKind, Node, Options, Tree, fontdb::Database, roxmltree::Document},
 };
 
-use super::picture::{Decoded, LONGEST, Region, format_of, inside};
+use super::{
+    bare::bare_png,
+    picture::{Decoded, LONGEST, Region, format_of, inside},
+};
 
 /// The longest SVG that is drawn, in bytes.
 const MOST_BYTES: usize = 8 << 20;
 
-/// The most elements that it draws, each counted as often as it is used.
+/// The most elements that it draws, each counted as often as it is used. A letter counts as one,
+/// and so do so many bytes of attributes.
 const MOST_ELEMENTS: u64 = 100_000;
+const BYTES_OF_ELEMENT: usize = 200;
 
 /// The longest text that an entity stands for.
 const LONGEST_ENTITY: usize = 4 << 10;
@@ -94,6 +101,7 @@ pub(super) fn draw(data: &[u8], region: Option<Region>) -> Result<Decoded, Fault
     pixmap.fill(Color::WHITE);
     let place = Transform::from_scale(whole * closer, whole * closer)
         .post_translate(-(x as f32) * closer, -(y as f32) * closer);
+    cost::affordable(&tree, place, (out_wide, out_high))?;
     resvg::render(&tree, place, &mut pixmap.as_mut());
     let straight = pixmap.take_demultiplied();
     let picture = RgbaImage::from_raw(out_wide, out_high, straight)
@@ -113,6 +121,10 @@ fn options(fonts: Arc<Database>) -> Options<'static> {
             // A picture that is written into it; none that is an SVG again.
             resolve_data: Box::new(move |_, data, _| {
                 use std::sync::atomic::Ordering::Relaxed;
+                let data = match bare_png(&data) {
+                    Some(bare) => Arc::new(bare),
+                    None => data,
+                };
                 let size = image::ImageReader::new(std::io::Cursor::new(data.as_slice()))
                     .with_guessed_format()
                     .ok()?
@@ -166,8 +178,15 @@ fn family(fonts: &Database) -> Option<String> {
 fn drawn(document: &Document<'_>) -> u64 {
     let by_id: HashMap<&str, _> =
         document.descendants().filter_map(|it| Some((it.attribute("id")?, it))).collect();
-    let mut known = HashMap::new();
-    weight(document.root_element(), &by_id, &mut known, 0)
+    // A marker is drawn at each point of a path that has one, whichever way the path came to it.
+    let mut marker = 0;
+    for it in document.descendants().filter(|it| it.tag_name().name() == "marker") {
+        marker = weight(it, &by_id, &mut HashMap::new(), 0, (0, false)).max(marker);
+    }
+    let source = document.input_text();
+    let at_points =
+        ["marker-mid", "marker:", "marker=", "marker ", "marker\n"].iter().any(|it| source.contains(it));
+    weight(document.root_element(), &by_id, &mut HashMap::new(), 0, (marker, at_points))
 }
 
 fn weight<'a>(
@@ -175,6 +194,7 @@ fn weight<'a>(
     by_id: &HashMap<&str, resvg::usvg::roxmltree::Node<'a, 'a>>,
     known: &mut HashMap<resvg::usvg::roxmltree::NodeId, u64>,
     depth: usize,
+    marker: (u64, bool),
 ) -> u64 {
     const DEEPEST: usize = 1_000;
     if let Some(weight) = known.get(&node.id()) {
@@ -188,20 +208,46 @@ fn weight<'a>(
     let below = node
         .children()
         .filter(resvg::usvg::roxmltree::Node::is_element)
-        .map(|it| weight(it, by_id, known, depth + 1));
+        .map(|it| weight(it, by_id, known, depth + 1, marker));
     let below = below.fold(0u64, u64::saturating_add);
     // Anything may refer to anything: by `href`, or as `url(#id)` in any attribute.
     let mut referred = 0u64;
     for attribute in node.attributes() {
         for id in ids_in(attribute.name(), attribute.value()) {
             if let Some(target) = by_id.get(id) {
-                referred = referred.saturating_add(weight(*target, by_id, known, depth + 1));
+                referred = referred.saturating_add(weight(*target, by_id, known, depth + 1, marker));
             }
         }
     }
-    let weight = 1u64.saturating_add(below).saturating_add(referred);
+    let weight = own(node, marker).saturating_add(below).saturating_add(referred);
     known.insert(node.id(), weight);
     weight
+}
+
+/// What an element counts by itself.
+fn own(node: resvg::usvg::roxmltree::Node<'_, '_>, (marker, at_points): (u64, bool)) -> u64 {
+    let name = node.tag_name().name();
+    let attributes: usize = node.attributes().map(|it| it.value().len()).sum();
+    let letters: usize = match name {
+        "style" | "script" | "title" | "desc" | "metadata" => 0,
+        _ => {
+            let texts = node.children().filter(|it| it.is_text()).filter_map(|it| it.text());
+            texts.map(|it| it.chars().filter(|it| !it.is_whitespace()).count()).sum()
+        }
+    };
+    let embedded = name == "image";
+    let points = match name {
+        "path" | "polyline" | "polygon" | "line" if !at_points => 2,
+        // A point takes two bytes at least.
+        "path" | "polyline" | "polygon" | "line" => {
+            2 + node.attribute("d").or(node.attribute("points")).map_or(0, |it| it.len() / 2)
+        }
+        _ => 0,
+    };
+    let attributes = if embedded { 0 } else { attributes / BYTES_OF_ELEMENT };
+    (1 + attributes as u64)
+        .saturating_add(letters as u64)
+        .saturating_add(marker.saturating_mul(points as u64))
 }
 
 fn ids_in<'a>(name: &str, value: &'a str) -> Vec<&'a str> {
@@ -231,4 +277,65 @@ fn too_big(what: String) -> Fault {
 
 fn broken(why: impl std::fmt::Display) -> Fault {
     Fault::new(Kind::Failed, format!("it is broken as SVG: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    fn drawn_of(inner: &str) -> Result<Decoded, Fault> {
+        let svg = format!(
+            r##"<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" width="1500" height="1500">{inner}</svg>"##
+        );
+        draw(svg.as_bytes(), None)
+    }
+
+    fn is_refused(inner: &str) {
+        let fault = drawn_of(inner).err().unwrap();
+        assert_eq!(fault.kind, Kind::TooBig, "{inner:.100}: {}", fault.what);
+    }
+
+    #[test]
+    fn a_filter_that_takes_too_long_is_not_begun() {
+        for it in [
+            r#"<feTurbulence numOctaves="100000000" baseFrequency="0.9"/>"#.to_owned(),
+            r#"<feMorphology radius="700"/>"#.to_owned(),
+            format!(r#"<feConvolveMatrix order="100" kernelMatrix="{}"/>"#, "1 ".repeat(10_000)),
+            r#"<feGaussianBlur stdDeviation="1000000"/>"#.to_owned(),
+            r#"<feFlood/>"#.repeat(200),
+        ] {
+            is_refused(&format!(
+                r##"<filter id="f">{it}</filter><rect width="1500" height="1500" filter="url(#f)"/>"##
+            ));
+        }
+        is_refused(
+            r##"<filter id="f" x="-100" y="-100" width="300" height="300"><feGaussianBlur stdDeviation="9"/></filter><rect width="1500" height="1500" filter="url(#f)"/>"##,
+        );
+    }
+
+    #[test]
+    fn an_ordinary_filter_is_drawn() {
+        let shadow = r##"<filter id="f"><feDropShadow dx="2" dy="2" stdDeviation="3"/></filter><rect x="10" y="10" width="40" height="20" filter="url(#f)"/>"##;
+        assert_eq!(drawn_of(shadow).unwrap().size, (1500, 1500));
+    }
+
+    #[test]
+    fn what_holds_too_much_memory_is_not_begun() {
+        is_refused(
+            r##"<pattern id="p" width="30000" height="30000" patternUnits="userSpaceOnUse"><rect width="30000" height="30000"/></pattern><rect width="9" height="9" fill="url(#p)"/>"##,
+        );
+        let masks: String = (0..100)
+            .map(|it| format!(r##"<mask id="m{it}" mask="url(#m{})"><rect width="1500" height="1500" fill="white"/></mask>"##, it + 1))
+            .collect();
+        is_refused(&format!(r##"{masks}<rect width="1500" height="1500" mask="url(#m0)"/>"##));
+        is_refused(&format!("<text>{}</text>", "x".repeat(200_000)));
+        let marked = format!(
+            r##"<marker id="m">{}</marker><path marker-mid="url(#m)" d="M0 0{}"/>"##,
+            "<rect/>".repeat(50),
+            "h1".repeat(5_000)
+        );
+        is_refused(&marked);
+    }
 }

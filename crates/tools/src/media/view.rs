@@ -50,7 +50,7 @@ fn looked(cx: &Cx, name: &str, data: Vec<u8>, wish: Wish) -> Result<Output, Faul
         return shown(cx, name, "SVG", bytes, decoded, wish);
     }
     let kind = kind(&data);
-    let next = if kind == "text" { "`read` shows text." } else { SHOWN };
+    let next = if kind == "text" { "Read it as text files are read." } else { SHOWN };
     Err(Fault::bad_args(format!("by its content it is {kind}")).next(next))
 }
 
@@ -120,7 +120,7 @@ fn shown(
     for note in notes {
         line.push_str(&format!(", {note}"));
     }
-    if let Some([x, y, wide, high]) = wish.region {
+    if let Some(Ok([x, y, wide, high])) = wish.region.map(|it| picture::inside(it, size)) {
         line.push_str(&format!("; the part [{x}, {y}, {wide}, {high}]"));
     }
     if wish.region.is_some() || shown.size != size {

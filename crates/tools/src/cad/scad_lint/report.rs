@@ -1,5 +1,8 @@
 //! What is wrong with a source, and where?
 
+/// As many findings are kept: each is looked for from the beginning of the source to say its line.
+pub(super) const MOST: usize = 200;
+
 /// What is said about one source.
 pub(super) struct Report<'a> {
     file: &'a str,
@@ -35,7 +38,9 @@ impl<'a> Report<'a> {
     }
 
     pub(super) fn add(&mut self, finding: Finding) {
-        self.findings.push(finding);
+        if !self.is_full() {
+            self.findings.push(finding);
+        }
     }
 
     pub(super) fn error(&mut self, at: usize, what: String) {
@@ -50,8 +55,17 @@ impl<'a> Report<'a> {
         self.findings.len()
     }
 
-    /// The line and column of a byte, from 1.
+    /// Is nothing more kept?
+    pub(super) fn is_full(&self) -> bool {
+        self.findings.len() >= MOST
+    }
+
+    /// The line and column of a byte, from 1; nothing where nobody would be told.
     pub(super) fn place(&self, at: usize) -> String {
+        if self.is_full() { String::new() } else { self.position(at) }
+    }
+
+    fn position(&self, at: usize) -> String {
         let before = self.source.get(..at).unwrap_or(self.source);
         let line = before.matches('\n').count() + 1;
         let column = before.rsplit('\n').next().unwrap_or_default().trim_start_matches('\u{feff}');
@@ -66,7 +80,7 @@ impl<'a> Report<'a> {
                 Severity::Error => "error",
                 Severity::Warning => "warning",
             };
-            format!("{}:{} {severity} {}", self.file, self.place(it.at), it.what)
+            format!("{}:{} {severity} {}", self.file, self.position(it.at), it.what)
         };
         let mut lines: Vec<String> = self.findings.iter().map(line).collect();
         lines.dedup();

@@ -175,3 +175,12 @@ fn the_examples_and_libraries_of_openscad_have_no_errors() {
     found.retain(|it| it != true_one);
     assert_eq!(found, [""; 0]);
 }
+
+#[test]
+fn of_very_much_that_is_wrong_a_part_is_looked_for() {
+    let room = Room::empty();
+    for code in ["(".repeat(100_000), "]".repeat(100_000), "a=1;".repeat(100_000)] {
+        let says = room.says::<ScadLint>(&json!({"code": code}));
+        assert!(says.ends_with("\nat least 150 more"), "{}", says.lines().last().unwrap());
+    }
+}

@@ -180,6 +180,9 @@ pub(super) fn balanced(tokens: &[Token<'_>], report: &mut Report) -> bool {
     let mut open: Vec<(Token<'_>, bool)> = Vec::new();
     let mut previous = "";
     for token in tokens {
+        if report.is_full() {
+            break;
+        }
         match (token.kind, token.text) {
             (Kind::Sign, "(" | "[" | "{") => open.push((*token, token.text == "{" || previous == "for")),
             (Kind::Sign, ")" | "]" | "}") => {
@@ -219,6 +222,9 @@ fn opener(closer: &str) -> &'static str {
 
 impl Report<'_> {
     fn unclosed(&mut self, opened: Token<'_>, by: &Token<'_>) {
+        if self.is_full() {
+            return;
+        }
         let place = self.place(by.at);
         self.add(Finding::error(
             opened.at,

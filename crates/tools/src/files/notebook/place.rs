@@ -1,10 +1,14 @@
 //! Which cell does the model mean, and is it still as the model saw it?
 
-use std::{collections::HashMap, fmt, path::PathBuf};
+use std::{
+    collections::HashMap,
+    fmt,
+    path::{Path, PathBuf},
+};
 
 use kit::{Cx, Fault, Kind, Output, files::Location};
 use parking_lot::Mutex;
-use serde::{Deserialize, Deserializer, de};
+use serde::{Deserialize, Deserializer, Serialize, de};
 
 use super::{Cell, Notebook, show};
 
@@ -34,8 +38,8 @@ struct Shown {
     notebooks: Mutex<HashMap<PathBuf, Record>>,
 }
 
-/// What a session knows of a notebook.
-#[derive(Default)]
+/// What a session knows of a notebook. It is noted down, so that the session knows it in another process as well.
+#[derive(Default, Serialize, Deserialize)]
 struct Record {
     /// What an index means: the cell that was shown under it last.
     indexes: HashMap<usize, Was>,
@@ -46,7 +50,7 @@ struct Record {
 }
 
 /// A cell as it was shown.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Was {
     id: Option<String>,
     digest: u64,
@@ -65,6 +69,51 @@ impl Record {
         self.known.push(was.clone());
         was
     }
+
+    /// What was noted down of it.
+    fn noted(cx: &Cx, path: &Path) -> Option<Self> {
+        let text = cx.services().notes.get(&key(path)).ok()??;
+        serde_json::from_str(&text).ok()
+    }
+
+    fn note(&self, cx: &Cx, path: &Path) {
+        // Where it can't be noted down, it is known in this process all the same.
+        if let Ok(text) = serde_json::to_string(self) {
+            drop(cx.services().notes.put(&key(path), Some(&text)));
+        }
+    }
+}
+
+/// Where the record of a notebook is among the notes of the session.
+fn key(path: &Path) -> String {
+    format!("notebook {}", path.display())
+}
+
+impl Shown {
+    /// What is known of a notebook, here or by what was noted down.
+    fn record<T>(&self, cx: &Cx, location: &Location, look: impl FnOnce(Option<&mut Record>) -> T) -> T {
+        let path = location.absolute();
+        let mut notebooks = self.notebooks.lock();
+        if notebooks.len() >= REMEMBERED {
+            notebooks.clear();
+        }
+        if !notebooks.contains_key(&path)
+            && let Some(noted) = Record::noted(cx, &path)
+        {
+            notebooks.insert(path.clone(), noted);
+        }
+        look(notebooks.get_mut(&path))
+    }
+
+    /// Changes what is known of a notebook.
+    fn learn(&self, cx: &Cx, location: &Location, change: impl FnOnce(&mut Record)) {
+        self.record(cx, location, |_| ());
+        let path = location.absolute();
+        let mut notebooks = self.notebooks.lock();
+        let record = notebooks.entry(path.clone()).or_default();
+        change(record);
+        record.note(cx, &path);
+    }
 }
 
 /// Remembers that the model was shown these cells of a notebook as it is. Those with something to hide it has not seen.
@@ -74,46 +123,41 @@ pub(crate) fn remember(
     notebook: &Notebook<'_>,
     cells: impl IntoIterator<Item = usize>,
 ) {
-    let shown = cx.shelf().get::<Shown>();
-    let mut notebooks = shown.notebooks.lock();
-    if notebooks.len() >= REMEMBERED {
-        notebooks.clear();
-    }
-    let record = notebooks.entry(location.absolute()).or_default();
-    for index in cells {
-        let Some(cell) = notebook.cells.get(index) else { continue };
-        if cx.services().mask.find(&cell.source).is_empty() {
-            let was = record.learn(cell);
-            record.indexes.insert(index, was);
+    cx.shelf().get::<Shown>().learn(cx, location, |record| {
+        for index in cells {
+            let Some(cell) = notebook.cells.get(index) else { continue };
+            if cx.services().mask.find(&cell.source).is_empty() {
+                let was = record.learn(cell);
+                record.indexes.insert(index, was);
+            }
         }
-    }
+    });
 }
 
 /// Has the session been shown anything of it?
 pub(crate) fn is_known(cx: &Cx, location: &Location) -> bool {
-    cx.shelf().get::<Shown>().notebooks.lock().contains_key(&location.absolute())
+    cx.shelf().get::<Shown>().record(cx, location, |it| it.is_some())
 }
 
 /// The session itself changed a notebook into this; of each cell is said which one it was, and whether it was
 /// changed. The index of one that moved means nothing until it is shown again: who gave it before the answer was
 /// there meant another.
 pub(crate) fn changed(cx: &Cx, location: &Location, after: &Notebook<'_>, cells: &[(Option<usize>, bool)]) {
-    let shown = cx.shelf().get::<Shown>();
-    let mut notebooks = shown.notebooks.lock();
-    let record = notebooks.entry(location.absolute()).or_default();
-    let before = std::mem::take(&mut record.indexes);
-    for (index, (cell, (origin, touched))) in after.cells.iter().zip(cells).enumerate() {
-        let is_in_place = *origin == Some(index);
-        record.shifted |= !is_in_place;
-        if *touched && cx.services().mask.find(&cell.source).is_empty() {
-            let was = record.learn(cell);
-            if is_in_place || origin.is_none() {
-                record.indexes.insert(index, was);
+    cx.shelf().get::<Shown>().learn(cx, location, |record| {
+        let before = std::mem::take(&mut record.indexes);
+        for (index, (cell, (origin, touched))) in after.cells.iter().zip(cells).enumerate() {
+            let is_in_place = *origin == Some(index);
+            record.shifted |= !is_in_place;
+            if *touched && cx.services().mask.find(&cell.source).is_empty() {
+                let was = record.learn(cell);
+                if is_in_place || origin.is_none() {
+                    record.indexes.insert(index, was);
+                }
+            } else if is_in_place && let Some(was) = before.get(&index) {
+                record.indexes.insert(index, was.clone());
             }
-        } else if is_in_place && let Some(was) = before.get(&index) {
-            record.indexes.insert(index, was.clone());
         }
-    }
+    });
 }
 
 /// What a name leads to.
@@ -159,8 +203,7 @@ impl Finder<'_, '_> {
 
     fn record<T>(&self, look: impl FnOnce(&Record) -> T) -> Option<T> {
         let shown = self.cx.shelf().get::<Shown>();
-        let notebooks = shown.notebooks.lock();
-        notebooks.get(&self.location.absolute()).map(look)
+        shown.record(self.cx, self.location, |it| it.map(|it| look(it)))
     }
 
     fn by_index(&self, index: usize, need: Need) -> Result<Found, Fault> {

@@ -132,6 +132,10 @@ fn body(text: &str, most: usize) -> String {
     }
     let head = text.floor_char_boundary(most / 2);
     let tail = text.ceil_char_boundary(text.len() - most / 2);
+    // At the ends of lines, where lines are not too long for that.
+    let head = text.get(..head).and_then(|it| it.rfind('\n')).filter(|it| *it > most / 4).unwrap_or(head);
+    let lines = text.get(tail..).and_then(|it| it.find('\n')).filter(|it| *it < most / 4);
+    let tail = lines.map_or(tail, |it| tail + it + 1);
     let (head, tail) = (text.get(..head).unwrap_or_default(), text.get(tail..).unwrap_or_default());
     let out = text.len() - head.len() - tail.len();
     format!("\n{head}\n[{out} of {} bytes left out]\n{tail}", text.len())

@@ -351,7 +351,7 @@ fn an_index_that_an_edit_of_its_own_shifted_is_not_taken_at_its_word() {
     let room = room();
     read(&room);
     let said = edit(&room, json!([{"cell": 1, "action": "insert_before", "source": "n"}]));
-    assert!(said.ends_with("\nOther cells have new indexes: 1 is 2 … 2 is 3 now."), "{said}");
+    assert!(said.ends_with("\nOther cells have new indexes: 1-2 are now 2-3."), "{said}");
     // Given before that answer was read, 1 meant what is 2 now.
     let change = json!([{"cell": 2, "source": "z"}]);
     let said = edit(&room, change.clone());
@@ -540,4 +540,20 @@ proptest! {
         edit(&room, json!([{"cell": at, "source": notebook.0[at].1}]));
         prop_assert_eq!(&text(&room), &before);
     }
+}
+
+#[test]
+fn what_a_session_was_shown_it_knows_in_another_process() {
+    let room = room();
+    read(&room);
+    room.cx().shelf().clear();
+    let said = edit(&room, json!([{"cell": 1, "source": "z"}]));
+    assert!(said.starts_with("Updated a.ipynb: cell 1 replaced"), "{said}");
+    // What was shown by a refusal counts as well.
+    let room = self::room();
+    let change = json!([{"cell": 1, "source": "z"}]);
+    assert!(edit(&room, change.clone()).starts_with("stale: "));
+    room.cx().shelf().clear();
+    let said = edit(&room, change);
+    assert!(said.starts_with("Updated a.ipynb: cell 1 replaced"), "{said}");
 }

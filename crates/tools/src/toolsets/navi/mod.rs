@@ -1,6 +1,7 @@
 //! The tools of navi-1, under its names.
 //!
-//! Most of them have navi's names and arguments as they are; those that have not stand here.
+//! Most of them have navi's names and arguments as they are; those that have not stand here. Three that navi has not
+//! are listed beside them.
 
 mod filesystem;
 mod spawn_agent;
@@ -18,6 +19,7 @@ use crate::{
     agents::{list_profiles::ListProfiles, reflect::Reflect},
     cad::{Model3d, Render3d, ScadLint},
     code,
+    jobs::{ReadJob, StopTask, Wait},
     media::{ContentPublish, ImageView, ShareFile},
     notes::{Memory, Scratchpad, Todo},
     servers::McpStatus,
@@ -49,6 +51,10 @@ pub(super) fn tools() -> Vec<Arc<dyn AnyTool>> {
         erase::<ScadLint>(),
         erase::<Render3d>(),
         erase::<McpStatus>(),
+        // Beside navi's own: what a command in the background is spoken to with.
+        erase::<ReadJob>(),
+        erase::<Wait>(),
+        erase::<StopTask>(),
     ];
     #[cfg(feature = "ssh")]
     let own = [own, crate::remote::all()].concat();
