@@ -52,6 +52,7 @@ fn a_command_gives_its_output_its_errors_and_its_exit_code() {
             ("ssh_exec", on(&sshd, "seq 200000")),
             ("ssh_exec", json!({"host": sshd.place(), "command": "test -t 1 && echo tty", "pty": true})),
             ("ssh_exec", on(&sshd, "sleep 20 & echo left")),
+            ("grep", json!({"path": "out_1", "pattern": "^199999$"})),
         ],
     );
     let text = |at: usize| said.get(at).unwrap().text();
@@ -62,6 +63,8 @@ fn a_command_gives_its_output_its_errors_and_its_exit_code() {
     assert!(text(4).contains("bytes left out") && text(4).contains("200000"), "{}", text(4));
     assert_eq!(text(5).trim(), "tty");
     assert!(text(6).starts_with("left\n[something it started goes on there"), "{}", text(6));
+    // A handle is named by itself, wherever it lies.
+    assert!(text(7).contains("out_1") && !text(7).contains("spill"), "{}", text(7));
     assert_eq!(sshd.connections(), 1);
 }
 
@@ -286,6 +289,7 @@ fn a_file_of_any_size_arrives_whole_or_not_at_all() {
     // What can't be is said, and changes nothing.
     room.call("ssh_exec", &get(&there.join("nothing"), "small2")).must("not_found");
     room.call("ssh_exec", &get(&there, "small2")).must("bad_args");
+    room.call("ssh_exec", &get(Path::new("/dev/zero"), "small2")).must("bad_args");
     room.call("ssh_exec", &put("small", &there.join("no/where"))).must("not_found");
     room.call("ssh_exec", &put("../outside/x", &there)).must("denied");
     room.call("ssh_exec", &get(&there.join("old"), "../outside/x")).must("denied");

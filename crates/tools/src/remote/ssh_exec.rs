@@ -17,6 +17,9 @@ use crate::shell;
 const WAIT: u64 = 30_000;
 const LONGEST: u64 = 3_600_000;
 
+/// Linux takes no longer argument than 128 KiB; quotes and our own words come on top.
+const LONGEST_COMMAND: usize = 120 << 10;
+
 /// How long a way may take to open, and our own words after it.
 const TO_CONNECT: Duration = Duration::from_secs(60);
 
@@ -180,6 +183,7 @@ impl SshExec {
 
     fn what(&mut self) -> Result<What, Fault> {
         self.names_no_secret()?;
+        self.can_be_sent()?;
         let empty = |name: &str| Err(Fault::bad_args(format!("`{name}` is empty")));
         match (self.command.take(), self.put.take(), self.get.take()) {
             (Some(command), None, None) if command.trim().is_empty() => empty("command"),
@@ -199,6 +203,26 @@ impl SshExec {
             _ => Err(Fault::bad_args("exactly one of `command`, `put` and `get` is needed")
                 .next("{\"host\": …, \"command\": \"uname -a\"}")),
         }
+    }
+
+    /// A command is an argument of the shell there, which takes so much and no more.
+    fn can_be_sent(&self) -> Result<(), Fault> {
+        let given = self.command.iter().chain([&self.dir]).chain(self.env.values());
+        let (mut bytes, mut has_nul) = (0, false);
+        for text in given {
+            bytes += text.len();
+            has_nul |= text.contains('\0');
+        }
+        if has_nul {
+            return Err(Fault::bad_args("a command, its folder and its variables can have no NUL character"));
+        }
+        if bytes > LONGEST_COMMAND {
+            return Err(Fault::bad_args(format!(
+                "`command` and what belongs to it have {bytes} bytes; a shell takes {LONGEST_COMMAND} at most"
+            ))
+            .next("Send the script as `stdin` of {\"command\": \"sh -s\"}."));
+        }
+        Ok(())
     }
 
     /// A secret goes only where a machine lets us in: what a command is given may be shown or kept there.
@@ -347,6 +371,15 @@ mod tests {
         let mut call: SshExec =
             serde_json::from_value(json!({"host": "a.org", "command": "echo '{{secret}}' {{x}}"})).unwrap();
         assert!(call.what().is_ok());
+    }
+
+    #[test]
+    fn a_command_that_no_shell_takes_is_refused_before_it_is_sent() {
+        for (command, why) in [("a\0b".to_owned(), "NUL"), ("x".repeat(200_000), "200000 bytes")] {
+            let mut call = SshExec { command: Some(command), ..SshExec::default() };
+            let fault = call.what().err().unwrap();
+            assert!(fault.what.contains(why), "{fault}");
+        }
     }
 
     #[test]

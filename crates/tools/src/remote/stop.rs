@@ -131,8 +131,8 @@ pub(super) fn end(connection: Arc<Connection>, pid: u32) -> JoinHandle<Fate> {
 
 /// Asks, waits two seconds, kills, and says whether it is gone.
 fn script(pid: u32) -> String {
-    let there = format!("{{ kill -0 -- -{pid} || kill -0 {pid}; }} 2>/dev/null");
-    let send = |signal: &str| format!("{{ kill -{signal} -- -{pid} || kill -{signal} {pid}; }} 2>/dev/null");
+    let there = format!("{{ kill -0 -{pid} || kill -0 {pid}; }} 2>/dev/null");
+    let send = |signal: &str| format!("{{ kill -{signal} -{pid} || kill -{signal} {pid}; }} 2>/dev/null");
     format!(
         "sh -c '{}; n=0; while {there}; do n=$((n+1)); if [ $n -eq 20 ]; then {}; fi; \
          if [ $n -ge 40 ]; then exit 1; fi; sleep 0.1 2>/dev/null || sleep 1; done; exit 0'",
