@@ -170,7 +170,7 @@ fn what_is_stopped_is_gone_there_with_all_that_it_started() {
     let mark = room.base().join("end");
     server.does("ssh_exec", &json!({"host": sshd.place(), "command": command(&mark, ""), "wait_ms": 0}));
     let group = written(&mark);
-    drop(server);
+    server.finish();
     is_gone(&group);
 }
 
