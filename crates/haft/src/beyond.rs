@@ -33,6 +33,7 @@ pub(crate) fn beyond(place: &Place, config: &mut Config) -> Result<Beyond, Fault
         home: Some(home.clone()),
         ssh,
         programs,
+        ..Preferences::default()
     };
     let variable = |name: &str| place.variable(name).map(str::to_owned);
     Beyond::open(config.net.proxy.as_deref(), secrets, preferences, variable)

@@ -99,9 +99,21 @@ impl<T: Tool> AnyTool for Erased<T> {
             let path = error.path().to_string();
             let inner = error.into_inner();
             let at = if path == "." { String::new() } else { format!("`{path}`: ") };
-            Fault::bad_args(format!("{at}{inner}")).caused_by(inner)
+            Fault::bad_args(format!("{at}{}", in_json(&inner.to_string()))).caused_by(inner)
         })?;
         Ok(Box::new(Ready(tool)))
+    }
+}
+
+/// Says what was expected as whoever writes JSON calls it.
+fn in_json(words: &str) -> String {
+    const RUST: &str = "expected struct ";
+    match words.split_once(RUST) {
+        Some((before, after)) => {
+            let rest = after.trim_start_matches(|it: char| it.is_ascii_alphanumeric() || it == '_');
+            format!("{before}expected an object{rest}")
+        }
+        None => words.to_owned(),
     }
 }
 

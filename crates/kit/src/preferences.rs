@@ -7,6 +7,8 @@ use serde::Deserialize;
 /// What tools know of the person's wishes and of the machine.
 #[derive(Debug, Clone, Default)]
 pub struct Preferences {
+    /// The folder that paths of a call are relative to.
+    pub workspace: PathBuf,
     /// The person's home folder.
     pub home: Option<PathBuf>,
     /// The socket of the agent that holds the person's ssh keys.

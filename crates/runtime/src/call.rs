@@ -131,6 +131,8 @@ struct Told {
     touches: Touches,
     decision: String,
     notes: Vec<String>,
+    /// What a person was asked within the call, and what they said: for the journal alone.
+    asked: Vec<String>,
 }
 
 /// Runs it; `within` is the call at the door that it is made for, where a tool makes it.
@@ -427,7 +429,8 @@ fn effect(touch: &Touch) -> Option<String> {
         Touch::Write(path) => Some(format!("write {path}")),
         Touch::Run(command) => Some(format!("run {command}")),
         Touch::Unconfined => Some("outside the sandbox".to_owned()),
-        Touch::Net(host) | Touch::Web(host) => Some(format!("net {host}")),
+        Touch::Net(host) => Some(format!("net {host}")),
+        Touch::Web(host) => Some(format!("web {host}")),
         Touch::Tool(name) => Some(format!("write the tool {name}")),
         Touch::Server { name, reads } => {
             Some(format!("{} the server {name}", if *reads { "start" } else { "use" }))

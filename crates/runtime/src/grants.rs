@@ -20,6 +20,10 @@ pub enum Effect {
     Write(String),
     /// To speak to this host: `host`, `host:port`, `*.example.org`, `*`.
     Net(String),
+    /// To look at what this host shows, and no more: named as in `Net`.
+    Web(String),
+    /// What a tool keeps by itself, such as the key of a host; no grant of haft's.
+    Elsewhere(String),
     /// To start this server, as it is configured now: `NAME@HASH`.
     Server(String),
     /// To run commands that begin with these words.
@@ -55,7 +59,7 @@ impl Scope {
 }
 
 impl Effect {
-    /// An effect as a person writes it: `write PATH`, `net HOST`, `run COMMAND`, `unconfined COMMAND`.
+    /// An effect as a person writes it: `write PATH`, `net HOST`, `web HOST`, `run COMMAND`, `unconfined COMMAND`.
     ///
     /// # Errors
     /// When it is none of these.
@@ -64,7 +68,7 @@ impl Effect {
         let rest = rest.trim();
         let wrong = |what: String| {
             Fault::bad_args(what).next(
-                "A grant is `write PATH`, `net HOST`, `server NAME@HASH`, `run COMMAND` or `unconfined COMMAND`.".to_owned(),
+                "A grant is `write PATH`, `net HOST`, `web HOST`, `server NAME@HASH`, `run COMMAND` or `unconfined COMMAND`.".to_owned(),
             )
         };
         if rest.is_empty() {
@@ -79,11 +83,14 @@ impl Effect {
                     .then(|| Self::Write(rest.trim_end_matches('/').to_owned()))
                     .ok_or_else(|| wrong(format!("`{rest}` is no path relative to the workspace")))
             }
-            "net" => is_host(rest).then(|| Self::Net(rest.to_ascii_lowercase())).ok_or_else(|| {
-                wrong(format!(
-                    "`{rest}` is no host; a grant names `host`, `host:port`, `*.example.org` or `*`"
-                ))
-            }),
+            "net" | "web" => {
+                let host = is_host(rest).then(|| rest.to_ascii_lowercase()).ok_or_else(|| {
+                    wrong(format!(
+                        "`{rest}` is no host; a grant names `host`, `host:port`, `*.example.org` or `*`"
+                    ))
+                })?;
+                Ok(if kind == "net" { Self::Net(host) } else { Self::Web(host) })
+            }
             "server" => match rest.split_once('@') {
                 Some((name, hash)) if !name.is_empty() && !hash.is_empty() => {
                     Ok(Self::Server(rest.to_owned()))
@@ -112,7 +119,13 @@ impl Effect {
         match self {
             Self::RunExactly(granted) => !leaves && granted == text.trim(),
             Self::UnconfinedExactly(granted) => granted == text.trim(),
-            Self::Write(_) | Self::Net(_) | Self::Server(_) | Self::Run(_) | Self::Unconfined(_) => false,
+            Self::Write(_)
+            | Self::Net(_)
+            | Self::Web(_)
+            | Self::Elsewhere(_)
+            | Self::Server(_)
+            | Self::Run(_)
+            | Self::Unconfined(_) => false,
         }
     }
 
@@ -123,6 +136,8 @@ impl Effect {
             Self::Unconfined(words) => Some(words),
             Self::Write(_)
             | Self::Net(_)
+            | Self::Web(_)
+            | Self::Elsewhere(_)
             | Self::Server(_)
             | Self::RunExactly(_)
             | Self::UnconfinedExactly(_) => None,
@@ -139,6 +154,11 @@ impl Effect {
         matches!(self, Self::Net(granted) if host_matches(granted, host))
     }
 
+    /// Does it allow to look at this host? Whoever may speak to it may look.
+    pub(crate) fn allows_look(&self, host: &str) -> bool {
+        self.allows_host(host) || matches!(self, Self::Web(granted) if host_matches(granted, host))
+    }
+
     /// Does it allow all that `other` allows?
     fn implies(&self, other: &Self) -> bool {
         match (self, other) {
@@ -146,7 +166,8 @@ impl Effect {
             | (Self::Unconfined(mine), Self::Unconfined(theirs) | Self::Run(theirs)) => {
                 theirs.starts_with(mine)
             }
-            (Self::Net(mine), Self::Net(theirs)) => host_matches(mine, theirs),
+            (Self::Net(mine), Self::Net(theirs) | Self::Web(theirs))
+            | (Self::Web(mine), Self::Web(theirs)) => host_matches(mine, theirs),
             (Self::Write(mine), Self::Write(theirs)) => Path::new(theirs).starts_with(mine),
             (mine, theirs) => mine == theirs,
         }
@@ -158,6 +179,8 @@ impl fmt::Display for Effect {
         match self {
             Self::Write(path) => write!(f, "write {path}"),
             Self::Net(host) => write!(f, "net {host}"),
+            Self::Web(host) => write!(f, "web {host}"),
+            Self::Elsewhere(what) => f.write_str(what),
             Self::Server(server) => write!(f, "server {server}"),
             Self::Run(words) => write!(f, "run {}", commands::line(words)),
             Self::RunExactly(text) => write!(f, "run-exactly {text}"),
@@ -275,6 +298,15 @@ impl Session {
         self.held().into_iter().filter_map(host).collect()
     }
 
+    /// The hosts that a person granted to be looked at, beyond those.
+    pub(crate) fn hosts_to_look_at(&self) -> Vec<String> {
+        let host = |held: Held| match held.effect {
+            Effect::Web(host) => Some(host),
+            _ => None,
+        };
+        self.held().into_iter().filter_map(host).collect()
+    }
+
     fn held(&self) -> Vec<Held> {
         let mut held: Vec<Held> = self
             .passing()
@@ -318,6 +350,7 @@ mod tests {
             "write .vscode",
             "net crates.io",
             "net *.example.org:443",
+            "web 127.0.0.1:8080",
             "run cargo test",
             "run git commit -m 'two words'",
             "run-exactly python x.py | tee log",
@@ -328,6 +361,14 @@ mod tests {
             assert_eq!(effect.to_string(), text);
             assert_eq!(Effect::parse(&effect.to_string()).unwrap(), effect);
         }
+    }
+
+    #[test]
+    fn to_look_is_less_than_to_speak() {
+        let (look, speak) = (Effect::parse("web a.org").unwrap(), Effect::parse("net a.org").unwrap());
+        assert!(look.allows_look("a.org:8080") && !look.allows_host("a.org:8080"));
+        assert!(speak.allows_look("a.org") && speak.allows_host("a.org"));
+        assert!(speak.implies(&look) && !look.implies(&speak));
     }
 
     #[test]

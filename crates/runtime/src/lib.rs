@@ -150,6 +150,7 @@ impl Runtime {
         let store = Store::open(&settings.state, roots.workspace(), secrets.clone());
         let spills = store.spills();
         let workspace = roots.workspace().to_owned();
+        let workspace_of_calls = workspace.clone();
         let registry = Arc::new(Registry::new(tools));
         let appeared = Appeared::default();
         let outside = Arc::new(Outside::new(
@@ -183,7 +184,10 @@ impl Runtime {
                 appeared,
                 line: settings.beyond.line,
                 vault: Arc::new(settings.beyond.vault),
-                preferences: Arc::new(settings.beyond.preferences),
+                preferences: Arc::new(Preferences {
+                    workspace: workspace_of_calls,
+                    ..settings.beyond.preferences
+                }),
             }),
         };
         runtime.outside().stands_on(Ground::contained(&runtime, "tools"));

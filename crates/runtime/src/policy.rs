@@ -264,8 +264,8 @@ impl Policy {
                 if looks && !private && self.web == Web::Public {
                     return Decision::Allow;
                 }
-                let allowed =
-                    self.hosts.iter().any(|it| host_matches(it, host)) || granted(&|it| it.allows_host(host));
+                let allowed = self.hosts.iter().any(|it| host_matches(it, host))
+                    || granted(&|it| if looks { it.allows_look(host) } else { it.allows_host(host) });
                 if allowed {
                     return Decision::Allow;
                 }
@@ -289,7 +289,10 @@ impl Policy {
                 };
                 // That nobody is asked about hosts was not said of what listens behind the person's own door.
                 rule.firm = private;
-                rule.offers.extend(is_host(host).then(|| Effect::Net(host.to_ascii_lowercase())));
+                let name = host.to_ascii_lowercase();
+                // A yes to a look is none to speak.
+                let offer = if looks { Effect::Web(name) } else { Effect::Net(name) };
+                rule.offers.extend(is_host(host).then_some(offer));
                 Decision::Ask(rule)
             }
         }

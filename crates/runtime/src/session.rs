@@ -506,10 +506,11 @@ impl Session {
         if !touches.kinds().covers(Kinds::RUN) {
             return ground.of_call(&touches, &[]);
         }
-        let granted = self.granted_hosts();
+        let mut granted = self.granted_hosts();
         if !plan.looks() {
             return ground.of_call(&touches, &granted);
         }
+        granted.extend(self.hosts_to_look_at());
         // What is shown is not chosen by whoever looks: it runs apart, and reaches what the call itself may look at.
         let policy = self.policy();
         let public = (policy.web == Web::Public).then(|| "*".to_owned());
@@ -534,7 +535,11 @@ impl Session {
         } else {
             Allowed::default()
         };
-        let allowed = policy.hosts.iter().chain(&self.granted_hosts()).fold(open, |it, host| it.and(host));
+        let mut granted = self.granted_hosts();
+        if plan.looks() {
+            granted.extend(self.hosts_to_look_at());
+        }
+        let allowed = policy.hosts.iter().chain(&granted).fold(open, |it, host| it.and(host));
         let of_call = |it: Allowed, want: &Want| match want {
             // What nobody was asked about opens no door behind which only this machine is.
             Want::Net(host) | Want::Web(host) if plan.approved && policy.asks(want) => it.and(host),

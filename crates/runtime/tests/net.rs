@@ -194,3 +194,16 @@ async fn the_open_web_is_looked_at_unless_a_person_says_otherwise() {
     assert!(auto.ask("", url).await.contains("was not granted to this call"));
     assert!(open.ask("web not a host", url).await.starts_with("bad_args"));
 }
+
+#[tokio::test]
+async fn a_lasting_yes_to_a_look_is_none_to_speak() {
+    let (port, _) = listen();
+    let asked = Arc::<AtomicUsize>::default();
+    let says = Says(Verdict::Yes(runtime::grants::Scope::Session), asked.clone());
+    let house = house(Policy::default(), Arc::new(says));
+    let (host, url) = (format!("127.0.0.1:{port}"), format!("http://127.0.0.1:{port}/"));
+    for (claim, times) in [("web", 1), ("web", 1), ("net", 2), ("net", 2), ("web", 2)] {
+        assert_eq!(house.ask(&format!("{claim} {host}"), &url).await, "ok");
+        assert_eq!(asked.load(Ordering::Acquire), times, "{claim}");
+    }
+}

@@ -21,7 +21,7 @@ pub struct Grants {
 
 #[derive(Subcommand)]
 enum What {
-    /// Allow something: `write PATH`, `net HOST`, `run COMMAND`, `unconfined COMMAND`.
+    /// Allow something: `write PATH`, `net HOST`, `web HOST` (to look only), `run COMMAND`, `unconfined COMMAND`.
     /// For this workspace, or with `--session NAME` for that session.
     Add {
         /// What to allow, as one argument or several.

@@ -76,6 +76,15 @@ impl Sshd {
         append(&self.folder.join("keys"), &fs::read_to_string(public).unwrap());
     }
 
+    /// The keys let in from now on run this and nothing else.
+    pub(crate) fn lets_in_only_for(&self, command: &str) {
+        let file = self.folder.join("keys");
+        let keys = fs::read_to_string(&file).unwrap();
+        let command = command.replace('"', "\\\"");
+        let keys: String = keys.lines().map(|key| format!("command=\"{command}\" {key}\n")).collect();
+        fs::write(file, keys).unwrap();
+    }
+
     pub(crate) fn place(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }

@@ -248,7 +248,8 @@ impl Roots {
 
     fn enter(&self, root: &Arc<Root>, rel: &Path) -> Result<Opened, Astray> {
         let found = beneath::resolve(&root.dir, &root.path, rel)?;
-        let workspace = self.roots.first().is_some_and(|first| Arc::ptr_eq(first, root));
+        let mut plain = self.roots.first().into_iter().chain(&self.shelf);
+        let workspace = plain.any(|it| Arc::ptr_eq(it, root));
         Ok(Opened { location: Location { root: root.clone(), rel: found.rel.clone(), workspace }, found })
     }
 

@@ -14,23 +14,25 @@ pub struct Matter {
     pub says: &'static str,
     /// What would be done after a yes, one line each.
     pub effects: Vec<String>,
+    /// What would be kept after a yes for longer than this call; nothing, where only this call can be allowed.
+    pub keeps: Option<String>,
 }
 
 /// Asks the person about what could not be known before the call ran. That nobody is to be asked (`--approve auto`) is no
 /// yes to it.
 pub trait Confirm: Send + Sync {
-    /// Asks, and waits for the answer: only a person's yes is one.
+    /// Asks, and waits for the answer: only a person's yes is one. Gives whether it is for longer than this call.
     ///
     /// # Errors
     /// [`Kind::Denied`](crate::Kind::Denied) when they say no, or nobody is there to be asked.
-    fn confirm(&self, matter: Matter) -> Soon<'_, Result<(), Fault>>;
+    fn confirm(&self, matter: Matter) -> Soon<'_, Result<bool, Fault>>;
 }
 
 /// Nobody is there.
 pub struct NobodyConfirms;
 
 impl Confirm for NobodyConfirms {
-    fn confirm(&self, matter: Matter) -> Soon<'_, Result<(), Fault>> {
+    fn confirm(&self, matter: Matter) -> Soon<'_, Result<bool, Fault>> {
         let Matter { rule, about, says, .. } = matter;
         let fault = Fault::denied(format!("`{about}`: {says} (rule `{rule}`); there was nobody to ask"));
         Box::pin(std::future::ready(Err(fault)))

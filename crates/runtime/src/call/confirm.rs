@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use crate::{
     Session,
     approve::{Request, Verdict},
+    grants::{Effect, Scope},
     jobs::ThisCall,
     policy::{Approve, Rule},
 };
@@ -34,9 +35,10 @@ impl Within {
         std::mem::take(&mut *self.said.lock())
     }
 
-    async fn ask(&self, matter: Matter) -> Result<(), Fault> {
-        let Matter { rule, about, says, effects } = matter;
-        let rule = Rule { name: rule, about, says: says.to_owned(), offers: Vec::new(), firm: true };
+    async fn ask(&self, matter: Matter) -> Result<bool, Fault> {
+        let Matter { rule, about, says, effects, keeps } = matter;
+        let offers: Vec<Effect> = keeps.into_iter().map(Effect::Elsewhere).collect();
+        let rule = Rule { name: rule, about, says: says.to_owned(), offers, firm: true };
         let refused = |why: &str| Err(Fault::denied(format!("{rule}; {why}")));
         if self.session.policy().approve != Approve::Ask {
             return refused("nobody is to be asked here, which is no yes");
@@ -49,9 +51,9 @@ impl Within {
             self.session.approver().approve(self.request(&rule, effects)).await
         };
         match verdict {
-            Verdict::Yes(_) => {
+            Verdict::Yes(scope) => {
                 self.said.lock().push(format!("{}: {} `{}`", verdict.name(), rule.name, rule.about));
-                Ok(())
+                Ok(scope != Scope::Once)
             }
             Verdict::No => refused("the person said no"),
             Verdict::NobodyThere => refused("there was nobody to ask"),
@@ -66,13 +68,13 @@ impl Within {
             rule: rule.clone(),
             arguments: self.this.name().to_owned(),
             effects,
-            offers: Vec::new(),
+            offers: rule.offers.clone(),
         }
     }
 }
 
 impl Confirm for Within {
-    fn confirm(&self, matter: Matter) -> Soon<'_, Result<(), Fault>> {
+    fn confirm(&self, matter: Matter) -> Soon<'_, Result<bool, Fault>> {
         Box::pin(async move {
             tokio::select! {
                 biased;

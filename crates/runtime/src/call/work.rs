@@ -113,7 +113,7 @@ impl Work {
             session: self.session.name().to_owned(),
             outcome: result.as_ref().map_or_else(|fault| Outcome::Fault(fault.kind), |_| Outcome::Ok),
             said: result.as_ref().err().map(|fault| fault.what.clone()),
-            notes: self.told.notes.clone(),
+            notes: self.told.notes.iter().chain(&self.told.asked).cloned().collect(),
             took: self.began.elapsed(),
             waited: self.waited,
             job: self.is_job().then(|| self.this.id()),
@@ -242,7 +242,8 @@ impl Work {
         let running = AssertUnwindSafe(async move { plan.prepared.run(cx).await }).catch_unwind();
         let mut running = pin!(running);
         let attended = self.attend(running.as_mut(), deadline, &mut held).await;
-        self.told.notes.extend(confirm.said());
+        // The tool itself says in its answer what came of it.
+        self.told.asked.extend(confirm.said());
         let stopped = match attended {
             Ok(done) => return settle(done),
             Err(stopped) => stopped,

@@ -4,7 +4,7 @@ use std::{
     borrow::Cow,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -42,6 +42,8 @@ pub(super) struct Connection {
     pub(super) place: String,
     last: Mutex<Instant>,
     in_use: AtomicUsize,
+    /// Something other than a shell takes commands there.
+    is_plain: AtomicBool,
 }
 
 /// Somebody uses a connection, as long as this is there.
@@ -72,6 +74,7 @@ impl Connection {
             place,
             last: Mutex::new(Instant::now()),
             in_use: AtomicUsize::new(0),
+            is_plain: AtomicBool::new(false),
         };
         Ok((connection, notes))
     }
@@ -94,6 +97,19 @@ impl Connection {
 
     pub(super) fn is_closed(&self) -> bool {
         self.handle.is_closed()
+    }
+
+    /// May words for its shell stand before a command? Where no shell reads them, they would be in the way.
+    pub(super) fn has_a_shell(&self) -> bool {
+        let software = self.seen.software.lock();
+        let is_unix =
+            (software.contains("OpenSSH") || software.contains("dropbear")) && !software.contains("Windows");
+        is_unix && !self.is_plain.load(Ordering::Relaxed)
+    }
+
+    /// From now on commands are sent as they are.
+    pub(super) fn has_no_shell(&self) {
+        self.is_plain.store(true, Ordering::Relaxed);
     }
 
     /// Why it ended, if it has.
@@ -120,7 +136,7 @@ async fn reach(
         Err(new) => {
             // Nobody waits at the other end while a person thinks.
             let note = learn(cx, hop, &new, &known).await?;
-            notes.push(note);
+            notes.extend(note);
             known = Known::only(new);
             shake(cx, hop, &known, through).await?.map_err(|_| {
                 Fault::denied(format!("{} showed another key than the one that was approved", hop.place()))
@@ -209,8 +225,8 @@ fn config(known: &Known) -> Config {
     }
 }
 
-/// Asks a person about a key that is new, and keeps it.
-async fn learn(cx: &Cx, hop: &Hop, key: &PublicKey, known: &Known) -> Result<String, Fault> {
+/// Asks a person about a key that is new, and keeps it if they said so.
+async fn learn(cx: &Cx, hop: &Hop, key: &PublicKey, known: &Known) -> Result<Option<String>, Fault> {
     let (name, print) = (known_hosts::name_of(hop), fingerprint(key));
     let file = known_hosts::file_of(cx.preferences());
     let home = cx.preferences().home.clone();
@@ -220,35 +236,35 @@ async fn learn(cx: &Cx, hop: &Hop, key: &PublicKey, known: &Known) -> Result<Str
         rule: "ssh_host_key",
         about: format!("{name} {print}"),
         says: "the key of this host is not known yet, so whoever answers there may be somebody else",
-        effects: vec![format!("trust {name} by its key {print}"), format!("keep that in {shown}")],
+        effects: vec![format!("trust {name} by its key {print}")],
+        keeps: line.is_some().then(|| format!("keep that key in {shown}")),
     };
     let authority = if known.by_authority {
         " (a @cert-authority line names this host; certificates of hosts are not looked at yet)"
     } else {
         ""
     };
-    cx.confirm().confirm(matter).await.map_err(|fault| match fault.kind {
+    let lasts = cx.confirm().confirm(matter).await.map_err(|fault| match fault.kind {
         Kind::Denied => {
-            let scan = format!(
-                "ssh-keyscan{} {} >> {shown}",
-                if hop.port == 22 { String::new() } else { format!(" -p {}", hop.port) },
-                hop.host
-            );
+            let add = line.as_ref().map_or_else(String::new, |it| format!(": `echo '{it}' >> {shown}`"));
             Fault { what: format!("{}{authority}", fault.what), ..fault }
-                .next(format!("A person who has compared the fingerprint can add the key: `{scan}`."))
+                .next(format!("A person who has compared the fingerprint can add this very key{add}."))
         }
         _ => fault,
     })?;
+    if !lasts {
+        return Ok(None);
+    }
     let (Some(file), Some(line)) = (file, line) else {
-        return Ok(format!("[the key of {name} is kept nowhere]"));
+        return Ok(Some(format!("[the key of {name} is kept nowhere]")));
     };
     let kept = cx.blocking(move |_| Ok(known_hosts::add(&file, &line))).await?;
-    Ok(match kept {
+    Ok(Some(match kept {
         Ok(()) => format!("[the key of {name} is now kept in {shown}]"),
         Err(error) => {
             format!("[the key of {name} could not be kept in {shown}: {error}]")
         }
-    })
+    }))
 }
 
 fn refused(cx: &Cx, hop: &Hop, known: &Known, key: &PublicKey, standing: Standing) -> Fault {
@@ -300,6 +316,8 @@ impl Known {
 struct Seen {
     key: Mutex<Option<PublicKey>>,
     ended: Mutex<Option<String>>,
+    /// As the server names itself.
+    software: Mutex<String>,
 }
 
 /// Our side of a connection: it checks keys, and opens nothing that a server asks for.
@@ -315,6 +333,16 @@ impl Handler for Client {
         let PublicKeyOrCertificate::PublicKey { key, .. } = key else { return Ok(false) };
         *self.seen.key.lock() = Some(key.clone());
         Ok(self.known.standing(key) == Standing::Known)
+    }
+
+    async fn kex_done(
+        &mut self,
+        _: Option<&[u8]>,
+        _: &russh::Names,
+        session: &mut Session,
+    ) -> Result<(), Self::Error> {
+        *self.seen.software.lock() = String::from_utf8_lossy(session.remote_sshid()).into_owned();
+        Ok(())
     }
 
     async fn openssh_ext_host_keys_announced(

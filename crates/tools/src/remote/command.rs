@@ -13,7 +13,13 @@ use tokio::{
     time::{Instant, sleep, sleep_until, timeout},
 };
 
-use super::{client::Connection, pool::Open};
+use parking_lot::Mutex;
+
+use super::{
+    client::Connection,
+    pool::Open,
+    stop::{self, Fate, Sieve},
+};
 use crate::shell::{
     SHOWN,
     answer::{self, time},
@@ -23,8 +29,9 @@ use crate::shell::{
 const DRAIN: Duration = Duration::from_millis(500);
 const LONGEST_DRAIN: Duration = Duration::from_secs(5);
 
-/// How long a command may take to end by itself when it is stopped.
+/// How long a command may take to end when it is stopped: where somebody waits for the answer, and else.
 const GRACE: Duration = Duration::from_millis(120);
+const LONG_GRACE: Duration = Duration::from_millis(4500);
 
 /// How long the end of a command is waited for: at first, and in all.
 #[derive(Debug, Clone, Copy)]
@@ -52,11 +59,19 @@ pub(super) async fn run(cx: &Cx, open: Open, sent: Sent, limits: Limits) -> Resu
     if sent.terminal {
         write.request_pty(false, "xterm-256color", 120, 40, 0, 0, &[]).await.map_err(|_| lost())?;
     }
-    write.exec(true, sent.line).await.map_err(|_| lost())?;
+    // A terminal ends with its channel, and shows everything in one.
+    let sieve = match !sent.terminal && connection.has_a_shell() {
+        true => Some(Sieve::new()?),
+        false => None,
+    };
+    let line = sieve.as_ref().map_or_else(|| sent.line.clone(), |it| it.line(&sent.line));
+    write.exec(true, line).await.map_err(|_| lost())?;
     let recording = Arc::new(cx.procs().recording());
     cx.caller().show(Live { output: Some(recording.clone()), process: None });
     let _feeding = Feeding(tokio::spawn(feed(write.clone(), sent.input)));
-    let command = Command { recording, write, connection, began: Instant::now(), notes };
+    let sieve = Mutex::new(sieve);
+    let terminal = sent.terminal;
+    let command = Command { recording, write, connection, began: Instant::now(), notes, sieve, terminal };
     command.wait(cx, read, limits).await
 }
 
@@ -85,6 +100,9 @@ struct Command {
     began: Instant,
     /// What there is to tell before its output.
     notes: Vec<String>,
+    /// Where its shell tells its number.
+    sieve: Mutex<Option<Sieve>>,
+    terminal: bool,
 }
 
 /// How it went.
@@ -112,16 +130,16 @@ impl Command {
         let mut over = std::pin::pin!(self.over(read));
         let ended = tokio::select! {
             biased;
-            () = cx.cancelled() => return Err(self.stopped(over, Kind::Cancelled).await),
+            () = cx.cancelled() => return Err(self.stopped(over, Kind::Cancelled, GRACE).await),
             ended = &mut over => ended,
-            () = at(until) => return Err(self.stopped(over, Kind::Timeout).await),
+            () = at(until) => return Err(self.stopped(over, Kind::Timeout, LONG_GRACE).await),
             () = sleep(limits.wait) => {
                 cx.caller().go_on(self.so_far(cx));
                 tokio::select! {
                     biased;
-                    () = cx.cancelled() => return Err(self.stopped(over, Kind::Cancelled).await),
+                    () = cx.cancelled() => return Err(self.stopped(over, Kind::Cancelled, LONG_GRACE).await),
                     ended = &mut over => ended,
-                    () = at(until) => return Err(self.stopped(over, Kind::Timeout).await),
+                    () = at(until) => return Err(self.stopped(over, Kind::Timeout, LONG_GRACE).await),
                 }
             }
         };
@@ -142,8 +160,10 @@ impl Command {
                 },
             };
             match message {
-                Some(ChannelMsg::Data { data } | ChannelMsg::ExtendedData { data, .. }) => {
-                    self.recording.feed(&data);
+                Some(ChannelMsg::Data { data }) => self.recording.feed(&data),
+                Some(ChannelMsg::ExtendedData { data, .. }) => {
+                    let sifted = self.sieve.lock().as_mut().map(|it| it.feed(&data));
+                    self.recording.feed(sifted.as_deref().unwrap_or(&data));
                 }
                 Some(ChannelMsg::ExitStatus { exit_status }) => {
                     how = Some(How::Exit(Exit::Code(i32::try_from(exit_status).unwrap_or(i32::MAX))));
@@ -165,6 +185,8 @@ impl Command {
                 Some(_) => {}
             }
         };
+        let rest = self.sieve.lock().as_mut().map(Sieve::rest);
+        self.recording.feed(&rest.unwrap_or_default());
         self.recording.close();
         let _ = self.write.close().await;
         let unsaid = if is_closed && !self.connection.is_closed() { How::Unsaid } else { How::Lost };
@@ -198,6 +220,15 @@ impl Command {
         if ended.goes_on {
             lines.push("[something it started goes on there, and holds its output open]".to_owned());
         }
+        if self.sieve.lock().as_ref().is_some_and(Sieve::was_not_understood) {
+            self.connection.has_no_shell();
+            if exit != Some(0) {
+                lines.push(
+                    "[no shell read it there; the next call on this connection sends the command as it is, or `pty`: true]"
+                        .to_owned(),
+                );
+            }
+        }
         lines.extend(self.notes.iter().cloned());
         let text = self.recording.since(0, SHOWN).text;
         Ok(Output { exit, ..Output::text(answer::with(&text, &lines)) })
@@ -209,23 +240,62 @@ impl Command {
         Output::text(text.trim_end_matches('\n'))
     }
 
-    /// Asks it to end, and lets go of it.
-    async fn stopped(&self, over: impl Future<Output = Ended>, kind: Kind) -> Fault {
+    /// Ends it there, and lets go of it.
+    async fn stopped(&self, over: impl Future<Output = Ended>, kind: Kind, grace: Duration) -> Fault {
         let took = time(self.began.elapsed());
-        let _ = self.write.signal(Sig::TERM).await;
-        let ended = timeout(GRACE, over).await;
+        let pid = self.sieve.lock().as_ref().and_then(Sieve::pid);
+        let what = match pid {
+            Some(pid) => self.end(over, pid, grace).await,
+            None => self.signal(over).await,
+        };
         let _ = self.write.close().await;
         self.recording.close();
-        let what = match ended {
-            Ok(Ended { how: How::Exit(_) | How::Signal(_), .. }) => "[it was ended]",
-            Ok(_) | Err(_) => "[it was sent SIGTERM and its channel was closed; it may go on there]",
-        };
         let text = self.recording.since(0, SHOWN).text;
         let fault = match kind {
             Kind::Timeout => Fault::new(kind, format!("stopped at its `timeout_ms`, after {took}")),
             kind => Fault::new(kind, format!("stopped after {took}")),
         };
-        fault.seen(Output::text(answer::with(&text, &[what.to_owned()])))
+        fault.seen(Output::text(answer::with(&text, &[what])))
+    }
+
+    /// By the number of its shell.
+    async fn end(&self, over: impl Future<Output = Ended>, pid: u32, grace: Duration) -> String {
+        let mut over = std::pin::pin!(over);
+        let mut ending = stop::end(self.connection.clone(), pid);
+        let mut is_over = false;
+        let both = async {
+            loop {
+                tokio::select! {
+                    fate = &mut ending => break fate.unwrap_or(Fate::Unsaid),
+                    // What it wrote last is recorded meanwhile.
+                    _ = &mut over, if !is_over => is_over = true,
+                }
+            }
+        };
+        match timeout(grace, both).await {
+            Ok(Fate::Gone) => "[it was ended]".to_owned(),
+            Ok(Fate::GoesOn) => format!("[it does not end; it goes on there as pid {pid}]"),
+            Ok(Fate::Unsaid) => {
+                let _ = self.write.signal(Sig::TERM).await;
+                format!("[it was sent SIGTERM and its channel was closed; it may go on there as pid {pid}]")
+            }
+            Err(_) => format!("[it is being ended there: pid {pid}]"),
+        }
+    }
+
+    /// By what SSH itself has for that; some servers do not pass it on.
+    async fn signal(&self, over: impl Future<Output = Ended>) -> String {
+        let _ = self.write.signal(Sig::TERM).await;
+        let what = match timeout(GRACE, over).await {
+            Ok(Ended { how: How::Exit(_) | How::Signal(_), .. }) => "[it was ended]",
+            Ok(_) | Err(_) if self.terminal => {
+                "[it was sent SIGTERM and its terminal was closed; what ignores both goes on there]"
+            }
+            Ok(_) | Err(_) => {
+                "[it was sent SIGTERM and its channel was closed; which process it is there is not known, so it may go on]"
+            }
+        };
+        what.to_owned()
     }
 
     /// What is said of a command that goes on.
@@ -237,6 +307,11 @@ impl Command {
             format!("[still running on {} after {took}: {job}]", self.connection.place),
             format!("[next: wait {{\"job\": \"{job}\"}}, or read_job, or stop_task]"),
         ];
+        if self.terminal {
+            notes.push(
+                "[nothing can be typed into it any more: what it reads has to be in `stdin`]".to_owned(),
+            );
+        }
         notes.extend(self.notes.iter().cloned());
         Output::text(answer::with(&text, &notes))
     }

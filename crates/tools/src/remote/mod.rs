@@ -10,6 +10,7 @@ mod place;
 mod pool;
 mod secret;
 mod ssh_exec;
+mod stop;
 mod transfer;
 
 use std::sync::Arc;

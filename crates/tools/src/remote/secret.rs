@@ -18,6 +18,26 @@ impl SecretName {
         (!name.is_empty() && name.chars().all(plain)).then(|| Self(name.to_owned()))
     }
 
+    /// The first such name that stands anywhere in this text, as it is written.
+    pub(super) fn within(text: &str) -> Option<&str> {
+        let mut from = 0;
+        while let Some(at) = text.get(from..)?.find("{{").map(|it| it + from) {
+            let rest = text.get(at..)?;
+            let whole = rest.find("}}").and_then(|end| rest.get(..end + 2));
+            let is_one = |it: &&str| {
+                let inner = it.trim_start_matches('{').trim_end_matches('}').trim();
+                inner
+                    .strip_prefix("secret:")
+                    .is_some_and(|name| Self::parse(&format!("{{{{secret:{name}}}}}")).is_some())
+            };
+            if let Some(found) = whole.filter(is_one) {
+                return Some(found);
+            }
+            from = at + 2;
+        }
+        None
+    }
+
     /// Its value, for this host.
     pub(super) fn reveal(&self, cx: &Cx, host: &str, port: u16) -> Result<String, Fault> {
         cx.vault().reveal(&self.0, host, port)

@@ -1,6 +1,6 @@
 //! `ssh_exec`: what does this command do on that machine?
 
-use std::{collections::BTreeMap, sync::OnceLock, time::Duration};
+use std::{collections::BTreeMap, path::Path, sync::OnceLock, time::Duration};
 
 use kit::{Preferences, prelude::*};
 
@@ -17,6 +17,9 @@ use crate::shell;
 const WAIT: u64 = 30_000;
 const LONGEST: u64 = 3_600_000;
 
+/// Linux takes no longer argument than 128 KiB; quotes and our own words come on top.
+const LONGEST_COMMAND: usize = 120 << 10;
+
 /// How long a way may take to open, and our own words after it.
 const TO_CONNECT: Duration = Duration::from_secs(60);
 
@@ -30,10 +33,10 @@ pub(crate) struct SshExec {
     /// For the login shell there.
     #[serde(default)]
     pub(crate) command: Option<String>,
-    /// Instead of `command`: a file to send.
+    /// Instead of `command`: a file to send, {path here, to there}.
     #[serde(default)]
     pub(crate) put: Option<Put>,
-    /// Instead of `command`: a file to fetch.
+    /// Instead of `command`: a file to fetch, {from there, path here}.
     #[serde(default)]
     pub(crate) get: Option<Get>,
     /// Where to run it there. Default: the home folder.
@@ -73,11 +76,15 @@ pub(crate) struct SshExec {
     #[serde(skip)]
     #[schemars(skip)]
     pub(crate) route: OnceLock<Result<Route, Fault>>,
+    /// Where a file that is fetched goes: what was granted is what is written.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub(crate) local: OnceLock<String>,
 }
 
 /// From here to there.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "{\"path\": the file here, \"to\": the file or folder there}")]
 pub(crate) struct Put {
     /// The file here.
     pub(crate) path: String,
@@ -87,11 +94,11 @@ pub(crate) struct Put {
 
 /// From there to here.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "{\"from\": the file there, \"path\": the file or folder here}")]
 pub(crate) struct Get {
     /// The file there.
     pub(crate) from: String,
-    /// The file here.
+    /// The file or folder here.
     pub(crate) path: String,
 }
 
@@ -102,12 +109,15 @@ impl Tool for SshExec {
     fn touches(&self) -> Touches {
         match (&self.put, &self.get) {
             (Some(put), _) => Touches::read(&put.path),
-            (None, Some(get)) => Touches::write(&get.path),
+            (None, Some(get)) => Touches::write(self.local.get().unwrap_or(&get.path)),
             (None, None) => Touches::none(),
         }
     }
 
     fn touches_with(&self, preferences: &Preferences) -> Touches {
+        if let Some(get) = &self.get {
+            self.local.get_or_init(|| get.local(&preferences.workspace));
+        }
         let hops = match self.route.get_or_init(|| Route::resolve(&self.asked(), preferences)) {
             Ok(route) => route.hops.as_slice(),
             // Nothing is granted, and `run` says why it leads nowhere.
@@ -172,6 +182,8 @@ impl SshExec {
     }
 
     fn what(&mut self) -> Result<What, Fault> {
+        self.names_no_secret()?;
+        self.can_be_sent()?;
         let empty = |name: &str| Err(Fault::bad_args(format!("`{name}` is empty")));
         match (self.command.take(), self.put.take(), self.get.take()) {
             (Some(command), None, None) if command.trim().is_empty() => empty("command"),
@@ -183,10 +195,52 @@ impl SshExec {
             (None, Some(Put { to, .. }), None) if to.is_empty() => empty("put.to"),
             (None, Some(Put { path, to }), None) => Ok(What::Bring(Way::Put { path, to })),
             (None, None, Some(Get { from, .. })) if from.is_empty() => empty("get.from"),
-            (None, None, Some(Get { from, path })) => Ok(What::Bring(Way::Get { from, path })),
+            (None, None, Some(get)) => {
+                let local = std::mem::take(&mut self.local).into_inner();
+                let path = local.unwrap_or_else(|| get.path.clone());
+                Ok(What::Bring(Way::Get { from: get.from, path }))
+            }
             _ => Err(Fault::bad_args("exactly one of `command`, `put` and `get` is needed")
                 .next("{\"host\": …, \"command\": \"uname -a\"}")),
         }
+    }
+
+    /// A command is an argument of the shell there, which takes so much and no more.
+    fn can_be_sent(&self) -> Result<(), Fault> {
+        let given = self.command.iter().chain([&self.dir]).chain(self.env.values());
+        let (mut bytes, mut has_nul) = (0, false);
+        for text in given {
+            bytes += text.len();
+            has_nul |= text.contains('\0');
+        }
+        if has_nul {
+            return Err(Fault::bad_args("a command, its folder and its variables can have no NUL character"));
+        }
+        if bytes > LONGEST_COMMAND {
+            return Err(Fault::bad_args(format!(
+                "`command` and what belongs to it have {bytes} bytes; a shell takes {LONGEST_COMMAND} at most"
+            ))
+            .next("Send the script as `stdin` of {\"command\": \"sh -s\"}."));
+        }
+        Ok(())
+    }
+
+    /// A secret goes only where a machine lets us in: what a command is given may be shown or kept there.
+    fn names_no_secret(&self) -> Result<(), Fault> {
+        let given =
+            [("command", self.command.as_deref()), ("dir", Some(&self.dir)), ("stdin", Some(&self.stdin))];
+        let given = given.into_iter().filter_map(|(name, text)| Some((name, text?)));
+        let given = given.chain(self.env.values().map(|text| ("env", text.as_str())));
+        for (argument, text) in given {
+            if let Some(name) = SecretName::within(text) {
+                return Err(Fault::bad_args(format!(
+                    "`{name}` in `{argument}` is not filled in: ssh_exec takes a secret in `password` and `passphrase` \
+                     only; nothing was sent"
+                ))
+                .next("Let the command read it where it is kept there, a file or a variable, or ask the person."));
+            }
+        }
+        Ok(())
     }
 
     /// The command with its folder and variables, as any login shell understands it.
@@ -219,6 +273,20 @@ impl SshExec {
         }
         line.push_str(&format!(" sh -c {}", quoted(command)));
         Ok(line)
+    }
+}
+
+impl Get {
+    /// The file here, below the folder where one is named.
+    fn local(&self, workspace: &Path) -> String {
+        let path = &self.path;
+        let is_folder = path.ends_with('/') || workspace.join(path).is_dir();
+        match self.from.rsplit('/').next() {
+            Some(name) if is_folder && !matches!(name, "" | "." | ".." | "~") => {
+                format!("{}/{name}", path.trim_end_matches('/'))
+            }
+            _ => path.clone(),
+        }
     }
 }
 
@@ -267,6 +335,61 @@ mod tests {
         let call = json!({"host": "a.org", "command": "true", "password": "hunter2"});
         let fault = erase::<SshExec>().prepare(call).err().unwrap();
         assert!(fault.what.contains("{{secret:NAME}}") && !fault.as_text().contains("hunter2"), "{fault}");
+    }
+
+    #[test]
+    fn a_file_that_is_fetched_into_a_folder_keeps_its_name() {
+        let workspace = tempfile::tempdir().unwrap();
+        std::fs::create_dir(workspace.path().join("data")).unwrap();
+        let local = |from: &str, path: &str| {
+            Get { from: from.to_owned(), path: path.to_owned() }.local(workspace.path())
+        };
+        assert_eq!(local("/srv/a.pdf", "dl/"), "dl/a.pdf");
+        assert_eq!(local("a.json", "data"), "data/a.json");
+        assert_eq!(local("~/a.json", "."), "./a.json");
+        assert_eq!(local("/srv/a.pdf", "b.pdf"), "b.pdf");
+        assert_eq!(local("/srv/..", "data"), "data");
+        let preferences = Preferences { workspace: workspace.path().to_owned(), ..Preferences::default() };
+        let call = erase::<SshExec>()
+            .prepare(json!({"host": "a.org", "get": {"from": "/x/.bashrc", "path": "data"}}))
+            .unwrap();
+        let touched: Vec<Touch> = call.touches_with(&preferences).iter().cloned().collect();
+        assert_eq!(touched.first(), Some(&Touch::Write("data/.bashrc".to_owned())));
+    }
+
+    #[test]
+    fn a_secret_is_refused_where_it_would_not_be_filled_in() {
+        for call in [
+            json!({"host": "a.org", "command": "echo {{secret:key}}"}),
+            json!({"host": "a.org", "command": "cat", "stdin": "x {{secret:key}}\n"}),
+            json!({"host": "a.org", "command": "env", "env": {"A": "{{ secret:key }}"}}),
+        ] {
+            let mut call: SshExec = serde_json::from_value(call).unwrap();
+            let fault = call.what().err().unwrap();
+            assert!(fault.what.contains("secret:key") && fault.what.contains("`password`"), "{fault}");
+        }
+        let mut call: SshExec =
+            serde_json::from_value(json!({"host": "a.org", "command": "echo '{{secret}}' {{x}}"})).unwrap();
+        assert!(call.what().is_ok());
+    }
+
+    #[test]
+    fn a_command_that_no_shell_takes_is_refused_before_it_is_sent() {
+        for (command, why) in [("a\0b".to_owned(), "NUL"), ("x".repeat(200_000), "200000 bytes")] {
+            let mut call = SshExec { command: Some(command), ..SshExec::default() };
+            let fault = call.what().err().unwrap();
+            assert!(fault.what.contains(why), "{fault}");
+        }
+    }
+
+    #[test]
+    fn the_shape_of_put_and_get_is_said() {
+        for (name, field) in [("put", "\"to\""), ("get", "\"from\"")] {
+            let mut call = json!({"host": "a.org"});
+            call[name] = "up.txt".into();
+            let fault = erase::<SshExec>().prepare(call).err().unwrap();
+            assert!(fault.what.contains(field) && !fault.what.contains("struct"), "{fault}");
+        }
     }
 
     #[test]

@@ -26,6 +26,9 @@ const UNDER_WAY: usize = 64;
 /// So much is read from or written to the disk at a time.
 const BATCH: usize = 1 << 20;
 
+/// A file that is fetched may have grown by so much meanwhile; what has more of it has no end.
+const MOST_BEYOND: u64 = 64 << 20;
+
 /// How long a server may take for one answer.
 const TO_ANSWER: Duration = Duration::from_secs(30);
 
@@ -325,6 +328,10 @@ impl Moving<'_> {
             ))
             .next("Pack it there first: {\"command\": \"tar czf /tmp/f.tgz -C … .\"}."));
         }
+        if found.permissions.is_some() && !found.file_type().is_file() {
+            let what = format!("`{from}` on {} is no regular file; it has no end that is known", sftp.place);
+            return Err(Fault::bad_args(what).next("Take a part of it: {\"command\": \"head -c 1000 …\"}."));
+        }
         let size = found.size.unwrap_or(0);
         let opened = sftp.raw.open(from, OpenFlags::READ, FileAttributes::empty()).await;
         let handle = opened.map_err(|error| failed(&error))?.handle;
@@ -357,6 +364,14 @@ impl Moving<'_> {
                 if is_over {
                     break;
                 }
+            }
+            if got > size.saturating_add(MOST_BEYOND) {
+                let what = format!(
+                    "`{from}` on {} goes on beyond the {size} bytes that it was said to have; nothing was changed here",
+                    sftp.place
+                );
+                return Err(Fault::new(Kind::TooBig, what)
+                    .next("Take a part of it: {\"command\": \"head -c 1000000 …\"}."));
             }
             if batch.len() >= BATCH || is_over {
                 let full = std::mem::take(&mut batch);

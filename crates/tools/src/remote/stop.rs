@@ -1,0 +1,190 @@
+//! Which process is a command on another machine, and how is it ended there?
+//!
+//! OpenSSH passes no signals on for root, so the shell says its own number first, and what is stopped is ended by a second
+//! channel: its process group, first asked, then killed. The script there ends its work even if we are gone.
+
+use std::{sync::Arc, time::Duration};
+
+use kit::Fault;
+use russh::ChannelMsg;
+use tokio::{task::JoinHandle, time::timeout};
+
+use super::client::Connection;
+
+/// How long the second channel may take to open.
+const TO_OPEN: Duration = Duration::from_secs(10);
+
+/// What is said before the number comes is not held back beyond this.
+const MOST_HELD: usize = 64 << 10;
+
+/// What became of a process that was to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    Gone,
+    GoesOn,
+    /// Nothing could be sent.
+    Unsaid,
+}
+
+/// Takes the number of the shell out of what it writes to its standard error.
+#[derive(Debug)]
+pub(super) struct Sieve {
+    mark: String,
+    held: Vec<u8>,
+    is_done: bool,
+    pid: Option<u32>,
+    /// A shell read what was sent, and did not take it.
+    refused: bool,
+}
+
+impl Sieve {
+    pub(super) fn new() -> Result<Self, Fault> {
+        let mut random = [0; 8];
+        getrandom::fill(&mut random).map_err(|error| Fault::bug(format!("no random number: {error}")))?;
+        let mark = format!("haft-pid-{:x}", u64::from_ne_bytes(random));
+        Ok(Self { mark, held: Vec::new(), is_done: false, pid: None, refused: false })
+    }
+
+    /// The command with the words before it by which its shell tells its number; any shell understands them, and lines
+    /// keep their numbers.
+    pub(super) fn line(&self, command: &str) -> String {
+        format!("{}{command}", self.words())
+    }
+
+    fn words(&self) -> String {
+        format!("sh -c 'echo {} $PPID >&2'; ", self.mark)
+    }
+
+    /// What is left of these bytes, and of those held back before.
+    pub(super) fn feed(&mut self, bytes: &[u8]) -> Vec<u8> {
+        if self.is_done {
+            return bytes.to_vec();
+        }
+        self.held.extend_from_slice(bytes);
+        let mut out = Vec::new();
+        while !self.is_done
+            && let Some(at) = self.held.iter().position(|it| *it == b'\n')
+        {
+            let rest = self.held.split_off(at + 1);
+            let line = std::mem::replace(&mut self.held, rest);
+            out.extend(self.sift(line));
+        }
+        if self.is_done || self.held.len() > MOST_HELD {
+            self.is_done = true;
+            out.append(&mut self.held);
+        }
+        out
+    }
+
+    /// What was held back, at the end.
+    pub(super) fn rest(&mut self) -> Vec<u8> {
+        let held = std::mem::take(&mut self.held);
+        self.sift(held)
+    }
+
+    fn sift(&mut self, line: Vec<u8>) -> Vec<u8> {
+        let text = String::from_utf8_lossy(&line);
+        let Some((before, after)) = text.split_once(&self.mark) else { return line };
+        if let Ok(pid) = after.trim().parse::<u32>()
+            && pid > 1
+        {
+            self.pid = Some(pid);
+            self.is_done = true;
+            return before.as_bytes().to_vec();
+        }
+        // A shell shows a line that it does not understand.
+        self.refused = true;
+        text.replace(&self.words(), "").into_bytes()
+    }
+
+    /// The number, once it came.
+    pub(super) fn pid(&self) -> Option<u32> {
+        self.pid
+    }
+
+    /// Did no shell take part in this?
+    pub(super) fn was_not_understood(&self) -> bool {
+        self.pid.is_none() && !self.refused
+    }
+}
+
+/// Ends this process and its group there. It goes on by itself, whoever waits for it.
+pub(super) fn end(connection: Arc<Connection>, pid: u32) -> JoinHandle<Fate> {
+    tokio::spawn(async move {
+        let _held = connection.hold();
+        let Ok(Ok(mut channel)) = timeout(TO_OPEN, connection.channel()).await else { return Fate::Unsaid };
+        if channel.exec(true, script(pid)).await.is_err() {
+            return Fate::Unsaid;
+        }
+        let mut fate = Fate::Unsaid;
+        while let Some(message) = channel.wait().await {
+            match message {
+                ChannelMsg::ExitStatus { exit_status: 0 } => fate = Fate::Gone,
+                ChannelMsg::ExitStatus { exit_status: 1 } => fate = Fate::GoesOn,
+                ChannelMsg::Close | ChannelMsg::Failure => break,
+                _ => {}
+            }
+        }
+        fate
+    })
+}
+
+/// Asks, waits two seconds, kills, and says whether it is gone.
+fn script(pid: u32) -> String {
+    let there = format!("{{ kill -0 -{pid} || kill -0 {pid}; }} 2>/dev/null");
+    let send = |signal: &str| format!("{{ kill -{signal} -{pid} || kill -{signal} {pid}; }} 2>/dev/null");
+    format!(
+        "sh -c '{}; n=0; while {there}; do n=$((n+1)); if [ $n -eq 20 ]; then {}; fi; \
+         if [ $n -ge 40 ]; then exit 1; fi; sleep 0.1 2>/dev/null || sleep 1; done; exit 0'",
+        send("TERM"),
+        send("KILL"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn the_number_is_taken_out_of_the_errors_however_they_come() {
+        let sieve = || {
+            let mut sieve = Sieve::new().unwrap();
+            sieve.mark = "haft-pid-1".to_owned();
+            sieve
+        };
+        let all = b"a word of a profile\nhaft-pid-1 4711\nerr\nhaft-pid-1 1".as_slice();
+        for size in [1, 2, 7, 100] {
+            let mut sieve = sieve();
+            let mut out: Vec<u8> = all.chunks(size).flat_map(|it| sieve.feed(it)).collect();
+            out.extend(sieve.rest());
+            assert_eq!(String::from_utf8(out).unwrap(), "a word of a profile\nerr\nhaft-pid-1 1");
+            assert_eq!(sieve.pid(), Some(4711));
+        }
+        let mut other = sieve();
+        assert_eq!(other.feed(b"no such command\n"), b"no such command\n");
+        assert!(other.feed(b"a prompt").is_empty());
+        assert_eq!(other.rest(), b"a prompt");
+        assert!(other.was_not_understood());
+    }
+
+    #[test]
+    fn what_a_shell_does_not_understand_is_shown_as_it_was_written() {
+        let mut sieve = Sieve::new().unwrap();
+        let line = sieve.line("echo )");
+        let shown = sieve.feed(format!("bash: -c: line 1: `{line}'\n").as_bytes());
+        assert_eq!(String::from_utf8(shown).unwrap(), "bash: -c: line 1: `echo )'\n");
+        assert!(!sieve.was_not_understood() && sieve.pid().is_none());
+    }
+
+    #[test]
+    fn a_shell_tells_its_own_number() {
+        let mut sieve = Sieve::new().unwrap();
+        let line = sieve.line("echo $$; exit 3");
+        let ran = std::process::Command::new("sh").args(["-c", &line]).output().unwrap();
+        assert!(sieve.feed(&ran.stderr).is_empty());
+        assert_eq!(String::from_utf8(ran.stdout).unwrap().trim(), sieve.pid().unwrap().to_string());
+        assert_eq!(ran.status.code(), Some(3));
+    }
+}
