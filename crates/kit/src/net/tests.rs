@@ -36,15 +36,15 @@ impl Lookup for Offline {
 async fn a_fault_tells_no_network_from_a_wrong_name_and_no_tls_from_nobody_there() {
     let offline = Net::new(Arc::new(Line::new(Arc::new(Offline), None)), Allowed::default().and_web());
     let fault = offline.send(get("https://a.test/")).await.err().unwrap();
-    assert!(fault.to_string().contains("There may be no network here"), "{fault}");
+    assert!(format!("{fault:?}").contains("There may be no network here"), "{fault}");
     let unknown = Net::new(Arc::new(Line::new(Script::new(&[&[]]), None)), Allowed::default().and_web());
     let fault = unknown.send(get("https://a.test/")).await.err().unwrap();
-    assert!(!fault.to_string().contains("no network"), "{fault}");
+    assert!(!format!("{fault:?}").contains("no network"), "{fault}");
     let (port, _) = listen("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
     let line = Arc::new(Line::new(Script::new(&[&[OWN]]), None));
     let net = Net::new(line, Allowed::default().and(&format!("127.0.0.1:{port}")));
     let fault = net.send(get(&format!("https://127.0.0.1:{port}/"))).await.err().unwrap();
-    assert!(fault.to_string().contains(&format!("Try http://127.0.0.1:{port}")), "{fault}");
+    assert!(format!("{fault:?}").contains(&format!("Try http://127.0.0.1:{port}")), "{fault}");
 }
 
 const PUBLIC: Ipv4Addr = Ipv4Addr::new(93, 184, 216, 34);
