@@ -167,11 +167,9 @@ impl<'a> Schema<'a> {
                 _ => false,
             };
             let is_synonym = |field: &str| {
-                self.is_ours && is_data(field)
-                    || self.is_ours
-                        && SYNONYMS
-                            .iter()
-                            .any(|(it, others)| *it == field && others.contains(&plain.as_str()))
+                let is_listed =
+                    || SYNONYMS.iter().any(|(it, others)| *it == field && others.contains(&plain.as_str()));
+                self.is_ours && (is_data(field) || is_listed())
             };
             let means = |field: &&String| {
                 !object.contains_key(*field) && (snake(field) == plain || is_synonym(field))

@@ -130,7 +130,7 @@ pub(crate) fn block(part: &Part) -> ContentBlock {
         Part::Link { uri, name, mime, bytes } => {
             let mut link = Resource::new(uri.clone(), name.clone());
             link.mime_type.clone_from(mime);
-            link.size = bytes.map(|it| it.try_into().unwrap_or_default());
+            link.size = *bytes;
             ContentBlock::resource_link(link)
         }
     }

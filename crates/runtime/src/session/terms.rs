@@ -91,7 +91,8 @@ impl Session {
     /// From the next call on the session may do no more than this.
     /// Where that makes it read-only, or no longer so, its commands and those of its tools end.
     pub fn limit(&self, limits: Limits) {
-        let (limits, read_only) = (Arc::new(limits.clone()), limits.read_only);
+        let read_only = limits.read_only;
+        let limits = Arc::new(limits);
         self.inner.showing.change(|terms| terms.limits = limits.clone());
         self.inner.ground.hold(read_only);
     }

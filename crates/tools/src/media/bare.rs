@@ -38,7 +38,7 @@ fn heading(data: &[u8]) -> Option<(usize, [u8; 4])> {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
+    #![expect(clippy::indexing_slicing, clippy::unwrap_used, reason = "tests")]
 
     use std::io::Cursor;
 

@@ -231,7 +231,8 @@ fn own(node: resvg::usvg::roxmltree::Node<'_, '_>, (marker, at_points): (u64, bo
     let letters: usize = match name {
         "style" | "script" | "title" | "desc" | "metadata" => 0,
         _ => {
-            let texts = node.children().filter(|it| it.is_text()).filter_map(|it| it.text());
+            let texts =
+                node.children().filter(resvg::usvg::roxmltree::Node::is_text).filter_map(|it| it.text());
             texts.map(|it| it.chars().filter(|it| !it.is_whitespace()).count()).sum()
         }
     };

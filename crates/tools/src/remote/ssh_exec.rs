@@ -297,7 +297,7 @@ fn quoted(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
+    #![expect(clippy::indexing_slicing, clippy::unwrap_used, reason = "tests")]
 
     use kit::erase;
     use serde_json::json;

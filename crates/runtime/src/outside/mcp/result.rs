@@ -49,12 +49,9 @@ fn part(block: ContentBlock) -> Part {
             Ok(data) => Part::Audio { mime: audio.mime_type, data },
             Err(why) => left_out("a sound", &why),
         },
-        ContentBlock::ResourceLink(link) => Part::Link {
-            uri: link.uri,
-            name: link.name,
-            mime: link.mime_type,
-            bytes: link.size.map(u64::from),
-        },
+        ContentBlock::ResourceLink(link) => {
+            Part::Link { uri: link.uri, name: link.name, mime: link.mime_type, bytes: link.size }
+        }
         ContentBlock::Resource(embedded) => match embedded.resource {
             ResourceContents::TextResourceContents { uri, mime_type, text, .. } => {
                 Part::Resource { uri, mime: mime_type, body: Body::Text(text) }

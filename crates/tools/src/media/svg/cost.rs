@@ -27,16 +27,16 @@ pub(super) fn affordable(tree: &Tree, place: Transform, (width, height): (u32, u
     cost.nodes(tree.root(), Spot { ts: place, pixels: canvas, held: canvas * BYTES_OF_PIXEL });
     if exceeds(cost.most, MOST_BYTES) {
         let what = format!("its layers, masks and patterns take {} MB", rounded(cost.most / 1e6));
-        return Err(refused(what, MOST_BYTES / 1e6, "MB"));
+        return Err(refused(&what, MOST_BYTES / 1e6, "MB"));
     }
     if exceeds(cost.steps, MOST_STEPS) {
         let what = format!("drawing it takes {} million steps", rounded(cost.steps / 1e6));
-        return Err(refused(what, MOST_STEPS / 1e6, "million"));
+        return Err(refused(&what, MOST_STEPS / 1e6, "million"));
     }
     Ok(())
 }
 
-fn refused(what: String, most: f64, unit: &str) -> Fault {
+fn refused(what: &str, most: f64, unit: &str) -> Fault {
     let what = format!("{what}; at most {} {unit} are used", rounded(most));
     Fault::new(Kind::TooBig, what)
         .next("Take out large filters, masks and patterns, or look at a PNG that another program made of it.")

@@ -76,7 +76,7 @@ pub(super) fn read(html: &str, url: &Url, part: Part) -> Text {
     if is_lost && !heading.is_empty() && !says(&title, &heading) && !written.contains(&heading) {
         written = format!("# {heading}\n\n{written}");
     }
-    Text { body: without_title(written, &title), title, links: markdown.links(), notes, ..Text::default() }
+    Text { body: without_title(written, &title), title, links: markdown.links(), notes }
 }
 
 /// What an address names within its page.
