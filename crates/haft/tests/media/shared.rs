@@ -111,7 +111,7 @@ fn what_is_published_says_as_what_it_is_shown() {
     assert!(line.ends_with("The person's program is asked to show it; you don't see it."), "{line}");
     assert_eq!(read(&server, &uri)["result"]["contents"][0]["mimeType"], "image/png");
     let (line, _) = link(&server, "content_publish", &json!({"path": "page.png"}));
-    assert!(line.starts_with("published as html, as an attachment"), "{line}");
+    assert!(line.starts_with("published as html (to download where its scripts could run): "), "{line}");
     let (line, _) = link(&server, "content_publish", &json!({"path": "notes.md"}));
     assert!(line.starts_with("published as markdown: "), "{line}");
     // One that was shared, by its name and by its id.

@@ -7,6 +7,8 @@ use super::{ask, configured, does, granting, hostile::Hostile, program::Room};
 /// Ways to write an address that is not public; `PORT` is that of a server which listens there.
 const SPELLINGS: &[&str] = &[
     "http://127.0.0.1:PORT/text",
+    "//127.0.0.1:PORT/text",
+    "127.0.0.1:PORT/text",
     "http://127.1:PORT/text",
     "http://127.0.1:PORT/text",
     "http://2130706433:PORT/text",
@@ -83,8 +85,6 @@ const REFUSED: &[&str] = &[
     "http://127.0.0.1:PORT%2f@example.org/",
     "http://[::1%25lo]:PORT/text",
     "http://999.0.0.1/",
-    "//127.0.0.1:PORT/text",
-    "127.0.0.1:PORT/text",
     "",
 ];
 

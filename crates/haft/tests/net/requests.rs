@@ -95,7 +95,7 @@ fn an_answer_is_shown_for_what_it_is() {
     let json = get("/json");
     assert!(json.starts_with("HTTP 200 OK, 42 bytes, first byte "), "{json}");
     assert!(json.contains("content-type: application/json\netag: \"7\"\n\n{"), "{json}");
-    assert!(json.contains("\n  \"name\": \"haft\",\n") && !json.contains("x-other"), "{json}");
+    assert!(json.contains("\n\n{\"name\": \"haft\", ") && !json.contains("x-other"), "{json}");
     assert!(does(&room, &json!({"url": server.url("/json"), "all_headers": true})).contains("x-other: yes"));
     assert!(get("/latin1").ends_with("café crème\n"));
     assert!(get("/binary").ends_with("[image/png, not shown; `save_to` puts it into a file]"));
@@ -111,7 +111,7 @@ fn an_answer_is_shown_for_what_it_is() {
     );
     assert!(missing.contains("\"error\": \"because\""), "{missing}");
     let short = does(&room, &json!({"url": server.url("/text"), "max_bytes": 3}));
-    assert!(short.ends_with("\n\nhel\n[the first 3 bytes; `save_to` gets all of it]"), "{short}");
+    assert!(short.contains("\n\nhel\n[the first 3 bytes of a body of 6 bytes; "), "{short}");
 }
 
 #[test]

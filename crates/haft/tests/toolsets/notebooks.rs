@@ -12,7 +12,9 @@ fn a_cell_is_named_as_it_is_shown_also_in_another_process() {
     room.put("a.ipynb", NOTEBOOK);
     let shown = room.call("notebook_read", &json!({"path": "a.ipynb"})).must("ok").text();
     let anchor = shown.lines().find_map(|it| it.strip_prefix('[')?.split_once(']')).unwrap().0.to_owned();
-    room.call("notebook_edit", &json!({"path": "a.ipynb", "edits": [{"cell": 0, "source": "y"}]}))
+    // An index says nothing where nobody was shown what it has.
+    room.put("b.ipynb", NOTEBOOK);
+    room.call("notebook_edit", &json!({"path": "b.ipynb", "edits": [{"cell": 0, "source": "y"}]}))
         .must("stale");
     let edits = json!([{"cell": anchor, "old": "x = 1", "new": "x = 2"}, {"cell": 0, "action": "insert_after", "source": "# so", "type": "markdown"}]);
     let said = room.call("notebook_edit", &json!({"path": "a.ipynb", "edits": edits})).must("ok").text();

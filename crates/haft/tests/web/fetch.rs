@@ -100,7 +100,7 @@ fn a_long_page_goes_on_without_asking_again() {
 fn every_kind_of_content_is_shown_as_text_or_named() {
     assert!(
         shown("application/json", r#"{"b":[1,2],"a":{"x":null}}"#)
-            .ends_with("\n\n{\n  \"b\": [\n    1,\n    2\n  ],\n  \"a\": {\n    \"x\": null\n  }\n}")
+            .ends_with("\n\n{\"b\": [1, 2], \"a\": {\"x\": null}}")
     );
     assert!(shown("text/plain", "one\r\ntwo <b>").ends_with("\n\none\ntwo <b>"));
     assert!(shown("", "<!DOCTYPE html><title>T</title><p>found by its look").contains("# T\n"));

@@ -330,7 +330,8 @@ proptest! {
             match world.undo(&call, Which::Last) {
                 Ok(said) if said.contains("left") => {
                     prop_assert!(edits.iter().any(|(call, ..)| *call == 3), "{}", said);
-                    prop_assert_eq!(*world.memory.files.lock() == before, !said.contains("Redo"));
+                    // What was undone may have been undone by the call itself: then nothing is another than before.
+                    prop_assert!(said.contains("Redo") || *world.memory.files.lock() == before);
                     return Ok(());
                 }
                 Ok(said) => if said.contains("Redo") { undos.push(call) },

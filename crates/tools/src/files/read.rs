@@ -294,9 +294,7 @@ mod tests {
         check(
             &room,
             &json!({"path": "x.png"}),
-            &expect![[r#"
-            bad_args: `x.png` is not text: it is binary, by its content image/png (.png)
-            It can't be read or changed as text; `glob` and `tree` show what lies beside it."#]],
+            &expect!["failed: `x.png` can't be shown: it is broken as PNG: unexpected end of file"],
         );
         check(
             &room,

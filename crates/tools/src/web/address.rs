@@ -13,6 +13,7 @@ pub(crate) fn parse(text: &str) -> Result<Url, Fault> {
     let text = text.trim();
     let has_scheme = text.split_once(':').is_some_and(|(scheme, rest)| {
         rest.starts_with("//")
+            || ["http", "https"].iter().any(|it| scheme.eq_ignore_ascii_case(it))
             || (scheme.bytes().all(|it| it.is_ascii_alphabetic())
                 && !rest.starts_with(|it: char| it.is_ascii_digit()))
     });
@@ -53,6 +54,7 @@ mod tests {
             ("example.org/a", "https://example.org/a", "example.org"),
             (" http://example.org:80/ ", "http://example.org/", "example.org"),
             ("example.org:8443", "https://example.org:8443/", "example.org:8443"),
+            ("http:127.0.0.1:8080/x", "http://127.0.0.1:8080/x", "127.0.0.1:8080"),
             ("localhost:3000/x", "https://localhost:3000/x", "localhost:3000"),
             ("http://localhost/", "http://localhost/", "localhost:80"),
             ("http://0x7f.1/", "http://127.0.0.1/", "127.0.0.1:80"),

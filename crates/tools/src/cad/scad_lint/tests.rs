@@ -133,7 +133,7 @@ fn hostile_source_is_refused_in_bounded_time() {
     assert!(says(format!("x = {}1{};", "(".repeat(100_000), ")".repeat(100_000))).contains("deep"));
     assert!(says(format!("{}{}", "union() {".repeat(50_000), "}".repeat(50_000))).contains("deep"));
     assert!(says("translate([0]) ".repeat(50_000) + "cube(1);").contains("deep"));
-    assert!(says("}".repeat(100_000)).ends_with("99950 more"));
+    assert!(says("}".repeat(100_000)).ends_with("at least 150 more"));
     assert!(says("\u{0}é$ ".repeat(100)).contains("error"));
     let chain = "x = 1".to_owned() + &" + 1 ? 2 : 3".repeat(20_000) + "; cube(x);";
     assert_eq!(says(chain), "code: no problems");
