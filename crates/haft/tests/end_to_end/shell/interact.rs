@@ -30,7 +30,8 @@ fn a_repl_is_spoken_with() {
     assert!(said.contains(">>> x = 6 * 7"), "{said}");
     let said = shells.types(&job, &json!({"text": "print('x is', x)", "keys": ["Enter"], "until": "^x is"}));
     assert!(said.contains("\nx is 42\n"), "{said}");
-    let said = shells.types(&job, &json!({"keys": ["while True: pass", "Enter", "Enter"], "until": "while True: pass"}));
+    let said = shells
+        .types(&job, &json!({"keys": ["while True: pass", "Enter", "Enter"], "until": "while True: pass"}));
     assert!(said.contains("while True"), "{said}");
     let said = shells.types(&job, &json!({"keys": ["C-c"], "until": "KeyboardInterrupt"}));
     assert!(said.contains("KeyboardInterrupt"), "{said}");
