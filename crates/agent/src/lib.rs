@@ -8,6 +8,7 @@ mod images;
 mod loops;
 mod prompt;
 mod subagent;
+mod telling;
 mod transcript;
 mod turn;
 
@@ -20,5 +21,6 @@ pub use asker::{Asker, NobodyToAsk, nobody};
 pub use event::{Event, Host, Shown, Silent};
 pub use prompt::{Bill, Cost, Makings, Project, Prompt, Section};
 pub use subagent::{Choose, Compose, Crew, Setup};
+pub use telling::telling;
 pub use transcript::{Message, Transcript};
 pub use turn::{Agent, AgentError, Bounds, Ended, Outcome, Settings, Steering};

@@ -37,7 +37,7 @@ use crate::{
     jobs::ThisCall,
     policy::{Decision, Rule, Want},
     repair::{self, Repaired},
-    schedule::{Hold, Key},
+    schedule::{Hold, Key, Who},
 };
 use options::Options;
 pub(crate) use options::with_options;
@@ -75,7 +75,7 @@ pub struct Answer {
     pub result: Result<Output, Fault>,
     /// What the runtime did to the call that the model should know of, such as a repaired argument.
     pub notes: Vec<String>,
-    /// From the door to the answer.
+    /// How long it ran: from its beginning to the answer, without the time in which it waited for a person or for other calls.
     pub took: Duration,
 }
 
@@ -178,6 +178,7 @@ pub(crate) async fn run(session: &Session, mut call: Call, within: Option<&str>)
     };
     let title = planned.as_ref().map_or_else(|_| String::new(), |plan| plan.prepared.title());
     let this = ThisCall::new(tool, shown::title(session, title), began, session.jobs());
+    let who = Who { call: id.clone(), title: this.name().to_owned() };
     if offered {
         session.jobs().offer(&id, &this);
     }
@@ -185,7 +186,7 @@ pub(crate) async fn run(session: &Session, mut call: Call, within: Option<&str>)
     let work = Work::new(session, id.clone(), whose, this, began, told, cancel, progress, reply);
     // Queued here and now, so that calls are served in the order in which they came.
     let planned = planned.map(|plan| {
-        let locks = session.schedule().lock(plan.locks.clone());
+        let locks = session.schedule().lock_for(who, plan.locks.clone());
         (plan, locks)
     });
     tokio::spawn(work.finish(planned));

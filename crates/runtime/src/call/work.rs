@@ -360,7 +360,8 @@ impl Work {
         }
         let changed = if read { self.session.tool_news() } else { None };
         notes.extend(changed.iter().filter_map(|(note, _)| note.clone()));
-        let answer = Answer { id: self.id.clone(), result, notes, took: self.began.elapsed() };
+        let took = self.allowed.elapsed().saturating_sub(self.waited);
+        let answer = Answer { id: self.id.clone(), result, notes, took };
         if reply.send(answer).is_ok() {
             if let Some((_, as_of)) = changed {
                 self.session.knows_tools(as_of);
