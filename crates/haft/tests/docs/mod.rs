@@ -4,6 +4,7 @@
 
 mod generated;
 mod links;
+mod messages;
 mod outcome;
 mod page;
 mod reader;
