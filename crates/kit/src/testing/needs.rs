@@ -31,12 +31,17 @@ pub use crate::needs;
 /// A program, or a part of one, that a machine may lack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Program {
+    /// `bwrap`.
     Bubblewrap,
-    /// Or Google Chrome.
+    /// Chromium, or Google Chrome.
     Chromium,
+    /// `git`.
     Git,
+    /// `ip`, which configures networks.
     Ip,
+    /// `node`, for JavaScript.
     Node,
+    /// `openscad`.
     OpenScad,
     /// OpenSCAD's library of parts.
     OpenScadMcad,
@@ -46,9 +51,11 @@ pub enum Program {
     Python,
     /// `ssh`, `ssh-keygen` and `ssh-agent`.
     SshClient,
+    /// `/usr/sbin/sshd`.
     SshServer,
     /// `/usr/bin/python3`, as one elsewhere may not be visible to another user or in a sandbox.
     SystemPython,
+    /// `tmux`.
     Tmux,
     /// `uv`, or what fetches it: Python's modules `venv` and `pip`.
     Uv,
