@@ -3,7 +3,6 @@
 use serde_json::json;
 
 use super::{ask, configured, does, granting, hostile::Hostile};
-use crate::support;
 
 #[test]
 fn what_the_environment_says_of_proxies_counts_nothing() {
