@@ -11,19 +11,21 @@ mod reader;
 
 use std::io::Write as _;
 
+use kit::testing::needs;
 use page::Page;
 use reader::Reader;
 
 /// So many blocks may be shown without being run.
 const NOT_RUN: usize = 15;
 
-/// A test for each page, so that they run beside each other.
+/// A test for each page, so that they run beside each other; with the programs that its commands need.
 macro_rules! pages {
-    ($($name:ident: $path:literal,)*) => {
+    ($($name:ident: $path:literal $([$($program:ident),+])?,)*) => {
         const PAGES: &[&str] = &[$($path),*];
 
         $(#[test]
         fn $name() {
+            $(needs!($($program),+);)?
             Reader::follows($path);
         })*
     };
@@ -38,13 +40,13 @@ pages! {
     terminal: "docs/terminal.md",
     models: "docs/models.md",
     tools: "docs/tools.md",
-    writing_tools: "docs/writing-tools.md",
+    writing_tools: "docs/writing-tools.md" [Python],
     profiles: "docs/profiles.md",
     mcp_servers: "docs/mcp-servers.md",
     configuration: "docs/configuration.md",
     cli: "docs/cli.md",
     web_and_secrets: "docs/web-and-secrets.md",
-    security: "docs/security.md",
+    security: "docs/security.md" [Git],
     http: "docs/http.md",
     undo_and_journal: "docs/undo-and-journal.md",
     run_json: "docs/run-json.md",
