@@ -1,4 +1,4 @@
-//! What is a model told before everything else, and what does that cost?
+//! The system prompt: its sections, and what each costs.
 
 mod bill;
 mod project;
@@ -28,6 +28,50 @@ pub struct Section {
     pub name: &'static str,
     /// What it says.
     pub text: String,
+}
+
+/// A system prompt as it is sent, and how much of it each section is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct System {
+    text: Arc<str>,
+    sections: Arc<[(&'static str, usize)]>,
+}
+
+impl System {
+    /// All of it, as it is sent.
+    pub fn text(&self) -> &Arc<str> {
+        &self.text
+    }
+
+    /// How many bytes the sections of this name have.
+    pub(crate) fn bytes_of(&self, name: &str) -> usize {
+        self.sections.iter().filter(|it| it.0 == name).map(|it| it.1).sum()
+    }
+}
+
+impl From<&Prompt> for System {
+    fn from(prompt: &Prompt) -> Self {
+        let sections = prompt.sections.iter().map(|it| (it.name, it.text.len()));
+        Self { text: prompt.text().into(), sections: sections.collect() }
+    }
+}
+
+impl From<Arc<str>> for System {
+    fn from(text: Arc<str>) -> Self {
+        Self { text, sections: Arc::new([]) }
+    }
+}
+
+impl From<&str> for System {
+    fn from(text: &str) -> Self {
+        Arc::<str>::from(text).into()
+    }
+}
+
+impl From<String> for System {
+    fn from(text: String) -> Self {
+        Arc::<str>::from(text).into()
+    }
 }
 
 /// What is the same in the prompts of all agents of a runtime, from its start to its end.

@@ -209,7 +209,7 @@ impl Agency {
     ) -> Result<Agent, Fault> {
         own_tools::offer(&session, model.abilities());
         session.list_within(self.opened.listing_of_agent());
-        let system = self.prompt(&session, None).text().into();
+        let system = (&self.prompt(&session, None)).into();
         let visible = self.opened.agents.agent.visible.unwrap_or_default();
         Agent::open(Settings { session, model, system, bounds: self.bounds(), visible, host })
     }
@@ -258,7 +258,7 @@ impl Agency {
                 chosen(&name, &models, &variables, dialect.as_deref())
             }),
             compose: Arc::new(move |session, profile| {
-                makings.prompt(session, profile.map(|it| it.prompt.as_str())).text().into()
+                (&makings.prompt(session, profile.map(|it| it.prompt.as_str()))).into()
             }),
             section: self.opened.agents.subagent.clone(),
             person,
