@@ -170,10 +170,10 @@ impl Agency {
         };
         let mut agent = self.blank_agent(session, model, host)?;
         agent.set_crew(self.setup(person));
-        let mut lines = Vec::new();
+        let mut lines: Vec<String> = self.makings.notes().map(str::to_owned).collect();
         if let (Some(crew), Some(profile)) = (agent.crew(), profile) {
             let said = crew.begin(Some(profile), its_own)?;
-            lines.push(format!("under the profile `{profile}`"));
+            lines.push(format!("using profile `{profile}`"));
             lines.extend(notes(&said));
             if let Some(other) = before.profile.as_deref().filter(|it| asked.is_none() && *it != profile) {
                 lines.extend(notes(&crew.resume(other)?));
