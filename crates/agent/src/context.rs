@@ -253,16 +253,21 @@ impl Shorten<'_> {
     ///
     /// # Errors
     /// When there is too little to sum up, the model makes no summary, or the whole can't be kept.
-    pub(crate) async fn by_hand(mut self, extra: Option<&str>, usage: &mut Usage) -> Result<(u64, u64), Fault> {
+    pub(crate) async fn by_hand(self, extra: Option<&str>, usage: &mut Usage) -> Result<(u64, u64), Fault> {
         let before = self.tokens();
         let items = self.transcript.items();
-        if !is_worth_it(items) || items.len() <= 2 && items.first().is_some_and(|it| is_summary(&[it.clone()])) {
-            let what = format!("nothing to compact: the conversation has about {before} tokens with its tools");
+        if !is_worth_it(items)
+            || items.len() <= 2 && items.first().is_some_and(|it| is_summary(&[it.clone()]))
+        {
+            let what =
+                format!("nothing to compact: the conversation has about {before} tokens with its tools");
             return Err(Fault::not_found(what));
         }
         let (whole, words) = (told::whole(items), told::words(items, WORDS));
         let last = match items.last() {
-            Some(Item::Model { said }) => said.iter().filter(|it| matches!(it, Said::Text { .. })).cloned().collect(),
+            Some(Item::Model { said }) => {
+                said.iter().filter(|it| matches!(it, Said::Text { .. })).cloned().collect()
+            }
             _ => Vec::new(),
         };
         let count = items.len();
@@ -295,7 +300,8 @@ impl Shorten<'_> {
     ) -> Result<String, NoSummary> {
         let told = told::middle_cut(whole, self.rate.bytes(goal));
         let extra = extra.map(str::trim).filter(|it| !it.is_empty());
-        let extra = extra.map_or_else(String::new, |it| format!("\n\nThe person says about this summary: {it}"));
+        let extra =
+            extra.map_or_else(String::new, |it| format!("\n\nThe person says about this summary: {it}"));
         let request = Request {
             system: SUM_UP.into(),
             items: vec![Item::person(format!("{told}\n\n---\n{SUM_UP_NOW}{extra}"))],

@@ -40,11 +40,7 @@ pub fn conversations(runtime: &Runtime, limit: usize) -> Result<Vec<Conversation
 ///
 /// # Errors
 /// When the store can't be read.
-pub fn find_conversations(
-    runtime: &Runtime,
-    query: &str,
-    limit: usize,
-) -> Result<Vec<Conversation>, Fault> {
+pub fn find_conversations(runtime: &Runtime, query: &str, limit: usize) -> Result<Vec<Conversation>, Fault> {
     Ok(runtime.store().conversations().find(query, limit)?.into_iter().map(Conversation::from).collect())
 }
 

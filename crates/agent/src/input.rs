@@ -7,11 +7,7 @@
 use kit::{Fault, Kind};
 use runtime::{Session, visible};
 
-use crate::{
-    images,
-    model::Piece,
-    transcript::Message,
-};
+use crate::{images, model::Piece, transcript::Message};
 
 /// So much of an attached text is sent, in bytes; its middle is left out.
 const LONGEST: usize = 256 << 10;
@@ -64,8 +60,9 @@ impl Input {
                 .next("Put it into a file of the workspace, and name the file in the task."));
         }
         let text = text_of(bytes).map_err(|why| {
-            Fault::bad_args(format!("{named} is not text: {why}"))
-                .next("Put it into a file of the workspace and name the file; a picture is attached as a picture.")
+            Fault::bad_args(format!("{named} is not text: {why}")).next(
+                "Put it into a file of the workspace and name the file; a picture is attached as a picture.",
+            )
         })?;
         let text = session.runtime().masked(&visible(&text).0).into_owned();
         let mut line = format!("{named}, {} bytes", bytes.len());
@@ -187,7 +184,10 @@ mod tests {
         assert!(text_of(b"\x7fELF\0\0").unwrap_err().contains("byte 4 is zero"));
         assert!(text_of(&[0xff; 100]).unwrap_err().contains("not UTF-8"));
         assert_eq!(text_of("caf\u{e9} ok".as_bytes()).unwrap(), "café ok");
-        assert_eq!(text_of(b"a long line with one old letter: caf\xe9").unwrap().chars().last(), Some('\u{fffd}'));
+        assert_eq!(
+            text_of(b"a long line with one old letter: caf\xe9").unwrap().chars().last(),
+            Some('\u{fffd}')
+        );
         assert_eq!(text_of("\u{feff}a\n\u{1b}[31mred\u{1b}[0m\n".as_bytes()).unwrap(), "a\nred\n");
         assert_eq!(text_of(b"").unwrap(), "");
     }

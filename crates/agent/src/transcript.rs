@@ -23,7 +23,6 @@ use conversation::Conversation;
 #[cfg(test)]
 pub(crate) use mend::is_whole;
 pub use row::Message;
-pub(crate) use rewind::TakenBack;
 use row::{Begins, Mark, Row};
 use writing::Writing;
 

@@ -68,9 +68,8 @@ impl Context {
         parts.add("system prompt", 1, (system.text().len() as u64).saturating_sub(own + project));
         parts.add("own instructions", 1, own);
         parts.add("project instructions", 1, project);
-        let tools: Vec<u64> = tools
-            .map(|it| (it.name.len() + it.description.len()) as u64 + of_value(&it.schema))
-            .collect();
+        let tools: Vec<u64> =
+            tools.map(|it| (it.name.len() + it.description.len()) as u64 + of_value(&it.schema)).collect();
         parts.add("tools", tools.len(), tools.iter().sum());
         let mut sizes = Sizes::default();
         items.iter().for_each(|it| sizes.take(it));
@@ -110,7 +109,10 @@ impl Context {
         text.push_str(&format!("compacted automatically from about {compacts} tokens on; now: /compact\n"));
         text.push_str(&match self.counted {
             Some(counted) => {
-                format!("estimated from bytes; the provider counted {} for the last request and its answer", grouped(counted))
+                format!(
+                    "estimated from bytes; the provider counted {} for the last request and its answer",
+                    grouped(counted)
+                )
             }
             None => "estimated from bytes; the provider has counted nothing yet".to_owned(),
         });

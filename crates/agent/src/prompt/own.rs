@@ -37,7 +37,9 @@ impl Own {
                 });
                 Self { text, longer, note }
             }
-            Err(why) => Self { note: Some(format!("{} is not used: {why}", path.display())), ..Self::default() },
+            Err(why) => {
+                Self { note: Some(format!("{} is not used: {why}", path.display())), ..Self::default() }
+            }
         }
     }
 

@@ -158,8 +158,16 @@ fn own_instructions_may_be_a_symlink_are_bounded_and_never_block() {
     symlink(&real, &file).unwrap();
     let prompt = place.prompt();
     let own = section(&prompt, "own").unwrap();
-    assert!(own.len() < 34_000 && own.contains("\n[cut here; the file has 80000 bytes]\n"), "{} bytes", own.len());
-    assert!(place.notes().concat().contains("has 80000 bytes; its first 32768 are sent"), "{:?}", place.notes());
+    assert!(
+        own.len() < 34_000 && own.contains("\n[cut here; the file has 80000 bytes]\n"),
+        "{} bytes",
+        own.len()
+    );
+    assert!(
+        place.notes().concat().contains("has 80000 bytes; its first 32768 are sent"),
+        "{:?}",
+        place.notes()
+    );
     std::fs::remove_file(&real).unwrap();
     assert!(section(&place.prompt(), "own").is_none() && place.notes().concat().contains("is not used"));
     std::fs::remove_file(&file).unwrap();

@@ -10,7 +10,7 @@ use crate::model::{Item, Piece, Said};
 use runtime::store::Buffer;
 
 /// What was taken out of a conversation.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq)]
 pub(crate) struct TakenBack {
     /// What the person gave at the beginning of the first of the turns.
     pub(crate) said: Vec<Piece>,
@@ -79,7 +79,8 @@ fn is_lasting(piece: &Piece) -> bool {
 
 fn too_many(turns: usize, there: usize, is_empty: bool) -> Fault {
     if turns == 0 {
-        return Fault::bad_args("0 turns are none").next("Give how many turns to take back: 1 is the last one.");
+        return Fault::bad_args("0 turns are none")
+            .next("Give how many turns to take back: 1 is the last one.");
     }
     let what = match there {
         0 if is_empty => "nothing to rewind: nothing was said yet".to_owned(),

@@ -165,11 +165,7 @@ mod tests {
             self.store.sessions().used(session, "chat").unwrap();
             for (at, line) in lines.iter().enumerate() {
                 let number = at as u64 + 1;
-                self.store
-                    .transcripts()
-                    .add(session, Buffer::Messages, number, line.clone())
-                    .await
-                    .unwrap();
+                self.store.transcripts().add(session, Buffer::Messages, number, line.clone()).await.unwrap();
             }
         }
 
@@ -218,7 +214,8 @@ mod tests {
     async fn a_search_finds_each_conversation_once_by_its_lines_or_its_name() {
         let room = Room::new();
         room.say("prices", &[person("hello")]).await;
-        let tool = json!({"who": "tool", "tool": "edit", "title": "{\"path\":\"shop/prices.py\"}", "line": "+1 -1"});
+        let tool =
+            json!({"who": "tool", "tool": "edit", "title": "{\"path\":\"shop/prices.py\"}", "line": "+1 -1"});
         room.say("s_1", &[person("mend the shop"), tool, person("and the prices again")]).await;
         let found = room.find("prices");
         assert_eq!(found.iter().map(|it| it.0.as_str()).collect::<Vec<_>>(), ["s_1", "prices"]);

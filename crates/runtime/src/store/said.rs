@@ -18,8 +18,7 @@ const SEARCHED: usize = 64 << 10;
 const WHOLE_LINE: i64 = 2_000;
 
 /// A line of `said d` that the person did not take back.
-pub(super) const STANDS: &str =
-    "NOT EXISTS (SELECT 1 FROM said_rewound r WHERE r.session = d.session AND d.place BETWEEN r.first AND r.last)";
+pub(super) const STANDS: &str = "NOT EXISTS (SELECT 1 FROM said_rewound r WHERE r.session = d.session AND d.place BETWEEN r.first AND r.last)";
 
 /// The part of a transcript's row that is searched.
 #[derive(Deserialize)]

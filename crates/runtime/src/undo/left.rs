@@ -61,8 +61,9 @@ fn below(database: &Connection, call: &str) -> rusqlite::Result<Vec<String>> {
 fn of(database: &Connection, call: String) -> rusqlite::Result<Option<(i64, Changed)>> {
     let mut files: Vec<PathBuf> = Vec::new();
     let mut newest = None;
-    let mut rows = database
-        .prepare_cached(&format!("SELECT c.id, c.path FROM changes c WHERE c.call = ?1 AND {OPEN} ORDER BY c.id"))?;
+    let mut rows = database.prepare_cached(&format!(
+        "SELECT c.id, c.path FROM changes c WHERE c.call = ?1 AND {OPEN} ORDER BY c.id"
+    ))?;
     let mut rows = rows.query(params![call])?;
     while let Some(row) = rows.next()? {
         newest = Some(row.get(0)?);

@@ -139,10 +139,11 @@ fn text_of<E: Error>(name: &str, value: &Value) -> Result<String, E> {
 
 fn status_of<E: Error>(value: &Value) -> Result<Status, E> {
     let written = value.as_str().unwrap_or_default().trim().to_ascii_lowercase().replace([' ', '-'], "_");
-    let known: Result<Status, value::Error> =
-        Status::deserialize(written.as_str().into_deserializer());
+    let known: Result<Status, value::Error> = Status::deserialize(written.as_str().into_deserializer());
     known.map_err(|_| {
-        E::custom(format!("the status {value} is unknown; it is one of pending, in_progress, done, failed, skipped"))
+        E::custom(format!(
+            "the status {value} is unknown; it is one of pending, in_progress, done, failed, skipped"
+        ))
     })
 }
 
@@ -294,8 +295,14 @@ mod tests {
     #[test]
     fn a_task_that_is_none_is_named_with_the_right_form() {
         for (tasks, says) in [
-            (json!([{"text": "a", "status": "blocked"}]), "`todos[0]`: the status \"blocked\" is unknown; it is one of pending, in_progress"),
-            (json!(["a", {"status": "done"}]), "`todos[1]`: the task has no text; a task is a text, or {\"task\": "),
+            (
+                json!([{"text": "a", "status": "blocked"}]),
+                "`todos[0]`: the status \"blocked\" is unknown; it is one of pending, in_progress",
+            ),
+            (
+                json!(["a", {"status": "done"}]),
+                "`todos[1]`: the task has no text; a task is a text, or {\"task\": ",
+            ),
             (json!([{"text": 3}]), "`todos[0]`: `text` is 3 and must be a string"),
             (json!([3]), "`todos[0]`: "),
         ] {
