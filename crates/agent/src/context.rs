@@ -308,6 +308,7 @@ impl Shorten<'_> {
             tools: Arc::default(),
             step: self.transcript.steps(),
             longest: Some(SUMMARY.min(self.model.abilities().longest)),
+            format: None,
         };
         let mut stream = self.model.stream(request);
         let mut text = String::new();

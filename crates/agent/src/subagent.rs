@@ -384,6 +384,7 @@ impl Agents for Crew {
                     tools: Arc::new([]),
                     step: 0,
                     longest: None,
+                    format: None,
                 };
                 match self.thought(&*model, request).await {
                     Ok(text) => return Ok(text),

@@ -1,5 +1,6 @@
 //! Whether, when and where a call happens.
 
+mod answer_schema;
 mod approve;
 mod beside;
 mod beyond;
@@ -44,6 +45,7 @@ use kit::{
     services::{Undo, Vault},
 };
 
+pub use answer_schema::AnswerSchema;
 pub use approve::{Approver, Request, Unattended, Verdict};
 pub use beyond::Beyond;
 pub use call::{Answer, Arguments, Call};

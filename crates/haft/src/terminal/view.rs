@@ -162,7 +162,7 @@ impl View {
                     it.line = short::line(line, TITLE);
                 }
             }
-            Event::Answered { call, tool, ok, exit, ms, text, pictures } => {
+            Event::Answered { call, tool, ok, exit, ms, text, pictures, .. } => {
                 self.end_text(columns, drawn);
                 let at = self.running.iter().position(|it| it.call == *call);
                 let title = at.map_or_else(|| tool.clone(), |at| self.running.remove(at).title);
@@ -307,6 +307,7 @@ mod tests {
             call: call.to_owned(),
             tool: "shell".to_owned(),
             ok,
+            fault: None,
             exit: None,
             ms: 1200.0,
             text: said.to_owned(),
