@@ -19,6 +19,7 @@ pub mod profiles;
 pub use asker::{Asker, NobodyToAsk, nobody};
 pub use event::{Event, Host, Shown, Silent};
 pub use prompt::{Bill, Cost, Makings, Project, Prompt, Section};
+pub use runtime::changes::{Change, ChangeKind};
 pub use subagent::{Choose, Compose, Crew, Setup};
 pub use transcript::{Message, Transcript};
 pub use turn::{Agent, AgentError, Bounds, Ended, Outcome, Settings, Steering};

@@ -162,7 +162,7 @@ impl View {
                     it.line = short::line(line, TITLE);
                 }
             }
-            Event::Answered { call, tool, ok, exit, ms, text, pictures } => {
+            Event::Answered { call, tool, ok, exit, ms, text, pictures, changes: _ } => {
                 self.end_text(columns, drawn);
                 let at = self.running.iter().position(|it| it.call == *call);
                 let title = at.map_or_else(|| tool.clone(), |at| self.running.remove(at).title);
@@ -309,6 +309,7 @@ mod tests {
             ms: 1200.0,
             text: said.to_owned(),
             pictures: Vec::new(),
+            changes: Vec::new(),
         }
     }
 
