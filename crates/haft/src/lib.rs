@@ -28,6 +28,7 @@
 mod agency;
 mod ask;
 mod beyond;
+mod embed;
 mod following;
 mod for_clients;
 mod listing;
@@ -40,6 +41,7 @@ mod through_client;
 pub mod verbs;
 
 pub use agent;
+pub use embed::{AgentBuilder, EmbeddedAgent, keeper};
 pub use for_clients::ForClients;
 pub use kit;
 pub use listing::Listed;
