@@ -360,13 +360,10 @@ impl Config {
             }
         }
         if let Some(approve) = workspace.approve
-            && (approve != Approve::Auto
-                || self.approve == Some(Approve::Auto)
-                || widens("`approve = \"auto\"`"))
+            && (narrows(approve, self.approve.unwrap_or_default())
+                || widens(&format!("`approve = \"{}\"`", approve.name())))
         {
-            // Never asking is narrower than asking.
-            let narrows = self.approve != Some(Approve::Never) || trusted;
-            self.approve = if narrows { Some(approve) } else { self.approve };
+            self.approve = Some(approve);
         }
         if let Some(links) = workspace.hard_links
             && (links == HardLinks::Refuse || widens("`hard_links = \"allow\"`"))
@@ -414,6 +411,17 @@ impl Config {
         }
         self.commands.rules.extend(narrowing);
         (self, aside)
+    }
+}
+
+/// Does a workspace that says `theirs` allow nothing that the person's own `mine` does not? Denying is narrower than
+/// asking, and a question about each edit is given up for nothing else.
+fn narrows(theirs: Approve, mine: Approve) -> bool {
+    match mine {
+        Approve::Auto => true,
+        Approve::Ask => theirs != Approve::Auto,
+        Approve::AskEdits => theirs == Approve::AskEdits,
+        Approve::Never => theirs == Approve::Never,
     }
 }
 
