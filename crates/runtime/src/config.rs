@@ -569,6 +569,28 @@ mod tests {
     }
 
     #[test]
+    fn a_workspace_may_only_have_more_asked_and_nothing_let_through() {
+        for (mine, theirs, holds) in [
+            ("ask", "ask-edits", "ask-edits"),
+            ("ask", "never", "never"),
+            ("ask", "auto", "ask"),
+            ("auto", "ask-edits", "ask-edits"),
+            ("ask-edits", "ask", "ask-edits"),
+            ("ask-edits", "auto", "ask-edits"),
+            // Who is never asked is not asked about edits either.
+            ("ask-edits", "never", "ask-edits"),
+            ("never", "ask-edits", "never"),
+        ] {
+            let approve = |it: &str| parse(&format!("approve = \"{it}\""));
+            let (config, aside) = approve(mine).with_workspace(approve(theirs), false);
+            assert_eq!(config.approve.map(Approve::name), Some(holds), "{mine} {theirs}");
+            assert_eq!(aside.is_empty(), holds == theirs, "{aside:?}");
+            let (config, _) = approve(mine).with_workspace(approve(theirs), true);
+            assert_eq!(config.approve.map(Approve::name), Some(theirs), "trusted");
+        }
+    }
+
+    #[test]
     fn a_typo_is_an_error_with_its_line() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join(FILE), "tools = []\ntoolz = []\n").unwrap();

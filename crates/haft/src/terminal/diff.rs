@@ -117,7 +117,7 @@ fn lines(count: usize) -> &'static str {
 
 /// The lines of a diff, hunk headers included, without the names of the files and the mark of what was cut.
 fn hunks(change: &Change) -> impl Iterator<Item = &str> {
-    change.diff.lines().skip(2).filter(|it| !it.starts_with('…'))
+    change.diff.split_terminator('\n').skip(2).filter(|it| !it.starts_with('…'))
 }
 
 /// How many lines a diff has that show something.
@@ -349,4 +349,132 @@ fn fitting(letters: Vec<Letter>, room: usize) -> Vec<Letter> {
         shown.push(it);
     }
     shown
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    fn change(path: &str, diff: &str) -> Change {
+        let count = |sign: char| diff.lines().filter(|it| it.starts_with(sign)).count();
+        Change {
+            path: path.to_owned(),
+            added: count('+'),
+            removed: count('-'),
+            diff: format!("--- a/{path}\n+++ b/{path}\n{diff}"),
+            ..Change::default()
+        }
+    }
+
+    /// Words that changed, lines that came and went, a second hunk, a tab, a line that is too long for any terminal, a
+    /// letter of two columns, and what would act on a terminal.
+    fn example() -> Vec<Change> {
+        let long = |word: &str| format!("const KEYS = \"{}{word}{}\";", "a".repeat(150), "b".repeat(1_000));
+        let diff = format!(
+            "@@ -9,6 +9,7 @@\n def total(items):\n-    return sum(items)\n+    return round(sum(items), 2)\n+\n \n-\told = 1\n+\tnew = 1\n # 日本語 \u{1b}[2J\n\
+             @@ -120,3 +121,2 @@\n keep\n-gone\n-{}\n+{}\n\\ No newline at end of file\n",
+            long("OLD"),
+            long("NEW"),
+        );
+        let binary = Change {
+            path: "logo.png".to_owned(),
+            note: Some("binary, 120 bytes -> 99 bytes".to_owned()),
+            ..Change::default()
+        };
+        let made = change("sub/new.txt", "@@ -0,0 +1,2 @@\n+one\n+two\n");
+        vec![change("prices.py", &diff), binary, Change { kind: ChangeKind::Created, ..made }]
+    }
+
+    fn painted(columns: usize, colours: bool, expected: &Expect) {
+        let rows = rows(&example(), 4, columns, 100, "");
+        assert!(rows.iter().all(|it| it.width() <= columns), "at most {columns} columns");
+        let text: String = rows.iter().map(|it| it.painted(colours).replace('\u{1b}', "^") + "\n").collect();
+        expected.assert_eq(&text);
+    }
+
+    #[test]
+    fn diffs_without_colours_at_40_80_and_200_columns() {
+        painted(40, false, &expect![[""]]);
+        painted(80, false, &expect![[""]]);
+        painted(200, false, &expect![[""]]);
+    }
+
+    #[test]
+    fn diffs_in_colour_at_40_80_and_200_columns() {
+        painted(40, true, &expect![[""]]);
+        painted(80, true, &expect![[""]]);
+        painted(200, true, &expect![[""]]);
+    }
+
+    #[test]
+    fn diffs_on_a_very_narrow_terminal_have_no_line_numbers() {
+        painted(20, false, &expect![[""]]);
+    }
+
+    fn text(rows: &[Row]) -> Vec<String> {
+        rows.iter().map(Row::text).collect()
+    }
+
+    fn added(lines: usize) -> Change {
+        let body: String = (1..=lines).map(|it| format!("+line {it}\n")).collect();
+        change("a", &format!("@@ -0,0 +1,{lines} @@\n{body}"))
+    }
+
+    #[test]
+    fn rows_are_bounded_and_the_rest_is_counted() {
+        let shown = text(&rows(&[added(100), added(3)], 0, 80, 40, "d shows all"));
+        assert_eq!(shown.len(), 41);
+        assert_eq!(shown.last().map(String::as_str), Some("… 65 more lines; d shows all"));
+        // Of those that the diff itself left out, too.
+        let cut = Change { more: 7, ..added(100) };
+        let shown = text(&rows(&[cut], 0, 80, 40, ""));
+        assert_eq!(shown.last().map(String::as_str), Some("… 68 more lines"));
+        // What is hardly longer is shown whole.
+        assert_eq!(rows(&[added(40)], 0, 80, 40, "").len(), 41);
+        assert_eq!(rows(&[added(500)], 0, 80, usize::MAX, "").len(), 501);
+    }
+
+    #[test]
+    fn plain_text_is_bounded_alike_and_keeps_hunk_headers() {
+        let shown = plain(&[added(100)], 2, 40, "d shows all");
+        assert_eq!(shown.len(), 41);
+        assert_eq!(shown.first().map(String::as_str), Some("  a (+100 -0)"));
+        assert_eq!(shown.get(1).map(String::as_str), Some("  @@ -0,0 +1,100 @@"));
+        assert_eq!(shown.last().map(String::as_str), Some("  … 62 more lines; d shows all"));
+        let whole = plain(&[added(100)], 0, usize::MAX, "");
+        assert_eq!((whole.len(), whole.last().map(String::as_str)), (102, Some("+line 100")));
+    }
+
+    #[test]
+    fn only_the_words_that_changed_are_emphasised() {
+        let differ = |one: &str, other: &str| {
+            words_that_differ(one, other).map(|(before, after)| {
+                let cut = |ranges: Ranges, text: &str| -> Vec<String> {
+                    ranges.into_iter().filter_map(|it| text.get(it).map(str::to_owned)).collect()
+                };
+                (cut(before, one), cut(after, other))
+            })
+        };
+        let some = |before: &[&str], after: &[&str]| {
+            let all = |it: &[&str]| it.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
+            Some((all(before), all(after)))
+        };
+        assert_eq!(
+            differ("return sum(items)", "return round(sum(items), 2)"),
+            some(&[], &["round(", ", 2)"])
+        );
+        assert_eq!(differ("let a = one two;", "let a = three four;"), some(&["one two"], &["three four"]));
+        assert_eq!(differ("    x = 1", "x = 1"), some(&["    "], &[]));
+        assert_eq!(differ("entirely something", "of another kind"), None);
+    }
+
+    #[test]
+    fn a_line_end_that_all_lines_have_is_not_shown() {
+        let all = change("a", "@@ -1,2 +1,2 @@\n same\r\n-one\r\n+two\r\n");
+        assert_eq!(text(&rows(&[all], 0, 40, 40, "")), ["a (+1 -1)", "1   same", "2 - one", "2 + two"]);
+        let some = change("a", "@@ -1 +1 @@\n-one\r\n+one\n");
+        assert_eq!(text(&rows(&[some], 0, 40, 40, "")), ["a (+1 -1)", "1 - one\\r", "1 + one"]);
+    }
 }

@@ -120,7 +120,7 @@ impl Lines {
                 self.titles.insert(call.clone(), title.trim_end().to_owned());
                 line
             }
-            Event::Answered { call, tool, ok, exit, ms, text, pictures, changes } => {
+            Event::Answered { call, tool, ok, exit, ms, text, pictures, changes, .. } => {
                 let title = self.titles.remove(call).unwrap_or_else(|| format!("{under}{tool}"));
                 let how = short::how(*ok, *exit);
                 let telling = short::telling(text, &how, TITLE);
@@ -179,6 +179,7 @@ mod tests {
             call: "c".into(),
             tool: "shell".into(),
             ok: false,
+            fault: None,
             exit: None,
             ms: 1200.0,
             text: "no such\n".into(),

@@ -57,6 +57,8 @@ pub(super) struct Work {
     began: Instant,
     /// When it was allowed to run, by the clock of deadlines: a person's thinking is not its fault.
     allowed: Clock,
+    /// How long the person of the session had been asked by then.
+    asked_before: Duration,
     told: Told,
     cancel: CancellationToken,
     progress: Option<Arc<dyn Progress>>,
@@ -93,6 +95,7 @@ impl Work {
         let session = session.unheld();
         let lost = Lost { jobs: session.jobs().clone(), this: this.clone() };
         let (reply, waited, allowed) = (Some(reply), Duration::ZERO, Clock::now());
+        let asked_before = session.asked().total();
         let (landed, others_asked, review) = (Arc::default(), Duration::ZERO, None);
         Self {
             session,
@@ -101,6 +104,7 @@ impl Work {
             this,
             began,
             allowed,
+            asked_before,
             told,
             cancel,
             progress,
@@ -197,10 +201,10 @@ impl Work {
         }
     }
 
-    /// Who asks about the changes that this call makes.
+    /// Who asks about the changes that this call makes, where a person is asked at all.
     fn reviewing(&self, plan: &mut Plan) -> Option<Arc<Reviewing>> {
         let asks = self.session.policy().approve.asks() && !plan.by_person && !plan.read_only;
-        (asks && self.session.approver().is_attended(&self.whose)).then(|| {
+        asks.then(|| {
             let own = std::mem::take(&mut plan.own);
             Reviewing::new(&self.session, self.whose.clone(), &self.this, &self.told, own)
         })
@@ -213,7 +217,6 @@ impl Work {
         locks: impl Future<Output = Locks> + Send,
     ) -> Result<Output, Fault> {
         let deadline = self.allowed + self.session.deadline();
-        let asked = self.session.asked().total();
         let folder = self.session.store().locks();
         let got = {
             let waiting = pin!(async {
@@ -234,7 +237,8 @@ impl Work {
             }
         };
         // That a person thought about another call is not what this one waited for.
-        self.others_asked = self.session.asked().total().saturating_sub(asked).min(locks.waited);
+        let asked = self.session.asked().total().saturating_sub(self.asked_before);
+        self.others_asked = asked.min(locks.waited);
         self.waited = locks.waited.saturating_sub(self.others_asked);
         if self.waited > LONG_WAIT {
             self.told.notes.push(format!(
@@ -359,7 +363,6 @@ impl Work {
         held: &mut Option<Held>,
     ) -> Result<T, Kind> {
         let asked = self.session.asked().clone();
-        let before = asked.total();
         loop {
             let is_call = !self.is_job();
             let wish = tokio::select! {
@@ -373,7 +376,7 @@ impl Work {
                 wish = self.this.wished() => wish,
                 () = self.this.stop.cancelled() => return Err(Kind::Cancelled),
                 () = self.cancel.cancelled(), if is_call => return Err(Kind::Cancelled),
-                () = asked.passed(deadline, before), if is_call => return Err(Kind::Timeout),
+                () = asked.passed(deadline, self.asked_before), if is_call => return Err(Kind::Timeout),
             };
             *held = None;
             self.grant(wish);
