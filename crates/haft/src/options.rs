@@ -73,6 +73,8 @@ pub enum SandboxArg {
 pub enum ApproveArg {
     /// Ask where there is somebody to ask; otherwise deny.
     Ask,
+    /// The same, and ask before each change of a file, showing its diff.
+    AskEdits,
     /// Allow without asking.
     Auto,
     /// Deny without asking.
@@ -424,6 +426,7 @@ impl From<ApproveArg> for Approve {
     fn from(arg: ApproveArg) -> Self {
         match arg {
             ApproveArg::Ask => Self::Ask,
+            ApproveArg::AskEdits => Self::AskEdits,
             ApproveArg::Auto => Self::Auto,
             ApproveArg::Never => Self::Never,
         }

@@ -11,6 +11,7 @@
 mod agent;
 mod agents;
 mod cad;
+mod changes;
 mod chat;
 mod docs;
 mod end_to_end;
