@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use haft::{kit::Part, runtime::Call};
 use serde_json::json;
 
-use crate::support::{House, after, navi, until};
+use super::support::{House, after, navi, until};
 
 #[tokio::test]
 async fn a_module_keeps_its_state_from_call_to_call() {
