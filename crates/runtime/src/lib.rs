@@ -323,6 +323,12 @@ impl Runtime {
         state
     }
 
+    /// Where the user's configuration is kept.
+    pub fn config(&self) -> &std::path::Path {
+        let [_, config] = &self.inner.hidden;
+        config
+    }
+
     pub(crate) fn hidden(&self) -> &[PathBuf] {
         &self.inner.hidden
     }

@@ -45,6 +45,7 @@ impl Agent {
             }
             let (system, tools) = (self.steering.system(), self.shown.tools.clone());
             let bytes = weight(&system, &tools, &items);
+            self.steering.set_size(self.rate.tokens(bytes), true);
             let request = Request { system, items, tools, step: self.transcript.steps(), longest: None };
             let around = Around {
                 session: &self.session,
@@ -57,6 +58,10 @@ impl Agent {
             match Step::run(around, model.stream(request)).await {
                 Ok(step) => {
                     self.rate.learn(bytes, step.usage.request());
+                    if step.usage.request() > 0 {
+                        self.counted = Some(step.usage.all());
+                        self.steering.set_size(step.usage.all(), false);
+                    }
                     return Ok(Some(step));
                 }
                 Err(Broke::Stopped) => return Ok(None),
@@ -106,6 +111,7 @@ impl Agent {
         if shortened.changed {
             // The model can no longer look at what it was told before.
             self.loops.forget();
+            self.estimate_size();
         }
         Ok(shortened.changed)
     }
