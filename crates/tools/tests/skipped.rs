@@ -21,5 +21,7 @@ fn main() {
         .collect();
     let packages: Vec<&str> = packages.into_iter().collect();
     println!("\nTo run them: apt install {}", packages.join(" "));
-    println!("`./test` installs them and runs everything; with HAFT_TEST_STRICT=1 a missing program fails its tests.\n");
+    println!(
+        "`./test` installs them and runs everything; with HAFT_TEST_STRICT=1 a missing program fails its tests.\n"
+    );
 }
