@@ -8,6 +8,7 @@ mod complete;
 pub(crate) mod dialog;
 pub(crate) mod diff;
 pub(crate) mod front;
+pub(crate) mod hidden;
 pub(crate) mod input;
 pub(crate) mod interrupt;
 mod letters;

@@ -2,15 +2,20 @@
 
 pub mod call;
 pub mod chat;
+pub mod demo;
 pub mod doctor;
 pub mod grants;
 pub mod log;
+pub mod login;
 pub mod manual;
 pub mod mcp;
+pub mod models;
 pub mod new_tool;
 pub mod prompt;
 pub mod reload_tools;
 pub mod run;
+pub mod sessions;
+pub mod start;
 pub mod tools;
 pub mod trust;
 pub mod undo;
