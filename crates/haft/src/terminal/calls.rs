@@ -3,7 +3,10 @@
 //! Calls of one answer run side by side and end in any order. One that ended stays in motion as long as an earlier one of the
 //! same agent runs, so that what stays is in the model's order.
 
-use std::{collections::BTreeMap, time::Instant};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 use super::{
     row::{Row, Style, harmless},
@@ -72,6 +75,13 @@ impl Calls {
     pub(crate) fn progress(&mut self, id: &str, line: String) {
         if let Some(it) = self.all.iter_mut().find(|it| it.id == id) {
             it.line = line;
+        }
+    }
+
+    /// A person was asked about a call for so long, which is no part of the time that it runs.
+    pub(crate) fn asked(&mut self, id: &str, took: Duration) {
+        if let Some(it) = self.all.iter_mut().find(|it| it.id == id) {
+            it.since += took;
         }
     }
 
@@ -281,8 +291,6 @@ fn titled(sign: &str, style: Style, title: &str, said: &str, columns: usize) -> 
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn stays(text: &str) -> Vec<Drawn> {

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use agent::{Event, Shown};
+use agent::{Change, Event, Shown};
 
 use super::{short, view::title};
 
@@ -24,19 +24,23 @@ pub(crate) struct Outputs {
 }
 
 /// The answer of a call, or a thought.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Output {
     /// What was called, and how it ended.
     pub(crate) title: String,
     /// What it said. Of what was too long to be shown to the model, the middle is missing, and the whole is kept as a spill.
     pub(crate) text: String,
     pub(crate) pictures: Vec<Shown>,
+    /// The files that it changed.
+    pub(crate) changes: Vec<Change>,
+    /// The agents below that called it, as their session is named after this one's: `explore_1`, or nothing.
+    pub(crate) below: String,
 }
 
 impl Outputs {
     /// Takes what an agent does.
     pub(crate) fn hear(&mut self, event: &Event) {
-        self.take(event, "");
+        self.take(event, &[]);
     }
 
     /// The one that is so many before the newest.
@@ -49,25 +53,28 @@ impl Outputs {
         self.all.len()
     }
 
-    fn take(&mut self, event: &Event, under: &str) {
+    fn take(&mut self, event: &Event, above: &[&str]) {
+        let under: String = above.iter().map(|it| format!("{it}: ")).collect();
+        let below = above.join("/");
         match event {
-            Event::Under { agent, inner } => return self.take(inner, &format!("{under}{agent}: ")),
-            Event::Reasoning { text } if under.is_empty() => return self.thought.push_str(text),
+            Event::Under { agent, inner } => return self.take(inner, &[above, &[agent.as_str()]].concat()),
+            Event::Reasoning { text } if above.is_empty() => return self.thought.push_str(text),
             Event::Called { call, tool, arguments } => {
                 self.titles.insert(call.clone(), format!("{under}{}", title(tool, arguments)));
             }
-            Event::Answered { call, tool, ok, exit, ms, text, pictures } => {
+            Event::Answered { call, tool, ok, exit, ms, text, pictures, changes, .. } => {
                 let title = self.titles.remove(call).unwrap_or_else(|| format!("{under}{tool}"));
                 let title = format!("{title}: {}, {}", short::how(*ok, *exit), short::ms(*ms));
-                self.add(Output { title, text: text.clone(), pictures: pictures.clone() });
+                let (text, pictures, changes) = (text.clone(), pictures.clone(), changes.clone());
+                self.add(Output { title, text, pictures, changes, below });
             }
             Event::Picture { tool, picture } => {
-                let title = format!("{under}{tool}: picture");
-                self.add(Output { title, text: String::new(), pictures: vec![picture.clone()] });
+                let (title, pictures) = (format!("{under}{tool}: picture"), vec![picture.clone()]);
+                self.add(Output { title, pictures, below, ..Output::default() });
             }
             _ => {}
         }
-        if under.is_empty() {
+        if above.is_empty() {
             self.end_thought();
         }
     }
@@ -75,7 +82,7 @@ impl Outputs {
     fn end_thought(&mut self) {
         let text = std::mem::take(&mut self.thought);
         if !text.trim().is_empty() {
-            self.add(Output { title: "what the model thought".to_owned(), text, pictures: Vec::new() });
+            self.add(Output { title: "what the model thought".to_owned(), text, ..Output::default() });
         }
     }
 
@@ -99,9 +106,9 @@ mod tests {
     fn call(id: &str, text: &str) -> [Event; 2] {
         let called =
             Event::Called { call: id.into(), tool: "shell".into(), arguments: json!({"command": id}) };
-        let (ok, exit, ms, pictures) = (true, Some(1), 1200.0, Vec::new());
-        let text = text.to_owned();
-        [called, Event::Answered { call: id.into(), tool: "shell".into(), ok, exit, ms, text, pictures }]
+        let (ok, fault, exit, ms, text) = (true, None, Some(1), 1200.0, text.to_owned());
+        let (pictures, changes) = (Vec::new(), Vec::new());
+        [called, Event::Answered { call: id.into(), tool: "shell".into(), ok, fault, exit, ms, text, pictures, changes }]
     }
 
     #[test]

@@ -4,6 +4,7 @@ use crossterm::event::KeyEvent;
 use runtime::{Session, bound::kept_as};
 
 use super::{
+    diff,
     outputs::{Output, Outputs},
     pager::{Paged, Pager},
     row::{Row, Style},
@@ -15,6 +16,9 @@ const MOST: usize = 16 << 20;
 
 /// Of what a call that runs has written, the newest.
 const RUNNING: usize = 1 << 20;
+
+/// A diff is laid out for so many columns, and wrapped by the pager.
+const WIDE: usize = 10_000;
 
 /// What is read.
 pub(crate) struct Reading {
@@ -95,9 +99,16 @@ impl Reading {
 /// All of an output: of one that was cut, what was kept.
 fn lines(output: &Output, session: &Session) -> Vec<Row> {
     let spills = session.runtime().spills();
-    let mut rows = Vec::new();
+    let of = match output.below.as_str() {
+        "" => session.name().to_owned(),
+        below => format!("{}/{below}", session.name()),
+    };
+    let mut rows = diff::rows(&output.changes, 0, WIDE, usize::MAX, "");
+    if !rows.is_empty() {
+        rows.push(Row::default());
+    }
     let whole = kept_as(&output.text).and_then(|handle| {
-        let bytes = spills.read(session.name(), handle).ok()?;
+        let bytes = spills.read(&of, handle).ok()?;
         let text = String::from_utf8_lossy(bytes.get(..MOST).unwrap_or(&bytes)).into_owned();
         Some(runtime::visible(&text).0.into_owned())
     });
@@ -105,7 +116,7 @@ fn lines(output: &Output, session: &Session) -> Vec<Row> {
     for picture in &output.pictures {
         let size = short::size(picture.bytes);
         rows.push(Row::new(format!("picture {} ({}, {size})", picture.handle, picture.mime), Style::BOLD));
-        if let Ok(path) = spills.path(session.name(), &picture.handle) {
+        if let Ok(path) = spills.path(&of, &picture.handle) {
             rows.extend(Pager::lines_of(&path.display().to_string(), Style::PLAIN));
         }
     }

@@ -7,6 +7,7 @@ use agent::{Event, Message, Shown};
 use super::{
     calls::{Calls, Seen, ended},
     checklist::{self, Task},
+    diff,
     life::{Life, Standing},
     markdown::{Look, Markdown},
     row::{Row, Style, harmless},
@@ -104,6 +105,11 @@ impl View {
         rows
     }
 
+    /// A person was asked about a call for so long, which is no part of the time that it runs.
+    pub(crate) fn asked(&mut self, call: &str, took: Duration) {
+        self.calls.asked(call, took);
+    }
+
     /// The sign of life, while somebody works.
     pub(crate) fn life(&self, now: Instant, columns: usize) -> Option<Row> {
         let (running, waiting) = self.calls.standing();
@@ -146,10 +152,15 @@ impl View {
                 self.calls.begin(call, title(tool, arguments), above, now);
             }
             Event::Progress { call, line } => self.calls.progress(call, short::line(line, TITLE)),
-            Event::Answered { call, tool, ok, exit, ms, text, pictures } => {
+            Event::Answered { call, tool, ok, exit, ms, text, pictures, changes, .. } => {
                 let how = short::how(*ok, *exit);
                 let title = self.calls.title(call).unwrap_or_else(|| tool.clone());
+                // The diff says what was done to the files.
+                let text = if *ok && !changes.is_empty() { "" } else { text.as_str() };
                 let mut stays = self.answer(depth, tool, &title, &how, short::ms(*ms), text, look);
+                let hint = format!("haft log --diff --call {call} shows all");
+                let diffs = diff::rows(changes, 2 * depth + 4, look.columns, diff::SHOWN, &hint);
+                stays.extend(diffs.into_iter().map(Drawn::Row));
                 stays.extend(pictures.iter().cloned().map(Drawn::Picture));
                 let stays = self.calls.end(call, stays);
                 if !stays.is_empty() {
@@ -284,8 +295,10 @@ pub(crate) fn title(tool: &str, arguments: &serde_json::Value) -> String {
 /// What was said in an earlier process, as it is seen again.
 pub(crate) fn said_before(message: &Message, look: Look) -> Vec<Row> {
     match message {
-        Message::Person { text } => {
-            Row::new(format!("> {}", text.replace('\n', "\n  ")), Style::BOLD).lines(look.columns)
+        Message::Person { text, attached } => {
+            let mut rows = Row::new(format!("> {}", text.replace('\n', "\n  ")), Style::BOLD).lines(look.columns);
+            rows.extend(attached.iter().map(|it| Row::new(format!("  [{it}]"), Style::DIM).cut(look.columns)));
+            rows
         }
         Message::Model { text } => {
             let mut markdown = Markdown::default();
@@ -325,10 +338,12 @@ mod tests {
             call: call.to_owned(),
             tool: "shell".to_owned(),
             ok,
+            fault: None,
             exit: None,
             ms: 1200.0,
             text: said.to_owned(),
             pictures: Vec::new(),
+            changes: Vec::new(),
         }
     }
 
@@ -499,7 +514,7 @@ mod tests {
         )
         .unwrap();
         assert_eq!(shown(&said_before(&message, look(40))), "✓ read a.py  0.0 s\n    3 lines\n");
-        let person = Message::Person { text: "do\nit".to_owned() };
+        let person = Message::Person { text: "do\nit".to_owned(), attached: Vec::new() };
         assert_eq!(shown(&said_before(&person, look(40))), "> do\n  it\n");
     }
 }
