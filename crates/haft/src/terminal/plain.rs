@@ -1,4 +1,4 @@
-//! How does a person follow an agent where lines are all there is: in a pipe, in a log, with `haft run`?
+//! An agent in plain lines, for pipes, logs and terminals that can only print.
 //!
 //! What the model says goes to standard output, and nothing else; what it does goes to standard error, one line when a
 //! call starts and one when it ends.
@@ -12,7 +12,7 @@ use agent::{Event, Host};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use super::{diff, letters::Letters, row::harmless, short};
+use super::{checklist, diff, letters::Letters, row::harmless, short, view::title};
 use crate::{ask, print};
 
 /// So much of a call is told.
@@ -112,7 +112,7 @@ impl Host for Plain {
 impl Lines {
     fn hear(&mut self, event: &Event, under: &str) -> Vec<Told> {
         let mut told = Vec::new();
-        let mut diffs = Vec::new();
+        let mut below = Vec::new();
         let line = match event {
             Event::Text { text } if under.is_empty() => {
                 let shown = self.letters.push(text);
@@ -123,29 +123,36 @@ impl Lines {
                 return told;
             }
             Event::Called { call, tool, arguments } => {
-                let title = format!("{under}{tool} {}", short::arguments(arguments, TITLE));
-                let line = format!("> {}", title.trim_end());
-                self.titles.insert(call.clone(), title.trim_end().to_owned());
+                let title = short::line(&format!("{under}{}", title(tool, arguments)), TITLE);
+                let line = format!("> {title}");
+                self.titles.insert(call.clone(), title);
                 line
             }
             Event::Answered { call, tool, ok, exit, ms, text, pictures, changes, .. } => {
                 let title = self.titles.remove(call).unwrap_or_else(|| format!("{under}{tool}"));
                 let how = short::how(*ok, *exit);
-                let telling = short::telling(text, &how, TITLE);
+                let is_list = how == "ok" && checklist::is_list(tool);
+                let telling = match is_list {
+                    true => checklist::summary(&checklist::read(text)),
+                    // The diff says what was done to the files.
+                    false if *ok && !changes.is_empty() => String::new(),
+                    false => short::telling(text, &how, TITLE),
+                };
                 let telling = if telling.is_empty() { telling } else { format!(": {telling}") };
                 let pictures: String =
                     pictures.iter().map(|it| format!("; picture {} ({})", it.handle, it.mime)).collect();
-                diffs =
+                below =
                     diff::plain(changes, 4, diff::SHOWN, &format!("haft log --diff --call {call} shows all"));
+                if is_list {
+                    below.extend(checklist::read(text).iter().map(|it| format!("    {}", it.plain())));
+                }
                 format!("< {title}: {how}, {}{telling}{pictures}", short::ms(*ms))
             }
             Event::Picture { tool, picture } => {
-                format!(
-                    "< {under}{tool}: picture {} ({}, {} bytes)",
-                    picture.handle, picture.mime, picture.bytes
-                )
+                let size = short::size(picture.bytes);
+                format!("< {under}{tool}: picture {} ({}, {size})", picture.handle, picture.mime)
             }
-            Event::Again { why, seconds } => format!("! {under}{why}; again in {seconds:.1} s"),
+            Event::Again { why, seconds } => format!("! {under}{why}; retrying in {seconds:.0} s"),
             Event::Note { text } => format!("! {under}{text}"),
             Event::Used { .. } if under.is_empty() => return self.end_text(),
             Event::Under { agent, inner } => return self.hear(inner, &format!("{under}{agent}: ")),
@@ -153,7 +160,7 @@ impl Lines {
         };
         told.extend(self.end_text());
         told.push(Told::Did(harmless(&line)));
-        told.extend(diffs.into_iter().map(Told::Did));
+        told.extend(below.into_iter().map(Told::Did));
         told
     }
 
