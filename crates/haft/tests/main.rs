@@ -21,6 +21,7 @@ mod procs;
 mod run;
 mod servers;
 mod ssh;
+mod start;
 mod support;
 mod tool_files;
 mod toolsets;
