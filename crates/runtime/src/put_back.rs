@@ -117,12 +117,7 @@ impl Restore for Hands {
             asks |= plain(&it.path).and_then(|path| self.review(path)).is_ok_and(|it| it.is_some());
         }
         let Some(review) = self.review.as_ref().filter(|_| asks) else { return Ok(()) };
-        let proposed = |it: &'_ PutBack| Proposed {
-            path: &it.path,
-            before: it.now.as_ref(),
-            after: it.before.as_ref().map_or(After::Gone, After::Holds),
-        };
-        review.review(&changes.iter().map(proposed).collect::<Vec<_>>())?;
+        review.review(&changes.iter().map(PutBack::proposed).collect::<Vec<_>>())?;
         let digest = |it: &Option<Content>| it.as_ref().map(Content::digest);
         let allowed = changes.iter().map(|it| (it.path.clone(), digest(&it.now), digest(&it.before)));
         self.allowed.lock().extend(allowed);
@@ -157,6 +152,13 @@ impl Restore for Hands {
             self.runtime.outside().put_back();
         }
         Ok(())
+    }
+}
+
+impl PutBack {
+    fn proposed(&self) -> Proposed<'_> {
+        let after = self.before.as_ref().map_or(After::Gone, After::Holds);
+        Proposed { path: &self.path, before: self.now.as_ref(), after }
     }
 }
 

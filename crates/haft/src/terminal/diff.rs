@@ -177,17 +177,15 @@ fn parsed(change: &Change) -> (Vec<Vec<Numbered<'_>>>, Vec<usize>) {
         let Some(sign) = line.chars().next() else { continue };
         let text = line.get(sign.len_utf8()..).unwrap_or_default();
         let number = match sign {
-            '-' => std::mem::replace(&mut old, old + 1),
-            '+' => std::mem::replace(&mut new, new + 1),
-            ' ' => {
-                old += 1;
-                std::mem::replace(&mut new, new + 1)
-            }
+            '-' => old,
+            '+' | ' ' => new,
             _ => {
                 unended.extend(usize::checked_sub(count, 1));
                 continue;
             }
         };
+        old += usize::from(sign != '+');
+        new += usize::from(sign != '-');
         hunk.push(Numbered { sign, number, text, differs: Vec::new() });
         count += 1;
     }
