@@ -1,4 +1,4 @@
-//! Where are things on this machine, and what does the environment say?
+//! Environment of the process: its variables, and the folders of state and configuration.
 //!
 //! The only place where haft looks at the process's environment, but for `HAFT_LOG`.
 
