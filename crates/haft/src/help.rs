@@ -143,3 +143,145 @@ pub(crate) fn shown(command: Command) -> Command {
     let _ = write!(text, "\n{{all-args}}{{after-help}}");
     command.help_template(text).override_usage("haft [OPTIONS] <COMMAND>").mut_subcommands(|it| it.hide(true))
 }
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+
+    use std::collections::BTreeMap;
+
+    use clap::FromArgMatches;
+
+    use super::*;
+    use crate::Haft;
+
+    /// As people see it, in a terminal of this width.
+    fn seen(width: usize) -> Command {
+        shown(Haft::described()).term_width(width)
+    }
+
+    /// Every command with its path: `mcp install`.
+    fn all() -> BTreeMap<String, Command> {
+        fn add(command: &Command, path: &str, found: &mut BTreeMap<String, Command>) {
+            found.insert(path.to_owned(), command.clone());
+            for below in command.get_subcommands().filter(|it| it.get_name() != "help") {
+                add(below, format!("{path} {}", below.get_name()).trim(), found);
+            }
+        }
+        let mut command = seen(80);
+        command.build();
+        let mut found = BTreeMap::new();
+        add(&command, "", &mut found);
+        found
+    }
+
+    #[test]
+    fn every_command_is_in_one_group() {
+        let command = Haft::described();
+        for name in command.get_subcommands().map(Command::get_name) {
+            let groups = GROUPS.iter().filter(|(_, names)| names.contains(&name)).count();
+            assert_eq!(groups, 1, "`{name}` is in {groups} groups");
+        }
+        for name in GROUPS.iter().flat_map(|(_, names)| *names) {
+            assert!(command.find_subcommand(name).is_some(), "there is no `{name}`");
+        }
+    }
+
+    #[test]
+    fn every_command_has_examples_that_parse() {
+        let all = all();
+        for path in all.keys() {
+            let examples = examples_of(path);
+            assert!((2..=4).contains(&examples.len()), "`haft {path}` has {} examples", examples.len());
+            for example in examples {
+                let own = format!("haft {path}");
+                let calls = calls(example);
+                let is_own = |words: &Vec<String>| path.split(' ').all(|it| it.is_empty() || words.contains(&it.to_owned()));
+                assert!(calls.iter().any(is_own), "`{example}` is no example of `{own}`");
+                for words in calls {
+                    let parsed = Haft::described().try_get_matches_from(&words);
+                    let parsed = parsed.unwrap_or_else(|error| panic!("{example}: {error}"));
+                    Haft::from_arg_matches(&parsed).unwrap_or_else(|error| panic!("{example}: {error}"));
+                }
+            }
+        }
+        for (path, _) in EXAMPLES {
+            assert!(all.contains_key(*path), "there are examples of `{path}`, which is no command");
+        }
+    }
+
+    /// The calls of haft in a line of a shell.
+    fn calls(line: &str) -> Vec<Vec<String>> {
+        let (mut calls, mut words, mut word, mut quote) = (Vec::new(), Vec::new(), String::new(), None);
+        let line = line.split_once("  #").map_or(line, |(line, _)| line);
+        for letter in line.chars().chain([' ', '|']) {
+            match (letter, quote) {
+                ('"' | '\'', None) => quote = Some(letter),
+                (letter, Some(open)) if letter == open => quote = None,
+                (' ', None) if word.is_empty() => {}
+                (' ', None) => words.push(std::mem::take(&mut word)),
+                ('|', None) => calls.push(std::mem::take(&mut words)),
+                (letter, _) => word.push(letter),
+            }
+        }
+        for words in &mut calls {
+            // What goes to a file goes there whatever it is.
+            let end = words.iter().position(|it| it == ">").unwrap_or(words.len());
+            words.truncate(end);
+        }
+        calls.retain(|words| words.first().is_some_and(|it| it == "haft"));
+        calls
+    }
+
+    #[test]
+    fn every_page_of_help_is_as_it_was_reviewed() {
+        for (path, mut command) in all() {
+            let name = format!("haft {path}").trim().replace(' ', "-");
+            let (long, short) = (command.render_long_help().to_string(), command.render_help().to_string());
+            for (page, text) in [("--help", &long), ("-h", &short)] {
+                let wide: Vec<&str> = text.lines().filter(|it| it.chars().count() > 80).collect();
+                assert!(wide.is_empty(), "{name} {page} is wider than 80 columns: {wide:#?}");
+            }
+            let text: String = long.lines().map(|line| line.trim_end().to_owned() + "\n").collect();
+            expect_test::expect_file![format!("help/pages/{name}.txt")].assert_eq(&text);
+        }
+    }
+
+    #[test]
+    fn a_command_s_own_options_come_before_the_global_ones() {
+        for (path, mut command) in all().into_iter().filter(|(path, _)| !path.is_empty()) {
+            let help = command.render_help().to_string();
+            let headings: Vec<&str> =
+                help.lines().filter(|it| it.ends_with(':') && !it.starts_with(' ')).collect();
+            let at = |heading: &str| headings.iter().position(|it| *it == heading).unwrap();
+            assert_eq!(headings[at("Global options:") + 1..], ["Examples:"], "{path}: {headings:?}");
+            assert!(at("Options:") < at("Global options:"), "{path}: {headings:?}");
+        }
+    }
+
+    #[test]
+    fn global_options_are_taken_before_and_after_the_command() {
+        for line in ["haft --approve never tools --json", "haft tools --json --approve never"] {
+            let matches = Haft::described().try_get_matches_from(line.split(' ')).unwrap();
+            let (_, tools) = matches.subcommand().unwrap();
+            assert!(tools.get_flag("json") && tools.contains_id("approve"), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_said_of_an_option_begins_with_a_capital_and_has_no_full_stop() {
+        for (path, command) in all() {
+            let summary = command.get_about().map(ToString::to_string).unwrap_or_default();
+            let of_arguments = command.get_arguments().map(|it| {
+                let help = it.get_help().map(ToString::to_string).unwrap_or_default();
+                (format!("haft {path}: {}", it.get_id()), help)
+            });
+            for (what, text) in of_arguments.chain([(format!("haft {path}"), summary)]) {
+                let first = text.chars().next().unwrap_or(' ');
+                let is_haft = text.starts_with("haft runs tools");
+                assert!(first.is_uppercase() || is_haft, "{what}: {text:?}");
+                assert!(!text.ends_with('.'), "{what}: {text:?}");
+            }
+        }
+    }
+}

@@ -23,16 +23,15 @@ use crate::{
 
 #[derive(Args)]
 pub struct Call {
-    /// The tool's name.
+    /// Name of the tool
     #[arg(required_unless_present = "batch")]
     tool: Option<String>,
-    /// Its arguments as JSON; `-` reads them from standard input. [default: {}]
+    /// Arguments as JSON; `-` reads them from standard input [default: {}]
     arguments: Option<String>,
-    /// Run many calls in one session: lines of {"tool": …, "arguments": …} from this
-    /// file, or `-` for standard input.
+    /// Run many calls in one session: lines of {"tool": …, "arguments": …} from this file, or `-` for standard input
     #[arg(long, value_name = "FILE", conflicts_with = "tool")]
     batch: Option<String>,
-    /// Print the whole result as JSON, one line per call.
+    /// Print the whole result as JSON, one line per call
     #[arg(long)]
     json: bool,
 }

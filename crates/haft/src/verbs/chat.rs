@@ -34,7 +34,7 @@ const SHOWN: usize = 12;
 pub struct Chat {
     #[command(flatten)]
     agent: AgentOptions,
-    /// Go on with the newest conversation of this workspace, or that of `--session`.
+    /// Continue the newest conversation of this workspace, or that of `--session`
     #[arg(long)]
     resume: bool,
 }
