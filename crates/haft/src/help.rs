@@ -196,7 +196,9 @@ mod tests {
             for example in examples {
                 let own = format!("haft {path}");
                 let calls = calls(example);
-                let is_own = |words: &Vec<String>| path.split(' ').all(|it| it.is_empty() || words.contains(&it.to_owned()));
+                let is_own = |words: &Vec<String>| {
+                    path.split(' ').all(|it| it.is_empty() || words.contains(&it.to_owned()))
+                };
                 assert!(calls.iter().any(is_own), "`{example}` is no example of `{own}`");
                 for words in calls {
                     let parsed = Haft::described().try_get_matches_from(&words);

@@ -50,6 +50,17 @@ impl Manual {
     }
 }
 
+/// The fault for a call by somebody who is neither an agent nor an MCP client, of a tool that only those have; nothing for
+/// all other names.
+pub(super) fn needs_agent(toolset: &str, name: &str) -> Option<Fault> {
+    let is_there = tools::of_agents(toolset).iter().any(|it| it.spec().name == name);
+    is_there.then(|| {
+        Fault::bad_args(format!("`{name}` is a tool for agents, and `haft call` is none")).next(format!(
+            "`haft run`, `haft chat` and `haft mcp` have it; `haft manual {name}` explains it."
+        ))
+    })
+}
+
 /// Returns description, arguments and manual of a tool, for a session that has it.
 pub(crate) fn whole(runtime: &Runtime, toolset: &str, spec: &Spec) -> String {
     described(spec) + &at_length(runtime, toolset, spec)
