@@ -210,6 +210,17 @@ impl Options {
         Ok(Opened { runtime, aside, unseen, toolset, listed, agents, profiles })
     }
 
+    /// Reads the configuration in effect: the user's file with what counts of the workspace's.
+    ///
+    /// # Errors
+    /// When the workspace or a configuration is not what it should be.
+    pub fn config(&self, place: &Place) -> Result<Config, Fault> {
+        let workspace = self.workspace()?;
+        let trusted = self.trust || Trust::in_state(&place.state).holds(&workspace);
+        let own = Config::read(&place.config.join(FILE))?;
+        Ok(own.with_workspace(Config::read_workspace(&workspace)?, trusted).0)
+    }
+
     /// Where tools that are files are looked for, as the person has decided by now: see [`deciding`](Self::deciding).
     ///
     /// # Errors

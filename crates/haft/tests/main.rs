@@ -12,6 +12,7 @@ mod agent;
 mod agents;
 mod cad;
 mod chat;
+mod command_line;
 mod end_to_end;
 mod http;
 mod mcp_sdk;

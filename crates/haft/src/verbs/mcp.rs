@@ -12,6 +12,7 @@ use clap::{Args, Subcommand};
 use kit::{Fault, Kind};
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::install::{Client, clients};
 use self::opening::Opening;
 use crate::{
     Options, Place,

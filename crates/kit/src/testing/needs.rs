@@ -37,6 +37,8 @@ pub enum Program {
     Chromium,
     /// `git`.
     Git,
+    /// `groff`, which formats man pages.
+    Groff,
     /// `ip`, which configures networks.
     Ip,
     /// `node`, for JavaScript.
@@ -70,6 +72,7 @@ impl Program {
             Self::Bubblewrap => ("bwrap", "bubblewrap"),
             Self::Chromium => ("chromium", "chromium"),
             Self::Git => ("git", "git"),
+            Self::Groff => ("groff", "groff-base"),
             Self::Ip => ("ip", "iproute2"),
             Self::Node => ("node", "nodejs"),
             Self::OpenScad => ("openscad", "openscad"),

@@ -2,11 +2,11 @@
 
 mod clients;
 mod file;
+mod found;
 mod json;
 mod toml;
 
 use std::{
-    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -20,6 +20,7 @@ use super::http;
 use crate::{Options, Place, print};
 use clients::{ClientName, Format, Reach, Scope};
 use file::File;
+pub(crate) use found::{Client, clients};
 
 /// What haft is called in a client's configuration.
 const NAME: &str = "haft";
@@ -208,7 +209,7 @@ impl Install {
                 kept.display()
             );
         }
-        if self.project && on_path(place).is_none() {
+        if self.project && place.on_path(&[NAME]).is_none() {
             return format!("The client will start `{NAME}`, which is not on your PATH.\n{next}");
         }
         next.to_owned()
@@ -280,19 +281,19 @@ fn has_all_of(there: &Value, entry: &Value) -> bool {
 
 /// Whether the entry that is there is one of haft's own, perhaps with other options.
 fn is_ours(there: &Value, entry: &Value) -> bool {
-    let words = |it: &Value| -> Vec<String> {
-        let of = |key: &str| match it.get(key) {
-            Some(Value::String(word)) => vec![word.clone()],
-            Some(Value::Array(words)) => {
-                words.iter().filter_map(|it| it.as_str().map(str::to_owned)).collect()
-            }
-            _ => Vec::new(),
-        };
-        [of("command"), of("args")].concat()
-    };
-    let serves = words(there).split_first().is_some_and(|(command, rest)| serves_haft(command, rest));
     let is_same = |key: &str| entry.get(key).is_some_and(|it| there.get(key) == Some(it));
-    serves || is_same("url") || is_same("httpUrl")
+    starts_haft(there) || is_same("url") || is_same("httpUrl")
+}
+
+/// Whether this entry of a client starts haft as a server.
+fn starts_haft(entry: &Value) -> bool {
+    let of = |key: &str| match entry.get(key) {
+        Some(Value::String(word)) => vec![word.clone()],
+        Some(Value::Array(words)) => words.iter().filter_map(|it| it.as_str().map(str::to_owned)).collect(),
+        _ => Vec::new(),
+    };
+    let words = [of("command"), of("args")].concat();
+    words.split_first().is_some_and(|(command, rest)| serves_haft(command, rest))
 }
 
 /// The entry, with what a person added to the one that is there.
@@ -338,18 +339,8 @@ fn this_program(place: &Place) -> Result<String, Fault> {
         Fault::new(Kind::Unavailable, format!("this program's own path is not known: {error}"))
     })?;
     let real = program.canonicalize().ok();
-    let program = on_path(place).filter(|it| it.canonicalize().ok() == real).unwrap_or(program);
+    let program = place.on_path(&[NAME]).filter(|it| it.canonicalize().ok() == real).unwrap_or(program);
     program.into_os_string().into_string().map_err(|path| {
         Fault::bad_args(format!("this program's path is not text: {}", PathBuf::from(path).display()))
     })
-}
-
-/// The program that a person starts by its name.
-fn on_path(place: &Place) -> Option<PathBuf> {
-    let path = place.variable("PATH").unwrap_or_default();
-    std::env::split_paths(path).map(|folder| folder.join(NAME)).find(|it| it.is_absolute() && runs(it))
-}
-
-fn runs(path: &Path) -> bool {
-    path.metadata().is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
 }

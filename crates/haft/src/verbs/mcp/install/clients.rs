@@ -125,6 +125,24 @@ impl ClientName {
         }
     }
 
+    /// Whether it is on this machine: its program, or what it keeps there.
+    pub(super) fn is_there(self, place: &Place) -> bool {
+        let programs: &[&str] = match self {
+            Self::ClaudeCode => &["claude"],
+            Self::ClaudeDesktop => &["claude-desktop"],
+            Self::Codex => &["codex"],
+            Self::Cursor => &["cursor", "cursor-agent"],
+            Self::Gemini => &["gemini"],
+            Self::Opencode => &["opencode"],
+            Self::Vscode => &["code"],
+            Self::Zed => &["zed", "zeditor"],
+        };
+        let file = self.users_file(place);
+        // That of Claude Code lies in the home folder itself.
+        let folder = file.parent().filter(|_| self != Self::ClaudeCode);
+        place.on_path(programs).is_some() || file.is_file() || folder.is_some_and(Path::is_dir)
+    }
+
     /// How it writes haft down.
     ///
     /// # Errors

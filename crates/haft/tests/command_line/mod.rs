@@ -1,0 +1,5 @@
+//! What the program says about itself: help, completions, man pages, configuration and messages.
+
+mod config;
+mod help;
+mod messages;
