@@ -10,7 +10,7 @@ use agent::{
     profiles::{PLAN, Profile},
 };
 use clap::{Args, builder::RangedU64ValueParser};
-use kit::Fault;
+use kit::{AnyTool, Fault};
 use runtime::{Approver, Session, config::ModelSection, quote};
 
 use crate::{Agents, Opened, Options, Place, standing::Standing};
@@ -69,7 +69,21 @@ impl AgentOptions {
         place: &Place,
         approver: Arc<dyn Approver>,
     ) -> Result<Agency, Fault> {
-        let opened = options.open_with(place, tools::of_agents)?;
+        self.open_with(options, place, approver, Vec::new()).await
+    }
+
+    /// The same, with tools of the program that embeds haft.
+    ///
+    /// # Errors
+    /// Those of [`open`](Self::open).
+    pub(crate) async fn open_with(
+        self,
+        options: &Options,
+        place: &Place,
+        approver: Arc<dyn Approver>,
+        more: Vec<Arc<dyn AnyTool>>,
+    ) -> Result<Agency, Fault> {
+        let opened = options.open_with(place, |toolset| [tools::of_agents(toolset), more].concat())?;
         opened.runtime.outside().asks(approver);
         opened.runtime.load_tools().await;
         let makings = Makings::of(&opened.runtime, tools::hints_of(&opened.toolset));

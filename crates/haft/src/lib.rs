@@ -29,6 +29,7 @@ mod agency;
 mod ask;
 mod beyond;
 mod command_line;
+mod embed;
 mod following;
 mod for_clients;
 mod help;
@@ -43,6 +44,7 @@ pub mod verbs;
 
 pub use agent;
 pub use command_line::Haft;
+pub use embed::{AgentBuilder, EmbeddedAgent, keeper};
 pub use for_clients::ForClients;
 pub use kit;
 pub use listing::Listed;

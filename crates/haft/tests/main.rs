@@ -13,6 +13,7 @@ mod agents;
 mod cad;
 mod chat;
 mod command_line;
+mod docs;
 mod end_to_end;
 mod http;
 mod mcp_sdk;

@@ -32,6 +32,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     Session,
     approve::{Request, Verdict},
+    changes::Versions,
     commands::quote,
     grants::{self, Effect},
     jobs::ThisCall,
@@ -75,6 +76,8 @@ pub struct Answer {
     pub result: Result<Output, Fault>,
     /// What the runtime did to the call that the model should know of, such as a repaired argument.
     pub notes: Vec<String>,
+    /// The files that it changed, as they were and as it left them. Of a call that has become a job, those until then.
+    pub changes: Vec<Versions>,
     /// From the door to the answer.
     pub took: Duration,
 }
@@ -193,6 +196,7 @@ pub(crate) async fn run(session: &Session, mut call: Call, within: Option<&str>)
         id: id.clone(),
         result: Err(Fault::bug("the call was lost")),
         notes: Vec::new(),
+        changes: Vec::new(),
         took: began.elapsed(),
     });
     if offered {

@@ -10,12 +10,14 @@ use kit::{
     Fault, Files, Kind,
     files::{Access, Before, Grant, Loaded, Location},
     own_tools::{ENABLED, OWN, own_files},
-    services::{History, Undo},
+    services::{After, History, Undo},
     text::Content,
 };
 
 use crate::{
     Runtime, beside,
+    changes::Landed,
+    history::CallHistory,
     policy::{Decision, Policy, Want},
     undo::{Restore, Scope},
 };
@@ -23,18 +25,18 @@ use crate::{
 /// Larger files are not changed in one piece either, so none was.
 const MOST: u64 = 1 << 30;
 
-/// What puts back the changes of `scope`, on behalf of a call that keeps other processes
+/// What puts back the changes of `scope`, on behalf of the call of `history`, which keeps other processes
 /// off the paths of `held`.
 pub(crate) fn undo(
     runtime: &Runtime,
-    session: &str,
-    call: &str,
+    history: CallHistory,
     scope: Scope,
     held: Vec<PathBuf>,
     policy: Policy,
 ) -> Arc<dyn Undo> {
-    let history = runtime.store().history(session, call);
-    Arc::new(runtime.store().undo(scope, history, Arc::new(Hands { runtime: runtime.clone(), held, policy })))
+    let landed = history.landed().clone();
+    let hands = Hands { runtime: runtime.clone(), held, policy, landed };
+    Arc::new(runtime.store().undo(scope, history, Arc::new(hands)))
 }
 
 /// Reads and writes on behalf of an undo.
@@ -44,6 +46,8 @@ pub(crate) struct Hands {
     pub(crate) held: Vec<PathBuf>,
     /// What may be changed.
     pub(crate) policy: Policy,
+    /// Where it is told what has landed.
+    pub(crate) landed: Arc<Landed>,
 }
 
 impl Hands {
@@ -67,7 +71,7 @@ impl Hands {
         Ok(Files::new(
             self.runtime.roots().clone(),
             vec![Grant { location, access }],
-            Arc::new(RecordedAlready),
+            Arc::new(RecordedAlready(self.landed.clone())),
         ))
     }
 }
@@ -131,10 +135,14 @@ fn load(files: &Files, path: &str) -> Result<Option<Loaded>, Fault> {
 }
 
 /// An undo records what it does itself, with what it reverts.
-struct RecordedAlready;
+struct RecordedAlready(Arc<Landed>);
 
 impl History for RecordedAlready {
     fn keep(&self, _: &Path, _: Option<&Content>, _: Option<&Content>) -> Result<(), Fault> {
         Ok(())
+    }
+
+    fn landed(&self, path: &Path, before: Option<&Content>, after: After<'_>) {
+        self.0.add(path, before, after);
     }
 }

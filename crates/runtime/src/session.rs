@@ -29,6 +29,7 @@ use crate::{
     call::{self, Plan},
     grants::Passing,
     ground::{Ground, Own},
+    history::CallHistory,
     jobs::{Event, Jobs, Kept},
     mask::Secrets,
     outside::{
@@ -451,11 +452,11 @@ impl Session {
         }
     }
 
-    /// Undoes changes of this session, on behalf of a call that keeps other processes off
+    /// Undoes changes of this session, on behalf of the call of `history`, which keeps other processes off
     /// the paths of `held`.
-    pub(crate) fn undo(&self, call: &str, held: Vec<PathBuf>) -> Arc<dyn Undo> {
+    pub(crate) fn undo(&self, history: CallHistory, held: Vec<PathBuf>) -> Arc<dyn Undo> {
         let scope = Scope::Session(self.name().to_owned());
-        put_back::undo(&self.inner.runtime, self.name(), call, scope, held, self.policy())
+        put_back::undo(&self.inner.runtime, history, scope, held, self.policy())
     }
 
     /// Keeps a text that is too long to show; gives the handle it can be read by.

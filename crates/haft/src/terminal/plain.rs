@@ -119,7 +119,7 @@ impl Lines {
                 self.titles.insert(call.clone(), title.trim_end().to_owned());
                 line
             }
-            Event::Answered { call, tool, ok, exit, ms, text, pictures } => {
+            Event::Answered { call, tool, ok, exit, ms, text, pictures, changes: _ } => {
                 let title = self.titles.remove(call).unwrap_or_else(|| format!("{under}{tool}"));
                 let how = short::how(*ok, *exit);
                 let telling = short::telling(text, &how, TITLE);
@@ -179,6 +179,7 @@ mod tests {
             ms: 1200.0,
             text: "no such\n".into(),
             pictures: Vec::new(),
+            changes: Vec::new(),
         };
         let under = Event::Under { agent: "explore_1".into(), inner: Box::new(text("not told")) };
         let events = [text("I ru"), text("n it."), called, under, answered, text("Done\n")];

@@ -312,6 +312,7 @@ mod tests {
             ms: 1200.0,
             text: said.to_owned(),
             pictures: Vec::new(),
+            changes: Vec::new(),
         }
     }
 

@@ -39,7 +39,7 @@ const SHELL_SESSION: &str = "cli";
 const LAST_WRITE: Duration = Duration::from_secs(5);
 
 /// Ends a session's jobs, keeps what it has seen, and writes out what is queued.
-async fn finish(session: &Session) {
+pub(crate) async fn finish(session: &Session) {
     session.end().await;
     if let Err(fault) = session.keep() {
         print::err(&format!("haft: the session's state was not saved: {}", fault.as_text()));

@@ -23,6 +23,7 @@ use super::{Answer, Plan, Told, confirm::Within, shown};
 use crate::{
     LONGEST, Session,
     beside::{self, Beside},
+    changes::Landed,
     jobs::{Jobs, ThisCall, Wish},
     journal::{Begun, Durability, Ended, Outcome},
     notes::NotesOf,
@@ -62,6 +63,8 @@ pub(super) struct Work {
     reply: Option<oneshot::Sender<Answer>>,
     /// How long it waited for its locks.
     waited: Duration,
+    /// What it changed until now.
+    landed: Arc<Landed>,
     _lost: Lost,
 }
 
@@ -85,7 +88,22 @@ impl Work {
         let session = session.unheld();
         let lost = Lost { jobs: session.jobs().clone(), this: this.clone() };
         let (reply, waited, allowed) = (Some(reply), Duration::ZERO, Clock::now());
-        Self { session, id, whose, this, began, allowed, told, cancel, progress, reply, waited, _lost: lost }
+        let landed = Arc::default();
+        Self {
+            session,
+            id,
+            whose,
+            this,
+            began,
+            allowed,
+            told,
+            cancel,
+            progress,
+            reply,
+            waited,
+            landed,
+            _lost: lost,
+        }
     }
 
     /// Runs the call to its end.
@@ -207,8 +225,11 @@ impl Work {
         let patience = plan.prepared.patience().map(|it| it.min(LONGEST) + MARGIN);
         let deadline = self.allowed + self.session.deadline();
         let deadline = patience.map_or(deadline, |patience| deadline.max(Clock::now() + patience));
-        let history = Arc::new(self.session.store().history(self.session.name(), &self.id));
+        let history = self.session.store().history(self.session.name(), &self.id);
+        self.landed = history.landed().clone();
         let (net, procs) = (self.session.net(&plan), self.session.procs(&plan));
+        let undo = self.session.undo(history.clone(), plan.writes);
+        let history = Arc::new(history);
         let files = Files::new(self.session.roots(), plan.grants, history.clone());
         let stop = self.this.stop.clone();
         let confirm = Within::new(&self.session, self.whose.clone(), &self.this);
@@ -225,6 +246,7 @@ impl Work {
                 self.whose.clone(),
                 stop.clone(),
                 self.progress.clone(),
+                self.landed.clone(),
             )),
             agents: self.session.agents(),
             servers: Arc::new(ServersOf::new(&self.session)),
@@ -232,7 +254,7 @@ impl Work {
             shares: Arc::new(self.session.files().clone()),
             shelf: self.session.shelf().clone(),
             history,
-            undo: self.session.undo(&self.id, plan.writes),
+            undo,
             progress: self.progress.clone().unwrap_or_else(|| Arc::new(Nobody)),
             mask: self.session.secrets().clone(),
         };
@@ -360,7 +382,8 @@ impl Work {
         }
         let changed = if read { self.session.tool_news() } else { None };
         notes.extend(changed.iter().filter_map(|(note, _)| note.clone()));
-        let answer = Answer { id: self.id.clone(), result, notes, took: self.began.elapsed() };
+        let (id, changes) = (self.id.clone(), self.landed.take());
+        let answer = Answer { id, result, notes, changes, took: self.began.elapsed() };
         if reply.send(answer).is_ok() {
             if let Some((_, as_of)) = changed {
                 self.session.knows_tools(as_of);
