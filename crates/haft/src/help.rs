@@ -52,7 +52,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &[
             "haft mcp install claude-code",
             "haft mcp                          # what the client then starts",
-            "haft mcp --http 127.0.0.1:8765",
+            "haft mcp --http 127.0.0.1:8722",
         ],
     ),
     (

@@ -280,14 +280,14 @@ impl Config {
     }
 
     /// What holds: the user's file, narrowed by the workspace's, and widened by it only if
-    /// that is trusted. Gives what was left aside, one line each.
+    /// that is trusted. Also returns what is ignored, one line each.
     #[must_use]
     pub fn with_workspace(mut self, workspace: Self, trusted: bool) -> (Self, Vec<String>) {
         let mut aside = Vec::new();
         let mut widens = |what: &str| {
             if !trusted {
                 aside.push(format!(
-                    "{what} in the workspace's haft.toml is left aside until you run `haft trust`"
+                    "{what} in the workspace's haft.toml is ignored until you run `haft trust`"
                 ));
             }
             trusted

@@ -38,7 +38,7 @@ impl Manual {
             if !agents.is_empty() {
                 next.push_str(&format!(" Agents and MCP clients also have: {}.", agents.join(", ")));
             }
-            return Err(Fault::not_found(format!("unknown tool `{name}`")).next(next));
+            return Err(Fault::not_found(format!("there is no tool `{name}`")).next(next));
         };
         let mut text = described(spec);
         if !catalog.has(name) {

@@ -114,7 +114,7 @@ impl HttpArgs {
     fn address(&self, text: &str) -> Result<SocketAddr, Fault> {
         let wrong = |why: String| {
             Fault::bad_args(format!("`--http {text}`: {why}"))
-                .next("Give an address and a port: 127.0.0.1:8765.")
+                .next("Give an address and a port: 127.0.0.1:8722.")
         };
         let address = if let Ok(port) = text.parse::<u16>() {
             SocketAddr::from((Ipv4Addr::LOCALHOST, port))

@@ -46,7 +46,7 @@ pub(super) struct Install {
     /// Write to the workspace's configuration of this client, for everybody who works on it [default: to your own]
     #[arg(long)]
     project: bool,
-    /// Connect to a `haft mcp --http` that runs already: http://127.0.0.1:8765/mcp [default: the client starts haft]
+    /// Connect to a `haft mcp --http` that runs already: http://127.0.0.1:8722/mcp [default: the client starts haft]
     #[arg(long, value_name = "URL")]
     http: Option<String>,
     /// Environment variable in which the client finds that server's token
@@ -173,7 +173,7 @@ impl Install {
         if let Some(url) = &self.http {
             if !url.starts_with("http://") && !url.starts_with("https://") {
                 return Err(Fault::bad_args(format!("`{url}` is not a server's address"))
-                    .next("An address looks like http://127.0.0.1:8765/mcp."));
+                    .next("An address looks like http://127.0.0.1:8722/mcp."));
             }
             check_address(NAME, url).map_err(|fault| Fault { kind: Kind::BadArgs, ..fault })?;
             let mut lost = options.as_arguments();
