@@ -5,16 +5,16 @@ use std::process::ExitCode;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use kit::Fault;
 
-use crate::{Options, Place, help, verbs};
+use crate::{Options, Place, help, place::program, print, verbs};
 
 /// haft runs tools for LLM agents: exact edits, sandboxed commands, guarded web access, undo
 #[derive(Parser)]
-#[command(name = "haft", version, arg_required_else_help = true, max_term_width = 100)]
+#[command(name = "haft", version, max_term_width = 100)]
 pub struct Haft {
     #[command(flatten)]
     options: Options,
     #[command(subcommand)]
-    verb: Verb,
+    verb: Option<Verb>,
 }
 
 #[derive(Subcommand)]
@@ -23,6 +23,10 @@ enum Verb {
     Run(verbs::run::Run),
     /// Chat with an agent
     Chat(verbs::chat::Chat),
+    /// List earlier conversations, or find one
+    Sessions(verbs::sessions::Sessions),
+    /// List the models that can be used
+    Models(verbs::models::Models),
     /// Call a tool and print what a model would read
     Call(verbs::call::Call),
     /// List the tools as a model sees them
@@ -57,6 +61,12 @@ enum Verb {
     Trust(verbs::trust::Trust),
     /// Reload your own tools and show errors
     ReloadTools(verbs::reload_tools::ReloadTools),
+    /// See haft work: a scripted model fixes a failing test, without a key
+    Demo(verbs::demo::Demo),
+    /// Enter the key of a model provider
+    Login(verbs::login::Login),
+    /// Remove the key of a model provider
+    Logout(verbs::login::Logout),
     /// Show the configuration, and where each value comes from
     Config(verbs::config::Config),
     /// Check this machine: sandbox, models, programs, MCP clients
@@ -73,11 +83,18 @@ enum Verb {
 }
 
 impl Haft {
-    /// Parses the command line of this process; prints help, the version or an error and exits, where that is asked for or
-    /// due.
-    pub fn of_process() -> Self {
-        let matches = help::shown(help::with_examples(Self::command())).get_matches();
-        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    /// Parses the command line of this process.
+    ///
+    /// # Errors
+    /// The exit code, after help, the version or an error was printed.
+    pub fn of_process() -> Result<Self, ExitCode> {
+        let parsed = Self::shown().try_get_matches().and_then(|it| Self::from_arg_matches(&it));
+        parsed.map_err(|error| misused(&error))
+    }
+
+    /// The command line as its help shows it.
+    fn shown() -> clap::Command {
+        help::shown(Self::described())
     }
 
     /// The command line with all that its help says, for completions and man pages.
@@ -91,9 +108,15 @@ impl Haft {
     /// Those of the verb.
     pub async fn run(self, place: &Place) -> Result<ExitCode, Fault> {
         let Self { options, verb } = self;
+        let Some(verb) = verb else {
+            let help = Self::shown().render_help().to_string();
+            return verbs::start::without_command(&options, place, &help).await;
+        };
         match verb {
             Verb::Run(verb) => verb.run(&options, place).await,
             Verb::Chat(verb) => verb.run(&options, place).await,
+            Verb::Sessions(verb) => verb.run(&options, place),
+            Verb::Models(verb) => verb.run(&options, place).await,
             Verb::Call(verb) => verb.run(&options, place).await,
             Verb::Tools(verb) => verb.run(&options, place).await,
             Verb::Prompt(verb) => verb.run(&options, place).await,
@@ -105,10 +128,27 @@ impl Haft {
             Verb::Grants(verb) => verb.run(&options, place),
             Verb::Trust(verb) => verb.run(&options, place).await,
             Verb::ReloadTools(verb) => verb.run(&options, place).await,
+            Verb::Demo(verb) => verb.run(&options, place).await,
+            Verb::Login(verb) => verb.run(&options, place).await,
+            Verb::Logout(verb) => verb.run(&options, place),
             Verb::Config(verb) => verb.run(&options, place),
             Verb::Doctor(verb) => verb.run(&options, place).await,
             Verb::Completions(verb) => verb.run(Self::described()),
             Verb::Man(verb) => verb.run(Self::described()),
         }
     }
+}
+
+/// Prints what is wrong with the command line, or the help or the version that was asked for.
+fn misused(error: &clap::Error) -> ExitCode {
+    let command = Haft::described();
+    let commands: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
+    let words: Vec<String> =
+        std::env::args_os().skip(1).map(|it| it.to_string_lossy().into_owned()).collect();
+    match verbs::start::unknown_command(error, &words, &commands, &program()) {
+        Some(text) => print::err(&format!("haft: {text}")),
+        // Who reads it may be gone.
+        None => drop(error.print()),
+    }
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(verbs::USAGE))
 }

@@ -30,11 +30,17 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         "run",
         &[
             "haft run \"fix the failing test\"",
+            "cat error.log | haft run \"explain this\"",
             "haft run --plan \"how would you add a cache?\"",
             "haft run --resume \"now write a test for it\"",
         ],
     ),
-    ("chat", &["haft chat", "haft chat --resume", "haft --dir ../shop chat --profile reviewer"]),
+    (
+        "chat",
+        &["haft chat", "haft chat \"why does the build fail?\"", "haft chat --resume --model ollama:qwen3"],
+    ),
+    ("sessions", &["haft sessions", "haft sessions \"rate limit\""]),
+    ("models", &["haft models", "haft models anthropic", "haft models --known"]),
     (
         "call",
         &[
@@ -82,6 +88,9 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("trust", &["haft trust", "haft trust weather", "haft trust --end"]),
     ("reload-tools", &["haft reload-tools", "haft reload-tools --strict --trust   # in CI"]),
     ("config", &["haft config", "haft config approve", "haft config --example > haft.toml"]),
+    ("demo", &["haft demo", "haft demo --remove"]),
+    ("login", &["haft login anthropic", "haft login", "echo $KEY | haft login openai --no-test"]),
+    ("logout", &["haft logout anthropic", "haft logout models.local"]),
     ("doctor", &["haft doctor", "haft doctor --json"]),
     (
         "completions",
@@ -141,7 +150,7 @@ pub(crate) fn shown(command: Command) -> Command {
         }
     }
     let _ = write!(text, "\n{{all-args}}{{after-help}}");
-    command.help_template(text).override_usage("haft [OPTIONS] <COMMAND>").mut_subcommands(|it| it.hide(true))
+    command.help_template(text).override_usage("haft [OPTIONS] [COMMAND]").mut_subcommands(|it| it.hide(true))
 }
 
 #[cfg(test)]

@@ -14,7 +14,10 @@ fn main() -> ExitCode {
     if first == haft::runtime::sandbox::probe::PROBE {
         return haft::runtime::sandbox::probe::probe();
     }
-    let haft = Haft::of_process();
+    let haft = match Haft::of_process() {
+        Ok(haft) => haft,
+        Err(code) => return code,
+    };
     start_log();
     let place = match Place::from_env() {
         Ok(place) => place,

@@ -7,6 +7,7 @@ pub(crate) mod commands;
 mod complete;
 pub(crate) mod dialog;
 pub(crate) mod front;
+pub(crate) mod hidden;
 pub(crate) mod input;
 pub(crate) mod interrupt;
 mod letters;

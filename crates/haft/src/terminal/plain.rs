@@ -42,6 +42,8 @@ impl Out {
 /// Tells what happens in lines.
 pub(crate) struct Plain {
     out: Out,
+    /// What the agent does goes to standard output, too.
+    together: bool,
     state: Mutex<Lines>,
 }
 
@@ -67,7 +69,12 @@ pub(crate) enum Told {
 
 impl Plain {
     pub(crate) fn new(out: Out) -> Self {
-        Self { out, state: Mutex::default() }
+        Self { out, together: false, state: Mutex::default() }
+    }
+
+    /// All of it goes to standard output, in its order.
+    pub(crate) fn together(out: Out) -> Self {
+        Self { out, together: true, state: Mutex::default() }
     }
 
     /// Nothing of this turn comes any more.
@@ -83,6 +90,7 @@ impl Plain {
         for it in told {
             match it {
                 Told::Said(text) => self.out.write(&text),
+                Told::Did(line) if self.together => self.out.write(&format!("{line}\n")),
                 Told::Did(line) => print::err(&line),
             }
         }

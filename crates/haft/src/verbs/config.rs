@@ -8,7 +8,7 @@ mod values;
 use std::{path::Path, process::ExitCode};
 
 use clap::Args;
-use kit::Fault;
+use kit::{Fault, nearest::nearest};
 use runtime::config::{Source, Why};
 use serde_json::{Value, json};
 
@@ -94,7 +94,9 @@ fn unknown(key: &[String]) -> Fault {
     let known: Vec<String> = entries.iter().map(|it| it.key.join(".")).collect();
     let last = key.last().map_or("", String::as_str);
     let same = |it: &&String| it.rsplit('.').next() == Some(last);
-    let near: Vec<&str> = known.iter().filter(same).map(String::as_str).take(3).collect();
+    let same: Vec<&str> = known.iter().filter(same).map(String::as_str).take(3).collect();
+    let near = nearest(&name, known.iter().map(String::as_str));
+    let near = if same.is_empty() { near.as_deref().into_iter().collect() } else { same };
     let fault = Fault::bad_args(format!("there is no key `{name}`"));
     match near.as_slice() {
         [] => fault.next("`haft config --example` lists every key."),

@@ -148,7 +148,7 @@ pub(super) fn defaults() -> Vec<(&'static str, Fallback)> {
         ("ssh.known_hosts", named(json!("~/.ssh/known_hosts"))),
         ("programs.chromium", Words("found on PATH")),
         ("programs.openscad", Words("found on PATH")),
-        ("agent.model", Words("none")),
+        ("agent.model", Words("first provider with a key")),
         ("agent.profile", Words("none")),
         ("agent.max_steps", named(json!(STEPS))),
         ("agent.visible", named(json!(Visible::default()))),
