@@ -73,7 +73,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("mcp logout", &["haft mcp logout tracker", "haft --dir ../shop mcp logout tracker"]),
     ("mcp list", &["haft mcp list", "haft --dir ../shop mcp list"]),
     ("mcp trust", &["haft mcp trust files", "haft mcp trust files --yes"]),
-    ("log", &["haft log", "haft log -n 5 --tool edit", "haft log --faults --json"]),
+    ("log", &["haft log", "haft log --diff -n 5", "haft log --tool shell --faults"]),
     ("undo", &["haft undo", "haft undo --list", "haft undo --path src/main.rs"]),
     ("grants", &["haft grants", "haft grants add net crates.io", "haft grants revoke 3"]),
     (

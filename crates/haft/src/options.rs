@@ -76,6 +76,8 @@ pub enum SandboxArg {
 pub enum ApproveArg {
     /// Ask, if there is somebody to ask; otherwise deny
     Ask,
+    /// The same, and ask before each change of a file, showing its diff
+    AskEdits,
     /// Allow without asking; addresses that are not public and unknown SSH hosts stay refused
     Auto,
     /// Deny without asking
@@ -465,6 +467,7 @@ impl From<ApproveArg> for Approve {
     fn from(arg: ApproveArg) -> Self {
         match arg {
             ApproveArg::Ask => Self::Ask,
+            ApproveArg::AskEdits => Self::AskEdits,
             ApproveArg::Auto => Self::Auto,
             ApproveArg::Never => Self::Never,
         }

@@ -11,6 +11,7 @@
 mod agent;
 mod agents;
 mod cad;
+mod changes;
 mod chat;
 mod command_line;
 mod docs;

@@ -2,6 +2,7 @@
 
 mod answer_schema;
 mod approve;
+mod asked_time;
 mod beside;
 mod beyond;
 mod call;
@@ -211,7 +212,8 @@ impl Runtime {
         let runtime = self.clone();
         let swept = std::thread::Builder::new().name("haft-recover".to_owned()).spawn(move || {
             let (policy, held, landed) = (runtime.policy(), Vec::new(), Arc::default());
-            let hands = put_back::Hands { runtime, held, policy, landed };
+            let allowed = Mutex::default();
+            let hands = put_back::Hands { runtime, held, policy, landed, review: None, allowed };
             match hands.runtime.store().journal().recover(&|path| hands.read(path)) {
                 Ok(interrupted) => {
                     for call in interrupted {
@@ -276,7 +278,8 @@ impl Runtime {
 
     /// What puts back the changes of `scope`, on behalf of a call of `session`.
     pub fn undo(&self, session: &str, call: &str, scope: undo::Scope) -> Arc<dyn Undo> {
-        put_back::undo(self, self.store().history(session, call), scope, Vec::new(), self.policy())
+        let history = self.store().history(session, call);
+        put_back::undo(self, history, scope, Vec::new(), self.policy(), None)
     }
 
     /// How these files changed, as a person may see it: bounded, and without the secrets that this process knows.

@@ -6,6 +6,7 @@ pub(crate) mod asking;
 pub(crate) mod commands;
 mod complete;
 pub(crate) mod dialog;
+pub(crate) mod diff;
 pub(crate) mod front;
 pub(crate) mod hidden;
 pub(crate) mod input;

@@ -141,3 +141,130 @@ fn content_of(before: Before<'_>) -> Option<&Content> {
         Before::Was(loaded) => Some(&loaded.bytes),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use std::{fs, sync::Arc};
+
+    use parking_lot::Mutex;
+
+    use super::*;
+    use crate::{
+        Kind,
+        files::{Access, Grant},
+        services::Review,
+        testing::Room,
+    };
+
+    /// Remembers what it was shown, and says what it was told to say; meanwhile somebody may be at the files.
+    #[derive(Default)]
+    struct Person {
+        shown: Mutex<Vec<String>>,
+        refuses: bool,
+        meanwhile: Option<Box<dyn Fn() + Send + Sync>>,
+    }
+
+    impl Review for Person {
+        fn review(&self, changes: &[Proposed<'_>]) -> Result<(), Fault> {
+            let text = |it: &[u8]| String::from_utf8_lossy(it).into_owned();
+            let told: Vec<String> = changes
+                .iter()
+                .map(|it| {
+                    let name = it.path.file_name().unwrap().display();
+                    let before = it.before.map_or_else(|| "none".to_owned(), |it| text(it));
+                    let after = match it.after {
+                        After::Gone => "none".to_owned(),
+                        After::Holds(content) => text(content),
+                        After::Long(bytes) => format!("{bytes} bytes"),
+                    };
+                    format!("{name}: {before} -> {after}")
+                })
+                .collect();
+            self.shown.lock().push(told.join(", "));
+            if let Some(meanwhile) = &self.meanwhile {
+                meanwhile();
+            }
+            if self.refuses { Err(Fault::denied("no")) } else { Ok(()) }
+        }
+    }
+
+    fn files(room: &Room, person: &Arc<Person>) -> Files {
+        let roots = room.cx().files().roots().clone();
+        let grant = |path: &str| Grant { location: roots.locate(path).unwrap(), access: Access::Write };
+        let grants = ["a", "b", "c"].map(grant).to_vec();
+        let history = room.cx().services().history.clone();
+        Files::reviewed(roots, grants, history, Some(person.clone()))
+    }
+
+    fn content(text: &str) -> Content {
+        text.as_bytes().into()
+    }
+
+    #[test]
+    fn every_way_to_change_a_file_is_reviewed_and_a_refusal_changes_nothing() {
+        let room = Room::new("//- a\none");
+        let person = Arc::new(Person { refuses: true, ..Person::default() });
+        let files = files(&room, &person);
+        let loaded = files.load("a", 100).unwrap();
+        let mut incoming = files.begin("c").unwrap();
+        incoming.write(b"four").unwrap();
+        let all = [
+            files.save("a", Before::Was(&loaded), b"two").map(drop),
+            files.save("b", Before::Absent, b"new").map(drop),
+            files.remove("a", &loaded),
+            incoming.finish().map(drop),
+        ];
+        assert!(all.iter().all(|it| it.as_ref().is_err_and(|it| it.kind == Kind::Denied)), "{all:?}");
+        assert_eq!(
+            *person.shown.lock(),
+            ["a: one -> two", "b: none -> new", "a: one -> none", "c: none -> 4 bytes"]
+        );
+        assert_eq!(room.bytes("a"), b"one");
+        assert!(!room.path().join("b").exists() && !room.path().join("c").exists());
+    }
+
+    #[test]
+    fn changes_that_were_proposed_together_are_asked_about_once_and_only_as_they_were_proposed() {
+        let room = Room::new("//- a\none");
+        let person = Arc::new(Person::default());
+        let files = files(&room, &person);
+        let loaded = files.load("a", 100).unwrap();
+        let (two, new) = (content("two"), content("new"));
+        files
+            .propose(&[
+                Proposal::Save { path: "a", before: Before::Was(&loaded), content: &two },
+                Proposal::Save { path: "b", before: Before::Absent, content: &new },
+            ])
+            .unwrap();
+        files.save("b", Before::Absent, &new).unwrap();
+        // Something else than what was shown is another question.
+        files.save("a", Before::Was(&loaded), b"three").unwrap();
+        assert_eq!(*person.shown.lock(), ["a: one -> two, b: none -> new", "a: one -> three"]);
+        // A yes is used once.
+        let made = files.load("b", 100).unwrap();
+        files.remove("b", &made).unwrap();
+        files.save("b", Before::Absent, &new).unwrap();
+        assert_eq!(person.shown.lock().len(), 4);
+    }
+
+    #[test]
+    fn a_file_that_changes_while_the_question_stands_is_left_alone() {
+        let room = Room::new("//- a\none");
+        let path = room.path().join("a");
+        let meanwhile = Box::new(move || fs::write(&path, "theirs").unwrap());
+        let person = Arc::new(Person { meanwhile: Some(meanwhile), ..Person::default() });
+        let files = files(&room, &person);
+        let loaded = files.load("a", 100).unwrap();
+        let fault = files.save("a", Before::Was(&loaded), b"two").unwrap_err();
+        assert_eq!((fault.kind, room.bytes("a").as_slice()), (Kind::Stale, b"theirs".as_slice()));
+        // What could not land anyway is not asked about, and what changes nothing neither.
+        assert_eq!(files.save("a", Before::Was(&loaded), b"two").unwrap_err().kind, Kind::Stale);
+        assert_eq!(files.save("a", Before::Absent, b"two").unwrap_err().kind, Kind::Stale);
+        assert_eq!(files.save("other", Before::Absent, b"two").unwrap_err().kind, Kind::Denied);
+        let now = files.load("a", 100).unwrap();
+        files.save("a", Before::Was(&now), b"theirs").unwrap();
+        assert_eq!(person.shown.lock().len(), 1);
+    }
+}
