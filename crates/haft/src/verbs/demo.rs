@@ -186,6 +186,7 @@ async fn on_screen(
         history: "/dev/null".into(),
         workspace: project.folder.clone(),
         colours: place.variable("NO_COLOR").is_none(),
+        prompt: false,
     };
     let (mut front, passes) = Front::new(settings, asked, &place.variables, stopped)
         .map_err(|error| Fault::new(Kind::Unavailable, format!("the terminal can't be used: {error}")))?;

@@ -36,8 +36,6 @@ use output::Done;
 use task::{Found, Task};
 use watch::{To, Watch};
 
-pub(crate) use task::attach_image;
-
 #[derive(Args)]
 pub struct Run {
     #[command(flatten)]
@@ -118,7 +116,7 @@ impl Running<'_> {
             (true, _) => To::Json(out, parking_lot::Mutex::default()),
             (false, None) => To::Lines(Plain::new(out)),
             // Standard output has the answer alone.
-            (false, Some(_)) => To::Lines(Plain::of_calls(out)),
+            (false, Some(_)) => To::Lines(Plain::new(out)),
         }));
         let (mut agent, lines) = agency.agent(session, watch.clone(), asker())?;
         lines.iter().for_each(|it| print::err(&format!("haft: {it}")));
