@@ -23,6 +23,7 @@ mod net;
 mod procs;
 mod run;
 mod servers;
+mod skips;
 mod ssh;
 mod support;
 mod tool_files;

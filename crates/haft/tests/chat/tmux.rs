@@ -119,16 +119,20 @@ impl Tmux {
     }
 
     fn run(&self, arguments: &[&str]) -> Output {
+        let ran = self.command(arguments).output();
+        ran.unwrap_or_else(|error| panic!("tmux can't be run: {error}; it is a package of that name"))
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
         let mut tmux = Command::new("tmux");
         tmux.arg("-S").arg(&self.socket).args(arguments).env_remove("TMUX");
-        tmux.output()
-            .unwrap_or_else(|error| panic!("tmux can't be run: {error}; it is a package of that name"))
+        tmux
     }
 }
 
 impl Drop for Tmux {
     fn drop(&mut self) {
-        self.run(&["kill-server"]);
+        let _ = self.command(&["kill-server"]).output();
     }
 }
 
