@@ -1,10 +1,6 @@
 //! Does an agent see pictures, and give files away, without harm to anybody?
-#![expect(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used, reason = "tests")]
 
 mod pictures;
-#[path = "../end_to_end/support/mod.rs"]
-#[expect(dead_code, unused_imports, reason = "shared with the tests that look at other things")]
-mod program;
 mod shared;
 
 use std::{
@@ -14,11 +10,11 @@ use std::{
     thread,
 };
 
+use crate::support::{Room, Server};
 use image::{DynamicImage, GenericImageView as _, ImageFormat};
 use pictures::{
     animated, cmyk, halves, laughing_svg, laughing_xml, packed, pdf, pdf_bomb, png_of, turned, written,
 };
-use program::{Room, Server};
 use serde_json::{Value, json};
 
 /// What a call of `image_view` gives: its line, and the picture.

@@ -1,9 +1,4 @@
 //! Do requests reach only what they may, and end in a bounded answer whatever the other side does?
-#![expect(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used, reason = "tests")]
-
-#[path = "../end_to_end/support/mod.rs"]
-#[expect(dead_code, unused_imports, reason = "shared with the tests that look at other things")]
-mod program;
 
 mod canary;
 mod files;
@@ -16,8 +11,8 @@ mod unfriendly;
 
 use std::fs;
 
+use crate::support::Room;
 use hostile::Hostile;
-use program::Room;
 use serde_json::Value;
 
 /// A room whose person wrote this into their configuration.

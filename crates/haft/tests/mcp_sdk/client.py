@@ -2,7 +2,7 @@
 """Does the official Python SDK get what it expects of an MCP server on stdio?
 
     pip install 'mcp>=2'
-    mcp_client.py haft mcp --dir '{dir}'
+    client.py haft mcp --dir '{dir}'
 
 Makes a workspace of its own, puts its path where the command says {dir}, and
 speaks to the server in both lifecycles: with `initialize`, and without. Prints

@@ -1,17 +1,6 @@
 //! Does `ssh_exec` reach other machines as OpenSSH does, and nobody else?
 //!
 //! Against OpenSSH's own server, and against one of russh's that does what it should not.
-#![expect(
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    clippy::unwrap_used,
-    reason = "tests"
-)]
-
-#[path = "../end_to_end/support/mod.rs"]
-#[expect(dead_code, unused_imports, reason = "shared with the tests that look at other things")]
-mod program;
 
 mod hostile;
 mod sshd;
@@ -24,8 +13,8 @@ use std::{
     process::{Command, Stdio},
 };
 
+use crate::support::{Room, Terminal};
 use hostile::{Hostile, PASSWORD};
-use program::{Room, Terminal};
 use serde_json::{Value, json};
 use sshd::{Sshd, allow, append, configure, keygen, me, ssh};
 
@@ -100,7 +89,7 @@ fn a_long_command_becomes_a_job_that_is_read_and_stopped() {
     assert!(server.does("read_job", &json!({"job": "job_1"})).contains("begun"));
     server.does("stop_task", &json!({"job": "job_1"}));
     assert!(server.does("read_job", &json!({"job": "job_1"})).contains("cancelled"));
-    let until = std::time::Instant::now() + program::PATIENCE;
+    let until = std::time::Instant::now() + crate::support::PATIENCE;
     while !mark.exists() && std::time::Instant::now() < until {
         std::thread::yield_now();
     }
@@ -113,7 +102,7 @@ fn a_long_command_becomes_a_job_that_is_read_and_stopped() {
 
 /// Waits until this file is there, and gives what is in it.
 fn written(path: &Path) -> String {
-    let until = std::time::Instant::now() + program::PATIENCE;
+    let until = std::time::Instant::now() + crate::support::PATIENCE;
     loop {
         match fs::read_to_string(path) {
             Ok(text) if text.ends_with('\n') => return text.trim().to_owned(),
@@ -125,7 +114,7 @@ fn written(path: &Path) -> String {
 
 /// Waits until no process of this group is there.
 fn is_gone(group: &str) {
-    let until = std::time::Instant::now() + program::PATIENCE;
+    let until = std::time::Instant::now() + crate::support::PATIENCE;
     while Command::new("pgrep").args(["-g", group]).stdout(Stdio::null()).status().unwrap().success() {
         assert!(std::time::Instant::now() < until, "the group {group} goes on");
     }
@@ -294,7 +283,7 @@ fn a_file_of_any_size_arrives_whole_or_not_at_all() {
     room.call("ssh_exec", &put("../outside/x", &there)).must("denied");
     room.call("ssh_exec", &get(&there.join("old"), "../outside/x")).must("denied");
     assert_eq!(room.text("small2"), "new");
-    let mut left = program::names(&there);
+    let mut left = crate::support::names(&there);
     left.sort();
     assert_eq!(left, ["big", "link", "old"]);
     assert!(room.leftovers("").is_empty());
@@ -450,7 +439,7 @@ fn keys_come_from_the_agent_from_files_and_by_a_passphrase_that_has_a_name() {
         Command::new("ssh-add").arg("-q").arg(room.base().join("key")).env("SSH_AUTH_SOCK", &socket).status();
     assert!(added.unwrap().success());
     let mut command = room.haft(&["call", "ssh_exec", &on(&sshd, "echo ${SSH_AUTH_SOCK:-none}").to_string()]);
-    let ran = program::run(command.env("SSH_AUTH_SOCK", &socket), "");
+    let ran = crate::support::run(command.env("SSH_AUTH_SOCK", &socket), "");
     let _ = agent.kill();
     let _ = agent.wait();
     assert_eq!((ran.code, ran.out.trim()), (0, "none"), "{ran:?}");
@@ -494,7 +483,7 @@ fn a_server_that_misbehaves_does_no_harm() {
     };
     let ran = |arguments: &str, code: i32| {
         let mut command = room.haft(&["call", "ssh_exec", arguments]);
-        let ran = program::run(
+        let ran = crate::support::run(
             command.env("PEER", PASSWORD).env("WRONG", "another-password").env("HAFT_LOG", "trace"),
             "",
         );
@@ -540,7 +529,7 @@ fn no_key_and_no_password_is_found_anywhere() {
     let key = fs::read_to_string(ssh(&room).join("id_ed25519")).unwrap();
     let canaries: Vec<&str> = key.lines().filter(|it| it.len() > 40 && !it.starts_with('-')).collect();
     let mut command = room.haft(&["call", "ssh_exec", &on(&sshd, "env").to_string()]);
-    let ran = program::run(command.env("HAFT_LOG", "trace"), "");
+    let ran = crate::support::run(command.env("HAFT_LOG", "trace"), "");
     assert_eq!(ran.code, 0, "{ran:?}");
     let mut all = vec![ran.out.into_bytes(), ran.err.into_bytes()];
     collect(&room.state(), &mut all);

@@ -1,5 +1,4 @@
 //! Does the MCP door keep its promises on the wire?
-#![expect(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used, reason = "tests")]
 
 mod asking;
 mod client;

@@ -1,7 +1,6 @@
 //! Does the shipped program keep what haft promises?
 //!
 //! Everything here speaks to the binary itself, through its doors. One file, one area.
-#![expect(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used, reason = "tests")]
 
 mod approval;
 mod arguments;
@@ -25,5 +24,4 @@ mod secrets;
 mod shell;
 mod special_files;
 mod stale_edits;
-mod support;
 mod traversal;

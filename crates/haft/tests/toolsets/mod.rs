@@ -1,15 +1,10 @@
 //! Do the tools of navi and KohakuTerrarium answer by their own names, on the program that is shipped?
-#![expect(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used, reason = "tests")]
-
-#[path = "../end_to_end/support/mod.rs"]
-#[expect(dead_code, unused_imports, reason = "shared with the tests that look at other things")]
-mod program;
 
 mod navi;
 mod notebooks;
 mod terrarium;
 
-use program::Room;
+use crate::support::Room;
 use serde_json::{Value, json};
 
 /// One call, and what it comes to: a kind of fault or `ok`, and a part of what is said.
@@ -59,7 +54,7 @@ fn all_answer(room: &Room, toolset: &str, rows: &[Row]) {
 }
 
 /// A model that makes these calls one after the other; each answer must have what is expected of it.
-fn conversation(room: &Room, toolset: &str, steps: &[(&str, Value, &str)]) -> program::Ran {
+fn conversation(room: &Room, toolset: &str, steps: &[(&str, Value, &str)]) -> crate::support::Ran {
     let mut lines = String::new();
     let mut expected: Option<&str> = None;
     for (tool, arguments, says) in steps {

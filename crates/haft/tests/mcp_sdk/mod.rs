@@ -1,5 +1,4 @@
 //! Does the official Python SDK get along with the shipped program?
-#![expect(clippy::panic, clippy::unwrap_used, reason = "tests")]
 
 use std::{
     path::{Path, PathBuf},
@@ -11,7 +10,7 @@ const SDK: &str = "mcp>=2,<3";
 #[test]
 fn the_official_python_sdk_is_content() {
     let python = python_with_sdk();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mcp_client.py");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mcp_sdk/client.py");
     let home = tempfile::tempdir().unwrap();
     let ended = Command::new(&python)
         .arg(script)

@@ -2,6 +2,7 @@
 
 mod server;
 mod terminal;
+pub(crate) mod uv;
 
 use std::{
     fs,

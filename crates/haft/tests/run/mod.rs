@@ -1,9 +1,4 @@
 //! Does `haft run` do a task, tell of it in streams that a program can read, and stop when it is told to?
-#![expect(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used, reason = "tests")]
-
-#[path = "../end_to_end/support/mod.rs"]
-#[expect(dead_code, unused_imports, reason = "shared with the tests that look at other things")]
-mod program;
 
 use std::{
     io::{BufRead, BufReader, Read},
@@ -11,7 +6,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use program::Room;
+use crate::support::Room;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -99,9 +94,9 @@ fn what_can_not_begin_says_what_to_do() {
     let ran = room.run(&["run", "--json", "x"]);
     assert_eq!(names(&events(&ran.out)), ["ended"], "{ran:?}");
     let model = script(&room, "{\"say\": \"x\"}\n");
-    let ran = program::run(&mut room.haft(&["run", "--model", &model, "-"]), " \n");
+    let ran = crate::support::run(&mut room.haft(&["run", "--model", &model, "-"]), " \n");
     assert_eq!(ran.code, 2, "{ran:?}");
-    let ran = program::run(&mut room.haft(&["run", "--model", &model, "-"]), "do it\n");
+    let ran = crate::support::run(&mut room.haft(&["run", "--model", &model, "-"]), "do it\n");
     assert_eq!((ran.code, ran.out.as_str()), (0, "x\n"), "{ran:?}");
 }
 

@@ -1,15 +1,13 @@
 //! Does the Python host do what it says, whatever the file in it does?
 //!
-//! `host_driver.py` is the other side of its socket, and has a function for each of these tests.
-
-#![expect(clippy::unwrap_used, reason = "tests")]
+//! `driver.py` is the other side of its socket, and has a function for each of these tests.
 
 use std::{path::Path, process::Command};
 
 fn drive(case: &str) {
     // The system's own, where there is one: a wrapper that chooses a version takes as long as all of a case.
     let python = if Path::new("/usr/bin/python3").exists() { "/usr/bin/python3" } else { "python3" };
-    let driver = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/host_driver.py");
+    let driver = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/host/driver.py");
     let ran = Command::new(python).args(["-B", driver, case]).output().unwrap();
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
 }

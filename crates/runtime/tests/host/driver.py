@@ -1,6 +1,6 @@
 """Does the Python host do what it says over its socket, whatever the file in it does?
 
-`host_driver.py CASE` runs one function of this file; host.rs has a test for each. The host is started as haft starts
+`driver.py CASE` runs one function of this file; mod.rs has a test for each. The host is started as haft starts
 it, but without a sandbox: what is tested is the script.
 """
 
@@ -19,8 +19,8 @@ import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PARTS = os.path.join(HERE, "../src/outside/host")
-FILES = os.path.join(HERE, "../../haft/tests/tool_files")
+PARTS = os.path.join(HERE, "../../src/outside/host")
+FILES = os.path.join(HERE, "../../../haft/tests/tool_files")
 TOKEN = "5f0c"
 # A wait that comes to this has no end.
 PATIENCE = 30

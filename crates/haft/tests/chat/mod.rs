@@ -1,16 +1,12 @@
 //! Does `haft chat` work at a terminal, with a person who types?
 //!
 //! The terminal is tmux: what is looked at is what a person would see.
-#![expect(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used, reason = "tests")]
 
-#[path = "../end_to_end/support/mod.rs"]
-#[expect(dead_code, unused_imports, reason = "shared with the tests that look at other things")]
-mod program;
 mod tmux;
 
 use std::{io::Write as _, process::Stdio};
 
-use program::Room;
+use crate::support::Room;
 use tmux::Tmux;
 
 #[test]

@@ -1,5 +1,4 @@
 //! Do agents start others, switch profiles and plan, and hold to what they may?
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "tests")]
 
 mod ask;
 mod bounds;
