@@ -70,7 +70,8 @@ pub(crate) async fn heard(session: &Session, id: &str, tool: &str, answer: Answe
     }
     let ms = ms(answer.took);
     let handles = pictures.iter().map(|it| it.handle.clone()).collect();
-    let event = Event::Answered { call: answer.id, tool: tool.to_owned(), ok, fault, exit, ms, text, pictures };
+    let event =
+        Event::Answered { call: answer.id, tool: tool.to_owned(), ok, fault, exit, ms, text, pictures };
     let result = ResultOf { id: id.to_owned(), tool: tool.to_owned(), ok, pieces };
     Heard { result, event, exit, pictures: handles, ms }
 }

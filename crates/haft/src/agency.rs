@@ -92,6 +92,11 @@ impl Agency {
         self.options.model.as_deref().or(self.configured.as_deref())
     }
 
+    /// What the person should know of what prompts are made of, one line each.
+    pub(crate) fn notes(&self) -> impl Iterator<Item = &str> {
+        self.makings.notes()
+    }
+
     /// What a model is told before everything else, in this session and under this profile.
     pub(crate) fn prompt(&self, session: &Session, profile: Option<&Profile>) -> Prompt {
         self.makings.prompt(session, profile.map(|it| it.prompt.as_str()))
@@ -170,7 +175,7 @@ impl Agency {
         };
         let mut agent = self.blank_agent(session, model, host)?;
         agent.set_crew(self.setup(person));
-        let mut lines: Vec<String> = self.makings.notes().map(str::to_owned).collect();
+        let mut lines: Vec<String> = self.notes().map(str::to_owned).collect();
         if let (Some(crew), Some(profile)) = (agent.crew(), profile) {
             let said = crew.begin(Some(profile), its_own)?;
             lines.push(format!("using profile `{profile}`"));

@@ -27,6 +27,7 @@
 
 mod agency;
 mod ask;
+mod attach;
 mod beyond;
 mod following;
 mod for_clients;

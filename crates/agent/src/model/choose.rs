@@ -526,7 +526,8 @@ mod tests {
 
     async fn ask(model: &Arc<dyn Model>) {
         let items = vec![Item::person("Go.")];
-        let request = Request { system: "".into(), items, tools: Arc::default(), step: 0, longest: None, format: None };
+        let request =
+            Request { system: "".into(), items, tools: Arc::default(), step: 0, longest: None, format: None };
         model.stream(request).collect::<Vec<_>>().await;
     }
 
