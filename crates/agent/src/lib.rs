@@ -24,6 +24,7 @@ pub use conversations::{Conversation, conversations, find_conversations, title};
 pub use event::{Event, Host, Shown, Silent};
 pub use input::Input;
 pub use prompt::{Bill, Cost, Makings, Project, Prompt, Section, System};
+pub use runtime::changes::{Change, ChangeKind};
 pub use subagent::{Choose, Compose, Crew, Setup};
 pub use transcript::{Message, Transcript};
 pub use turn::{

@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     asking::Asked,
     complete::Words,
-    dialog::Dialog,
+    dialog::{Dialog, Pressed},
     input::{Heard, Input},
     line::{Came, Line},
     picture::{self, Protocol},
@@ -160,6 +160,13 @@ impl Front {
         self.show(&rows);
     }
 
+    /// The person said this before there was a prompt: on the command line.
+    pub(crate) fn says_first(&mut self, words: String) {
+        if !words.trim().is_empty() {
+            self.said.push_front(Said::Line(words));
+        }
+    }
+
     /// What the person says next. What they said already while the agent had the turn comes first.
     pub(crate) async fn prompt(&mut self) -> Said {
         let mut moves = moves();
@@ -260,10 +267,21 @@ impl Front {
                 self.stopped(key);
             }
             Heard::Key(key) => match self.dialog.take() {
-                Some(dialog) => match dialog.key(key) {
-                    Ok(said) => self.show(&said.wrapped(self.columns(), 2)),
-                    Err(dialog) => self.dialog = Some(*dialog),
-                },
+                Some(dialog) => {
+                    let asks = dialog.asks().map(|(call, since)| (call.to_owned(), since));
+                    match dialog.key(key, self.columns()) {
+                        Pressed::Answered(said) => {
+                            if let Some((call, since)) = asks {
+                                self.view.asked(&call, since.elapsed());
+                            }
+                            self.show(&said.wrapped(self.columns(), 2));
+                        }
+                        Pressed::Stands(dialog, rows) => {
+                            self.dialog = Some(*dialog);
+                            self.show(&rows);
+                        }
+                    }
+                }
                 None if self.prompt => self.key(key),
                 None => {}
             },

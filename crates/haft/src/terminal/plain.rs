@@ -6,6 +6,7 @@
 use std::{
     collections::HashMap,
     io::{self, IsTerminal, Write},
+    os::fd::AsFd,
     sync::Arc,
     time::Duration,
 };
@@ -15,6 +16,7 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    diff,
     letters::Letters,
     row::{Row, Style, harmless},
     short,
@@ -58,6 +60,8 @@ pub(crate) struct Plain {
 
 struct Inner {
     out: Out,
+    /// What the agent does goes to standard output, too.
+    together: bool,
     state: Mutex<Lines>,
 }
 
@@ -86,13 +90,22 @@ pub(crate) enum Told {
 
 impl Plain {
     pub(crate) fn new(out: Out) -> Self {
-        Self { inner: Arc::new(Inner { out, state: Mutex::default() }) }
+        Self::of(out, false, false)
     }
 
     /// The same without what the model says.
     pub(crate) fn of_calls(out: Out) -> Self {
-        let state = Mutex::new(Lines { only_calls: true, ..Lines::default() });
-        Self { inner: Arc::new(Inner { out, state }) }
+        Self::of(out, false, true)
+    }
+
+    /// All of it goes to standard output, in its order.
+    pub(crate) fn together(out: Out) -> Self {
+        Self::of(out, true, false)
+    }
+
+    fn of(out: Out, together: bool, only_calls: bool) -> Self {
+        let state = Mutex::new(Lines { only_calls, ..Lines::default() });
+        Self { inner: Arc::new(Inner { out, together, state }) }
     }
 
     /// Nothing of this turn comes any more.
@@ -119,10 +132,11 @@ impl Inner {
 
     fn tell(&self, told: Vec<Told>) {
         // Asked each time, as a terminal may change its size.
-        let columns = columns();
+        let columns = if self.together { columns(io::stdout()) } else { columns(io::stderr()) };
         for it in told {
             match it {
                 Told::Said(text) => self.out.write(&text),
+                Told::Did(line) if self.together => self.out.write(&format!("{}\n", wrapped(&line, columns))),
                 Told::Did(line) => print::err(&wrapped(&line, columns)),
             }
         }
@@ -155,9 +169,8 @@ fn begun(event: &Event) -> Option<&str> {
     }
 }
 
-/// How wide standard error is, where it is a terminal.
-fn columns() -> Option<usize> {
-    let to = io::stderr();
+/// How wide a stream is, where it is a terminal.
+fn columns(to: impl IsTerminal + AsFd) -> Option<usize> {
     let size = if to.is_terminal() { rustix::termios::tcgetwinsize(&to).ok() } else { None };
     size.map(|it| usize::from(it.ws_col)).filter(|it| *it > 0)
 }
@@ -172,6 +185,7 @@ fn wrapped(line: &str, columns: Option<usize>) -> String {
 impl Lines {
     fn hear(&mut self, event: &Event, under: &str) -> Vec<Told> {
         let mut told = Vec::new();
+        let mut diffs = Vec::new();
         let line = match event {
             Event::Text { .. } if self.only_calls => return told,
             Event::Text { text } if under.is_empty() => {
@@ -187,13 +201,15 @@ impl Lines {
                 self.titles.insert(call.clone(), title.trim_end().to_owned());
                 return told;
             }
-            Event::Answered { call, tool, ok, exit, ms, text, pictures, .. } => {
+            Event::Answered { call, tool, ok, exit, ms, text, pictures, changes, .. } => {
                 let title = self.titles.remove(call).unwrap_or_else(|| format!("{under}{tool}"));
                 let how = short::how(*ok, *exit);
                 let telling = short::telling(text, &how, TELLING);
                 let telling = if telling.is_empty() { telling } else { format!(": {telling}") };
                 let pictures: String =
                     pictures.iter().map(|it| format!("; picture {} ({})", it.handle, it.mime)).collect();
+                diffs =
+                    diff::plain(changes, 4, diff::SHOWN, &format!("haft log --diff --call {call} shows all"));
                 format!("< {title}: {how}, {}{telling}{pictures}", short::ms(*ms))
             }
             Event::Picture { tool, picture } => {
@@ -210,6 +226,7 @@ impl Lines {
         };
         told.extend(self.end_text());
         told.push(Told::Did(harmless(&line)));
+        told.extend(diffs.into_iter().map(Told::Did));
         told
     }
 
@@ -257,6 +274,7 @@ mod tests {
             ms: 1200.0,
             text: "no such\n".into(),
             pictures: Vec::new(),
+            changes: Vec::new(),
         };
         let under = Event::Under { agent: "explore_1".into(), inner: Box::new(text("not told")) };
         let events = [text("I ru"), text("n it."), called, under, answered, text("Done\n")];
