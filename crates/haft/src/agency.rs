@@ -104,6 +104,11 @@ impl Agency {
         self.options.model.as_deref().or(self.configured.as_deref())
     }
 
+    /// What the person should know of what prompts are made of, one line each.
+    pub(crate) fn notes(&self) -> impl Iterator<Item = &str> {
+        self.makings.notes()
+    }
+
     /// What a model is chosen from.
     pub(crate) fn choices(&self) -> Choices<'_> {
         self.opened.agents.choices(&self.variables)
@@ -180,7 +185,7 @@ impl Agency {
         let dialect =
             self.options.dialect.as_deref().or(before.dialect.as_deref().filter(|_| typed.is_none()));
         let named = typed.or(earlier).or_else(|| self.named());
-        let mut lines: Vec<String> = self.makings.notes().map(str::to_owned).collect();
+        let mut lines: Vec<String> = self.notes().map(str::to_owned).collect();
         let model = match (named, model::usual(self.choices())) {
             (Some(name), _) => {
                 lines.extend(model::doubt(name, self.choices()));

@@ -27,6 +27,7 @@
 
 mod agency;
 mod ask;
+mod attach;
 mod beyond;
 mod command_line;
 mod embed;

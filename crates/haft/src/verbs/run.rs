@@ -116,7 +116,7 @@ impl Running<'_> {
             (true, _) => To::Json(out, parking_lot::Mutex::default()),
             (false, None) => To::Lines(Plain::new(out)),
             // Standard output has the answer alone.
-            (false, Some(_)) => To::Lines(Plain::new(out)),
+            (false, Some(_)) => To::Lines(Plain::of_calls(out)),
         }));
         let (mut agent, lines) = agency.agent(session, watch.clone(), asker())?;
         lines.iter().for_each(|it| print::err(&format!("haft: {it}")));

@@ -3,7 +3,7 @@
 //! The terminal is tmux: what is looked at is what a person would see.
 
 mod changes;
-mod tmux;
+pub(crate) mod tmux;
 
 use std::{io::Write as _, process::Stdio};
 

@@ -61,6 +61,8 @@ impl Running<'_> {
         front.show(&rows);
         let cancel = CancellationToken::new();
         let done = front.attend(output::work(&mut agent, input, None, &cancel), &cancel).await;
+        // What was in motion is gone, and the summary stands apart.
+        front.show(&[Row::default()]);
         // The terminal is put back before anything else is said.
         drop(front);
         close(&agency, &agent).await?;
