@@ -20,6 +20,8 @@ use rustix::{
 };
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+use super::screen;
+
 /// How soon the thread sees that it is to end.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
@@ -97,6 +99,7 @@ impl Drop for Input {
 
 /// Puts the terminal back as it was.
 pub(crate) fn restore() {
+    screen::leave();
     // A terminal that is gone needs no restoring.
     let _ = disable_raw_mode();
     let _ = crossterm::execute!(io::stdout(), event::DisableBracketedPaste);

@@ -50,7 +50,7 @@ impl Running<'_> {
             .map_err(|error| Fault::new(Kind::Unavailable, format!("the terminal can't be used: {error}")))?;
         let watch = Arc::new(Watch::new(To::View(passes)));
         let (mut agent, lines) = agency.agent(session, watch.clone(), Arc::new(asks))?;
-        front.follow(agent.session());
+        front.follow(&agent);
         let input = match task {
             Some(task) => Some(task.input(&agent).await?),
             None => None,
