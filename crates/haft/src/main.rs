@@ -1,58 +1,8 @@
-//! `haft`: wires everything, and answers one verb.
+//! The `haft` program: becomes the process that starts commands, or runs one verb of the command line.
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
-use haft::{Options, Place, print, verbs};
-
-/// The hands of an agent: one tool runtime for LLM agents.
-#[derive(Parser)]
-#[command(version, arg_required_else_help = true, max_term_width = 100)]
-struct Haft {
-    #[command(flatten)]
-    options: Options,
-    #[command(subcommand)]
-    verb: Verb,
-}
-
-#[derive(Subcommand)]
-enum Verb {
-    /// Have an agent do a task.
-    Run(verbs::run::Run),
-    /// Talk with an agent.
-    Chat(verbs::chat::Chat),
-    /// Call a tool and print what a model would read.
-    Call(verbs::call::Call),
-    /// Show the tools, as a model is shown them.
-    Tools(verbs::tools::Tools),
-    /// Print what an agent's model is told before everything else, and what it costs.
-    Prompt(verbs::prompt::Prompt),
-    /// Print the manual of a tool.
-    Manual(verbs::manual::Manual),
-    /// Write a tool to begin with, and its test, into this workspace.
-    NewTool(verbs::new_tool::NewTool),
-    /// Serve the tools to an MCP client, and see to clients and to servers that haft uses.
-    ///
-    /// Alone it serves on standard input and output, which is how a client starts it; with `--http` over HTTP, at an address.
-    /// `install` tells a client of haft. The other commands are about MCP servers that haft itself is a client of: those of
-    /// `[mcp.NAME]` in haft.toml, and of a trusted workspace's .mcp.json.
-    Mcp(verbs::mcp::Mcp),
-    /// Show what calls were made, and what came of them.
-    Log(verbs::log::Log),
-    /// Put back what calls changed.
-    Undo(verbs::undo::Undo),
-    /// Show, add and revoke what is allowed without asking.
-    Grants(verbs::grants::Grants),
-    /// Show which guarantees hold on this machine, by trying them.
-    Doctor(verbs::doctor::Doctor),
-    /// Ask all tools that are files again what they are, and show what failed.
-    ReloadTools(verbs::reload_tools::ReloadTools),
-    /// Believe this workspace's haft.toml as it is now, let its tools run, and vouch for them as they are now.
-    ///
-    /// What `[tool.NAME]` grants counts only for a tool's file that you vouched for, until it or the code beside it
-    /// changes. `haft trust NAME` vouches for that tool alone, wherever it lies, and says what it is granted.
-    Trust(verbs::trust::Trust),
-}
+use haft::{Haft, Place, print, verbs};
 
 fn main() -> ExitCode {
     // The process that starts commands in the sandbox is this program too, and so is what `haft doctor` runs there.
@@ -64,7 +14,10 @@ fn main() -> ExitCode {
     if first == haft::runtime::sandbox::probe::PROBE {
         return haft::runtime::sandbox::probe::probe();
     }
-    let Haft { options, verb } = Haft::parse();
+    let haft = match Haft::of_process() {
+        Ok(haft) => haft,
+        Err(code) => return code,
+    };
     start_log();
     let place = match Place::from_env() {
         Ok(place) => place,
@@ -82,24 +35,7 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let done = runtime.block_on(async {
-        match verb {
-            Verb::Run(verb) => verb.run(&options, &place).await,
-            Verb::Chat(verb) => verb.run(&options, &place).await,
-            Verb::Call(verb) => verb.run(&options, &place).await,
-            Verb::Tools(verb) => verb.run(&options, &place).await,
-            Verb::Prompt(verb) => verb.run(&options, &place).await,
-            Verb::Manual(verb) => verb.run(&options, &place).await,
-            Verb::NewTool(verb) => verb.run(&options, &place),
-            Verb::Mcp(verb) => verb.run(&options, &place).await,
-            Verb::Log(verb) => verb.run(&options, &place),
-            Verb::Undo(verb) => verb.run(&options, &place).await,
-            Verb::Grants(verb) => verb.run(&options, &place),
-            Verb::Doctor(verb) => verb.run(&options, &place).await,
-            Verb::ReloadTools(verb) => verb.run(&options, &place).await,
-            Verb::Trust(verb) => verb.run(&options, &place).await,
-        }
-    });
+    let done = runtime.block_on(haft.run(&place));
     // A thread that a stopped call left behind is not waited for.
     runtime.shutdown_background();
     match done {
@@ -111,7 +47,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Logs go to standard error, and there are none unless they are asked for: `HAFT_LOG=info`.
+/// Starts logging to standard error; without `HAFT_LOG`, only errors are logged.
 fn start_log() {
     use tracing_subscriber::EnvFilter;
     let asked = std::env::var_os("HAFT_LOG").is_some_and(|it| !it.is_empty());

@@ -22,6 +22,7 @@ pub mod anchor;
 pub mod base64;
 pub mod edit;
 pub mod files;
+pub mod nearest;
 pub mod net;
 pub mod own_tools;
 pub mod procs;

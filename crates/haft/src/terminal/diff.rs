@@ -177,15 +177,17 @@ fn parsed(change: &Change) -> (Vec<Vec<Numbered<'_>>>, Vec<usize>) {
         let Some(sign) = line.chars().next() else { continue };
         let text = line.get(sign.len_utf8()..).unwrap_or_default();
         let number = match sign {
-            '-' => old,
-            '+' | ' ' => new,
+            '-' => counted(&mut old),
+            '+' => counted(&mut new),
+            ' ' => {
+                old += 1;
+                counted(&mut new)
+            }
             _ => {
                 unended.extend(usize::checked_sub(count, 1));
                 continue;
             }
         };
-        old += usize::from(sign != '+');
-        new += usize::from(sign != '-');
         hunk.push(Numbered { sign, number, text, differs: Vec::new() });
         count += 1;
     }
@@ -347,6 +349,13 @@ fn fitting(letters: Vec<Letter>, room: usize) -> Vec<Letter> {
         shown.push(it);
     }
     shown
+}
+
+/// Gives a line's number, and goes on to the next.
+fn counted(next: &mut usize) -> usize {
+    let this = *next;
+    *next += 1;
+    this
 }
 
 #[cfg(test)]

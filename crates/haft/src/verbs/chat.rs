@@ -30,11 +30,14 @@ use crate::{
 /// So many messages of a conversation are shown when it goes on.
 const SHOWN: usize = 12;
 
-#[derive(Args)]
+#[derive(Default, Args)]
 pub struct Chat {
     #[command(flatten)]
     agent: AgentOptions,
-    /// Go on with the newest conversation of this workspace, or that of `--session`.
+    /// First words, as if you had typed them in the chat
+    #[arg(value_name = "WORDS")]
+    words: Vec<String>,
+    /// Continue the newest conversation of this workspace, or that of `--session`
     #[arg(long)]
     resume: bool,
 }
@@ -66,6 +69,7 @@ impl Chat {
             colours: variable("NO_COLOR").is_empty(),
             prompt: true,
         };
+        let words = self.words.join(" ");
         let (mut front, passes) = Front::new(settings, asked, &place.variables, hangup.clone())
             .map_err(|error| Fault::new(Kind::Unavailable, format!("the terminal can't be used: {error}")))?;
         let host = Arc::new(Bill { passes, taken: Mutex::default() });
@@ -75,6 +79,7 @@ impl Chat {
         front.show(&aside);
         let mut talk = Talk { front, agent, agency, host, asks, hangup };
         talk.begin();
+        talk.front.says_first(words);
         let done = talk.talk().await;
         let Talk { front, agent, hangup, .. } = talk;
         // The terminal is put back before anything else is said.
@@ -130,13 +135,13 @@ impl Host for Bill {
 impl Talk {
     /// Says what there is here, and what was said before.
     fn begin(&mut self) {
-        self.front.follow(self.agent.session());
+        self.front.follow(&self.agent);
+        self.front.welcome();
         let said = self.agent.transcript().messages().unwrap_or_default();
         if said.is_empty() {
-            self.front.tell("Say what to do. /help shows what else can be typed.", Style::DIM);
             return;
         }
-        let columns = self.front.columns();
+        let look = self.front.look();
         let left_out = said.len().saturating_sub(SHOWN);
         let mut rows = Vec::new();
         if left_out > 0 {
@@ -150,7 +155,7 @@ impl Talk {
                 rows.push(Row::default());
             }
             tools = is_tool;
-            rows.extend(said_before(message, columns));
+            rows.extend(said_before(message, look));
         }
         rows.push(Row::default());
         self.front.show(&rows);
