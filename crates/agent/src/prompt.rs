@@ -9,6 +9,8 @@ use jiff::civil::Date;
 use kit::{Hint, Spec};
 use runtime::{Runtime, Session};
 
+use crate::skills::Known as Skills;
+
 pub use bill::{Bill, Cost};
 pub use project::Project;
 
@@ -24,7 +26,7 @@ pub struct Prompt {
 /// A part of a system prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Section {
-    /// What it is: `base`, `tools`, `hints`, `project`, `profile`, `environment`.
+    /// What it is: `base`, `tools`, `hints`, `skills`, `project`, `profile`, `environment`.
     pub name: &'static str,
     /// What it says.
     pub text: String,
@@ -35,6 +37,7 @@ pub struct Section {
 pub struct Makings {
     hint: fn(&str) -> Option<Hint>,
     project: Option<Arc<Project>>,
+    skills: Arc<Skills>,
     environment: Arc<str>,
 }
 
@@ -42,7 +45,14 @@ impl Makings {
     /// Looks at the workspace, once. `hint` knows what is to be said of a tool beforehand. Blocks.
     pub fn of(runtime: &Runtime, hint: fn(&str) -> Option<Hint>) -> Self {
         let environment = environment(runtime.roots().workspace(), jiff::Zoned::now().date());
-        Self { hint, project: Project::read(runtime).map(Arc::new), environment: environment.into() }
+        let project = Project::read(runtime).map(Arc::new);
+        Self { hint, project, skills: Arc::default(), environment: environment.into() }
+    }
+
+    /// The same, with these skills for its agents.
+    #[must_use]
+    pub fn with_skills(self, skills: Skills) -> Self {
+        Self { skills: Arc::new(skills), ..self }
     }
 
     /// The prompt of an agent that has the tools which this session lists now, under a profile that says this.
@@ -53,6 +63,7 @@ impl Makings {
         prompt.add("base", BASE);
         prompt.add("tools", &list(&specs));
         prompt.add("hints", &kit::hints(specs.iter().map(|it| it.name.as_str()), self.hint).join("\n"));
+        prompt.add("skills", &self.skills.listing(catalog.has("info")));
         prompt.add("project", &self.project.as_ref().map(|it| it.told()).unwrap_or_default());
         prompt.add("profile", profile.unwrap_or_default());
         prompt.add("environment", &self.environment);

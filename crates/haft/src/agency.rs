@@ -72,6 +72,7 @@ impl AgentOptions {
         opened.runtime.outside().asks(approver);
         opened.runtime.load_tools().await;
         let makings = Makings::of(&opened.runtime, tools::hints_of(&opened.toolset));
+        let makings = makings.with_skills(opened.skills.read());
         let variables = place.variables.clone();
         let configured = configured(&opened.agents, &variables);
         Ok(Agency { opened, options: self, makings, variables, configured })
@@ -249,6 +250,7 @@ impl Agency {
         let workspace = self.opened.runtime.roots().workspace().to_owned();
         Setup {
             profiles: self.opened.profiles.clone(),
+            skills: Some(self.opened.skills.clone()),
             choose: Arc::new(move |name| {
                 // A file that a profile names lies in its workspace, wherever haft was started.
                 let name = match name.strip_prefix("script:") {

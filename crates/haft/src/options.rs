@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use agent::profiles::Profiles;
+use agent::{profiles::Profiles, skills::Skills, slash};
 use clap::{Args, ValueEnum};
 use kit::{AnyTool, Fault, Kind};
 use runtime::{
@@ -95,6 +95,10 @@ pub struct Opened {
     pub agents: Agents,
     /// Where profiles are looked for.
     pub profiles: Profiles,
+    /// Where slash commands are looked for.
+    pub slash: slash::Commands,
+    /// Where skills are looked for.
+    pub skills: Skills,
 }
 
 /// What the configuration says about agents and their models.
@@ -206,8 +210,11 @@ impl Options {
         }
         let trusted = self.trust || trust.holds_tools(runtime.roots().workspace());
         let own = place.config.join("agents");
-        let profiles = Profiles::new(own, runtime.roots().clone(), trusted);
-        Ok(Opened { runtime, aside, unseen, toolset, listed, agents, profiles })
+        let roots = runtime.roots().clone();
+        let profiles = Profiles::new(own, roots.clone(), trusted);
+        let slash = slash::Commands::new(place.config.join("commands"), roots.clone(), trusted);
+        let skills = Skills::new(place.config.join("skills"), roots, trusted);
+        Ok(Opened { runtime, aside, unseen, toolset, listed, agents, profiles, slash, skills })
     }
 
     /// Where tools that are files are looked for, as the person has decided by now: see [`deciding`](Self::deciding).
