@@ -1,12 +1,16 @@
-# What a contributor runs. `just ci` is exactly what CI runs.
+# Recipes for contributors. `just ci` is exactly what CI runs.
 
-# Format, lints, all tests, doc tests, documentation. Installs what is missing.
+# Format, lints, features, documentation, all tests, a real agent, MCP conformance. Installs missing programs.
 ci:
     .ci/run
 
-# All tests, as the README has it.
-test:
-    cargo test --workspace
+# All tests, strict: installs missing programs (Debian).
+test *arguments:
+    ./test {{arguments}}
+
+# All tests whose programs are there; the others are listed as skipped.
+try *arguments:
+    cargo test --workspace {{arguments}}
 
 # Formatting and lints only.
 lint:
@@ -21,7 +25,7 @@ conformance *scenarios:
 deny:
     cargo deny check
 
-# The speed table: every figure beside a floor or a peer measured in the same run.
+# The speed table: each figure beside a floor or a peer measured in the same run.
 bench:
     cargo build --release -p haft
     cargo run --release -p bench --bin speed
@@ -31,6 +35,6 @@ bench:
 promise cases="100000":
     cargo run --release -p bench --bin edit_promise -- {{cases}}
 
-# Accept what the model now sees, and what tests now print. Look at the diff.
+# Update all snapshots. Review the diff.
 accept:
     UPDATE_EXPECT=1 cargo test --workspace

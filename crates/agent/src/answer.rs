@@ -26,6 +26,7 @@ pub(crate) struct Heard {
 /// The answer to the call `id` of the model. Only a part that says so is a picture, whatever a text looks like.
 pub(crate) async fn heard(session: &Session, id: &str, tool: &str, answer: Answer) -> Heard {
     let (ok, mut text) = (answer.result.is_ok(), answer.as_text());
+    let fault = answer.result.as_ref().err().map(|it| it.kind);
     let mut pieces = Vec::new();
     if !text.is_empty() {
         pieces.push(Piece::text(text.clone()));
@@ -69,7 +70,7 @@ pub(crate) async fn heard(session: &Session, id: &str, tool: &str, answer: Answe
     }
     let ms = ms(answer.took);
     let handles = pictures.iter().map(|it| it.handle.clone()).collect();
-    let event = Event::Answered { call: answer.id, tool: tool.to_owned(), ok, exit, ms, text, pictures };
+    let event = Event::Answered { call: answer.id, tool: tool.to_owned(), ok, fault, exit, ms, text, pictures };
     let result = ResultOf { id: id.to_owned(), tool: tool.to_owned(), ok, pieces };
     Heard { result, event, exit, pictures: handles, ms }
 }

@@ -1,7 +1,8 @@
-//! What does whoever watches an agent hear?
+//! The events of an agent: what whoever watches it is told, while it happens.
 
 use std::time::Duration;
 
+use kit::Kind;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -77,6 +78,9 @@ pub enum Event {
         tool: String,
         /// Whether it worked.
         ok: bool,
+        /// The kind of its fault, where it did not work: `denied`, `bad_args`, `timeout`, ….
+        #[serde(skip_serializing_if = "Option::is_none")]
+        fault: Option<Kind>,
         /// The exit code, where a command ran.
         #[serde(skip_serializing_if = "Option::is_none")]
         exit: Option<i32>,

@@ -3,9 +3,11 @@
 mod answer;
 mod asker;
 mod context;
+mod conversations;
 mod event;
 mod front_matter;
 mod images;
+mod input;
 mod loops;
 mod markdown_files;
 mod person;
@@ -22,9 +24,14 @@ pub mod skills;
 pub mod slash;
 
 pub use asker::{Asker, NobodyToAsk, nobody};
+pub use context::size::{Context, ContextPart, ContextUsed};
+pub use conversations::{Conversation, conversations, find_conversations, title};
 pub use event::{Event, Host, Shown, Silent};
+pub use input::Input;
 pub use person::Looked;
-pub use prompt::{Bill, Cost, Makings, Project, Prompt, Section};
+pub use prompt::{Bill, Cost, Makings, Project, Prompt, Section, System};
 pub use subagent::{Choose, Compose, Crew, Narrowed, Setup};
 pub use transcript::{Message, Transcript};
-pub use turn::{Agent, AgentError, Bounds, Ended, Outcome, Settings, Steering};
+pub use turn::{
+    Agent, AgentError, Bounds, ChangedBy, Compacted, Ended, Outcome, Rewound, Settings, Steering,
+};

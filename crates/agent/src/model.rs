@@ -15,6 +15,7 @@ mod provider;
 mod responses;
 pub mod script;
 mod sse;
+mod structured;
 
 use std::{pin::Pin, sync::Arc};
 
@@ -117,6 +118,9 @@ pub struct Request {
     pub step: usize,
     /// The most tokens the answer may have, where it is to be shorter than the model's longest.
     pub longest: Option<u64>,
+    /// The JSON Schema that the text of an answer without calls is to fit. A wire format that has structured output says it
+    /// to the provider; others pass it over, so whoever asks says it in words as well, and checks what comes.
+    pub format: Option<Arc<serde_json::Value>>,
 }
 
 /// A part of an answer.

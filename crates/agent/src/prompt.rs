@@ -1,6 +1,7 @@
-//! What is a model told before everything else, and what does that cost?
+//! The system prompt: its sections, and what each costs.
 
 mod bill;
+mod own;
 mod project;
 
 use std::{path::Path, sync::Arc};
@@ -12,6 +13,7 @@ use runtime::{Runtime, Session};
 use crate::skills::Known as Skills;
 
 pub use bill::{Bill, Cost};
+use own::Own;
 pub use project::Project;
 
 const BASE: &str = include_str!("../prompts/base.md");
@@ -26,16 +28,61 @@ pub struct Prompt {
 /// A part of a system prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Section {
-    /// What it is: `base`, `tools`, `hints`, `skills`, `project`, `profile`, `environment`.
+    /// What it is: `base`, `tools`, `hints`, `skills`, `own`, `project`, `profile`, `environment`.
     pub name: &'static str,
     /// What it says.
     pub text: String,
+}
+
+/// A system prompt as it is sent, and how much of it each section is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct System {
+    text: Arc<str>,
+    sections: Arc<[(&'static str, usize)]>,
+}
+
+impl System {
+    /// All of it, as it is sent.
+    pub fn text(&self) -> &Arc<str> {
+        &self.text
+    }
+
+    /// How many bytes the sections of this name have.
+    pub(crate) fn bytes_of(&self, name: &str) -> usize {
+        self.sections.iter().filter(|it| it.0 == name).map(|it| it.1).sum()
+    }
+}
+
+impl From<&Prompt> for System {
+    fn from(prompt: &Prompt) -> Self {
+        let sections = prompt.sections.iter().map(|it| (it.name, it.text.len()));
+        Self { text: prompt.text().into(), sections: sections.collect() }
+    }
+}
+
+impl From<Arc<str>> for System {
+    fn from(text: Arc<str>) -> Self {
+        Self { text, sections: Arc::new([]) }
+    }
+}
+
+impl From<&str> for System {
+    fn from(text: &str) -> Self {
+        Arc::<str>::from(text).into()
+    }
+}
+
+impl From<String> for System {
+    fn from(text: String) -> Self {
+        Arc::<str>::from(text).into()
+    }
 }
 
 /// What is the same in the prompts of all agents of a runtime, from its start to its end.
 #[derive(Clone)]
 pub struct Makings {
     hint: fn(&str) -> Option<Hint>,
+    own: Arc<Own>,
     project: Option<Arc<Project>>,
     skills: Arc<Skills>,
     environment: Arc<str>,
@@ -45,14 +92,20 @@ impl Makings {
     /// Looks at the workspace, once. `hint` knows what is to be said of a tool beforehand. Blocks.
     pub fn of(runtime: &Runtime, hint: fn(&str) -> Option<Hint>) -> Self {
         let environment = environment(runtime.roots().workspace(), jiff::Zoned::now().date());
-        let project = Project::read(runtime).map(Arc::new);
-        Self { hint, project, skills: Arc::default(), environment: environment.into() }
+        let (own, project) = (Arc::new(Own::read(runtime)), Project::read(runtime).map(Arc::new));
+        Self { hint, own, project, skills: Arc::default(), environment: environment.into() }
     }
 
     /// The same, with these skills for its agents.
     #[must_use]
     pub fn with_skills(self, skills: Skills) -> Self {
         Self { skills: Arc::new(skills), ..self }
+    }
+
+    /// What the person should know of what prompts are made of, one line each.
+    pub fn notes(&self) -> impl Iterator<Item = &str> {
+        let broken = self.skills.broken.iter().map(String::as_str);
+        self.own.note().into_iter().chain(broken)
     }
 
     /// The prompt of an agent that has the tools which this session lists now, under a profile that says this.
@@ -63,7 +116,9 @@ impl Makings {
         prompt.add("base", BASE);
         prompt.add("tools", &list(&specs));
         prompt.add("hints", &kit::hints(specs.iter().map(|it| it.name.as_str()), self.hint).join("\n"));
-        prompt.add("skills", &self.skills.listing(catalog.has("info")));
+        let skills = self.skills.listing(catalog.has("info"));
+        prompt.add("skills", &session.runtime().masked(&skills));
+        prompt.add("own", &self.own.told());
         prompt.add("project", &self.project.as_ref().map(|it| it.told()).unwrap_or_default());
         prompt.add("profile", profile.unwrap_or_default());
         prompt.add("environment", &self.environment);

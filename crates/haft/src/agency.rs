@@ -171,10 +171,10 @@ impl Agency {
         };
         let mut agent = self.blank_agent(session, model, host)?;
         agent.set_crew(self.setup(person));
-        let mut lines = Vec::new();
+        let mut lines: Vec<String> = self.makings.notes().map(str::to_owned).collect();
         if let (Some(crew), Some(profile)) = (agent.crew(), profile) {
             let said = crew.begin(Some(profile), its_own)?;
-            lines.push(format!("under the profile `{profile}`"));
+            lines.push(format!("using profile `{profile}`"));
             lines.extend(notes(&said));
             if let Some(other) = before.profile.as_deref().filter(|it| asked.is_none() && *it != profile) {
                 lines.extend(notes(&crew.resume(other)?));
@@ -210,7 +210,7 @@ impl Agency {
     ) -> Result<Agent, Fault> {
         own_tools::offer(&session, model.abilities());
         session.list_within(self.opened.listing_of_agent());
-        let system = self.prompt(&session, None).text().into();
+        let system = (&self.prompt(&session, None)).into();
         let visible = self.opened.agents.agent.visible.unwrap_or_default();
         Agent::open(Settings { session, model, system, bounds: self.bounds(), visible, host })
     }
@@ -260,7 +260,7 @@ impl Agency {
                 chosen(&name, &models, &variables, dialect.as_deref())
             }),
             compose: Arc::new(move |session, profile| {
-                makings.prompt(session, profile.map(|it| it.prompt.as_str())).text().into()
+                (&makings.prompt(session, profile.map(|it| it.prompt.as_str()))).into()
             }),
             section: self.opened.agents.subagent.clone(),
             person,

@@ -1,4 +1,6 @@
-//! How does a test get a workspace? From one string.
+//! Workspaces for tests, each made from one string, and the programs that tests need.
+
+pub mod needs;
 
 use std::{
     collections::BTreeMap,

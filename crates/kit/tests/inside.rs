@@ -1,5 +1,4 @@
 //! Do the hands stay inside, whatever is swapped under them, and do they always come back?
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::{
     ffi::CString,

@@ -1,5 +1,6 @@
 //! Whether, when and where a call happens.
 
+mod answer_schema;
 mod approve;
 mod beside;
 mod beyond;
@@ -44,6 +45,7 @@ use kit::{
     services::{Undo, Vault},
 };
 
+pub use answer_schema::AnswerSchema;
 pub use approve::{Approver, Request, Unattended, Verdict};
 pub use beyond::Beyond;
 pub use call::{Answer, Arguments, Call};
@@ -321,6 +323,12 @@ impl Runtime {
     pub(crate) fn state(&self) -> &std::path::Path {
         let [state, _] = &self.inner.hidden;
         state
+    }
+
+    /// Where the user's configuration is kept.
+    pub fn config(&self) -> &std::path::Path {
+        let [_, config] = &self.inner.hidden;
+        config
     }
 
     pub(crate) fn hidden(&self) -> &[PathBuf] {

@@ -5,6 +5,7 @@
 //! else hands it work through a queue, so nobody waits for a disk who does not ask to.
 
 mod blobs;
+mod conversations;
 mod grants;
 mod live;
 mod memory;
@@ -36,6 +37,7 @@ use parking_lot::Mutex;
 use rusqlite::Connection;
 
 pub(crate) use blobs::{Blobs, Found, Hash};
+pub use conversations::{Conversation, Conversations};
 pub use grants::{GrantRecord, Grants};
 pub(crate) use live::corpse;
 pub(crate) use place::create_folder;

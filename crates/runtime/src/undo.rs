@@ -4,6 +4,7 @@
 //! that call left. Putting back is itself a change: undoing it does the first one again.
 
 mod difference;
+mod left;
 #[cfg(test)]
 mod tests;
 
@@ -25,6 +26,7 @@ use crate::{
     store::{Found, Hash, Store, now_ms},
 };
 use difference::{changed, difference};
+pub use left::Changed;
 
 /// How files are read and written when something is put back.
 pub trait Restore: Send + Sync {

@@ -1,5 +1,4 @@
 //! Does every call end in one answer, whatever its tool does?
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::{
     future::{Future, pending},

@@ -1,5 +1,4 @@
 //! Do calls that outlive their turn keep their promises?
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::{
     collections::HashMap,
@@ -669,7 +668,7 @@ async fn a_job_of_a_killed_process_is_interrupted_in_the_journal() {
     }
     let dir = tempfile::tempdir().unwrap();
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "a_job_of_a_killed_process_is_interrupted_in_the_journal", "--nocapture"])
+        .args(["--exact", "jobs::a_job_of_a_killed_process_is_interrupted_in_the_journal", "--nocapture"])
         .env(CHILD, dir.path())
         .stdout(Stdio::piped())
         .spawn()

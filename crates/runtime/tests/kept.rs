@@ -1,5 +1,4 @@
 //! Does what the runtime keeps survive kills, company and damage?
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use std::{
     collections::HashSet,
@@ -67,7 +66,7 @@ fn as_child() -> Option<PathBuf> {
 /// This test again, in a process of its own that finds [`as_child`].
 fn child(test: &str, state: &Path) -> Child {
     Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .args(["--exact", &format!("kept::{test}"), "--nocapture", "--test-threads=1"])
         .env(STATE, state)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

@@ -1,5 +1,4 @@
 //! Which hosts may a call speak to, by what was configured, granted and said?
-#![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::{
     future::Future,

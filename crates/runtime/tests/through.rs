@@ -1,5 +1,4 @@
 //! What of a call is kept where a tool makes it for another?
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::{
     future::Future,

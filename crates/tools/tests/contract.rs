@@ -1,5 +1,4 @@
 //! Does every tool, present and future, keep the same promises?
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 use std::{collections::HashSet, fs, os::unix::fs::symlink, sync::Arc, time::Duration};
 

@@ -496,6 +496,7 @@ mod tests {
             headers: BTreeMap::from([("X-Team".to_owned(), "tools".to_owned())]),
             window: Some(50_000),
             longest: Some(9_000),
+            format: None,
             dialect: None,
             images: Some(false),
             effort: Some("2000".to_owned()),
@@ -526,7 +527,7 @@ mod tests {
 
     async fn ask(model: &Arc<dyn Model>) {
         let items = vec![Item::person("Go.")];
-        let request = Request { system: "".into(), items, tools: Arc::default(), step: 0, longest: None };
+        let request = Request { system: "".into(), items, tools: Arc::default(), step: 0, longest: None, format: None };
         model.stream(request).collect::<Vec<_>>().await;
     }
 

@@ -315,6 +315,7 @@ impl<'a> Answering<'a> {
                 call: journal,
                 tool,
                 ok: false,
+                fault: Some(Kind::Cancelled),
                 exit: None,
                 ms: 0.0,
                 text,

@@ -55,6 +55,8 @@ pub(crate) struct Settings {
     pub(crate) history: PathBuf,
     pub(crate) workspace: PathBuf,
     pub(crate) colours: bool,
+    /// The person may type; otherwise they watch, answer questions and stop it.
+    pub(crate) prompt: bool,
 }
 
 /// The terminal, with a person before it.
@@ -68,6 +70,8 @@ pub(crate) struct Front {
     waiting: VecDeque<Asked>,
     dialog: Option<Dialog>,
     line: Line,
+    /// Whether there is a line to type in.
+    prompt: bool,
     /// When the last key came.
     typed: Option<Instant>,
     /// Somebody has the turn.
@@ -121,6 +125,7 @@ impl Front {
             asked,
             waiting: VecDeque::new(),
             dialog: None,
+            prompt: settings.prompt,
             line: Line::new(Remembered::open(&settings.history), Words::new(settings.workspace)),
             typed: None,
             is_busy: false,
@@ -259,10 +264,12 @@ impl Front {
                     Ok(said) => self.show(&said.wrapped(self.columns(), 2)),
                     Err(dialog) => self.dialog = Some(*dialog),
                 },
-                None => self.key(key),
+                None if self.prompt => self.key(key),
+                None => {}
             },
             Heard::Paste(text) => match &mut self.dialog {
                 Some(dialog) => dialog.paste(&text),
+                None if !self.prompt => {}
                 None => {
                     self.typed = Some(Instant::now());
                     self.line.paste(&text);
@@ -356,6 +363,10 @@ impl Front {
             if let Said::Line(line) = it {
                 rows.push(Row::new(format!("> {}  (next)", harmless(line)), Style::DIM).cut(columns));
             }
+        }
+        if !self.prompt {
+            self.screen.draw(&[], rows);
+            return;
         }
         let Live { rows: line, cursor } = self.line.live(columns, (self.screen.lines() / 2).min(LINES));
         let cursor = cursor.map(|(row, column)| (row + rows.len(), column));

@@ -162,7 +162,7 @@ impl View {
                     it.line = short::line(line, TITLE);
                 }
             }
-            Event::Answered { call, tool, ok, exit, ms, text, pictures } => {
+            Event::Answered { call, tool, ok, exit, ms, text, pictures, .. } => {
                 self.end_text(columns, drawn);
                 let at = self.running.iter().position(|it| it.call == *call);
                 let title = at.map_or_else(|| tool.clone(), |at| self.running.remove(at).title);
@@ -262,8 +262,10 @@ fn titled(sign: &str, style: Style, title: &str, said: &str, columns: usize) -> 
 /// What was said in an earlier process, as it is seen again.
 pub(crate) fn said_before(message: &Message, columns: usize) -> Vec<Row> {
     match message {
-        Message::Person { text } => {
-            Row::new(format!("> {}", text.replace('\n', "\n  ")), Style::BOLD).lines(columns)
+        Message::Person { text, attached } => {
+            let mut rows = Row::new(format!("> {}", text.replace('\n', "\n  ")), Style::BOLD).lines(columns);
+            rows.extend(attached.iter().map(|it| Row::new(format!("  [{it}]"), Style::DIM).cut(columns)));
+            rows
         }
         Message::Model { text } => {
             let mut markdown = Markdown::default();
@@ -305,6 +307,7 @@ mod tests {
             call: call.to_owned(),
             tool: "shell".to_owned(),
             ok,
+            fault: None,
             exit: None,
             ms: 1200.0,
             text: said.to_owned(),
@@ -415,7 +418,7 @@ mod tests {
         )
         .unwrap();
         assert_eq!(shown(&said_before(&message, 40)), "✓ read a.py  0.0 s\n    1:ab|x\n");
-        let person = Message::Person { text: "do\nit".to_owned() };
+        let person = Message::Person { text: "do\nit".to_owned(), attached: Vec::new() };
         assert_eq!(shown(&said_before(&person, 40)), "> do\n  it\n");
     }
 }

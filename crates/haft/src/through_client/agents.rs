@@ -58,7 +58,7 @@ impl OverClient {
             choose,
             compose: Arc::new(move |session, profile| {
                 let makings = makings.get_or_init(|| Makings::of(&runtime, tools::hints_of(&toolset)));
-                makings.prompt(session, profile.map(|it| it.prompt.as_str())).text().into()
+                (&makings.prompt(session, profile.map(|it| it.prompt.as_str()))).into()
             }),
             section: opened.agents.subagent.clone(),
             person: Arc::new(asker::AtClient(desk.clone())),

@@ -64,6 +64,7 @@ impl Chat {
             history: place.state.join("chat_history"),
             workspace: agency.opened.runtime.roots().workspace().to_owned(),
             colours: variable("NO_COLOR").is_empty(),
+            prompt: true,
         };
         let (mut front, passes) = Front::new(settings, asked, &place.variables, hangup.clone())
             .map_err(|error| Fault::new(Kind::Unavailable, format!("the terminal can't be used: {error}")))?;

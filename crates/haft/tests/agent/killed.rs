@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use haft::agent::model::{Item, Piece, Said};
 use serde_json::{Value, json};
 
-use crate::support::{Life, Room};
+use super::support::{Life, Room};
 
 const STEPS: usize = 30;
 

@@ -12,7 +12,7 @@ use haft::agent::{
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::support::Room;
+use super::support::Room;
 
 /// Far more than a turn may take to end, and far less than its commands would.
 const GENEROUS: Duration = Duration::from_secs(10);

@@ -16,7 +16,7 @@ use haft::{
 };
 use serde_json::json;
 
-use crate::support::{House, Players, Wish, calls, says};
+use super::support::{House, Players, Wish, calls, says};
 
 /// Answers with the last option, and says yes.
 #[derive(Default)]

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use haft::runtime::config::SubagentSection;
 use serde_json::json;
 
-use crate::support::{House, Players, Wish, calls, says};
+use super::support::{House, Players, Wish, calls, says};
 
 const SCOUT: (&str, &str) = (".haft/agents/scout.md", "---\ndescription: looks\n---\nSCOUT\n");
 

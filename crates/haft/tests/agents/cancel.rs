@@ -9,7 +9,7 @@ use haft::{
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::support::{HANG, House, Players, Wish, calls, says, until};
+use super::support::{HANG, House, Players, Wish, calls, says, until};
 
 const SCOUT: (&str, &str) = (".haft/agents/scout.md", "---\ndescription: looks\n---\nSCOUT\n");
 const DEEP: (&str, &str) = (".haft/agents/deep.md", "---\ndescription: looks\n---\nDEEP\n");

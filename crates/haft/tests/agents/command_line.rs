@@ -4,7 +4,7 @@ use std::process::{Command, Output};
 
 use serde_json::json;
 
-use crate::support::{calls, says};
+use super::support::{calls, says};
 
 /// Runs `haft run` in a workspace with these files; what belongs to the person begins with `config/`.
 fn run(files: &[(&str, &str)], arguments: &[&str]) -> (tempfile::TempDir, Output) {

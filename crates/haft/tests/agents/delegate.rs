@@ -8,7 +8,7 @@ use haft::{
 };
 use serde_json::json;
 
-use crate::support::{HANG, House, Players, Wish, calls, python_tool, says, until};
+use super::support::{HANG, House, Players, Wish, calls, python_tool, says, until};
 
 fn scout(more: &str) -> (&'static str, String) {
     (".haft/agents/scout.md", format!("---\ndescription: looks\n{more}\n---\nSCOUT\n"))

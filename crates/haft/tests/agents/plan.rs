@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use crate::support::{House, Players, Wish, calls, python_tool, says, until};
+use super::support::{House, Players, Wish, calls, python_tool, says, until};
 
 const READER: (&str, &str) =
     (".haft/agents/reader.md", "---\ndescription: reads\nsandbox: read-only\n---\nREADER\n");

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use haft::agent::model::Model;
 use serde_json::json;
 
-use crate::support::{House, Players, Wish, calls, says};
+use super::support::{House, Players, Wish, calls, says};
 
 const JUDGE: (&str, &str) = (
     ".haft/agents/judge.md",

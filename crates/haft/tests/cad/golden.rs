@@ -7,7 +7,7 @@ use std::{fs, path::PathBuf};
 use image::RgbImage;
 use serde_json::json;
 
-use super::program::Room;
+use crate::support::Room;
 
 /// How much a colour may be off on average, and how many pixels of a thousand may be off by more than `FAR`.
 const MEAN: f64 = 0.6;

@@ -4,7 +4,7 @@ use std::{fs, process::Command};
 
 use serde_json::json;
 
-use super::program::Room;
+use crate::support::Room;
 
 #[test]
 fn what_runs_for_ever_ends_at_its_deadline_with_all_it_started() {

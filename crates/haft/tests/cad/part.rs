@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::json;
 
-use super::program::Room;
+use crate::support::Room;
 
 /// An angle with a boss, four holes, and a slip on line 17: `tranlate`.
 const BRACKET: &str = "\

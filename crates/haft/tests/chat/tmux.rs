@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::program::Room;
+use crate::support::Room;
 
 /// Nothing takes as long, unless it hangs.
 const PATIENCE: Duration = Duration::from_secs(30);

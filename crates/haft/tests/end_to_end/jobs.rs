@@ -19,7 +19,7 @@ fn a_call_in_the_background_is_waited_for_and_read_in_one_session() {
             ("continue_job", json!({"job": "job_1", "input": "more"})),
         ],
     );
-    let said: Vec<String> = calls.iter().map(super::support::Called::text).collect();
+    let said: Vec<String> = calls.iter().map(crate::support::Called::text).collect();
     assert!(said[0].starts_with("job_1 runs in the background: read\n"), "{}", said[0]);
     assert!(
         said[0].ends_with("read_job shows its output, wait waits for it, stop_task ends it."),

@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::json;
 
-use crate::support::{ANN, House, Room, good, initialize, rest};
+use super::support::{ANN, House, Room, good, initialize, rest};
 
 const MIB: usize = 1024 * 1024;
 

@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::support::{ANN, BOB, Room, initialize};
+use super::support::{ANN, BOB, Room, initialize};
 
 /// Waits until the job has said so, and until a look from elsewhere finds it said.
 const SAID: &str = "echo one; echo two";

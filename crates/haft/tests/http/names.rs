@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{ANN, House, Room, good, initialize};
+use super::support::{ANN, House, Room, good, initialize};
 
 fn status(house: &House, host: &str, origin: Option<&str>) -> u16 {
     let body = initialize().to_string();

@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 
 use serde_json::json;
 
-use crate::support::{ANN, BOB, Room, good, initialize};
+use super::support::{ANN, BOB, Room, good, initialize};
 
 #[test]
 fn the_session_of_another_is_not_there() {
@@ -95,7 +95,7 @@ fn an_answer_that_nobody_took_is_told_again() {
 fn a_full_house_says_when_to_come_back() {
     let house = Room::new().open();
     let sessions: Vec<String> = (0..128).map(|_| house.begin(ANN)).collect();
-    let reply = house.post(ANN, None, &crate::support::initialize());
+    let reply = house.post(ANN, None, &super::support::initialize());
     assert_eq!(reply.status, 503, "{reply:?}");
     assert!(reply.header("retry-after").is_some());
     house.begin(BOB);

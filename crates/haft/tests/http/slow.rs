@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::json;
 
-use crate::support::{ANN, Room, good, rest};
+use super::support::{ANN, Room, good, rest};
 
 /// Writes one byte at a time until the server has had enough.
 fn drip(mut socket: TcpStream, byte: &[u8]) -> Duration {

@@ -4,10 +4,8 @@ use std::{fs, os::unix::fs::symlink, path::PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::{
-    pictures::{halves, written},
-    program::{Room, Server},
-};
+use super::pictures::{halves, written};
+use crate::support::{Room, Server};
 
 /// The link that a call gives.
 #[track_caller]

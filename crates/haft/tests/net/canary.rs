@@ -5,10 +5,8 @@ use std::{fs, path::Path};
 use kit::base64;
 use serde_json::{Value, json};
 
-use super::{
-    hostile::Hostile,
-    program::{Room, names, run},
-};
+use super::hostile::Hostile;
+use crate::support::{Room, names, run};
 
 const OF_ENVIRONMENT: &str = r#"cnry-E1"/+\x 7f3a9c&d"#;
 const OF_FILE: &str = "cnry-F2-ghp_0b1c2d3e4f";

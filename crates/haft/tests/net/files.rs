@@ -54,7 +54,7 @@ fn a_download_that_breaks_off_leaves_the_old_file_and_nothing_else() {
     let said = does(&room, &json!({"url": server.url("/status/404"), "save_to": "old"}));
     assert!(said.contains("not saved, as it is no success") && said.contains("because"), "{said}");
     assert_eq!(room.text("old"), "as it was");
-    let mut names: Vec<_> = super::program::names(&room.at(""));
+    let mut names: Vec<_> = crate::support::names(&room.at(""));
     names.sort();
     assert_eq!(names, ["old"]);
 }

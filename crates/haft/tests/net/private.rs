@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{ask, configured, does, granting, hostile::Hostile, program::Room};
+use super::{ask, configured, does, granting, hostile::Hostile};
+use crate::support::Room;
 
 /// Ways to write an address that is not public; `PORT` is that of a server which listens there.
 const SPELLINGS: &[&str] = &[

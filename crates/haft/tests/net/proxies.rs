@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{ask, configured, does, granting, hostile::Hostile, program};
+use super::{ask, configured, does, granting, hostile::Hostile};
 
 #[test]
 fn what_the_environment_says_of_proxies_counts_nothing() {
@@ -14,7 +14,7 @@ fn what_the_environment_says_of_proxies_counts_nothing() {
     for name in ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"] {
         haft.env(name, &url);
     }
-    let ran = program::run(&mut haft, "");
+    let ran = crate::support::run(&mut haft, "");
     assert!(ran.code == 0 && ran.out.ends_with("hello\n"), "{ran:?}");
     assert_eq!((proxy.connections(), server.connections()), (0, 1));
 }

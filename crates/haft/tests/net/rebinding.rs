@@ -14,13 +14,14 @@ use std::{
 
 use serde_json::json;
 
-use super::{ask, configured, does, hostile::Hostile, program::Room};
+use super::{ask, configured, does, hostile::Hostile};
+use crate::support::Room;
 
 const PUBLIC: Ipv4Addr = Ipv4Addr::new(93, 184, 216, 34);
 
 #[test]
 fn a_name_that_leads_elsewhere_the_second_time_is_not_followed() {
-    inside("rebinding::a_name_that_leads_elsewhere_the_second_time_is_not_followed", || {
+    inside("net::rebinding::a_name_that_leads_elsewhere_the_second_time_is_not_followed", || {
         let names = Names::answer(|name, asked| match (name, asked) {
             ("rebind.test", 0) | ("public.test", _) => vec![PUBLIC],
             ("both.test", _) => vec![Ipv4Addr::LOCALHOST, PUBLIC],
@@ -59,7 +60,7 @@ fn a_name_that_leads_elsewhere_the_second_time_is_not_followed() {
 
 #[test]
 fn a_name_is_looked_at_before_a_proxy_is_asked_for_it() {
-    inside("rebinding::a_name_is_looked_at_before_a_proxy_is_asked_for_it", || {
+    inside("net::rebinding::a_name_is_looked_at_before_a_proxy_is_asked_for_it", || {
         let _names = Names::answer(|name, _| match name {
             "public.test" => vec![PUBLIC],
             "inner.test" | "proxy.test" => vec![Ipv4Addr::LOCALHOST],

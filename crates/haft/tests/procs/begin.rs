@@ -7,7 +7,7 @@ use haft::kit::{
     procs::{Base, Exit, Limit, Program, Stdin, Streams},
 };
 
-use crate::support::{HANG, keeper, program, run, sh, start};
+use super::support::{HANG, keeper, program, run, sh, start};
 
 #[tokio::test]
 async fn exit_codes_and_signals_are_told_apart() {
@@ -156,7 +156,7 @@ async fn what_cannot_be_started_says_why() {
 #[tokio::test]
 async fn limits_hold_in_the_command_and_not_in_the_next() {
     let keeper = keeper().await;
-    let env = crate::support::env();
+    let env = super::support::env();
     let limits = [Limit { resource: libc_nofile(), soft: 99, hard: 99 }];
     let base = Base { env: &env, limits: &limits, ..Base::default() };
     let process = keeper.start(sh("ulimit -n"), base).await.unwrap();

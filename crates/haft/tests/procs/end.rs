@@ -11,7 +11,7 @@ use haft::kit::{
     procs::{Ending, Exit, Keeper, Process, Program, Stdin},
 };
 
-use crate::support::{HANG, keeper, mark, marked, run, sh, start, until, until_marked, until_written};
+use super::support::{HANG, keeper, mark, marked, run, sh, start, until, until_marked, until_written};
 
 /// Starts what is hard to end: a grandchild, one in a session of its own, one whose parent has gone twice, one that no
 /// terminal takes along, and one that does not want to.
@@ -143,7 +143,7 @@ def bomb(depth):
         if os.fork() == 0: os._exit(0)
         time.sleep(0.5)
 bomb(7)";
-    let program = Program { env: vec![mark.clone()], ..crate::support::program(&["python3", "-c", bomb]) };
+    let program = Program { env: vec![mark.clone()], ..super::support::program(&["python3", "-c", bomb]) };
     let process = start(&keeper, program).await.unwrap();
     until_marked(&mark, |count| count >= 200).await;
     let ended = tokio::time::timeout(HANG, process.end(Ending::NOW)).await.unwrap();
@@ -229,7 +229,7 @@ async fn the_death_of_who_started_it_ends_everything() {
     }
     let mark = mark();
     let mut holder = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "end::the_death_of_who_started_it_ends_everything", "--nocapture"])
+        .args(["--exact", "procs::end::the_death_of_who_started_it_ends_everything", "--nocapture"])
         .env(HOLDER, &mark.1)
         .stdout(Stdio::piped())
         .spawn()

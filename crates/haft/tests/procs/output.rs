@@ -11,7 +11,7 @@ use haft::kit::{
     procs::{Base, Exit, SpillFile, Spilling},
 };
 
-use crate::support::{HANG, env, keeper, program, run, sh};
+use super::support::{HANG, env, keeper, program, run, sh};
 
 /// Spills into one file, which it remembers.
 struct Spills(tempfile::NamedTempFile);

@@ -2,7 +2,7 @@
 
 use haft::kit::procs::{Exit, Program, Streams};
 
-use crate::support::{HANG, keeper, run, sh, start, until_written};
+use super::support::{HANG, keeper, run, sh, start, until_written};
 
 fn in_terminal(script: &str) -> Program {
     Program { streams: Streams::Terminal { rows: 30, cols: 100 }, ..sh(script) }

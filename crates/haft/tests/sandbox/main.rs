@@ -14,6 +14,7 @@ mod drive;
 mod packages;
 mod support;
 mod tools;
+#[path = "../support/uv.rs"]
 mod uv;
 
 use std::{

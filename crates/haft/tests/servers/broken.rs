@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::House;
+use super::support::House;
 
 #[test]
 fn a_server_that_dies_in_a_call_is_told_of_and_comes_back() {

@@ -4,10 +4,8 @@ use std::{fs, io::Write as _, net::TcpListener};
 
 use serde_json::json;
 
-use crate::{
-    program::{Called, run},
-    support::House,
-};
+use super::support::House;
+use crate::support::{Called, run};
 
 const DOT_MCP: &str = r#"{"mcpServers": {"fix": {"command": "python3", "args": ["server.py", "{}"],
     "env": {"GIVEN": "${NONE:-otherwise}", "NAMED": "${PATHS}"}}}}"#;

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::json;
 
-use crate::support::{House, until};
+use super::support::{House, until};
 
 #[test]
 fn what_a_server_says_anew_is_not_used_before_a_person_accepts_it() {

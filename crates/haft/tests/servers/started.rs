@@ -2,10 +2,8 @@
 
 use serde_json::json;
 
-use crate::{
-    program::Server,
-    support::{House, until},
-};
+use super::support::{House, until};
+use crate::support::Server;
 
 #[test]
 fn a_server_starts_with_its_first_call_and_its_tools_are_known_from_then_on() {

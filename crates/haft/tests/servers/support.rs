@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::program::{Called, PATIENCE, Room};
+use crate::support::{Called, PATIENCE, Room};
 
 /// A room in which the server `fix` is configured by the person.
 pub(crate) struct House {

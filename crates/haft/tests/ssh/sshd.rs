@@ -9,7 +9,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use crate::program::Room;
+use crate::support::Room;
 
 /// Where the server is looked for: it wants to be called by its whole name.
 const SSHD: &str = "/usr/sbin/sshd";

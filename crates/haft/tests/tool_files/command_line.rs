@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::{folders::put_file, program::Room};
+use super::folders::put_file;
+use crate::support::Room;
 
 #[test]
 fn pictures_and_links_are_named_and_json_has_their_data() {
@@ -26,7 +27,7 @@ fn pictures_and_links_are_named_and_json_has_their_data() {
 #[test]
 fn manual_without_a_name_lists_the_tools_that_have_one() {
     let room = Room::new();
-    put_file(&room.config().join("tools"), "plain.py", &crate::support::navi("plain", "return 1").1);
+    put_file(&room.config().join("tools"), "plain.py", &super::support::navi("plain", "return 1").1);
     let ran = room.run(&["manual"]);
     assert_eq!(ran.code, 0, "{ran:?}");
     let names: Vec<&str> = ran.out.lines().filter_map(|line| line.split_whitespace().next()).collect();

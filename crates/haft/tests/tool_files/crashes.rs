@@ -9,7 +9,7 @@ use haft::{
 };
 use serde_json::json;
 
-use crate::support::{HANG, House, Wish, after, navi, until};
+use super::support::{HANG, House, Wish, after, navi, until};
 
 fn fault(answer: &Answer) -> &Fault {
     answer.result.as_ref().err().unwrap_or_else(|| panic!("it worked: {}", answer.as_text()))

@@ -1,6 +1,6 @@
 //! Does a tool that missed something say how a person can grant it?
 
-use crate::support::{House, navi};
+use super::support::{House, navi};
 
 #[tokio::test]
 async fn a_variable_that_only_haft_has_is_named_with_its_grant() {

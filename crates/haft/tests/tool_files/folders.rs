@@ -8,10 +8,8 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::{
-    program::{Ran, Room},
-    support::navi,
-};
+use super::support::navi;
+use crate::support::{Ran, Room};
 
 /// A tool of this name in a folder.
 pub(crate) fn put(folder: &Path, name: &str, body: &str) {

@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use serde_json::{Value, json};
 
-use crate::program::{Called, Room};
+use crate::support::{Called, Room};
 
 const FORMATS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tool_files/formats");
 

@@ -4,11 +4,11 @@ use std::{fs, os::unix::fs::PermissionsExt as _};
 
 use serde_json::json;
 
-use crate::{
+use super::{
     folders::put_file,
-    program::{Ran, Room, Server, run},
     support::{after, navi},
 };
+use crate::support::{Ran, Room, Server, run};
 
 const SECTION: &str = "[tool.weather]\nenv = [\"SECRET_X\"]\n";
 

@@ -2,7 +2,8 @@
 
 use serde_json::json;
 
-use crate::{folders::put_file, program::Room, support::after};
+use super::{folders::put_file, support::after};
+use crate::support::Room;
 
 const TERRARIUM: &str = "from kohakuterrarium.modules.tool.base import BaseTool, ToolResult\n\
     class Strict(BaseTool):\n    require_manual_read = True\n    tool_name = 'strict'\n    description = 'D.'\n\

@@ -2,10 +2,8 @@
 
 use serde_json::json;
 
-use crate::{
-    folders::{put, put_file},
-    program::{Room, Server},
-};
+use super::folders::{put, put_file};
+use crate::support::{Room, Server};
 
 fn refused(server: &Server, name: &str) -> String {
     let answer = server.start_call(name, &json!({})).wait().unwrap();

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::json;
 
-use super::program::Room;
+use crate::support::Room;
 
 /// Runs what it said to run for `what`, in the workspace.
 fn run(room: &Room, said: &str, what: &str, more: &str) {

@@ -13,10 +13,12 @@ use std::{
 
 use serde_json::json;
 
-use crate::{
+use super::{
     folders::{put, put_file},
-    program::{Ran, Room, Terminal, run},
     support::after,
+};
+use crate::support::{
+    Ran, Room, Terminal, run,
     uv::{wheel, with_uv, without_uv},
 };
 

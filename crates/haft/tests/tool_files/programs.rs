@@ -18,10 +18,8 @@ use haft::{
 };
 use serde_json::{Value, json};
 
-use crate::{
-    program::Room,
-    support::{HANG, until_now},
-};
+use super::support::{HANG, until_now};
+use crate::support::Room;
 
 /// A workspace, a person's folder of tools beside it, and a session.
 struct House {

@@ -9,11 +9,11 @@ use std::{
 
 use serde_json::json;
 
-use crate::{
+use super::{
     folders::{file_tools, put, put_file},
-    program::{PATIENCE, Room, Server},
     support::{House, navi, until_now},
 };
+use crate::support::{PATIENCE, Room, Server};
 
 /// A module that leaves a mark at each import.
 fn marking(mark: &std::path::Path, body: &str) -> String {

@@ -4,7 +4,7 @@ use std::{fs, net::TcpListener, os::unix::fs::symlink, time::Instant};
 
 use serde_json::{Value, json};
 
-use super::program::{PATIENCE, Room, Server};
+use crate::support::{PATIENCE, Room, Server};
 
 /// A tool that says `says`.
 fn code(name: &str, says: &str) -> String {

@@ -4,12 +4,12 @@ use std::fs;
 
 use serde_json::json;
 
-use crate::{
+use super::{
     folders::{file_tools, put, put_file},
-    program::{Room, Server, run},
     reload::{listed, wait_for_change},
     support::navi,
 };
+use crate::support::{Room, Server, run};
 
 #[test]
 fn a_workspaces_tools_wait_for_trust_and_keep_it_when_they_change() {

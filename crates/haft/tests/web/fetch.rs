@@ -2,12 +2,11 @@
 
 use serde_json::json;
 
-use crate::{
-    Site,
-    program::Room,
-    room,
+use super::{
+    Site, room,
     site::{Answer, Asked, ok, status},
 };
+use crate::support::Room;
 
 const DOCS: &str = include_str!("pages/docs.html");
 const DOCS_READ: &str = include_str!("pages/docs.md");
@@ -220,7 +219,7 @@ fn robots_are_kept_out_where_it_was_asked_to_look() {
     assert!(!site.asked().iter().any(|it| it.path == "/private/x"));
     fetch("/private/x", false).must("ok");
     let broken = Site::new(|_| status(503, "text/plain", ""));
-    let room = crate::room(&[&broken], "");
+    let room = super::room(&[&broken], "");
     let refused =
         room.call("web_fetch", &json!({"url": broken.url("/x"), "robots": true})).must("denied").text();
     assert!(refused.contains("says 503, so no robot may come"), "{refused}");
@@ -243,7 +242,7 @@ fn a_private_address_is_not_asked_unless_it_is_granted() {
     // A page that was granted may not lead to one that was not.
     let to = site.url("/");
     let open = Site::new(move |_| -> Answer { status(302, "text/html", "").with("Location", &to) });
-    let room = crate::room(&[&open], "");
+    let room = super::room(&[&open], "");
     let refused = room.call("web_fetch", &json!({"url": open.url("/")})).must("denied").text();
     assert!(refused.contains("not a public address"), "{refused}");
     assert!(site.asked().is_empty());

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::{Site, room};
+use super::{Site, room};
 
 /// Against a hang, not to measure.
 const LONG: Duration = Duration::from_secs(40);
@@ -83,9 +83,9 @@ fn a_page_without_end_is_read_as_far_as_it_helps() {
 #[test]
 fn a_feed_and_json_that_are_bombs_are_text() {
     let site = Site::new(|asked| match asked.path.as_str() {
-        "/json" => crate::site::ok("application/json", "[".repeat(200_000)),
-        "/wide" => crate::site::ok("application/json", format!("[{}1{}]", "[".repeat(100), "]".repeat(100))),
-        _ => crate::site::ok(
+        "/json" => super::site::ok("application/json", "[".repeat(200_000)),
+        "/wide" => super::site::ok("application/json", format!("[{}1{}]", "[".repeat(100), "]".repeat(100))),
+        _ => super::site::ok(
             "application/rss+xml",
             "<?xml version='1.0'?><!DOCTYPE a [<!ENTITY a 'aaaaaaaaaa'><!ENTITY b '&a;&a;&a;&a;&a;&a;&a;&a;'><!ENTITY c '&b;&b;&b;&b;&b;&b;&b;'>\
              <!ENTITY x SYSTEM 'file:///etc/passwd'>]><rss version='2.0'><channel><title>&c;&x;</title></channel></rss>",

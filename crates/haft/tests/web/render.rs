@@ -4,12 +4,11 @@ use std::{net::TcpListener, time::Duration};
 
 use serde_json::{Value, json};
 
-use crate::{
-    Site,
-    program::{Called, Room},
-    room,
+use super::{
+    Site, room,
     site::{Asked, ok, status},
 };
+use crate::support::{Called, Room};
 
 /// A picture that was shown, decoded: its width and height.
 fn size_of_png(called: &Value) -> (u32, u32) {
@@ -129,7 +128,7 @@ fn a_page_reaches_nothing_private_that_was_not_granted() {
     assert!(other.asked().is_empty(), "{:?}", other.asked());
     assert!(quiet.accept().is_err(), "somebody came");
     // The positive control: what is granted is reached in this very way.
-    let both = crate::room(&[&site, &other], "");
+    let both = super::room(&[&site, &other], "");
     render(&both, &site.url("/")).must("ok");
     assert!(other.asked().iter().any(|it| it.path == "/fetch"), "{:?}", other.asked());
 }

@@ -2,12 +2,11 @@
 
 use serde_json::json;
 
-use crate::{
-    Site,
-    program::Room,
-    room,
+use super::{
+    Site, room,
     site::{Answer, Asked, ok, status},
 };
+use crate::support::Room;
 
 const HTML: &str = include_str!("pages/duckduckgo.html");
 const LITE: &str = include_str!("pages/duckduckgo-lite.html");
@@ -170,7 +169,7 @@ fn what_an_engine_refuses_is_told_with_what_to_do() {
     let room = room(&[], "[search]\nengine = \"brave\"\n");
     let fault = room.call("web_search", &json!({"query": "x"})).must("unavailable").text();
     assert!(fault.contains("Brave wants a key"), "{fault}");
-    let fault = crate::room(&[], "[search]\nengine = \"altavista\"\n")
+    let fault = super::room(&[], "[search]\nengine = \"altavista\"\n")
         .call("web_search", &json!({"query": "x"}))
         .must("unavailable")
         .text();

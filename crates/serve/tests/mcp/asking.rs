@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{
+use super::{
     LEGACY,
     client::{Client, call},
     text,

@@ -11,7 +11,7 @@ use std::{
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::fake::FakeHands;
+use super::fake::FakeHands;
 
 /// Long enough for the slowest machine; a test that waits this long has failed.
 const PATIENCE: Duration = Duration::from_secs(30);

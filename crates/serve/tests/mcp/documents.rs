@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::client::{Client, call, modern};
+use super::client::{Client, call, modern};
 
 const LEGACY: [&str; 2] = ["2024-11-05", "2025-11-25"];
 

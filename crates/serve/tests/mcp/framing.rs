@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::{collection::vec, prelude::*};
 use serde_json::{Value, json};
 
-use crate::client::{Client, call, initialize, modern};
+use super::client::{Client, call, initialize, modern};
 
 const METHODS: &[&str] = &[
     "initialize",

@@ -94,7 +94,7 @@ fn mark() {
 fn before(said: &[Message]) {
     for message in said.iter().rev().take(super::SHOWN).rev() {
         let line = match message {
-            Message::Person { text } => format!("> {text}"),
+            Message::Person { text, .. } => format!("> {text}"),
             Message::Model { text } => text.clone(),
             Message::Tool { tool, title, .. } => {
                 let arguments = serde_json::from_str(title).unwrap_or_else(|_| title.clone().into());

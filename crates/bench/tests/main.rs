@@ -1,0 +1,3 @@
+//! Integration tests of the harnesses that the benchmarks use.
+
+mod promise;

@@ -1,0 +1,5 @@
+//! Does a conversation of the shipped program survive whatever becomes of its process?
+
+mod killed;
+mod stopped;
+mod support;

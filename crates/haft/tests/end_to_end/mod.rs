@@ -1,0 +1,27 @@
+//! Does the shipped program keep what haft promises?
+//!
+//! Everything here speaks to the binary itself, through its doors. One file, one area.
+
+mod approval;
+mod arguments;
+mod concurrency;
+mod documents;
+mod encodings;
+mod install;
+mod jobs;
+mod kill;
+mod listing;
+mod log_and_undo;
+mod login;
+mod mcp;
+mod notes;
+mod person;
+mod policy;
+mod python;
+mod races;
+mod roots;
+mod secrets;
+mod shell;
+mod special_files;
+mod stale_edits;
+mod traversal;

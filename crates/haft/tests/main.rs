@@ -1,0 +1,27 @@
+//! Integration tests of the built `haft` binary: one module per area, one process for all of them.
+#![expect(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::needless_pass_by_value,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "tests"
+)]
+
+mod agent;
+mod agents;
+mod cad;
+mod chat;
+mod end_to_end;
+mod http;
+mod mcp_sdk;
+mod media;
+mod net;
+mod procs;
+mod run;
+mod servers;
+mod ssh;
+mod support;
+mod tool_files;
+mod toolsets;
+mod web;

@@ -1,0 +1,73 @@
+//! Do the tools of navi and KohakuTerrarium answer by their own names, on the program that is shipped?
+
+mod navi;
+mod notebooks;
+mod terrarium;
+
+use crate::support::Room;
+use serde_json::{Value, json};
+
+/// One call, and what it comes to: a kind of fault or `ok`, and a part of what is said.
+type Row = (&'static str, Value, &'static str, &'static str);
+
+/// The tools of a toolset: names, and which arguments each needs.
+fn shown(room: &Room, toolset: &str) -> Vec<(String, Vec<String>)> {
+    let ran = room.run(&["--toolset", toolset, "tools", "--json"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let tools: Vec<Value> = serde_json::from_str(&ran.out).unwrap();
+    tools
+        .iter()
+        .map(|it| {
+            let schema = &it["inputSchema"];
+            let names = schema["required"].as_array().into_iter().flatten();
+            let names = names.map(|it| it.as_str().unwrap().to_owned()).collect();
+            assert_eq!(schema["type"], "object", "{it}");
+            assert!(it["description"].as_str().is_some_and(|it| it.len() > 10), "{it}");
+            (it["name"].as_str().unwrap().to_owned(), names)
+        })
+        .collect()
+}
+
+/// Each of these tools is there and needs these arguments.
+#[track_caller]
+fn all_are_there(toolset: &str, expected: &[(&str, &[&str])]) {
+    let shown = shown(&Room::new(), toolset);
+    for (name, required) in expected {
+        let Some((_, needs)) = shown.iter().find(|(it, _)| it == name) else {
+            panic!("{toolset} has no `{name}`: {shown:?}")
+        };
+        assert_eq!(needs, required, "{toolset} {name}");
+    }
+}
+
+/// Makes the calls in one session of a toolset, and looks at each answer.
+#[track_caller]
+fn all_answer(room: &Room, toolset: &str, rows: &[Row]) {
+    let calls: Vec<(&str, Value)> =
+        rows.iter().map(|(tool, arguments, ..)| (*tool, arguments.clone())).collect();
+    let called = room.batch(&["--toolset", toolset, "--sandbox", "full", "--approve", "auto"], &calls);
+    for ((tool, arguments, kind, says), called) in rows.iter().zip(called) {
+        let text = called.text();
+        assert_eq!(called.kind(), *kind, "{tool} {arguments}: {text}");
+        assert!(text.contains(says), "{tool} {arguments}: `{says}` is not in\n{text}");
+    }
+}
+
+/// A model that makes these calls one after the other; each answer must have what is expected of it.
+fn conversation(room: &Room, toolset: &str, steps: &[(&str, Value, &str)]) -> crate::support::Ran {
+    let mut lines = String::new();
+    let mut expected: Option<&str> = None;
+    for (tool, arguments, says) in steps {
+        let mut line = json!({"say": format!("{tool}."), "calls": [{"tool": tool, "arguments": arguments}]});
+        if let Some(expected) = expected {
+            line["expect"] = json!([expected]);
+        }
+        lines.push_str(&format!("{line}\n"));
+        expected = Some(says);
+    }
+    lines.push_str(&format!("{}\n", json!({"expect": [expected.unwrap_or_default()], "say": "All done."})));
+    let path = room.base().join("script.jsonl");
+    std::fs::write(&path, lines).unwrap();
+    let model = format!("script:{}", path.display());
+    room.run(&["--toolset", toolset, "--approve", "auto", "run", "--model", &model, "use your tools"])
+}
