@@ -93,6 +93,12 @@ impl Agency {
         self.options.model.as_deref().or(self.configured.as_deref())
     }
 
+    /// The models that a person can name here, each with what it is.
+    pub(crate) fn model_names(&self) -> Vec<(String, String)> {
+        let own = self.opened.agents.models.iter();
+        own.map(|(name, section)| (name.clone(), section.model.clone().unwrap_or_default())).collect()
+    }
+
     /// What a model is told before everything else, in this session and under this profile.
     pub(crate) fn prompt(&self, session: &Session, profile: Option<&Profile>) -> Prompt {
         self.makings.prompt(session, profile.map(|it| it.prompt.as_str()))

@@ -13,7 +13,7 @@ use kit::{AnyTool, Fault, Kind};
 use runtime::{
     Commands, DEADLINE, Rules, Runtime, Settings,
     config::{
-        AgentSection, Config, FILE, ModelSection, SubagentSection, Trust, parse_path, parse_root,
+        AgentSection, ChatSection, Config, FILE, ModelSection, SubagentSection, Trust, parse_path, parse_root,
         servers_text,
     },
     mask::Secrets,
@@ -108,6 +108,8 @@ pub struct Agents {
     pub agent: AgentSection,
     /// What those may do that an agent starts.
     pub subagent: SubagentSection,
+    /// How the chat behaves at a terminal.
+    pub chat: ChatSection,
     /// Models under names of their own.
     pub models: BTreeMap<String, ModelSection>,
 }
@@ -160,6 +162,7 @@ impl Options {
         let agents = Agents {
             agent: std::mem::take(&mut config.agent),
             subagent: std::mem::take(&mut config.subagent),
+            chat: config.chat,
             models: std::mem::take(&mut config.models),
         };
         let (tool_files, refused) = self.tool_files_of(place, &workspace, &mut config, &toolset);

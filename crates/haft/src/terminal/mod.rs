@@ -1,16 +1,20 @@
-//! How does an agent look and ask in a terminal?
+//! The terminal: how an agent is shown there, and how a person types and is asked.
 //!
 //! Everything up to [`row::Row`] is made by functions that write nothing; [`screen`] is the one place that draws.
 
 pub(crate) mod asking;
+mod attention;
 pub(crate) mod commands;
-mod complete;
+pub(crate) mod complete;
 pub(crate) mod dialog;
+mod editor;
+pub(crate) mod files;
 pub(crate) mod front;
+mod fuzzy;
 pub(crate) mod input;
 pub(crate) mod interrupt;
 mod letters;
-mod line;
+pub(crate) mod line;
 mod markdown;
 mod picture;
 pub(crate) mod plain;

@@ -18,6 +18,10 @@ pub(crate) struct Screen {
     live: Live,
     /// Nobody sees it any more.
     gone: bool,
+    /// Another program has the terminal: what would be written waits.
+    away: bool,
+    /// What stays and was not written yet.
+    missed: Vec<Row>,
 }
 
 /// What is in motion, and the line and column of it that the cursor is at; without one, the end.
@@ -51,7 +55,15 @@ impl Live {
 impl Screen {
     pub(crate) fn new(colours: bool) -> Self {
         let (columns, lines) = crossterm::terminal::size().unwrap_or((80, 24));
-        let mut screen = Self { colours, columns: 80, lines: 24, live: Live::default(), gone: false };
+        let mut screen = Self {
+            colours,
+            columns: 80,
+            lines: 24,
+            live: Live::default(),
+            gone: false,
+            away: false,
+            missed: Vec::new(),
+        };
         screen.resized(columns, lines);
         screen
     }
@@ -80,6 +92,10 @@ impl Screen {
 
     /// Writes what stays, and draws what is in motion below it.
     pub(crate) fn draw(&mut self, stays: &[Row], live: impl Into<Live>) {
+        if self.away {
+            self.missed.extend_from_slice(stays);
+            return;
+        }
         let mut live = live.into();
         live.fit(self.lines.saturating_sub(1).max(1));
         if stays.is_empty() && live == self.live {
@@ -90,8 +106,35 @@ impl Screen {
         self.live = live;
     }
 
+    /// Gives the terminal to another program. Nothing is drawn until it [comes back](Self::come_back).
+    pub(crate) fn leave(&mut self) {
+        self.draw(&[], Vec::new());
+        self.away = true;
+    }
+
+    /// Takes the terminal back, and writes what would have been written meanwhile.
+    pub(crate) fn come_back(&mut self) {
+        self.away = false;
+        self.live = Live::default();
+        if let Ok((columns, lines)) = crossterm::terminal::size() {
+            self.resized(columns, lines);
+        }
+        let missed = std::mem::take(&mut self.missed);
+        self.draw(&missed, Vec::new());
+    }
+
+    /// Writes what a terminal acts on and does not show: the bell, its title, its clipboard.
+    pub(crate) fn signal(&mut self, escape: &str) {
+        if !self.away {
+            self.write(escape);
+        }
+    }
+
     /// Writes a picture, in the words of the terminal, as something that stays.
     pub(crate) fn picture(&mut self, escape: &str) {
+        if self.away {
+            return;
+        }
         let clear = frame(&self.live, &[], &Live::default(), self.columns, self.colours);
         self.live = Live::default();
         self.write(&format!("{clear}{escape}\r\n"));

@@ -40,12 +40,7 @@ impl Running<'_> {
         let agency = agent.open(options, place, Arc::new(asks.clone())).await?;
         let name = agency.earlier(resume, options.session.as_deref())?;
         let session = agency.session(name.as_deref(), "run", Arc::new(asks.clone()));
-        let settings = Settings {
-            history: place.state.join("chat_history"),
-            workspace: agency.opened.runtime.roots().workspace().to_owned(),
-            colours: place.variable("NO_COLOR").is_none(),
-            prompt: false,
-        };
+        let settings = Settings::of(place, &agency.opened, false);
         let (mut front, passes) = Front::new(settings, asked, &place.variables, hangup)
             .map_err(|error| Fault::new(Kind::Unavailable, format!("the terminal can't be used: {error}")))?;
         let watch = Arc::new(Watch::new(To::View(passes)));
