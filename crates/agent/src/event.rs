@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use kit::Kind;
+use runtime::changes::Change;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -91,6 +92,9 @@ pub enum Event {
         /// The pictures that came of it.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         pictures: Vec<Shown>,
+        /// The files that it changed, as diffs: of one call 400 lines and 32 KiB at most.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        changes: Vec<Change>,
     },
     /// The provider's own tool made a picture.
     Picture {

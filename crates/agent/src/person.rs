@@ -33,7 +33,8 @@ impl Agent {
         let (session, host) = (self.session(), self.host());
         let id = session.new_call_id();
         host.hear(Event::Called { call: id.clone(), tool: tool.to_owned(), arguments: arguments.clone() });
-        let call = Call { cancel: cancel.child_token(), id: Some(id.clone()), ..Call::new(tool, arguments) };
+        let (cancel, own) = (cancel.child_token(), Some(id.clone()));
+        let call = Call { cancel, id: own, by_person: true, ..Call::new(tool, arguments) };
         let answer = session.call(call).await;
         let heard = heard(session, &id, tool, answer).await;
         let text = match &heard.event {

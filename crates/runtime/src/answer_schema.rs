@@ -25,7 +25,9 @@ impl AnswerSchema {
             .map_err(|error| Fault::bad_args(format!("the output schema is not JSON: {error}")))?;
         if !schema.is_object() {
             let fault = Fault::bad_args("the output schema must be a JSON object");
-            return Err(fault.next("A schema is {\"type\": \"object\", \"properties\": {…}, \"required\": […]}."));
+            return Err(
+                fault.next("A schema is {\"type\": \"object\", \"properties\": {…}, \"required\": […]}.")
+            );
         }
         let (wrong, unchecked) = troubles(&schema, "schema");
         if !wrong.is_empty() {
@@ -54,7 +56,9 @@ impl AnswerSchema {
             Ok(value) => value,
             Err(error) => match fenced(answer).map(serde_json::from_str) {
                 Some(Ok(value)) => value,
-                Some(Err(error)) => return Err(format!("the fenced block of the answer is not JSON: {error}")),
+                Some(Err(error)) => {
+                    return Err(format!("the fenced block of the answer is not JSON: {error}"));
+                }
                 None => return Err(format!("the answer is not JSON: {error}")),
             },
         };
@@ -97,9 +101,11 @@ mod tests {
 
     #[test]
     fn an_answer_fits_alone_or_in_one_fenced_block() {
-        for answer in
-            [" {\"count\": 1}\n", "```json\n{\"count\": 1}\n```", "Here it is:\n```\n{\"count\": 1}\n```\nThat's all."]
-        {
+        for answer in [
+            " {\"count\": 1}\n",
+            "```json\n{\"count\": 1}\n```",
+            "Here it is:\n```\n{\"count\": 1}\n```\nThat's all.",
+        ] {
             assert_eq!(schema().fit(answer), Ok(json!({"count": 1})), "{answer}");
         }
     }
@@ -127,7 +133,10 @@ mod tests {
             ("{", "is not JSON"),
             ("[]", "must be a JSON object"),
             (r#"{"type": "strnig"}"#, "`schema.type` is \"strnig\"; it must be one of"),
-            (r#"{"properties": {"a": {"minimum": "1"}}}"#, "`schema.properties.a.minimum` is \"1\"; it must be a number"),
+            (
+                r#"{"properties": {"a": {"minimum": "1"}}}"#,
+                "`schema.properties.a.minimum` is \"1\"; it must be a number",
+            ),
         ] {
             let fault = AnswerSchema::parse(text).unwrap_err();
             assert!(fault.what.contains(says), "{}", fault.what);

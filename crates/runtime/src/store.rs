@@ -51,6 +51,11 @@ use reader::Reader;
 
 use crate::mask::Secrets;
 
+/// The folder in which what is kept of `workspace` is, below `state`.
+pub fn folder_of(state: &Path, workspace: &Path) -> PathBuf {
+    Place::of(state, workspace).folder
+}
+
 /// How long the last owner of a store waits for what is queued to reach the disk.
 const LAST_FLUSH: Duration = Duration::from_secs(5);
 

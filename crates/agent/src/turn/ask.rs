@@ -47,7 +47,8 @@ impl Agent {
             let bytes = weight(&system, &tools, &items);
             self.steering.set_size(self.rate.tokens(bytes), true);
             let format = self.format.clone();
-            let request = Request { system, items, tools, step: self.transcript.steps(), longest: None, format };
+            let request =
+                Request { system, items, tools, step: self.transcript.steps(), longest: None, format };
             let around = Around {
                 session: &self.session,
                 host: &self.host,

@@ -265,7 +265,8 @@ impl<'a> Answering<'a> {
             // What a tool does before its call has begun is not yet kept apart from us.
             let answer = AssertUnwindSafe(session.call(call)).catch_unwind().await.unwrap_or_else(|panic| {
                 let fault = Fault::bug(format!("the tool panicked: {}", words(&*panic)));
-                Answer { id: journal, result: Err(fault), notes: Vec::new(), took: Duration::ZERO }
+                let (notes, changes) = (Vec::new(), Vec::new());
+                Answer { id: journal, result: Err(fault), notes, changes, took: Duration::ZERO }
             });
             (place, heard(session, &id, &name, answer).await)
         })
@@ -320,6 +321,7 @@ impl<'a> Answering<'a> {
                 ms: 0.0,
                 text,
                 pictures: Vec::new(),
+                changes: Vec::new(),
             };
             self.ended(at, Heard { result, event, exit: None, pictures: Vec::new(), ms: 0.0 });
         }

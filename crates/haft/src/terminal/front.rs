@@ -249,6 +249,13 @@ impl Front {
         self.show(&rows);
     }
 
+    /// The person said this before there was a prompt: on the command line.
+    pub(crate) fn says_first(&mut self, words: String) {
+        if !words.trim().is_empty() {
+            self.said.push_front(Said::Line(Entry::new(words)));
+        }
+    }
+
     /// What the person says next. What they said already while the agent had the turn comes first.
     pub(crate) async fn prompt(&mut self) -> Said {
         let mut moves = moves();

@@ -150,7 +150,8 @@ fn a_call(tool: &str, arguments: Arguments, cancel: &CancellationToken) -> runti
 fn misread(number: usize, error: &serde_json::Error) -> Answer {
     let fault = Fault::bad_args(format!("line {number} is not a call: {error}; it was not run"))
         .next("A line is {\"tool\": \"read\", \"arguments\": {\"path\": \"…\"}}.".to_owned());
-    Answer { id: String::new(), result: Err(fault), notes: Vec::new(), took: std::time::Duration::ZERO }
+    let (notes, changes) = (Vec::new(), Vec::new());
+    Answer { id: String::new(), result: Err(fault), notes, changes, took: std::time::Duration::ZERO }
 }
 
 /// What a model reads, with a line for each part that is no text.

@@ -24,7 +24,6 @@ use crate::{
         front::{Front, Settings},
         input::restore,
         interrupt::{self, STOPPED},
-        line::Entry,
         row::Style,
     },
 };
@@ -34,12 +33,13 @@ use talk::{Person, Talk};
 pub struct Chat {
     #[command(flatten)]
     agent: AgentOptions,
-    /// First message; without one the chat waits for it.
-    message: Option<String>,
-    /// Attach a picture to the first message: png, jpeg, webp or gif. May be repeated.
+    /// First words, as if you had typed them in the chat
+    #[arg(value_name = "WORDS")]
+    words: Vec<String>,
+    /// Attach a picture to the first message: png, jpeg, webp or gif; may be repeated
     #[arg(short, long = "image", value_name = "FILE")]
     images: Vec<PathBuf>,
-    /// Continue the newest conversation of this workspace, or that of `--session`.
+    /// Continue the newest conversation of this workspace, or that of `--session`
     #[arg(long)]
     resume: bool,
 }
@@ -58,7 +58,7 @@ impl Chat {
             Fault::new(Kind::Unavailable, what)
         })?;
         let (asks, asked) = InChat::new();
-        let Self { agent, message, images, resume } = self;
+        let Self { agent, words, images, resume } = self;
         let agency = agent.open(options, place, Arc::new(asks.clone())).await?;
         let name = agency.earlier(resume, options.session.as_deref())?;
         let session = agency.session(name.as_deref(), "chat", Arc::new(asks.clone()));
@@ -68,10 +68,12 @@ impl Chat {
         let person = Person { approver: Arc::new(asks.clone()), asker: Arc::new(asks) };
         let mut talk = Talk::open(front, agency, session, Arc::new(passes), person)?;
         talk.pictures = images;
-        if talk.begin() && message.is_none() {
+        let words = words.join(" ");
+        if talk.begin() && words.is_empty() {
             talk.face.tell("Say what to do. /help lists commands and keys.", Style::DIM);
         }
-        talk.talk(message.map(Entry::new)).await;
+        talk.face.says_first(words);
+        talk.talk().await;
         let Talk { face, agent, .. } = talk;
         // The terminal is put back before anything else is said.
         drop(face);

@@ -89,7 +89,10 @@ impl Run {
         let stopped = CancellationToken::new();
         let put_back: fn() = if at_terminal { restore } else { || () };
         interrupt::watch(stopped.clone(), put_back).map_err(|error| {
-            Fault::new(Kind::Unavailable, format!("signals can't be handled, so nothing could be stopped: {error}"))
+            Fault::new(
+                Kind::Unavailable,
+                format!("signals can't be handled, so nothing could be stopped: {error}"),
+            )
         })?;
         let task = match task::find(task.as_deref(), images, resume, &stopped).await? {
             Found::Task(task) => Some(task),
@@ -123,7 +126,8 @@ impl Running<'_> {
             Some(task) => Some(task.input(&agent).await?),
             None => None,
         };
-        let mut began = json!({"event": "began", "session": agent.session().name(), "model": agent.model().name()});
+        let mut began =
+            json!({"event": "began", "session": agent.session().name(), "model": agent.model().name()});
         if let (Some(attached), Some(began)) = (input.as_ref().map(Input::attached), began.as_object_mut())
             && !attached.is_empty()
         {

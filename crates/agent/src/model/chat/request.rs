@@ -31,7 +31,9 @@ pub(super) fn body(served: &Served, request: &Request) -> Value {
     }
     let own = OPENAI.iter().any(|it| served.endpoint.url.contains(it));
     // Of others many refuse it beside tools, or hold the calls to it as well.
-    if let Some(Enforced { schema, all_required }) = request.format.as_deref().filter(|_| own).and_then(enforced) {
+    if let Some(Enforced { schema, all_required }) =
+        request.format.as_deref().filter(|_| own).and_then(enforced)
+    {
         let format = json!({"name": "answer", "schema": schema, "strict": all_required});
         object.insert("response_format".to_owned(), json!({"type": "json_schema", "json_schema": format}));
     }

@@ -39,7 +39,8 @@ pub(super) fn body(served: &Served, request: &Request) -> Value {
         }
     }
     if let Some(Enforced { schema, all_required }) = request.format.as_deref().and_then(enforced) {
-        let format = json!({"type": "json_schema", "name": "answer", "schema": schema, "strict": all_required});
+        let format =
+            json!({"type": "json_schema", "name": "answer", "schema": schema, "strict": all_required});
         object.insert("text".to_owned(), json!({"format": format}));
     }
     if let Some(longest) = request.longest {

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     super::{
+        dialog::{Dialog, Pressed},
         editor,
         input::Heard,
         interrupt,
@@ -63,10 +64,7 @@ impl Front {
                 self.attention.idle(&mut self.screen);
                 self.leaving = None;
                 match self.dialog.take() {
-                    Some(dialog) => match dialog.key(key) {
-                        Ok(said) => self.show(&said.wrapped(self.columns(), 2)),
-                        Err(dialog) => self.dialog = Some(*dialog),
-                    },
+                    Some(dialog) => self.answer(dialog, key),
                     None if self.prompt => self.key(key),
                     None if is_suspend(key) => self.suspend(),
                     None => {}
@@ -88,6 +86,23 @@ impl Front {
             Heard::End => {
                 self.hangup.cancel();
                 cancel.cancel();
+            }
+        }
+    }
+
+    /// A key for the question that stands.
+    fn answer(&mut self, dialog: Dialog, key: KeyEvent) {
+        let asks = dialog.asks().map(|(call, since)| (call.to_owned(), since));
+        match dialog.key(key, self.columns()) {
+            Pressed::Answered(said) => {
+                if let Some((call, since)) = asks {
+                    self.view.asked(&call, since.elapsed());
+                }
+                self.show(&said.wrapped(self.columns(), 2));
+            }
+            Pressed::Stands(dialog, rows) => {
+                self.dialog = Some(*dialog);
+                self.show(&rows);
             }
         }
     }

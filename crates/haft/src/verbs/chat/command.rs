@@ -2,7 +2,7 @@
 
 use agent::{Agent, Crew, profiles::PLAN};
 use kit::Fault;
-use runtime::{Call, Session};
+use runtime::{Call, Session, changes::Bound};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -134,8 +134,10 @@ impl<F: Face> Talk<F> {
             return Err(Fault::not_found(format!("this session has no tool `{tool}`")));
         }
         let cancel = CancellationToken::new();
-        let call = Call { cancel: cancel.child_token(), ..Call::new(tool, arguments) };
+        let call = Call { cancel: cancel.child_token(), by_person: true, ..Call::new(tool, arguments) };
         let answer = self.face.attend(session.call(call), &cancel).await;
+        let changes = session.runtime().changes(&answer.changes, Bound::default());
+        self.face.show_changes(&changes);
         let text = answer.as_text();
         match answer.result {
             Ok(_) => Ok(text),

@@ -2,17 +2,21 @@
 
 use std::future::Future;
 
-use agent::Message;
+use agent::{Change, Message};
 use kit::Fault;
 use runtime::Session;
 use tokio_util::sync::CancellationToken;
 
 use crate::terminal::{
     complete::{Own, Value},
+    diff,
     front::{Front, Said},
     row::{Row, Style},
     view::said_before,
 };
+
+/// Where the whole of a long diff is.
+pub(super) const HINT: &str = "haft log --diff shows all";
 
 /// How the person and the agent of a chat reach each other.
 pub(super) trait Face {
@@ -30,6 +34,9 @@ pub(super) trait Face {
 
     /// Shows what was said in an earlier process.
     fn show_before(&mut self, said: &[Message]);
+
+    /// Shows what a call of the person's changed.
+    fn show_changes(&mut self, changes: &[Change]);
 
     /// From now on it is this conversation.
     fn follow(&mut self, session: &Session);
@@ -87,6 +94,11 @@ impl Face for Front {
             rows.extend(said_before(message, columns));
         }
         rows.push(Row::default());
+        self.show(&rows);
+    }
+
+    fn show_changes(&mut self, changes: &[Change]) {
+        let rows = diff::rows(changes, 2, self.columns(), diff::SHOWN, HINT);
         self.show(&rows);
     }
 

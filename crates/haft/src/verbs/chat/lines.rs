@@ -10,7 +10,7 @@ use std::{
     sync::Arc,
 };
 
-use agent::Message;
+use agent::{Change, Message};
 use kit::{Fault, Kind};
 use runtime::{Session, visible};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Chat,
-    face::Face,
+    face::{Face, HINT},
     talk::{Person, Talk},
 };
 use crate::{
@@ -27,6 +27,7 @@ use crate::{
     print,
     terminal::{
         complete::{Own, Value},
+        diff,
         front::Said,
         interrupt::{self, STOPPED},
         line::Entry,
@@ -45,17 +46,18 @@ pub(super) async fn run(chat: Chat, options: &Options, place: &Place) -> Result<
     let cancel = CancellationToken::new();
     interrupt::watch(cancel.clone(), || ())
         .map_err(|error| Fault::new(Kind::Unavailable, format!("signals can't be handled: {error}")))?;
-    let Chat { agent, message, images, resume } = chat;
+    let Chat { agent, words, images, resume } = chat;
     let agency = agent.open(options, place, approver()).await?;
     let name = agency.earlier(resume, options.session.as_deref())?;
     let session = agency.session(name.as_deref(), "chat", approver());
     let plain = Arc::new(Plain::new(Out::new(cancel.clone())));
-    let lines = Lines { plain: plain.clone(), lines: read_lines(), cancel: cancel.clone(), failed: false };
+    let first = Some(words.join(" ")).filter(|it| !it.trim().is_empty());
+    let lines = Lines { plain: plain.clone(), first, lines: read_lines(), cancel: cancel.clone(), failed: false };
     let person = Person { approver: approver(), asker: asker() };
     let mut talk = Talk::open(lines, agency, session, plain, person)?;
     talk.pictures = images;
     talk.begin();
-    talk.talk(message.map(Entry::new)).await;
+    talk.talk().await;
     finish(talk.agent.session()).await;
     Ok(if cancel.is_cancelled() {
         print::err("haft: stopped; to continue: haft chat --resume");
@@ -70,6 +72,8 @@ pub(super) async fn run(chat: Chat, options: &Options, place: &Place) -> Result<
 /// Lines in, lines out.
 struct Lines {
     plain: Arc<Plain>,
+    /// What was said on the command line.
+    first: Option<String>,
     lines: UnboundedReceiver<String>,
     /// Somebody ended the chat.
     cancel: CancellationToken,
@@ -78,6 +82,9 @@ struct Lines {
 
 impl Face for Lines {
     async fn prompt(&mut self) -> Said {
+        if let Some(words) = self.first.take() {
+            return Said::Line(Entry::new(words));
+        }
         mark();
         let line = tokio::select! {
             () = self.cancel.cancelled() => None,
@@ -124,6 +131,10 @@ impl Face for Lines {
             };
             print::err(&visible(&line).0);
         }
+    }
+
+    fn show_changes(&mut self, changes: &[Change]) {
+        diff::plain(changes, 2, diff::SHOWN, HINT).iter().for_each(|it| print::err(it));
     }
 
     fn follow(&mut self, _: &Session) {}

@@ -128,15 +128,11 @@ impl<F: Face> Talk<F> {
     }
 
     /// Until the person goes.
-    pub(super) async fn talk(&mut self, first: Option<Entry>) {
-        let mut next = first;
+    pub(super) async fn talk(&mut self) {
         loop {
-            let entry = match next.take() {
-                Some(entry) => entry,
-                None => match self.face.prompt().await {
-                    Said::Line(entry) => entry,
-                    Said::End => return,
-                },
+            let entry = match self.face.prompt().await {
+                Said::Line(entry) => entry,
+                Said::End => return,
             };
             let all = All::read(&self.agency.opened);
             let names: Vec<String> = all.own.iter().map(|it| it.name().to_owned()).collect();

@@ -148,6 +148,7 @@ mod tests {
                 ms: 1.0,
                 text: format!("about {call}"),
                 pictures: Vec::new(),
+                changes: Vec::new(),
             };
             for event in [called, answered] {
                 let under = |inner| Event::Under { agent: "explore_1".to_owned(), inner: Box::new(inner) };

@@ -42,7 +42,8 @@ pub(super) fn read(path: &Path) -> Result<AnswerSchema, Fault> {
         return Err(unreadable(format!("it has {} bytes; at most {LARGEST} are read", about.len())));
     }
     let text = std::fs::read_to_string(path).map_err(|error| unreadable(error.to_string()))?;
-    let schema = AnswerSchema::parse(&text).map_err(|fault| Fault { what: format!("{shown}: {}", fault.what), ..fault })?;
+    let schema = AnswerSchema::parse(&text)
+        .map_err(|fault| Fault { what: format!("{shown}: {}", fault.what), ..fault })?;
     for line in schema.unchecked() {
         print::err(&format!("haft: {shown}: {line}; that is not checked"));
     }

@@ -108,7 +108,8 @@ fn read_blocking(first: Option<Duration>, cancel: &CancellationToken) -> Result<
             Err(error) => return Err(unreadable(error)),
         }
         if bytes.len() > LARGEST {
-            let what = format!("standard input has more than {LARGEST} bytes, which is the most that is read");
+            let what =
+                format!("standard input has more than {LARGEST} bytes, which is the most that is read");
             return Err(Fault::new(Kind::TooBig, what)
                 .next("Put it into a file of the workspace, and name the file in the task."));
         }

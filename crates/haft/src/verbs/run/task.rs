@@ -131,7 +131,8 @@ pub(crate) async fn attach_image(input: &mut Input, agent: &Agent, path: &Path) 
 /// What is piped in as the words of the task.
 fn words(bytes: Vec<u8>) -> Result<String, Fault> {
     if bytes.len() > LONGEST {
-        let what = format!("the task on standard input has {} bytes; at most {LONGEST} are a task", bytes.len());
+        let what =
+            format!("the task on standard input has {} bytes; at most {LONGEST} are a task", bytes.len());
         return Err(Fault::new(Kind::TooBig, what)
             .next("Give the task as an argument, and pipe in only what it is about: `haft run \"explain this\" < error.log`."));
     }
