@@ -117,12 +117,12 @@ impl Restore for Hands {
             asks |= plain(&it.path).and_then(|path| self.review(path)).is_ok_and(|it| it.is_some());
         }
         let Some(review) = self.review.as_ref().filter(|_| asks) else { return Ok(()) };
-        let proposed = |it: &'_ PutBack| Proposed {
+        let proposed = changes.iter().map(|it| Proposed {
             path: &it.path,
             before: it.now.as_ref(),
             after: it.before.as_ref().map_or(After::Gone, After::Holds),
-        };
-        review.review(&changes.iter().map(proposed).collect::<Vec<_>>())?;
+        });
+        review.review(&proposed.collect::<Vec<_>>())?;
         let digest = |it: &Option<Content>| it.as_ref().map(Content::digest);
         let allowed = changes.iter().map(|it| (it.path.clone(), digest(&it.now), digest(&it.before)));
         self.allowed.lock().extend(allowed);

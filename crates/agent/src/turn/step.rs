@@ -260,6 +260,7 @@ impl<'a> Answering<'a> {
             cancel: self.around.cancel.child_token(),
             progress: Some(progress),
             id: Some(journal.clone()),
+            by_person: false,
         };
         Box::pin(async move {
             // What a tool does before its call has begun is not yet kept apart from us.
