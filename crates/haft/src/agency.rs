@@ -13,7 +13,7 @@ use clap::{Args, builder::RangedU64ValueParser};
 use kit::{AnyTool, Fault};
 use runtime::{Approver, Session, quote};
 
-use crate::{Agents, Opened, Options, Place, standing::Standing};
+use crate::{Agents, Opened, Options, Place, standing::Standing, terminal::short};
 
 /// The variable that names a model, where nothing else does.
 const MODEL: &str = "HAFT_MODEL";
@@ -109,10 +109,22 @@ impl Agency {
         self.opened.agents.choices(&self.variables)
     }
 
-    /// The models that a person can name here, each with what it is.
+    /// The models that a person can switch to here, each with what it is: those of `[models.NAME]`, and the known ones of
+    /// each provider that there is a key for.
     pub(crate) fn model_names(&self) -> Vec<(String, String)> {
-        let own = self.opened.agents.models.iter();
-        own.map(|(name, section)| (name.clone(), section.model.clone().unwrap_or_default())).collect()
+        let choices = self.choices();
+        let own = choices.models.iter().map(|(name, it)| (name.clone(), it.model.clone().unwrap_or_default()));
+        let with_key: Vec<String> =
+            model::sources(choices).iter().filter(|it| it.key().is_some()).map(|it| it.name().to_owned()).collect();
+        let known = model::models().filter(|it| with_key.iter().any(|name| name == it.provider)).map(|it| {
+            let about = it.known.map_or_else(String::new, |known| {
+                let window = format!("{} tokens", short::count(known.window));
+                let price = known.price.map(|it| format!(", ${} in, ${} out per million", it.input, it.output));
+                format!("{window}{}", price.unwrap_or_default())
+            });
+            (format!("{}:{}", it.provider, it.name), about)
+        });
+        own.chain(known).collect()
     }
 
     /// What a model is told before everything else, in this session and under this profile.

@@ -34,9 +34,21 @@ pub(crate) struct Named {
 /// Why a message is not sent.
 #[derive(Debug)]
 pub(crate) struct Refused {
-    pub(crate) fault: Fault,
+    fault: Fault,
     /// Who means it as it is may send it so: it may be no path at all.
-    pub(crate) may_insist: bool,
+    may_insist: bool,
+}
+
+impl Refused {
+    /// As it is told; where the text may be meant as it is, with how to send it so.
+    pub(crate) fn told(self, insist: &str) -> Fault {
+        let Self { fault, may_insist } = self;
+        if !may_insist {
+            return fault;
+        }
+        let next = fault.next.as_deref().map_or_else(|| insist.to_owned(), |it| format!("{it} {insist}"));
+        fault.next(next)
+    }
 }
 
 /// Finds what a text names, and checks that it is there. A name that is no path and that no file has is left as text; with

@@ -14,7 +14,11 @@ use agent::{
 };
 use kit::Fault;
 
-use crate::{Opened, agency::Agency};
+use crate::{
+    Opened,
+    agency::Agency,
+    terminal::commands::{Meant, meant},
+};
 
 /// So many lines of an untrusted file are shown before it is sent.
 const SHOWN: usize = 12;
@@ -52,6 +56,33 @@ impl All {
             }
         }
         Self { own, broken: [commands.broken, skills.broken].concat() }
+    }
+
+    /// What a task calls, and what follows the name; nothing, where it is no call. In a task a person can't look at text
+    /// that they have not trusted, so that is refused.
+    ///
+    /// # Errors
+    /// When the task begins with `/` and a name that is unknown, that is a command of the chat, or that is not trusted.
+    pub(crate) fn called<'a>(&'a self, task: &'a str) -> Result<Option<(&'a Own, &'a str)>, Fault> {
+        let names: Vec<String> = self.own.iter().map(|it| it.name().to_owned()).collect();
+        let as_text = "A blank before the `/` makes it text.";
+        match meant(task, &names) {
+            Meant::Own(name, given) => match self.find(name) {
+                Some(own) if !own.is_trusted() => Err(own.unseen("`--trust` trusts it for this run.")),
+                own => Ok(own.map(|own| (own, given))),
+            },
+            Meant::Command(name, _) => Err(Fault::bad_args(format!("`{name}` is a command of `haft chat`"))
+                .next(format!("Type it there. {as_text}"))),
+            Meant::Leave if task.trim_start().starts_with('/') => {
+                Err(Fault::bad_args(format!("`{}` is a command of `haft chat`", task.trim())).next(as_text))
+            }
+            Meant::Unknown(typed, nearest) => {
+                let near = names.iter().any(|it| nearest.strip_prefix('/') == Some(it));
+                let near = if near { format!("Did you mean {nearest}? ") } else { String::new() };
+                Err(Fault::bad_args(format!("unknown command {typed}")).next(format!("{near}{as_text}")))
+            }
+            _ => Ok(None),
+        }
     }
 
     /// What this name stands for.
@@ -198,5 +229,49 @@ impl ForOneTurn {
             (Some(narrowed), Some(crew)) => crew.widen(narrowed),
             _ => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    fn all(trusted: bool) -> All {
+        let command = Command {
+            name: "review".to_owned(),
+            description: "Review".to_owned(),
+            takes: String::new(),
+            model: None,
+            tools: None,
+            body: (0..20).map(|it| format!("line {it}\n")).collect(),
+            origin: Origin::Workspace(".haft/commands/review.md".to_owned()),
+            trusted,
+            notes: Vec::new(),
+        };
+        All { own: vec![Own::Command(Arc::new(command))], broken: Vec::new() }
+    }
+
+    #[test]
+    fn a_task_may_call_a_command_and_nothing_else_with_a_slash() {
+        let all = all(true);
+        let called = |task| all.called(task).map(|it| it.map(|it| it.1.to_owned()));
+        assert_eq!(called("/review src").unwrap().as_deref(), Some("src"));
+        assert_eq!(called("fix /review").unwrap(), None);
+        assert_eq!(called("/etc/hosts is wrong").unwrap(), None);
+        assert_eq!(called(" /plan is a word").unwrap(), None);
+        assert_eq!(called("exit").unwrap(), None);
+        for task in ["/plan", "/quit", "/revew x", "/"] {
+            assert!(called(task).is_err(), "{task}");
+        }
+        assert!(called("/revew x").unwrap_err().as_text().contains("Did you mean /review?"));
+    }
+
+    #[test]
+    fn text_that_is_not_trusted_is_shown_and_not_sent() {
+        let fault = all(false).called("/review").unwrap_err();
+        assert!(fault.what.contains("  | line 11\n  | … and 8 more lines"), "{}", fault.what);
+        assert!(fault.next.unwrap().contains("--trust"));
     }
 }

@@ -186,23 +186,18 @@ impl<F: Face> Talk<F> {
     }
 
     /// Sends a message, with what it names, unless something of that is not there.
-    async fn say(&mut self, entry: &Entry, own: Option<(&Own, &str)>) {
+    pub(super) async fn say(&mut self, entry: &Entry, own: Option<(&Own, &str)>) {
         let insists = self.refused.take().is_some_and(|it| it == entry.text);
         let names = own.map_or_else(|| entry.text.clone(), |(own, given)| own.names_files(given));
         let named = match attach::check(&self.agent, &names, insists) {
             Ok(named) => named,
             Err(refused) => {
-                let may_change = self.face.give_back(&entry.text);
-                let mut fault = refused.fault;
-                if refused.may_insist {
-                    let how = if may_change {
-                        self.refused = Some(entry.text.clone());
-                        "Press Enter again to send it as text."
-                    } else {
-                        "It was not sent: put the name into backticks to send it as text."
-                    };
-                    fault = join(fault, how);
-                }
+                let fault = if self.face.give_back(&entry.text) {
+                    self.refused = Some(entry.text.clone());
+                    refused.told("Press Enter again to send it as text.")
+                } else {
+                    refused.told("It was not sent: put the name into backticks to send it as text.")
+                };
                 self.fails(&fault);
                 return;
             }
@@ -270,10 +265,4 @@ impl<F: Face> Talk<F> {
         self.face.tell(&format!("{}{next}", fault.what), Style::BAD);
         self.face.failed();
     }
-}
-
-/// The fault with one more thing to do.
-fn join(fault: Fault, more: &str) -> Fault {
-    let next = fault.next.as_deref().map_or_else(|| more.to_owned(), |it| format!("{it} {more}"));
-    fault.next(next)
 }
