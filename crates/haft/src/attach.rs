@@ -6,18 +6,26 @@
 
 mod mention;
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs::File,
+    io::Read,
+    path::{Path, PathBuf},
+};
 
 use agent::{Agent, Input};
 use kit::Fault;
+use runtime::Session;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::{terminal::files::Index, verbs::run::attach_image};
+use crate::terminal::files::Index;
 use mention::{Mention, mentions};
 
 /// At most so many files are attached to one message.
 const MOST: usize = 20;
+
+/// A picture has at most so many bytes.
+const LARGEST: u64 = 64 << 20;
 
 /// The endings of pictures that a model can be shown.
 const PICTURES: [&str; 5] = ["png", "jpg", "jpeg", "webp", "gif"];
@@ -147,9 +155,34 @@ pub(crate) async fn pictures(input: &mut Input, agent: &Agent, paths: &[PathBuf]
             .next("Switch to a model that can with /model, or leave the picture out."));
     }
     for path in paths {
-        attach_image(input, agent, path).await?;
+        image(input, agent.session(), path).await?;
     }
     Ok(())
+}
+
+/// Attaches the picture in this file of the person's.
+///
+/// # Errors
+/// When it can't be read, or is no picture that a model can be shown.
+pub(crate) async fn image(input: &mut Input, session: &Session, path: &Path) -> Result<(), Fault> {
+    let shown = path.display();
+    let unreadable = |why: String| {
+        Fault::bad_args(format!("the picture `{shown}` can't be read: {why}"))
+            .next("Name a png, jpeg, webp or gif file with `--image FILE`.")
+    };
+    let about = std::fs::metadata(path).map_err(|error| unreadable(error.to_string()))?;
+    // A pipe or a device may have no end.
+    if !about.is_file() {
+        return Err(unreadable("it is not a regular file".to_owned()));
+    }
+    if about.len() > LARGEST {
+        return Err(unreadable(format!("it has {} bytes; at most {LARGEST} are read", about.len())));
+    }
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|it| it.take(LARGEST).read_to_end(&mut bytes));
+    read.map_err(|error| unreadable(error.to_string()))?;
+    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+    input.attach_picture(session, &name, bytes).await
 }
 
 /// The picture whose path or `file://` address was pasted: all of the paste, and there.

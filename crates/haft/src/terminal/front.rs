@@ -1,19 +1,19 @@
-//! The chat's terminal: a person and an agent take turns at it.
+//! The terminal of a chat: a person and an agent take turns there.
 //!
 //! Whatever is seen or typed goes through here: events of the agent, questions, ends of jobs, keys. Nothing of it waits
-//! for anything else: while a question stands, what the agent does goes on, and is shown once it is answered.
+//! for anything else: while a question stands, or the person reads, what the agent does goes on, and is shown after that.
 
 mod keys;
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashSet, VecDeque},
     future::Future,
     io,
     path::PathBuf,
     time::{Duration, Instant},
 };
 
-use agent::{Event, Host};
+use agent::{Agent, Event, Host, Steering};
 use kit::{Fault, Kind, files::Roots};
 use runtime::{Session, config::Notify};
 use tokio::{
@@ -31,17 +31,23 @@ use keys::returns;
 use super::{
     asking::Asked,
     attention::Attention,
+    calls::Seen,
     complete::Words,
     dialog::Dialog,
     editor,
     files::Files,
     input::Input,
+    life,
     line::{Entry, Line},
+    markdown::Look,
+    outputs::Outputs,
     picture::{self, Protocol},
+    reading::Reading,
     remembered::Remembered,
     row::{Row, Style, harmless},
     screen::{Live, Screen},
     short,
+    status::Status,
     view::{Drawn, View},
 };
 use crate::{Opened, Place};
@@ -101,6 +107,8 @@ pub(crate) struct Front {
     asked: UnboundedReceiver<Asked>,
     waiting: VecDeque<Asked>,
     dialog: Option<Dialog>,
+    /// Since when a question stands or waits.
+    asked_since: Option<Instant>,
     line: Line,
     attention: Attention,
     /// Another program has the terminal.
@@ -123,6 +131,12 @@ pub(crate) struct Front {
     /// What happened while a question stood.
     held: Vec<Drawn>,
     session: Option<Session>,
+    steering: Option<Steering>,
+    status: Status,
+    /// What can be read whole.
+    outputs: Outputs,
+    /// What the person reads now.
+    reading: Option<Reading>,
     jobs: Option<broadcast::Receiver<runtime::Event>>,
     /// Somebody ended the chat from outside.
     hangup: CancellationToken,
@@ -178,6 +192,7 @@ impl Front {
             asked,
             waiting: VecDeque::new(),
             dialog: None,
+            asked_since: None,
             prompt,
             line: Line::new(Remembered::open(&state.join(HISTORY)), words),
             attention: Attention::new(notify, colours, &name),
@@ -191,6 +206,10 @@ impl Front {
             said: VecDeque::new(),
             held: Vec::new(),
             session: None,
+            steering: None,
+            status: Status::new(variables),
+            outputs: Outputs::default(),
+            reading: None,
             jobs: None,
             hangup,
         };
@@ -227,10 +246,26 @@ impl Front {
         Ok(())
     }
 
-    /// From now on it is this conversation.
-    pub(crate) fn follow(&mut self, session: &Session) {
+    /// From now on it is this agent's conversation.
+    pub(crate) fn follow(&mut self, agent: &Agent) {
+        let session = agent.session();
         self.jobs = Some(session.events());
         self.session = Some(session.clone());
+        self.steering = Some(agent.steering());
+        self.status.follow(agent);
+        self.outputs = Outputs::default();
+        self.view.forget();
+    }
+
+    /// Says which conversation this is: the model, the folder, what the sandbox allows, where to find help.
+    pub(crate) fn welcome(&mut self) {
+        let rows = self.status.welcome(Instant::now(), self.columns());
+        self.show(&rows);
+    }
+
+    /// How text is to look.
+    pub(crate) fn look(&self) -> Look {
+        Look { columns: self.columns(), plain: !self.screen.colours() }
     }
 
     /// How many columns a line may take.
@@ -264,6 +299,7 @@ impl Front {
                 return Said::End;
             }
             if self.dialog.is_none()
+                && self.reading.is_none()
                 && let Some(said) = self.said.pop_front()
             {
                 self.flush();
@@ -293,6 +329,8 @@ impl Front {
         let mut moves = moves();
         self.is_busy = true;
         self.attention.works(&mut self.screen);
+        let limit = self.steering.as_ref().and_then(|it| it.model().idle_limit());
+        self.view.begin(Instant::now(), limit);
         let done = loop {
             self.next_dialog();
             self.draw();
@@ -311,12 +349,28 @@ impl Front {
             self.drop_dialogs();
             self.take_back();
         }
-        let rest = self.view.end(self.columns());
+        let rest = self.view.end(self.look());
         self.held.extend(rest);
         if self.dialog.is_none() {
             self.flush();
         }
         done
+    }
+
+    /// Shows a text that may be long: in the pager, where it is longer than the screen. Returns once the person has read it.
+    pub(crate) async fn page(&mut self, title: &str, text: &str) {
+        let rows = Row::new(text.trim_end(), Style::PLAIN).lines(self.columns());
+        if rows.len() + 4 < self.screen.lines() {
+            return self.tell(text, Style::DIM);
+        }
+        let lines = text.trim_end().lines().map(|it| Row::new(harmless(it), Style::PLAIN)).collect();
+        self.reading = Some(Reading::alone(title, lines));
+        let mut moves = moves();
+        while self.reading.is_some() && !self.hangup.is_cancelled() && !self.screen.is_gone() {
+            self.draw();
+            self.happens(&mut moves, &CancellationToken::new()).await;
+        }
+        self.draw();
     }
 
     /// Takes the next thing that happens, and what came with it.
@@ -350,8 +404,10 @@ impl Front {
     }
 
     fn hear(&mut self, event: &Event) {
-        let columns = self.columns();
-        self.held.extend(self.view.hear(event, Instant::now(), columns));
+        let look = self.look();
+        self.status.hear(event);
+        self.outputs.hear(event);
+        self.held.extend(self.view.hear(event, Instant::now(), look));
     }
 
     /// Puts up the next question, when none stands.
@@ -359,6 +415,14 @@ impl Front {
         if self.dialog.as_ref().is_some_and(Dialog::is_taken_back) {
             self.dialog = None;
             self.show(&[Row::new("(taken back)", Style::DIM)]);
+        }
+        if self.waiting.is_empty() && self.dialog.is_none() {
+            self.asked_since = None;
+        } else {
+            self.asked_since.get_or_insert_with(Instant::now);
+        }
+        if self.reading.is_some() {
+            return;
         }
         let is_typing = !self.line.is_empty() && self.typed.is_some_and(|it| it.elapsed() < PAUSE);
         while self.dialog.is_none() && !is_typing {
@@ -384,14 +448,21 @@ impl Front {
     }
 
     fn draw(&mut self) {
+        let now = Instant::now();
+        let columns = self.columns();
+        if let Some(reading) = &mut self.reading {
+            let rows = reading.rows(columns, self.screen.lines(), self.session.as_ref());
+            return self.screen.draw_full(rows);
+        }
         if let Some(dialog) = &self.dialog {
-            let live = dialog.live(self.columns());
+            let mut live = vec![life::asked(now, self.asked_since.unwrap_or(now), columns)];
+            live.extend(dialog.live(columns));
             self.screen.draw(&[], live);
             return;
         }
         self.flush();
-        let columns = self.columns();
-        let mut rows = self.view.live(Instant::now(), columns, &self.written());
+        self.look_at_calls(now);
+        let mut rows = self.view.live(now, self.look());
         for it in &self.said {
             if let Said::Line(entry) = it {
                 rows.push(Row::new(format!("> {}  (next)", harmless(&entry.shown)), Style::DIM).cut(columns));
@@ -407,7 +478,9 @@ impl Front {
         let cursor = cursor.map(|(row, column)| (row + rows.len(), column));
         rows.extend(line);
         if self.is_leaving() {
-            rows.push(Row::new("  press Ctrl-C again to leave", Style::DIM).cut(columns));
+            rows.push(Row::new("press Ctrl-C again to leave", Style::DIM).cut(columns));
+        } else {
+            rows.extend(self.status.row(now, columns));
         }
         self.screen.draw(&[], Live { rows, cursor });
     }
@@ -438,24 +511,27 @@ impl Front {
             let bytes = spills.read(session.name(), &picture.handle).ok()?;
             picture::escape(protocol, &picture.mime, &bytes)
         });
-        let place = spills.path(session.name(), &picture.handle);
+        let is_shown = escape.is_some();
         if let Some(escape) = escape {
             self.screen.picture(&escape);
         }
-        let place = place.map_or_else(|_| String::new(), |it| format!(": {}", it.display()));
-        let size = short::count(picture.bytes as u64);
-        self.tell(&format!("picture {} ({}, {size} bytes){place}", picture.handle, picture.mime), Style::DIM);
+        let size = short::size(picture.bytes);
+        let where_it_is = if is_shown { "" } else { "; Ctrl-O says where it is" };
+        let text = format!("    picture {} ({}, {size}{where_it_is})", picture.handle, picture.mime);
+        self.tell(&text, Style::DIM);
     }
 
-    /// The last line of what each call wrote that runs.
-    fn written(&self) -> HashMap<String, String> {
-        let Some(session) = &self.session else { return HashMap::new() };
-        let line = |call: &str| {
-            let text = session.written(call)?.tail(LAST).text;
-            let line = text.lines().rfind(|it| !it.trim().is_empty())?;
-            Some((call.to_owned(), line.trim().to_owned()))
-        };
-        self.view.calls().filter_map(line).collect()
+    /// Takes up what each call that is not over has written, and what it waits for.
+    fn look_at_calls(&mut self, now: Instant) {
+        let Some(session) = &self.session else { return };
+        let waiting = self.waiting.iter().filter_map(Asked::call);
+        let asking: HashSet<String> = waiting.map(str::to_owned).collect();
+        self.view.look_at_calls(now, |call| {
+            let written = session.written(call).map(|it| it.tail(LAST).text);
+            let line = written
+                .and_then(|it| it.lines().rfind(|it| !it.trim().is_empty()).map(|it| it.trim().to_owned()));
+            Seen { line, waits: session.waits_for(call), asks: asking.contains(call) }
+        });
     }
 }
 

@@ -24,7 +24,6 @@ use crate::{
         front::{Front, Settings},
         input::restore,
         interrupt::{self, STOPPED},
-        row::Style,
     },
 };
 use talk::{Person, Talk};
@@ -69,9 +68,7 @@ impl Chat {
         let mut talk = Talk::open(front, agency, session, Arc::new(passes), person)?;
         talk.pictures = images;
         let words = words.join(" ");
-        if talk.begin() && words.is_empty() {
-            talk.face.tell("Say what to do. /help lists commands and keys.", Style::DIM);
-        }
+        talk.begin();
         talk.face.says_first(words);
         talk.talk().await;
         let Talk { face, agent, .. } = talk;

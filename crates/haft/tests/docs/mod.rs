@@ -11,7 +11,7 @@ mod reader;
 
 use std::io::Write as _;
 
-use kit::testing::needs;
+use kit::needs;
 use page::Page;
 use reader::Reader;
 

@@ -14,6 +14,7 @@ use super::{
         input::Heard,
         interrupt,
         line::Came,
+        reading::Reading,
         row::{Row, Style},
     },
     Away, Front, Said,
@@ -50,6 +51,7 @@ pub(super) async fn returns(away: &mut Option<Away>) -> Back {
 impl Front {
     pub(super) fn typed(&mut self, heard: Heard, cancel: &CancellationToken) {
         match heard {
+            Heard::Key(key) if self.reads(key) => {}
             Heard::Key(key) if is_stop(key) => {
                 self.attention.idle(&mut self.screen);
                 let is_escape = key.code == KeyCode::Esc;
@@ -70,10 +72,11 @@ impl Front {
                     None => {}
                 }
             }
-            Heard::Paste(text) => match &mut self.dialog {
-                Some(dialog) => dialog.paste(&text),
-                None if !self.prompt => {}
-                None => {
+            Heard::Paste(text) => match (&mut self.reading, &mut self.dialog) {
+                (Some(reading), _) => reading.paste(&text),
+                (None, Some(dialog)) => dialog.paste(&text),
+                (None, None) if !self.prompt => {}
+                (None, None) => {
                     self.typed = Some(std::time::Instant::now());
                     self.leaving = None;
                     match attach::pasted_picture(&text) {
@@ -88,6 +91,26 @@ impl Front {
                 cancel.cancel();
             }
         }
+    }
+
+    /// Is this a key for the pager, or one that opens it?
+    fn reads(&mut self, key: KeyEvent) -> bool {
+        if let Some(reading) = &mut self.reading {
+            if !reading.key(key, &self.outputs, self.session.as_ref()) {
+                self.reading = None;
+                self.screen.leave_full();
+            }
+            return true;
+        }
+        if key.code != KeyCode::Char('o') || key.modifiers != KeyModifiers::CONTROL {
+            return false;
+        }
+        let Some(session) = &self.session else { return true };
+        self.reading = Reading::newest(self.view.newest_call(), &self.outputs, session);
+        if self.reading.is_none() {
+            self.show(&[Row::new("Nothing to read yet: no call has ended.", Style::DIM)]);
+        }
+        true
     }
 
     /// A key for the question that stands.
@@ -198,7 +221,7 @@ impl Front {
 
     /// Gives the terminal away.
     fn leave(&mut self) {
-        self.screen.leave();
+        self.screen.give();
         self.input.pause();
         interrupt::is_elsewhere(true);
     }
@@ -214,7 +237,7 @@ impl Front {
 
     /// Somebody stopped and continued this process: the terminal may be as the shell wants it.
     pub(super) fn retake(&mut self) {
-        self.screen.leave();
+        self.screen.give();
         self.take();
     }
 }

@@ -38,7 +38,11 @@ impl<F: Face> Talk<F> {
             "/model" => self.model(given),
             "/profile" => self.profile(given),
             "/plan" => self.plan(given).await,
-            "/tools" => report::tools(self.agent.session(), given),
+            "/tools" => {
+                let text = report::tools(self.agent.session(), given)?;
+                self.face.page("tools", &text).await;
+                Ok(String::new())
+            }
             "/jobs" => self.by_tool("jobs", json!({})).await,
             "/undo" => self.undo(given).await,
             "/rewind" => self.rewind(given).await,

@@ -2,9 +2,8 @@
 
 use std::future::Future;
 
-use agent::{Change, Message};
+use agent::{Agent, Change, Message};
 use kit::Fault;
-use runtime::Session;
 use tokio_util::sync::CancellationToken;
 
 use crate::terminal::{
@@ -29,6 +28,9 @@ pub(super) trait Face {
     /// Shows a text of haft's own.
     fn tell(&mut self, text: &str, style: Style);
 
+    /// Shows a text of several pages, of which a person may read as much as they want.
+    async fn page(&mut self, title: &str, text: &str);
+
     /// Shows a line that the person should know of and did not ask for.
     fn note(&mut self, text: &str);
 
@@ -38,8 +40,8 @@ pub(super) trait Face {
     /// Shows what a call of the person's changed.
     fn show_changes(&mut self, changes: &[Change]);
 
-    /// From now on it is this conversation.
-    fn follow(&mut self, session: &Session);
+    /// From now on it is this agent's conversation.
+    fn follow(&mut self, agent: &Agent);
 
     /// Something failed.
     fn failed(&mut self);
@@ -76,12 +78,16 @@ impl Face for Front {
         Self::tell(self, text, style);
     }
 
+    async fn page(&mut self, title: &str, text: &str) {
+        Self::page(self, title, text).await;
+    }
+
     fn note(&mut self, text: &str) {
         Self::tell(self, &format!("haft: {text}"), Style::DIM);
     }
 
     fn show_before(&mut self, said: &[Message]) {
-        let columns = self.columns();
+        let look = self.look();
         let mut rows = Vec::new();
         let mut tools = false;
         for message in said {
@@ -91,7 +97,7 @@ impl Face for Front {
                 rows.push(Row::default());
             }
             tools = is_tool;
-            rows.extend(said_before(message, columns));
+            rows.extend(said_before(message, look));
         }
         rows.push(Row::default());
         self.show(&rows);
@@ -102,8 +108,9 @@ impl Face for Front {
         self.show(&rows);
     }
 
-    fn follow(&mut self, session: &Session) {
-        Self::follow(self, session);
+    fn follow(&mut self, agent: &Agent) {
+        Self::follow(self, agent);
+        self.welcome();
     }
 
     fn failed(&mut self) {}

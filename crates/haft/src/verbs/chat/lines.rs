@@ -10,9 +10,9 @@ use std::{
     sync::Arc,
 };
 
-use agent::{Change, Message};
+use agent::{Agent, Change, Message};
 use kit::{Fault, Kind};
-use runtime::{Session, visible};
+use runtime::visible;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 
@@ -114,6 +114,10 @@ impl Face for Lines {
         }
     }
 
+    async fn page(&mut self, _: &str, text: &str) {
+        self.tell(text, Style::PLAIN);
+    }
+
     fn note(&mut self, text: &str) {
         print::err(&visible(&format!("haft: {text}")).0);
     }
@@ -137,7 +141,7 @@ impl Face for Lines {
         diff::plain(changes, 2, diff::SHOWN, HINT).iter().for_each(|it| print::err(it));
     }
 
-    fn follow(&mut self, _: &Session) {}
+    fn follow(&mut self, _: &Agent) {}
 
     fn failed(&mut self) {
         self.failed = true;

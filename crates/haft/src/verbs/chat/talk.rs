@@ -114,7 +114,7 @@ impl<F: Face> Talk<F> {
 
     /// Shows what was said before; where nothing was, gives true.
     pub(super) fn begin(&mut self) -> bool {
-        self.face.follow(self.agent.session());
+        self.face.follow(&self.agent);
         self.offer();
         let said = self.agent.transcript().messages().unwrap_or_default();
         let left_out = said.len().saturating_sub(SHOWN);

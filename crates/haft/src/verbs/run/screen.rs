@@ -45,7 +45,7 @@ impl Running<'_> {
             .map_err(|error| Fault::new(Kind::Unavailable, format!("the terminal can't be used: {error}")))?;
         let watch = Arc::new(Watch::new(To::View(passes)));
         let (mut agent, lines) = agency.agent(session, watch.clone(), Arc::new(asks))?;
-        front.follow(agent.session());
+        front.follow(&agent);
         let cancel = CancellationToken::new();
         let (input, for_one_turn) = match task {
             Some(task) => task.input(&agency, &agent, &cancel).await.map(|(input, turn)| (Some(input), turn))?,
@@ -56,6 +56,8 @@ impl Running<'_> {
         let rows: Vec<Row> = lines.chain(attached).map(|it| Row::new(it, Style::DIM)).collect();
         front.show(&rows);
         let done = front.attend(output::work(&mut agent, input, None, &cancel), &cancel).await;
+        // What was in motion is gone, and the summary stands apart.
+        front.show(&[Row::default()]);
         // The terminal is put back before anything else is said.
         drop(front);
         for_one_turn.map_or(Ok(()), |it| it.end(&agent))?;
