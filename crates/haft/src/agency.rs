@@ -13,7 +13,7 @@ use clap::{Args, builder::RangedU64ValueParser};
 use kit::{AnyTool, Fault};
 use runtime::{Approver, Session, quote};
 
-use crate::{Agents, Opened, Options, Place, standing::Standing};
+use crate::{Agents, Opened, Options, Place, standing::Standing, terminal::short};
 
 /// The variable that names a model, where nothing else does.
 pub(crate) const MODEL: &str = "HAFT_MODEL";
@@ -84,6 +84,7 @@ impl AgentOptions {
         opened.runtime.outside().asks(approver);
         opened.runtime.load_tools().await;
         let makings = Makings::of(&opened.runtime, tools::hints_of(&opened.toolset));
+        let makings = makings.with_skills(opened.skills.read());
         let variables = place.variables.clone();
         let configured = configured(&opened.agents, &variables);
         Ok(Agency { opened, options: self, makings, variables, configured })
@@ -112,6 +113,24 @@ impl Agency {
     /// What a model is chosen from.
     pub(crate) fn choices(&self) -> Choices<'_> {
         self.opened.agents.choices(&self.variables)
+    }
+
+    /// The models that a person can switch to here, each with what it is: those of `[models.NAME]`, and the known ones of
+    /// each provider that there is a key for.
+    pub(crate) fn model_names(&self) -> Vec<(String, String)> {
+        let choices = self.choices();
+        let own = choices.models.iter().map(|(name, it)| (name.clone(), it.model.clone().unwrap_or_default()));
+        let with_key: Vec<String> =
+            model::sources(choices).iter().filter(|it| it.key().is_some()).map(|it| it.name().to_owned()).collect();
+        let known = model::models().filter(|it| with_key.iter().any(|name| name == it.provider)).map(|it| {
+            let about = it.known.map_or_else(String::new, |known| {
+                let window = format!("{} tokens", short::count(known.window));
+                let price = known.price.map(|it| format!(", ${} in, ${} out per million", it.input, it.output));
+                format!("{window}{}", price.unwrap_or_default())
+            });
+            (format!("{}:{}", it.provider, it.name), about)
+        });
+        own.chain(known).collect()
     }
 
     /// What a model is told before everything else, in this session and under this profile.
@@ -294,6 +313,7 @@ impl Agency {
         let workspace = self.opened.runtime.roots().workspace().to_owned();
         Setup {
             profiles: self.opened.profiles.clone(),
+            skills: Some(self.opened.skills.clone()),
             choose: Arc::new(move |name| {
                 // A file that a profile names lies in its workspace, wherever haft was started.
                 let name = match name.strip_prefix("script:") {
