@@ -377,7 +377,7 @@ impl Line {
                 if popup.choice().is_none() {
                     popup.down();
                 }
-                drop(self.take_choice());
+                self.take_choice();
             }
             KeyCode::Enter if key.modifiers.is_empty() => {
                 let typed = self.buffer.text().get(popup.start..self.buffer.at()).unwrap_or_default();
