@@ -3,6 +3,8 @@
 //! The terminal is tmux: what is looked at is what a person would see.
 
 mod changes;
+mod screens;
+mod stage;
 pub(crate) mod tmux;
 
 use std::{io::Write as _, process::Stdio};
@@ -180,7 +182,7 @@ fn only_draws(written: &[u8]) {
             piece.find(|it: char| it.is_ascii_alphabetic() || !(it.is_ascii_digit() || "[;?".contains(it)));
         let code = &piece[..=end.unwrap()];
         let draws = code.starts_with('[') && code.ends_with(['m', 'A', 'C', 'J']) && code != "[2J";
-        assert!(draws || ["[?2004h", "[?2004l"].contains(&code), "{code:?} in {text:?}");
+        assert!(draws || ["[?2004h", "[?2004l", "[?2026h", "[?2026l"].contains(&code), "{code:?} in {text:?}");
     }
     assert!(text.chars().all(|it| !it.is_control() || "\u{1b}\r\n".contains(it)), "{text:?}");
 }
