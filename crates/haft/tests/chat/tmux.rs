@@ -32,6 +32,15 @@ impl Tmux {
         std::fs::write(&file, script).unwrap();
         let model = format!("script:{}", file.display());
         let haft = room.haft(&[verb, &["--model", &model]].concat());
+        Self::behind(room, &haft, (columns, 40), before)
+    }
+
+    /// This program in a terminal of so many columns and lines.
+    pub(crate) fn start(room: &Room, haft: &Command, size: (u32, u32)) -> Self {
+        Self::behind(room, haft, size, "")
+    }
+
+    fn behind(room: &Room, haft: &Command, (columns, lines): (u32, u32), before: &str) -> Self {
         let mut words = vec![
             "env".to_owned(),
             "-i".to_owned(),
@@ -50,9 +59,10 @@ impl Tmux {
         static SERVERS: AtomicU32 = AtomicU32::new(0);
         let number = SERVERS.fetch_add(1, Ordering::Relaxed);
         let tmux = Self { socket: room.base().join(format!("tmux-{number}")) };
-        let size = columns.to_string();
+        let (columns, lines) = (columns.to_string(), lines.to_string());
+        let size = ["-x", &columns, "-y", &lines];
         let made =
-            tmux.run(&["-u", "-f", "/dev/null", "new-session", "-d", "-x", &size, "-y", "40", &command]);
+            tmux.run(&[&["-u", "-f", "/dev/null", "new-session", "-d"][..], &size, &[&command]].concat());
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         tmux
     }
@@ -124,16 +134,20 @@ impl Tmux {
     }
 
     fn run(&self, arguments: &[&str]) -> Output {
+        let ran = self.command(arguments).output();
+        ran.unwrap_or_else(|error| panic!("tmux can't be run: {error}; it is a package of that name"))
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
         let mut tmux = Command::new("tmux");
         tmux.arg("-S").arg(&self.socket).args(arguments).env_remove("TMUX");
-        tmux.output()
-            .unwrap_or_else(|error| panic!("tmux can't be run: {error}; it is a package of that name"))
+        tmux
     }
 }
 
 impl Drop for Tmux {
     fn drop(&mut self) {
-        self.run(&["kill-server"]);
+        let _ = self.command(&["kill-server"]).output();
     }
 }
 

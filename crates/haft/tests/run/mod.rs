@@ -46,6 +46,7 @@ fn begun(room: &Room, model: &str) -> (std::process::Child, BufReader<std::proce
 
 #[test]
 fn the_example_fixes_its_test_with_real_tools() {
+    kit::needs!(Python);
     let room = Room::new();
     for file in ["prices.py", "test_prices.py"] {
         room.put(file, std::fs::read(Path::new(EXAMPLE).join("project").join(file)).unwrap());
