@@ -28,7 +28,7 @@ pub struct AgentSection {
 }
 
 /// `[chat]`: how `haft chat` behaves at a terminal. Only the person's own file counts.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChatSection {
     /// How the person is told of a question and of the end of a long turn.
@@ -36,7 +36,7 @@ pub struct ChatSection {
 }
 
 /// How a person is told that they are wanted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Notify {
     /// The bell rings, and the terminal's title says why.
