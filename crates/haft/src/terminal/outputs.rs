@@ -108,7 +108,20 @@ mod tests {
             Event::Called { call: id.into(), tool: "shell".into(), arguments: json!({"command": id}) };
         let (ok, fault, exit, ms, text) = (true, None, Some(1), 1200.0, text.to_owned());
         let (pictures, changes) = (Vec::new(), Vec::new());
-        [called, Event::Answered { call: id.into(), tool: "shell".into(), ok, fault, exit, ms, text, pictures, changes }]
+        [
+            called,
+            Event::Answered {
+                call: id.into(),
+                tool: "shell".into(),
+                ok,
+                fault,
+                exit,
+                ms,
+                text,
+                pictures,
+                changes,
+            },
+        ]
     }
 
     #[test]

@@ -296,8 +296,11 @@ pub(crate) fn title(tool: &str, arguments: &serde_json::Value) -> String {
 pub(crate) fn said_before(message: &Message, look: Look) -> Vec<Row> {
     match message {
         Message::Person { text, attached } => {
-            let mut rows = Row::new(format!("> {}", text.replace('\n', "\n  ")), Style::BOLD).lines(look.columns);
-            rows.extend(attached.iter().map(|it| Row::new(format!("  [{it}]"), Style::DIM).cut(look.columns)));
+            let mut rows =
+                Row::new(format!("> {}", text.replace('\n', "\n  ")), Style::BOLD).lines(look.columns);
+            rows.extend(
+                attached.iter().map(|it| Row::new(format!("  [{it}]"), Style::DIM).cut(look.columns)),
+            );
             rows
         }
         Message::Model { text } => {

@@ -211,3 +211,17 @@ fn without_a_terminal_lines_are_read_and_answered_plainly() {
     assert_eq!(String::from_utf8(ran.stdout).unwrap(), "I **read** \\u{1b}[2J it.\nAgain.\n");
     assert!(ran.status.success());
 }
+
+#[test]
+fn first_words_on_the_command_line_are_said_first() {
+    let room = Room::new();
+    let script = "{\"say\": \"Hello to you.\"}\n{\"say\": \"Still here.\"}\n";
+    let chat = Tmux::chat(&room, script, 80, &["hello there"]);
+    chat.shows("> hello there").shows("Hello to you.").types("and?\n").shows("Still here.");
+    drop(chat);
+    let file = room.base().join("script.jsonl");
+    let model = format!("script:{}", file.display());
+    let mut haft = room.haft(&["chat", "--model", &model, "hello", "there"]);
+    let ran = crate::support::run(&mut haft, "and?\n");
+    assert_eq!((ran.code, ran.out.as_str()), (0, "Hello to you.\nStill here.\n"), "{ran:?}");
+}

@@ -32,6 +32,15 @@ impl Tmux {
         std::fs::write(&file, script).unwrap();
         let model = format!("script:{}", file.display());
         let haft = room.haft(&[verb, &["--model", &model]].concat());
+        Self::behind(room, &haft, (columns, 40), before)
+    }
+
+    /// This program in a terminal of so many columns and lines.
+    pub(crate) fn start(room: &Room, haft: &Command, size: (u32, u32)) -> Self {
+        Self::behind(room, haft, size, "")
+    }
+
+    fn behind(room: &Room, haft: &Command, (columns, lines): (u32, u32), before: &str) -> Self {
         let mut words = vec![
             "env".to_owned(),
             "-i".to_owned(),
@@ -50,9 +59,10 @@ impl Tmux {
         static SERVERS: AtomicU32 = AtomicU32::new(0);
         let number = SERVERS.fetch_add(1, Ordering::Relaxed);
         let tmux = Self { socket: room.base().join(format!("tmux-{number}")) };
-        let size = columns.to_string();
+        let (columns, lines) = (columns.to_string(), lines.to_string());
+        let size = ["-x", &columns, "-y", &lines];
         let made =
-            tmux.run(&["-u", "-f", "/dev/null", "new-session", "-d", "-x", &size, "-y", "40", &command]);
+            tmux.run(&[&["-u", "-f", "/dev/null", "new-session", "-d"][..], &size, &[&command]].concat());
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         tmux
     }

@@ -2,7 +2,7 @@
 
 use std::{fs, process::Command};
 
-use kit::testing::needs;
+use kit::needs;
 
 use crate::support::{Ran, run};
 
