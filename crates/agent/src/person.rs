@@ -5,12 +5,7 @@ use runtime::Call;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    answer::heard,
-    event::Event,
-    model::Piece,
-    turn::Agent,
-};
+use crate::{answer::heard, event::Event, model::Piece, turn::Agent};
 
 /// What came of a call of the person's.
 #[derive(Debug, Clone)]

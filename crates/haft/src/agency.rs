@@ -119,13 +119,18 @@ impl Agency {
     /// each provider that there is a key for.
     pub(crate) fn model_names(&self) -> Vec<(String, String)> {
         let choices = self.choices();
-        let own = choices.models.iter().map(|(name, it)| (name.clone(), it.model.clone().unwrap_or_default()));
-        let with_key: Vec<String> =
-            model::sources(choices).iter().filter(|it| it.key().is_some()).map(|it| it.name().to_owned()).collect();
+        let own =
+            choices.models.iter().map(|(name, it)| (name.clone(), it.model.clone().unwrap_or_default()));
+        let with_key: Vec<String> = model::sources(choices)
+            .iter()
+            .filter(|it| it.key().is_some())
+            .map(|it| it.name().to_owned())
+            .collect();
         let known = model::models().filter(|it| with_key.iter().any(|name| name == it.provider)).map(|it| {
             let about = it.known.map_or_else(String::new, |known| {
                 let window = format!("{} tokens", short::count(known.window));
-                let price = known.price.map(|it| format!(", ${} in, ${} out per million", it.input, it.output));
+                let price =
+                    known.price.map(|it| format!(", ${} in, ${} out per million", it.input, it.output));
                 format!("{window}{}", price.unwrap_or_default())
             });
             (format!("{}:{}", it.provider, it.name), about)

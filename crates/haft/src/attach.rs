@@ -272,7 +272,9 @@ mod tests {
             assert_eq!(pasted_picture(&pasted).as_deref(), Some(path.as_path()), "{pasted}");
         }
         let text = dir.path().join("c.txt").display().to_string();
-        for pasted in ["", "a b.png", "/nowhere/x.png", "look at it", "file://x%zz.png", &text, &format!("{shown}\nx")] {
+        for pasted in
+            ["", "a b.png", "/nowhere/x.png", "look at it", "file://x%zz.png", &text, &format!("{shown}\nx")]
+        {
             assert_eq!(pasted_picture(pasted), None, "{pasted}");
         }
     }

@@ -18,8 +18,8 @@ use kit::{AnyTool, Fault, Kind};
 use runtime::{
     Commands, DEADLINE, Rules, Runtime, Settings,
     config::{
-        AgentSection, ChatSection, Config, FILE, ModelSection, SubagentSection, Trust, parse_path, parse_root,
-        servers_text,
+        AgentSection, ChatSection, Config, FILE, ModelSection, SubagentSection, Trust, parse_path,
+        parse_root, servers_text,
     },
     mask::Secrets,
     outside::{

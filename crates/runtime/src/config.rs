@@ -20,8 +20,8 @@ use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
 pub use agent::{
-    AgentSection, ChatSection, ModelSection, Notify, PriceSection, STEPS, SUBAGENT_SECONDS, SUBAGENT_STEPS, SubagentSection,
-    Visible,
+    AgentSection, ChatSection, ModelSection, Notify, PriceSection, STEPS, SUBAGENT_SECONDS, SUBAGENT_STEPS,
+    SubagentSection, Visible,
 };
 pub use provenance::{Layer, Origin, Origins, Source, Unused, Why, origins};
 pub use trust::Trust;

@@ -34,8 +34,8 @@ pub(crate) fn mentions(text: &str) -> Vec<Mention> {
             before = Some('`');
             continue;
         }
-        let begins =
-            before.is_none_or(|it: char| it.is_whitespace() || matches!(it, '(' | '[' | '{' | '"' | '\'' | ','));
+        let begins = before
+            .is_none_or(|it: char| it.is_whitespace() || matches!(it, '(' | '[' | '{' | '"' | '\'' | ','));
         if letter == '@'
             && begins
             && let Some(mention) = mention_at(text, at)
@@ -67,8 +67,12 @@ fn mention_at(text: &str, at: usize) -> Option<Mention> {
         let end = quoted.find(['"', '\n'])?;
         let path = quoted.get(..end).filter(|_| quoted.as_bytes().get(end) == Some(&b'"'))?;
         let place = at..at + 1 + 1 + end + 1;
-        return (!path.trim().is_empty())
-            .then(|| Mention { place, path: path.to_owned(), lines: None, is_quoted: true });
+        return (!path.trim().is_empty()).then(|| Mention {
+            place,
+            path: path.to_owned(),
+            lines: None,
+            is_quoted: true,
+        });
     }
     let word = rest.split(char::is_whitespace).next()?;
     // What closes a sentence or a bracket is no part of a path.

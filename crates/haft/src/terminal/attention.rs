@@ -126,7 +126,9 @@ mod tests {
     #[test]
     fn nothing_in_a_folder_s_name_acts_on_the_terminal() {
         let attention = Attention::new(Notify::All, true, "a\u{1b}]2;x\u{7}b");
-        assert!(!title(&attention.name, State::Asks).trim_end_matches('\u{7}')[1..].contains(['\u{1b}', '\u{7}']));
+        assert!(
+            !title(&attention.name, State::Asks).trim_end_matches('\u{7}')[1..].contains(['\u{1b}', '\u{7}'])
+        );
     }
 
     #[test]

@@ -152,9 +152,12 @@ mod tests {
 
     #[test]
     fn a_slash_never_reaches_the_model_by_mistake() {
-        for (typed, near) in
-            [("/modle", "/model"), ("/sess", "/sessions"), ("/revew it", "/review"), ("/tmp is full", "/help")]
-        {
+        for (typed, near) in [
+            ("/modle", "/model"),
+            ("/sess", "/sessions"),
+            ("/revew it", "/review"),
+            ("/tmp is full", "/help"),
+        ] {
             let Meant::Unknown(_, nearest) = of(typed) else { unreachable!("{typed}") };
             assert!(nearest == near || near == "/help", "{typed}: {nearest}");
         }

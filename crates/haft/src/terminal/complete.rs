@@ -74,11 +74,6 @@ impl Words {
         self.values.push((command, values));
     }
 
-    /// The names of the commands from files.
-    pub(crate) fn own_names(&self) -> Vec<String> {
-        self.own.iter().map(|it| it.name.clone()).collect()
-    }
-
     /// Waits until other files were found.
     pub(crate) async fn changed(&mut self) {
         match &mut self.files {

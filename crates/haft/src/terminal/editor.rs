@@ -75,7 +75,10 @@ fn edit(command: &str, file: &Path) -> Result<String, String> {
     }
     let about = fs::metadata(file).map_err(|error| format!("what was edited can't be read: {error}"))?;
     if about.len() > LONGEST {
-        return Err(format!("the text has {} bytes, and {LONGEST} are the most; it is as it was", about.len()));
+        return Err(format!(
+            "the text has {} bytes, and {LONGEST} are the most; it is as it was",
+            about.len()
+        ));
     }
     let text = fs::read_to_string(file).map_err(|error| format!("what was edited can't be read: {error}"))?;
     Ok(text.strip_suffix('\n').unwrap_or(&text).to_owned())
@@ -100,7 +103,8 @@ mod tests {
     #[test]
     fn the_variables_name_the_editor() {
         let of = |pairs: &[(&str, &str)]| {
-            let pairs: Vec<_> = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            let pairs: Vec<_> =
+                pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
             command(&pairs)
         };
         assert_eq!(of(&[("EDITOR", "ed"), ("VISUAL", "code --wait")]).as_deref(), Some("code --wait"));

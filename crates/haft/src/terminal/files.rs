@@ -150,12 +150,16 @@ impl Index {
     /// The path that was probably meant by one that is not there.
     pub(crate) fn meant(&self, path: &str) -> Option<String> {
         let typed = path.trim_end_matches('/').to_lowercase();
-        let name = |path: &str| path.trim_end_matches('/').rsplit('/').next().unwrap_or_default().to_lowercase();
+        let name =
+            |path: &str| path.trim_end_matches('/').rsplit('/').next().unwrap_or_default().to_lowercase();
         let wanted = name(&typed);
-        let near = |it: &&String| super::commands::distance(&name(it), &wanted) <= 1 + wanted.chars().count() / 5;
-        let by_name = self.paths.iter().filter(near).min_by_key(|it| {
-            (super::commands::distance(&it.to_lowercase(), &typed), it.len())
-        });
+        let near =
+            |it: &&String| super::commands::distance(&name(it), &wanted) <= 1 + wanted.chars().count() / 5;
+        let by_name = self
+            .paths
+            .iter()
+            .filter(near)
+            .min_by_key(|it| (super::commands::distance(&it.to_lowercase(), &typed), it.len()));
         by_name.cloned().or_else(|| self.best(path).into_iter().next().filter(|_| wanted.len() > 2))
     }
 }

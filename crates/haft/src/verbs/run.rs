@@ -121,7 +121,9 @@ impl Running<'_> {
         let (mut agent, lines) = agency.agent(session, watch.clone(), asker())?;
         lines.iter().for_each(|it| print::err(&format!("haft: {it}")));
         let (input, for_one_turn) = match task {
-            Some(task) => task.input(&agency, &agent, &cancel).await.map(|(input, turn)| (Some(input), turn))?,
+            Some(task) => {
+                task.input(&agency, &agent, &cancel).await.map(|(input, turn)| (Some(input), turn))?
+            }
             None => (None, None),
         };
         let mut began =

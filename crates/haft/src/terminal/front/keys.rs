@@ -38,7 +38,9 @@ pub(super) enum Back {
 /// Waits until the other program gives the terminal back. May be dropped and asked again.
 pub(super) async fn returns(away: &mut Option<Away>) -> Back {
     match away {
-        Some(Away::Editor(open)) => Back::Editor(open.await.unwrap_or_else(|_| Err("the editor was lost".to_owned()))),
+        Some(Away::Editor(open)) => {
+            Back::Editor(open.await.unwrap_or_else(|_| Err("the editor was lost".to_owned())))
+        }
         // That it was continued, the clock says too: it did not go on meanwhile.
         Some(Away::Shell(since)) => {
             tokio::time::sleep_until(Instant::from_std(*since + STOPS)).await;

@@ -33,7 +33,8 @@ impl Search {
     /// Where what is looked for stands in what was found.
     pub(super) fn place(&self, lines: &Remembered) -> usize {
         let found = self.found(lines);
-        let lower = || found.to_lowercase().find(&self.query.to_lowercase()).filter(|it| found.is_char_boundary(*it));
+        let lower =
+            || found.to_lowercase().find(&self.query.to_lowercase()).filter(|it| found.is_char_boundary(*it));
         found.find(&self.query).or_else(lower).unwrap_or(found.len())
     }
 

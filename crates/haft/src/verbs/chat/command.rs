@@ -28,10 +28,14 @@ const LISTED: usize = 15;
 impl<F: Face> Talk<F> {
     /// Does it; gives what there is to say.
     pub(super) async fn command(&mut self, name: &str, given: &str, all: &All) -> Result<String, Fault> {
-        let takes_nothing =
-            ["/help", "/jobs", "/context", "/cost", "/status", "/new", "/clear"].contains(&name) && !given.is_empty();
+        let takes_nothing = ["/help", "/jobs", "/context", "/cost", "/status", "/new", "/clear"]
+            .contains(&name)
+            && !given.is_empty();
         if takes_nothing {
-            return Err(Fault::bad_args(format!("`{name}` takes nothing, and was given `{}`", short::line(given, 40))));
+            return Err(Fault::bad_args(format!(
+                "`{name}` takes nothing, and was given `{}`",
+                short::line(given, 40)
+            )));
         }
         match name {
             "/help" => Ok(report::help(all)),
@@ -68,7 +72,8 @@ impl<F: Face> Talk<F> {
             does: it.does(),
         });
         let value = |word: &str, about: &str| Value { word: word.to_owned(), about: short::line(about, 100) };
-        let models = self.agency.model_names().into_iter().map(|(name, about)| value(&name, &about)).collect();
+        let models =
+            self.agency.model_names().into_iter().map(|(name, about)| value(&name, &about)).collect();
         let mut profiles = vec![value("none", "no profile")];
         if let Some(crew) = self.agent.crew() {
             profiles.extend(crew.known().profiles.iter().map(|it| value(&it.name, &it.description)));
@@ -122,7 +127,8 @@ impl<F: Face> Talk<F> {
         if on != is_on {
             crew.begin(on.then_some(PLAN), true)?;
         }
-        let says = if on { "Plan mode is on: nothing is changed. /plan ends it." } else { "Plan mode is off." };
+        let says =
+            if on { "Plan mode is on: nothing is changed. /plan ends it." } else { "Plan mode is off." };
         if task.is_empty() {
             return Ok(says.to_owned());
         }
@@ -165,8 +171,9 @@ impl<F: Face> Talk<F> {
                 }
                 Ok(lines.join("\n"))
             }
-            other => Err(Fault::bad_args(format!("`/undo {other}` is unknown"))
-                .next("/undo puts back the newest change, /undo turn those of the turn that was taken back.")),
+            other => Err(Fault::bad_args(format!("`/undo {other}` is unknown")).next(
+                "/undo puts back the newest change, /undo turn those of the turn that was taken back.",
+            )),
         }
     }
 
@@ -177,9 +184,16 @@ impl<F: Face> Talk<F> {
             "" => 1,
             "list" => {
                 let count = turns.len();
-                let lines = turns.iter().enumerate().map(|(at, it)| format!("{:>3}  {}", count - at, agent::title(it)));
+                let lines = turns
+                    .iter()
+                    .enumerate()
+                    .map(|(at, it)| format!("{:>3}  {}", count - at, agent::title(it)));
                 let lines: Vec<String> = lines.collect();
-                return Ok(if lines.is_empty() { "nothing was said yet".to_owned() } else { lines.join("\n") });
+                return Ok(if lines.is_empty() {
+                    "nothing was said yet".to_owned()
+                } else {
+                    lines.join("\n")
+                });
             }
             number => number.parse::<usize>().ok().filter(|it| *it > 0).ok_or_else(|| {
                 Fault::bad_args(format!("`/rewind {number}` needs a number of messages, from 1"))
@@ -189,9 +203,13 @@ impl<F: Face> Talk<F> {
         let rewound = self.agent.rewind(back).await.map_err(fault)?;
         self.beside.clear();
         let messages = if rewound.turns == 1 { "message" } else { "messages" };
-        let mut lines = vec![format!("Went back to before your last {} {messages}: the model no longer knows of it.", rewound.turns)];
+        let mut lines = vec![format!(
+            "Went back to before your last {} {messages}: the model no longer knows of it.",
+            rewound.turns
+        )];
         if rewound.turns == 1 {
-            lines = vec!["Went back to before your last message: the model no longer knows of it.".to_owned()];
+            lines =
+                vec!["Went back to before your last message: the model no longer knows of it.".to_owned()];
         }
         if !rewound.changed.is_empty() {
             let mut files: Vec<&str> =
@@ -235,14 +253,19 @@ impl<F: Face> Talk<F> {
         let session = self.agent.session();
         let said = self.agent.turns();
         let policy = runtime.policy();
-        let sandbox = if session.limits().read_only { "read-only (for now)".to_owned() } else { name_of(&policy.sandbox) };
+        let sandbox = if session.limits().read_only {
+            "read-only (for now)".to_owned()
+        } else {
+            name_of(&policy.sandbox)
+        };
         let mut lines = vec![
             ("model", self.agent.model().name().to_owned()),
             ("profile", profile),
             ("workspace", runtime.roots().workspace().display().to_string()),
         ];
         for (path, read_only) in runtime.roots().list().skip(1) {
-            lines.push(("root", format!("{}{}", path.display(), if read_only { " (read-only)" } else { "" })));
+            lines
+                .push(("root", format!("{}{}", path.display(), if read_only { " (read-only)" } else { "" })));
         }
         lines.extend([
             ("sandbox", sandbox),
@@ -268,7 +291,11 @@ impl<F: Face> Talk<F> {
             agent::find_conversations(runtime, query, LISTED)?
         };
         if found.is_empty() {
-            let what = if query.is_empty() { "no conversation yet".to_owned() } else { format!("no conversation has `{query}`") };
+            let what = if query.is_empty() {
+                "no conversation yet".to_owned()
+            } else {
+                format!("no conversation has `{query}`")
+            };
             return Ok(what);
         }
         let here = self.agent.session().name();
@@ -299,7 +326,8 @@ impl<F: Face> Talk<F> {
                 other.ok_or_else(|| Fault::not_found("this workspace has no other conversation"))?
             }
             Some(number) => listed.get(number).cloned().ok_or_else(|| {
-                Fault::not_found(format!("there is no conversation {given} in the list")).next("/sessions lists them.")
+                Fault::not_found(format!("there is no conversation {given} in the list"))
+                    .next("/sessions lists them.")
             })?,
             None if all.iter().any(|it| it.session == given) => given.to_owned(),
             None => {

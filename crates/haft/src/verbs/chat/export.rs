@@ -20,7 +20,8 @@ impl<F: Face> Talk<F> {
             return Err(Fault::not_found("nothing was said yet"));
         }
         let name = self.agent.session().name().to_owned();
-        let path = if given.is_empty() { PathBuf::from(format!("haft-{name}.md")) } else { PathBuf::from(given) };
+        let path =
+            if given.is_empty() { PathBuf::from(format!("haft-{name}.md")) } else { PathBuf::from(given) };
         let path = self.agency.opened.runtime.roots().workspace().join(path);
         let title = said.iter().find_map(|it| match it {
             Message::Person { text, .. } => Some(agent::title(text)),
@@ -54,7 +55,10 @@ impl<F: Face> Talk<F> {
             (block, format!("code block {number} of the last answer"))
         };
         self.face.copy(&text)?;
-        Ok(format!("Copied {what} ({} bytes), if the terminal takes it (OSC 52).", short::count(text.len() as u64)))
+        Ok(format!(
+            "Copied {what} ({} bytes), if the terminal takes it (OSC 52).",
+            short::count(text.len() as u64)
+        ))
     }
 }
 
@@ -75,7 +79,10 @@ fn code_blocks(text: &str) -> Vec<String> {
         let fence: String = trimmed.chars().take_while(|it| matches!(it, '`' | '~')).collect();
         match &mut open {
             Some((mark, block)) => {
-                if fence.len() >= mark.len() && fence.starts_with(mark.as_str()) && trimmed.trim_end() == fence {
+                if fence.len() >= mark.len()
+                    && fence.starts_with(mark.as_str())
+                    && trimmed.trim_end() == fence
+                {
                     blocks.extend(open.take().map(|it| it.1));
                 } else {
                     block.push_str(line);
@@ -117,7 +124,8 @@ fn markdown(title: &str, session: &str, said: &[Message]) -> String {
                 let arguments = serde_json::from_str(title).unwrap_or_else(|_| title.clone().into());
                 let what = format!("{tool} {}", short::arguments(&arguments, 200));
                 let how = short::how(*ok, *exit);
-                let line = if line.trim().is_empty() { String::new() } else { format!(" — {}", line.trim()) };
+                let line =
+                    if line.trim().is_empty() { String::new() } else { format!(" — {}", line.trim()) };
                 text.push_str(&format!("- {} ({how}){line}\n", code(what.trim_end())));
             }
             Message::Note { text: note } => text.push_str(&format!("> {note}\n")),
@@ -162,8 +170,12 @@ mod tests {
         vec![
             of(json!({"who": "person", "text": "fix it", "attached": ["@a.py"]})),
             of(json!({"who": "model", "text": "I look."})),
-            of(json!({"who": "tool", "tool": "read", "title": "{\"path\":\"a.py\"}", "ok": true, "line": "1:ab|x", "ms": 3.0})),
-            of(json!({"who": "tool", "tool": "shell", "title": "{\"command\":\"echo `x`\"}", "ok": true, "exit": 1, "line": "", "ms": 3.0})),
+            of(
+                json!({"who": "tool", "tool": "read", "title": "{\"path\":\"a.py\"}", "ok": true, "line": "1:ab|x", "ms": 3.0}),
+            ),
+            of(
+                json!({"who": "tool", "tool": "shell", "title": "{\"command\":\"echo `x`\"}", "ok": true, "exit": 1, "line": "", "ms": 3.0}),
+            ),
             of(json!({"who": "model", "text": "Done:\n```py\nprint(1)\n```\nand\n~~~\na\n```\n~~~\n"})),
         ]
     }

@@ -52,7 +52,8 @@ pub(super) async fn run(chat: Chat, options: &Options, place: &Place) -> Result<
     let session = agency.session(name.as_deref(), "chat", approver());
     let plain = Arc::new(Plain::new(Out::new(cancel.clone())));
     let first = Some(words.join(" ")).filter(|it| !it.trim().is_empty());
-    let lines = Lines { plain: plain.clone(), first, lines: read_lines(), cancel: cancel.clone(), failed: false };
+    let lines =
+        Lines { plain: plain.clone(), first, lines: read_lines(), cancel: cancel.clone(), failed: false };
     let person = Person { approver: approver(), asker: asker() };
     let mut talk = Talk::open(lines, agency, session, plain, person)?;
     talk.pictures = images;

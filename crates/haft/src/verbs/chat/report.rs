@@ -39,7 +39,9 @@ const TITLE: usize = 60;
 pub(super) fn help(all: &All) -> String {
     let mut rows: Vec<(String, String)> = COMMANDS
         .iter()
-        .map(|Command { name, takes, does }| (format!("{name} {takes}").trim_end().to_owned(), (*does).to_owned()))
+        .map(|Command { name, takes, does }| {
+            (format!("{name} {takes}").trim_end().to_owned(), (*does).to_owned())
+        })
         .collect();
     let own = all.own.iter().map(|it| {
         (format!("/{} {}", it.name(), it.takes()).trim_end().to_owned(), short::line(&it.does(), 100))
@@ -81,7 +83,11 @@ pub(super) fn tools(session: &Session, word: &str) -> Result<String, Fault> {
             catalog.specs().map(|it| it.name.as_str()).filter(|it| !listed.contains(it)).collect();
         let mut text = format!("{} tools are sent to the model:\n  {}\n", listed.len(), listed.join(", "));
         if !more.is_empty() {
-            text.push_str(&format!("{} more it finds when it needs them:\n  {}\n", more.len(), more.join(", ")));
+            text.push_str(&format!(
+                "{} more it finds when it needs them:\n  {}\n",
+                more.len(),
+                more.join(", ")
+            ));
         }
         text.push_str("/tools WORD shows what those about WORD do.");
         return Ok(text);

@@ -2,7 +2,10 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use agent::{Agent, Asker, ChangedBy, Ended, Event, Host, Input, model::{Piece, Usage}};
+use agent::{
+    Agent, Asker, ChangedBy, Ended, Event, Host, Input,
+    model::{Piece, Usage},
+};
 use kit::Fault;
 use parking_lot::Mutex;
 use runtime::{Approver, Session};
@@ -168,7 +171,11 @@ impl<F: Face> Talk<F> {
                 let Some(own) = all.find(name) else { return };
                 if !own.is_trusted() && !self.seen.contains(own) {
                     self.seen.push(own.clone());
-                    let again = if self.face.give_back(&entry.text) { "Press Enter to send it." } else { "Say it again to send it." };
+                    let again = if self.face.give_back(&entry.text) {
+                        "Press Enter to send it."
+                    } else {
+                        "Say it again to send it."
+                    };
                     self.fails(&own.unseen(again));
                     return;
                 }

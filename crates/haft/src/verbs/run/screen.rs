@@ -48,7 +48,9 @@ impl Running<'_> {
         front.follow(&agent);
         let cancel = CancellationToken::new();
         let (input, for_one_turn) = match task {
-            Some(task) => task.input(&agency, &agent, &cancel).await.map(|(input, turn)| (Some(input), turn))?,
+            Some(task) => {
+                task.input(&agency, &agent, &cancel).await.map(|(input, turn)| (Some(input), turn))?
+            }
             None => (None, None),
         };
         let attached = input.iter().flat_map(Input::attached).map(|it| format!("[{it}]"));
