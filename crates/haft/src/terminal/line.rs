@@ -342,7 +342,9 @@ impl Line {
         match key.code {
             KeyCode::Char('r') if control => search.older(&self.remembered),
             KeyCode::Char('s') if control => search.newer(&self.remembered),
-            KeyCode::Char('g') if control => drop(self.gives_up(true)),
+            KeyCode::Char('g') if control => {
+                self.gives_up(true);
+            }
             KeyCode::Char('h') if control => search.shorten(&self.remembered),
             KeyCode::Backspace => search.shorten(&self.remembered),
             KeyCode::Char(letter) if !control && !key.modifiers.contains(KeyModifiers::ALT) => {
