@@ -11,7 +11,6 @@ mod reader;
 
 use std::io::Write as _;
 
-use kit::testing::needs;
 use page::Page;
 use reader::Reader;
 
@@ -25,7 +24,7 @@ macro_rules! pages {
 
         $(#[test]
         fn $name() {
-            $(needs!($($program),+);)?
+            $(kit::needs!($($program),+);)?
             Reader::follows($path);
         })*
     };
