@@ -10,6 +10,7 @@ mod input;
 mod loops;
 mod prompt;
 mod subagent;
+mod telling;
 mod transcript;
 mod turn;
 
@@ -26,6 +27,7 @@ pub use input::Input;
 pub use prompt::{Bill, Cost, Makings, Project, Prompt, Section, System};
 pub use runtime::changes::{Change, ChangeKind};
 pub use subagent::{Choose, Compose, Crew, Setup};
+pub use telling::telling;
 pub use transcript::{Message, Transcript};
 pub use turn::{
     Agent, AgentError, Bounds, ChangedBy, Compacted, Ended, Outcome, Rewound, Settings, Steering,

@@ -144,8 +144,8 @@ impl Steering {
     }
 
     /// The model is told something else before everything else.
-    pub fn set_system(&self, system: impl Into<System>) {
-        self.inner.lock().system = system.into();
+    pub fn set_system(&self, system: System) {
+        self.inner.lock().system = system;
     }
 }
 

@@ -1,6 +1,7 @@
 //! A terminal's screen as an SVG picture: the text stays text, every letter keeps its column, whatever the font.
 
 use std::fmt::Write as _;
+use std::num::NonZeroU16;
 
 use vt100::{Cell, Color, Parser};
 
@@ -12,8 +13,8 @@ const BAR: f64 = 30.0;
 
 /// Colours that are read on a dark ground; the first eight, then the bright ones.
 const COLOURS: [&str; 16] = [
-    "#3b4048", "#f07178", "#98c379", "#e5c07b", "#61afef", "#c792ea", "#56c8d8", "#d7dae0", "#7f8794", "#ff8b92",
-    "#b5e39a", "#ffd68a", "#82c4ff", "#ddb3ff", "#7fe3f0", "#ffffff",
+    "#3b4048", "#f07178", "#98c379", "#e5c07b", "#61afef", "#c792ea", "#56c8d8", "#d7dae0", "#7f8794",
+    "#ff8b92", "#b5e39a", "#ffd68a", "#82c4ff", "#ddb3ff", "#7fe3f0", "#ffffff",
 ];
 const GROUND: &str = "#1d2026";
 const EDGE: &str = "#2a2e36";
@@ -34,7 +35,8 @@ struct Look {
 pub fn picture(title: &str, captured: &str, columns: u16) -> String {
     let lines: Vec<&str> = captured.trim_end().lines().collect();
     let rows = u16::try_from(lines.len()).unwrap_or(u16::MAX).max(1);
-    let mut parser = Parser::new(rows, columns, 0);
+    let at_least_one = |it: u16| NonZeroU16::new(it).unwrap_or(NonZeroU16::MIN);
+    let mut parser = Parser::new(at_least_one(rows), at_least_one(columns), 0);
     parser.process(lines.join("\r\n").as_bytes());
     let width = f64::from(columns) * WIDTH + 2.0 * PADDING;
     let height = f64::from(rows) * HEIGHT + BAR + PADDING;
@@ -60,7 +62,9 @@ pub fn picture(title: &str, captured: &str, columns: u16) -> String {
 fn draw(svg: &mut String, parser: &Parser, row: u16, columns: u16) {
     let mut run: Option<(u16, u16, String, Look)> = None;
     for column in 0..columns {
-        let Some(cell) = parser.screen().cell(row, column).filter(|it| !it.is_wide_continuation()) else { continue };
+        let Some(cell) = parser.screen().cell(row, column).filter(|it| !it.is_wide_continuation()) else {
+            continue;
+        };
         let cells = if cell.is_wide() { 2 } else { 1 };
         let letter = if cell.has_contents() { cell.contents() } else { " " };
         let look = look(cell);
@@ -167,12 +171,22 @@ mod tests {
         let svg = picture("a <b>", "  plain \x1b[31mred\x1b[0m\n\x1b[1;32m+ x\x1b[0m ✓y", 20);
         for part in [
             "<title>a &lt;b&gt;</title>",
-            &format!("<text x=\"{:.1}\" y=\"43.0\" textLength=\"42.0\" fill=\"{TEXT}\">plain</text>", PADDING + 2.0 * WIDTH),
-            &format!("<text x=\"{:.1}\" y=\"43.0\" textLength=\"25.2\" fill=\"{}\">red</text>", PADDING + 8.0 * WIDTH, "#f07178"),
+            &format!(
+                "<text x=\"{:.1}\" y=\"43.0\" textLength=\"42.0\" fill=\"{TEXT}\">plain</text>",
+                PADDING + 2.0 * WIDTH
+            ),
+            &format!(
+                "<text x=\"{:.1}\" y=\"43.0\" textLength=\"25.2\" fill=\"{}\">red</text>",
+                PADDING + 8.0 * WIDTH,
+                "#f07178"
+            ),
             "fill=\"#98c379\" font-weight=\"700\">+ x</text>",
             // A sign that a font may draw wider stands alone.
             ">✓</text>",
-            &format!("<text x=\"{:.1}\" y=\"61.0\" textLength=\"8.4\" fill=\"{TEXT}\">y</text>", PADDING + 5.0 * WIDTH),
+            &format!(
+                "<text x=\"{:.1}\" y=\"61.0\" textLength=\"8.4\" fill=\"{TEXT}\">y</text>",
+                PADDING + 5.0 * WIDTH
+            ),
         ] {
             assert!(svg.contains(part), "{part} is not in:\n{svg}");
         }
@@ -180,11 +194,20 @@ mod tests {
 
     #[test]
     fn colours_of_all_three_kinds_are_drawn() {
-        for (sequence, shown) in [("38;5;9", "#ff8b92"), ("38;5;196", "#ff0000"), ("38;5;255", "#eeeeee"), ("38;2;1;2;3", "#010203")] {
+        for (sequence, shown) in [
+            ("38;5;9", "#ff8b92"),
+            ("38;5;196", "#ff0000"),
+            ("38;5;255", "#eeeeee"),
+            ("38;2;1;2;3", "#010203"),
+        ] {
             let svg = picture("x", &format!("\x1b[{sequence}mx"), 10);
             assert!(svg.contains(&format!("fill=\"{shown}\">x<")), "{sequence}: {svg}");
         }
         let svg = picture("x", "\x1b[7mx", 10);
-        assert!(svg.contains(&format!("height=\"{HEIGHT}\" fill=\"{TEXT}\"")) && svg.contains(&format!("fill=\"{GROUND}\">x<")), "{svg}");
+        assert!(
+            svg.contains(&format!("height=\"{HEIGHT}\" fill=\"{TEXT}\""))
+                && svg.contains(&format!("fill=\"{GROUND}\">x<")),
+            "{svg}"
+        );
     }
 }

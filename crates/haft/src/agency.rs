@@ -1,4 +1,4 @@
-//! Which agent did the person ask for, and what is it made of?
+//! Agent factory: makes the agent that the options and the configuration ask for.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -16,31 +16,32 @@ use runtime::{Approver, Session, quote};
 use crate::{Agents, Opened, Options, Place, standing::Standing};
 
 /// The variable that names a model, where nothing else does.
-const MODEL: &str = "HAFT_MODEL";
+pub(crate) const MODEL: &str = "HAFT_MODEL";
 
 /// Options of every verb that is an agent.
 #[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Model and limits")]
 pub(crate) struct AgentOptions {
-    /// The model: `anthropic:…`, `openai:…`, `script:FILE`, or a name of `[models.NAME]`. [default: `model` of
-    /// `[agent]` in haft.toml, else the variable HAFT_MODEL]
+    /// Model: `PROVIDER:MODEL`, `URL#MODEL`, `script:FILE`, or the NAME of a section `[models.NAME]` [default: `model` of
+    /// `[agent]` in haft.toml, else $HAFT_MODEL]
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
-    /// Begin under this profile: `.haft/agents/NAME.md`, or one of haft's own.
+    /// Profile to start with: `.haft/agents/NAME.md`, or one of haft's own
     #[arg(long, value_name = "NAME", conflicts_with = "plan")]
     pub(crate) profile: Option<String>,
-    /// Plan mode: the model reads and asks, and nothing is changed.
+    /// Plan only: the model reads and asks, and changes nothing
     #[arg(long)]
     pub(crate) plan: bool,
-    /// How the model writes calls: native, json, bracket, xml, hermes. [default: as the model is known to]
+    /// How the model writes tool calls: native, json, bracket, xml, hermes, tool_use [default: what is known of the model]
     #[arg(long, value_name = "NAME")]
     pub(crate) dialect: Option<String>,
-    /// At most so many answers of the model in one turn.
+    /// Maximum model responses per turn
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     pub(crate) max_steps: Option<usize>,
-    /// At most so many seconds for one turn.
+    /// Time limit of a turn, in seconds
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u64>::new().range(1..))]
     pub(crate) max_seconds: Option<u64>,
-    /// At most so many tokens for one turn, of requests and answers together.
+    /// Token limit of a turn, requests and responses together
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u64>::new().range(1..))]
     pub(crate) max_tokens: Option<u64>,
 }
@@ -101,6 +102,11 @@ impl Agency {
     /// The name of the model, where one was named.
     pub(crate) fn named(&self) -> Option<&str> {
         self.options.model.as_deref().or(self.configured.as_deref())
+    }
+
+    /// What the person should know of what prompts are made of, one line each.
+    pub(crate) fn notes(&self) -> impl Iterator<Item = &str> {
+        self.makings.notes()
     }
 
     /// What a model is chosen from.
@@ -179,7 +185,7 @@ impl Agency {
         let dialect =
             self.options.dialect.as_deref().or(before.dialect.as_deref().filter(|_| typed.is_none()));
         let named = typed.or(earlier).or_else(|| self.named());
-        let mut lines: Vec<String> = self.makings.notes().map(str::to_owned).collect();
+        let mut lines: Vec<String> = self.notes().map(str::to_owned).collect();
         let model = match (named, model::usual(self.choices())) {
             (Some(name), _) => {
                 lines.extend(model::doubt(name, self.choices()));

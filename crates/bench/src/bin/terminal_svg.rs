@@ -53,16 +53,40 @@ fn wanted(mut arguments: impl Iterator<Item = String>) -> Option<Wanted> {
 fn captured(wanted: &Wanted, folder: &Path) -> Result<String, Box<dyn Error>> {
     let socket = folder.join("tmux");
     let tmux = |arguments: &[&str]| -> Result<Output, Box<dyn Error>> {
-        let ran = Command::new("tmux").arg("-S").arg(&socket).args(["-f", "/dev/null"]).args(arguments).env_remove("TMUX").output()?;
-        if ran.status.success() { Ok(ran) } else { Err(String::from_utf8_lossy(&ran.stderr).into_owned().into()) }
+        let ran = Command::new("tmux")
+            .arg("-S")
+            .arg(&socket)
+            .args(["-f", "/dev/null"])
+            .args(arguments)
+            .env_remove("TMUX")
+            .output()?;
+        if ran.status.success() {
+            Ok(ran)
+        } else {
+            Err(String::from_utf8_lossy(&ran.stderr).into_owned().into())
+        }
     };
     // It says itself that it is done, and stays so that its screen does.
     let told = format!("tmux -S {} wait-for -S done", quoted(&socket.display().to_string()));
     let program: Vec<String> = wanted.program.iter().map(|it| quoted(it)).collect();
     let script = format!("{}; {told}; exec sleep 600", program.join(" "));
     let (columns, rows) = (wanted.columns.to_string(), wanted.rows.to_string());
-    let started = tmux(&["new-session", "-d", "-x", &columns, "-y", &rows, "env", "TERM=tmux-256color", "sh", "-c", &script]);
-    let shown = started.and_then(|_| tmux(&["wait-for", "done"])).and_then(|_| tmux(&["capture-pane", "-e", "-p", "-S", "-"]));
+    let started = tmux(&[
+        "new-session",
+        "-d",
+        "-x",
+        &columns,
+        "-y",
+        &rows,
+        "env",
+        "TERM=tmux-256color",
+        "sh",
+        "-c",
+        &script,
+    ]);
+    let shown = started
+        .and_then(|_| tmux(&["wait-for", "done"]))
+        .and_then(|_| tmux(&["capture-pane", "-e", "-p", "-S", "-"]));
     let ended = tmux(&["kill-server"]);
     let shown = shown?;
     ended?;

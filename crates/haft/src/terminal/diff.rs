@@ -177,11 +177,11 @@ fn parsed(change: &Change) -> (Vec<Vec<Numbered<'_>>>, Vec<usize>) {
         let Some(sign) = line.chars().next() else { continue };
         let text = line.get(sign.len_utf8()..).unwrap_or_default();
         let number = match sign {
-            '-' => std::mem::replace(&mut old, old + 1),
-            '+' => std::mem::replace(&mut new, new + 1),
+            '-' => counted(&mut old),
+            '+' => counted(&mut new),
             ' ' => {
                 old += 1;
-                std::mem::replace(&mut new, new + 1)
+                counted(&mut new)
             }
             _ => {
                 unended.extend(usize::checked_sub(count, 1));
@@ -349,6 +349,13 @@ fn fitting(letters: Vec<Letter>, room: usize) -> Vec<Letter> {
         shown.push(it);
     }
     shown
+}
+
+/// Gives a line's number, and goes on to the next.
+fn counted(next: &mut usize) -> usize {
+    let this = *next;
+    *next += 1;
+    this
 }
 
 #[cfg(test)]

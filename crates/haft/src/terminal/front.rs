@@ -1,17 +1,17 @@
-//! How do a person and an agent take turns at one terminal?
+//! The terminal of a chat: a person and an agent take turns there.
 //!
 //! Whatever is seen or typed goes through here: events of the agent, questions, ends of jobs, keys. Nothing of it waits
-//! for anything else: while a question stands, what the agent does goes on, and is shown once it is answered.
+//! for anything else: while a question stands, or the person reads, what the agent does goes on, and is shown after that.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashSet, VecDeque},
     future::Future,
     io,
     path::PathBuf,
     time::{Duration, Instant},
 };
 
-use agent::{Event, Host};
+use agent::{Agent, Event, Host, Steering};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use runtime::Session;
 use tokio::{
@@ -25,15 +25,21 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     asking::Asked,
+    calls::Seen,
     complete::Words,
     dialog::{Dialog, Pressed},
     input::{Heard, Input},
+    life,
     line::{Came, Line},
+    markdown::Look,
+    outputs::Outputs,
     picture::{self, Protocol},
+    reading::Reading,
     remembered::Remembered,
     row::{Row, Style, harmless},
     screen::{Live, Screen},
     short,
+    status::Status,
     view::{Drawn, View},
 };
 
@@ -69,6 +75,8 @@ pub(crate) struct Front {
     asked: UnboundedReceiver<Asked>,
     waiting: VecDeque<Asked>,
     dialog: Option<Dialog>,
+    /// Since when a question stands or waits.
+    asked_since: Option<Instant>,
     line: Line,
     /// Whether there is a line to type in.
     prompt: bool,
@@ -81,6 +89,12 @@ pub(crate) struct Front {
     /// What happened while a question stood.
     held: Vec<Drawn>,
     session: Option<Session>,
+    steering: Option<Steering>,
+    status: Status,
+    /// What can be read whole.
+    outputs: Outputs,
+    /// What the person reads now.
+    reading: Option<Reading>,
     jobs: Option<broadcast::Receiver<runtime::Event>>,
     /// Somebody ended the chat from outside.
     hangup: CancellationToken,
@@ -125,6 +139,7 @@ impl Front {
             asked,
             waiting: VecDeque::new(),
             dialog: None,
+            asked_since: None,
             prompt: settings.prompt,
             line: Line::new(Remembered::open(&settings.history), Words::new(settings.workspace)),
             typed: None,
@@ -132,16 +147,36 @@ impl Front {
             said: VecDeque::new(),
             held: Vec::new(),
             session: None,
+            steering: None,
+            status: Status::new(variables),
+            outputs: Outputs::default(),
+            reading: None,
             jobs: None,
             hangup,
         };
         Ok((front, Passes(pass)))
     }
 
-    /// From now on it is this conversation.
-    pub(crate) fn follow(&mut self, session: &Session) {
+    /// From now on it is this agent's conversation.
+    pub(crate) fn follow(&mut self, agent: &Agent) {
+        let session = agent.session();
         self.jobs = Some(session.events());
         self.session = Some(session.clone());
+        self.steering = Some(agent.steering());
+        self.status.follow(agent);
+        self.outputs = Outputs::default();
+        self.view.forget();
+    }
+
+    /// Says which conversation this is: the model, the folder, what the sandbox allows, where to find help.
+    pub(crate) fn welcome(&mut self) {
+        let rows = self.status.welcome(Instant::now(), self.columns());
+        self.show(&rows);
+    }
+
+    /// How text is to look.
+    pub(crate) fn look(&self) -> Look {
+        Look { columns: self.columns(), plain: !self.screen.colours() }
     }
 
     /// How many columns a line may take.
@@ -175,6 +210,7 @@ impl Front {
                 return Said::End;
             }
             if self.dialog.is_none()
+                && self.reading.is_none()
                 && let Some(said) = self.said.pop_front()
             {
                 self.flush();
@@ -203,6 +239,8 @@ impl Front {
         tokio::pin!(work);
         let mut moves = moves();
         self.is_busy = true;
+        let limit = self.steering.as_ref().and_then(|it| it.model().idle_limit());
+        self.view.begin(Instant::now(), limit);
         let done = loop {
             self.next_dialog();
             self.draw();
@@ -220,12 +258,28 @@ impl Front {
             self.drop_dialogs();
             self.take_back();
         }
-        let rest = self.view.end(self.columns());
+        let rest = self.view.end(self.look());
         self.held.extend(rest);
         if self.dialog.is_none() {
             self.flush();
         }
         done
+    }
+
+    /// Shows a text that may be long: in the pager, where it is longer than the screen. Returns once the person has read it.
+    pub(crate) async fn page(&mut self, title: &str, text: &str) {
+        let rows = Row::new(text.trim_end(), Style::PLAIN).lines(self.columns());
+        if rows.len() + 4 < self.screen.lines() {
+            return self.tell(text, Style::DIM);
+        }
+        let lines = text.trim_end().lines().map(|it| Row::new(harmless(it), Style::PLAIN)).collect();
+        self.reading = Some(Reading::alone(title, lines));
+        let mut moves = moves();
+        while self.reading.is_some() && !self.hangup.is_cancelled() && !self.screen.is_gone() {
+            self.draw();
+            self.happens(&mut moves, &CancellationToken::new()).await;
+        }
+        self.draw();
     }
 
     /// Takes the next thing that happens, and what came with it.
@@ -256,12 +310,15 @@ impl Front {
     }
 
     fn hear(&mut self, event: &Event) {
-        let columns = self.columns();
-        self.held.extend(self.view.hear(event, Instant::now(), columns));
+        let look = self.look();
+        self.status.hear(event);
+        self.outputs.hear(event);
+        self.held.extend(self.view.hear(event, Instant::now(), look));
     }
 
     fn typed(&mut self, heard: Heard, cancel: &CancellationToken) {
         match heard {
+            Heard::Key(key) if self.reads(key) => {}
             Heard::Key(key) if is_stop(key) => {
                 cancel.cancel();
                 self.stopped(key);
@@ -285,10 +342,11 @@ impl Front {
                 None if self.prompt => self.key(key),
                 None => {}
             },
-            Heard::Paste(text) => match &mut self.dialog {
-                Some(dialog) => dialog.paste(&text),
-                None if !self.prompt => {}
-                None => {
+            Heard::Paste(text) => match (&mut self.reading, &mut self.dialog) {
+                (Some(reading), _) => reading.paste(&text),
+                (None, Some(dialog)) => dialog.paste(&text),
+                (None, None) if !self.prompt => {}
+                (None, None) => {
                     self.typed = Some(Instant::now());
                     self.line.paste(&text);
                 }
@@ -299,6 +357,26 @@ impl Front {
                 cancel.cancel();
             }
         }
+    }
+
+    /// Is this a key for the pager, or one that opens it?
+    fn reads(&mut self, key: KeyEvent) -> bool {
+        if let Some(reading) = &mut self.reading {
+            if !reading.key(key, &self.outputs, self.session.as_ref()) {
+                self.reading = None;
+                self.screen.leave_full();
+            }
+            return true;
+        }
+        if key.code != KeyCode::Char('o') || key.modifiers != KeyModifiers::CONTROL {
+            return false;
+        }
+        let Some(session) = &self.session else { return true };
+        self.reading = Reading::newest(self.view.newest_call(), &self.outputs, session);
+        if self.reading.is_none() {
+            self.show(&[Row::new("Nothing to read yet: no call has ended.", Style::DIM)]);
+        }
+        true
     }
 
     /// A key for the line. A line that is done waits until it can be taken up.
@@ -346,6 +424,14 @@ impl Front {
             self.dialog = None;
             self.show(&[Row::new("(taken back)", Style::DIM)]);
         }
+        if self.waiting.is_empty() && self.dialog.is_none() {
+            self.asked_since = None;
+        } else {
+            self.asked_since.get_or_insert_with(Instant::now);
+        }
+        if self.reading.is_some() {
+            return;
+        }
         let is_typing = !self.line.is_empty() && self.typed.is_some_and(|it| it.elapsed() < PAUSE);
         while self.dialog.is_none() && !is_typing {
             let Some(asked) = self.waiting.pop_front() else { return };
@@ -369,14 +455,21 @@ impl Front {
     }
 
     fn draw(&mut self) {
+        let now = Instant::now();
+        let columns = self.columns();
+        if let Some(reading) = &mut self.reading {
+            let rows = reading.rows(columns, self.screen.lines(), self.session.as_ref());
+            return self.screen.draw_full(rows);
+        }
         if let Some(dialog) = &self.dialog {
-            let live = dialog.live(self.columns());
+            let mut live = vec![life::asked(now, self.asked_since.unwrap_or(now), columns)];
+            live.extend(dialog.live(columns));
             self.screen.draw(&[], live);
             return;
         }
         self.flush();
-        let columns = self.columns();
-        let mut rows = self.view.live(Instant::now(), columns, &self.written());
+        self.look_at_calls(now);
+        let mut rows = self.view.live(now, self.look());
         for it in &self.said {
             if let Said::Line(line) = it {
                 rows.push(Row::new(format!("> {}  (next)", harmless(line)), Style::DIM).cut(columns));
@@ -389,6 +482,7 @@ impl Front {
         let Live { rows: line, cursor } = self.line.live(columns, (self.screen.lines() / 2).min(LINES));
         let cursor = cursor.map(|(row, column)| (row + rows.len(), column));
         rows.extend(line);
+        rows.extend(self.status.row(now, columns));
         self.screen.draw(&[], Live { rows, cursor });
     }
 
@@ -418,24 +512,27 @@ impl Front {
             let bytes = spills.read(session.name(), &picture.handle).ok()?;
             picture::escape(protocol, &picture.mime, &bytes)
         });
-        let place = spills.path(session.name(), &picture.handle);
+        let is_shown = escape.is_some();
         if let Some(escape) = escape {
             self.screen.picture(&escape);
         }
-        let place = place.map_or_else(|_| String::new(), |it| format!(": {}", it.display()));
-        let size = short::count(picture.bytes as u64);
-        self.tell(&format!("picture {} ({}, {size} bytes){place}", picture.handle, picture.mime), Style::DIM);
+        let size = short::size(picture.bytes);
+        let where_it_is = if is_shown { "" } else { "; Ctrl-O says where it is" };
+        let text = format!("    picture {} ({}, {size}{where_it_is})", picture.handle, picture.mime);
+        self.tell(&text, Style::DIM);
     }
 
-    /// The last line of what each call wrote that runs.
-    fn written(&self) -> HashMap<String, String> {
-        let Some(session) = &self.session else { return HashMap::new() };
-        let line = |call: &str| {
-            let text = session.written(call)?.tail(LAST).text;
-            let line = text.lines().rfind(|it| !it.trim().is_empty())?;
-            Some((call.to_owned(), line.trim().to_owned()))
-        };
-        self.view.calls().filter_map(line).collect()
+    /// Takes up what each call that is not over has written, and what it waits for.
+    fn look_at_calls(&mut self, now: Instant) {
+        let Some(session) = &self.session else { return };
+        let waiting = self.waiting.iter().filter_map(Asked::call);
+        let asking: HashSet<String> = waiting.map(str::to_owned).collect();
+        self.view.look_at_calls(now, |call| {
+            let written = session.written(call).map(|it| it.tail(LAST).text);
+            let line = written
+                .and_then(|it| it.lines().rfind(|it| !it.trim().is_empty()).map(|it| it.trim().to_owned()));
+            Seen { line, waits: session.waits_for(call), asks: asking.contains(call) }
+        });
     }
 }
 

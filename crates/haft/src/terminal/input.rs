@@ -2,7 +2,13 @@
 //!
 //! What it reads goes to one place in the order in which it was typed, so no key is lost, doubled or overtaken.
 
-use std::{io, sync::mpsc, time::Duration};
+use std::{
+    fs::OpenOptions,
+    io::{self, IsTerminal},
+    os::fd::{AsFd, OwnedFd},
+    sync::mpsc,
+    time::Duration,
+};
 
 use crossterm::{
     event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers},
@@ -13,6 +19,8 @@ use rustix::{
     io::Errno,
 };
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use super::screen;
 
 /// How soon the thread sees that it is to end.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
@@ -50,13 +58,14 @@ impl Input {
         let (listens, is_heard) = mpsc::channel();
         let (tell, heard) = unbounded_channel();
         let (end, ended) = mpsc::channel();
+        let keys = keyboard()?;
         enable_raw_mode()?;
         let _ = crossterm::execute!(io::stdout(), event::EnableBracketedPaste);
         let thread = std::thread::Builder::new().name("haft-keys".to_owned()).spawn(move || {
             // Who waits hears that nothing comes any more.
             let _ = read_before(&tell).and_then(|()| {
                 while matches!(is_heard.try_recv(), Err(mpsc::TryRecvError::Empty)) {
-                    wait()?;
+                    wait(&keys)?;
                     read(&tell, |key| key)?;
                 }
                 Some(())
@@ -90,6 +99,7 @@ impl Drop for Input {
 
 /// Puts the terminal back as it was.
 pub(crate) fn restore() {
+    screen::leave();
     // A terminal that is gone needs no restoring.
     let _ = disable_raw_mode();
     let _ = crossterm::execute!(io::stdout(), event::DisableBracketedPaste);
@@ -104,11 +114,20 @@ fn read_before(tell: &UnboundedSender<Heard>) -> Option<()> {
     read(tell, as_meant)
 }
 
+/// Where keys come from: standard input, or the terminal itself where something is piped in. The same as for what takes the
+/// keys apart.
+fn keyboard() -> io::Result<OwnedFd> {
+    let input = io::stdin();
+    if input.is_terminal() {
+        return input.as_fd().try_clone_to_owned();
+    }
+    Ok(OpenOptions::new().read(true).write(true).open("/dev/tty")?.into())
+}
+
 /// Waits a while for a key; nothing, when the terminal was closed. That is found out here, because what takes the keys
 /// apart would read its end again and again.
-fn wait() -> Option<()> {
-    let keys = io::stdin();
-    let mut fds = [PollFd::new(&keys, PollFlags::IN)];
+fn wait(keys: &OwnedFd) -> Option<()> {
+    let mut fds = [PollFd::new(keys, PollFlags::IN)];
     match poll(&mut fds, Some(&LOOK)) {
         Ok(_) | Err(Errno::INTR) => {}
         Err(_) => return None,

@@ -37,7 +37,7 @@ pub struct Chat {
     /// First words, as if you had typed them in the chat
     #[arg(value_name = "WORDS")]
     words: Vec<String>,
-    /// Go on with the newest conversation of this workspace, or that of `--session`.
+    /// Continue the newest conversation of this workspace, or that of `--session`
     #[arg(long)]
     resume: bool,
 }
@@ -135,13 +135,13 @@ impl Host for Bill {
 impl Talk {
     /// Says what there is here, and what was said before.
     fn begin(&mut self) {
-        self.front.follow(self.agent.session());
+        self.front.follow(&self.agent);
+        self.front.welcome();
         let said = self.agent.transcript().messages().unwrap_or_default();
         if said.is_empty() {
-            self.front.tell("Say what to do. /help shows what else can be typed.", Style::DIM);
             return;
         }
-        let columns = self.front.columns();
+        let look = self.front.look();
         let left_out = said.len().saturating_sub(SHOWN);
         let mut rows = Vec::new();
         if left_out > 0 {
@@ -155,7 +155,7 @@ impl Talk {
                 rows.push(Row::default());
             }
             tools = is_tool;
-            rows.extend(said_before(message, columns));
+            rows.extend(said_before(message, look));
         }
         rows.push(Row::default());
         self.front.show(&rows);

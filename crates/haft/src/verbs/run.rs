@@ -36,24 +36,22 @@ use output::Done;
 use task::{Found, Task};
 use watch::{To, Watch};
 
-pub(crate) use task::attach_image;
-
 #[derive(Args)]
 pub struct Run {
     #[command(flatten)]
     agent: AgentOptions,
-    /// What to do; `-` reads it from standard input. Text that is piped in is added to it as data.
+    /// Task; `-` reads it from standard input, and text that is piped in is added to it as data
     task: Option<String>,
-    /// Attach a picture: png, jpeg, webp or gif. May be repeated.
+    /// Image to attach: png, jpeg, webp or gif; repeatable
     #[arg(short, long = "image", value_name = "FILE")]
     images: Vec<PathBuf>,
-    /// Go on with the newest conversation of this workspace, or that of `--session`.
+    /// Continue the newest conversation of this workspace, or that of `--session`
     #[arg(long)]
     resume: bool,
-    /// Print what happens as lines of JSON: one event each, from `began` to `ended`.
+    /// Print events as lines of JSON, from `began` to `ended`
     #[arg(long)]
     json: bool,
-    /// Require a final answer in JSON that fits the JSON Schema in this file; print nothing else to standard output.
+    /// Require a final answer in JSON that fits the JSON Schema in this file, and print nothing else to standard output
     #[arg(long, value_name = "FILE")]
     output_schema: Option<PathBuf>,
 }

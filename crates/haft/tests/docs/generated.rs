@@ -11,13 +11,26 @@ use haft::{
 use super::page::REPOSITORY;
 
 /// The first line of each, so that nobody changes one by hand.
-const MARK: &str = "<!-- generated: `UPDATE_EXPECT=1 cargo test -p haft --test integration docs::generated` -->\n";
+const MARK: &str =
+    "<!-- generated: `UPDATE_EXPECT=1 cargo test -p haft --test integration docs::generated` -->\n";
 
 /// The tools of haft's own toolset as a person looks for them.
 const FAMILIES: &[(&str, &[&str])] = &[
     (
         "Files",
-        &["read", "edit", "write", "skim", "filegrep", "editor", "json_read", "json_write", "notebook_read", "notebook_edit", "undo"],
+        &[
+            "read",
+            "edit",
+            "write",
+            "skim",
+            "filegrep",
+            "editor",
+            "json_read",
+            "json_write",
+            "notebook_read",
+            "notebook_edit",
+            "undo",
+        ],
     ),
     ("Search", &["glob", "grep", "tree"]),
     ("Commands", &["shell", "bash", "shell_status", "interact", "python"]),
@@ -31,7 +44,16 @@ const FAMILIES: &[(&str, &[&str])] = &[
     ("MCP servers", &["mcp_status", "mcp_connect", "mcp_list", "mcp_call", "mcp_disconnect"]),
     (
         "Tools about tools",
-        &["list_tools", "search_tools", "call_tool", "info", "write_tool", "test_tool", "delete_tool", "reload_tools"],
+        &[
+            "list_tools",
+            "search_tools",
+            "call_tool",
+            "info",
+            "write_tool",
+            "test_tool",
+            "delete_tool",
+            "reload_tools",
+        ],
     ),
 ];
 
@@ -82,9 +104,17 @@ fn the_page_of_tools_is_the_catalog() {
     );
     for toolset in tools::toolsets().filter(|it| *it != tools::HAFT) {
         let all = of(toolset);
-        text.push_str(&format!("\n### `{toolset}`: {} tools\n\n| tool | what it does | arguments |\n|---|---|---|\n", all.len()));
+        text.push_str(&format!(
+            "\n### `{toolset}`: {} tools\n\n| tool | what it does | arguments |\n|---|---|---|\n",
+            all.len()
+        ));
         for spec in all.iter().map(|tool| tool.spec()) {
-            text.push_str(&format!("| `{}` | {} | {} |\n", spec.name, cell(&spec.gist()), cell(&spec.arguments())));
+            text.push_str(&format!(
+                "| `{}` | {} | {} |\n",
+                spec.name,
+                cell(&spec.gist()),
+                cell(&spec.arguments())
+            ));
         }
     }
     current("docs/tools.md", &text);
@@ -234,7 +264,10 @@ fn the_page_of_the_command_line_is_its_help() {
         let about = help(&[&verb]);
         text.push_str(&format!("\n## `haft {verb}`\n\n```text\n{about}```\n"));
         for inner in commands(&about) {
-            text.push_str(&format!("\n### `haft {verb} {inner}`\n\n```text\n{}```\n", help(&[&verb, &inner])));
+            text.push_str(&format!(
+                "\n### `haft {verb} {inner}`\n\n```text\n{}```\n",
+                help(&[&verb, &inner])
+            ));
         }
     }
     current("docs/cli.md", &text);
@@ -252,8 +285,13 @@ fn help(verb: &[&str]) -> String {
 /// The names below `Commands:`.
 fn commands(help: &str) -> Vec<String> {
     let lines = help.lines().skip_while(|it| *it != "Commands:").skip(1);
-    let lines = lines.take_while(|it| !it.is_empty()).filter(|it| it.starts_with("  ") && !it.starts_with("   "));
-    lines.filter_map(|it| it.split_whitespace().next()).filter(|it| *it != "help").map(str::to_owned).collect()
+    let lines =
+        lines.take_while(|it| !it.is_empty()).filter(|it| it.starts_with("  ") && !it.starts_with("   "));
+    lines
+        .filter_map(|it| it.split_whitespace().next())
+        .filter(|it| *it != "help")
+        .map(str::to_owned)
+        .collect()
 }
 
 fn current(name: &str, text: &str) {

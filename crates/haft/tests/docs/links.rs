@@ -17,7 +17,8 @@ fn targets(text: &str) -> Vec<String> {
         }
         let spans: Vec<&str> = line.split('`').step_by(2).collect();
         let line = spans.join("``");
-        targets.extend(line.split("](").skip(1).filter_map(|it| it.split_once(')')).map(|it| it.0.to_owned()));
+        targets
+            .extend(line.split("](").skip(1).filter_map(|it| it.split_once(')')).map(|it| it.0.to_owned()));
     }
     targets
 }
@@ -35,7 +36,8 @@ fn anchors(text: &str) -> HashSet<String> {
             continue;
         }
         let letters = heading.trim().chars().filter(|it| it.is_alphanumeric() || " -_".contains(*it));
-        let anchor: String = letters.map(|it| if it == ' ' { '-' } else { it.to_ascii_lowercase() }).collect();
+        let anchor: String =
+            letters.map(|it| if it == ' ' { '-' } else { it.to_ascii_lowercase() }).collect();
         assert!(anchors.insert(anchor.clone()), "two headings of a page are linked to as `#{anchor}`");
     }
     anchors
@@ -52,11 +54,17 @@ fn links_lead_to_pages_and_headings_that_are_there() {
             }
             let (path, anchor) = target.split_once('#').unwrap_or((&target, ""));
             let file = if path.is_empty() { name.clone() } else { folder.join(path).display().to_string() };
-            assert!(Path::new(REPOSITORY).join(&file).is_file(), "{name} links to `{target}`, which is not there");
+            assert!(
+                Path::new(REPOSITORY).join(&file).is_file(),
+                "{name} links to `{target}`, which is not there"
+            );
             // mdBook knows what lies in `docs/`, and nothing else.
             assert!(name == "README.md" || !path.contains(".."), "{name} links out of docs/: {target}");
             let known = || anchors(&Page::read(&file).text);
-            assert!(anchor.is_empty() || known().contains(anchor), "{name} links to `{target}`: no such heading");
+            assert!(
+                anchor.is_empty() || known().contains(anchor),
+                "{name} links to `{target}`: no such heading"
+            );
         }
     }
 }

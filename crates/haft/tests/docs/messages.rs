@@ -53,7 +53,11 @@ fn add_sources(folder: &Path, sources: &mut String) {
             // A text that goes on in the next line of the source is one text.
             let text = fs::read_to_string(&path).unwrap();
             let lines: Vec<&str> = text.split("\\\n").collect();
-            let joined: Vec<&str> = lines.iter().enumerate().map(|(at, it)| if at == 0 { *it } else { it.trim_start() }).collect();
+            let joined: Vec<&str> = lines
+                .iter()
+                .enumerate()
+                .map(|(at, it)| if at == 0 { *it } else { it.trim_start() })
+                .collect();
             sources.push_str(&joined.concat());
             sources.push('\n');
         }

@@ -38,7 +38,8 @@ fn settled(line: &str) -> String {
     let mut rest = line;
     while let Some(letter) = rest.chars().next() {
         let is_start = !out.ends_with(|it: char| it.is_alphanumeric() || it == '_');
-        let word = rest.find(|it: char| !(it.is_ascii_alphanumeric() || "_.,:-".contains(it))).unwrap_or(rest.len());
+        let word =
+            rest.find(|it: char| !(it.is_ascii_alphanumeric() || "_.,:-".contains(it))).unwrap_or(rest.len());
         let (word, after) = rest.split_at(word);
         if is_start && let Some(kind) = kind(word, after) {
             out.push_str(kind);
@@ -56,13 +57,17 @@ fn kind(word: &str, after: &str) -> Option<&'static str> {
     let word = word.trim_end_matches([',', ':', '.']);
     let digits = |text: &str| !text.is_empty() && text.chars().all(|it| it.is_ascii_digit());
     let number = |text: &str| digits(&text.replace(['.', ','], ""));
-    let is_unit = |unit: &str| after.strip_prefix(unit).is_some_and(|it| !it.starts_with(char::is_alphanumeric));
-    if number(word) && (is_unit(" ms") || is_unit(" s")) || word.strip_suffix('s').is_some_and(|it| number(it) && it.contains('.')) {
+    let is_unit =
+        |unit: &str| after.strip_prefix(unit).is_some_and(|it| !it.starts_with(char::is_alphanumeric));
+    if number(word) && (is_unit(" ms") || is_unit(" s"))
+        || word.strip_suffix('s').is_some_and(|it| number(it) && it.contains('.'))
+    {
         return Some("TIME");
     }
     let parts = |between: char, lengths: &[usize]| {
         let parts: Vec<&str> = word.split(between).collect();
-        parts.len() == lengths.len() && parts.iter().zip(lengths).all(|(part, length)| digits(part) && part.len() == *length)
+        parts.len() == lengths.len()
+            && parts.iter().zip(lengths).all(|(part, length)| digits(part) && part.len() == *length)
     };
     if parts('-', &[4, 2, 2]) {
         return Some("DATE");
@@ -70,7 +75,8 @@ fn kind(word: &str, after: &str) -> Option<&'static str> {
     if parts(':', &[2, 2]) || parts(':', &[2, 2, 2]) {
         return Some("CLOCK");
     }
-    let is_id = |it: &str| it.len() >= 10 && it.chars().all(|it| it.is_ascii_lowercase() || it.is_ascii_digit());
+    let is_id =
+        |it: &str| it.len() >= 10 && it.chars().all(|it| it.is_ascii_lowercase() || it.is_ascii_digit());
     if ["c_", "s_"].iter().any(|it| word.strip_prefix(it).is_some_and(is_id)) {
         return Some("ID");
     }
@@ -81,7 +87,10 @@ fn kind(word: &str, after: &str) -> Option<&'static str> {
 fn only_times_ids_and_dates_may_differ() {
     for (shown, printed) in [
         ("took 0.2 s", "took 13.4 s"),
-        ("2026-11-22 20:55:01  c_0tv7eebq7nk8a  read  ok 1.3 ms  read a", "2027-01-02 03:04:05  c_0tt6s70jqxmya  read  ok 12 ms  read a"),
+        (
+            "2026-11-22 20:55:01  c_0tv7eebq7nk8a  read  ok 1.3 ms  read a",
+            "2027-01-02 03:04:05  c_0tt6s70jqxmya  read  ok 12 ms  read a",
+        ),
         ("a\n…\nz", "a\nb\nc\nz"),
         ("a\n…\nz", "a\nz"),
         ("port … free", "port 80 free"),

@@ -44,7 +44,8 @@ impl Reader {
     /// Follows the page of this name.
     pub(crate) fn follows(name: &str) {
         let page = Page::read(name);
-        let mut reader = Self { page, base: tempfile::tempdir().unwrap(), servers: Vec::new(), changed: Vec::new() };
+        let mut reader =
+            Self { page, base: tempfile::tempdir().unwrap(), servers: Vec::new(), changed: Vec::new() };
         reader.settle_in();
         let steps = std::mem::take(&mut reader.page.steps);
         for step in &steps {
@@ -125,7 +126,9 @@ impl Reader {
                 self.page.is_generated() || !block.text.lines().any(|it| it.starts_with("$ ") || it.starts_with("haft ")),
                 "{at}: commands are `console` or `sh`"
             ),
-            other => panic!("{at}: a `{other}` block is neither run nor loaded; say `file`, `copy of` or `not run`"),
+            other => panic!(
+                "{at}: a `{other}` block is neither run nor loaded; say `file`, `copy of` or `not run`"
+            ),
         }
     }
 
@@ -137,10 +140,14 @@ impl Reader {
         for line in block.text.lines() {
             if let Some(command) = line.strip_prefix("$ ") {
                 commands.push((command.to_owned(), String::new()));
-            } else if let Some(more) = line.strip_prefix("> ").filter(|_| commands.last().is_some_and(|it| it.1.is_empty() && it.0.ends_with('\\'))) {
+            } else if let Some(more) = line
+                .strip_prefix("> ")
+                .filter(|_| commands.last().is_some_and(|it| it.1.is_empty() && it.0.ends_with('\\')))
+            {
                 commands.last_mut().unwrap().0.push_str(&format!("\n{more}"));
             } else {
-                let (_, shown) = commands.last_mut().unwrap_or_else(|| panic!("{at}: it begins with no command"));
+                let (_, shown) =
+                    commands.last_mut().unwrap_or_else(|| panic!("{at}: it begins with no command"));
                 shown.push_str(&format!("{line}\n"));
             }
         }
@@ -248,7 +255,8 @@ impl Reader {
 
     /// The same text with the reader's folders called as pages call them.
     fn named(&self, text: &str) -> String {
-        text.replace(&self.home().display().to_string(), HOME).replace(&self.base().display().to_string(), HOME)
+        text.replace(&self.home().display().to_string(), HOME)
+            .replace(&self.base().display().to_string(), HOME)
     }
 }
 

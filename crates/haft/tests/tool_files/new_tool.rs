@@ -96,7 +96,7 @@ fn a_name_is_one_that_a_model_can_call() {
     }
     assert!(!room.at(".haft").exists());
     let made = room.run(&["new-tool", "count-words"]);
-    assert!(made.out.starts_with("It is called `count_words`"), "{made:?}");
+    assert!(made.out.starts_with("named `count_words`"), "{made:?}");
     assert!(room.at(".haft/tools/count_words.py").exists());
 }
 

@@ -427,6 +427,7 @@ fn shipped(base: &Path, tool: &str, arguments: &Value) -> String {
 
 #[test]
 fn each_example_does_what_it_says() {
+    kit::needs!(Node, Python);
     let dir = tempfile::tempdir().unwrap();
     let base = dir.path().canonicalize().unwrap();
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/tools");

@@ -37,6 +37,8 @@ pub enum Program {
     Chromium,
     /// `git`.
     Git,
+    /// `groff`, which formats man pages.
+    Groff,
     /// `ip`, which configures networks.
     Ip,
     /// `node`, for JavaScript.
@@ -70,6 +72,7 @@ impl Program {
             Self::Bubblewrap => ("bwrap", "bubblewrap"),
             Self::Chromium => ("chromium", "chromium"),
             Self::Git => ("git", "git"),
+            Self::Groff => ("groff", "groff-base"),
             Self::Ip => ("ip", "iproute2"),
             Self::Node => ("node", "nodejs"),
             Self::OpenScad => ("openscad", "openscad"),
@@ -121,7 +124,7 @@ fn has_venv() -> bool {
 /// # Panics
 /// In strict mode, when a program is missing.
 #[expect(clippy::panic, reason = "a test fails by a panic")]
-pub fn skips(here: &str, programs: &[Program]) -> bool {
+pub fn skips_test(test: &str, programs: &[Program]) -> bool {
     let missing: Vec<Program> = programs.iter().copied().filter(|it| !it.is_there()).collect();
     if missing.is_empty() {
         return false;
@@ -130,8 +133,13 @@ pub fn skips(here: &str, programs: &[Program]) -> bool {
     if is_strict() {
         panic!("this test {needs}");
     }
-    report(&format!("skipped: {}: {needs}\n", name(here)));
+    report(&format!("skipped: {test}: {needs}\n"));
     true
+}
+
+/// [`skips_test`] for the test that has this function in it.
+pub fn skips(here: &str, programs: &[Program]) -> bool {
+    skips_test(&name(here), programs)
 }
 
 /// Whether a missing program fails the test that needs it.

@@ -451,7 +451,7 @@ impl Work {
         let changed = if read { self.session.tool_news() } else { None };
         notes.extend(changed.iter().filter_map(|(note, _)| note.clone()));
         let (id, changes) = (self.id.clone(), self.landed.take());
-        let answer = Answer { id, result, notes, changes, took: self.took() };
+        let answer = Answer { id, result, notes, changes, took: self.took().saturating_sub(self.waited) };
         if reply.send(answer).is_ok() {
             if let Some((_, as_of)) = changed {
                 self.session.knows_tools(as_of);

@@ -235,7 +235,7 @@ async fn every_key_of_a_section_has_its_effect() {
         headers: BTreeMap::from([("X-Team".to_owned(), "tools".to_owned())]),
         window: Some(50_000),
         longest: Some(9_000),
-            format: None,
+        format: None,
         dialect: None,
         images: Some(false),
         effort: Some("2000".to_owned()),
@@ -266,7 +266,8 @@ async fn every_key_of_a_section_has_its_effect() {
 
 async fn ask(model: &Arc<dyn Model>) {
     let items = vec![Item::person("Go.")];
-    let request = Request { system: "".into(), items, tools: Arc::default(), step: 0, longest: None, format: None };
+    let request =
+        Request { system: "".into(), items, tools: Arc::default(), step: 0, longest: None, format: None };
     model.stream(request).collect::<Vec<_>>().await;
 }
 

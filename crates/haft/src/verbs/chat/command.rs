@@ -30,7 +30,11 @@ impl Talk {
             "/model" => self.model(given),
             "/profile" => self.profile(given),
             "/plan" => self.plan(),
-            "/tools" => Ok(self.tools()),
+            "/tools" => {
+                let text = self.tools();
+                self.front.page("tools", &text).await;
+                Ok(String::new())
+            }
             "/jobs" => self.by_tool("jobs").await,
             "/undo" => self.by_tool("undo").await,
             "/cost" => Ok(self.cost()),

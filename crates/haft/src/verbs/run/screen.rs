@@ -50,7 +50,7 @@ impl Running<'_> {
             .map_err(|error| Fault::new(Kind::Unavailable, format!("the terminal can't be used: {error}")))?;
         let watch = Arc::new(Watch::new(To::View(passes)));
         let (mut agent, lines) = agency.agent(session, watch.clone(), Arc::new(asks))?;
-        front.follow(agent.session());
+        front.follow(&agent);
         let input = match task {
             Some(task) => Some(task.input(&agent).await?),
             None => None,
@@ -61,6 +61,8 @@ impl Running<'_> {
         front.show(&rows);
         let cancel = CancellationToken::new();
         let done = front.attend(output::work(&mut agent, input, None, &cancel), &cancel).await;
+        // What was in motion is gone, and the summary stands apart.
+        front.show(&[Row::default()]);
         // The terminal is put back before anything else is said.
         drop(front);
         close(&agency, &agent).await?;

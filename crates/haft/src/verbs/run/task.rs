@@ -1,23 +1,16 @@
 //! What `haft run` is to do: the words of the task, what is piped in, and pictures.
 
-use std::{
-    fs::File,
-    io::Read,
-    path::{Path, PathBuf},
-};
+use std::path::PathBuf;
 
 use agent::{Agent, Input};
 use kit::{Fault, Kind};
 use tokio_util::sync::CancellationToken;
 
 use super::stdin::{self, Came};
-use crate::print;
+use crate::{attach, print};
 
 /// The words of a task have at most so many bytes.
 const LONGEST: usize = 256 << 10;
-
-/// A picture has at most so many bytes.
-const LARGEST_PICTURE: u64 = 64 << 20;
 
 /// What is to be done.
 #[derive(Debug, PartialEq, Eq)]
@@ -97,35 +90,10 @@ impl Task {
                 .next("Name a model that can with `--model`, or leave `--image` out."));
         }
         for path in &self.images {
-            attach_image(&mut input, agent, path).await?;
+            attach::image(&mut input, agent.session(), path).await?;
         }
         Ok(input)
     }
-}
-
-/// Attaches the picture in this file of the person's.
-///
-/// # Errors
-/// When it can't be read, or is no picture that a model can be shown.
-pub(crate) async fn attach_image(input: &mut Input, agent: &Agent, path: &Path) -> Result<(), Fault> {
-    let shown = path.display();
-    let unreadable = |why: String| {
-        Fault::bad_args(format!("the picture `{shown}` can't be read: {why}"))
-            .next("Name a png, jpeg, webp or gif file with `--image FILE`.")
-    };
-    let about = std::fs::metadata(path).map_err(|error| unreadable(error.to_string()))?;
-    // A pipe or a device may have no end.
-    if !about.is_file() {
-        return Err(unreadable("it is not a regular file".to_owned()));
-    }
-    if about.len() > LARGEST_PICTURE {
-        return Err(unreadable(format!("it has {} bytes; at most {LARGEST_PICTURE} are read", about.len())));
-    }
-    let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|it| it.take(LARGEST_PICTURE).read_to_end(&mut bytes));
-    read.map_err(|error| unreadable(error.to_string()))?;
-    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
-    input.attach_picture(agent.session(), &name, bytes).await
 }
 
 /// What is piped in as the words of the task.
