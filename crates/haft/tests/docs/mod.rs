@@ -45,7 +45,7 @@ pages! {
     configuration: "docs/configuration.md",
     cli: "docs/cli.md",
     web_and_secrets: "docs/web-and-secrets.md",
-    security: "docs/security.md" [Git],
+    security: "docs/security.md" [Curl],
     http: "docs/http.md",
     undo_and_journal: "docs/undo-and-journal.md",
     run_json: "docs/run-json.md",

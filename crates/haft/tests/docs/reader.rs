@@ -104,6 +104,8 @@ impl Reader {
         let is_file = block.file.is_some();
         match block.language.as_str() {
             _ if block.not_run.is_some() => {}
+            // It was made from an example that is parsed as a whole.
+            "toml" if self.page.is_generated() => {}
             "sh" if !is_file => match &block.server {
                 Some(text) => self.serves(&block.text, text, &at),
                 None => {
