@@ -494,7 +494,8 @@ mod tests {
             ⠋ waiting for the model · 0 s
         "#]]
         .assert_eq(&todo(&mut view, "1. [done] read\n2. [done] write\n2 of 2 done"));
-        let mut view = View { tasks: checklist::read("1. [done] read\n2. [pending] write"), ..View::default() };
+        let mut view =
+            View { tasks: checklist::read("1. [done] read\n2. [pending] write"), ..View::default() };
         view.begin(now, None);
         view.hear(&called("c", "shell", json!({"command": "make"})), now, look(40));
         expect![[r#""#]].assert_eq(&shown(&view.live(now, look(40))));

@@ -6,7 +6,8 @@ use super::stage::{Screen, scene};
 
 /// An answer that only calls.
 fn calls(all: &[(&str, Value)]) -> String {
-    let calls: Vec<Value> = all.iter().map(|(tool, arguments)| json!({"tool": tool, "arguments": arguments})).collect();
+    let calls: Vec<Value> =
+        all.iter().map(|(tool, arguments)| json!({"tool": tool, "arguments": arguments})).collect();
     json!({ "calls": calls }).to_string() + "\n"
 }
 
@@ -84,9 +85,14 @@ fn calls_are_seen_while_they_run_and_summed_up_by_their_last_line() {
     scene("calls", |stage| {
         stage.room.put("a.txt", "one\ntwo\n");
         let tests = until("go", "echo '........ [ 63%]'", "echo '456 passed in 3.1s'");
-        let script = calls(&[("shell", tests), ("read", json!({"path": "a.txt"})), ("grep", json!({"pattern": "two"}))])
-            + &calls(&[("shell", json!({"command": "echo 'FAILED (failures=1)'; exit 3"})), ("read", json!({"path": "b.txt"}))])
-            + &says("All done.");
+        let script = calls(&[
+            ("shell", tests),
+            ("read", json!({"path": "a.txt"})),
+            ("grep", json!({"pattern": "two"})),
+        ]) + &calls(&[
+            ("shell", json!({"command": "echo 'FAILED (failures=1)'; exit 3"})),
+            ("read", json!({"path": "b.txt"})),
+        ]) + &says("All done.");
         let mut chat = stage.chat(&script);
         chat.types("go\n").shows("1 match").shows("[ 63%]").snapshot("one runs, two are over");
         stage.room.put("go", "");
@@ -97,8 +103,10 @@ fn calls_are_seen_while_they_run_and_summed_up_by_their_last_line() {
 #[test]
 fn a_call_that_waits_for_another_says_so() {
     scene("locks", |stage| {
-        let script = calls(&[("shell", until("go", "echo first", "echo over")), ("shell", json!({"command": "echo second"}))])
-            + &says("Both done.");
+        let script = calls(&[
+            ("shell", until("go", "echo first", "echo over")),
+            ("shell", json!({"command": "echo second"})),
+        ]) + &says("Both done.");
         let mut chat = stage.chat(&script);
         chat.types("go\n").shows("waits for").snapshot("the second waits for the first");
         stage.room.put("go", "");
@@ -110,7 +118,8 @@ fn a_call_that_waits_for_another_says_so() {
 fn a_plan_is_a_checklist() {
     scene("checklist", |stage| {
         let tasks = json!(["read the code", "write a test that fails", "fix the rounding", "run all tests"]);
-        let update = |task: u32, status: &str| ("todo", json!({"action": "update", "task": task, "status": status}));
+        let update =
+            |task: u32, status: &str| ("todo", json!({"action": "update", "task": task, "status": status}));
         let script = calls(&[("todo", json!({"action": "set", "tasks": tasks}))])
             + &calls(&[update(1, "done"), update(2, "in_progress")])
             + &calls(&[("shell", until("go", "echo testing", "echo tested"))])
@@ -143,7 +152,8 @@ fn the_whole_output_of_a_call_is_read_on_a_key() {
 #[test]
 fn a_long_thought_is_folded_and_can_be_read() {
     scene("thought", |stage| {
-        let thought: Vec<String> = (1..=8).map(|it| format!("Thought number {it} about the rounding of prices.")).collect();
+        let thought: Vec<String> =
+            (1..=8).map(|it| format!("Thought number {it} about the rounding of prices.")).collect();
         let script = json!({"think": thought.join("\n"), "say": "It rounds too early."}).to_string();
         let mut chat = stage.chat(&script);
         chat.types("why?\n").rests("It rounds too early.").snapshot("folded");
@@ -156,13 +166,19 @@ fn a_long_thought_is_folded_and_can_be_read() {
 fn agents_below_have_a_place_of_their_own() {
     scene("agents", |stage| {
         let file = stage.room.base().join("below.jsonl");
-        let below = json!({"say": "I look around.", "calls": [{"tool": "read", "arguments": {"path": "a.txt"}}]}).to_string()
-            + "\n" + &json!({"say": "Nothing there.", "after_ms": 600_000}).to_string() + "\n";
+        let below =
+            json!({"say": "I look around.", "calls": [{"tool": "read", "arguments": {"path": "a.txt"}}]})
+                .to_string()
+                + "\n"
+                + &json!({"say": "Nothing there.", "after_ms": 600_000}).to_string()
+                + "\n";
         std::fs::write(&file, below).unwrap();
         stage.room.put("a.txt", "one\n");
-        let profile = format!("---\ndescription: Looks\nmodel: script:{}\n---\nLook around.\n", file.display());
+        let profile =
+            format!("---\ndescription: Looks\nmodel: script:{}\n---\nLook around.\n", file.display());
         stage.room.put(".haft/agents/scout.md", &profile);
-        let script = calls(&[("subagent", json!({"prompt": "find the bug", "profile": "scout"}))]) + &says("Found.");
+        let script =
+            calls(&[("subagent", json!({"prompt": "find the bug", "profile": "scout"}))]) + &says("Found.");
         let mut chat = stage.chat_with(&script, &["--trust"]);
         chat.types("go\n").shows("✓ read a.txt").shows("I look around.").snapshot("it works");
         chat.key("Esc").rests("> go");
@@ -206,7 +222,8 @@ fn a_question_is_asked_with_a_sign_of_life() {
 fn a_conversation_is_seen_again_when_it_goes_on() {
     scene("resume", |stage| {
         stage.room.put("a.txt", "one\ntwo\n");
-        let read = calls(&[("read", json!({"path": "a.txt"})), ("shell", json!({"command": "seq 1 9; echo nine"}))]);
+        let read =
+            calls(&[("read", json!({"path": "a.txt"})), ("shell", json!({"command": "seq 1 9; echo nine"}))]);
         let script = read + &says("It has **two** lines.") + &says("Still two.");
         let mut chat = stage.chat(&script);
         chat.types("read it\n").rests("two lines.").key("C-d");
