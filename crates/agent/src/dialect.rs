@@ -13,7 +13,7 @@ mod tagged;
 mod tests;
 mod wrapped;
 
-use std::{collections::HashMap, str::FromStr, sync::Arc};
+use std::{collections::HashMap, str::FromStr, sync::Arc, time::Duration};
 
 use async_stream::stream;
 use futures_util::StreamExt;
@@ -120,6 +120,10 @@ impl Model for Spoken {
         &self.abilities
     }
 
+    fn idle_limit(&self) -> Option<Duration> {
+        self.inner.idle_limit()
+    }
+
     fn told(&self, system: &Arc<str>, tools: &[Spec]) -> Arc<str> {
         with_words(system, &syntax::of(self.dialect.manner(), tools))
     }
@@ -144,7 +148,8 @@ fn with_words(system: &Arc<str>, syntax: &Syntax) -> Arc<str> {
 fn in_words(request: Request, syntax: &Syntax) -> Request {
     let system = with_words(&request.system, syntax);
     let own: Vec<Spec> = request.tools.iter().filter(|it| it.origin == Origin::Provider).cloned().collect();
-    Request { system, items: spoken(request.items, syntax), tools: own.into(), ..request }
+    // Its calls are text, which a form for all text would rule out.
+    Request { system, items: spoken(request.items, syntax), tools: own.into(), format: None, ..request }
 }
 
 /// The conversation with its calls and results as text.

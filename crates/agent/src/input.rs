@@ -21,9 +21,16 @@ pub struct Input {
     words: String,
     beside: Vec<Piece>,
     lines: Vec<String>,
+    /// The words are the program's: no turn of the person begins with them.
+    of_program: bool,
 }
 
 impl Input {
+    /// Words of the program that runs the agent, which are not the person's: what is wrong with an answer, say.
+    pub fn of_program(words: impl Into<String>) -> Self {
+        Self { of_program: true, ..Self::new(words) }
+    }
+
     /// These words, with nothing beside them.
     pub fn new(words: impl Into<String>) -> Self {
         Self { words: words.into(), ..Self::default() }
@@ -86,6 +93,12 @@ impl Input {
         Ok(())
     }
 
+    /// Attaches what the model is to see; `line` says what it is, for the person who resumes the conversation.
+    pub fn attach(&mut self, line: impl Into<String>, pieces: Vec<Piece>) {
+        self.lines.push(line.into());
+        self.beside.extend(pieces);
+    }
+
     /// Attaches a picture: decoded, made small enough for every provider, and kept.
     ///
     /// # Errors
@@ -110,13 +123,23 @@ impl Input {
         Ok(())
     }
 
+    /// Does a turn of the person begin with it?
+    pub(crate) fn is_persons(&self) -> bool {
+        !self.of_program
+    }
+
     /// As the person is shown it, and as the model is sent it.
     pub(crate) fn into_parts(self) -> (Message, Vec<Piece>) {
         let mut pieces = self.beside;
         if !self.words.is_empty() || pieces.is_empty() {
             pieces.push(Piece::text(self.words.clone()));
         }
-        (Message::Person { text: self.words, attached: self.lines }, pieces)
+        let message = if self.of_program {
+            Message::Note { text: self.words.lines().next().unwrap_or_default().to_owned() }
+        } else {
+            Message::Person { text: self.words, attached: self.lines }
+        };
+        (message, pieces)
     }
 }
 
@@ -175,7 +198,7 @@ fn one_line(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+    #![expect(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
 

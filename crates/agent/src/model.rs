@@ -18,8 +18,9 @@ mod responses;
 pub mod script;
 mod sources;
 mod sse;
+mod structured;
 
-use std::{pin::Pin, sync::Arc};
+use std::{pin::Pin, sync::Arc, time::Duration};
 
 use futures_util::Stream;
 use kit::Spec;
@@ -40,6 +41,11 @@ pub trait Model: Send + Sync {
 
     /// What it can do.
     fn abilities(&self) -> &Abilities;
+
+    /// After how long without a byte a request to it is given up, where it is.
+    fn idle_limit(&self) -> Option<Duration> {
+        None
+    }
 
     /// What it is told before everything else, once it is asked with this prompt and these tools: a model that is spoken
     /// to in a dialect is told there how to call them. It begins with the prompt.
@@ -124,6 +130,9 @@ pub struct Request {
     pub step: usize,
     /// The most tokens the answer may have, where it is to be shorter than the model's longest.
     pub longest: Option<u64>,
+    /// The JSON Schema that the text of an answer without calls is to fit. A wire format that has structured output says it
+    /// to the provider; others pass it over, so whoever asks says it in words as well, and checks what comes.
+    pub format: Option<Arc<serde_json::Value>>,
 }
 
 /// A part of an answer.

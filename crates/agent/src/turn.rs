@@ -18,6 +18,7 @@ use runtime::{
     config::{STEPS, Visible},
 };
 use serde::Serialize;
+use serde_json::Value;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::{
@@ -60,6 +61,8 @@ pub struct Agent {
     rate: Rate,
     /// What the provider counted for the last request and its answer.
     counted: Option<u64>,
+    /// The JSON Schema that its last answer in a turn is to fit.
+    format: Option<Arc<Value>>,
 }
 
 /// What an agent is made of.
@@ -141,8 +144,8 @@ impl Steering {
     }
 
     /// The model is told something else before everything else.
-    pub fn set_system(&self, system: impl Into<System>) {
-        self.inner.lock().system = system.into();
+    pub fn set_system(&self, system: System) {
+        self.inner.lock().system = system;
     }
 }
 
@@ -237,6 +240,7 @@ impl Agent {
             attached: Attached::default(),
             rate: Rate::default(),
             counted: None,
+            format: None,
         };
         agent.estimate_size();
         Ok(agent)
@@ -257,6 +261,10 @@ impl Agent {
         &self.transcript
     }
 
+    pub(crate) fn host(&self) -> &Arc<dyn Host> {
+        &self.host
+    }
+
     /// Lets its tools switch its profile, start other agents and ask the person.
     pub fn set_crew(&mut self, setup: Setup) {
         self.crew = Some(Crew::new(&self.session, self.host.clone(), self.steering(), Arc::new(setup), 0));
@@ -275,6 +283,12 @@ impl Agent {
     /// How far a turn may go from now on.
     pub fn set_bounds(&mut self, bounds: Bounds) {
         self.bounds = bounds;
+    }
+
+    /// Has providers with structured output hold the text of answers to this JSON Schema. Others don't: whoever sets it says
+    /// so in their words too, and checks the answer.
+    pub fn set_format(&mut self, schema: Option<Arc<Value>>) {
+        self.format = schema;
     }
 
     /// The jobs of these tools that still run: the agents that this one has started in the background, say. Whoever waits
@@ -400,10 +414,15 @@ impl Agent {
         pieces.extend(news);
         match input {
             Some(input) => {
-                let (message, given) = input.into_parts();
+                let (is_persons, (message, given)) = (input.is_persons(), input.into_parts());
                 let news = pieces.len();
                 pieces.extend(given);
-                self.transcript.begin_turn(&message, news, pieces);
+                if is_persons {
+                    self.transcript.begin_turn(&message, news, pieces);
+                } else {
+                    self.transcript.tell(&message);
+                    self.transcript.add(Item::Person { pieces });
+                }
             }
             None => self.transcript.add(Item::Person { pieces }),
         }

@@ -11,7 +11,10 @@
 mod agent;
 mod agents;
 mod cad;
+mod changes;
 mod chat;
+mod command_line;
+mod docs;
 mod end_to_end;
 mod http;
 mod mcp_sdk;
@@ -20,6 +23,7 @@ mod net;
 mod procs;
 mod run;
 mod servers;
+mod skips;
 mod ssh;
 mod start;
 mod support;

@@ -32,7 +32,7 @@ pub mod services;
 pub mod testing;
 pub mod text;
 
-pub use cx::Cx;
+pub use cx::{Cx, may_block};
 pub use erased::{AnyTool, Origin, Prepared, Running, Spec, erase};
 pub use fault::{Fault, Kind, OrFault};
 pub use files::Files;

@@ -346,7 +346,7 @@ mod tests {
     use super::*;
 
     fn request(step: usize, items: Vec<Item>) -> Request {
-        Request { system: "".into(), items, tools: Arc::default(), step, longest: None }
+        Request { system: "".into(), items, tools: Arc::default(), step, longest: None, format: None }
     }
 
     async fn play(script: &Script, step: usize, items: Vec<Item>) -> Vec<Result<Event, ModelError>> {

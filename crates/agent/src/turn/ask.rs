@@ -46,7 +46,9 @@ impl Agent {
             let (system, tools) = (self.steering.system(), self.shown.tools.clone());
             let bytes = weight(&system, &tools, &items);
             self.steering.set_size(self.rate.tokens(bytes), true);
-            let request = Request { system, items, tools, step: self.transcript.steps(), longest: None };
+            let format = self.format.clone();
+            let request =
+                Request { system, items, tools, step: self.transcript.steps(), longest: None, format };
             let around = Around {
                 session: &self.session,
                 host: &self.host,
@@ -73,6 +75,12 @@ impl Agent {
                         return Err(error.into());
                     }
                     self.host.hear(Event::Again { why: error.to_string(), seconds: 0.0 });
+                }
+                Err(Broke::Error(error)) if error.breach == Breach::Refused && self.format.is_some() => {
+                    // An older model, or a schema beyond what the provider takes: whoever wants it checks the answer anyway.
+                    self.format = None;
+                    let text = format!("asking again without structured output, as it was refused: {error}");
+                    self.host.hear(Event::Note { text });
                 }
                 Err(Broke::Error(error)) if error.may_pass() && !error.tried && again < AGAIN => {
                     again += 1;

@@ -23,6 +23,7 @@ use crate::{
     event::{Event, Host, Shown},
     loops::Loops,
     model::{self, Events, ModelError, Piece, ResultOf, Said, Usage, Why},
+    telling,
     transcript::{Message, Transcript},
 };
 use parts::{Part, Parts};
@@ -260,12 +261,14 @@ impl<'a> Answering<'a> {
             cancel: self.around.cancel.child_token(),
             progress: Some(progress),
             id: Some(journal.clone()),
+            by_person: false,
         };
         Box::pin(async move {
             // What a tool does before its call has begun is not yet kept apart from us.
             let answer = AssertUnwindSafe(session.call(call)).catch_unwind().await.unwrap_or_else(|panic| {
                 let fault = Fault::bug(format!("the tool panicked: {}", words(&*panic)));
-                Answer { id: journal, result: Err(fault), notes: Vec::new(), took: Duration::ZERO }
+                let (notes, changes) = (Vec::new(), Vec::new());
+                Answer { id: journal, result: Err(fault), notes, changes, took: Duration::ZERO }
             });
             (place, heard(session, &id, &name, answer).await)
         })
@@ -280,11 +283,14 @@ impl<'a> Answering<'a> {
         self.under_way.remove(&at);
         let Some((arguments, result)) = self.parts.open_call(at) else { return };
         let Heard { result: got, event, exit, pictures, ms } = heard;
-        let line = got.pieces.first().map(|it| first_line(&it.line())).unwrap_or_default();
+        let line = got.pieces.first().map(|it| first_line(&telling(&it.line(), got.ok))).unwrap_or_default();
         let (tool, title) = (got.tool.clone(), first_line(arguments));
         let message = Message::Tool { tool, title, ok: got.ok, exit, line, pictures, ms };
         let changes = self.around.changing.contains(&got.tool);
         let got = self.around.loops.look(got, arguments, changes);
+        if let Some(text) = self.around.loops.circling() {
+            self.around.host.hear(Event::Note { text });
+        }
         self.around.transcript.end(&got);
         *result = Some(got);
         let text = self.parts.untold(at);
@@ -315,10 +321,12 @@ impl<'a> Answering<'a> {
                 call: journal,
                 tool,
                 ok: false,
+                fault: Some(Kind::Cancelled),
                 exit: None,
                 ms: 0.0,
                 text,
                 pictures: Vec::new(),
+                changes: Vec::new(),
             };
             self.ended(at, Heard { result, event, exit: None, pictures: Vec::new(), ms: 0.0 });
         }

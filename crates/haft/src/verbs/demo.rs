@@ -193,15 +193,11 @@ async fn on_screen(
 ) -> Result<Outcome, Fault> {
     let (_asks, asked) = InChat::new();
     let place = &project.place;
-    let settings = Settings {
-        history: "/dev/null".into(),
-        workspace: project.folder.clone(),
-        colours: place.variable("NO_COLOR").is_none(),
-    };
+    let settings = Settings::of(place, &agency.opened, false);
     let (mut front, passes) = Front::new(settings, asked, &place.variables, stopped)
         .map_err(|error| Fault::new(Kind::Unavailable, format!("the terminal can't be used: {error}")))?;
     let mut agent = agent(agency, session, script()?, Arc::new(passes))?;
-    front.follow(session);
+    front.follow(&agent);
     front.tell(&format!("> {TASK}"), Style::BOLD);
     front.show(&[Row::default()]);
     let cancel = CancellationToken::new();

@@ -2,6 +2,9 @@
 //!
 //! The terminal is tmux: what is looked at is what a person would see.
 
+mod changes;
+mod screens;
+mod stage;
 pub(crate) mod tmux;
 
 use std::{io::Write as _, process::Stdio};
@@ -11,6 +14,7 @@ use tmux::Tmux;
 
 #[test]
 fn what_is_typed_is_answered_with_calls_shown_and_the_chat_goes_on_later() {
+    kit::needs!(Tmux);
     let room = Room::new();
     room.put("a.txt", "hello\n");
     let script = "{\"think\": \"hm\", \"say\": \"# Title\\n\\nI **read** it.\", \"calls\": [{\"tool\": \"read\", \"arguments\": {\"path\": \"a.txt\"}}], \"chunks\": 9, \"chunk_ms\": 10}\n\
@@ -27,6 +31,7 @@ fn what_is_typed_is_answered_with_calls_shown_and_the_chat_goes_on_later() {
 
 #[test]
 fn a_call_waits_for_the_person_who_allows_or_refuses_it() {
+    kit::needs!(Tmux);
     let room = Room::new();
     let write = |name: &str| {
         format!(
@@ -42,7 +47,7 @@ fn a_call_waits_for_the_person_who_allows_or_refuses_it() {
     chat.shows("/help").types("write\n").shows("allow it?").types("o\n").shows("first over");
     assert!(room.at(".vscode/settings.json").exists());
     chat.types("again\n")
-        .shows_times("Allowed for longer", 2)
+        .shows_times("A session or project approval covers", 2)
         .shows("allow it?")
         .types("n\n")
         .shows("refused")
@@ -52,6 +57,7 @@ fn a_call_waits_for_the_person_who_allows_or_refuses_it() {
 
 #[test]
 fn esc_and_ctrl_c_stop_the_turn_and_the_chat_goes_on() {
+    kit::needs!(Tmux);
     let room = Room::new();
     let sleeps = "{\"say\": \"Sleeping.\", \"calls\": [{\"tool\": \"shell\", \"arguments\": {\"command\": \"echo deep; sleep 600\", \"wait_ms\": 600000}}]}\n";
     let script = format!("{sleeps}{sleeps}{{\"say\": \"Awake again.\"}}\n");
@@ -63,6 +69,7 @@ fn esc_and_ctrl_c_stop_the_turn_and_the_chat_goes_on() {
 
 #[test]
 fn a_narrow_terminal_shows_all_of_it() {
+    kit::needs!(Tmux);
     let room = Room::new();
     let script = "{\"say\": \"A **rather long** line of text that has to be cut into several.\", \"chunks\": 30, \"chunk_ms\": 5}\n";
     let chat = Tmux::chat(&room, script, 20, &[]);
@@ -76,6 +83,7 @@ fn a_narrow_terminal_shows_all_of_it() {
 
 #[test]
 fn no_key_is_lost_doubled_or_overtaken_whenever_it_is_typed() {
+    kit::needs!(Tmux);
     let room = Room::new();
     let slow = |say: &str| format!("{{\"say\": \"{say}\", \"chunks\": 40, \"chunk_ms\": 20}}\n");
     let script = [slow("The first answer is over."), slow("The second answer is over.")].concat();
@@ -97,6 +105,7 @@ fn no_key_is_lost_doubled_or_overtaken_whenever_it_is_typed() {
 
 #[test]
 fn what_was_said_after_a_turn_that_is_stopped_is_not_sent_but_stays_typed() {
+    kit::needs!(Tmux);
     let room = Room::new();
     let sleeps = "{\"calls\": [{\"tool\": \"shell\", \"arguments\": {\"command\": \"echo deep; sleep 600\", \"wait_ms\": 600000}}]}\n";
     let chat = Tmux::chat(&room, &format!("{sleeps}{{\"say\": \"Awake.\"}}\n"), 80, &[]);
@@ -107,6 +116,7 @@ fn what_was_said_after_a_turn_that_is_stopped_is_not_sent_but_stays_typed() {
 
 #[test]
 fn what_the_model_asks_is_answered_in_the_chat() {
+    kit::needs!(Tmux);
     let room = Room::new();
     let script = "{\"calls\": [{\"tool\": \"ask_user\", \"arguments\": {\"question\": \"Which branch?\", \"options\": [\"main\", \"dev\"]}}]}\n\
         {\"expect\": [\"dev\"], \"say\": \"So be it.\"}\n";
@@ -117,6 +127,7 @@ fn what_the_model_asks_is_answered_in_the_chat() {
 
 #[test]
 fn a_job_that_ends_while_the_person_types_is_told_above_what_they_type() {
+    kit::needs!(Tmux);
     let room = Room::new();
     let script = "{\"calls\": [{\"tool\": \"shell\", \"arguments\": {\"command\": \"until [ -e go ]; do sleep 0.1; done; echo woken\", \"wait_ms\": 100}}]}\n\
         {\"say\": \"It goes on by itself.\"}\n{\"say\": \"Thanks.\"}\n";
@@ -131,6 +142,7 @@ fn a_job_that_ends_while_the_person_types_is_told_above_what_they_type() {
 
 #[test]
 fn nothing_that_a_model_or_a_tool_wrote_acts_on_the_terminal() {
+    kit::needs!(Tmux);
     let room = Room::new();
     let evil = "\u{1b}]0;taken\u{7}\u{1b}[2J\u{9b}2J\u{1b}P1$q\u{1b}\\";
     room.put("evil.txt", evil);
@@ -170,13 +182,17 @@ fn only_draws(written: &[u8]) {
             piece.find(|it: char| it.is_ascii_alphabetic() || !(it.is_ascii_digit() || "[;?".contains(it)));
         let code = &piece[..=end.unwrap()];
         let draws = code.starts_with('[') && code.ends_with(['m', 'A', 'C', 'J']) && code != "[2J";
-        assert!(draws || ["[?2004h", "[?2004l"].contains(&code), "{code:?} in {text:?}");
+        assert!(
+            draws || ["[?2004h", "[?2004l", "[?2026h", "[?2026l"].contains(&code),
+            "{code:?} in {text:?}"
+        );
     }
     assert!(text.chars().all(|it| !it.is_control() || "\u{1b}\r\n".contains(it)), "{text:?}");
 }
 
 #[test]
 fn a_terminal_that_is_closed_ends_the_chat_and_what_was_said_is_kept() {
+    kit::needs!(Tmux);
     let room = Room::new();
     let sleeps = "{\"say\": \"Sleeping.\", \"calls\": [{\"tool\": \"shell\", \"arguments\": {\"command\": \"echo deep; sleep 600\", \"wait_ms\": 600000}}]}\n";
     let script = format!("{sleeps}{{\"say\": \"Awake again.\"}}\n");
@@ -189,6 +205,7 @@ fn a_terminal_that_is_closed_ends_the_chat_and_what_was_said_is_kept() {
 
 #[test]
 fn without_a_terminal_lines_are_read_and_answered_plainly() {
+    kit::needs!(Tmux);
     let room = Room::new();
     let file = room.base().join("script.jsonl");
     std::fs::write(&file, "{\"say\": \"I **read** \\u001b[2J it.\"}\n{\"say\": \"Again.\"}\n").unwrap();

@@ -12,13 +12,14 @@ const DOT_MCP: &str = r#"{"mcpServers": {"fix": {"command": "python3", "args": [
 
 #[test]
 fn a_workspaces_servers_do_nothing_before_they_are_trusted_and_then_ask_first() {
+    kit::needs!(Python);
     let house = House::new(&json!({}));
     fs::remove_file(house.room.config().join("haft.toml")).unwrap();
     house.room.put(".mcp.json", DOT_MCP);
     let ran = house.room.run(&["mcp", "list"]);
-    assert_eq!(ran.out, "no servers are configured\n");
+    assert!(ran.out.starts_with("no MCP servers are configured"), "{ran:?}");
     assert!(
-        ran.err.contains("the servers in .mcp.json are left aside until you run `haft trust`"),
+        ran.err.contains("the servers in .mcp.json are ignored until you run `haft trust`"),
         "{}",
         ran.err
     );
@@ -26,7 +27,7 @@ fn a_workspaces_servers_do_nothing_before_they_are_trusted_and_then_ask_first() 
     assert_eq!(house.marks("started"), 0);
 
     let ran = house.room.run(&["trust"]);
-    assert!(ran.out.contains("trusted, until it changes") && ran.out.contains("server.py"), "{ran:?}");
+    assert!(ran.out.contains("trusted until it changes") && ran.out.contains("server.py"), "{ran:?}");
     let connect = json!({"server": "fix"});
     let said = house.room.call("mcp_connect", &connect).must("denied").text();
     assert!(said.contains("rule `mcp_server`") && said.contains("python3 server.py"), "{said}");
@@ -49,13 +50,14 @@ fn a_workspaces_servers_do_nothing_before_they_are_trusted_and_then_ask_first() 
 
     // Another text is not what was trusted.
     house.room.put(".mcp.json", DOT_MCP.replace("server.py", "./server.py"));
-    assert_eq!(house.room.run(&["mcp", "list"]).out, "no servers are configured\n");
+    assert!(house.room.run(&["mcp", "list"]).out.starts_with("no MCP servers are configured"));
     assert_eq!(house.room.run(&["trust"]).code, 0);
     house.room.call("mcp_connect", &connect).must("denied");
 }
 
 #[test]
 fn a_server_reaches_what_shells_reach_and_no_more() {
+    kit::needs!(Python);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     std::thread::spawn(move || {
@@ -95,6 +97,7 @@ fn a_server_reaches_what_shells_reach_and_no_more() {
 
 #[test]
 fn a_server_that_nobody_configured_is_a_question_and_is_there_for_its_session_only() {
+    kit::needs!(Python);
     let house = House::new(&json!({}));
     let new = json!({"server": "mine", "command": ["python3", "server.py", "{}"]});
     let said = house.room.call("mcp_connect", &new).must("denied").text();
@@ -118,6 +121,7 @@ fn a_server_that_nobody_configured_is_a_question_and_is_there_for_its_session_on
 
 #[test]
 fn the_word_of_a_server_that_it_only_reads_is_not_believed() {
+    kit::needs!(Python);
     let house = House::new(&json!({}));
     let server = house.room.serve();
     server.does("fix__echo", &json!({"text": "x"}));

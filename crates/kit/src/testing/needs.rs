@@ -31,12 +31,21 @@ pub use crate::needs;
 /// A program, or a part of one, that a machine may lack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Program {
+    /// `bwrap`.
     Bubblewrap,
-    /// Or Google Chrome.
+    /// Chromium, or Google Chrome.
     Chromium,
+    /// `curl`.
+    Curl,
+    /// `git`.
     Git,
+    /// `groff`, which formats man pages.
+    Groff,
+    /// `ip`, which configures networks.
     Ip,
+    /// `node`, for JavaScript.
     Node,
+    /// `openscad`.
     OpenScad,
     /// OpenSCAD's library of parts.
     OpenScadMcad,
@@ -46,9 +55,11 @@ pub enum Program {
     Python,
     /// `ssh`, `ssh-keygen` and `ssh-agent`.
     SshClient,
+    /// `/usr/sbin/sshd`.
     SshServer,
     /// `/usr/bin/python3`, as one elsewhere may not be visible to another user or in a sandbox.
     SystemPython,
+    /// `tmux`.
     Tmux,
     /// `uv`, or what fetches it: Python's modules `venv` and `pip`.
     Uv,
@@ -62,7 +73,9 @@ impl Program {
         match self {
             Self::Bubblewrap => ("bwrap", "bubblewrap"),
             Self::Chromium => ("chromium", "chromium"),
+            Self::Curl => ("curl", "curl"),
             Self::Git => ("git", "git"),
+            Self::Groff => ("groff", "groff-base"),
             Self::Ip => ("ip", "iproute2"),
             Self::Node => ("node", "nodejs"),
             Self::OpenScad => ("openscad", "openscad"),
@@ -114,7 +127,7 @@ fn has_venv() -> bool {
 /// # Panics
 /// In strict mode, when a program is missing.
 #[expect(clippy::panic, reason = "a test fails by a panic")]
-pub fn skips(here: &str, programs: &[Program]) -> bool {
+pub fn skips_test(test: &str, programs: &[Program]) -> bool {
     let missing: Vec<Program> = programs.iter().copied().filter(|it| !it.is_there()).collect();
     if missing.is_empty() {
         return false;
@@ -123,8 +136,13 @@ pub fn skips(here: &str, programs: &[Program]) -> bool {
     if is_strict() {
         panic!("this test {needs}");
     }
-    report(&format!("skipped: {}: {needs}\n", name(here)));
+    report(&format!("skipped: {test}: {needs}\n"));
     true
+}
+
+/// [`skips_test`] for the test that has this function in it.
+pub fn skips(here: &str, programs: &[Program]) -> bool {
+    skips_test(&name(here), programs)
 }
 
 /// Whether a missing program fails the test that needs it.

@@ -265,7 +265,8 @@ async fn every_key_of_a_section_has_its_effect() {
 
 async fn ask(model: &Arc<dyn Model>) {
     let items = vec![Item::person("Go.")];
-    let request = Request { system: "".into(), items, tools: Arc::default(), step: 0, longest: None };
+    let request =
+        Request { system: "".into(), items, tools: Arc::default(), step: 0, longest: None, format: None };
     model.stream(request).collect::<Vec<_>>().await;
 }
 

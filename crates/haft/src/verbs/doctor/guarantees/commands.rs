@@ -1,4 +1,4 @@
-//! Does the sandbox of commands hold? Tried by a process in it, and by the same process outside.
+//! Sandbox of commands: tried by a process inside it, and by the same process outside.
 
 use std::{
     fs::{self, File},
@@ -147,7 +147,7 @@ impl Trial {
 
 impl Drop for Trial {
     fn drop(&mut self) {
-        self.session.runtime().store().close(super::super::LAST_WRITE);
+        self.session.runtime().store().close(crate::verbs::LAST_WRITE);
     }
 }
 
