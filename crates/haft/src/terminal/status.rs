@@ -179,7 +179,7 @@ impl Status {
 fn asks(approve: Approve) -> &'static str {
     match approve {
         Approve::Ask => "ask",
-        Approve::AskEdits => "ask-edits",
+        Approve::AskEdits => "ask before edits",
         Approve::Auto => "auto-approve",
         Approve::Never => "never ask",
     }

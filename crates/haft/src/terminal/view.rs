@@ -39,6 +39,8 @@ pub(crate) struct View {
     calls: Calls,
     life: Life,
     tasks: Vec<Task>,
+    /// The plan was drawn just now, so it is not drawn once more below.
+    planned: bool,
 }
 
 /// What was drawn last.
@@ -100,7 +102,9 @@ impl View {
         if !rows.is_empty() {
             rows.push(Row::default());
         }
-        rows.extend(checklist::live(&self.tasks, columns));
+        if !self.planned {
+            rows.extend(checklist::live(&self.tasks, columns));
+        }
         rows.push(life);
         rows
     }
@@ -130,6 +134,7 @@ impl View {
         let depth = above.len();
         if depth == 0 {
             self.life.hear(event, now);
+            self.planned &= matches!(event, Event::Asked { .. } | Event::Writing { .. } | Event::Used { .. });
         }
         match event {
             Event::Under { agent, inner } => {
@@ -203,6 +208,7 @@ impl View {
             let changed = checklist::rows(checklist::changed(&self.tasks, &tasks), room);
             rows.extend(changed.into_iter().map(|it| Row::new("    ", Style::PLAIN).and(it)));
             if depth == 0 {
+                self.planned = tasks != self.tasks;
                 self.tasks = tasks;
             }
             rows
@@ -451,7 +457,7 @@ mod tests {
         let now = Instant::now();
         let mut view = View::default();
         view.begin(now, None);
-        let mut todo = |list: &str| {
+        let todo = |view: &mut View, list: &str| {
             let id = list.to_owned();
             view.hear(
                 &called(&id, "todo", json!({"action": "set", "tasks": ["read", "write"]})),
@@ -470,30 +476,29 @@ mod tests {
                 ☐ read
                 ☐ write
             and below
-            Tasks: 0 of 2 done
-              ☐ read
-              ☐ write
             ⠋ waiting for the model · 0 s
         "#]]
-        .assert_eq(&todo("1. [pending] read\n2. [pending] write\n0 of 2 done"));
+        .assert_eq(&todo(&mut view, "1. [pending] read\n2. [pending] write\n0 of 2 done"));
         expect![[r#"
             ✓ todo 1 of 2 done  1.2 s
                 ☑ read
                 ▶ write
             and below
-            Tasks: 1 of 2 done
-              ☑ read
-              ▶ write
             ⠋ waiting for the model · 0 s
         "#]]
-        .assert_eq(&todo("1. [done] read\n2. [in_progress] write\n1 of 2 done"));
+        .assert_eq(&todo(&mut view, "1. [done] read\n2. [in_progress] write\n1 of 2 done"));
         expect![[r#"
             ✓ todo 2 of 2 done  1.2 s
                 ☑ write
             and below
             ⠋ waiting for the model · 0 s
         "#]]
-        .assert_eq(&todo("1. [done] read\n2. [done] write\n2 of 2 done"));
+        .assert_eq(&todo(&mut view, "1. [done] read\n2. [done] write\n2 of 2 done"));
+        let mut view =
+            View { tasks: checklist::read("1. [done] read\n2. [pending] write"), ..View::default() };
+        view.begin(now, None);
+        view.hear(&called("c", "shell", json!({"command": "make"})), now, look(40));
+        expect![[r#""#]].assert_eq(&shown(&view.live(now, look(40))));
     }
 
     #[test]

@@ -4,6 +4,8 @@
 
 mod changes;
 mod plain;
+mod screens;
+mod stage;
 pub(crate) mod tmux;
 mod typed;
 
@@ -190,7 +192,10 @@ fn only_draws(written: &[u8]) {
             piece.find(|it: char| it.is_ascii_alphabetic() || !(it.is_ascii_digit() || "[;?".contains(it)));
         let code = &piece[..=end.unwrap()];
         let draws = code.starts_with('[') && code.ends_with(['m', 'A', 'C', 'J']) && code != "[2J";
-        assert!(draws || ["[?2004h", "[?2004l"].contains(&code), "{code:?} in {text:?}");
+        assert!(
+            draws || ["[?2004h", "[?2004l", "[?2026h", "[?2026l"].contains(&code),
+            "{code:?} in {text:?}"
+        );
     }
     assert!(text.chars().all(|it| !it.is_control() || "\u{1b}\r\n".contains(it)), "{text:?}");
 }

@@ -73,7 +73,10 @@ pub(crate) fn scene(name: &str, play: impl Fn(&mut Stage) + Sync) {
                 })
             })
             .collect();
-        playing.into_iter().map(|it| it.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+        playing
+            .into_iter()
+            .map(|it| it.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
     });
     let mut file = String::new();
     for (((columns, lines), _), pair) in variants.iter().step_by(2).zip(seen.chunks(2)) {
@@ -83,7 +86,8 @@ pub(crate) fn scene(name: &str, play: impl Fn(&mut Stage) + Sync) {
             writeln!(file, "══ {columns}x{lines}: {}\n{}", coloured.caption, coloured.painted()).unwrap();
             assert!(plain.styles.iter().all(|it| it.trim().is_empty()), "NO_COLOR: {}", plain.painted());
             if plain.rows != coloured.rows {
-                writeln!(file, "══ {columns}x{lines}, NO_COLOR: {}\n{}", plain.caption, plain.painted()).unwrap();
+                writeln!(file, "══ {columns}x{lines}, NO_COLOR: {}\n{}", plain.caption, plain.painted())
+                    .unwrap();
             }
         }
     }
@@ -284,12 +288,6 @@ impl<'a> Screen<'a> {
         self
     }
 
-    /// Pastes a text, as a terminal does that says so.
-    pub(crate) fn pastes(&mut self, text: &str) -> &mut Self {
-        self.ours.write_all(format!("\x1b[200~{text}\x1b[201~").as_bytes()).unwrap();
-        self
-    }
-
     /// Keeps what is seen now under this caption.
     pub(crate) fn snapshot(&mut self, caption: &str) -> &mut Self {
         let screen = self.terminal.screen();
@@ -299,7 +297,9 @@ impl<'a> Screen<'a> {
         for line in 0..lines {
             let (mut text, mut style) = (String::new(), String::new());
             for column in 0..columns {
-                let Some(cell) = screen.cell(line, column).filter(|it| !it.is_wide_continuation()) else { continue };
+                let Some(cell) = screen.cell(line, column).filter(|it| !it.is_wide_continuation()) else {
+                    continue;
+                };
                 let contents = if cell.has_contents() { cell.contents() } else { " " };
                 text.push_str(contents);
                 style.push(style_of(cell));
@@ -400,7 +400,8 @@ fn steady(row: &str) -> String {
         words.push(match id {
             Some(at) => {
                 let (before, id) = word.split_at(at);
-                let length = id.find(|it: char| !(it.is_ascii_alphanumeric() || it == '_')).unwrap_or(id.len());
+                let length =
+                    id.find(|it: char| !(it.is_ascii_alphanumeric() || it == '_')).unwrap_or(id.len());
                 let (id, after) = id.split_at(length);
                 format!("{before}{}{}{after}", &id[..2], "x".repeat(id.len() - 2))
             }
