@@ -61,7 +61,7 @@ enum Verb {
     Trust(verbs::trust::Trust),
     /// Reload your own tools and show errors
     ReloadTools(verbs::reload_tools::ReloadTools),
-    /// See haft work: a scripted model fixes a failing test, without a key
+    /// Watch a scripted model fix a failing test, without a key
     Demo(verbs::demo::Demo),
     /// Enter the key of a model provider
     Login(verbs::login::Login),
