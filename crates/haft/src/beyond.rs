@@ -1,4 +1,4 @@
-//! What does the person's configuration say of tools that reach beyond the workspace?
+//! Network configuration: proxy, secrets, search engine, SSH and optional programs from haft.toml.
 
 use std::{mem::take, path::PathBuf};
 

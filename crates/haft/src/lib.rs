@@ -1,6 +1,6 @@
-//! haft, the hands of an agent: one tool runtime for LLM agents.
+//! haft runs tools for LLM agents: exact edits, sandboxed commands, guarded web access, undo.
 //!
-//! The program is `haft`; this is what it is made of, for who builds an agent in Rust.
+//! This is the library behind the `haft` program, for building an agent in Rust.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -27,21 +27,26 @@
 
 mod agency;
 mod ask;
+mod attach;
 mod beyond;
+mod command_line;
 mod embed;
 mod following;
 mod for_clients;
+mod help;
 mod keys;
 mod listing;
 mod options;
 mod place;
 pub mod print;
+mod slash;
 mod standing;
 mod terminal;
 mod through_client;
 pub mod verbs;
 
 pub use agent;
+pub use command_line::Haft;
 pub use embed::{AgentBuilder, EmbeddedAgent, keeper};
 pub use for_clients::ForClients;
 pub use kit;

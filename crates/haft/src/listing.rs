@@ -1,4 +1,4 @@
-//! What may a list of tools cost, and what comes first in it?
+//! Limits of tool lists: their token budget, and what comes first.
 
 use kit::Spec;
 use runtime::Listing;

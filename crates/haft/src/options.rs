@@ -1,4 +1,4 @@
-//! What did the person ask for, and what runtime does that make?
+//! Global options, and the runtime that they make together with the configuration.
 
 use std::{
     collections::BTreeMap,
@@ -10,14 +10,16 @@ use std::{
 use agent::{
     model::{Choices, Keys},
     profiles::Profiles,
+    skills::Skills,
+    slash,
 };
 use clap::{Args, ValueEnum};
 use kit::{AnyTool, Fault, Kind};
 use runtime::{
     Commands, DEADLINE, Rules, Runtime, Settings,
     config::{
-        AgentSection, Config, FILE, ModelSection, SubagentSection, Trust, parse_path, parse_root,
-        servers_text,
+        AgentSection, ChatSection, Config, FILE, ModelSection, SubagentSection, Trust, parse_path,
+        parse_root, servers_text,
     },
     mask::Secrets,
     outside::{
@@ -34,81 +36,87 @@ const SESSION_NAME: usize = 100;
 
 /// Options that every verb takes.
 #[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Global options")]
 pub struct Options {
-    /// The workspace: the folder that tools work in. [default: the current folder]
+    /// Workspace: the folder that tools work in [default: the current folder]
     #[arg(long, global = true, value_name = "PATH")]
     pub dir: Option<PathBuf>,
-    /// Another folder that may be reached; `PATH:ro` for reading only. May be repeated.
+    /// Additional folder that tools may reach, `PATH:ro` for read-only; repeatable
     #[arg(long = "root", global = true, value_name = "PATH[:ro]")]
     pub roots: Vec<String>,
-    /// What may be changed.
+    /// What tools may change [default: workspace]
     #[arg(long, global = true, value_enum)]
     pub sandbox: Option<SandboxArg>,
-    /// What to do where a person has to be asked.
+    /// What to do where a rule wants a person's approval [default: ask]
     #[arg(long, global = true, value_enum)]
     pub approve: Option<ApproveArg>,
-    /// The session to go on with: what it has seen and changed is remembered.
+    /// Session to continue: what it has read and changed is remembered
     #[arg(long, global = true, value_name = "NAME", value_parser = session_name)]
     pub session: Option<String>,
-    /// Believe this workspace's haft.toml, let its own tools run, and vouch for them as they are now, for this run.
+    /// Trust this workspace for this run: use its haft.toml and run its tools, pinned to their current content
     #[arg(long, global = true)]
     pub trust: bool,
-    /// Start commands although these parts of the sandbox can't be had on this machine: namespaces,
-    /// landlock, signals, seccomp.
-    #[arg(long, global = true, value_name = "NAME", value_delimiter = ',')]
+    /// Run commands even without these sandbox parts: namespaces, landlock, signals, seccomp
+    #[arg(long, global = true, value_name = "PART", value_delimiter = ',')]
     pub accept_weaker: Vec<String>,
-    /// Show these tools: nav, hyperagents, navi, terrarium, or haft's own.
+    /// Tools to show, under the names of an ecosystem: haft, nav, hyperagents, navi, terrarium [default: haft]
     #[arg(long, global = true, value_name = "NAME")]
     pub toolset: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum SandboxArg {
-    /// Nothing.
+    /// Nothing
     ReadOnly,
-    /// The workspace, and roots added without `:ro`.
+    /// The workspace, and roots without `:ro`
     Workspace,
-    /// The same for files; commands run unconfined, each after approval.
+    /// The same for files; commands run outside the OS sandbox, each after approval
     Full,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum ApproveArg {
-    /// Ask where there is somebody to ask; otherwise deny.
+    /// Ask, if there is somebody to ask; otherwise deny
     Ask,
-    /// The same, and ask before each change of a file, showing its diff.
+    /// The same, and ask before each change of a file, showing its diff
     AskEdits,
-    /// Allow without asking.
+    /// Allow without asking; addresses that are not public and unknown SSH hosts stay refused
     Auto,
-    /// Deny without asking.
+    /// Deny without asking
     Never,
 }
 
-/// A runtime, and what the person should know about how it came to be.
+/// A runtime, and notes for the person.
 pub struct Opened {
     /// The runtime.
     pub runtime: Runtime,
-    /// What was left aside, one line each.
+    /// What is ignored, and why: one line each.
     pub aside: Vec<String>,
-    /// Those of these lines that are about tools which nobody looked at.
+    /// Those of these lines that are about tools.
     pub unseen: Vec<String>,
     /// The toolset that is shown.
     pub toolset: String,
-    /// What was decided about lists of tools.
+    /// Limits of tool lists.
     pub listed: Listed,
-    /// What was decided about agents and their models.
+    /// Configuration of agents and their models.
     pub agents: Agents,
-    /// Where profiles are looked for.
+    /// Where profiles are found.
     pub profiles: Profiles,
+    /// Where slash commands are looked for.
+    pub slash: slash::Commands,
+    /// Where skills are looked for.
+    pub skills: Skills,
 }
 
-/// What the configuration says about agents and their models.
+/// Configuration of agents and their models.
 #[derive(Debug, Clone, Default)]
 pub struct Agents {
     /// How they work.
     pub agent: AgentSection,
     /// What those may do that an agent starts.
     pub subagent: SubagentSection,
+    /// How the chat behaves at a terminal.
+    pub chat: ChatSection,
     /// Models under names of their own.
     pub models: BTreeMap<String, ModelSection>,
     /// The keys that were entered with `haft login`.
@@ -122,6 +130,7 @@ impl Agents {
         let agents = Self {
             agent: std::mem::take(&mut config.agent),
             subagent: std::mem::take(&mut config.subagent),
+            chat: config.chat,
             models: std::mem::take(&mut config.models),
             keys,
         };
@@ -161,7 +170,7 @@ impl Options {
             self.toolset.clone().or_else(|| config.toolset.take()).unwrap_or_else(|| tools::HAFT.to_owned());
         let Some(mut tools) = tools::toolset(&toolset) else {
             let all: Vec<&str> = tools::toolsets().collect();
-            return Err(Fault::bad_args(format!("there is no toolset `{toolset}`"))
+            return Err(Fault::bad_args(format!("unknown toolset `{toolset}`"))
                 .next(format!("The toolsets are: {}.", all.join(", "))));
         };
         tools.extend(more(&toolset));
@@ -174,7 +183,7 @@ impl Options {
         let home = place.home();
         let named = config.tools_dirs.iter().map(|it| parse_path(it, &home));
         for folder in named.filter(|it| !it.exists()) {
-            let line = format!("`tools_dirs` names `{}`, and there is no such folder", folder.display());
+            let line = format!("`tools_dirs` names `{}`, which does not exist", folder.display());
             unseen.push(line.clone());
             aside.push(line);
         }
@@ -223,14 +232,28 @@ impl Options {
         let left = runtime.outside().aside();
         if left > 0 {
             let (files, are) = if left == 1 { ("tool", "is") } else { ("tools", "are") };
-            let line = format!("{left} {files} in {OWN} {are} left aside until you run `haft trust`");
+            let line = format!("{left} {files} in {OWN} {are} ignored until you run `haft trust`");
             unseen.push(line.clone());
             aside.push(line);
         }
         let trusted = self.trust || trust.holds_tools(runtime.roots().workspace());
         let own = place.config.join("agents");
-        let profiles = Profiles::new(own, runtime.roots().clone(), trusted);
-        Ok(Opened { runtime, aside, unseen, toolset, listed, agents, profiles })
+        let roots = runtime.roots().clone();
+        let profiles = Profiles::new(own, roots.clone(), trusted);
+        let slash = slash::Commands::new(place.config.join("commands"), roots.clone(), trusted);
+        let skills = Skills::new(place.config.join("skills"), roots, trusted);
+        Ok(Opened { runtime, aside, unseen, toolset, listed, agents, profiles, slash, skills })
+    }
+
+    /// Reads the configuration in effect: the user's file with what counts of the workspace's.
+    ///
+    /// # Errors
+    /// When the workspace or a configuration is not what it should be.
+    pub fn config(&self, place: &Place) -> Result<Config, Fault> {
+        let workspace = self.workspace()?;
+        let trusted = self.trust || Trust::in_state(&place.state).holds(&workspace);
+        let own = Config::read(&place.config.join(FILE))?;
+        Ok(own.with_workspace(Config::read_workspace(&workspace)?, trusted).0)
     }
 
     /// What the configuration says about agents and their models, without a runtime; and a line for each key that is not
@@ -239,11 +262,7 @@ impl Options {
     /// # Errors
     /// When the workspace or a configuration is not what it should be.
     pub fn agents(&self, place: &Place) -> Result<(Agents, Vec<String>), Fault> {
-        let workspace = self.workspace()?;
-        let trusted = self.trust || Trust::in_state(&place.state).holds(&workspace);
-        let own = Config::read(&place.config.join(FILE))?;
-        let (mut config, _) = own.with_workspace(Config::read_workspace(&workspace)?, trusted);
-        Ok(Agents::of(&mut config, place))
+        Ok(Agents::of(&mut self.config(place)?, place))
     }
 
     /// Where tools that are files are looked for, as the person has decided by now: see [`deciding`](Self::deciding).
@@ -318,7 +337,7 @@ impl Options {
             Ok(None) => {}
             Ok(Some(text)) if imported(&text) == (Vec::new(), Vec::new()) => {}
             Ok(Some(_)) if !self.trust && !Trust::in_state(&place.state).holds_servers(workspace) => {
-                aside.push(format!("the servers in {DOT_MCP} are left aside until you run `haft trust`"));
+                aside.push(format!("the servers in {DOT_MCP} are ignored until you run `haft trust`"));
             }
             Ok(Some(text)) => {
                 let (named, wrong) = imported(&text);
@@ -417,8 +436,8 @@ pub(crate) fn tool_folders(
         let inside = names().any(|it| it.starts_with(workspace));
         if inside && !names().all(|it| it.starts_with(&control)) && path != workspace.join(OWN) {
             refused.push(format!(
-                "`tools_dirs` names {}, which any command in the workspace may change, so no tools are looked for there: \
-                 put them below .haft, which is closed to commands",
+                "`tools_dirs` names {}, which any command in the workspace may change, so haft loads no tools from it: \
+                 put them below .haft, which commands can't change",
                 path.strip_prefix(workspace).unwrap_or(&path).display()
             ));
             continue;
@@ -435,13 +454,13 @@ pub(crate) fn tool_folders(
 fn session_name(name: &str) -> Result<String, String> {
     let letters = name.chars().count();
     if name.trim().is_empty() {
-        return Err("a session's name is not empty".to_owned());
+        return Err("a session's name can't be empty".to_owned());
     }
     if letters > SESSION_NAME {
-        return Err(format!("it has {letters} characters; {SESSION_NAME} is the most"));
+        return Err(format!("it has {letters} characters; the maximum is {SESSION_NAME}"));
     }
     match name.chars().find(|it| *it == '/' || it.is_control()) {
-        Some(letter) => Err(format!("there is no {letter:?} in a session's name")),
+        Some(letter) => Err(format!("a session's name can't have {letter:?}")),
         None => Ok(name.to_owned()),
     }
 }

@@ -4,6 +4,7 @@
 
 use std::{
     env,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
 };
 
@@ -59,6 +60,13 @@ impl Place {
         found.map(|(_, value)| value.as_str())
     }
 
+    /// The first of these programs that the PATH leads to.
+    pub(crate) fn on_path(&self, names: &[&str]) -> Option<PathBuf> {
+        let folders = std::env::split_paths(self.variable("PATH").unwrap_or_default());
+        let folders: Vec<PathBuf> = folders.filter(|it| it.is_absolute()).collect();
+        names.iter().find_map(|name| folders.iter().map(|it| it.join(name)).find(|it| runs(it)))
+    }
+
     /// The person's home folder; the root, where there is none.
     pub(crate) fn home(&self) -> PathBuf {
         self.variable("HOME")
@@ -66,6 +74,10 @@ impl Place {
             .or_else(home_of_this_user)
             .unwrap_or_else(|| PathBuf::from("/"))
     }
+}
+
+fn runs(path: &Path) -> bool {
+    path.metadata().is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
 }
 
 /// The program as a person can type it here: `haft` where the shell finds it, else with its path.

@@ -1,4 +1,4 @@
-//! How does text reach the person?
+//! Output to the person: standard output, standard error, and faults with control characters escaped.
 
 use std::io::{self, Write};
 

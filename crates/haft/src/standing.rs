@@ -1,4 +1,4 @@
-//! How does a conversation stand: with which model, under which profile?
+//! Saved session state: the model, dialect and profile of a conversation.
 //!
 //! It is kept beside what was said, so that who goes on with it goes on with the same model and may do no more.
 

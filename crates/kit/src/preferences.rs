@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// What tools know of the person's wishes and of the machine.
 #[derive(Debug, Clone, Default)]
@@ -22,7 +22,7 @@ pub struct Preferences {
 }
 
 /// How the web is searched: `[search]`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Search {
     /// `duckduckgo`, `searxng`, `brave` or `tavily`; the first, if none is named.
@@ -34,7 +34,7 @@ pub struct Search {
 }
 
 /// How other machines are reached: `[ssh]`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ssh {
     /// Files in the form of `~/.ssh/config`; that one, if none is named.
@@ -47,7 +47,7 @@ pub struct Ssh {
 }
 
 /// Programs that tools start: `[programs]`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Programs {
     /// A Chromium or Chrome.

@@ -5,6 +5,7 @@
 //! would widen it, it counts only once the person has trusted this very text.
 
 mod agent;
+mod provenance;
 mod trust;
 
 use std::{
@@ -16,12 +17,13 @@ use std::{
 
 use kit::{Fault, Kind, Programs, Search, Ssh, files::OtherNames, files::RootSpec};
 use rustix::fs::{Mode, OFlags};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 pub use agent::{
-    AgentSection, ModelSection, PriceSection, STEPS, SUBAGENT_SECONDS, SUBAGENT_STEPS, SubagentSection,
-    Visible,
+    AgentSection, ChatSection, ModelSection, Notify, PriceSection, STEPS, SUBAGENT_SECONDS, SUBAGENT_STEPS,
+    SubagentSection, Visible,
 };
+pub use provenance::{Layer, Origin, Origins, Source, Unused, Why, origins};
 pub use trust::Trust;
 
 use crate::{
@@ -42,7 +44,7 @@ const LARGEST: u64 = 64 * 1024;
 const LONGEST: u64 = 3600;
 
 /// What one file says. A key it doesn't know is an error: a typo must not pass as a default.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// The only tools there are; all, if this is not given.
@@ -75,7 +77,7 @@ pub struct Config {
     #[serde(default)]
     pub commands: Commands,
     /// The same in a longer form, each with examples.
-    #[serde(default)]
+    #[serde(default, skip_serializing)]
     command: Vec<CommandRule>,
     /// Which hosts may be spoken to.
     #[serde(default)]
@@ -95,6 +97,9 @@ pub struct Config {
     /// How agents work.
     #[serde(default)]
     pub agent: AgentSection,
+    /// How `haft chat` behaves at a terminal.
+    #[serde(default)]
+    pub chat: ChatSection,
     /// What agents may do that an agent starts.
     #[serde(default)]
     pub subagent: SubagentSection,
@@ -111,18 +116,18 @@ pub struct Config {
     #[serde(default, rename = "tool")]
     pub sections: BTreeMap<String, Section>,
     /// The same by the workspace's own file, for the workspace's own tools.
-    #[serde(skip)]
+    #[serde(skip_deserializing)]
     pub workspace_sections: BTreeMap<String, Section>,
     /// The MCP servers that haft may be a client of, by their names.
     #[serde(default, rename = "mcp")]
     pub servers: BTreeMap<String, ServerSection>,
     /// The same by the workspace's own file.
-    #[serde(skip)]
+    #[serde(skip_deserializing)]
     pub workspace_servers: BTreeMap<String, ServerSection>,
 }
 
 /// What is said about commands. Each line has the first words of some.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Commands {
     /// Run without a question also where no sandbox contains them.
@@ -137,12 +142,12 @@ pub struct Commands {
     /// The only commands there are; `*` stands for all.
     pub only: Option<Vec<String>>,
     /// The rules with examples.
-    #[serde(skip)]
+    #[serde(skip_deserializing)]
     pub rules: Vec<CommandRule>,
 }
 
 /// A rule about commands, with examples that are tried when it is read.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CommandRule {
     /// The first words of the commands.
@@ -158,7 +163,7 @@ pub struct CommandRule {
 }
 
 /// What becomes of a command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Then {
     /// It runs.
@@ -170,7 +175,7 @@ pub enum Then {
 }
 
 /// What is said about hosts.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Net {
     /// Hosts that may be spoken to: `host`, `host:port`, `*.example.org`, `*`.
@@ -183,7 +188,7 @@ pub struct Net {
 }
 
 /// Whether files are read that have names outside the roots.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HardLinks {
     /// They are not.
@@ -223,38 +228,36 @@ impl Config {
     }
 
     fn parse(path: &Path, read: io::Result<Vec<u8>>) -> Result<Self, Fault> {
-        let bytes = match read {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
-            Err(error) => {
-                return Err(Fault::new(
-                    Kind::Unavailable,
-                    format!("can't read `{}`: {error}", path.display()),
-                ));
-            }
-        };
-        let mut config: Self = toml::from_slice(&bytes).map_err(|error| {
-            Fault::bad_args(format!("`{}` is not a configuration of haft: {error}", path.display()))
-                .next("haft.example.toml lists every key.".to_owned())
-        })?;
-        config.deadline_seconds = config.deadline_seconds.map(|it| it.clamp(1, LONGEST));
-        config.commands.rules = std::mem::take(&mut config.command);
+        match text(path, read)? {
+            Some(bytes) => Self::of_bytes(path, &bytes),
+            None => Ok(Self::default()),
+        }
+    }
+
+    fn of_bytes(path: &Path, bytes: &[u8]) -> Result<Self, Fault> {
+        toml::from_slice::<Self>(bytes).map_err(|error| wrong(path, error))?.settled(path)
+    }
+
+    /// Bounds numbers, resolves paths against the file's folder, and checks hosts and rules.
+    fn settled(mut self, path: &Path) -> Result<Self, Fault> {
+        self.deadline_seconds = self.deadline_seconds.map(|it| it.clamp(1, LONGEST));
+        self.commands.rules = std::mem::take(&mut self.command);
         let base = path.parent().unwrap_or(Path::new(""));
-        config.tools_dirs.iter_mut().for_each(|it| meant_from(base, it));
-        for section in config.sections.values_mut() {
+        self.tools_dirs.iter_mut().for_each(|it| meant_from(base, it));
+        for section in self.sections.values_mut() {
             section.read.iter_mut().chain(&mut section.write).for_each(|it| meant_from(base, it));
             section.timeout_seconds = section.timeout_seconds.map(|it| it.clamp(1, LONGEST));
         }
-        for server in config.servers.values_mut() {
+        for server in self.servers.values_mut() {
             server.read.iter_mut().chain(&mut server.write).for_each(|it| meant_from(base, it));
             server.timeout_seconds = server.timeout_seconds.map(|it| it.clamp(1, LONGEST));
             server.start_seconds = server.start_seconds.map(|it| it.clamp(1, LONGEST));
         }
-        config.check().map_err(|fault| Fault {
-            what: format!("`{}` is not a configuration of haft: {}", path.display(), fault.what),
+        self.check().map_err(|fault| Fault {
+            what: format!("`{}` is not a valid configuration: {}", path.display(), fault.what),
             ..fault
         })?;
-        Ok(config)
+        Ok(self)
     }
 
     /// Tries the rules and their examples.
@@ -280,14 +283,14 @@ impl Config {
     }
 
     /// What holds: the user's file, narrowed by the workspace's, and widened by it only if
-    /// that is trusted. Gives what was left aside, one line each.
+    /// that is trusted. Also returns what is ignored, one line each.
     #[must_use]
     pub fn with_workspace(mut self, workspace: Self, trusted: bool) -> (Self, Vec<String>) {
         let mut aside = Vec::new();
         let mut widens = |what: &str| {
             if !trusted {
                 aside.push(format!(
-                    "{what} in the workspace's haft.toml is left aside until you run `haft trust`"
+                    "{what} in the workspace's haft.toml is ignored until you run `haft trust`"
                 ));
             }
             trusted
@@ -410,8 +413,25 @@ impl Config {
             self.commands.rules.extend(widening);
         }
         self.commands.rules.extend(narrowing);
+        if workspace.chat != ChatSection::default() {
+            aside.push("`[chat]` in the workspace's haft.toml is ignored: it counts in your own".to_owned());
+        }
         (self, aside)
     }
+}
+
+/// The bytes of a configuration file; nothing, if there is none.
+fn text(path: &Path, read: io::Result<Vec<u8>>) -> Result<Option<Vec<u8>>, Fault> {
+    match read {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Fault::new(Kind::Unavailable, format!("can't read `{}`: {error}", path.display()))),
+    }
+}
+
+fn wrong(path: &Path, error: impl std::fmt::Display) -> Fault {
+    Fault::bad_args(format!("`{}` is not a valid configuration: {error}", path.display()))
+        .next("`haft config --example` lists every key.")
 }
 
 /// Does a workspace that says `theirs` allow nothing that the person's own `mine` does not? Denying is narrower than
@@ -616,6 +636,8 @@ mod tests {
         assert!(!config.manual_first.is_empty() && config.tools.is_some() && !config.sections.is_empty());
         let AgentSection { model, profile, max_steps, visible } = config.agent;
         assert!(model.is_some() && profile.is_some() && max_steps.is_some() && visible.is_some());
+        let ChatSection { notify } = config.chat;
+        assert!(notify.is_some());
         let SubagentSection { tools, nested, max_steps, seconds, tokens } = config.subagent;
         assert!(tools.is_some() && nested.is_some() && max_steps.is_some());
         assert!(seconds.is_some() && tokens.is_some());

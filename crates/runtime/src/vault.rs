@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
 use kit::{Fault, Kind, net::HostPattern, services};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// A longer file holds no secret.
 const LONGEST: u64 = 64 * 1024;
@@ -12,7 +12,7 @@ const LONGEST: u64 = 64 * 1024;
 const SHORTEST: usize = crate::mask::SHORTEST_NAMED;
 
 /// A secret with a name: `[secret.NAME]`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SecretSection {
     /// The variable of haft's environment that holds it.

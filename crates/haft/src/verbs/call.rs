@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::mpsc::{Receiver, channel};
 use tokio_util::sync::CancellationToken;
 
-use super::{FAULT, SHELL_SESSION, finish};
+use super::{FAULT, SHELL_SESSION, finish, manual::needs_agent};
 use crate::{
     Options, Place,
     ask::approver,
@@ -23,18 +23,24 @@ use crate::{
 
 #[derive(Args)]
 pub struct Call {
-    /// The tool's name.
+    /// Name of the tool
     #[arg(required_unless_present = "batch")]
     tool: Option<String>,
-    /// Its arguments as JSON; `-` reads them from standard input. [default: {}]
+    /// Arguments as JSON; `-` reads them from standard input [default: {}]
     arguments: Option<String>,
-    /// Run many calls in one session: lines of {"tool": …, "arguments": …} from this
-    /// file, or `-` for standard input.
+    /// Run many calls in one session: lines of {"tool": …, "arguments": …} from this file, or `-` for standard input
     #[arg(long, value_name = "FILE", conflicts_with = "tool")]
     batch: Option<String>,
-    /// Print the whole result as JSON, one line per call.
+    /// Print the whole result as JSON, one line per call
     #[arg(long)]
     json: bool,
+}
+
+/// What calls are made with.
+struct With<'a> {
+    session: &'a Session,
+    toolset: &'a str,
+    cancel: &'a CancellationToken,
 }
 
 /// One line of a batch.
@@ -71,9 +77,10 @@ impl Call {
         opened.runtime.load_tools().await;
         let name = options.session.as_deref().unwrap_or(SHELL_SESSION);
         let session = opened.runtime.session(Some(name), "cli", approver());
+        let with = With { session: &session, toolset: &opened.toolset, cancel: &cancel };
         let worst = match &self.batch {
-            Some(file) => self.batch(&session, file, &cancel).await,
-            None => self.single(&session, arguments, &cancel).await,
+            Some(file) => self.batch(&with, file).await,
+            None => self.single(&with, arguments).await,
         };
         let ending = session.running_jobs();
         if !ending.is_empty() {
@@ -92,29 +99,24 @@ impl Call {
         Ok(if good { ExitCode::SUCCESS } else { ExitCode::from(FAULT) })
     }
 
-    async fn single(
-        &self,
-        session: &Session,
-        arguments: String,
-        cancel: &CancellationToken,
-    ) -> Result<bool, Fault> {
+    async fn single(&self, with: &With<'_>, arguments: String) -> Result<bool, Fault> {
         let tool = self.tool.clone().unwrap_or_default();
-        let answer = session.call(a_call(&tool, Arguments::Raw(arguments), cancel)).await;
-        if let Some(line) = session.runtime().outside().lapsed_of(&tool) {
+        let answer = called(with, &tool, Arguments::Raw(arguments)).await;
+        if let Some(line) = with.session.runtime().outside().lapsed_of(&tool) {
             print::err(&format!("haft: {line}"));
         }
         print::out(&if self.json { whole(&tool, &answer).to_string() } else { read(&answer) });
         Ok(answer.result.is_ok())
     }
 
-    async fn batch(&self, session: &Session, file: &str, cancel: &CancellationToken) -> Result<bool, Fault> {
+    async fn batch(&self, with: &With<'_>, file: &str) -> Result<bool, Fault> {
         let mut good = true;
         let mut lines = lines(file)?;
         let mut number = 0;
         loop {
             let line = tokio::select! {
                 biased;
-                () = cancel.cancelled() => None,
+                () = with.cancel.cancelled() => None,
                 line = lines.recv() => line,
             };
             let Some(line) = line.transpose()? else { break };
@@ -125,7 +127,7 @@ impl Call {
             let (tool, answer) = match serde_json::from_str::<Line>(&line) {
                 Ok(Line { tool, arguments }) => {
                     let arguments = Arguments::Json(arguments.unwrap_or_else(|| json!({})));
-                    let answer = session.call(a_call(&tool, arguments, cancel)).await;
+                    let answer = called(with, &tool, arguments).await;
                     (tool, answer)
                 }
                 Err(error) => (String::new(), misread(number, &error)),
@@ -142,8 +144,18 @@ impl Call {
     }
 }
 
-fn a_call(tool: &str, arguments: Arguments, cancel: &CancellationToken) -> runtime::Call {
-    runtime::Call { arguments, cancel: cancel.child_token(), ..runtime::Call::new(tool, Value::Null) }
+/// Makes a call. A tool that only agents have is named as such.
+async fn called(with: &With<'_>, tool: &str, arguments: Arguments) -> Answer {
+    let cancel = with.cancel.child_token();
+    let call = runtime::Call { arguments, cancel, ..runtime::Call::new(tool, Value::Null) };
+    let mut answer = with.session.call(call).await;
+    if matches!(&answer.result, Err(fault) if fault.kind == Kind::NotFound)
+        && !with.session.catalog().has(tool)
+        && let Some(fault) = needs_agent(with.toolset, tool)
+    {
+        answer.result = Err(fault);
+    }
+    answer
 }
 
 /// A line that is no call gives an answer like any other; the lines after it still run.

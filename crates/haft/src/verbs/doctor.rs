@@ -1,402 +1,209 @@
-//! `haft doctor`: which guarantees hold on this machine? Each is tried, not assumed.
+//! `haft doctor`: the state of this machine: guarantees of the sandbox, models and keys, optional programs, MCP.
+//!
+//! Each guarantee is tried, not assumed. Only a broken guarantee is a failure: all else is optional.
 
-#[cfg(target_os = "linux")]
-mod commands;
-#[cfg(not(target_os = "linux"))]
-#[path = "doctor/elsewhere.rs"]
-mod commands;
-mod requests;
+mod clients;
+mod guarantees;
+mod models;
+mod programs;
 
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
-    process::ExitCode,
-    sync::Arc,
-};
+use std::process::ExitCode;
 
 use clap::Args;
-use kit::{Fault, Kind, Origin};
+use kit::{Fault, Programs};
 use runtime::{
-    Answer, Call, Commands, DEADLINE, Runtime, Session, Settings, Unattended,
-    journal::Filter,
-    mask::Secrets,
-    outside::{Folder, ToolFiles, Whose},
-    policy::Policy,
+    config::{Config, FILE},
+    outside::Standing,
 };
 use serde_json::{Value, json};
 
+use self::{
+    clients::{Clients, Server, servers},
+    guarantees::{Finding, State, findings},
+    models::Models,
+    programs::{Program, programs},
+};
 use super::FAULT;
 use crate::{Options, Place, print};
 
 #[derive(Args)]
 pub struct Doctor {
-    /// Print the findings as JSON.
+    /// Print the report as JSON
     #[arg(long)]
     json: bool,
 }
 
-/// What was found about one guarantee.
-struct Finding {
-    name: &'static str,
-    promise: &'static str,
-    state: State,
+/// What was found.
+struct Report {
+    /// The workspace, the files and the folders, each with its path.
+    places: Vec<(&'static str, String)>,
+    findings: Vec<Finding>,
+    /// What the workspace's configuration opens; a fault, if it opens nothing.
+    workspace: Result<Workspace, Fault>,
+    models: Result<Models, Fault>,
+    programs: Vec<Program>,
+    clients: Clients,
 }
 
-enum State {
-    Holds,
-    Broken(String),
-    /// Nothing in this version could break it.
-    NotYet(&'static str),
+/// What is there in the workspace.
+struct Workspace {
+    tools: Standing,
+    servers: Vec<Server>,
 }
-
-/// A secret that only this self-test knows.
-const SECRET: &str = "doctor-Sec1et-value-8f3a";
-
-/// A tool in a file that says what it can do: it must be able to change the workspace, and nothing else.
-const TOOL: &str = r#"
-name = "doctor_tool"
-description = "Says what it reaches."
-parameters = {"type": "object", "properties": {"outside": {"type": "string"}}}
-
-async def execute(arguments):
-    reached = []
-    for what, path, how in [
-        ("inside", "made-by-a-tool", "w"),
-        ("reads outside", arguments["outside"], "r"),
-        # In a folder that is its own, by the same name.
-        ("", arguments["outside"], "a"),
-        ("changes itself", __file__, "a"),
-    ]:
-        try:
-            with open(path, how) as file:
-                file.read() if how == "r" else file.write("x")
-            if what:
-                reached.append(what)
-        except OSError:
-            pass
-    return ", ".join(reached)
-"#;
 
 impl Doctor {
+    /// Prints the report.
+    ///
     /// # Errors
-    /// When no room for the self-test can be made.
+    /// When the self-test has no folder to run in, or there is no workspace.
     pub async fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         let accepted = options.accept_weaker(place)?;
-        let room = Room::make(place, &accepted)?;
-        let findings = room.findings(place, &accepted).await;
-        room.session.runtime().store().close(super::LAST_WRITE);
-        // Before anything is printed: who reads it may be gone already.
-        drop(room);
-        let broken = findings.iter().filter(|it| matches!(it.state, State::Broken(_))).count();
-        let standing = standing(options, place).await;
-        let workspace = options.workspace().map(|it| it.display().to_string());
-        if self.json {
-            let findings: Vec<Value> = findings.iter().map(Finding::as_json).collect();
-            let report =
-                json!({"version": env!("CARGO_PKG_VERSION"), "tool_files": standing, "findings": findings});
-            print::out(&report.to_string());
-        } else {
-            let lines: String = findings.iter().map(Finding::as_line).collect();
-            print::out(&format!(
-                "haft {}\nworkspace {}\nstate {}\nconfiguration {}\ntool files {standing}\nTried in a workspace of its own in the state folder:\n{lines}",
-                env!("CARGO_PKG_VERSION"),
-                workspace.unwrap_or_else(|fault| fault.what),
-                place.state.display(),
-                place.config.join(runtime::config::FILE).display(),
-            ));
-        }
-        Ok(if broken == 0 { ExitCode::SUCCESS } else { ExitCode::from(FAULT) })
+        let folder = options.workspace()?;
+        let report = Report {
+            places: vec![
+                ("workspace", folder.display().to_string()),
+                ("configuration", place.config.join(FILE).display().to_string()),
+                ("state", place.state.display().to_string()),
+            ],
+            findings: findings(place, &accepted).await?,
+            workspace: Workspace::open(options, place).await,
+            models: Models::find(options, place).await,
+            programs: programs(place, &configured(options, place)),
+            clients: Clients::find(place, &folder),
+        };
+        print::out(&if self.json { report.as_json().to_string() } else { report.as_text() });
+        let broken = report.findings.iter().any(Finding::is_broken);
+        Ok(if broken { ExitCode::from(FAULT) } else { ExitCode::SUCCESS })
     }
 }
 
-/// One line on the tools of the workspace that are files, and on what they will run with.
-async fn standing(options: &Options, place: &Place) -> String {
-    let opened = match options.open(place) {
-        Ok(opened) => opened,
-        Err(fault) => return fault.what,
-    };
-    let outside = opened.runtime.outside();
-    outside.refreshed().await;
-    let standing = outside.standing(&place.variables);
-    super::close(&opened.runtime);
-    let shown = |path: Option<PathBuf>| path.map_or("not found".to_owned(), |it| it.display().to_string());
-    let own = standing.own_python.map(|it| format!(" (the workspace's tools: {})", it.display()));
-    format!(
-        "{} loaded, {} failed, {} left aside until `haft trust`; Python: {}{}; uv: {}",
-        standing.loaded,
-        standing.failed,
-        standing.aside,
-        shown(standing.python),
-        own.unwrap_or_default(),
-        shown(standing.uv),
-    )
+/// The paths of programs in haft.toml; none, where it can't be read, which the report says elsewhere.
+fn configured(options: &Options, place: &Place) -> Programs {
+    options.config(place).map(|it: Config| it.programs).unwrap_or_default()
 }
 
-impl Finding {
-    fn as_line(&self) -> String {
-        match &self.state {
-            State::Holds => format!("{:<4} holds    {}\n", self.name, self.promise),
-            State::Broken(why) => format!("{:<4} BROKEN   {}: {why}\n", self.name, self.promise),
-            State::NotYet(why) => format!("{:<4} not yet  {}: {why}\n", self.name, self.promise),
+impl Workspace {
+    async fn open(options: &Options, place: &Place) -> Result<Self, Fault> {
+        let opened = options.open(place)?;
+        let outside = opened.runtime.outside();
+        outside.refreshed().await;
+        let tools = outside.standing(&place.variables);
+        let servers = servers(outside.servers());
+        super::close(&opened.runtime);
+        Ok(Self { tools, servers })
+    }
+
+    fn tools_as_text(&self) -> String {
+        let Standing { loaded, failed, aside, python, own_python, uv } = &self.tools;
+        let shown = |path: &Option<std::path::PathBuf>| {
+            path.as_ref().map_or("not found".to_owned(), |it| it.display().to_string())
+        };
+        let mut text = format!(
+            "{loaded} loaded, {failed} failed, {aside} ignored until `haft trust`\nPython: {}; uv: {}\n",
+            shown(python),
+            shown(uv)
+        );
+        if own_python.is_some() {
+            text.push_str(&format!("Python of this workspace's tools: {}\n", shown(own_python)));
         }
+        text
+    }
+}
+
+impl Report {
+    fn as_text(&self) -> String {
+        let mut text = format!("haft {}\n", env!("CARGO_PKG_VERSION"));
+        self.places.iter().for_each(|(name, path)| text.push_str(&format!("  {name:<13}  {path}\n")));
+        let findings: String = self.findings.iter().map(Finding::as_text).collect();
+        section(&mut text, "Guarantees, each tried in a workspace of its own", &findings);
+        section(
+            &mut text,
+            "Models and keys",
+            &self.models.as_ref().map_or_else(Fault::as_text, Models::as_text),
+        );
+        let programs: String = self.programs.iter().map(Program::as_text).collect();
+        section(&mut text, "Optional programs (ripgrep and ssh are built in)", &programs);
+        match &self.workspace {
+            Ok(workspace) => {
+                section(&mut text, "Your own tools", &workspace.tools_as_text());
+                let servers: String = workspace.servers.iter().map(Server::as_text).collect();
+                let none = "none; `haft config mcp.files` explains how to add one\n";
+                section(
+                    &mut text,
+                    "MCP servers that haft uses",
+                    if servers.is_empty() { none } else { &servers },
+                );
+            }
+            Err(fault) => section(&mut text, "This workspace can't be used", &fault.as_text()),
+        }
+        section(&mut text, "MCP clients that can use haft", &self.clients.as_text());
+        if let Some(next) = self.next() {
+            text.push_str(&format!("\nNext: {next}\n"));
+        }
+        text
     }
 
     fn as_json(&self) -> Value {
-        let (state, why) = match &self.state {
-            State::Holds => ("holds", None),
-            State::Broken(why) => ("broken", Some(why.as_str())),
-            State::NotYet(why) => ("not yet", Some(*why)),
+        let list = |items: Vec<Value>| Value::Array(items);
+        let fault = |fault: &Fault| json!({"error": fault.as_text()});
+        let tools = |it: &Standing| {
+            json!({"loaded": it.loaded, "failed": it.failed, "ignored": it.aside, "python": it.python,
+                "workspace_python": it.own_python, "uv": it.uv})
         };
-        json!({"name": self.name, "promise": self.promise, "state": state, "why": why})
+        let workspace = self.workspace.as_ref();
+        json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "findings": list(self.findings.iter().map(Finding::as_json).collect()),
+            "models": self.models.as_ref().map_or_else(fault, Models::as_json),
+            "programs": list(self.programs.iter().map(Program::as_json).collect()),
+            "tool_files": workspace.map_or_else(|it| fault(it), |it| tools(&it.tools)),
+            "mcp_servers": workspace
+                .map_or_else(|it| fault(it), |it| list(it.servers.iter().map(Server::as_json).collect())),
+            "mcp_clients": self.clients.as_json(),
+            "next": self.next(),
+        })
+    }
+
+    /// What a person does next; nothing, where all is well.
+    fn next(&self) -> Option<String> {
+        let broken: Vec<&str> = self.findings.iter().filter(|it| it.is_broken()).map(|it| it.name).collect();
+        if !broken.is_empty() {
+            return Some(format!("{} BROKEN on this machine: see the reason above", broken.join(", ")));
+        }
+        let workspace = match &self.workspace {
+            Ok(workspace) => workspace,
+            Err(fault) => return fault.next.clone().or_else(|| Some(fault.what.clone())),
+        };
+        if workspace.tools.failed > 0 {
+            return Some("`haft reload-tools` shows why tools failed to load".to_owned());
+        }
+        let models = match &self.models {
+            Ok(models) => models,
+            Err(fault) => return fault.next.clone().or_else(|| Some(fault.what.clone())),
+        };
+        if let Some(model) = models.suggested().filter(|_| !self.clients.is_installed()) {
+            return Some(format!("`haft chat --model {model}` uses the model on this machine"));
+        }
+        match (self.clients.is_installed(), models.is_usable(), self.clients.lacking()) {
+            (true, ..) | (_, true, _) => None,
+            (false, false, Some(client)) => Some(format!(
+                "`haft mcp install {client}`, or `haft login anthropic` for an agent of haft's own"
+            )),
+            (false, false, None) => Some(
+                "`haft login anthropic` (or another provider); `haft demo` works without a key".to_owned(),
+            ),
+        }
     }
 }
 
-/// A workspace of the self-test's own, with something outside that must not be reached.
-struct Room {
-    folder: PathBuf,
-    /// haft's own.
-    variables: Vec<(String, String)>,
-    session: Session,
-}
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        // What is left behind lies in the state folder and harms nobody.
-        let _ = fs::remove_dir_all(&self.folder);
+impl Finding {
+    fn is_broken(&self) -> bool {
+        matches!(self.state, State::Broken(_))
     }
 }
 
-impl Room {
-    fn make(place: &Place, accepted: &[String]) -> Result<Self, Fault> {
-        let state = &place.state;
-        let folder = state.join(format!("doctor-{}", std::process::id()));
-        let make = || -> io::Result<()> {
-            let ws = folder.join("ws");
-            fs::create_dir_all(ws.join(".git/hooks"))?;
-            fs::write(folder.join("outside"), "outside\n")?;
-            fs::create_dir(folder.join("tools"))?;
-            fs::write(folder.join("tools/doctor_tool.py"), TOOL)?;
-            fs::write(folder.join("tools/broken.py"), "raise SystemExit(1)\n")?;
-            fs::write(folder.join("tools/read.py"), TOOL.replace("doctor_tool", "read"))?;
-            fs::write(ws.join("a"), "one\r\ntwo\r\n")?;
-            fs::write(ws.join("secret"), format!("x {SECRET} y\n"))?;
-            std::os::unix::fs::symlink("../outside", ws.join("link"))?;
-            fs::hard_link(folder.join("outside"), ws.join("hard"))
-        };
-        make().map_err(|error| {
-            Fault::new(
-                Kind::Unavailable,
-                format!("the self-test needs room in `{}`: {error}", state.display()),
-            )
-            .next("Choose another folder with HAFT_STATE_DIR.".to_owned())
-        })?;
-        let settings = Settings {
-            beyond: Default::default(),
-            tool_files: ToolFiles {
-                folders: vec![Folder { path: folder.join("tools"), whose: Whose::Person }],
-                ..ToolFiles::default()
-            },
-            workspace: folder.join("ws"),
-            roots: Vec::new(),
-            state: folder.join("state"),
-            config: folder.join("config"),
-            policy: Policy::default(),
-            other_names: kit::files::OtherNames::Refuse,
-            allowed: None,
-            deadline: DEADLINE,
-            secrets: Secrets::collect([("DOCTOR_TOKEN", SECRET)], []),
-            commands: Commands {
-                variables: place.variables.clone(),
-                accept_weaker: accepted.to_vec(),
-                ..Commands::default()
-            },
-        };
-        let runtime = Runtime::open(settings, tools::all())?;
-        let session = runtime.session(None, "doctor", Arc::new(Unattended));
-        Ok(Self { folder, variables: place.variables.clone(), session })
-    }
-
-    async fn findings(&self, place: &Place, accepted: &[String]) -> Vec<Finding> {
-        let tried = |name, promise, result: Result<(), String>| Finding {
-            name,
-            promise,
-            state: result.map_or_else(State::Broken, |()| State::Holds),
-        };
-        let later = |name, promise, why| Finding { name, promise, state: State::NotYet(why) };
-        let commands = commands::findings(&self.folder, &place.variables, accepted).await;
-        vec![
-            tried("G1", "file tools reach nothing outside the roots", self.stays_inside().await),
-            tried("G2", "commands reach only what they were given", commands.of("G2")),
-            tried(
-                "G3",
-                "control files are changed only after approval",
-                self.asks_for_control_files().await.and(commands.of("G3")),
-            ),
-            tried(
-                "G4",
-                "secrets of haft's environment are masked, and no command has them",
-                self.masks().await.and(commands.of("G4")),
-            ),
-            tried("G5", "a change lands whole and leaves nothing beside it", self.writes_whole().await),
-            tried("G6", "edits are exact, and refused when unclear", self.edits_exactly().await),
-            tried(
-                "G7",
-                "answers are bounded, a stopped call ends, and nothing it started lives on",
-                self.is_bounded().await.and(commands.leaves_nothing()),
-            ),
-            tried("G8", "no input crashes it, and faults say what to do", self.survives_bad_input().await),
-            tried(
-                "G9",
-                "outgoing requests reach no address that is not public, unless it is granted",
-                self.asks_before_private_addresses().await.and(requests::are_guarded().await),
-            ),
-            later(
-                "G10",
-                "tool descriptions from outside are pinned",
-                "they are, and what differs waits for `haft mcp trust`; it takes a server to try it",
-            ),
-            self.runs_files_apart().await,
-            later(
-                "G12",
-                "the HTTP door is guarded",
-                "`haft mcp --http` wants a token, and refuses a foreign Host or Origin; it takes a port to try it",
-            ),
-            tried("G13", "every call is in the journal", self.is_journaled()),
-            tried("G14", "what was tried in the sandbox works outside of it", commands.are_proof()),
-        ]
-    }
-
-    async fn call(&self, tool: &str, arguments: Value) -> Answer {
-        self.session.call(Call::new(tool, arguments)).await
-    }
-
-    async fn expect(&self, tool: &str, arguments: Value, kind: Kind) -> Result<(), String> {
-        match self.call(tool, arguments.clone()).await.result {
-            Err(fault) if fault.kind == kind => Ok(()),
-            Err(fault) => Err(format!("{tool} {arguments} gave {}: {}", fault.kind, fault.what)),
-            Ok(_) => Err(format!("{tool} {arguments} was done")),
-        }
-    }
-
-    async fn stays_inside(&self) -> Result<(), String> {
-        let outside = self.folder.join("outside");
-        for path in ["../outside", "link", "hard", "/etc/passwd", outside.to_str().unwrap_or("/etc/hosts")] {
-            self.expect("read", json!({"path": path}), Kind::Denied).await?;
-        }
-        self.expect("write", json!({"path": "../new", "content": ""}), Kind::Denied).await?;
-        // The positive control: what is inside is read.
-        self.call("read", json!({"path": "a"})).await.result.map(drop).map_err(|fault| fault.what)
-    }
-
-    async fn asks_for_control_files(&self) -> Result<(), String> {
-        for path in [".git/hooks/pre-commit", ".git/config", "haft.toml", ".mcp.json"] {
-            self.expect("write", json!({"path": path, "content": ""}), Kind::Denied).await?;
-        }
-        Ok(())
-    }
-
-    async fn asks_before_private_addresses(&self) -> Result<(), String> {
-        for host in ["127.0.0.1:9", "localhost", "169.254.169.254", "metadata.google.internal"] {
-            self.expect("http_request", json!({"url": format!("http://{host}/")}), Kind::Denied).await?;
-        }
-        Ok(())
-    }
-
-    async fn masks(&self) -> Result<(), String> {
-        let said = self.call("read", json!({"path": "secret"})).await.as_text();
-        match (said.contains(SECRET), said.contains("[masked:DOCTOR_TOKEN]")) {
-            (false, true) => Ok(()),
-            _ => Err(format!("the answer was: {}", said.replace(SECRET, "<the secret>"))),
-        }
-    }
-
-    async fn writes_whole(&self) -> Result<(), String> {
-        let answer = self.call("write", json!({"path": "new", "content": "new\n"})).await;
-        answer.result.map_err(|fault| fault.what)?;
-        let now = fs::read(self.folder.join("ws/new")).map_err(|error| error.to_string())?;
-        if now != b"new\n" {
-            return Err(format!("the file holds {:?}", String::from_utf8_lossy(&now)));
-        }
-        let names = fs::read_dir(self.folder.join("ws")).map_err(|error| error.to_string())?;
-        let left = names.flatten().find(|entry| entry.file_name().to_string_lossy().starts_with(".haft-"));
-        left.map_or(Ok(()), |left| Err(format!("a temporary file was left: {}", left.path().display())))
-    }
-
-    async fn edits_exactly(&self) -> Result<(), String> {
-        self.call("read", json!({"path": "a"})).await;
-        let edit = json!({"path": "a", "edits": [{"old": "two", "new": "2"}]});
-        self.call("edit", edit).await.result.map_err(|fault| fault.what)?;
-        let now = fs::read(self.folder.join("ws/a")).map_err(|error| error.to_string())?;
-        if now != b"one\r\n2\r\n" {
-            return Err(format!("the file now holds {:?}", String::from_utf8_lossy(&now)));
-        }
-        self.expect("edit", json!({"path": "a", "edits": [{"old": "", "new": "x"}]}), Kind::BadArgs).await
-    }
-
-    async fn is_bounded(&self) -> Result<(), String> {
-        let line = "0123456789abcdef\n".repeat(100_000);
-        fs::write(self.folder.join("ws/long"), line).map_err(|error| error.to_string())?;
-        let answer = self.call("read", json!({"path": "long", "limit": 100_000})).await;
-        let length = answer.as_text().len();
-        if length > 1 << 20 {
-            return Err(format!("an answer of {length} bytes"));
-        }
-        let call = Call::new("grep", json!({"pattern": "x"}));
-        call.cancel.cancel();
-        match self.session.call(call).await.result {
-            Err(fault) if fault.kind == Kind::Cancelled => Ok(()),
-            _ => Err("a stopped call went on".to_owned()),
-        }
-    }
-
-    async fn survives_bad_input(&self) -> Result<(), String> {
-        self.expect("no_such_tool", json!({}), Kind::NotFound).await?;
-        self.expect("read", json!({"path": 1, "nonsense": true}), Kind::BadArgs).await?;
-        self.expect("read", json!([1]), Kind::BadArgs).await
-    }
-
-    async fn runs_files_apart(&self) -> Finding {
-        let (name, promise) = ("G11", "a user's tools run apart");
-        if self.session.runtime().outside().standing(&self.variables).python.is_none() {
-            let state = State::NotYet("there is no Python here to try it with");
-            return Finding { name, promise, state };
-        }
-        self.session.runtime().load_tools().await;
-        let outside = self.folder.join("outside");
-        let answer = self.call("doctor_tool", json!({"outside": outside.display().to_string()})).await;
-        let state = match answer.as_text().as_str() {
-            "inside" if fs::read(&outside).is_ok_and(|it| it == b"outside\n") => State::Holds,
-            "inside" => State::Broken("it changed a file outside".to_owned()),
-            // What it can do is named, one after the other.
-            said => State::Broken(said.to_owned()),
-        };
-        let state = match self.keeps_its_own_tools() {
-            Err(why) if matches!(state, State::Holds) => State::Broken(why),
-            _ => state,
-        };
-        Finding { name, promise, state }
-    }
-
-    /// Neither does a file take the name of a built-in tool, nor go unnoticed that one is broken.
-    fn keeps_its_own_tools(&self) -> Result<(), String> {
-        let catalog = self.session.catalog();
-        if catalog.get("read").is_none_or(|it| it.spec().origin != Origin::Program) {
-            return Err("a file took the name of the built-in `read`".to_owned());
-        }
-        let is_told = |file: &str| catalog.failed().iter().any(|it| Path::new(&it.tool).ends_with(file));
-        match ["read.py", "broken.py"].into_iter().find(|file| !is_told(file)) {
-            Some(file) => Err(format!("{file} was not said to have failed")),
-            None => Ok(()),
-        }
-    }
-
-    fn is_journaled(&self) -> Result<(), String> {
-        let filter = Filter { limit: 1000, ..Filter::default() };
-        let calls = self.session.runtime().store().journal().log(filter).map_err(|fault| fault.what)?;
-        match calls.iter().find(|call| call.outcome.is_none()) {
-            _ if calls.is_empty() => Err("the journal is empty".to_owned()),
-            Some(open) => Err(format!("the call {} has no end", open.call)),
-            None => Ok(()),
-        }
-    }
+/// Adds a section with its lines indented.
+fn section(text: &mut String, title: &str, lines: &str) {
+    text.push_str(&format!("\n{title}\n"));
+    lines.lines().for_each(|line| text.push_str(&format!("  {line}\n")));
 }

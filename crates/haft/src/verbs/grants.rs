@@ -1,4 +1,4 @@
-//! `haft grants`: what is allowed without asking, and how is that taken back?
+//! `haft grants`: permissions that need no approval: listing, adding, revoking.
 
 use std::process::ExitCode;
 
@@ -14,22 +14,31 @@ use crate::{Options, Place, print};
 pub struct Grants {
     #[command(subcommand)]
     what: Option<What>,
-    /// Print one line of JSON per grant.
+    /// Print one line of JSON per grant
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Subcommand)]
 enum What {
-    /// Allow something: `write PATH`, `net HOST`, `web HOST` (to look only), `run COMMAND`, `unconfined COMMAND`.
-    /// For this workspace, or with `--session NAME` for that session.
+    /// Add a grant for this workspace, or with `--session NAME` for one session
+    ///
+    /// Kinds of grants:
+    ///   write PATH           change this file, or anything below this folder
+    ///   net HOST             contact this host: host, host:port, *.example.org, *
+    ///   web HOST             read from this host, send nothing
+    ///   run COMMAND          run commands that begin with these words
+    ///   unconfined COMMAND   run them outside the sandbox
+    ///   server NAME@HASH     start a workspace's MCP server, as it is configured now
+    #[command(verbatim_doc_comment)]
     Add {
-        /// What to allow, as one argument or several.
+        /// Kind and what it allows, as one argument or several: `net crates.io`
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         effect: Vec<String>,
     },
-    /// Take grants back, by their numbers.
+    /// Revoke grants
     Revoke {
+        /// Numbers of the grants, as `haft grants` prints them
         #[arg(required = true)]
         numbers: Vec<i64>,
     },
@@ -52,8 +61,7 @@ impl Grants {
             Some(What::Revoke { numbers }) => {
                 numbers.iter().try_fold((String::new(), true), |(text, all), id| {
                     let revoked = grants.revoke(*id)?;
-                    let line =
-                        if revoked { format!("{id} revoked\n") } else { format!("there is no grant {id}\n") };
+                    let line = if revoked { format!("{id} revoked\n") } else { format!("no grant {id}\n") };
                     Ok((text + &line, all && revoked))
                 })
             }
@@ -69,7 +77,7 @@ impl Grants {
             return records.iter().map(|it| serde_json::to_string(it).unwrap_or_default() + "\n").collect();
         }
         if records.is_empty() {
-            return "nothing is granted".to_owned();
+            return "no grants".to_owned();
         }
         records.iter().map(line).collect()
     }
@@ -96,7 +104,7 @@ fn line(record: &GrantRecord) -> String {
         .as_ref()
         .map_or_else(|| "project".to_owned(), |name| format!("session {}", plain(name)));
     let uses = match record.uses {
-        0 => "not used".to_owned(),
+        0 => "never used".to_owned(),
         1 => "used once".to_owned(),
         uses => format!("used {uses} times"),
     };

@@ -17,22 +17,22 @@ use crate::{Options, Place, print, terminal::diff};
 
 #[derive(Args)]
 pub struct Log {
-    /// How many calls to show, the newest.
+    /// Number of calls to show, the newest
     #[arg(long, short = 'n', default_value_t = 50)]
     limit: usize,
-    /// Only calls of this tool.
+    /// Show only calls of this tool
     #[arg(long)]
     tool: Option<String>,
-    /// Only this call, with its arguments.
+    /// Show only this call, with its arguments
     #[arg(long, value_name = "ID")]
     call: Option<String>,
-    /// Only calls that ended in a fault or were interrupted.
+    /// Show only calls that failed or were interrupted
     #[arg(long)]
     faults: bool,
     /// Show the diff of each file that a call changed
     #[arg(long)]
     diff: bool,
-    /// Print everything, as one line of JSON per call.
+    /// Print everything, as one line of JSON per call
     #[arg(long)]
     json: bool,
 }

@@ -1,4 +1,4 @@
-//! `haft manual`: how is a tool used?
+//! `haft manual`: the manual of a tool.
 
 use std::{process::ExitCode, sync::Arc};
 
@@ -11,7 +11,7 @@ use crate::{Options, Place, options::Opened, print};
 
 #[derive(Args)]
 pub struct Manual {
-    /// The tool's name; without it, the tools that have more to say than their description.
+    /// Name of the tool; without it, haft lists the tools that have a manual beyond their description
     tool: Option<String>,
 }
 
@@ -36,13 +36,13 @@ impl Manual {
             let agents: Vec<&str> = of_agents.iter().map(|it| it.spec().name.as_str()).collect();
             let mut next = format!("The tools are: {}.", all.join(", "));
             if !agents.is_empty() {
-                next.push_str(&format!(" Agents and MCP clients have as well: {}.", agents.join(", ")));
+                next.push_str(&format!(" Agents and MCP clients also have: {}.", agents.join(", ")));
             }
             return Err(Fault::not_found(format!("there is no tool `{name}`")).next(next));
         };
         let mut text = described(spec);
         if !catalog.has(name) {
-            text.push_str("\nAgents have it (`haft run`, `haft chat`), and MCP clients, by their own person and model.\n");
+            text.push_str("\nIt needs an agent or an MCP client: `haft run`, `haft chat` and `haft mcp` have it, `haft call` doesn't.\n");
         }
         text.push_str(&at_length(&opened.runtime, &opened.toolset, spec));
         print::out(&text);
@@ -50,7 +50,18 @@ impl Manual {
     }
 }
 
-/// All there is to say of a tool, in a session that has it.
+/// The fault for a call by somebody who is neither an agent nor an MCP client, of a tool that only those have; nothing for
+/// all other names.
+pub(super) fn needs_agent(toolset: &str, name: &str) -> Option<Fault> {
+    let is_there = tools::of_agents(toolset).iter().any(|it| it.spec().name == name);
+    is_there.then(|| {
+        Fault::bad_args(format!("`{name}` is a tool for agents, and `haft call` is none")).next(format!(
+            "`haft run`, `haft chat` and `haft mcp` have it; `haft manual {name}` explains it."
+        ))
+    })
+}
+
+/// Returns description, arguments and manual of a tool, for a session that has it.
 pub(crate) fn whole(runtime: &Runtime, toolset: &str, spec: &Spec) -> String {
     described(spec) + &at_length(runtime, toolset, spec)
 }
@@ -58,7 +69,7 @@ pub(crate) fn whole(runtime: &Runtime, toolset: &str, spec: &Spec) -> String {
 fn described(spec: &Spec) -> String {
     let mut text = spec.manual();
     if let Origin::File(path) = &spec.origin {
-        text.push_str(&format!("\nIt is the file {}.\n", path.display()));
+        text.push_str(&format!("\nDefined in {}.\n", path.display()));
     }
     text
 }
@@ -75,12 +86,12 @@ fn list(opened: &Opened, catalog: &Catalog) -> String {
     let line = |spec: &&Spec| format!("{:width$}  {}\n", spec.name, first_sentence(&spec.description));
     let lines: String = with.iter().map(line).collect();
     format!(
-        "{lines}`haft manual NAME` shows one; of the other {} tools (`haft tools`) it shows description and arguments.",
+        "{lines}`haft manual NAME` prints one. For the other {} tools (`haft tools`) it shows description and arguments.",
         without.len()
     )
 }
 
-/// What is written of a tool at length.
+/// The manual of a tool, where it has one.
 fn written(runtime: &Runtime, toolset: &str, spec: &Spec) -> Option<String> {
     let is_ours = spec.origin == Origin::Program && toolset == tools::HAFT;
     let of_program = || tools::manual(&spec.name).filter(|_| is_ours).map(str::to_owned);

@@ -1,4 +1,4 @@
-//! `haft mcp`: the tools, for an MCP client; and the servers that haft is a client of.
+//! `haft mcp`: serves tools over MCP, and manages MCP clients and servers.
 
 mod http;
 mod install;
@@ -12,6 +12,7 @@ use clap::{Args, Subcommand};
 use kit::{Fault, Kind};
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::install::{Client, clients};
 use self::opening::Opening;
 use crate::{
     Options, Place,
@@ -24,7 +25,7 @@ pub struct Mcp {
     what: Option<What>,
     #[command(flatten)]
     http: http::HttpArgs,
-    /// List all tools, whatever that costs the client's model.
+    /// List all tools, instead of as many as `list_tokens` allows
     #[arg(long)]
     all_tools: bool,
 }
@@ -32,15 +33,20 @@ pub struct Mcp {
 /// What is done in place of serving.
 #[derive(Subcommand)]
 enum What {
-    /// Tell a client of haft, in its own configuration.
+    /// Add haft to an MCP client's configuration, or remove it
+    ///
+    /// Global options before `mcp`, such as `--toolset` and `--sandbox`, become part of the entry. haft keeps a copy of the
+    /// file as it was.
     Install(install::Install),
-    /// Let haft in to a server that is elsewhere, in a browser.
+    /// Sign in to a remote MCP server, in a browser
     Login(login::Login),
-    /// Forget what haft was given for a server.
+    /// Sign out of a remote MCP server
     Logout(login::Logout),
-    /// Show the MCP servers that haft may be a client of, and how each stands.
+    /// List the MCP servers that haft can use, and their tools
     List(servers::List),
-    /// Accept what a server says of its tools by now, where that is not what was accepted; shows the difference.
+    /// Accept changed tool definitions of a server, after showing the difference
+    ///
+    /// haft pins the tool definitions of each server on first use. A changed definition is not used before you accept it.
     Trust(servers::Trust),
 }
 
@@ -51,10 +57,9 @@ impl Mcp {
         let is_install = matches!(self.what, Some(What::Install(_)));
         if self.what.is_some() && (self.http.is_wanted() || (self.all_tools && !is_install)) {
             let option = if self.http.is_wanted() { "--http" } else { "--all-tools" };
-            let mut fault =
-                Fault::bad_args(format!("`{option}` before a command of `haft mcp` does nothing"));
+            let mut fault = Fault::bad_args(format!("`{option}` has no effect with a command of `haft mcp`"));
             if is_install {
-                fault = fault.next("`haft mcp install CLIENT --http URL` names a haft that runs already.");
+                fault = fault.next("`haft mcp install CLIENT --http URL` adds a server that runs already.");
             }
             return Err(fault);
         }
@@ -72,7 +77,7 @@ impl Mcp {
         if self.http.is_wanted() && options.dir.is_none() {
             let (here, home) = (options.workspace()?, place.home());
             if is_nowhere(&here, &home.canonicalize().unwrap_or(home)) {
-                return Err(no_workspace(&here, "and over HTTP no client says where it works"));
+                return Err(no_workspace(&here, "and over HTTP no client tells its folder"));
             }
         }
         let listening = self.http.listen(place)?;

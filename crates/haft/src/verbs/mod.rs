@@ -1,12 +1,15 @@
-//! What can be asked of `haft`? One file, one verb.
+//! Verbs of the command line: one file for each command, and what they share.
 
 pub mod call;
 pub mod chat;
+pub mod completions;
+pub mod config;
 pub mod demo;
 pub mod doctor;
 pub mod grants;
 pub mod log;
 pub mod login;
+pub mod man;
 pub mod manual;
 pub mod mcp;
 pub mod models;
@@ -27,10 +30,10 @@ use runtime::{Runtime, Session, outside::gist};
 
 use crate::{Opened, print};
 
-/// The exit code where a call ended in a fault.
+/// Exit code of a call that failed.
 pub const FAULT: u8 = 1;
 
-/// The exit code where haft was asked for something that makes no sense.
+/// Exit code for wrong arguments.
 pub const USAGE: u8 = 2;
 
 /// The session of who calls from a shell and names none: one after the other, they
@@ -44,19 +47,19 @@ const LAST_WRITE: Duration = Duration::from_secs(5);
 pub(crate) async fn finish(session: &Session) {
     session.end().await;
     if let Err(fault) = session.keep() {
-        print::err(&format!("haft: what this session has seen is not kept: {}", fault.as_text()));
+        print::err(&format!("haft: the session's state was not saved: {}", fault.as_text()));
     }
     close(session.runtime());
 }
 
-/// Tells what was left aside; with `--strict` not what is said by [`all_seen`].
+/// Prints what is ignored; with `--strict` not what [`all_seen`] reports.
 fn tell_aside(opened: &Opened, strict: bool) {
     for line in opened.aside.iter().filter(|line| !strict || !opened.unseen.contains(line)) {
         print::err(&format!("haft: {line}"));
     }
 }
 
-/// What `--strict` wants first: that there are no tools that nobody looked at.
+/// Checks for `--strict` that no tools were ignored.
 ///
 /// # Errors
 /// When there are, with what to do.
@@ -65,21 +68,19 @@ fn all_seen(opened: &Opened) -> Result<(), Fault> {
         return Ok(());
     }
     let what =
-        format!("not all tools were looked at, and `--strict` wants all:\n{}", opened.unseen.join("\n"));
+        format!("not all tools were loaded, and `--strict` requires all:\n{}", opened.unseen.join("\n"));
     let fault = Fault::new(Kind::Unavailable, what);
     if !opened.unseen.iter().any(|line| line.contains("haft trust")) {
         return Err(fault);
     }
-    Err(fault.next(
-        "Run `haft trust`; for one run, as in CI, give `--trust`: `haft --trust reload-tools --strict`.",
-    ))
+    Err(fault.next("Run `haft trust`; in CI, trust for one run: `haft --trust reload-tools --strict`."))
 }
 
 /// One line for what could not be loaded.
 pub(crate) fn in_short(it: &NotLoaded) -> String {
     let why = gist(&it.why);
-    let older = if it.older_serves { "; its last good version goes on" } else { "" };
-    let whole = if why == it.why.trim() { "" } else { "; `haft reload-tools` shows all of it" };
+    let older = if it.older_serves { "; its last good version stays in use" } else { "" };
+    let whole = if why == it.why.trim() { "" } else { "; `haft reload-tools` shows the whole error" };
     format!("`{}`: {why}{older}{whole}", it.file)
 }
 
@@ -87,8 +88,6 @@ fn close(runtime: &Runtime) {
     // Whoever only looks in for a moment tidies up after the dead all the same.
     runtime.wait_recovered(LAST_WRITE);
     if !runtime.store().close(LAST_WRITE) {
-        print::err(
-            "haft: the store did not finish writing in time; the last calls may be missing from the log",
-        );
+        print::err("haft: the store did not finish writing in time; the log may lack the last calls");
     }
 }

@@ -1,4 +1,4 @@
-//! `haft new-tool`: how does a person begin with a tool?
+//! `haft new-tool`: a starter tool and its test, from a template.
 
 use std::{
     fs, io,
@@ -19,17 +19,20 @@ use crate::{Options, Place, print};
 
 #[derive(Args)]
 pub struct NewTool {
-    /// What it is called: letters, digits and `_`.
+    /// Name of the tool: letters, digits and `_`
     name: String,
-    /// What it is written in.
+    /// Language
     #[arg(long, value_enum, default_value_t = Lang::Python)]
     lang: Lang,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Lang {
+    /// A Python file
     Python,
+    /// A shell script
     Sh,
+    /// A Cargo project, which you build
     Rust,
 }
 
@@ -48,13 +51,13 @@ impl NewTool {
         let folder = workspace.join(OWN);
         for link in [workspace.join(".haft"), folder.clone()] {
             if link.is_symlink() {
-                return Err(Fault::denied(format!("`{}` is a link; nothing was written", link.display()))
-                    .next("In a workspace no link is followed to a tool: make it a folder."));
+                return Err(Fault::denied(format!("`{}` is a symlink; nothing was written", link.display()))
+                    .next("haft follows no symlinks to a workspace's tools: make it a folder."));
             }
         }
         let mut said = Vec::new();
         if name != self.name {
-            said.push(format!("It is called `{name}`: a tool's name has no `-`."));
+            said.push(format!("named `{name}`: a tool's name can't have a `-`"));
         }
         for (path, text, mode) in self.lang.files(&name) {
             let path = format!("{OWN}/{path}");
@@ -67,7 +70,7 @@ impl NewTool {
         let dir = options.dir.as_ref().map(|dir| format!(" --dir {}", quoted(dir))).unwrap_or_default();
         let trusted = options.trust || Trust::in_state(&place.state).holds_tools(&workspace);
         if !trusted {
-            said.push(format!("The workspace's own tools run once you trust it: haft{dir} trust"));
+            said.push(format!("A workspace's own tools run after you trust it: haft{dir} trust"));
         }
         let test = self.lang.test(&name);
         let (build, test) = match &options.dir {
@@ -126,9 +129,7 @@ impl Lang {
 fn free(workspace: &Path, config: &Path, name: &str) -> Result<(), Fault> {
     let next = "Choose another name.";
     if tools::toolsets().filter_map(tools::toolset).flatten().any(|tool| tool.spec().name == name) {
-        return Err(
-            Fault::bad_args(format!("`{name}` is a tool of haft's own; nothing was written")).next(next)
-        );
+        return Err(Fault::bad_args(format!("`{name}` is a built-in tool; nothing was written")).next(next));
     }
     for folder in [config.join("tools"), workspace.join(OWN)] {
         let there = |path: &PathBuf| path.symlink_metadata().is_ok();
@@ -160,7 +161,7 @@ fn enable(list: &Path, name: &str) -> Result<Option<String>, Fault> {
         Err(error) => return Err(failed(&shown, error)),
     };
     let Some(new) = tools::with_enabled(&text, name) else {
-        return Ok(Some(format!("{shown} is no list of names, and was left as it is")));
+        return Ok(Some(format!("{shown} is not a list of names and was not changed")));
     };
     fs::write(list, new).map_err(|error| failed(&shown, error))?;
     Ok(Some(format!("added to {shown}")))

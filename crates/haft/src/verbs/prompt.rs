@@ -1,4 +1,4 @@
-//! `haft prompt`: what is a model told before everything else, and what does it cost?
+//! `haft prompt`: an agent's system prompt, and what it costs.
 
 use std::{process::ExitCode, sync::Arc};
 
@@ -14,7 +14,7 @@ use crate::{Options, Place, agency::AgentOptions, print};
 pub struct Prompt {
     #[command(flatten)]
     agent: AgentOptions,
-    /// Print its parts and what they cost as JSON.
+    /// Print its parts and their cost as JSON
     #[arg(long)]
     json: bool,
 }
@@ -64,6 +64,7 @@ impl Prompt {
             print::out(&format!("{}\n\n---\n{}", prompt.text(), bill.as_text()));
         }
         tell_aside(&agency.opened, false);
+        agency.notes().for_each(|it| print::err(&format!("haft: {it}")));
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -1,4 +1,4 @@
-//! `haft reload-tools`: what becomes of the tools that are files, if all of them are asked again?
+//! `haft reload-tools`: reloads the tools that are files, and reports errors.
 
 use std::process::ExitCode;
 
@@ -10,7 +10,7 @@ use crate::{Options, Place, ask::approver, print};
 
 #[derive(Args)]
 pub struct ReloadTools {
-    /// Exit with 1 if any file can't be loaded, or was left aside.
+    /// Exit with 1 if a file can't be loaded or is ignored
     #[arg(long)]
     strict: bool,
 }
@@ -40,7 +40,7 @@ fn as_text(report: &Reloaded, is_all: bool) -> String {
         text.push_str(&format!("{what}: {}\n", names.join(", ")));
     }
     for it in &report.failed {
-        let older = if it.older_serves { "; its last good version goes on" } else { "" };
+        let older = if it.older_serves { "; its last good version stays in use" } else { "" };
         text.push_str(&format!("failed: {}{older}\n{}\n", it.file, it.why.trim_end()));
     }
     for note in &report.notes {
@@ -48,7 +48,7 @@ fn as_text(report: &Reloaded, is_all: bool) -> String {
     }
     match (text.is_empty(), is_all) {
         (false, _) => text,
-        (true, true) => "no tools that are files\n".to_owned(),
-        (true, false) => "no tools that are files were loaded\n".to_owned(),
+        (true, true) => "no tool files\n".to_owned(),
+        (true, false) => "no tool files were loaded\n".to_owned(),
     }
 }

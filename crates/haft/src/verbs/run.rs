@@ -40,18 +40,18 @@ use watch::{To, Watch};
 pub struct Run {
     #[command(flatten)]
     agent: AgentOptions,
-    /// What to do; `-` reads it from standard input. Text that is piped in is added to it as data.
+    /// Task; `-` reads it from standard input, and text that is piped in is added to it as data
     task: Option<String>,
-    /// Attach a picture: png, jpeg, webp or gif. May be repeated.
+    /// Image to attach: png, jpeg, webp or gif; repeatable
     #[arg(short, long = "image", value_name = "FILE")]
     images: Vec<PathBuf>,
-    /// Go on with the newest conversation of this workspace, or that of `--session`.
+    /// Continue the newest conversation of this workspace, or that of `--session`
     #[arg(long)]
     resume: bool,
-    /// Print what happens as lines of JSON: one event each, from `began` to `ended`.
+    /// Print events as lines of JSON, from `began` to `ended`
     #[arg(long)]
     json: bool,
-    /// Require a final answer in JSON that fits the JSON Schema in this file; print nothing else to standard output.
+    /// Require a final answer in JSON that fits the JSON Schema in this file, and print nothing else to standard output
     #[arg(long, value_name = "FILE")]
     output_schema: Option<PathBuf>,
 }
@@ -116,13 +116,15 @@ impl Running<'_> {
             (true, _) => To::Json(out, parking_lot::Mutex::default()),
             (false, None) => To::Lines(Plain::new(out)),
             // Standard output has the answer alone.
-            (false, Some(_)) => To::Lines(Plain::new(out)),
+            (false, Some(_)) => To::Lines(Plain::of_calls(out)),
         }));
         let (mut agent, lines) = agency.agent(session, watch.clone(), asker())?;
         lines.iter().for_each(|it| print::err(&format!("haft: {it}")));
-        let input = match task {
-            Some(task) => Some(task.input(&agent).await?),
-            None => None,
+        let (input, for_one_turn) = match task {
+            Some(task) => {
+                task.input(&agency, &agent, &cancel).await.map(|(input, turn)| (Some(input), turn))?
+            }
+            None => (None, None),
         };
         let mut began =
             json!({"event": "began", "session": agent.session().name(), "model": agent.model().name()});
@@ -133,6 +135,7 @@ impl Running<'_> {
         }
         watch.line(&began);
         let done = output::work(&mut agent, input, schema.as_ref(), &cancel).await;
+        for_one_turn.map_or(Ok(()), |it| it.end(&agent))?;
         watch.end();
         close(&agency, &agent).await?;
         let goes_on = Agency::goes_on("run", options, &agent);

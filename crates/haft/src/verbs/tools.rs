@@ -1,4 +1,4 @@
-//! `haft tools`: what is a model shown, and what does it cost?
+//! `haft tools`: the tools as a model sees them, and what they cost.
 
 mod bill;
 
@@ -16,14 +16,13 @@ use bill::Bill;
 
 #[derive(Args)]
 pub struct Tools {
-    /// Print names, descriptions and schemas as JSON.
+    /// Print names, descriptions and schemas as JSON
     #[arg(long)]
     json: bool,
-    /// Print what each tool costs the model of an MCP client, in bytes and tokens (bytes / 4), and which are listed.
+    /// Print the size of each tool's definition for an MCP client, in bytes and tokens (bytes / 4), and whether it is listed
     #[arg(long)]
     cost: bool,
-    /// Refuse to give a partial set: fail if any tool can't be loaded or was left aside,
-    /// or a name in `tools` of haft.toml is unknown.
+    /// Fail unless all tools are there: none ignored, none that can't be loaded, none that haft.toml names and nobody knows
     #[arg(long)]
     strict: bool,
 }
@@ -51,10 +50,7 @@ impl Tools {
             let count = missing.len();
             return Err(Fault::new(
                 Kind::Unavailable,
-                format!(
-                    "{count} of the tools can't be had, and `--strict` wants all:\n{}",
-                    missing.join("\n")
-                ),
+                format!("{count} tools are missing, and `--strict` requires all:\n{}", missing.join("\n")),
             ));
         }
         if self.strict {
@@ -66,7 +62,7 @@ impl Tools {
             print::err(&format!("haft: {}", in_short(&NotLoaded { file, why, older_serves })));
         }
         for name in opened.listed.pinned.iter().filter(|it| !catalog.has(it)) {
-            print::err(&format!("haft: `listed` in haft.toml names `{name}`, and there is no such tool"));
+            print::err(&format!("haft: `listed` in haft.toml names the unknown tool `{name}`"));
         }
         tell_aside(&opened, self.strict);
         lapsed.iter().for_each(|line| print::err(&format!("haft: {line}")));
@@ -96,7 +92,7 @@ impl Tools {
     }
 }
 
-/// What is said of a tool in a list.
+/// The first sentence of a description, for a list.
 pub(super) fn first_sentence(description: &str) -> &str {
     let line = description.lines().next().unwrap_or_default();
     line.split_once(". ").map_or(line, |(sentence, _)| sentence).trim_end_matches('.')

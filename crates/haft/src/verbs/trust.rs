@@ -1,4 +1,4 @@
-//! `haft trust`: is this workspace's haft.toml believed, and may its tools run?
+//! `haft trust`: trust in a workspace's haft.toml, its tools and its MCP servers, pinned to their content.
 
 use std::{
     path::{Path, PathBuf},
@@ -18,10 +18,10 @@ use crate::{Options, Place, options::tool_folders, print};
 
 #[derive(Args)]
 pub struct Trust {
-    /// Vouch for these tools, and for nothing else.
+    /// Trust only these tools, as their files are now, and print what they are granted
     #[arg(value_name = "NAME")]
     names: Vec<String>,
-    /// Trust this workspace no more.
+    /// Stop trusting this workspace
     #[arg(long, conflicts_with = "names")]
     end: bool,
 }
@@ -51,15 +51,15 @@ impl Trust {
     }
 }
 
-/// What a person has vouched for, and what that tool has by it.
+/// A trusted tool's files, and its permissions.
 fn as_text(name: &str, vouched: &Vouched) -> String {
-    let mut text = format!("vouched for, until it changes: {name}\n");
+    let mut text = format!("trusted until it changes: {name}\n");
     vouched.files.iter().for_each(|file| text.push_str(&format!("{file}\n")));
     let granted = vouched.section.as_ref().map(granted).unwrap_or_default();
     if granted.is_empty() {
-        text.push_str(&format!("nothing is granted to it: there is no `[tool.{name}]`\n"));
+        text.push_str(&format!("no permissions: there is no `[tool.{name}]`\n"));
     } else {
-        text.push_str(&format!("granted to it by `[tool.{name}]`: {}\n", granted.join("; ")));
+        text.push_str(&format!("permissions from `[tool.{name}]`: {}\n", granted.join("; ")));
     }
     text
 }
@@ -83,7 +83,7 @@ fn trust_workspace(options: &Options, place: &Place) -> Result<ExitCode, Fault> 
         Ok(text) => Some(text),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
         Err(error) => {
-            let what = format!("nothing is trusted: can't read `{}`: {error}", file.display());
+            let what = format!("nothing was trusted: can't read `{}`: {error}", file.display());
             return Err(Fault::new(Kind::Unavailable, what));
         }
     };
@@ -92,34 +92,34 @@ fn trust_workspace(options: &Options, place: &Place) -> Result<ExitCode, Fault> 
     let (folders, aside) = tool_folders(place, &workspace, &more, Whose::Workspace);
     let own = folders.iter().any(|it| it.whose == Whose::Workspace && it.path.is_dir());
     let servers = servers_text(&workspace).map_err(|error| {
-        Fault::new(Kind::Unavailable, format!("nothing is trusted: can't read `{DOT_MCP}`: {error}"))
+        Fault::new(Kind::Unavailable, format!("nothing was trusted: can't read `{DOT_MCP}`: {error}"))
     })?;
     if text.is_none() && !own && servers.is_none() {
         return Err(Fault::not_found(format!(
-            "there is neither {FILE} nor {OWN} nor {DOT_MCP} in `{}`, so nothing to trust",
+            "nothing to trust in `{}`: it has no {FILE}, no {OWN} and no {DOT_MCP}",
             workspace.display()
         )));
     }
     Trusted::in_state(&place.state).add(&workspace)?;
     let tools = adopt(&place.state, &workspace, &folders).map_err(|error| {
-        let what = format!("the tools that a model wrote can't be vouched for: {error}");
+        let what = format!("the tools that a model wrote can't be trusted: {error}");
         Fault::new(Kind::Unavailable, what)
     })?;
     let mut said = String::new();
     if let Some(text) = text {
-        said.push_str(&format!("trusted, until it changes: {}\n{}\n", file.display(), text.trim_end()));
+        said.push_str(&format!("trusted until it changes: {}\n{}\n", file.display(), text.trim_end()));
     }
     if let Some(text) = servers {
         let file = workspace.join(DOT_MCP);
-        said.push_str(&format!("trusted, until it changes: {}\n{}\n", file.display(), text.trim_end()));
-        said.push_str("the first start of each of its servers is asked about once more; whoever is asked can allow it for good, and beforehand `haft grants add 'server NAME@HASH'` does, as the refusal names it\n");
+        said.push_str(&format!("trusted until it changes: {}\n{}\n", file.display(), text.trim_end()));
+        said.push_str("the first start of each of its servers still needs approval; `haft grants add 'server NAME@HASH'` gives it beforehand (the refusal names the hash)\n");
     }
     if !tools.is_empty() {
-        said.push_str("trusted, also when they change: the workspace's tools; `[tool.NAME]` counts for them as they are now\n");
+        said.push_str("trusted, also when they change: the workspace's tools; `[tool.NAME]` applies to their current content only\n");
     }
     for tool in tools {
         let by_model =
-            if tool.by_model { "  (written by a model or a tool; you vouch for it now)" } else { "" };
+            if tool.by_model { "  (written by a model or a tool; trusted from now on)" } else { "" };
         said.push_str(&format!("{}{by_model}\n", tool.file));
     }
     // It came with the workspace, and is what the person decides by.
@@ -130,11 +130,11 @@ fn trust_workspace(options: &Options, place: &Place) -> Result<ExitCode, Fault> 
     Ok(ExitCode::SUCCESS)
 }
 
-/// Takes the trust back. A haft that serves the workspace drops its tools at once; calls under way end as they began.
+/// Ends the trust. A haft that serves the workspace drops its tools at once; running calls finish.
 fn end(workspace: &Path, place: &Place) -> Result<ExitCode, Fault> {
     let shown = workspace.display();
     print::out(&match Trusted::in_state(&place.state).end(workspace)? {
-        true => format!("trusted no more: {shown}"),
+        true => format!("no longer trusted: {shown}"),
         false => format!("was not trusted: {shown}"),
     });
     Ok(ExitCode::SUCCESS)

@@ -19,13 +19,13 @@ use crate::{Options, Place, print};
 
 #[derive(Args)]
 pub struct Undo {
-    /// Only the newest change of this file.
+    /// Undo only the newest change of this file
     #[arg(long, value_name = "PATH")]
     path: Option<PathBuf>,
-    /// The changes of this call, as `haft log` names it. [default: the newest that changed something]
+    /// Undo the changes of this call, as `haft log` names it [default: the newest that changed something]
     #[arg(long, value_name = "ID", conflicts_with = "path")]
     call: Option<String>,
-    /// Show what can be undone, and change nothing.
+    /// List what can be undone, and change nothing
     #[arg(long)]
     list: bool,
 }

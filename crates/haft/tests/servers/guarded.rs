@@ -17,9 +17,9 @@ fn a_workspaces_servers_do_nothing_before_they_are_trusted_and_then_ask_first() 
     fs::remove_file(house.room.config().join("haft.toml")).unwrap();
     house.room.put(".mcp.json", DOT_MCP);
     let ran = house.room.run(&["mcp", "list"]);
-    assert_eq!(ran.out, "no servers are configured\n");
+    assert!(ran.out.starts_with("no MCP servers are configured"), "{ran:?}");
     assert!(
-        ran.err.contains("the servers in .mcp.json are left aside until you run `haft trust`"),
+        ran.err.contains("the servers in .mcp.json are ignored until you run `haft trust`"),
         "{}",
         ran.err
     );
@@ -27,7 +27,7 @@ fn a_workspaces_servers_do_nothing_before_they_are_trusted_and_then_ask_first() 
     assert_eq!(house.marks("started"), 0);
 
     let ran = house.room.run(&["trust"]);
-    assert!(ran.out.contains("trusted, until it changes") && ran.out.contains("server.py"), "{ran:?}");
+    assert!(ran.out.contains("trusted until it changes") && ran.out.contains("server.py"), "{ran:?}");
     let connect = json!({"server": "fix"});
     let said = house.room.call("mcp_connect", &connect).must("denied").text();
     assert!(said.contains("rule `mcp_server`") && said.contains("python3 server.py"), "{said}");
@@ -50,7 +50,7 @@ fn a_workspaces_servers_do_nothing_before_they_are_trusted_and_then_ask_first() 
 
     // Another text is not what was trusted.
     house.room.put(".mcp.json", DOT_MCP.replace("server.py", "./server.py"));
-    assert_eq!(house.room.run(&["mcp", "list"]).out, "no servers are configured\n");
+    assert!(house.room.run(&["mcp", "list"]).out.starts_with("no MCP servers are configured"));
     assert_eq!(house.room.run(&["trust"]).code, 0);
     house.room.call("mcp_connect", &connect).must("denied");
 }

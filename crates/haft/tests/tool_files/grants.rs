@@ -66,8 +66,8 @@ fn a_section_counts_for_what_a_person_vouched_for_until_that_changes() {
     let ran = haft(&room, &["trust", "weather"]);
     assert_eq!(
         ran.out,
-        "vouched for, until it changes: weather\n.haft/tools/weather.py\n\
-         granted to it by `[tool.weather]`: env SECRET_X\n"
+        "trusted until it changes: weather\n.haft/tools/weather.py\n\
+         permissions from `[tool.weather]`: env SECRET_X\n"
     );
     assert_eq!(says(&room, &[], "weather"), TOLD);
     assert_eq!(haft(&room, &["tools"]).err, "");

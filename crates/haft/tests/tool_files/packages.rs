@@ -253,7 +253,7 @@ fn a_package_in_a_file_takes_no_host_and_a_tool_sees_what_lies_beside_it() {
     );
     haft.says(
         &["reload-tools"],
-        &["loaded: mine\n", "its last good version goes on", "the packages of mine.py"],
+        &["loaded: mine\n", "its last good version stays in use", "the packages of mine.py"],
     );
     haft.says(&["call", "mine"], &["2.0 and more"]);
     // An environment that is gone is made again, when it is needed.

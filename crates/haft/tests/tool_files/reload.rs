@@ -60,7 +60,7 @@ fn a_broken_file_keeps_its_last_good_version_and_the_report_says_why() {
     assert_eq!(ran.code, 0, "{ran:?}");
     let file = tools.join("tool.py").display().to_string();
     assert!(
-        ran.out.contains(&format!("failed: {file}; its last good version goes on\nTraceback")),
+        ran.out.contains(&format!("failed: {file}; its last good version stays in use\nTraceback")),
         "{}",
         ran.out
     );
@@ -172,7 +172,7 @@ fn who_runs_the_server_reads_once_what_could_not_be_loaded() {
         let lines: Vec<&str> = said.lines().filter(|it| it.contains(file)).collect();
         assert_eq!(lines.len(), 1, "{said}");
         assert!(
-            lines[0].contains(why) && lines[0].ends_with("`haft reload-tools` shows all of it"),
+            lines[0].contains(why) && lines[0].ends_with("`haft reload-tools` shows the whole error"),
             "{said}"
         );
     }

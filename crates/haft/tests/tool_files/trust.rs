@@ -21,7 +21,7 @@ fn a_workspaces_tools_wait_for_trust_and_keep_it_when_they_change() {
     put(&tools, "own", "return 'mine'");
     let (names, ran) = file_tools(&room, &[]);
     assert_eq!(names, Vec::<String>::new());
-    assert_eq!(ran.err, "haft: 2 tools in .haft/tools are left aside until you run `haft trust`\n");
+    assert_eq!(ran.err, "haft: 2 tools in .haft/tools are ignored until you run `haft trust`\n");
     room.call("own", &json!({})).must("not_found");
     assert!(!mark.exists(), "no line of theirs was run");
 
@@ -29,7 +29,7 @@ fn a_workspaces_tools_wait_for_trust_and_keep_it_when_they_change() {
     assert_eq!(ran.code, 0, "{ran:?}");
     assert_eq!(
         ran.out,
-        "trusted, also when they change: the workspace's tools; `[tool.NAME]` counts for them as they are now\n\
+        "trusted, also when they change: the workspace's tools; `[tool.NAME]` applies to their current content only\n\
          .haft/tools/marks.py\n.haft/tools/own.py\n"
     );
     assert_eq!(room.call("own", &json!({})).must("ok").text(), "mine");
@@ -42,8 +42,7 @@ fn a_workspaces_tools_wait_for_trust_and_keep_it_when_they_change() {
     let (names, ran) = file_tools(&room, &[]);
     assert_eq!(names, ["own"]);
     assert!(
-        ran.err
-            .contains("`tools_dirs` in the workspace's haft.toml is left aside until you run `haft trust`"),
+        ran.err.contains("`tools_dirs` in the workspace's haft.toml is ignored until you run `haft trust`"),
         "{}",
         ran.err
     );
@@ -57,9 +56,9 @@ fn strict_is_not_content_with_tools_that_nobody_looked_at() {
     kit::needs!(Python);
     let room = Room::new();
     put(&room.at(".haft/tools"), "own", "return 1");
-    let aside = "1 tool in .haft/tools is left aside until you run `haft trust`";
+    let aside = "1 tool in .haft/tools is ignored until you run `haft trust`";
     let ran = room.run(&["reload-tools"]);
-    assert_eq!((ran.code, ran.out.as_str()), (0, "no tools that are files were loaded\n"), "{ran:?}");
+    assert_eq!((ran.code, ran.out.as_str()), (0, "no tool files were loaded\n"), "{ran:?}");
     assert!(ran.err.contains(aside), "{}", ran.err);
     for verb in ["reload-tools", "tools"] {
         let ran = room.run(&[verb, "--strict"]);
@@ -70,9 +69,7 @@ fn strict_is_not_content_with_tools_that_nobody_looked_at() {
     }
     assert_eq!(room.run(&["trust"]).code, 0);
     fs::write(room.at("haft.toml"), "tools_dirs = [\"more\"]").unwrap();
-    for said in
-        ["`tools_dirs` in the workspace's haft.toml is left aside", "more`, and there is no such folder"]
-    {
+    for said in ["`tools_dirs` in the workspace's haft.toml is ignored", "more`, which does not exist"] {
         let ran = room.run(&["reload-tools", "--strict"]);
         assert_eq!(ran.code, 1, "{ran:?}");
         assert!(ran.err.contains(said), "{}", ran.err);
@@ -80,7 +77,7 @@ fn strict_is_not_content_with_tools_that_nobody_looked_at() {
     }
     let ran = room.run(&["reload-tools"]);
     assert_eq!(ran.code, 0, "{ran:?}");
-    assert!(ran.err.contains("more`, and there is no such folder"), "{}", ran.err);
+    assert!(ran.err.contains("more`, which does not exist"), "{}", ran.err);
     fs::create_dir(room.at("more")).unwrap();
     assert_eq!(room.run(&["reload-tools", "--strict"]).code, 0);
 }
@@ -91,7 +88,7 @@ fn a_workspace_with_nothing_of_its_own_has_nothing_to_trust() {
     let room = Room::new();
     let ran = room.run(&["trust"]);
     assert_eq!(ran.code, 1, "{ran:?}");
-    assert!(ran.err.contains("there is neither haft.toml nor .haft/tools"), "{}", ran.err);
+    assert!(ran.err.contains("it has no haft.toml, no .haft/tools and no .mcp.json"), "{}", ran.err);
 }
 
 #[test]
@@ -149,7 +146,7 @@ fn what_a_tool_makes_beside_itself_has_no_more_than_what_a_model_writes_until_a_
 
     let ran = room.run(&["trust"]);
     assert!(
-        ran.out.contains(".haft/tools/evil.py  (written by a model or a tool; you vouch for it now)"),
+        ran.out.contains(".haft/tools/evil.py  (written by a model or a tool; trusted from now on)"),
         "{}",
         ran.out
     );
@@ -201,7 +198,7 @@ fn a_server_hears_at_once_that_a_workspace_is_trusted_and_that_it_is_not() {
         assert_eq!(said, "mine\nnote: tools changed: +own");
         assert_eq!(
             room.run(&["trust", "--end"]).out,
-            format!("trusted no more: {}\n", room.at("").canonicalize().unwrap().display())
+            format!("no longer trusted: {}\n", room.at("").canonicalize().unwrap().display())
         );
         wait_for_change(&server);
         assert_eq!(listed(&server), Vec::<String>::new());

@@ -35,8 +35,12 @@ pub enum Program {
     Bubblewrap,
     /// Chromium, or Google Chrome.
     Chromium,
+    /// `curl`.
+    Curl,
     /// `git`.
     Git,
+    /// `groff`, which formats man pages.
+    Groff,
     /// `ip`, which configures networks.
     Ip,
     /// `node`, for JavaScript.
@@ -69,7 +73,9 @@ impl Program {
         match self {
             Self::Bubblewrap => ("bwrap", "bubblewrap"),
             Self::Chromium => ("chromium", "chromium"),
+            Self::Curl => ("curl", "curl"),
             Self::Git => ("git", "git"),
+            Self::Groff => ("groff", "groff-base"),
             Self::Ip => ("ip", "iproute2"),
             Self::Node => ("node", "nodejs"),
             Self::OpenScad => ("openscad", "openscad"),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// So many answers a turn has at most, where nobody says another number.
 pub const STEPS: usize = 50;
@@ -14,7 +14,7 @@ pub const SUBAGENT_STEPS: usize = 40;
 pub const SUBAGENT_SECONDS: u64 = 600;
 
 /// `[agent]`: how `haft run` and `haft chat` work.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AgentSection {
     /// The model, as `--model` names it.
@@ -27,8 +27,31 @@ pub struct AgentSection {
     pub visible: Option<Visible>,
 }
 
+/// `[chat]`: how `haft chat` behaves at a terminal. Only the person's own file counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChatSection {
+    /// How the person is told of a question and of the end of a long turn.
+    pub notify: Option<Notify>,
+}
+
+/// How a person is told that they are wanted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Notify {
+    /// The bell rings, and the terminal's title says why.
+    #[default]
+    All,
+    /// The bell rings.
+    Bell,
+    /// The terminal's title says it.
+    Title,
+    /// Not at all.
+    None,
+}
+
 /// When a model is told of a tool that is new.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Visible {
     /// With the next message of the person.
@@ -39,7 +62,7 @@ pub enum Visible {
 }
 
 /// `[subagent]`: what agents may do that an agent starts.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SubagentSection {
     /// The tools they have where their profile names none; those of the agent that starts them, if this is not given.
@@ -55,7 +78,7 @@ pub struct SubagentSection {
 }
 
 /// `[models.NAME]`: a model under a name of its own, for `--model NAME`.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelSection {
     /// The wire format: `chat` (OpenAI's Chat Completions, which most servers speak), `responses`, `anthropic`.
@@ -87,7 +110,7 @@ pub struct ModelSection {
 }
 
 /// What a million tokens cost, in dollars.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PriceSection {
     /// Tokens of a request.

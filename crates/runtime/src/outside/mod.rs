@@ -114,7 +114,7 @@ pub enum Whose {
 }
 
 /// What a person granted to a tool: `[tool.NAME]` in haft.toml. It counts for what a person vouched for, by its content.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Section {
     /// Hosts that it may reach, as in `allow` of `[net]`.

@@ -1,4 +1,4 @@
-//! `haft mcp --http`: where does it listen, and whose tokens does it take?
+//! `haft mcp --http`: the address to listen on, and the bearer tokens to accept.
 
 use std::{
     fs::{self, OpenOptions},
@@ -27,32 +27,31 @@ const DEFAULT: &str = "default";
 /// Serve over HTTP.
 #[derive(Debug, Default, Args)]
 pub(super) struct HttpArgs {
-    /// Serve over HTTP at this address, at the path /mcp, instead of on standard input and output; port 0 is any.
+    /// Serve over HTTP at this address, at the path /mcp, instead of on standard input and output; port 0 takes any free port
     #[arg(long, value_name = "ADDRESS:PORT")]
     http: Option<String>,
-    /// The tokens that are taken: one alone, or lines of `NAME TOKEN`. [default: $HAFT_MCP_TOKEN, else one that haft
-    /// makes and keeps in its state folder]
+    /// File with the bearer tokens to accept: one alone, or lines of `NAME TOKEN` [default: $HAFT_MCP_TOKEN, else a token
+    /// that haft creates and keeps in its state folder]
     #[arg(long, value_name = "FILE", requires = "http")]
     token_file: Option<PathBuf>,
-    /// Take requests without a token, from this machine only.
+    /// Accept requests without a token, from this machine only
     #[arg(long, requires = "http", conflicts_with = "token_file")]
     no_token: bool,
-    /// A name under which others reach the server: HOST, HOST:PORT, or a URL of these. Needed for an address that is not
-    /// of this machine alone. May be repeated.
+    /// Host name that clients use: HOST, HOST:PORT or a URL; required for an address other than loopback, repeatable
     #[arg(long, value_name = "HOSTNAME", requires = "http")]
     public: Vec<String>,
-    /// An origin whose web pages may use the server: https://app.example.com. May be repeated.
+    /// Origin whose web pages may use the server: https://app.example.com; repeatable
     #[arg(long, value_name = "URL", requires = "http")]
     allow_origin: Vec<String>,
-    /// An authorization server that gives out the tokens, to be named to clients. May be repeated.
+    /// Authorization server that issues the tokens, for clients to discover; repeatable
     #[arg(long, value_name = "URL", requires = "http")]
     authorization_server: Vec<String>,
-    /// End a session, and its jobs, when its client was gone for so long.
+    /// End a session and its jobs after this many seconds without its client
     #[arg(long, value_name = "SECONDS", default_value_t = 3600, value_parser = clap::value_parser!(u64).range(1..), requires = "http")]
     idle: u64,
 }
 
-/// A socket that listens, and what is to be told to the door.
+/// A listening socket, and the settings of the server.
 pub(super) struct Listening {
     pub(super) listener: TcpListener,
     pub(super) settings: Http,
@@ -71,33 +70,33 @@ impl HttpArgs {
         let Some(address) = &self.http else { return Ok(None) };
         let address = self.address(address)?;
         if let Some(name) = self.public.iter().find(|it| !serve::is_public_name(it)) {
-            return Err(Fault::bad_args(format!("`--public {name}` is no name of a host"))
+            return Err(Fault::bad_args(format!("`--public {name}` is not a host name"))
                 .next("Give HOST, HOST:PORT or https://HOST."));
         }
         if let Some(origin) = self.allow_origin.iter().find(|it| !serve::is_origin(it)) {
-            return Err(Fault::bad_args(format!("`--allow-origin {origin}` is no origin")).next(
+            return Err(Fault::bad_args(format!("`--allow-origin {origin}` is not an origin")).next(
                 "Give it as a browser does: https://app.example.com, with the port where it has one.",
             ));
         }
         let (principals, made) = self.principals(place)?;
         let listener = TcpListener::bind(address).map_err(|error| {
             Fault::new(Kind::Unavailable, format!("can't listen on {address}: {error}"))
-                .next("Port 0 takes one that is free.")
+                .next("Port 0 takes any free port.")
         })?;
         let address = listener.local_addr().unwrap_or(address);
         print::err(&format!("haft: MCP at http://{address}/mcp"));
         if self.no_token {
             print::err(
-                "haft: WARNING: no token is asked for: every program and user of this machine may use the tools",
+                "haft: WARNING: no token is required: every program and user of this machine can use the tools",
             );
         }
         match made {
             Some(Made::Now(token, file)) => {
                 print::err(&format!("haft: Authorization: Bearer {token}"));
-                print::err(&format!("haft: the token is kept in {} and not shown again", file.display()));
+                print::err(&format!("haft: the token is in {}; it is not shown again", file.display()));
             }
             Some(Made::Before(file)) => {
-                print::err(&format!("haft: Authorization: Bearer, and the token in {}", file.display()));
+                print::err(&format!("haft: the bearer token is in {}", file.display()));
             }
             None => {}
         }
@@ -115,23 +114,25 @@ impl HttpArgs {
     fn address(&self, text: &str) -> Result<SocketAddr, Fault> {
         let wrong = |why: String| {
             Fault::bad_args(format!("`--http {text}`: {why}"))
-                .next("Give an address and a port: 127.0.0.1:8765.")
+                .next("Give an address and a port: 127.0.0.1:8722.")
         };
         let address = if let Ok(port) = text.parse::<u16>() {
             SocketAddr::from((Ipv4Addr::LOCALHOST, port))
         } else {
             let mut found = text.to_socket_addrs().map_err(|error| wrong(error.to_string()))?;
-            found.next().ok_or_else(|| wrong("there is no such address".to_owned()))?
+            found.next().ok_or_else(|| wrong("no such address".to_owned()))?
         };
         if address.ip().is_loopback() {
             return Ok(address);
         }
         if self.no_token {
-            return Err(Fault::bad_args(format!("`--no-token` is for loopback only, and {address} is not"))
-                .next("Leave `--no-token` out, or listen on 127.0.0.1."));
+            return Err(Fault::bad_args(format!(
+                "`--no-token` is only for loopback, and {address} is not loopback"
+            ))
+            .next("Leave `--no-token` out, or listen on 127.0.0.1."));
         }
         if self.public.is_empty() {
-            let what = format!("others than this machine reach {address}, and nobody said that they may");
+            let what = format!("other machines can reach {address}, and `--public` is missing");
             return Err(Fault::bad_args(what)
                 .next("Listen on 127.0.0.1, or name the host that clients use: `--public HOSTNAME`."));
         }
@@ -155,7 +156,7 @@ impl HttpArgs {
         let (token, made) = kept(&place.state.join(FILE))?;
         let principal = Principal::new(DEFAULT, token).map_err(|why| {
             Fault::bad_args(format!("{}: {why}", place.state.join(FILE).display()))
-                .next("Remove the file; haft then makes a new token.")
+                .next("Remove the file; haft then creates a new token.")
         })?;
         Ok((vec![principal], Some(made)))
     }
@@ -170,7 +171,7 @@ enum Made {
 /// The token that haft made, now or at an earlier start: a client that comes back has it still.
 fn kept(file: &Path) -> Result<(String, Made), Fault> {
     let broken = |error: io::Error| {
-        Fault::new(Kind::Unavailable, format!("the token can't be kept in {}: {error}", file.display()))
+        Fault::new(Kind::Unavailable, format!("the token can't be saved in {}: {error}", file.display()))
             .next("Give one with `--token-file FILE`.")
     };
     if let Some(folder) = file.parent() {
@@ -212,12 +213,12 @@ fn of_file(file: &Path) -> Result<Vec<Principal>, Fault> {
         let (name, token) = line.split_once(char::is_whitespace).unwrap_or((DEFAULT, line));
         let principal = Principal::new(name, token.trim()).map_err(&wrong)?;
         if principals.iter().any(|it| it.name() == name || it.has_token_of(&principal)) {
-            return Err(wrong(format!("`{name}` has a name or a token that another line has already")));
+            return Err(wrong(format!("the name or the token of `{name}` is in another line already")));
         }
         principals.push(principal);
     }
     if principals.is_empty() {
-        return Err(wrong("there is no token in it".to_owned()));
+        return Err(wrong("it has no token".to_owned()));
     }
     Ok(principals)
 }
@@ -226,7 +227,7 @@ fn of_file(file: &Path) -> Result<Vec<Principal>, Fault> {
 fn private(file: &Path) -> io::Result<String> {
     let mut opened = fs::File::open(file)?;
     if opened.metadata()?.permissions().mode() & 0o077 != 0 {
-        return Err(io::Error::other("other users of this machine may read it"));
+        return Err(io::Error::other("other users of this machine can read it"));
     }
     let mut text = String::new();
     opened.read_to_string(&mut text)?;

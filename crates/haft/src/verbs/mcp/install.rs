@@ -1,12 +1,12 @@
-//! `haft mcp install`: how does a client learn of haft?
+//! `haft mcp install`: adds haft to the configuration of an MCP client, or removes it.
 
 mod clients;
 mod file;
+mod found;
 mod json;
 mod toml;
 
 use std::{
-    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -20,6 +20,7 @@ use super::http;
 use crate::{Options, Place, print};
 use clients::{ClientName, Format, Reach, Scope};
 use file::File;
+pub(crate) use found::{Client, clients};
 
 /// What haft is called in a client's configuration.
 const NAME: &str = "haft";
@@ -39,28 +40,28 @@ const WRITTEN: [&str; 9] = [
 
 #[derive(Args)]
 pub(super) struct Install {
-    /// The client.
+    /// MCP client
     #[arg(value_enum)]
     client: ClientName,
-    /// Write into the workspace's configuration of this client, for all who work on it. [default: into your own]
+    /// Write to the workspace's configuration of this client, for everybody who works on it [default: to your own]
     #[arg(long)]
     project: bool,
-    /// Have the client reach a haft that runs already, at this address (`haft mcp --http`).
+    /// Connect to a `haft mcp --http` that runs already: http://127.0.0.1:8722/mcp [default: the client starts haft]
     #[arg(long, value_name = "URL")]
     http: Option<String>,
-    /// The variable in which the client finds the token of that haft.
+    /// Environment variable in which the client finds that server's token
     #[arg(long, value_name = "NAME", default_value = "HAFT_MCP_TOKEN", requires = "http")]
     token_env: String,
-    /// Take haft out of the client's configuration.
+    /// Remove haft from the client's configuration
     #[arg(long)]
     remove: bool,
-    /// Put this in the place of another server that is called haft.
+    /// Replace another server named haft
     #[arg(long)]
     force: bool,
-    /// Show what would be changed, and change nothing.
+    /// Print the change as a diff, and write nothing
     #[arg(long)]
     dry_run: bool,
-    /// Print what to write, and write nothing.
+    /// Print the entry to add by hand, and write nothing
     #[arg(long, conflicts_with_all = ["remove", "dry_run"])]
     print: bool,
 }
@@ -86,7 +87,7 @@ impl Install {
             return Ok(ExitCode::SUCCESS);
         }
         if self.client == ClientName::ClaudeDesktop && options.dir.is_none() && !self.remove {
-            let what = "Claude Desktop starts its servers in no folder of yours, and says of none that it works there";
+            let what = "Claude Desktop has no workspace: it starts its servers outside your folders";
             return Err(Fault::bad_args(what)
                 .next("Name the folder to work in: `haft --dir PATH mcp install claude-desktop`."));
         }
@@ -97,9 +98,9 @@ impl Install {
         let shown = path.display();
         match self.change(&path, file.text(), &entry)? {
             Change::None if self.remove => {
-                print::out(&format!("There is no `{NAME}` in {shown}; nothing to do."));
+                print::out(&format!("`{NAME}` is not in {shown}; nothing to do."));
             }
-            Change::None => print::out(&format!("`{NAME}` is in {shown} already; nothing to do.")),
+            Change::None => print::out(&format!("`{NAME}` is already in {shown}; nothing to do.")),
             Change::To(text) if self.dry_run => {
                 let diff = similar::TextDiff::from_lines(file.text(), &text);
                 let (old, new) = (format!("{shown}"), format!("{shown} (not written)"));
@@ -109,15 +110,15 @@ impl Install {
                 let kept = file.keep(&place.state.join("clients"), &kept_name(&path))?;
                 file.write(&text)?;
                 let before = kept
-                    .map(|kept| format!(" What it was before is in {}.", kept.display()))
+                    .map(|kept| format!(" The old version is in {}.", kept.display()))
                     .unwrap_or_default();
                 let (did, next) = if self.remove {
                     (
-                        format!("Took `{NAME}` out of {shown}."),
-                        "What runs already goes on until its client ends.".to_owned(),
+                        format!("Removed `{NAME}` from {shown}."),
+                        "Running servers stop with their client.".to_owned(),
                     )
                 } else {
-                    (format!("Wrote `{NAME}` into {shown}."), self.next(scope, place))
+                    (format!("Added `{NAME}` to {shown}."), self.next(scope, place))
                 };
                 print::out(&format!("{did}{before}\n{next}"));
             }
@@ -130,8 +131,8 @@ impl Install {
         let format = self.client.format();
         let key = self.client.key();
         let not_ours = |why: &str| {
-            Fault::new(Kind::Unavailable, format!("`{}` was left alone: {why}", path.display()))
-                .next("Put it right by hand; `--print` shows what belongs into it.")
+            Fault::new(Kind::Unavailable, format!("`{}` was not changed: {why}", path.display()))
+                .next("Edit it by hand; `--print` prints the entry to add.")
         };
         let was = format.read(text).map_err(|why| not_ours(&why))?;
         let there = was.get(key).and_then(|servers| servers.get(NAME));
@@ -143,14 +144,13 @@ impl Install {
             (Some(_), true) => (format.without(text, key), without(&was, key)),
             (Some(there), false) if has_all_of(there, entry) => return Ok(Change::None),
             (Some(there), false) if !self.force && !is_ours => {
-                let what = format!("there is another `{NAME}` in `{}`: {there}", path.display());
-                return Err(Fault::new(Kind::Denied, what)
-                    .next(format!("It would become {entry}. Give `--force` if it should.")));
+                let what = format!("`{}` already has another server `{NAME}`: {there}", path.display());
+                return Err(Fault::new(Kind::Denied, what).next(format!("`--force` replaces it by {entry}.")));
             }
             (_, false) => (format.with(text, key, entry), with(&was, key, entry)),
         };
         // However it is written: it means what it meant, and this one entry.
-        let wrong = || not_ours(&format!("`{key}` in it is written in a way that can't be changed safely"));
+        let wrong = || not_ours(&format!("haft can't safely edit the way `{key}` is written"));
         let (new, meant) = new.zip(meant).ok_or_else(wrong)?;
         if format.read(&new).ok().map(|it| settled(it, key)) != Some(settled(meant, key)) {
             return Err(wrong());
@@ -167,13 +167,13 @@ impl Install {
         place: &Place,
     ) -> Result<Reach, Fault> {
         if options.trust {
-            return Err(Fault::bad_args("`--trust` is for one run, and this would be for all")
+            return Err(Fault::bad_args("`--trust` is for one run, and an installed server runs many times")
                 .next("Leave it out, and run `haft trust` in each workspace that you trust."));
         }
         if let Some(url) = &self.http {
             if !url.starts_with("http://") && !url.starts_with("https://") {
-                return Err(Fault::bad_args(format!("`{url}` is no address of a server"))
-                    .next("It looks like http://127.0.0.1:8722/mcp."));
+                return Err(Fault::bad_args(format!("`{url}` is not a server's address"))
+                    .next("An address looks like http://127.0.0.1:8722/mcp."));
             }
             check_address(NAME, url).map_err(|fault| Fault { kind: Kind::BadArgs, ..fault })?;
             let mut lost = options.as_arguments();
@@ -181,8 +181,8 @@ impl Install {
             lost.extend(all_tools.then(|| "--all-tools".to_owned()));
             if !lost.is_empty() {
                 let what =
-                    format!("`{}` can't be said to a haft that runs already, at {url}", lost.join(" "));
-                return Err(Fault::bad_args(what).next("Start that one with it, and leave it out here."));
+                    format!("`{}` has no effect on a server that runs already, at {url}", lost.join(" "));
+                return Err(Fault::bad_args(what).next("Start that server with it, and leave it out here."));
             }
             return Ok(Reach::Http { url: url.clone(), token: self.token_env.clone() });
         }
@@ -204,14 +204,13 @@ impl Install {
         if self.http.is_some() {
             let (variable, kept) = (&self.token_env, place.state.join(http::FILE));
             return format!(
-                "Set {variable} where {} is started, to the token of that haft; the one that `haft mcp --http` makes is \
-                 in {}.\n{next}",
+                "Start {} with {variable} set to that server's token; `haft mcp --http` keeps the token it creates in {}.\n{next}",
                 self.client.title(),
                 kept.display()
             );
         }
-        if self.project && on_path(place).is_none() {
-            return format!("It starts `{NAME}`, which is not on your PATH.\n{next}");
+        if self.project && place.on_path(&[NAME]).is_none() {
+            return format!("The client will start `{NAME}`, which is not on your PATH.\n{next}");
         }
         next.to_owned()
     }
@@ -282,19 +281,19 @@ fn has_all_of(there: &Value, entry: &Value) -> bool {
 
 /// Whether the entry that is there is one of haft's own, perhaps with other options.
 fn is_ours(there: &Value, entry: &Value) -> bool {
-    let words = |it: &Value| -> Vec<String> {
-        let of = |key: &str| match it.get(key) {
-            Some(Value::String(word)) => vec![word.clone()],
-            Some(Value::Array(words)) => {
-                words.iter().filter_map(|it| it.as_str().map(str::to_owned)).collect()
-            }
-            _ => Vec::new(),
-        };
-        [of("command"), of("args")].concat()
-    };
-    let serves = words(there).split_first().is_some_and(|(command, rest)| serves_haft(command, rest));
     let is_same = |key: &str| entry.get(key).is_some_and(|it| there.get(key) == Some(it));
-    serves || is_same("url") || is_same("httpUrl")
+    starts_haft(there) || is_same("url") || is_same("httpUrl")
+}
+
+/// Whether this entry of a client starts haft as a server.
+fn starts_haft(entry: &Value) -> bool {
+    let of = |key: &str| match entry.get(key) {
+        Some(Value::String(word)) => vec![word.clone()],
+        Some(Value::Array(words)) => words.iter().filter_map(|it| it.as_str().map(str::to_owned)).collect(),
+        _ => Vec::new(),
+    };
+    let words = [of("command"), of("args")].concat();
+    words.split_first().is_some_and(|(command, rest)| serves_haft(command, rest))
 }
 
 /// The entry, with what a person added to the one that is there.
@@ -313,8 +312,11 @@ fn stays_within(workspace: &Path, path: &Path) -> Result<(), Fault> {
     if there.canonicalize().is_ok_and(|real| real.starts_with(workspace)) {
         return Ok(());
     }
-    Err(Fault::new(Kind::Denied, format!("`{}` is a link that leads out of the workspace", there.display()))
-        .next("Take the link away, or write there by hand; `--print` shows what."))
+    Err(Fault::new(
+        Kind::Denied,
+        format!("`{}` is a symlink that leads out of the workspace", there.display()),
+    )
+    .next("Remove the symlink, or edit the file by hand; `--print` prints the entry to add."))
 }
 
 /// The name under which a file is kept: of one path there is one, with the time.
@@ -337,18 +339,8 @@ fn this_program(place: &Place) -> Result<String, Fault> {
         Fault::new(Kind::Unavailable, format!("this program's own path is not known: {error}"))
     })?;
     let real = program.canonicalize().ok();
-    let program = on_path(place).filter(|it| it.canonicalize().ok() == real).unwrap_or(program);
+    let program = place.on_path(&[NAME]).filter(|it| it.canonicalize().ok() == real).unwrap_or(program);
     program.into_os_string().into_string().map_err(|path| {
         Fault::bad_args(format!("this program's path is not text: {}", PathBuf::from(path).display()))
     })
-}
-
-/// The program that a person starts by its name.
-fn on_path(place: &Place) -> Option<PathBuf> {
-    let path = place.variable("PATH").unwrap_or_default();
-    std::env::split_paths(path).map(|folder| folder.join(NAME)).find(|it| it.is_absolute() && runs(it))
-}
-
-fn runs(path: &Path) -> bool {
-    path.metadata().is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
 }

@@ -1,4 +1,4 @@
-//! `haft mcp login` and `haft mcp logout`: may haft in to a server that is elsewhere?
+//! `haft mcp login` and `haft mcp logout`: OAuth sign-in to remote MCP servers.
 
 use std::{
     process::{Command, ExitCode, Stdio},
@@ -16,20 +16,20 @@ use crate::{Options, Place, print};
 
 #[derive(Args)]
 pub(super) struct Login {
-    /// The server, as haft.toml calls it.
+    /// Name of the server in haft.toml
     #[arg(value_name = "NAME")]
     name: String,
-    /// Open no browser; the address is printed either way.
+    /// Print the address only, and open no browser
     #[arg(long)]
     no_browser: bool,
-    /// How many seconds to wait for you.
+    /// Time to wait for the sign-in, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     wait: u64,
 }
 
 #[derive(Args)]
 pub(super) struct Logout {
-    /// The server, as haft.toml calls it.
+    /// Name of the server in haft.toml
     #[arg(value_name = "NAME")]
     name: String,
 }
@@ -69,7 +69,7 @@ impl Logout {
         let server: std::sync::Arc<Server> = servers.named(&self.name)?;
         let said = match servers.logins().forget(&server, &place.variables)? {
             true => format!(
-                "signed out of `{}`; what it was given is forgotten here, and not taken back there",
+                "signed out of `{}`; haft deleted its tokens, but did not revoke them at the server",
                 self.name
             ),
             false => format!("haft was not signed in to `{}`", self.name),

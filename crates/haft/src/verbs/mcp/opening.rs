@@ -1,4 +1,4 @@
-//! What does `haft mcp` open, and for whom?
+//! Workspaces that `haft mcp` serves: opened at the start, and again where a client works elsewhere.
 
 use std::{path::PathBuf, sync::Arc};
 

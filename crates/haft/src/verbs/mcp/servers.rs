@@ -1,4 +1,4 @@
-//! `haft mcp list` and `haft mcp trust`: which servers is haft a client of, and what of them counts?
+//! `haft mcp list` and `haft mcp trust`: the MCP servers that haft uses, and their pinned tool definitions.
 
 use std::{
     io::{self, IsTerminal as _},
@@ -7,7 +7,7 @@ use std::{
 
 use clap::Args;
 use kit::{Fault, Kind};
-use runtime::{outside::mcp::Servers, visible};
+use runtime::{outside::mcp::Servers, quote, visible};
 
 use crate::{Options, Place, print, verbs::close};
 
@@ -16,9 +16,9 @@ pub(super) struct List {}
 
 #[derive(Args)]
 pub(super) struct Trust {
-    /// The server.
+    /// Name of the server
     name: String,
-    /// Accept it without being asked.
+    /// Accept without asking
     #[arg(long)]
     yes: bool,
 }
@@ -34,15 +34,22 @@ impl List {
             let name = &server.name;
             let tools = match servers.tools_of(name) {
                 _ if server.section.disabled => "disabled".to_owned(),
-                None => "tools not known yet".to_owned(),
+                None => "tools unknown until its first start".to_owned(),
                 Some(1) => "1 tool".to_owned(),
                 Some(tools) => format!("{tools} tools"),
             };
             text.push_str(&format!("{name}: {tools}; {} ({})\n", server.starts(), server.file));
             servers.notes(name).iter().for_each(|note| text.push_str(&format!("  {note}\n")));
+            if !server.section.disabled && servers.tools_of(name).is_none() {
+                let arguments = serde_json::json!({"server": name}).to_string();
+                text.push_str(&format!(
+                    "  To start it and list its tools: haft call mcp_list {}\n",
+                    quote(&arguments)
+                ));
+            }
         }
         if text.is_empty() {
-            text.push_str("no servers are configured\n");
+            text.push_str("no MCP servers are configured; `haft config mcp.files` explains how\n");
         }
         close(&opened.runtime);
         print::out(&visible(&text).0);
@@ -58,7 +65,7 @@ impl Trust {
         let opened = options.open(place)?;
         let accepted = self.accept(opened.runtime.outside().servers());
         close(&opened.runtime);
-        print::out(if accepted? { "accepted, until it changes again" } else { "nothing was accepted" });
+        print::out(if accepted? { "accepted until they change again" } else { "nothing was accepted" });
         Ok(ExitCode::SUCCESS)
     }
 
@@ -78,11 +85,11 @@ fn agreed(name: &str) -> Result<bool, Fault> {
     if !input.is_terminal() {
         return Err(Fault::new(
             Kind::Unavailable,
-            format!("nobody is there to say whether that of `{name}` is accepted"),
+            format!("the changed tools of `{name}` need your yes, and standard input is not a terminal"),
         )
-        .next("`--yes` accepts it."));
+        .next("`--yes` accepts them."));
     }
-    print::err(&format!("Accept that of `{name}`? [y/N]"));
+    print::err(&format!("Accept these definitions of `{name}`? [y/N]"));
     let mut answer = String::new();
     input
         .read_line(&mut answer)

@@ -1,4 +1,4 @@
-//! What does each tool cost a client's model?
+//! Size of the tool list: what each tool's definition costs the model of an MCP client.
 
 use kit::{Origin, Spec};
 use runtime::Catalog;
@@ -69,8 +69,8 @@ impl Bill {
             let shown = if it.is_listed { "listed" } else { "found" };
             line(it.bytes, shown, &format!("{:width$}  {}", it.from, it.name));
         }
-        line(self.listed.bytes, "listed", &format!("the list of {} tools", self.listed.tools));
-        line(self.all.bytes, "all", &format!("if all {} were listed", self.all.tools));
+        line(self.listed.bytes, "listed", &format!("total of the {} listed tools", self.listed.tools));
+        line(self.all.bytes, "all", &format!("total if all {} were listed", self.all.tools));
         line(self.instructions, "", "instructions");
         text
     }

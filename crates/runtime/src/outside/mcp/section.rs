@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// What a person says of a server: `[mcp.NAME]` in haft.toml.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServerSection {
     /// The program that is the server.
@@ -58,7 +58,7 @@ pub struct ServerSection {
 }
 
 /// What a person says of signing in to a server: `[mcp.NAME.oauth]`. All of it can be left out.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OauthSection {
     /// As whom haft is known to the authorization server; it introduces itself, if this is not given.
@@ -75,7 +75,7 @@ pub struct OauthSection {
 }
 
 /// Variables: the names of those of haft's environment, or names with values, in which `${NAME}` stands for one of it.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "expected a list of names, or a table of names with their values")]
 pub enum Variables {
     /// Names.

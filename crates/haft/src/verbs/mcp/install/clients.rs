@@ -1,4 +1,4 @@
-//! Where does each client keep its MCP servers, and how does it write one down?
+//! MCP clients: where each keeps its configuration, and the entry that it wants.
 
 use std::path::{Path, PathBuf};
 
@@ -90,7 +90,7 @@ impl ClientName {
                 let name = match self {
                     Self::ClaudeCode => ".mcp.json",
                     Self::ClaudeDesktop => {
-                        return Err(Fault::bad_args("Claude Desktop knows no projects")
+                        return Err(Fault::bad_args("Claude Desktop has no projects")
                             .next("Leave `--project` out, and name a folder: `haft --dir PATH mcp install claude-desktop`."));
                     }
                     Self::Codex => ".codex/config.toml",
@@ -123,6 +123,24 @@ impl ClientName {
             Self::Vscode => application().join("Code/User/mcp.json"),
             Self::Zed => settings().join("zed/settings.json"),
         }
+    }
+
+    /// Whether it is on this machine: its program, or what it keeps there.
+    pub(super) fn is_there(self, place: &Place) -> bool {
+        let programs: &[&str] = match self {
+            Self::ClaudeCode => &["claude"],
+            Self::ClaudeDesktop => &["claude-desktop"],
+            Self::Codex => &["codex"],
+            Self::Cursor => &["cursor", "cursor-agent"],
+            Self::Gemini => &["gemini"],
+            Self::Opencode => &["opencode"],
+            Self::Vscode => &["code"],
+            Self::Zed => &["zed", "zeditor"],
+        };
+        let file = self.users_file(place);
+        // That of Claude Code lies in the home folder itself.
+        let folder = file.parent().filter(|_| self != Self::ClaudeCode);
+        place.on_path(programs).is_some() || file.is_file() || folder.is_some_and(Path::is_dir)
     }
 
     /// How it writes haft down.
@@ -170,9 +188,13 @@ impl ClientName {
                 json!({"type": "http", "url": url, "headers": bearer(format!("${{env:{token}}}"))})
             }
             Self::ClaudeDesktop | Self::Zed => {
-                let what =
-                    format!("{} can't be given a token without writing it into its file", self.title());
-                return Err(Fault::bad_args(what).next("Leave `--http` out: then it starts haft itself."));
+                let what = format!(
+                    "{} reads tokens only from its configuration file, where haft doesn't write them",
+                    self.title()
+                );
+                return Err(
+                    Fault::bad_args(what).next("Leave `--http` out: the client then starts haft itself.")
+                );
             }
         })
     }
@@ -184,19 +206,21 @@ impl ClientName {
             Self::ClaudeCode if project => {
                 "Start `claude` in this folder and approve the server; `/mcp` shows it."
             }
-            Self::ClaudeCode => "Start `claude` anew; `/mcp` shows the server.",
+            Self::ClaudeCode => "Restart `claude`; `/mcp` shows the server.",
             Self::ClaudeDesktop => {
-                "Quit Claude Desktop and start it again; the tools are behind the `+` of a chat."
+                "Quit Claude Desktop and start it again; the tools are under `+` in a chat."
             }
             Self::Codex if project => "Start `codex` in this folder and trust it; `/mcp` shows the server.",
             Self::Codex => {
-                "Start `codex` anew; `/mcp` shows the server. `codex exec` asks nobody: see `default_tools_approval_mode`."
+                "Restart `codex`; `/mcp` shows the server. `codex exec` can't ask for approval: see `default_tools_approval_mode`."
             }
-            Self::Cursor => "Reload Cursor's window, then switch `haft` on in its settings, under MCP.",
-            Self::Gemini => "Start `gemini` anew; `/mcp` shows the server.",
-            Self::Opencode => "Start `opencode` anew; `opencode mcp list` shows the server.",
+            Self::Cursor => "Reload Cursor's window, then enable `haft` in its settings, under MCP.",
+            Self::Gemini => "Restart `gemini`; `/mcp` shows the server.",
+            Self::Opencode => "Restart `opencode`; `opencode mcp list` shows the server.",
             Self::Vscode => "In VS Code run `MCP: List Servers`, choose `haft`, start it and trust it.",
-            Self::Zed => "Zed starts it at once; the agent's settings show a green dot at `haft`.",
+            Self::Zed => {
+                "Zed starts the server at once; a green dot at `haft` in the agent settings shows that it runs."
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How is a client's configuration read and written so that it is never half written, and can be had back?
+//! A client's configuration file: written atomically, refused if it changed meanwhile, with a copy of the old version.
 
 use std::{
     fs::{self, OpenOptions, Permissions},
@@ -29,7 +29,7 @@ impl File {
         let cant = |why: &dyn std::fmt::Display| {
             Fault::new(
                 Kind::Unavailable,
-                format!("`{}` can't be read, and was left alone: {why}", path.display()),
+                format!("`{}` can't be read and was not changed: {why}", path.display()),
             )
         };
         let real = match path.canonicalize() {
@@ -77,10 +77,10 @@ impl File {
         let now = fs::read_to_string(&self.path).ok();
         if now.as_ref() != self.was.as_ref().map(|(was, _)| was) {
             let what = format!(
-                "`{}` was changed by somebody else just now; nothing was written",
+                "`{}` was changed by another program just now; nothing was written",
                 self.path.display()
             );
-            return Err(Fault::new(Kind::Stale, what).next("Run the same again."));
+            return Err(Fault::new(Kind::Stale, what).next("Run the command again."));
         }
         let marked = self.was.as_ref().is_some_and(|(was, _)| was.starts_with(MARK));
         let bytes = format!("{}{text}", if marked { MARK } else { "" });

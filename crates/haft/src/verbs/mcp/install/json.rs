@@ -1,4 +1,4 @@
-//! How does one entry get into a JSON file, and out of it, with all else as it was written?
+//! Edits of JSON configuration: one entry is added or removed, and comments and layout of the rest stay.
 
 use jsonc_parser::{
     ParseOptions,

@@ -1,4 +1,4 @@
-//! How does one table get into a TOML file, and out of it, with all else as it was written?
+//! Edits of TOML configuration: one table is added or removed, and comments and layout of the rest stay.
 
 use std::fmt::Write as _;
 

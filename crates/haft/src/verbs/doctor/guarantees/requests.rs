@@ -1,4 +1,4 @@
-//! Does a request reach what it must not on this machine: what listens behind the person's own door?
+//! SSRF protection: requests to listeners on this machine, in every notation of a loopback address.
 
 use std::sync::{
     Arc,

@@ -1,4 +1,4 @@
-//! Does the sandbox of commands hold? Tried by a process in it, and by the same process outside.
+//! Sandbox of commands: tried by a process inside it, and by the same process outside.
 
 use std::{
     fs::{self, File},
@@ -134,7 +134,7 @@ impl Trial {
 
     async fn leave_behind(&self) -> Result<(), String> {
         let mark = format!("haft-doctor-{}", std::process::id());
-        let script = "setsid sleep 600 >/dev/null 2>&1 & echo up";
+        let script = "PATH=$PATH:/usr/bin:/bin; setsid sleep 600 >/dev/null 2>&1 & echo up";
         self.start(json!({"argv": ["/bin/sh", "-c", script], "env": mark, "unconfined": false})).await?;
         if is_marked(&mark) { Err("a process that was left behind lives on".to_owned()) } else { Ok(()) }
     }
@@ -147,7 +147,7 @@ impl Trial {
 
 impl Drop for Trial {
     fn drop(&mut self) {
-        self.session.runtime().store().close(super::super::LAST_WRITE);
+        self.session.runtime().store().close(crate::verbs::LAST_WRITE);
     }
 }
 

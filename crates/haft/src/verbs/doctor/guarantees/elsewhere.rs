@@ -1,4 +1,4 @@
-//! Does the sandbox of commands hold, on a system where that can't be tried yet?
+//! Sandbox of commands on systems other than Linux, where it can't be tried.
 
 use std::path::Path;
 

@@ -1,0 +1,154 @@
+//! Command line of `haft`: its commands with their one-line summaries, and the options that all of them take.
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use kit::Fault;
+
+use crate::{Options, Place, help, place::program, print, verbs};
+
+/// haft runs tools for LLM agents: exact edits, sandboxed commands, guarded web access, undo
+#[derive(Parser)]
+#[command(name = "haft", version, max_term_width = 100)]
+pub struct Haft {
+    #[command(flatten)]
+    options: Options,
+    #[command(subcommand)]
+    verb: Option<Verb>,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Do a task with an agent
+    Run(verbs::run::Run),
+    /// Chat with an agent
+    Chat(verbs::chat::Chat),
+    /// List earlier conversations, or find one
+    Sessions(verbs::sessions::Sessions),
+    /// List the models that can be used
+    Models(verbs::models::Models),
+    /// Call a tool and print what a model would read
+    Call(verbs::call::Call),
+    /// List the tools as a model sees them
+    Tools(verbs::tools::Tools),
+    /// Print an agent's system prompt, and what it costs
+    Prompt(verbs::prompt::Prompt),
+    /// Print the manual of a tool
+    Manual(verbs::manual::Manual),
+    /// Create a starter tool with a test in this workspace
+    NewTool(verbs::new_tool::NewTool),
+    /// Serve tools over MCP; manage MCP clients and servers
+    ///
+    /// Without a command, haft serves its tools on standard input and output, which is how an MCP client starts it; with
+    /// `--http` it serves them over HTTP.
+    ///
+    /// `install` adds haft to an MCP client. The other commands are about MCP servers that haft itself uses: those of
+    /// `[mcp.NAME]` in haft.toml, and of a trusted workspace's .mcp.json.
+    Mcp(verbs::mcp::Mcp),
+    /// Show the log of tool calls and their outcomes
+    Log(verbs::log::Log),
+    /// Undo file changes made by tool calls
+    Undo(verbs::undo::Undo),
+    /// List, add and revoke permissions that need no approval
+    Grants(verbs::grants::Grants),
+    /// Trust this workspace: use its haft.toml and run its tools
+    ///
+    /// haft ignores a workspace's own tools and the parts of its haft.toml that allow more, until you trust them. The trust
+    /// ends when haft.toml changes.
+    ///
+    /// Permissions of `[tool.NAME]` apply only to the content that a tool's file has now; trust it again after a change.
+    /// `haft trust NAME` does that for one tool, wherever its file is, and prints what it is granted.
+    Trust(verbs::trust::Trust),
+    /// Reload your own tools and show errors
+    ReloadTools(verbs::reload_tools::ReloadTools),
+    /// Watch a scripted model fix a failing test, without a key
+    Demo(verbs::demo::Demo),
+    /// Enter the key of a model provider
+    Login(verbs::login::Login),
+    /// Remove the key of a model provider
+    Logout(verbs::login::Logout),
+    /// Show the configuration, and where each value comes from
+    Config(verbs::config::Config),
+    /// Check this machine: sandbox, models, programs, MCP clients
+    ///
+    /// haft tries each of its guarantees in a workspace of its own and reports whether it holds. Nothing is installed,
+    /// and nothing outside the state folder is changed.
+    ///
+    /// The exit code is 1 if a guarantee is broken; a missing key or program is reported and is no failure.
+    Doctor(verbs::doctor::Doctor),
+    /// Print a shell's completion script
+    Completions(verbs::completions::Completions),
+    /// Print haft's man page, or write all of them to a folder
+    Man(verbs::man::Man),
+}
+
+impl Haft {
+    /// Parses the command line of this process.
+    ///
+    /// # Errors
+    /// The exit code, after help, the version or an error was printed.
+    pub fn of_process() -> Result<Self, ExitCode> {
+        let parsed = Self::shown().try_get_matches().and_then(|it| Self::from_arg_matches(&it));
+        parsed.map_err(|error| misused(&error))
+    }
+
+    /// The command line as its help shows it.
+    fn shown() -> clap::Command {
+        help::shown(Self::described())
+    }
+
+    /// The command line with all that its help says, for completions and man pages.
+    pub(crate) fn described() -> clap::Command {
+        help::with_examples(Self::command())
+    }
+
+    /// Does what was asked for.
+    ///
+    /// # Errors
+    /// Those of the verb.
+    pub async fn run(self, place: &Place) -> Result<ExitCode, Fault> {
+        let Self { options, verb } = self;
+        let Some(verb) = verb else {
+            let help = Self::shown().render_help().to_string();
+            return verbs::start::without_command(&options, place, &help).await;
+        };
+        match verb {
+            Verb::Run(verb) => verb.run(&options, place).await,
+            Verb::Chat(verb) => verb.run(&options, place).await,
+            Verb::Sessions(verb) => verb.run(&options, place),
+            Verb::Models(verb) => verb.run(&options, place).await,
+            Verb::Call(verb) => verb.run(&options, place).await,
+            Verb::Tools(verb) => verb.run(&options, place).await,
+            Verb::Prompt(verb) => verb.run(&options, place).await,
+            Verb::Manual(verb) => verb.run(&options, place).await,
+            Verb::NewTool(verb) => verb.run(&options, place),
+            Verb::Mcp(verb) => verb.run(&options, place).await,
+            Verb::Log(verb) => verb.run(&options, place),
+            Verb::Undo(verb) => verb.run(&options, place).await,
+            Verb::Grants(verb) => verb.run(&options, place),
+            Verb::Trust(verb) => verb.run(&options, place).await,
+            Verb::ReloadTools(verb) => verb.run(&options, place).await,
+            Verb::Demo(verb) => verb.run(&options, place).await,
+            Verb::Login(verb) => verb.run(&options, place).await,
+            Verb::Logout(verb) => verb.run(&options, place),
+            Verb::Config(verb) => verb.run(&options, place),
+            Verb::Doctor(verb) => verb.run(&options, place).await,
+            Verb::Completions(verb) => verb.run(Self::described()),
+            Verb::Man(verb) => verb.run(Self::described()),
+        }
+    }
+}
+
+/// Prints what is wrong with the command line, or the help or the version that was asked for.
+fn misused(error: &clap::Error) -> ExitCode {
+    let command = Haft::described();
+    let commands: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
+    let words: Vec<String> =
+        std::env::args_os().skip(1).map(|it| it.to_string_lossy().into_owned()).collect();
+    match verbs::start::unknown_command(error, &words, &commands, &program()) {
+        Some(text) => print::err(&format!("haft: {text}")),
+        // Who reads it may be gone.
+        None => drop(error.print()),
+    }
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(verbs::USAGE))
+}

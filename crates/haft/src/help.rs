@@ -1,0 +1,300 @@
+//! Help of the command line: the commands in groups, and examples for each of them.
+//!
+//! The tests keep each command in one group, each with examples that parse, and a snapshot of every page in
+//! `help/pages`.
+
+use std::fmt::Write as _;
+
+use clap::{Command, builder::StyledStr};
+
+/// The commands as `haft --help` groups them.
+const GROUPS: [(&str, &[&str]); 5] = [
+    ("Agent", &["run", "chat", "sessions", "models", "prompt"]),
+    ("Tools", &["tools", "call", "manual", "new-tool", "reload-tools"]),
+    ("MCP", &["mcp"]),
+    ("Safety", &["log", "undo", "grants", "trust"]),
+    ("Setup", &["demo", "login", "logout", "doctor", "config", "completions", "man"]),
+];
+
+/// Examples of each command, by its names; of `haft` itself first. What follows two blanks and a `#` is a comment.
+const EXAMPLES: &[(&str, &[&str])] = &[
+    (
+        "",
+        &[
+            "haft mcp install claude-code      # give your agent haft's tools",
+            "haft run \"fix the failing test\"   # do a task",
+            "haft chat                         # work on one together",
+        ],
+    ),
+    (
+        "run",
+        &[
+            "haft run \"fix the failing test\"",
+            "cat error.log | haft run \"explain this\"",
+            "haft run --plan \"how would you add a cache?\"",
+            "haft run --resume \"now write a test for it\"",
+        ],
+    ),
+    (
+        "chat",
+        &["haft chat", "haft chat \"why does the build fail?\"", "haft chat --resume --model ollama:qwen3"],
+    ),
+    ("sessions", &["haft sessions", "haft sessions \"rate limit\""]),
+    ("models", &["haft models", "haft models anthropic", "haft models --known"]),
+    (
+        "call",
+        &[
+            "haft call read '{\"path\": \"README.md\"}'",
+            "haft call shell '{\"command\": \"cargo test\"}' --json",
+            "haft call --batch calls.jsonl",
+        ],
+    ),
+    ("tools", &["haft tools", "haft tools --cost", "haft tools --toolset navi --json"]),
+    ("prompt", &["haft prompt", "haft prompt --profile reviewer", "haft prompt --json"]),
+    ("manual", &["haft manual edit", "haft manual"]),
+    ("new-tool", &["haft new-tool word_count", "haft new-tool deploy --lang sh"]),
+    (
+        "mcp",
+        &[
+            "haft mcp install claude-code",
+            "haft mcp                          # what the client then starts",
+            "haft mcp --http 127.0.0.1:8722",
+        ],
+    ),
+    (
+        "mcp install",
+        &[
+            "haft mcp install claude-code",
+            "haft mcp install codex --dry-run   # show the change only",
+            "haft mcp install cursor --remove",
+        ],
+    ),
+    ("mcp login", &["haft mcp login tracker", "haft mcp login tracker --no-browser"]),
+    ("mcp logout", &["haft mcp logout tracker", "haft --dir ../shop mcp logout tracker"]),
+    ("mcp list", &["haft mcp list", "haft --dir ../shop mcp list"]),
+    ("mcp trust", &["haft mcp trust files", "haft mcp trust files --yes"]),
+    ("log", &["haft log", "haft log --diff -n 5", "haft log --tool shell --faults"]),
+    ("undo", &["haft undo", "haft undo --list", "haft undo --path src/main.rs"]),
+    ("grants", &["haft grants", "haft grants add net crates.io", "haft grants revoke 3"]),
+    (
+        "grants add",
+        &[
+            "haft grants add net crates.io",
+            "haft grants add run cargo test",
+            "haft grants --session review add write docs",
+        ],
+    ),
+    ("grants revoke", &["haft grants revoke 3", "haft grants revoke 3 4"]),
+    ("trust", &["haft trust", "haft trust weather", "haft trust --end"]),
+    ("reload-tools", &["haft reload-tools", "haft reload-tools --strict --trust   # in CI"]),
+    ("config", &["haft config", "haft config approve", "haft config --example > haft.toml"]),
+    ("demo", &["haft demo", "haft demo --remove"]),
+    ("login", &["haft login anthropic", "haft login", "echo $KEY | haft login openai --no-test"]),
+    ("logout", &["haft logout anthropic", "haft logout models.local"]),
+    ("doctor", &["haft doctor", "haft doctor --json"]),
+    (
+        "completions",
+        &[
+            "haft completions bash > ~/.local/share/bash-completion/completions/haft",
+            "haft completions zsh > ~/.zfunc/_haft",
+            "haft completions fish > ~/.config/fish/completions/haft.fish",
+        ],
+    ),
+    ("man", &["haft man | man -l -", "haft man --dir ~/.local/share/man/man1"]),
+];
+
+/// The examples of the command of this name, such as `mcp install`.
+pub(crate) fn examples_of(path: &str) -> &'static [&'static str] {
+    EXAMPLES.iter().find(|(name, _)| *name == path).map_or(&[], |(_, lines)| lines)
+}
+
+/// The command with its examples after the help of each of its commands.
+pub(crate) fn with_examples(command: Command) -> Command {
+    below(command, "")
+}
+
+fn below(command: Command, path: &str) -> Command {
+    let styles = command.get_styles().clone();
+    let names: Vec<String> = command.get_subcommands().map(|it| it.get_name().to_owned()).collect();
+    let command = names.into_iter().fold(command, |command, name| {
+        let path = format!("{path} {name}");
+        command.mut_subcommand(name, |it| below(it, path.trim()))
+    });
+    let lines = examples_of(path);
+    if lines.is_empty() {
+        return command;
+    }
+    let header = styles.get_header();
+    let mut text = StyledStr::new();
+    // Writing to a text can't fail.
+    let _ = write!(text, "{header}Examples:{header:#}");
+    for line in lines {
+        let _ = write!(text, "\n  {line}");
+    }
+    command.after_help(text)
+}
+
+/// The command as its help is shown: its commands in groups.
+///
+/// clap has one list of commands only, so they are hidden from it and written as part of the template.
+pub(crate) fn shown(command: Command) -> Command {
+    let styles = command.get_styles().clone();
+    let (header, literal) = (styles.get_header(), styles.get_literal());
+    let width = command.get_subcommands().map(|it| it.get_name().len()).max().unwrap_or(0);
+    let mut text = StyledStr::new();
+    let _ = write!(text, "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n");
+    for (group, names) in GROUPS {
+        let _ = write!(text, "\n{header}{group}:{header:#}\n");
+        for command in names.iter().filter_map(|name| command.find_subcommand(name)) {
+            let (name, about) = (command.get_name(), command.get_about().map(ToString::to_string));
+            let about = about.unwrap_or_default();
+            let _ = writeln!(text, "  {literal}{name}{literal:#}{:1$}  {about}", "", width - name.len());
+        }
+    }
+    let _ = write!(text, "\n{{all-args}}{{after-help}}");
+    command.help_template(text).override_usage("haft [OPTIONS] [COMMAND]").mut_subcommands(|it| it.hide(true))
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+
+    use std::collections::BTreeMap;
+
+    use clap::FromArgMatches;
+
+    use super::*;
+    use crate::Haft;
+
+    /// As people see it, in a terminal of this width.
+    fn seen(width: usize) -> Command {
+        shown(Haft::described()).term_width(width)
+    }
+
+    /// Every command with its path: `mcp install`.
+    fn all() -> BTreeMap<String, Command> {
+        fn add(command: &Command, path: &str, found: &mut BTreeMap<String, Command>) {
+            found.insert(path.to_owned(), command.clone());
+            for below in command.get_subcommands().filter(|it| it.get_name() != "help") {
+                add(below, format!("{path} {}", below.get_name()).trim(), found);
+            }
+        }
+        let mut command = seen(80);
+        command.build();
+        let mut found = BTreeMap::new();
+        add(&command, "", &mut found);
+        found
+    }
+
+    #[test]
+    fn every_command_is_in_one_group() {
+        let command = Haft::described();
+        for name in command.get_subcommands().map(Command::get_name) {
+            let groups = GROUPS.iter().filter(|(_, names)| names.contains(&name)).count();
+            assert_eq!(groups, 1, "`{name}` is in {groups} groups");
+        }
+        for name in GROUPS.iter().flat_map(|(_, names)| *names) {
+            assert!(command.find_subcommand(name).is_some(), "there is no `{name}`");
+        }
+    }
+
+    #[test]
+    fn every_command_has_examples_that_parse() {
+        let all = all();
+        for path in all.keys() {
+            let examples = examples_of(path);
+            assert!((2..=4).contains(&examples.len()), "`haft {path}` has {} examples", examples.len());
+            for example in examples {
+                let own = format!("haft {path}");
+                let calls = calls(example);
+                let is_own = |words: &Vec<String>| {
+                    path.split(' ').all(|it| it.is_empty() || words.contains(&it.to_owned()))
+                };
+                assert!(calls.iter().any(is_own), "`{example}` is no example of `{own}`");
+                for words in calls {
+                    let parsed = Haft::described().try_get_matches_from(&words);
+                    let parsed = parsed.unwrap_or_else(|error| panic!("{example}: {error}"));
+                    Haft::from_arg_matches(&parsed).unwrap_or_else(|error| panic!("{example}: {error}"));
+                }
+            }
+        }
+        for (path, _) in EXAMPLES {
+            assert!(all.contains_key(*path), "there are examples of `{path}`, which is no command");
+        }
+    }
+
+    /// The calls of haft in a line of a shell.
+    fn calls(line: &str) -> Vec<Vec<String>> {
+        let (mut calls, mut words, mut word, mut quote) = (Vec::new(), Vec::new(), String::new(), None);
+        let line = line.split_once("  #").map_or(line, |(line, _)| line);
+        for letter in line.chars().chain([' ', '|']) {
+            match (letter, quote) {
+                ('"' | '\'', None) => quote = Some(letter),
+                (letter, Some(open)) if letter == open => quote = None,
+                (' ', None) if word.is_empty() => {}
+                (' ', None) => words.push(std::mem::take(&mut word)),
+                ('|', None) => calls.push(std::mem::take(&mut words)),
+                (letter, _) => word.push(letter),
+            }
+        }
+        for words in &mut calls {
+            // What goes to a file goes there whatever it is.
+            let end = words.iter().position(|it| it == ">").unwrap_or(words.len());
+            words.truncate(end);
+        }
+        calls.retain(|words| words.first().is_some_and(|it| it == "haft"));
+        calls
+    }
+
+    #[test]
+    fn every_page_of_help_is_as_it_was_reviewed() {
+        for (path, mut command) in all() {
+            let name = format!("haft {path}").trim().replace(' ', "-");
+            let (long, short) = (command.render_long_help().to_string(), command.render_help().to_string());
+            for (page, text) in [("--help", &long), ("-h", &short)] {
+                let wide: Vec<&str> = text.lines().filter(|it| it.chars().count() > 80).collect();
+                assert!(wide.is_empty(), "{name} {page} is wider than 80 columns: {wide:#?}");
+            }
+            let text: String = long.lines().map(|line| line.trim_end().to_owned() + "\n").collect();
+            expect_test::expect_file![format!("help/pages/{name}.txt")].assert_eq(&text);
+        }
+    }
+
+    #[test]
+    fn a_command_s_own_options_come_before_the_global_ones() {
+        for (path, mut command) in all().into_iter().filter(|(path, _)| !path.is_empty()) {
+            let help = command.render_help().to_string();
+            let headings: Vec<&str> =
+                help.lines().filter(|it| it.ends_with(':') && !it.starts_with(' ')).collect();
+            let at = |heading: &str| headings.iter().position(|it| *it == heading).unwrap();
+            assert_eq!(headings[at("Global options:") + 1..], ["Examples:"], "{path}: {headings:?}");
+            assert!(at("Options:") < at("Global options:"), "{path}: {headings:?}");
+        }
+    }
+
+    #[test]
+    fn global_options_are_taken_before_and_after_the_command() {
+        for line in ["haft --approve never tools --json", "haft tools --json --approve never"] {
+            let matches = Haft::described().try_get_matches_from(line.split(' ')).unwrap();
+            let (_, tools) = matches.subcommand().unwrap();
+            assert!(tools.get_flag("json") && tools.contains_id("approve"), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_said_of_an_option_begins_with_a_capital_and_has_no_full_stop() {
+        for (path, command) in all() {
+            let summary = command.get_about().map(ToString::to_string).unwrap_or_default();
+            let of_arguments = command.get_arguments().map(|it| {
+                let help = it.get_help().map(ToString::to_string).unwrap_or_default();
+                (format!("haft {path}: {}", it.get_id()), help)
+            });
+            for (what, text) in of_arguments.chain([(format!("haft {path}"), summary)]) {
+                let first = text.chars().next().unwrap_or(' ');
+                let is_haft = text.starts_with("haft runs tools");
+                assert!(first.is_uppercase() || is_haft, "{what}: {text:?}");
+                assert!(!text.ends_with('.'), "{what}: {text:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,427 @@
+//! Settings in effect: each key's value, and the default, file, variable or option that it comes from.
+//!
+//! The runtime merges the files, and [`origins`] finds which file decided. This adds the defaults below them and the
+//! environment and the command line above them.
+
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum as _;
+use kit::Fault;
+use runtime::{
+    DEADLINE,
+    config::{
+        FILE, HardLinks, Layer, Origin, STEPS, SUBAGENT_SECONDS, SUBAGENT_STEPS, Source, Trust, Visible, Why,
+        origins,
+    },
+    mask::Secrets,
+    policy::{Approve, Sandbox, Web},
+};
+use serde_json::{Value, json};
+
+use super::{hidden::hide, reference::NAMED};
+use crate::{Options, Place, agency::MODEL};
+
+/// What holds where nobody sets a key: a value, or words for what is none.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Fallback {
+    Value(Value),
+    Words(&'static str),
+}
+
+/// Where a value comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum From {
+    Default,
+    File(Source),
+    Variable(&'static str),
+    Option(&'static str),
+}
+
+/// A given value that is not in effect.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Unused {
+    pub(super) from: From,
+    pub(super) value: Value,
+    pub(super) why: Why,
+}
+
+/// A key and its value.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Setting {
+    /// The names of its tables, then its own.
+    pub(super) key: Vec<String>,
+    /// Whether it is about the workspace's own tools and servers.
+    pub(super) of_workspace: bool,
+    /// The value in effect; none if there is none, or only the default, which is no value.
+    pub(super) value: Option<Value>,
+    /// The default in words, where that is what holds.
+    pub(super) words: Option<&'static str>,
+    pub(super) from: Vec<From>,
+    pub(super) unused: Vec<Unused>,
+}
+
+/// A configuration file, and whether all of it counts.
+pub(super) struct File {
+    pub(super) source: Source,
+    pub(super) path: PathBuf,
+    pub(super) exists: bool,
+    pub(super) trusted: bool,
+}
+
+/// The files that haft reads in a workspace.
+pub(super) fn files(options: &Options, place: &Place, workspace: &Path) -> [File; 2] {
+    let file = |source, path: PathBuf, trusted| File { source, exists: path.is_file(), path, trusted };
+    [
+        file(Source::User, place.config.join(FILE), true),
+        file(Source::Workspace, workspace.join(FILE), is_trusted(options, place, workspace)),
+    ]
+}
+
+/// Every key that has a value whether or not somebody sets it, then those that somebody sets.
+///
+/// # Errors
+/// When a file can't be read, or is no valid configuration.
+pub(super) fn settings(options: &Options, place: &Place, workspace: &Path) -> Result<Vec<Setting>, Fault> {
+    let user = Layer::user(&place.config.join(FILE))?;
+    let theirs = Layer::workspace(workspace)?;
+    let mut written = origins(&user, &theirs, is_trusted(options, place, workspace)).keys;
+    let mut settings: Vec<Setting> = defaults().into_iter().map(|(key, it)| default(key, it)).collect();
+    for setting in &mut settings {
+        if let Some(at) = written.iter().position(|it| it.key == setting.key) {
+            setting.set(written.remove(at));
+        }
+        setting.set_by_options(options);
+        setting.set_by_environment(place);
+    }
+    let order = |it: &Origin| NAMED.iter().position(|name| it.key.first().is_some_and(|first| first == name));
+    written.sort_by_key(|it| (order(it), it.of_workspace));
+    settings.extend(written.into_iter().map(|it| {
+        let (key, of_workspace) = (it.key.clone(), it.of_workspace);
+        let mut setting =
+            Setting { key, of_workspace, value: None, words: None, from: Vec::new(), unused: Vec::new() };
+        setting.set(it);
+        setting
+    }));
+    let secrets = Secrets::collect(place.variables.iter().map(|(name, value)| (name, value)), []);
+    for Setting { key, value, unused, .. } in &mut settings {
+        *value = value.take().map(|it| hide(key, it, &secrets));
+        unused.iter_mut().for_each(|it| it.value = hide(key, it.value.take(), &secrets));
+    }
+    Ok(settings)
+}
+
+fn is_trusted(options: &Options, place: &Place, workspace: &Path) -> bool {
+    options.trust || Trust::in_state(&place.state).holds(workspace)
+}
+
+/// The keys that are nobody's to name, in the order in which they are shown.
+pub(super) fn defaults() -> Vec<(&'static str, Fallback)> {
+    use Fallback::Words;
+    let named = Fallback::Value;
+    vec![
+        ("tools", Words("all")),
+        ("list_tokens", Words("3000 over MCP, 8000 for haft's own agents")),
+        ("listed", Words("none")),
+        ("toolset", named(json!(tools::HAFT))),
+        ("tools_dirs", Words("none")),
+        ("roots", Words("none")),
+        ("sandbox", named(json!(Sandbox::default()))),
+        ("approve", named(json!(Approve::default()))),
+        ("hard_links", named(json!(HardLinks::Refuse))),
+        ("deadline_seconds", named(json!(DEADLINE.as_secs()))),
+        ("env", Words("none")),
+        ("accept_weaker", Words("none")),
+        ("manual_first", Words("none")),
+        ("command", Words("none")),
+        ("commands.allow", Words("none")),
+        ("commands.ask", Words("none")),
+        ("commands.deny", Words("none")),
+        ("commands.only", Words("all")),
+        ("net.allow", Words("none")),
+        ("net.web", named(json!(Web::default()))),
+        ("net.proxy", Words("none")),
+        ("search.engine", named(json!("duckduckgo"))),
+        ("search.url", Words("the engine's own")),
+        ("search.key", Words("none")),
+        ("ssh.config", named(json!(["~/.ssh/config"]))),
+        ("ssh.hosts_file", Words("none")),
+        ("ssh.known_hosts", named(json!("~/.ssh/known_hosts"))),
+        ("programs.chromium", Words("found on PATH")),
+        ("programs.openscad", Words("found on PATH")),
+        ("agent.model", Words("first provider with a key")),
+        ("agent.profile", Words("none")),
+        ("agent.max_steps", named(json!(STEPS))),
+        ("agent.visible", named(json!(Visible::default()))),
+        ("subagent.tools", Words("those of the agent that starts it")),
+        ("subagent.nested", named(json!(false))),
+        ("subagent.max_steps", named(json!(SUBAGENT_STEPS))),
+        ("subagent.seconds", named(json!(SUBAGENT_SECONDS))),
+        ("subagent.tokens", Words("no limit")),
+    ]
+}
+
+fn default(key: &str, default: Fallback) -> Setting {
+    let (value, words) = match default {
+        Fallback::Value(value) => (Some(value), None),
+        Fallback::Words(words) => (None, Some(words)),
+    };
+    Setting {
+        key: key.split('.').map(str::to_owned).collect(),
+        of_workspace: false,
+        value,
+        words,
+        from: vec![From::Default],
+        unused: Vec::new(),
+    }
+}
+
+impl Setting {
+    /// What is written in the files.
+    fn set(&mut self, origin: Origin) {
+        if origin.value.is_some() {
+            (self.value, self.words) = (origin.value, None);
+            self.from = origin.sources.into_iter().map(From::File).collect();
+        }
+        let unused = origin.unused.into_iter();
+        self.unused.extend(unused.map(|it| Unused {
+            from: From::File(it.source),
+            value: it.value,
+            why: it.why,
+        }));
+    }
+
+    /// What this very command line says.
+    fn set_by_options(&mut self, options: &Options) {
+        let name = |it: Option<clap::builder::PossibleValue>| it.map(|it| json!(it.get_name()));
+        match self.key.join(".").as_str() {
+            "sandbox" => {
+                self.replace("--sandbox", options.sandbox.and_then(|it| name(it.to_possible_value())))
+            }
+            "approve" => {
+                self.replace("--approve", options.approve.and_then(|it| name(it.to_possible_value())))
+            }
+            "toolset" => self.replace("--toolset", options.toolset.as_ref().map(|it| json!(it))),
+            "roots" => self.extend("--root", &options.roots),
+            "accept_weaker" => self.extend("--accept-weaker", &options.accept_weaker),
+            _ => {}
+        }
+    }
+
+    fn set_by_environment(&mut self, place: &Place) {
+        if self.key == ["agent", "model"]
+            && let Some(model) = place.variable(MODEL)
+        {
+            match &self.value {
+                Some(_) => {
+                    let from = From::Variable(MODEL);
+                    self.unused.push(Unused { from, value: json!(model), why: Why::Overridden });
+                }
+                None => {
+                    (self.value, self.words) = (Some(json!(model)), None);
+                    self.from = vec![From::Variable(MODEL)];
+                }
+            }
+        }
+    }
+
+    fn replace(&mut self, option: &'static str, value: Option<Value>) {
+        let Some(value) = value else { return };
+        let before = self.value.replace(value);
+        let file = self.from.iter().find(|it| matches!(it, From::File(_)));
+        if let (Some(from), Some(value)) = (file, before) {
+            self.unused.push(Unused { from: *from, value, why: Why::Overridden });
+        }
+        self.from = vec![From::Option(option)];
+    }
+
+    fn extend(&mut self, option: &'static str, more: &[String]) {
+        if more.is_empty() {
+            return;
+        }
+        let mut list = match self.value.take() {
+            Some(Value::Array(list)) => list,
+            _ => Vec::new(),
+        };
+        list.extend(more.iter().map(|it| json!(it)));
+        (self.value, self.words) = (Some(Value::Array(list)), None);
+        self.from.retain(|it| *it != From::Default);
+        self.from.push(From::Option(option));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use std::fs;
+
+    use super::*;
+    use crate::{
+        ApproveArg, SandboxArg,
+        verbs::config::{hidden::HIDDEN, reference},
+    };
+
+    struct Room {
+        dir: tempfile::TempDir,
+        place: Place,
+    }
+
+    impl Room {
+        fn new(mine: &str, theirs: &str) -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            let (state, config) = (dir.path().join("state"), dir.path().join("config"));
+            fs::create_dir_all(dir.path().join("ws")).unwrap();
+            fs::create_dir(&config).unwrap();
+            fs::write(config.join(FILE), mine).unwrap();
+            fs::write(dir.path().join("ws").join(FILE), theirs).unwrap();
+            let place = Place { state, config, variables: Vec::new() };
+            Self { dir, place }
+        }
+
+        fn options(&self) -> Options {
+            Options { dir: Some(self.dir.path().join("ws")), ..Options::default() }
+        }
+
+        fn settings(&self, options: &Options) -> Vec<Setting> {
+            settings(options, &self.place, &options.workspace().unwrap()).unwrap()
+        }
+
+        fn setting(&self, options: &Options, key: &str) -> Setting {
+            self.settings(options).into_iter().find(|it| it.key.join(".") == key).unwrap()
+        }
+    }
+
+    /// The reference, with its settings no longer comments.
+    fn example() -> String {
+        let lines = reference::TEXT.lines().filter_map(|it| it.strip_prefix("# "));
+        let lines =
+            lines.filter(|it| it.starts_with('[') && it.ends_with(']') || reference::setting(it).is_some());
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
+    /// The keys of the reference that a file can set, with whether their text says that they need trust.
+    fn keys() -> Vec<(Vec<String>, bool)> {
+        let is_key = |it: &reference::Entry| it.example.is_some() || it.key == ["command"];
+        let entries = reference::entries().into_iter().filter(is_key);
+        let key = |it: reference::Entry| (it.key, it.about.contains(reference::NEEDS_TRUST));
+        entries.map(key).collect()
+    }
+
+    /// The settings of a key of the reference, which may be a table.
+    fn of<'a>(settings: &'a [Setting], key: &[String]) -> Vec<&'a Setting> {
+        let found: Vec<&Setting> = settings.iter().filter(|it| it.key.starts_with(key)).collect();
+        assert!(!found.is_empty(), "{key:?} is not shown");
+        found
+    }
+
+    #[test]
+    fn the_reference_has_each_key_with_the_default_that_holds() {
+        for (key, default) in defaults() {
+            let parts: Vec<String> = key.split('.').map(str::to_owned).collect();
+            let entry = reference::entry(&parts).unwrap_or_else(|| panic!("{key} is not in the reference"));
+            let holds = match default {
+                Fallback::Value(value) => toml::Value::try_from(value).unwrap().to_string(),
+                Fallback::Words(words) => words.to_owned(),
+            };
+            assert_eq!(entry.default.unwrap_or("none".to_owned()), holds, "{key}");
+        }
+        for (key, _) in keys() {
+            let is_named = key.first().is_some_and(|it| NAMED.contains(&it.as_str()));
+            let key = key.join(".");
+            assert!(is_named || defaults().iter().any(|(it, _)| *it == key), "{key} has no default");
+        }
+    }
+
+    #[test]
+    fn every_key_of_the_reference_has_its_origin_in_your_own_file() {
+        let room = Room::new(&example(), "");
+        let settings = room.settings(&room.options());
+        let written: toml::Table = toml::from_str(&example()).unwrap();
+        for (key, _) in keys() {
+            for setting in of(&settings, &key) {
+                assert_eq!(setting.from, [From::File(Source::User)], "{setting:?}");
+                let table = serde_json::to_value(&written).unwrap();
+                let meant = setting.key.iter().fold(&table, |value, name| value.get(name).unwrap());
+                let shown = setting.value.as_ref().unwrap();
+                // Paths are resolved against the folder of the file.
+                let is_path = ["read", "write", "tools_dirs"].contains(&setting.key.last().unwrap().as_str());
+                let is_number = shown.is_number() && shown.as_f64() == meant.as_f64();
+                assert!(shown == meant || is_path || is_number || shown == HIDDEN, "{setting:?}: {meant}");
+            }
+        }
+        let other: Vec<&Setting> = settings.iter().filter(|it| it.from == [From::Default]).collect();
+        assert!(other.is_empty(), "not in the reference: {other:?}");
+    }
+
+    #[test]
+    fn the_reference_says_which_keys_of_a_workspace_need_trust() {
+        let room = Room::new("", &example());
+        let mut options = room.options();
+        let untrusted = room.settings(&options);
+        options.trust = true;
+        let trusted = room.settings(&options);
+        for (key, needs_trust) in keys() {
+            for setting in of(&untrusted, &key) {
+                let waits = setting.unused.iter().any(|it| it.why == Why::NeedsTrust);
+                assert_eq!(waits, needs_trust, "{setting:?}");
+                assert_eq!(setting.from == [From::File(Source::Workspace)], !needs_trust, "{setting:?}");
+            }
+            for setting in of(&trusted, &key) {
+                assert_eq!(setting.from, [From::File(Source::Workspace)], "{setting:?}");
+                assert!(setting.unused.is_empty(), "{setting:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn options_and_variables_are_sources_too() {
+        let mut room = Room::new("sandbox = \"full\"\nroots = [\"a\"]", "");
+        room.place.variables = vec![(MODEL.to_owned(), "ollama:qwen3".to_owned())];
+        let mut options = room.options();
+        assert_eq!(room.setting(&options, "agent.model").from, [From::Variable(MODEL)]);
+        options.sandbox = Some(SandboxArg::ReadOnly);
+        options.approve = Some(ApproveArg::Never);
+        options.roots = vec!["b".to_owned()];
+        let sandbox = room.setting(&options, "sandbox");
+        assert_eq!(
+            (sandbox.value, sandbox.from),
+            (Some(json!("read-only")), vec![From::Option("--sandbox")])
+        );
+        let before = Unused { from: From::File(Source::User), value: json!("full"), why: Why::Overridden };
+        assert_eq!(sandbox.unused, [before]);
+        assert_eq!(room.setting(&options, "approve").value, Some(json!("never")));
+        let roots = room.setting(&options, "roots");
+        assert_eq!(roots.value, Some(json!(["a", "b"])));
+        assert_eq!(roots.from, [From::File(Source::User), From::Option("--root")]);
+    }
+
+    #[test]
+    fn what_is_shown_is_what_a_runtime_does() {
+        for (mine, theirs, trust) in [
+            ("", "", false),
+            ("sandbox = \"full\"\napprove = \"never\"", "sandbox = \"read-only\"", false),
+            ("", "sandbox = \"full\"\napprove = \"auto\"\n[net]\nweb = \"none\"", false),
+            ("", "approve = \"auto\"\ntoolset = \"nav\"\n[net]\nallow = [\"a.org\"]", true),
+            ("[agent]\nmax_steps = 7\n[subagent]\nseconds = 5", "[agent]\nmax_steps = 9", false),
+        ] {
+            let room = Room::new(mine, theirs);
+            let options = Options { trust, ..room.options() };
+            let opened = options.open(&room.place).unwrap();
+            let policy = opened.runtime.policy();
+            let shown = |key: &str| {
+                let setting = room.setting(&options, key);
+                setting.value.unwrap_or_else(|| json!(setting.words))
+            };
+            assert_eq!(shown("sandbox"), json!(policy.sandbox), "{mine} {theirs}");
+            assert_eq!(shown("approve"), json!(policy.approve), "{mine} {theirs}");
+            assert_eq!(shown("net.web"), json!(policy.web), "{mine} {theirs}");
+            assert_eq!(shown("toolset"), json!(opened.toolset), "{mine} {theirs}");
+            let hosts: Vec<String> = policy.hosts.to_vec();
+            let allow = if hosts.is_empty() { json!("none") } else { json!(hosts) };
+            assert_eq!(shown("net.allow"), allow, "{mine} {theirs}");
+            let (agent, subagent) = (&opened.agents.agent, &opened.agents.subagent);
+            assert_eq!(shown("agent.max_steps"), json!(agent.max_steps.unwrap_or(STEPS)));
+            assert_eq!(shown("subagent.seconds"), json!(subagent.seconds.unwrap_or(SUBAGENT_SECONDS)));
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! `haft config`: values, where they come from, and what is not printed.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::support::{Ran, Room, run};
+
+fn configured(mine: &str, theirs: &str) -> Room {
+    let room = Room::new();
+    fs::create_dir_all(room.config()).unwrap();
+    fs::write(room.config().join("haft.toml"), mine).unwrap();
+    room.put("haft.toml", theirs);
+    room
+}
+
+#[track_caller]
+fn line<'a>(ran: &'a Ran, key: &str) -> Vec<&'a str> {
+    let line = ran.out.lines().find(|it| it.split_whitespace().next() == Some(key));
+    line.unwrap_or_else(|| panic!("no `{key}` in:\n{}", ran.out)).split_whitespace().collect()
+}
+
+#[test]
+fn each_value_is_shown_with_its_source() {
+    let room = configured("sandbox = \"read-only\"\n", "deadline_seconds = 30\n[net]\nweb = \"none\"\n");
+    let ran = room.run(&["config", "--approve", "never"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{ran:?}");
+    assert_eq!(line(&ran, "sandbox"), ["sandbox", "yours", "\"read-only\""]);
+    assert_eq!(line(&ran, "deadline_seconds"), ["deadline_seconds", "workspace", "30"]);
+    assert_eq!(line(&ran, "web"), ["web", "workspace", "\"none\""]);
+    assert_eq!(line(&ran, "approve"), ["approve", "--approve", "\"never\""]);
+    assert_eq!(line(&ran, "max_steps"), ["max_steps", "default", "50"]);
+    assert_eq!(line(&ran, "tools"), ["tools", "default", "all"]);
+    let path = room.config().join("haft.toml").display().to_string();
+    assert!(ran.out.contains(&path) && ran.out.contains("(not trusted)"), "{}", ran.out);
+}
+
+#[test]
+fn a_value_that_needs_trust_is_shown_as_ignored_until_the_person_trusts_it() {
+    let room = configured("", "approve = \"auto\"\nroots = [\"../outside\"]\n");
+    let ran = room.run(&["config"]);
+    assert_eq!(line(&ran, "approve"), ["approve", "default", "\"ask\""]);
+    let ignored = "\"auto\"  (ignored until you run `haft trust`)";
+    assert!(ran.out.contains(ignored) && ran.out.contains("[\"../outside\"]  (ignored"), "{}", ran.out);
+    assert_eq!(room.run(&["trust"]).code, 0);
+    let ran = room.run(&["config"]);
+    assert_eq!(line(&ran, "approve"), ["approve", "workspace", "\"auto\""]);
+    assert!(!ran.out.contains("ignored") && ran.out.contains("(trusted)"), "{}", ran.out);
+}
+
+#[test]
+fn a_key_is_explained_with_its_default() {
+    let room = Room::new();
+    let ran = room.run(&["config", "approve"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(line(&ran, "approve"), ["approve", "default", "\"ask\""]);
+    assert!(
+        ran.out.contains("What happens where a rule wants") && ran.out.contains("Default: \"ask\""),
+        "{}",
+        ran.out
+    );
+    // A section that nobody has written yet is explained too.
+    let ran = room.run(&["config", "models.mine.url"]);
+    assert!(ran.out.starts_with("Address of the server"), "{ran:?}");
+    let ran = room.run(&["config", "net"]);
+    assert!(ran.out.contains("[net]") && ran.out.contains("Network access"), "{}", ran.out);
+}
+
+#[test]
+fn an_unknown_key_is_told_the_near_ones() {
+    let room = Room::new();
+    for (key, near) in [("max_steps", "`agent.max_steps` or `subagent.max_steps`"), ("aprove", "`approve`")] {
+        let ran = room.run(&["config", key]);
+        assert_eq!(ran.code, 2, "{ran:?}");
+        assert!(ran.err.contains(&format!("there is no key `{key}`")) && ran.err.contains(near), "{ran:?}");
+    }
+}
+
+#[test]
+fn the_example_lists_every_key_and_an_unknown_key_in_a_file_names_it() {
+    let room = Room::new();
+    let ran = room.run(&["config", "--example"]);
+    assert!(
+        ran.out.starts_with("# Configuration of haft") && ran.out.contains("# [models.local]"),
+        "{}",
+        ran.out
+    );
+    assert!(toml::from_str::<toml::Table>(&ran.out).unwrap().is_empty(), "all of it is commented out");
+    room.put("haft.toml", "toolz = []\n");
+    let ran = room.run(&["tools"]);
+    assert_eq!(ran.code, 2, "{ran:?}");
+    assert!(
+        ran.err.contains("toolz") && ran.err.contains("`haft config --example` lists every key"),
+        "{ran:?}"
+    );
+    // It is printed although no configuration can be read.
+    assert_eq!(room.run(&["config", "--example"]).code, 0);
+}
+
+#[test]
+fn paths_say_which_files_are_read() {
+    let room = configured("", "");
+    fs::remove_file(room.config().join("haft.toml")).unwrap();
+    let ran = room.run(&["config", "--path"]);
+    let mine = room.config().join("haft.toml").display().to_string();
+    assert!(ran.out.starts_with(&format!("yours      {mine}  (does not exist)\nworkspace  ")), "{ran:?}");
+    let whole: Value = serde_json::from_str(&room.run(&["config", "--path", "--json"]).out).unwrap();
+    assert_eq!(whole["files"][0], json!({"file": "user", "path": mine, "exists": false}));
+    assert_eq!(whole["files"][1]["trusted"], false);
+}
+
+#[test]
+fn no_secret_is_printed() {
+    let mine = "[mcp.far]\nurl = \"https://u:s3cret@far.example.org/mcp?key=s3cret\"\nheaders = { x-key = \"s3cret\" }\n\
+        [mcp.near]\ncommand = \"server\"\nargs = [\"--api-key\", \"s3cret\"]\nenv = { PASSWORD = \"s3cret\" }\n\
+        [models.m]\nmodel = \"m\"\nurl = \"http://127.0.0.1/v1\"\nheaders = { authorization = \"Bearer s3cret\" }\n\
+        [net]\nproxy = \"http://u:s3cret@proxy.example.org:3128\"\n";
+    let room = configured(mine, "");
+    for arguments in [&["config"][..], &["config", "--json"], &["config", "mcp.far"]] {
+        let ran = room.run(arguments);
+        assert_eq!(ran.code, 0, "{ran:?}");
+        assert!(ran.out.contains("(hidden)") && !ran.out.contains("s3cret"), "{}", ran.out);
+        assert!(ran.out.contains("far.example.org"), "{}", ran.out);
+    }
+}
+
+#[test]
+fn json_has_values_sources_and_what_does_not_count() {
+    let room = configured("max = 1", "");
+    assert_eq!(room.run(&["config", "--json"]).code, 2, "a broken file is an error");
+    let room = configured("roots = [\"/a\"]\n", "roots = [\"/b\"]\nlisted = [\"undo\"]\n");
+    let mut command = room.haft(&["config", "--json"]);
+    command.env("HAFT_MODEL", "ollama:qwen3");
+    let whole: Value = serde_json::from_str(&run(&mut command, "").out).unwrap();
+    let setting = |key: &str| {
+        let settings = whole["settings"].as_array().unwrap();
+        settings.iter().find(|it| it["key"] == key).unwrap().clone()
+    };
+    assert_eq!(
+        setting("roots"),
+        json!({"key": "roots", "value": ["/a"], "sources": ["user"],
+            "unused": [{"source": "workspace", "value": ["/b"], "why": "needs trust"}]})
+    );
+    assert_eq!(setting("listed"), json!({"key": "listed", "value": ["undo"], "sources": ["workspace"]}));
+    assert_eq!(
+        setting("agent.model"),
+        json!({"key": "agent.model", "value": "ollama:qwen3", "sources": ["$HAFT_MODEL"]})
+    );
+    assert_eq!(
+        setting("tools"),
+        json!({"key": "tools", "value": null, "sources": ["default"], "default": "all"})
+    );
+}
