@@ -174,8 +174,7 @@ impl View {
                     true => self.plan(depth, tool, text, &short::ms(*ms), look),
                     false => drawn_of(ended(depth, &title, &how, &short::ms(*ms), &telling, look.columns)),
                 };
-                let hint = format!("haft log --diff --call {call} shows all");
-                let diffs = diff::rows(changes, 2 * depth + 4, look.columns, diff::SHOWN, &hint);
+                let diffs = diff::rows(changes, 2 * depth + 4, look.columns, diff::SHOWN, "Ctrl-O shows all");
                 stays.extend(drawn_of(diffs));
                 stays.extend(pictures.iter().cloned().map(Drawn::Picture));
                 let stays = self.calls.end(call, stays);

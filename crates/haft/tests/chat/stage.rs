@@ -290,6 +290,12 @@ impl<'a> Screen<'a> {
         self
     }
 
+    /// Pastes a text, as a terminal does that says so.
+    pub(crate) fn pastes(&mut self, text: &str) -> &mut Self {
+        self.ours.write_all(format!("\x1b[200~{text}\x1b[201~").as_bytes()).unwrap();
+        self
+    }
+
     /// Keeps what is seen now under this caption.
     pub(crate) fn snapshot(&mut self, caption: &str) -> &mut Self {
         let screen = self.terminal.screen();
@@ -396,6 +402,13 @@ fn steady(row: &str) -> String {
         let digits = before.chars().rev().take_while(|it| it.is_ascii_digit() || *it == '.').count();
         (digits > 0).then(|| (digits, '#'))
     });
+    // `Nov 23 01:02`
+    let row = match row.split_once(':').filter(|_| row.contains("  ")) {
+        Some((before, after)) if before.len() > 8 && is_date(before, after) => {
+            format!("{}Mon 00 00:00{}", &before[..before.len() - 9], &after[2..])
+        }
+        _ => row,
+    };
     let mut words = Vec::new();
     for word in row.split(' ') {
         let id = ["c_0", "s_0"].iter().find_map(|it| word.find(it));
@@ -419,6 +432,14 @@ fn steady(row: &str) -> String {
         });
     }
     words.join(" ").replace(concat!("haft ", env!("CARGO_PKG_VERSION")), "haft #.#.#")
+}
+
+/// Does this end with `Nov 23 01`, and what comes after the colon begin with `02`?
+fn is_date(before: &str, after: &str) -> bool {
+    let is_digits = |it: &str| it.len() == 2 && it.bytes().all(|it| it.is_ascii_digit());
+    let words: Vec<&str> = before.rsplitn(4, ' ').collect();
+    matches!(words[..], [hour, day, month, _] if is_digits(hour) && is_digits(day) && month.len() == 3)
+        && after.get(..2).is_some_and(is_digits)
 }
 
 /// The text with as many of these letters as `found` says in the place of what stands before each `mark`.
