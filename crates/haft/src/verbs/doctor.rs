@@ -116,11 +116,12 @@ impl Report {
         self.places.iter().for_each(|(name, path)| text.push_str(&format!("  {name:<13}  {path}\n")));
         let findings: String = self.findings.iter().map(Finding::as_text).collect();
         section(&mut text, "Guarantees, each tried in a workspace of its own", &findings);
-        section(
-            &mut text,
-            "Models and keys",
-            &self.models.as_ref().map_or_else(Fault::as_text, Models::as_text),
-        );
+        let models = match (&self.models, &self.workspace) {
+            (Ok(models), _) => models.as_text(),
+            (Err(_), Err(_)) => "unknown: no configuration can be read, as said below\n".to_owned(),
+            (Err(fault), Ok(_)) => fault.as_text(),
+        };
+        section(&mut text, "Models and keys", &models);
         let programs: String = self.programs.iter().map(Program::as_text).collect();
         section(&mut text, "Optional programs (ripgrep and ssh are built in)", &programs);
         match &self.workspace {
@@ -205,5 +206,5 @@ impl Finding {
 /// Adds a section with its lines indented.
 fn section(text: &mut String, title: &str, lines: &str) {
     text.push_str(&format!("\n{title}\n"));
-    lines.lines().for_each(|line| text.push_str(&format!("  {line}\n")));
+    lines.lines().filter(|it| !it.is_empty()).for_each(|line| text.push_str(&format!("  {line}\n")));
 }

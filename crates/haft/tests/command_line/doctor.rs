@@ -39,7 +39,7 @@ fn nothing_at_all_is_no_failure_and_says_how_to_begin() {
         "to install it: apt install chromium",
         "  none; `haft config mcp.files` explains how to add one",
         "  not found  Claude Code, Claude Desktop, Codex, Cursor",
-        "  G10  untested tool definitions of MCP servers are pinned",
+        "  G10  untested  tool definitions of MCP servers are pinned",
         "this self-test has no MCP server to try it with",
     ] {
         assert!(ran.out.contains(line), "`{line}` is missing in:\n{}", ran.out);

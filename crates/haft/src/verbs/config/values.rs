@@ -294,7 +294,8 @@ mod tests {
     /// The reference, with its settings no longer comments.
     fn example() -> String {
         let lines = reference::TEXT.lines().filter_map(|it| it.strip_prefix("# "));
-        let lines = lines.filter(|it| it.starts_with('[') || reference::setting(it).is_some());
+        let lines =
+            lines.filter(|it| it.starts_with('[') && it.ends_with(']') || reference::setting(it).is_some());
         lines.collect::<Vec<_>>().join("\n")
     }
 
