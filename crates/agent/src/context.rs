@@ -257,7 +257,7 @@ impl Shorten<'_> {
         let before = self.tokens();
         let items = self.transcript.items();
         if !is_worth_it(items)
-            || items.len() <= 2 && items.first().is_some_and(|it| is_summary(&[it.clone()]))
+            || items.len() <= 2 && items.first().is_some_and(|it| is_summary(std::slice::from_ref(it)))
         {
             let what =
                 format!("nothing to compact: the conversation has about {before} tokens with its tools");

@@ -13,7 +13,7 @@ mod tagged;
 mod tests;
 mod wrapped;
 
-use std::{collections::HashMap, str::FromStr, sync::Arc};
+use std::{collections::HashMap, str::FromStr, sync::Arc, time::Duration};
 
 use async_stream::stream;
 use futures_util::StreamExt;
@@ -118,6 +118,10 @@ impl Model for Spoken {
 
     fn abilities(&self) -> &Abilities {
         &self.abilities
+    }
+
+    fn idle_limit(&self) -> Option<Duration> {
+        self.inner.idle_limit()
     }
 
     fn told(&self, system: &Arc<str>, tools: &[Spec]) -> Arc<str> {

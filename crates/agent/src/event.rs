@@ -25,7 +25,7 @@ impl Host for Silent {
 /// Something that happened. In JSON one object, with `event` saying what it is; a field that is not known stays out, or is
 /// null. Names of events and fields stay as they are; new ones may come.
 ///
-/// An answer of the model is `asked`, then `text`, `reasoning`, `writing`, `called`, `progress`, `answered` and `picture`
+/// `docs/run-json.md` has an example of each. An answer of the model is `asked`, then `text`, `reasoning`, `writing`, `called`, `progress`, `answered` and `picture`
 /// as they come, then `used`. Each `called` has one `answered` with the same `call` before `used`, or none at all where
 /// the process died.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -146,4 +146,64 @@ pub struct Shown {
 /// Milliseconds, as events have them.
 pub(crate) fn ms(took: Duration) -> f64 {
     (took.as_secs_f64() * 1e6).round() / 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use serde_json::json;
+
+    use super::*;
+
+    /// One of each, with every field.
+    fn events() -> Vec<Event> {
+        let text = || "x".to_owned();
+        let picture = || Shown { handle: text(), mime: text(), bytes: 1 };
+        vec![
+            Event::Asked { step: 1 },
+            Event::Text { text: text() },
+            Event::Reasoning { text: text() },
+            Event::Writing { index: 0, tool: text(), bytes: 1 },
+            Event::Called { call: text(), tool: text(), arguments: json!({}) },
+            Event::Progress { call: text(), line: text() },
+            Event::Answered {
+                call: text(),
+                tool: text(),
+                ok: false,
+                fault: Some(Kind::Denied),
+                exit: Some(1),
+                ms: 1.0,
+                text: text(),
+                pictures: vec![picture()],
+                changes: vec![Change::default()],
+            },
+            Event::Picture { tool: text(), picture: picture() },
+            Event::Again { why: text(), seconds: 1.0 },
+            Event::Note { text: text() },
+            Event::Used { usage: Usage::default(), cost: Some(1.0) },
+            Event::Under { agent: text(), inner: Box::new(Event::Asked { step: 1 }) },
+        ]
+    }
+
+    /// The fields of each event there is among these, by its name.
+    fn fields(events: impl Iterator<Item = Value>) -> BTreeMap<String, BTreeSet<String>> {
+        let mut fields: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for event in events {
+            let name = event.get("event").and_then(Value::as_str).unwrap().to_owned();
+            fields.entry(name).or_default().extend(event.as_object().unwrap().keys().cloned());
+        }
+        fields
+    }
+
+    #[test]
+    fn examples_have_the_fields_of_their_events() {
+        let page = include_str!("../../../docs/run-json.md");
+        let lines = page.lines().filter(|it| it.starts_with("{\"event\""));
+        let mut documented = fields(lines.map(|it| serde_json::from_str(it).unwrap()));
+        assert!(documented.remove("began").is_some() && documented.remove("ended").is_some());
+        assert_eq!(documented, fields(events().iter().map(|it| json!(it))));
+    }
 }

@@ -198,7 +198,7 @@ fn one_line(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+    #![expect(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
 

@@ -5,11 +5,15 @@ mod asker;
 mod context;
 mod conversations;
 mod event;
+mod front_matter;
 mod images;
 mod input;
 mod loops;
+mod markdown_files;
+mod person;
 mod prompt;
 mod subagent;
+mod telling;
 mod transcript;
 mod turn;
 
@@ -17,15 +21,19 @@ pub mod dialect;
 pub mod model;
 pub mod own_tools;
 pub mod profiles;
+pub mod skills;
+pub mod slash;
 
 pub use asker::{Asker, NobodyToAsk, nobody};
 pub use context::size::{Context, ContextPart, ContextUsed};
 pub use conversations::{Conversation, conversations, find_conversations, title};
 pub use event::{Event, Host, Shown, Silent};
 pub use input::Input;
+pub use person::Looked;
 pub use prompt::{Bill, Cost, Makings, Project, Prompt, Section, System};
 pub use runtime::changes::{Change, ChangeKind};
-pub use subagent::{Choose, Compose, Crew, Setup};
+pub use subagent::{Choose, Compose, Crew, Narrowed, Setup};
+pub use telling::telling;
 pub use transcript::{Message, Transcript};
 pub use turn::{
     Agent, AgentError, Bounds, ChangedBy, Compacted, Ended, Outcome, Rewound, Settings, Steering,

@@ -1,7 +1,7 @@
-//! Does the model go in circles?
+//! Loop detection: tells the model, and the person, that it goes in circles.
 //!
-//! The same call with the same result, and nothing in between that may have changed something: the third time the model
-//! reads one line in place of what it knows already. The journal and the person see every result as it is.
+//! A loop is the same call with the same result, and nothing in between that may have changed something: the third time the
+//! model reads one line in place of what it knows already. The journal and the person see every result as it is.
 
 use std::collections::{HashMap, HashSet};
 
@@ -34,6 +34,8 @@ pub(crate) struct Loops {
     /// How many calls there were.
     calls: u64,
     seen: HashMap<blake3::Hash, Seen>,
+    /// What the person was not told yet.
+    circling: Option<String>,
 }
 
 struct Seen {
@@ -63,12 +65,18 @@ impl Loops {
                 }
             }
         }
+        loops.circling = None;
         loops
     }
 
     /// Forgets what the model can no longer read; the count of the calls goes on.
     pub(crate) fn forget(&mut self) {
         self.seen.clear();
+    }
+
+    /// What a person should know of the call that was looked at last: that the model goes in circles.
+    pub(crate) fn circling(&mut self) -> Option<String> {
+        self.circling.take()
     }
 
     /// The result as the model is to read it. `changes` says whether the tool may have changed something.
@@ -106,6 +114,14 @@ impl Loops {
         }
         if line.len() < text.len() || seen.times >= LEAVE {
             result.pieces = vec![Piece::text(line)];
+            let told = match seen.times {
+                LINE => Some("told the model"),
+                LEAVE => Some("told the model to do something else"),
+                _ => None,
+            };
+            self.circling = told.map(|told| {
+                format!("`{}` gave {how} {} times in a row; haft {told}", result.tool, seen.times)
+            });
         }
         result
     }
@@ -159,6 +175,23 @@ mod tests {
         assert_eq!(read[..2], [LONG, LONG]);
         assert_eq!(read[2], "unchanged since call 1: the same result, 3 times by now.");
         assert!(!read[3].contains("something else") && read[4].contains("do something else"), "{read:?}");
+    }
+
+    #[test]
+    fn the_person_is_told_when_the_model_is() {
+        let mut loops = Loops::default();
+        let told: Vec<Option<String>> = (0..6)
+            .map(|_| {
+                look(&mut loops, "read", "{}", LONG);
+                loops.circling()
+            })
+            .collect();
+        assert_eq!(
+            told[2].as_deref(),
+            Some("`read` gave the same result 3 times in a row; haft told the model")
+        );
+        assert!(told[4].as_deref().is_some_and(|it| it.ends_with("to do something else")), "{told:?}");
+        assert_eq!(told.iter().flatten().count(), 2);
     }
 
     #[test]

@@ -20,7 +20,7 @@ mod sources;
 mod sse;
 mod structured;
 
-use std::{pin::Pin, sync::Arc};
+use std::{pin::Pin, sync::Arc, time::Duration};
 
 use futures_util::Stream;
 use kit::Spec;
@@ -41,6 +41,11 @@ pub trait Model: Send + Sync {
 
     /// What it can do.
     fn abilities(&self) -> &Abilities;
+
+    /// After how long without a byte a request to it is given up, where it is.
+    fn idle_limit(&self) -> Option<Duration> {
+        None
+    }
 
     /// What it is told before everything else, once it is asked with this prompt and these tools: a model that is spoken
     /// to in a dialect is told there how to call them. It begins with the prompt.

@@ -144,8 +144,8 @@ impl Steering {
     }
 
     /// The model is told something else before everything else.
-    pub fn set_system(&self, system: impl Into<System>) {
-        self.inner.lock().system = system.into();
+    pub fn set_system(&self, system: System) {
+        self.inner.lock().system = system;
     }
 }
 
@@ -259,6 +259,10 @@ impl Agent {
     /// What was said.
     pub fn transcript(&self) -> &Transcript {
         &self.transcript
+    }
+
+    pub(crate) fn host(&self) -> &Arc<dyn Host> {
+        &self.host
     }
 
     /// Lets its tools switch its profile, start other agents and ask the person.

@@ -13,7 +13,7 @@ use clap::{Args, builder::RangedU64ValueParser};
 use kit::{AnyTool, Fault};
 use runtime::{Approver, Session, quote};
 
-use crate::{Agents, Opened, Options, Place, standing::Standing};
+use crate::{Agents, Opened, Options, Place, standing::Standing, terminal::short};
 
 /// The variable that names a model, where nothing else does.
 pub(crate) const MODEL: &str = "HAFT_MODEL";
@@ -86,6 +86,7 @@ impl AgentOptions {
         opened.runtime.outside().asks(approver);
         opened.runtime.load_tools().await;
         let makings = Makings::of(&opened.runtime, tools::hints_of(&opened.toolset));
+        let makings = makings.with_skills(opened.skills.read());
         let variables = place.variables.clone();
         let configured = configured(&opened.agents, &variables);
         Ok(Agency { opened, options: self, makings, variables, configured })
@@ -106,9 +107,37 @@ impl Agency {
         self.options.model.as_deref().or(self.configured.as_deref())
     }
 
+    /// What the person should know of what prompts are made of, one line each.
+    pub(crate) fn notes(&self) -> impl Iterator<Item = &str> {
+        self.makings.notes()
+    }
+
     /// What a model is chosen from.
     pub(crate) fn choices(&self) -> Choices<'_> {
         self.opened.agents.choices(&self.variables)
+    }
+
+    /// The models that a person can switch to here, each with what it is: those of `[models.NAME]`, and the known ones of
+    /// each provider that there is a key for.
+    pub(crate) fn model_names(&self) -> Vec<(String, String)> {
+        let choices = self.choices();
+        let own =
+            choices.models.iter().map(|(name, it)| (name.clone(), it.model.clone().unwrap_or_default()));
+        let with_key: Vec<String> = model::sources(choices)
+            .iter()
+            .filter(|it| it.key().is_some())
+            .map(|it| it.name().to_owned())
+            .collect();
+        let known = model::models().filter(|it| with_key.iter().any(|name| name == it.provider)).map(|it| {
+            let about = it.known.map_or_else(String::new, |known| {
+                let window = format!("{} tokens", short::count(known.window));
+                let price =
+                    known.price.map(|it| format!(", ${} in, ${} out per million", it.input, it.output));
+                format!("{window}{}", price.unwrap_or_default())
+            });
+            (format!("{}:{}", it.provider, it.name), about)
+        });
+        own.chain(known).collect()
     }
 
     /// What a model is told before everything else, in this session and under this profile.
@@ -182,7 +211,7 @@ impl Agency {
         let dialect =
             self.options.dialect.as_deref().or(before.dialect.as_deref().filter(|_| typed.is_none()));
         let named = typed.or(earlier).or_else(|| self.named());
-        let mut lines: Vec<String> = self.makings.notes().map(str::to_owned).collect();
+        let mut lines: Vec<String> = self.notes().map(str::to_owned).collect();
         let model = match (named, model::usual(self.choices())) {
             (Some(name), _) => {
                 lines.extend(model::doubt(name, self.choices()));
@@ -291,6 +320,7 @@ impl Agency {
         let workspace = self.opened.runtime.roots().workspace().to_owned();
         Setup {
             profiles: self.opened.profiles.clone(),
+            skills: Some(self.opened.skills.clone()),
             choose: Arc::new(move |name| {
                 // A file that a profile names lies in its workspace, wherever haft was started.
                 let name = match name.strip_prefix("script:") {

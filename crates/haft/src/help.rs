@@ -128,7 +128,9 @@ fn below(command: Command, path: &str) -> Command {
     let mut text = StyledStr::new();
     // Writing to a text can't fail.
     let _ = write!(text, "{header}Examples:{header:#}");
-    lines.iter().for_each(|line| drop(write!(text, "\n  {line}")));
+    for line in lines {
+        let _ = write!(text, "\n  {line}");
+    }
     command.after_help(text)
 }
 

@@ -27,6 +27,7 @@
 
 mod agency;
 mod ask;
+mod attach;
 mod beyond;
 mod command_line;
 mod embed;
@@ -38,6 +39,7 @@ mod listing;
 mod options;
 mod place;
 pub mod print;
+mod slash;
 mod standing;
 mod terminal;
 mod through_client;

@@ -38,7 +38,7 @@ use crate::{
     jobs::ThisCall,
     policy::{Decision, Rule, Want},
     repair::{self, Repaired},
-    schedule::{Hold, Key},
+    schedule::{Hold, Key, Who},
 };
 use asking::{About, Asking, denied};
 use options::Options;
@@ -91,7 +91,8 @@ pub struct Answer {
     pub notes: Vec<String>,
     /// The files that it changed, as they were and as it left them. Of a call that has become a job, those until then.
     pub changes: Vec<Versions>,
-    /// From the door to the answer, without the time that a person was asked.
+    /// From the door to the answer, without the time in which a person was asked and it waited for
+    /// other calls.
     pub took: Duration,
 }
 
@@ -217,14 +218,15 @@ pub(crate) async fn run(session: &Session, mut call: Call, within: Option<&Withi
     };
     let title = planned.as_ref().map_or_else(|_| String::new(), |plan| plan.prepared.title());
     let this = ThisCall::new(tool, shown::title(session, title), began, asked.clone(), session.jobs());
+    let who = Who { call: id.clone(), title: this.name().to_owned() };
     if offered {
         session.jobs().offer(&id, &this);
     }
     let (reply, answered) = oneshot::channel();
-    let work = Work::new(session, id.clone(), whose, this, began, told, cancel, progress, reply);
+    let work = Work::new(session, id.clone(), whose, this, told, cancel, progress, reply);
     // Queued here and now, so that calls are served in the order in which they came.
     let planned = planned.map(|plan| {
-        let locks = session.schedule().lock(plan.locks.clone());
+        let locks = session.schedule().lock_for(who, plan.locks.clone());
         (plan, locks)
     });
     tokio::spawn(work.finish(planned));

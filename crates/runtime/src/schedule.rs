@@ -1,8 +1,8 @@
-//! What may run at the same time?
+//! Locks of calls: decides which calls may run at the same time.
 //!
-//! A call asks for all its locks at once and waits in one queue, so there is no order
-//! of asking that could deadlock, and what came first goes first: two edits of one file
-//! land in the model's order, edits of different files run together, reads share.
+//! A call acquires all its locks at once and waits in one queue, so calls cannot deadlock and
+//! are served first come, first served: two edits of one file land in the model's order, edits
+//! of different files run together, reads share.
 
 use std::{
     collections::VecDeque,
@@ -40,15 +40,31 @@ pub struct Schedule {
     state: Arc<Mutex<State>>,
 }
 
+/// The call that wants locks.
+#[derive(Debug, Clone, Default)]
+pub struct Who {
+    /// Its id.
+    pub call: String,
+    /// What a person calls it.
+    pub title: String,
+}
+
 #[derive(Default)]
 struct State {
     next: u64,
-    held: Vec<(u64, Vec<(Key, Hold)>)>,
+    held: Vec<Held>,
     waiting: VecDeque<Waiting>,
+}
+
+struct Held {
+    ticket: u64,
+    who: Who,
+    keys: Vec<(Key, Hold)>,
 }
 
 struct Waiting {
     ticket: u64,
+    who: Who,
     wants: Vec<(Key, Hold)>,
     ready: oneshot::Sender<()>,
 }
@@ -65,13 +81,18 @@ impl Schedule {
     /// Queues for all of these locks, here and now; the future resolves when they are
     /// held. Whoever gives up waiting, by dropping it, leaves the queue.
     pub fn lock(&self, wants: Vec<(Key, Hold)>) -> impl Future<Output = Locks> + Send + use<> {
+        self.lock_for(Who::default(), wants)
+    }
+
+    /// The same for a call of which others may be told that they wait for it.
+    pub fn lock_for(&self, who: Who, wants: Vec<(Key, Hold)>) -> impl Future<Output = Locks> + Send + use<> {
         let asked = Instant::now();
         let (ready, granted) = oneshot::channel();
         let ticket = {
             let mut state = self.state.lock();
             state.next += 1;
             let ticket = state.next;
-            state.waiting.push_back(Waiting { ticket, wants, ready });
+            state.waiting.push_back(Waiting { ticket, who, wants, ready });
             state.pump();
             ticket
         };
@@ -83,6 +104,15 @@ impl Schedule {
             locks
         }
     }
+
+    /// The call that this one waits for, as long as it has not its locks; nothing, once it has them.
+    pub fn ahead_of(&self, call: &str) -> Option<Who> {
+        let state = self.state.lock();
+        let (index, waiting) = state.waiting.iter().enumerate().find(|(_, it)| it.who.call == call)?;
+        let held = state.held.iter().find(|it| conflict(&it.keys, &waiting.wants)).map(|it| &it.who);
+        let mut before = state.waiting.iter().take(index);
+        held.or_else(|| before.find(|it| conflict(&it.wants, &waiting.wants)).map(|it| &it.who)).cloned()
+    }
 }
 
 impl State {
@@ -90,14 +120,14 @@ impl State {
     fn pump(&mut self) {
         let mut index = 0;
         while let Some(waiting) = self.waiting.get(index) {
-            let blocked = self.held.iter().any(|(_, held)| conflict(held, &waiting.wants))
+            let blocked = self.held.iter().any(|it| conflict(&it.keys, &waiting.wants))
                 || self.waiting.iter().take(index).any(|before| conflict(&before.wants, &waiting.wants));
             if blocked {
                 index += 1;
                 continue;
             }
-            let Some(Waiting { ticket, wants, ready }) = self.waiting.remove(index) else { return };
-            self.held.push((ticket, wants));
+            let Some(Waiting { ticket, who, wants, ready }) = self.waiting.remove(index) else { return };
+            self.held.push(Held { ticket, who, keys: wants });
             // Who no longer listens gives the locks back when its `Locks` are dropped.
             let _ = ready.send(());
         }
@@ -113,7 +143,7 @@ fn conflict(one: &[(Key, Hold)], other: &[(Key, Hold)]) -> bool {
 impl Drop for Locks {
     fn drop(&mut self) {
         let mut state = self.schedule.state.lock();
-        state.held.retain(|(ticket, _)| *ticket != self.ticket);
+        state.held.retain(|it| it.ticket != self.ticket);
         state.waiting.retain(|waiting| waiting.ticket != self.ticket);
         state.pump();
     }
@@ -170,6 +200,28 @@ mod tests {
             task.await.unwrap();
         }
         assert_eq!(*order.lock(), (0..20).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_call_that_waits_is_told_for_which_one() {
+        let schedule = Schedule::default();
+        let lock = |call: &str| {
+            let who = Who { call: call.to_owned(), title: format!("make {call}") };
+            schedule.lock_for(who, vec![(Key::World, Hold::Alone)])
+        };
+        let first = now(lock("a")).unwrap();
+        let mut second = Box::pin(lock("b"));
+        let third = Box::pin(lock("c"));
+        let ahead = |call: &str| schedule.ahead_of(call).map(|it| it.title);
+        assert_eq!(
+            (ahead("a"), ahead("b").as_deref(), ahead("c").as_deref()),
+            (None, Some("make a"), Some("make a"))
+        );
+        drop(first);
+        let _held = now(&mut second).unwrap();
+        assert_eq!((ahead("b"), ahead("c").as_deref()), (None, Some("make b")));
+        drop(third);
+        assert_eq!(ahead("c"), None);
     }
 
     #[test]

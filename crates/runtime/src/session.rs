@@ -382,6 +382,12 @@ impl Session {
         self.inner.jobs.written(call)
     }
 
+    /// What a call, which was begun with this id, waits for: the title of the call that holds a lock which it needs. Nothing,
+    /// when it waits for no lock.
+    pub fn waits_for(&self, call: &str) -> Option<String> {
+        self.schedule().ahead_of(call).map(|it| it.title)
+    }
+
     /// What happens to this session's jobs from now on, for a host to show: each end, and each wait
     /// for input, once.
     pub fn events(&self) -> broadcast::Receiver<Event> {

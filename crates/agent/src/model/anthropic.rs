@@ -5,7 +5,7 @@ mod request;
 #[cfg(test)]
 mod tests;
 
-use std::{pin::pin, sync::Arc};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use async_stream::stream;
 use futures_util::StreamExt;
@@ -44,6 +44,10 @@ impl Model for Anthropic {
 
     fn abilities(&self) -> &Abilities {
         &self.served.abilities
+    }
+
+    fn idle_limit(&self) -> Option<Duration> {
+        Some(self.served.endpoint.patience.idle)
     }
 
     fn stream(&self, request: Request) -> Events {

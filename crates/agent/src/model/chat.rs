@@ -8,6 +8,8 @@ mod request;
 #[cfg(test)]
 mod tests;
 
+use std::time::Duration;
+
 use super::{Abilities, Events, Model, Request, endpoint::Served, openai};
 
 /// The wire format's name, which marks what only it understands.
@@ -32,6 +34,10 @@ impl Model for Chat {
 
     fn abilities(&self) -> &Abilities {
         &self.served.abilities
+    }
+
+    fn idle_limit(&self) -> Option<Duration> {
+        Some(self.served.endpoint.patience.idle)
     }
 
     fn stream(&self, request: Request) -> Events {

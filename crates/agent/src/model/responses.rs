@@ -10,6 +10,8 @@ mod request;
 #[cfg(test)]
 mod tests;
 
+use std::time::Duration;
+
 use super::{Abilities, Events, Model, Request, endpoint::Served, openai};
 
 /// The wire format's name, which marks what only it understands.
@@ -34,6 +36,10 @@ impl Model for Responses {
 
     fn abilities(&self) -> &Abilities {
         &self.served.abilities
+    }
+
+    fn idle_limit(&self) -> Option<Duration> {
+        Some(self.served.endpoint.patience.idle)
     }
 
     fn stream(&self, request: Request) -> Events {

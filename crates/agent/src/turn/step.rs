@@ -23,6 +23,7 @@ use crate::{
     event::{Event, Host, Shown},
     loops::Loops,
     model::{self, Events, ModelError, Piece, ResultOf, Said, Usage, Why},
+    telling,
     transcript::{Message, Transcript},
 };
 use parts::{Part, Parts};
@@ -282,11 +283,14 @@ impl<'a> Answering<'a> {
         self.under_way.remove(&at);
         let Some((arguments, result)) = self.parts.open_call(at) else { return };
         let Heard { result: got, event, exit, pictures, ms } = heard;
-        let line = got.pieces.first().map(|it| first_line(&it.line())).unwrap_or_default();
+        let line = got.pieces.first().map(|it| first_line(&telling(&it.line(), got.ok))).unwrap_or_default();
         let (tool, title) = (got.tool.clone(), first_line(arguments));
         let message = Message::Tool { tool, title, ok: got.ok, exit, line, pictures, ms };
         let changes = self.around.changing.contains(&got.tool);
         let got = self.around.loops.look(got, arguments, changes);
+        if let Some(text) = self.around.loops.circling() {
+            self.around.host.hear(Event::Note { text });
+        }
         self.around.transcript.end(&got);
         *result = Some(got);
         let text = self.parts.untold(at);

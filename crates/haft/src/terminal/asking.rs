@@ -21,6 +21,14 @@ pub(crate) enum Asked {
 }
 
 impl Asked {
+    /// The call that asks, where it is one.
+    pub(crate) fn call(&self) -> Option<&str> {
+        match self {
+            Self::May(request, _) => request.call.as_deref(),
+            Self::Wants(..) => None,
+        }
+    }
+
     /// Does nobody wait for the answer any more?
     pub(crate) fn is_taken_back(&self) -> bool {
         match self {

@@ -1,20 +1,23 @@
-//! How do a person and an agent take turns at one terminal?
+//! The terminal of a chat: a person and an agent take turns there.
 //!
 //! Whatever is seen or typed goes through here: events of the agent, questions, ends of jobs, keys. Nothing of it waits
-//! for anything else: while a question stands, what the agent does goes on, and is shown once it is answered.
+//! for anything else: while a question stands, or the person reads, what the agent does goes on, and is shown after that.
+
+mod keys;
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashSet, VecDeque},
     future::Future,
     io,
     path::PathBuf,
     time::{Duration, Instant},
 };
 
-use agent::{Event, Host};
-use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use runtime::Session;
+use agent::{Agent, Event, Host, Steering};
+use kit::{Fault, Kind, files::Roots};
+use runtime::{Session, config::Notify};
 use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
     sync::{
         broadcast,
         mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
@@ -23,19 +26,31 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
+use keys::returns;
+
 use super::{
     asking::Asked,
+    attention::Attention,
+    calls::Seen,
     complete::Words,
-    dialog::{Dialog, Pressed},
-    input::{Heard, Input},
-    line::{Came, Line},
+    dialog::Dialog,
+    editor,
+    files::Files,
+    input::Input,
+    life,
+    line::{Entry, Line},
+    markdown::Look,
+    outputs::Outputs,
     picture::{self, Protocol},
+    reading::Reading,
     remembered::Remembered,
     row::{Row, Style, harmless},
     screen::{Live, Screen},
     short,
+    status::Status,
     view::{Drawn, View},
 };
+use crate::{Opened, Place};
 
 /// How often what is in motion is drawn anew.
 const MOVES: Duration = Duration::from_millis(100);
@@ -43,20 +58,43 @@ const MOVES: Duration = Duration::from_millis(100);
 /// Of what a call wrote, so much is looked at for its last line.
 const LAST: usize = 512;
 
+/// The file in which what was typed is remembered.
+const HISTORY: &str = "chat_history";
+
 /// A question waits until whoever types has paused for so long: the next key of their line is no answer to it.
 const PAUSE: Duration = Duration::from_millis(700);
 
-/// So many lines of what is typed are seen at once.
+/// So many lines of what is typed are seen at once, and so many of what may be typed.
 const LINES: usize = 12;
+const CHOICES: usize = 8;
+
+/// Terminals take at most about so much into their clipboard, in base64.
+const CLIPBOARD: usize = 100_000;
 
 /// How the terminal is to be.
 pub(crate) struct Settings {
-    /// Where what was typed is remembered.
-    pub(crate) history: PathBuf,
-    pub(crate) workspace: PathBuf,
+    /// The folder in which what was typed is remembered.
+    pub(crate) state: PathBuf,
+    /// Where files are looked for that the person names.
+    pub(crate) roots: Roots,
     pub(crate) colours: bool,
+    /// How the person is told that they are wanted.
+    pub(crate) notify: Notify,
     /// The person may type; otherwise they watch, answer questions and stop it.
     pub(crate) prompt: bool,
+}
+
+impl Settings {
+    /// As the person wants it; with `prompt` they may type.
+    pub(crate) fn of(place: &Place, opened: &Opened, prompt: bool) -> Self {
+        Self {
+            state: place.state.clone(),
+            roots: opened.runtime.roots().clone(),
+            colours: place.variable("NO_COLOR").is_none(),
+            notify: opened.agents.chat.notify.unwrap_or_default(),
+            prompt,
+        }
+    }
 }
 
 /// The terminal, with a person before it.
@@ -69,7 +107,19 @@ pub(crate) struct Front {
     asked: UnboundedReceiver<Asked>,
     waiting: VecDeque<Asked>,
     dialog: Option<Dialog>,
+    /// Since when a question stands or waits.
+    asked_since: Option<Instant>,
     line: Line,
+    attention: Attention,
+    /// Another program has the terminal.
+    away: Option<Away>,
+    /// What the person's editor is opened with.
+    variables: Vec<(String, String)>,
+    state: PathBuf,
+    /// This process goes on after it was suspended.
+    continued: Signal,
+    /// When Ctrl-C was pressed at an empty prompt: once more ends the chat.
+    leaving: Option<Instant>,
     /// Whether there is a line to type in.
     prompt: bool,
     /// When the last key came.
@@ -81,6 +131,12 @@ pub(crate) struct Front {
     /// What happened while a question stood.
     held: Vec<Drawn>,
     session: Option<Session>,
+    steering: Option<Steering>,
+    status: Status,
+    /// What can be read whole.
+    outputs: Outputs,
+    /// What the person reads now.
+    reading: Option<Reading>,
     jobs: Option<broadcast::Receiver<runtime::Event>>,
     /// Somebody ended the chat from outside.
     hangup: CancellationToken,
@@ -89,9 +145,16 @@ pub(crate) struct Front {
 /// What the person said at the prompt.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Said {
-    Line(String),
+    Line(Entry),
     /// They want to go.
     End,
+}
+
+/// Who has the terminal meanwhile.
+enum Away {
+    Editor(editor::Open),
+    /// The shell, since then.
+    Shell(Instant),
 }
 
 /// Passes what an agent does on to whoever draws it.
@@ -116,8 +179,12 @@ impl Front {
         hangup: CancellationToken,
     ) -> io::Result<(Self, Passes)> {
         let (pass, events) = unbounded_channel();
-        let front = Self {
-            screen: Screen::new(settings.colours),
+        let Settings { state, roots, colours, notify, prompt } = settings;
+        let name = roots.workspace().file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let words = Words::new(prompt.then(|| Files::of(roots)));
+        let continued = signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?;
+        let mut front = Self {
+            screen: Screen::new(colours),
             input: Input::start()?,
             view: View::default(),
             pictures: picture::protocol(variables),
@@ -125,23 +192,80 @@ impl Front {
             asked,
             waiting: VecDeque::new(),
             dialog: None,
-            prompt: settings.prompt,
-            line: Line::new(Remembered::open(&settings.history), Words::new(settings.workspace)),
+            asked_since: None,
+            prompt,
+            line: Line::new(Remembered::open(&state.join(HISTORY)), words),
+            attention: Attention::new(notify, colours, &name),
+            away: None,
+            variables: variables.to_vec(),
+            state,
+            continued,
+            leaving: None,
             typed: None,
             is_busy: false,
             said: VecDeque::new(),
             held: Vec::new(),
             session: None,
+            steering: None,
+            status: Status::new(variables),
+            outputs: Outputs::default(),
+            reading: None,
             jobs: None,
             hangup,
         };
+        front.attention.idle(&mut front.screen);
         Ok((front, Passes(pass)))
     }
 
-    /// From now on it is this conversation.
-    pub(crate) fn follow(&mut self, session: &Session) {
+    /// What is completed at the prompt.
+    pub(crate) fn words(&mut self) -> &mut Words {
+        &mut self.line.words
+    }
+
+    /// Puts this line at the prompt, to be changed or sent. What is typed there already follows it.
+    pub(crate) fn put(&mut self, text: &str) {
+        self.line.begin_with(text);
+    }
+
+    /// Did somebody end the chat from outside?
+    pub(crate) fn is_hung_up(&self) -> bool {
+        self.hangup.is_cancelled()
+    }
+
+    /// Puts a text into the terminal's clipboard (OSC 52), where the terminal takes it.
+    ///
+    /// # Errors
+    /// When it is longer than terminals take.
+    pub(crate) fn clip(&mut self, text: &str) -> Result<(), Fault> {
+        let data = kit::base64::encoded(text.as_bytes());
+        if data.len() > CLIPBOARD {
+            let what = format!("{} bytes are more than terminals take into their clipboard", text.len());
+            return Err(Fault::new(Kind::TooBig, what).next("/export writes the conversation to a file."));
+        }
+        self.screen.signal(&format!("\u{1b}]52;c;{data}\u{7}"));
+        Ok(())
+    }
+
+    /// From now on it is this agent's conversation.
+    pub(crate) fn follow(&mut self, agent: &Agent) {
+        let session = agent.session();
         self.jobs = Some(session.events());
         self.session = Some(session.clone());
+        self.steering = Some(agent.steering());
+        self.status.follow(agent);
+        self.outputs = Outputs::default();
+        self.view.forget();
+    }
+
+    /// Says which conversation this is: the model, the folder, what the sandbox allows, where to find help.
+    pub(crate) fn welcome(&mut self) {
+        let rows = self.status.welcome(Instant::now(), self.columns());
+        self.show(&rows);
+    }
+
+    /// How text is to look.
+    pub(crate) fn look(&self) -> Look {
+        Look { columns: self.columns(), plain: !self.screen.colours() }
     }
 
     /// How many columns a line may take.
@@ -163,7 +287,7 @@ impl Front {
     /// The person said this before there was a prompt: on the command line.
     pub(crate) fn says_first(&mut self, words: String) {
         if !words.trim().is_empty() {
-            self.said.push_front(Said::Line(words));
+            self.said.push_front(Said::Line(Entry::new(words)));
         }
     }
 
@@ -175,13 +299,14 @@ impl Front {
                 return Said::End;
             }
             if self.dialog.is_none()
+                && self.reading.is_none()
                 && let Some(said) = self.said.pop_front()
             {
                 self.flush();
-                if let Said::Line(line) = &said
-                    && !line.trim().is_empty()
+                if let Said::Line(entry) = &said
+                    && !entry.text.trim().is_empty()
                 {
-                    let text = format!("> {}", line.trim_end().replace('\n', "\n  "));
+                    let text = format!("> {}", entry.shown.trim_end().replace('\n', "\n  "));
                     self.tell(&text, Style::BOLD);
                 }
                 self.screen.draw(&[], Vec::new());
@@ -203,6 +328,9 @@ impl Front {
         tokio::pin!(work);
         let mut moves = moves();
         self.is_busy = true;
+        self.attention.works(&mut self.screen);
+        let limit = self.steering.as_ref().and_then(|it| it.model().idle_limit());
+        self.view.begin(Instant::now(), limit);
         let done = loop {
             self.next_dialog();
             self.draw();
@@ -212,6 +340,7 @@ impl Front {
             }
         };
         self.is_busy = false;
+        self.attention.done(&mut self.screen);
         // What it told last is there by now.
         while let Ok(event) = self.events.try_recv() {
             self.hear(&event);
@@ -220,12 +349,28 @@ impl Front {
             self.drop_dialogs();
             self.take_back();
         }
-        let rest = self.view.end(self.columns());
+        let rest = self.view.end(self.look());
         self.held.extend(rest);
         if self.dialog.is_none() {
             self.flush();
         }
         done
+    }
+
+    /// Shows a text that may be long: in the pager, where it is longer than the screen. Returns once the person has read it.
+    pub(crate) async fn page(&mut self, title: &str, text: &str) {
+        let rows = Row::new(text.trim_end(), Style::PLAIN).lines(self.columns());
+        if rows.len() + 4 < self.screen.lines() {
+            return self.tell(text, Style::DIM);
+        }
+        let lines = text.trim_end().lines().map(|it| Row::new(harmless(it), Style::PLAIN)).collect();
+        self.reading = Some(Reading::alone(title, lines));
+        let mut moves = moves();
+        while self.reading.is_some() && !self.hangup.is_cancelled() && !self.screen.is_gone() {
+            self.draw();
+            self.happens(&mut moves, &CancellationToken::new()).await;
+        }
+        self.draw();
     }
 
     /// Takes the next thing that happens, and what came with it.
@@ -239,6 +384,9 @@ impl Front {
                 let rows = job_line(&event).wrapped(self.columns(), 4);
                 self.held.extend(rows.into_iter().map(Drawn::Row));
             },
+            back = returns(&mut self.away) => self.comes_back(back),
+            _ = self.continued.recv(), if self.away.is_none() => self.retake(),
+            () = self.line.words.changed() => self.line.refresh(),
             _ = moves.tick() => {}
         }
         // Much that comes at once is drawn once.
@@ -256,88 +404,10 @@ impl Front {
     }
 
     fn hear(&mut self, event: &Event) {
-        let columns = self.columns();
-        self.held.extend(self.view.hear(event, Instant::now(), columns));
-    }
-
-    fn typed(&mut self, heard: Heard, cancel: &CancellationToken) {
-        match heard {
-            Heard::Key(key) if is_stop(key) => {
-                cancel.cancel();
-                self.stopped(key);
-            }
-            Heard::Key(key) => match self.dialog.take() {
-                Some(dialog) => {
-                    let asks = dialog.asks().map(|(call, since)| (call.to_owned(), since));
-                    match dialog.key(key, self.columns()) {
-                        Pressed::Answered(said) => {
-                            if let Some((call, since)) = asks {
-                                self.view.asked(&call, since.elapsed());
-                            }
-                            self.show(&said.wrapped(self.columns(), 2));
-                        }
-                        Pressed::Stands(dialog, rows) => {
-                            self.dialog = Some(*dialog);
-                            self.show(&rows);
-                        }
-                    }
-                }
-                None if self.prompt => self.key(key),
-                None => {}
-            },
-            Heard::Paste(text) => match &mut self.dialog {
-                Some(dialog) => dialog.paste(&text),
-                None if !self.prompt => {}
-                None => {
-                    self.typed = Some(Instant::now());
-                    self.line.paste(&text);
-                }
-            },
-            Heard::Resized(columns, lines) => self.screen.resized(columns, lines),
-            Heard::End => {
-                self.hangup.cancel();
-                cancel.cancel();
-            }
-        }
-    }
-
-    /// A key for the line. A line that is done waits until it can be taken up.
-    fn key(&mut self, key: KeyEvent) {
-        self.typed = Some(Instant::now());
-        match self.line.key(key) {
-            Came::Nothing => {}
-            Came::Line(line) => {
-                self.typed = None;
-                self.said.push_back(Said::Line(line));
-            }
-            Came::End => self.said.push_back(Said::End),
-            Came::Wipe => self.screen.wipe(),
-        }
-    }
-
-    /// Besides what it stops, Ctrl-C at the prompt clears the line.
-    fn stopped(&mut self, key: KeyEvent) {
-        if self.dialog.is_none() && !self.is_busy && key.modifiers.contains(KeyModifiers::CONTROL) {
-            self.line.clear();
-        } else if key.code != KeyCode::Esc && key.modifiers.contains(KeyModifiers::ALT) {
-            // Esc and the next key came at once.
-            self.key(KeyEvent::new(key.code, key.modifiers - KeyModifiers::ALT));
-        }
-    }
-
-    /// What was said for after a turn that was stopped is typed again: it may not be meant any more.
-    fn take_back(&mut self) {
-        let lines: Vec<String> = self
-            .said
-            .drain(..)
-            .filter_map(|it| match it {
-                Said::Line(line) => Some(line).filter(|it| !it.trim().is_empty()),
-                Said::End => None,
-            })
-            .collect();
-        if !lines.is_empty() {
-            self.line.begin_with(&lines.join("\n"));
-        }
+        let look = self.look();
+        self.status.hear(event);
+        self.outputs.hear(event);
+        self.held.extend(self.view.hear(event, Instant::now(), look));
     }
 
     /// Puts up the next question, when none stands.
@@ -346,6 +416,14 @@ impl Front {
             self.dialog = None;
             self.show(&[Row::new("(taken back)", Style::DIM)]);
         }
+        if self.waiting.is_empty() && self.dialog.is_none() {
+            self.asked_since = None;
+        } else {
+            self.asked_since.get_or_insert_with(Instant::now);
+        }
+        if self.reading.is_some() {
+            return;
+        }
         let is_typing = !self.line.is_empty() && self.typed.is_some_and(|it| it.elapsed() < PAUSE);
         while self.dialog.is_none() && !is_typing {
             let Some(asked) = self.waiting.pop_front() else { return };
@@ -353,6 +431,7 @@ impl Front {
                 continue;
             }
             self.flush();
+            self.attention.asks(&mut self.screen);
             let dialog = Dialog::new(asked);
             let rows = dialog.rows(self.columns());
             self.show(&rows);
@@ -369,26 +448,40 @@ impl Front {
     }
 
     fn draw(&mut self) {
+        let now = Instant::now();
+        let columns = self.columns();
+        if let Some(reading) = &mut self.reading {
+            let rows = reading.rows(columns, self.screen.lines(), self.session.as_ref());
+            return self.screen.draw_full(rows);
+        }
         if let Some(dialog) = &self.dialog {
-            let live = dialog.live(self.columns());
+            let mut live = vec![life::asked(now, self.asked_since.unwrap_or(now), columns)];
+            live.extend(dialog.live(columns));
             self.screen.draw(&[], live);
             return;
         }
         self.flush();
-        let columns = self.columns();
-        let mut rows = self.view.live(Instant::now(), columns, &self.written());
+        self.look_at_calls(now);
+        let mut rows = self.view.live(now, self.look());
         for it in &self.said {
-            if let Said::Line(line) = it {
-                rows.push(Row::new(format!("> {}  (next)", harmless(line)), Style::DIM).cut(columns));
+            if let Said::Line(entry) = it {
+                rows.push(Row::new(format!("> {}  (next)", harmless(&entry.shown)), Style::DIM).cut(columns));
             }
         }
         if !self.prompt {
             self.screen.draw(&[], rows);
             return;
         }
-        let Live { rows: line, cursor } = self.line.live(columns, (self.screen.lines() / 2).min(LINES));
+        let lines = self.screen.lines();
+        let choices = (lines / 2).saturating_sub(1).min(CHOICES);
+        let Live { rows: line, cursor } = self.line.live(columns, (lines / 2).min(LINES), choices);
         let cursor = cursor.map(|(row, column)| (row + rows.len(), column));
         rows.extend(line);
+        if self.is_leaving() {
+            rows.push(Row::new("press Ctrl-C again to leave", Style::DIM).cut(columns));
+        } else {
+            rows.extend(self.status.row(now, columns));
+        }
         self.screen.draw(&[], Live { rows, cursor });
     }
 
@@ -418,24 +511,27 @@ impl Front {
             let bytes = spills.read(session.name(), &picture.handle).ok()?;
             picture::escape(protocol, &picture.mime, &bytes)
         });
-        let place = spills.path(session.name(), &picture.handle);
+        let is_shown = escape.is_some();
         if let Some(escape) = escape {
             self.screen.picture(&escape);
         }
-        let place = place.map_or_else(|_| String::new(), |it| format!(": {}", it.display()));
-        let size = short::count(picture.bytes as u64);
-        self.tell(&format!("picture {} ({}, {size} bytes){place}", picture.handle, picture.mime), Style::DIM);
+        let size = short::size(picture.bytes);
+        let where_it_is = if is_shown { "" } else { "; Ctrl-O says where it is" };
+        let text = format!("    picture {} ({}, {size}{where_it_is})", picture.handle, picture.mime);
+        self.tell(&text, Style::DIM);
     }
 
-    /// The last line of what each call wrote that runs.
-    fn written(&self) -> HashMap<String, String> {
-        let Some(session) = &self.session else { return HashMap::new() };
-        let line = |call: &str| {
-            let text = session.written(call)?.tail(LAST).text;
-            let line = text.lines().rfind(|it| !it.trim().is_empty())?;
-            Some((call.to_owned(), line.trim().to_owned()))
-        };
-        self.view.calls().filter_map(line).collect()
+    /// Takes up what each call that is not over has written, and what it waits for.
+    fn look_at_calls(&mut self, now: Instant) {
+        let Some(session) = &self.session else { return };
+        let waiting = self.waiting.iter().filter_map(Asked::call);
+        let asking: HashSet<String> = waiting.map(str::to_owned).collect();
+        self.view.look_at_calls(now, |call| {
+            let written = session.written(call).map(|it| it.tail(LAST).text);
+            let line = written
+                .and_then(|it| it.lines().rfind(|it| !it.trim().is_empty()).map(|it| it.trim().to_owned()));
+            Seen { line, waits: session.waits_for(call), asks: asking.contains(call) }
+        });
     }
 }
 
@@ -444,18 +540,6 @@ fn moves() -> Interval {
     let mut moves = tokio::time::interval(MOVES);
     moves.set_missed_tick_behavior(MissedTickBehavior::Skip);
     moves
-}
-
-/// Is this Esc or Ctrl-C? Esc with a key right after it comes as that key with Alt.
-fn is_stop(key: KeyEvent) -> bool {
-    match key.code {
-        KeyCode::Esc => true,
-        KeyCode::Char('c') if key.modifiers == KeyModifiers::CONTROL => true,
-        KeyCode::Char(letter) => {
-            key.modifiers.contains(KeyModifiers::ALT) && !matches!(letter, 'b' | 'd' | 'f')
-        }
-        _ => false,
-    }
 }
 
 async fn next_job(jobs: &mut Option<broadcast::Receiver<runtime::Event>>) -> runtime::Event {

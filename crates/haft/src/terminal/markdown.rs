@@ -1,475 +1,509 @@
-//! How does Markdown look line by line, while it is still being written?
+//! Markdown as rows of the screen, while it is still being written.
 //!
-//! Lines that are full are given once and never change. What may still change, because a mark has no partner yet or
-//! the line is not full, is given by [`Markdown::rest`], to be drawn anew each time.
+//! [`Markdown::push`] gives each row once, when nothing that may still come can change it: blocks that are over, whole lines of
+//! code, full lines of a paragraph in which no mark waits for its partner. [`Markdown::rest`] gives what may still change, to
+//! be drawn anew each time. Whatever the text is, no letter of it is lost.
 
-use super::{
-    letters::Letters,
-    row::{Letter, Row, Style, of_letters, wrap},
-};
+mod blocks;
+mod inline;
+mod table;
 
-/// So many lines wait for the partner of a mark; then it is a letter like any other.
+use super::{code::Code, letters::Letters, row::Row};
+use blocks::{Laid, lay};
+
+/// So many rows wait for the partner of a mark; then the mark is a letter like any other.
 const PATIENCE: usize = 4;
+
+/// A block that is longer, in bytes, is cut in two.
+const LONGEST: usize = 16 << 10;
+
+/// How the text is to look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Look {
+    /// How many columns a row may take.
+    pub(crate) columns: usize,
+    /// What only an attribute would show has to be seen without one.
+    pub(crate) plain: bool,
+}
 
 /// Markdown that is being written.
 #[derive(Debug, Default)]
 pub(crate) struct Markdown {
     letters: Letters,
-    /// What is known of the line and was not given yet.
-    line: String,
-    /// How the line goes on, once its beginning was given.
-    goes_on: Option<Line>,
-    /// Which fence has to close the code that this is.
-    fence: Option<String>,
-    /// Which marks were open where the last given line ended.
-    open: Style,
+    /// The source of the blocks that are not over, with an empty line before them where there was one.
+    tail: String,
+    /// The code that is being written, where the tail is in a fence.
+    fenced: Option<Fenced>,
+    given: Given,
+    /// Nothing stands before what comes next.
+    begun: bool,
 }
 
-/// What kind of line it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Line {
-    kind: Kind,
-    /// How far in its later lines begin.
+/// How many rows of the tail were given, how many letters they had, and how wide they were.
+#[derive(Debug, Default)]
+struct Given {
+    rows: usize,
+    letters: usize,
+    columns: usize,
+}
+
+/// Code between fences, whose first fence was read.
+#[derive(Debug, Clone)]
+struct Fenced {
+    fence: String,
+    /// How far in the fence stands: the code begins there.
     indent: usize,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Text,
-    Heading,
-    Quote,
-    Code,
-    Table,
+    code: Code,
 }
 
 impl Markdown {
-    /// Takes more; gives the lines of so many columns that will not change any more.
-    pub(crate) fn push(&mut self, text: &str, columns: usize) -> Vec<Row> {
+    /// Takes more of the text; returns the rows that will not change any more.
+    pub(crate) fn push(&mut self, text: &str, look: Look) -> Vec<Row> {
         let text = self.letters.push(text);
+        self.tail.push_str(&text);
         let mut done = Vec::new();
-        for piece in text.split_inclusive('\n') {
-            match piece.strip_suffix('\n') {
-                Some(piece) => {
-                    self.line.push_str(piece);
-                    self.end_line(columns, &mut done);
-                }
-                None => self.line.push_str(piece),
-            }
-        }
-        self.give_full(columns, &mut done);
+        self.settle(look, &mut done);
         done
     }
 
-    /// What there is of the last line.
-    pub(crate) fn rest(&self, columns: usize) -> Vec<Row> {
-        if self.line.is_empty() {
-            return Vec::new();
+    /// The rows that may still change.
+    pub(crate) fn rest(&self, look: Look) -> Vec<Row> {
+        if let Some(fenced) = &self.fenced {
+            let line = self.tail.as_str();
+            return if line.is_empty() || fenced.may_close(line) {
+                Vec::new()
+            } else {
+                fenced.clone().rows(line, look)
+            };
         }
-        let laid = self.lay(columns);
-        (0..laid.lines.len()).map(|at| laid.row(at)).collect()
+        let laid = lay(steady(&self.tail), look, self.begun);
+        let given = self.given_of(&laid, look);
+        laid.rows().skip(given).cloned().collect()
     }
 
-    /// Nothing comes any more: gives the rest.
-    pub(crate) fn end(&mut self, columns: usize) -> Vec<Row> {
+    /// The text is over: returns the rest.
+    pub(crate) fn end(&mut self, look: Look) -> Vec<Row> {
         let last = self.letters.end();
-        self.line.push_str(&last);
+        self.tail.push_str(&last);
         let mut done = Vec::new();
-        if !self.line.is_empty() {
-            self.end_line(columns, &mut done);
+        if !self.tail.is_empty() && !self.tail.ends_with('\n') {
+            self.tail.push('\n');
+        }
+        self.settle(look, &mut done);
+        if self.fenced.is_none() {
+            let laid = lay(&self.tail, look, self.begun);
+            let given = self.given_of(&laid, look);
+            done.extend(laid.rows().skip(given).cloned());
         }
         *self = Self::default();
         done
     }
 
-    fn end_line(&mut self, columns: usize, done: &mut Vec<Row>) {
-        let trimmed = self.line.trim();
-        if self.goes_on.is_none() {
-            let fence: String = trimmed.chars().take_while(|it| matches!(it, '`' | '~')).collect();
-            match &self.fence {
-                Some(open) if trimmed == open.as_str() => {
-                    self.fence = None;
-                    done.extend(Row::new(std::mem::take(&mut self.line), Style::DIM).wrapped(columns, 0));
+    fn settle(&mut self, look: Look, done: &mut Vec<Row>) {
+        loop {
+            if self.fenced.is_some() {
+                self.take_code(look, done);
+                if self.fenced.is_some() {
                     return;
                 }
-                None if fence.len() >= 3 => {
-                    self.fence = Some(fence);
-                    done.extend(Row::new(std::mem::take(&mut self.line), Style::DIM).wrapped(columns, 0));
-                    return;
-                }
-                _ => {}
             }
-        }
-        // The end of a line whose beginning was given may be nothing.
-        if !self.line.is_empty() || self.goes_on.is_none() {
-            let laid = self.lay(columns);
-            done.extend((0..laid.lines.len()).map(|at| laid.row(at)));
-        }
-        self.line.clear();
-        self.goes_on = None;
-        self.open = Style::PLAIN;
-    }
-
-    fn give_full(&mut self, columns: usize, done: &mut Vec<Row>) {
-        let laid = self.lay(columns);
-        let count = laid.lines.len();
-        if count < 2 {
-            return;
-        }
-        let sure = laid.unsure.unwrap_or(usize::MAX);
-        let full = laid.lines.iter().take(count - 1);
-        let given = if count > PATIENCE { count - 1 } else { full.take_while(|it| it.end <= sure).count() };
-        let Some(last) = given.checked_sub(1).and_then(|it| laid.lines.get(it)) else { return };
-        done.extend((0..given).map(|at| laid.row(at)));
-        let (before, after) = (laid.letters.get(last.end - 1), laid.letters.get(last.end));
-        if let (Some(before), Some(after)) = (before, after) {
-            self.open = Style {
-                bold: before.style.bold && after.style.bold,
-                italic: before.style.italic && after.style.italic,
-                code: before.style.code && after.style.code,
-                ..Style::PLAIN
+            let is_too_long = self.tail.len() > LONGEST;
+            let source = if is_too_long { lines_of(&self.tail) } else { steady(&self.tail) };
+            let laid = lay(source, look, self.begun);
+            let Some(last) = laid.blocks.last() else { return };
+            let fence = last.fence.clone();
+            let before: usize = laid.blocks.iter().rev().skip(1).map(|it| it.rows.len()).sum();
+            let sure = if is_too_long { last.rows.len() } else { last.sure };
+            let given = self.given_of(&laid, look);
+            let until = before + if fence.is_some() { 0 } else { sure.max(given.saturating_sub(before)) };
+            let new: Vec<Row> = laid.rows().take(until).skip(given).cloned().collect();
+            let stays = until.max(given);
+            self.begun |= stays > 0;
+            // What was given as a letter stays one.
+            let shown = stays.saturating_sub(before);
+            let mut literal: Vec<usize> =
+                last.unsure.iter().filter(|it| it.row < shown).map(|it| it.at).collect();
+            literal.sort_unstable();
+            literal.dedup();
+            self.given = Given {
+                rows: stays - before.min(stays),
+                letters: laid.rows().take(stays).skip(before).map(letters_of).sum(),
+                columns: look.columns,
             };
-            let begins = begins(&self.line, before, after);
-            self.line.drain(..begins);
-        }
-        self.goes_on = Some(laid.line);
-    }
-
-    fn lay(&self, columns: usize) -> Laid {
-        let line = self.goes_on.unwrap_or_else(|| kind(&self.line, self.fence.is_some()));
-        let (letters, unsure) = match line.kind {
-            Kind::Code | Kind::Table => {
-                let style = if line.kind == Kind::Code { Style::CODE } else { Style::PLAIN };
-                let letters = self.line.char_indices();
-                (
-                    letters
-                        .map(|(at, letter)| Letter { letter, style, end: at + letter.len_utf8() })
-                        .collect(),
-                    None,
-                )
+            done.extend(new);
+            let start = last.start;
+            let end = source.len();
+            for at in literal.into_iter().rev() {
+                self.tail.insert(at, '\\');
             }
-            Kind::Text | Kind::Heading | Kind::Quote => {
-                let skip = if self.goes_on.is_some() { 0 } else { marker(&self.line, line.kind) };
-                let base = match line.kind {
-                    Kind::Heading => Style::BOLD,
-                    Kind::Quote => Style::DIM,
-                    _ => Style::PLAIN,
-                };
-                inline(&self.line, skip, self.open, base)
+            if is_too_long && fence.is_none() {
+                self.tail.drain(..end);
+                self.given = Given::default();
+                return;
             }
-        };
-        let at_words = !matches!(line.kind, Kind::Code | Kind::Table);
-        let first = if self.goes_on.is_some() { line.indent } else { 0 };
-        let lines = wrap(&letters, columns.saturating_sub(first), line.indent - first, at_words);
-        Laid { line, letters, lines, unsure, first }
-    }
-}
-
-/// A line, cut into lines of the screen.
-struct Laid {
-    line: Line,
-    letters: Vec<Letter>,
-    lines: Vec<std::ops::Range<usize>>,
-    /// The first letter that may turn out to be a mark.
-    unsure: Option<usize>,
-    /// How far in the first one begins.
-    first: usize,
-}
-
-impl Laid {
-    fn row(&self, at: usize) -> Row {
-        let letters = self.lines.get(at).and_then(|it| self.letters.get(it.clone())).unwrap_or_default();
-        of_letters(letters, if at == 0 { self.first } else { self.line.indent })
-    }
-}
-
-/// Where `after` begins in the line it was made of, with the marks that open there; those that close the line before
-/// are over.
-fn begins(line: &str, before: &Letter, after: &Letter) -> usize {
-    let between = line.get(before.end..after.end - after.letter.len_utf8()).unwrap_or_default();
-    let closed = Style {
-        bold: before.style.bold && !after.style.bold,
-        italic: before.style.italic && !after.style.italic,
-        code: before.style.code && !after.style.code,
-        ..Style::PLAIN
-    };
-    before.end + between.len() - between.trim_start_matches(|it| closes(closed, it)).len()
-}
-
-fn closes(style: Style, mark: char) -> bool {
-    mark == '*' && (style.bold || style.italic) || mark == '`' && style.code
-}
-
-fn kind(line: &str, in_fence: bool) -> Line {
-    if in_fence {
-        return Line { kind: Kind::Code, indent: 0 };
-    }
-    let trimmed = line.trim_start();
-    let inside = line.len() - trimmed.len();
-    let hashes = trimmed.chars().take_while(|it| *it == '#').count();
-    if (1..=6).contains(&hashes) && trimmed.get(hashes..).is_some_and(|it| it.starts_with(' ')) {
-        return Line { kind: Kind::Heading, indent: 0 };
-    }
-    if trimmed.starts_with("> ") {
-        return Line { kind: Kind::Quote, indent: inside + 2 };
-    }
-    if trimmed.starts_with('|') {
-        return Line { kind: Kind::Table, indent: 0 };
-    }
-    let digits = trimmed.chars().take_while(char::is_ascii_digit).count();
-    let bullet = ["- ", "* ", "+ "].iter().any(|it| trimmed.starts_with(it));
-    let number =
-        digits > 0 && trimmed.get(digits..).is_some_and(|it| it.starts_with(". ") || it.starts_with(") "));
-    let hanging = if bullet {
-        2
-    } else if number {
-        digits + 2
-    } else {
-        0
-    };
-    Line { kind: Kind::Text, indent: (inside + hanging).min(12) }
-}
-
-/// How much of the line's beginning only says what kind it is.
-fn marker(line: &str, kind: Kind) -> usize {
-    match kind {
-        Kind::Heading => line.len() - line.trim_start().trim_start_matches('#').trim_start().len(),
-        _ => 0,
-    }
-}
-
-/// The letters of a line from `skip` on, and the first one that may be a mark whose partner is still to come.
-fn inline(line: &str, skip: usize, open: Style, base: Style) -> (Vec<Letter>, Option<usize>) {
-    let mut letters: Vec<Letter> = Vec::new();
-    let mut unsure = None;
-    let mut style = Style { bold: base.bold || open.bold, italic: open.italic, code: open.code, ..base };
-    let mut at = skip;
-    // A bullet's star is no mark.
-    if line.trim_start().starts_with("* ") {
-        at = at.max(line.len() - line.trim_start().len() + 1);
-        let before = line.get(skip..at).unwrap_or_default();
-        letters.extend(before.char_indices().map(|(i, letter)| Letter {
-            letter,
-            style,
-            end: skip + i + letter.len_utf8(),
-        }));
-    }
-    while let Some(rest) = line.get(at..).filter(|it| !it.is_empty()) {
-        let before = line.get(..at).and_then(|it| it.chars().next_back());
-        let put = |letters: &mut Vec<Letter>, length: usize, style| {
-            let text = rest.get(..length).unwrap_or_default();
-            letters.extend(text.char_indices().map(|(i, letter)| Letter {
-                letter,
-                style,
-                end: at + i + letter.len_utf8(),
-            }));
-        };
-        if style.code {
-            let end = rest.find('`').unwrap_or(rest.len());
-            put(&mut letters, end, style);
-            at += (end + 1).min(rest.len());
-            style.code = end == rest.len();
-            continue;
-        }
-        match mark(rest, before, style) {
-            Mark::Code { ticks, end } => {
-                let inner = rest.get(ticks..end).unwrap_or_default();
-                let style = Style { code: true, ..style };
-                letters.extend(inner.char_indices().map(|(i, letter)| Letter {
-                    letter,
-                    style,
-                    end: at + ticks + i + letter.len_utf8(),
-                }));
-                at += end + ticks;
-            }
-            Mark::Bold => {
-                style.bold = base.bold || !style.bold;
-                at += 2;
-            }
-            Mark::Italic => {
-                style.italic = !style.italic;
-                at += 1;
-            }
-            Mark::Escaped(length) => {
-                let text = rest.get(1..length).unwrap_or_default();
-                letters.extend(text.chars().map(|letter| Letter { letter, style, end: at + length }));
-                at += length;
-            }
-            Mark::Unsure(length) => {
-                unsure = unsure.or(Some(letters.len()));
-                put(&mut letters, length, style);
-                at += length;
-            }
-            Mark::None(length) => {
-                put(&mut letters, length, style);
-                at += length;
-            }
+            let cut = line_start(&self.tail, start);
+            let blank = cut > 0 && blocks::is_blank_before(&self.tail, cut);
+            // The empty line before it stays with it.
+            self.tail.drain(..cut - usize::from(blank));
+            let Some(fence) = fence else { return };
+            let Some(fenced) = self.open_fence(&fence, blank, done) else { return };
+            self.fenced = Some(fenced);
         }
     }
-    (letters, unsure)
-}
 
-/// What begins here.
-enum Mark {
-    /// Code, from after the ticks to `end`.
-    Code {
-        ticks: usize,
-        end: usize,
-    },
-    Bold,
-    Italic,
-    Escaped(usize),
-    /// So many letters that are a mark if their partner comes.
-    Unsure(usize),
-    /// So many letters that are none.
-    None(usize),
-}
-
-fn mark(rest: &str, before: Option<char>, style: Style) -> Mark {
-    let mut letters = rest.chars();
-    let Some(first) = letters.next() else { return Mark::None(0) };
-    let spaced = |it: Option<char>| it.is_none_or(char::is_whitespace);
-    match first {
-        '\\' if letters.clone().next().is_some_and(|it| "*`_#".contains(it)) => Mark::Escaped(2),
-        '`' => {
-            let ticks = rest.len() - rest.trim_start_matches('`').len();
-            let fence = "`".repeat(ticks);
-            let inner = rest.get(ticks..).unwrap_or_default();
-            match inner.find(&fence) {
-                Some(end) => Mark::Code { ticks, end: ticks + end },
-                None => Mark::Unsure(ticks),
-            }
+    /// Reads the line with the fence, where it is whole.
+    fn open_fence(&mut self, info: &str, blank: bool, done: &mut Vec<Row>) -> Option<Fenced> {
+        let begins = usize::from(blank);
+        let end = self.tail.get(begins..)?.find('\n')? + begins;
+        let line = self.tail.get(begins..end)?.to_owned();
+        self.tail.drain(..=end);
+        self.given = Given::default();
+        if blank && self.begun {
+            done.push(Row::default());
         }
-        '*' if rest.starts_with("**") => {
-            let inner = rest.get(2..).unwrap_or_default();
-            if style.bold && !spaced(before) {
-                return Mark::Bold;
-            }
-            let opens = inner.chars().next().is_none_or(|it| !it.is_whitespace() && it != '*' && it != '/');
-            match inner.find("**") {
-                _ if !opens => Mark::None(2),
-                Some(end) if end > 0 && !inner.get(..end).is_some_and(|it| it.ends_with(' ')) => Mark::Bold,
-                _ => Mark::Unsure(2),
-            }
-        }
-        '*' => {
-            let inner = rest.get(1..).unwrap_or_default();
-            if style.italic && !spaced(before) {
-                return Mark::Italic;
-            }
-            let opens = inner.chars().next().is_none_or(char::is_alphanumeric)
-                && !before.is_some_and(char::is_alphanumeric);
-            match inner.find('*') {
-                _ if !opens => Mark::None(1),
-                Some(end) if !inner.get(..end).is_some_and(|it| it.ends_with(' ')) => Mark::Italic,
-                _ => Mark::Unsure(1),
-            }
-        }
-        _ => Mark::None(rest.find(['*', '`', '\\']).map_or(rest.len(), |it| it.max(first.len_utf8()))),
+        self.begun = true;
+        let inside = line.trim_start();
+        let fence: String = inside.chars().take_while(|it| matches!(it, '`' | '~')).collect();
+        Some(Fenced { fence, indent: line.len() - inside.len(), code: Code::new(info) })
     }
+
+    /// Gives the lines of code that are whole.
+    fn take_code(&mut self, look: Look, done: &mut Vec<Row>) {
+        while let Some(end) = self.tail.find('\n') {
+            let Some(fenced) = &mut self.fenced else { return };
+            let line: String = self.tail.drain(..=end).collect();
+            let line = line.trim_end_matches('\n');
+            if fenced.closes(line) {
+                self.fenced = None;
+                return;
+            }
+            done.extend(fenced.rows(line, look));
+        }
+        if self.tail.len() > LONGEST
+            && let Some(fenced) = &mut self.fenced
+        {
+            let line = std::mem::take(&mut self.tail);
+            done.extend(fenced.rows(&line, look));
+        }
+    }
+
+    /// How many of these rows were given.
+    fn given_of(&self, laid: &Laid, look: Look) -> usize {
+        if self.given.columns == look.columns || self.given.rows == 0 {
+            return self.given.rows;
+        }
+        // The terminal has another width by now: the same letters are on other rows.
+        let mut letters = 0;
+        let mut rows = 0;
+        for row in laid.rows() {
+            if letters >= self.given.letters {
+                break;
+            }
+            letters += letters_of(row);
+            rows += 1;
+        }
+        rows
+    }
+}
+
+impl Fenced {
+    fn rows(&mut self, line: &str, look: Look) -> Vec<Row> {
+        let blank = line.len() - line.trim_start_matches(' ').len();
+        let line = line.get(blank.min(self.indent)..).unwrap_or_default();
+        blocks::code_rows(self.code.line(line), look.columns)
+    }
+
+    fn closes(&self, line: &str) -> bool {
+        self.may_close(line) && line.trim().len() >= self.fence.len()
+    }
+
+    /// May this line, once it is whole, be the fence that closes the code?
+    fn may_close(&self, line: &str) -> bool {
+        let blank = line.len() - line.trim_start().len();
+        let mark = self.fence.chars().next().unwrap_or('`');
+        blank < 4 && !line.trim().is_empty() && line.trim().chars().all(|it| it == mark)
+    }
+}
+
+/// As much of a text as can be laid out without what the next letters may turn into something else: a line that has nothing
+/// but marks yet, a table that has no rule yet.
+fn steady(tail: &str) -> &str {
+    let line = tail.rfind('\n').map_or(0, |it| it + 1);
+    let (whole, last) = tail.split_at(line);
+    let is_mark = |it: char| it.is_whitespace() || it.is_ascii_digit() || "-=*+_|#>~`.:[]()!".contains(it);
+    let holds = !last.is_empty() && (last.chars().all(is_mark) || last.trim_start().starts_with('|'));
+    let shown = if holds { whole } else { tail };
+    if !shown.ends_with('\n') {
+        return shown;
+    }
+    let mut lines = shown.trim_end_matches('\n').lines().rev();
+    let is_cell = |it: Option<&str>| it.is_some_and(|it| it.trim_start().starts_with('|'));
+    let last = lines.next();
+    if is_cell(last) && !is_cell(lines.next()) && !shown.ends_with("\n\n") {
+        let start = shown.trim_end_matches('\n').rfind('\n').map_or(0, |it| it + 1);
+        return shown.get(..start).unwrap_or_default();
+    }
+    shown
+}
+
+/// The lines that are whole; where there is none, all of it.
+fn lines_of(text: &str) -> &str {
+    text.rfind('\n').and_then(|it| text.get(..=it)).unwrap_or(text)
+}
+
+fn line_start(text: &str, at: usize) -> usize {
+    text.get(..at).and_then(|it| it.rfind('\n')).map_or(0, |it| it + 1)
+}
+
+/// How many letters of a row come from its text and not from how it is laid out.
+fn letters_of(row: &Row) -> usize {
+    row.text().chars().filter(|it| !it.is_whitespace() && !"│┌┐└┘├┤┬┴┼─↪".contains(*it)).count()
 }
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
     use expect_test::expect;
 
     use super::*;
 
-    /// Marks what is seen: `[b:…]` bold, `[i:…]` italic, `[c:…]` code, `[d:…]` dim.
-    fn marked(rows: &[Row]) -> String {
-        let lines = rows.iter().map(|row| {
-            let names = [("1", "b"), ("2", "d"), ("3", "i"), ("36", "c"), ("1;3", "bi"), ("1;2", "bd")];
-            names
-                .iter()
-                .fold(row.painted(true), |line, (code, name)| {
-                    line.replace(&format!("\u{1b}[{code}m"), &format!("[{name}:"))
-                })
-                .replace("\u{1b}[0m", "]")
-                + "\n"
-        });
-        lines.collect()
+    fn look(columns: usize) -> Look {
+        Look { columns, plain: false }
     }
 
-    fn whole(text: &str, columns: usize) -> Vec<Row> {
+    fn text(rows: &[Row]) -> String {
+        rows.iter().map(|it| it.text() + "\n").collect()
+    }
+
+    /// Marks what is seen: `b` bold, `d` dim, `i` italic, `u` underlined, `x` struck out, `c` code.
+    fn marked(rows: &[Row]) -> String {
+        let names = [
+            ("1", 'b'),
+            ("2", 'd'),
+            ("3", 'i'),
+            ("4", 'u'),
+            ("9", 'x'),
+            ("36", 'c'),
+            ("32", 's'),
+            ("35", 'k'),
+        ];
+        let name = |code: &str| names.iter().find(|it| it.0 == code).map_or('?', |it| it.1);
+        let mut marked = String::new();
+        for row in rows {
+            for (at, piece) in row.painted(true).split("\u{1b}[").enumerate() {
+                match piece.split_once('m') {
+                    Some(("0", rest)) if at > 0 => marked.push_str(&format!("]{rest}")),
+                    Some((codes, rest)) if at > 0 => {
+                        let names: String = codes.split(';').map(name).collect();
+                        marked.push_str(&format!("[{names}:{rest}"));
+                    }
+                    _ => marked.push_str(piece),
+                }
+            }
+            marked.push('\n');
+        }
+        marked
+    }
+
+    fn whole(text: &str, look: Look) -> Vec<Row> {
         let mut markdown = Markdown::default();
-        let mut rows = markdown.push(text, columns);
-        rows.extend(markdown.end(columns));
+        let mut rows = markdown.push(text, look);
+        rows.extend(markdown.end(look));
         rows
     }
 
-    const SAMPLE: &str = "# The *title*\n\nSome **bold text** and `code` and *slanted* words, 2 * 3 * 4, `**/*.rs`, **kwargs.\n\
-        - a list of things that is longer than a line\n  * inner `x`\n1. one\n```py\ndef f(**kw):  # not **bold**\n    return 1\n```\n\
-        > said **so**\n\n| a | b |\n|---|---|\nlast **not closed";
+    /// The rows of a text that comes in pieces of so many letters.
+    fn in_pieces(text: &str, size: usize, look: Look) -> Vec<Row> {
+        let mut markdown = Markdown::default();
+        let mut rows = Vec::new();
+        let letters: Vec<char> = text.chars().collect();
+        for piece in letters.chunks(size) {
+            rows.extend(markdown.push(&piece.iter().collect::<String>(), look));
+            markdown.rest(look);
+        }
+        rows.extend(markdown.end(look));
+        rows
+    }
+
+    const TEXT: &str = "# The *title*\n\nSome **bold text** and `code` and *slanted* words, 2 * 3 * 4, `**/*.rs`, a ~~gone~~ word.\n\
+        See [the docs](https://example.org/a_b) or <https://example.org>, __init__ and ~5.\n\n\
+        - a list of things that is longer than a line\n  - inner `x`\n- [x] done\n- [ ] open\n\n1. one\n2. two\n\n   with more\n\n\
+        > said **so**\n> again\n\n---\n\nEnd.\n";
+
+    const CODE: &str = "Run:\n\n```py\ndef f(n):\n    return \"a text that is longer than the line\"\n```\nand then\n\n- in a list:\n  ```\n  x\n  ```\n";
+
+    const TABLE: &str = "Sizes:\n\n| Name | Size | What it is for |\n|:-----|-----:|:--:|\n| `a.rs` | 12 | the **first** one |\n| b | 3,000 | x |\n\nEnd.\n";
 
     #[test]
-    fn every_kind_of_line_looks_like_itself() {
+    fn every_kind_of_block_looks_like_itself() {
         expect![[r#"
-            [b:The ][bi:title]
+            [bu:The ][biu:title]
 
             Some [b:bold text] and [c:code] and [i:slanted]
-            words, 2 * 3 * 4, [c:**/*.rs], **kwargs.
+            words, 2 * 3 * 4, [c:**/*.rs], a [x:gone] word.
+            See [u:the docs][d: (https://example.org/a_b)]
+            or [u:https://example.org], __init__ and ~5.
+
             - a list of things that is longer than a
               line
-              * inner [c:x]
-            1. one
-            [d:```py]
-            [c:def f(**kw):  # not **bold**]
-            [c:    return 1]
-            [d:```]
-            [d:> said ][bd:so]
+              - inner [c:x]
+            [s:☑ ]done
+            ☐ open
 
-            | a | b |
-            |---|---|
-            last **not closed
+            1. one
+            2. two
+
+               with more
+
+            [d:│ ]said [b:so]
+            [d:│ ]again
+
+            [d:────────────────────────────────────────]
+
+            End.
         "#]]
-        .assert_eq(&marked(&whole(SAMPLE, 40)));
+        .assert_eq(&marked(&whole(TEXT, look(40))));
+        expect![[r#"
+            Run:
+
+            [d:  ][k:def] [?:f](n):
+            [d:  ]    [k:return] [s:"a text that is l]
+            [d:↪ ][s:onger than the line"]
+            and then
+
+            - in a list:
+              [d:  ]x
+        "#]]
+        .assert_eq(&marked(&whole(CODE, look(30))));
     }
 
     #[test]
-    fn however_it_is_cut_no_letter_is_lost_or_said_twice() {
-        let letters = |rows: &[Row]| -> String {
-            rows.iter()
-                .map(Row::text)
-                .collect::<String>()
-                .chars()
-                .filter(|it| !" *`#".contains(*it))
-                .collect()
-        };
-        let text = format!(
-            "{SAMPLE} {} **{}** `{}` end\n",
-            "word ".repeat(40),
-            "bold ".repeat(30).trim(),
-            "code ".repeat(30)
-        );
-        let expected: String = text.chars().filter(|it| !" *`#\n".contains(*it)).collect();
-        for columns in [3, 7, 20, 40, 200] {
-            for size in [1, 2, 3, 7, 50] {
-                let mut markdown = Markdown::default();
-                let mut rows = Vec::new();
-                for piece in text.as_bytes().chunks(size) {
-                    rows.extend(markdown.push(std::str::from_utf8(piece).unwrap_or_default(), columns));
-                    assert!(markdown.rest(columns).len() <= PATIENCE + 1);
+    fn a_table_is_fitted_to_the_width_and_becomes_records_where_that_is_too_small() {
+        expect![[r#"
+            Sizes:
+
+            ┌──────┬───────┬────────────────┐
+            │ Name │  Size │ What it is for │
+            ├──────┼───────┼────────────────┤
+            │ a.rs │    12 │ the first one  │
+            │ b    │ 3,000 │       x        │
+            └──────┴───────┴────────────────┘
+
+            End.
+        "#]]
+        .assert_eq(&text(&whole(TABLE, look(60))));
+        expect![[r#"
+            Sizes:
+
+            ┌──────┬───────┬────────────────┐
+            │ Name │  Size │ What it is for │
+            ├──────┼───────┼────────────────┤
+            │ a.rs │    12 │ the first one  │
+            │ b    │ 3,000 │       x        │
+            └──────┴───────┴────────────────┘
+
+            End.
+        "#]]
+        .assert_eq(&text(&whole(TABLE, look(34))));
+        expect![[r#"
+            Sizes:
+
+            Name: a.rs
+            Size: 12
+            What it is for:
+              the first one
+            ────────────────
+            Name: b
+            Size: 3,000
+            What it is for:
+              x
+
+            End.
+        "#]]
+        .assert_eq(&text(&whole(TABLE, look(16))));
+    }
+
+    #[test]
+    fn what_only_an_attribute_would_show_is_seen_without_one() {
+        let look = Look { columns: 40, plain: true };
+        assert_eq!(text(&whole("a ~~gone~~ word", look)), "a ~~gone~~ word\n");
+    }
+
+    #[test]
+    fn a_text_that_comes_in_pieces_looks_as_one_that_comes_whole() {
+        for sample in [TEXT, CODE, TABLE, &[TEXT, CODE, TABLE, TEXT].concat()] {
+            for columns in [16, 34, 80] {
+                let expected = text(&whole(sample, look(columns)));
+                for size in [1, 2, 3, 7, 50] {
+                    let rows = text(&in_pieces(sample, size, look(columns)));
+                    assert_eq!(rows, expected, "{columns} columns, pieces of {size}");
                 }
-                rows.extend(markdown.end(columns));
-                assert_eq!(letters(&rows), expected, "{columns} columns, pieces of {size}");
-                assert!(rows.iter().all(|it| it.width() <= columns.max(14)), "{columns}");
             }
         }
     }
 
     #[test]
-    fn a_mark_waits_for_its_partner_and_then_counts() {
-        let mut markdown = Markdown::default();
-        assert!(markdown.push("a **b", 40).is_empty());
-        assert_eq!(marked(&markdown.rest(40)), "a **b\n");
-        assert!(markdown.push(" c** d", 40).is_empty());
-        assert_eq!(marked(&markdown.rest(40)), "a [b:b c] d\n");
+    fn no_letter_is_lost_whatever_the_text_is() {
+        let odd = "**open\n\n`tick\n* a\n\t- b\n[x]: http://y \"t\"\n[x] and [z][x]\n<div>\nhtml</div>\n\n&amp; &lt;\n| a |\n***\n====\n   1) q\n\n\n~~~\nnot closed ``` \n";
+        let kept = |text: &str| -> String { text.chars().filter(char::is_ascii_alphanumeric).collect() };
+        for columns in [3, 10, 40] {
+            for size in [1, 4, 200] {
+                let rows = in_pieces(odd, size, look(columns));
+                let seen = kept(&text(&rows));
+                for word in ["open", "tick", "ab", "httpyt", "xandz", "divhtmldiv", "q", "notclosed"] {
+                    assert!(seen.contains(word), "{word} at {columns} in pieces of {size}: {}", text(&rows));
+                }
+            }
+        }
     }
 
     #[test]
-    fn what_is_bold_stays_so_over_lines() {
-        let rows = whole(&format!("x **{}** y", "bold ".repeat(12).trim()), 20);
-        let marked = marked(&rows);
-        assert!(marked.lines().skip(1).take(2).all(|it| it.starts_with("[b:bold")), "{marked}");
-        assert!(marked.ends_with(" y\n") && !marked.contains('*'), "{marked}");
+    fn a_long_paragraph_is_given_while_it_is_written_and_a_mark_waits_for_its_partner_only_so_long() {
+        let mut markdown = Markdown::default();
+        let look = look(20);
+        assert!(markdown.push("a **b", look).is_empty());
+        assert_eq!(marked(&markdown.rest(look)), "a **b\n");
+        assert!(markdown.push(" c** d", look).is_empty());
+        assert_eq!(marked(&markdown.rest(look)), "a [b:b c] d\n");
+        let mut rows = markdown.push(&" word".repeat(100), look);
+        assert!(rows.len() > 20 && markdown.rest(look).len() == 1);
+        rows.extend(markdown.push(&format!(" **open{}", " more".repeat(100)), look));
+        assert!(markdown.rest(look).len() <= PATIENCE + 1, "{:?}", markdown.rest(look));
+        rows.extend(markdown.push("** late", look));
+        rows.extend(markdown.end(look));
+        let seen = text(&rows);
+        assert!(seen.contains("**open") && seen.contains("** late"), "{seen}");
+        assert_eq!((seen.matches("word").count(), seen.matches("more").count()), (100, 100));
+    }
+
+    #[test]
+    fn another_width_in_the_middle_of_a_block_loses_nothing_and_doubles_nothing() {
+        let words: Vec<String> = (0..200).map(|it| format!("w{it}")).collect();
+        let mut markdown = Markdown::default();
+        let mut rows = Vec::new();
+        for (at, word) in words.iter().enumerate() {
+            rows.extend(markdown.push(&format!("{word} "), look(if at < 100 { 40 } else { 23 })));
+        }
+        rows.extend(markdown.end(look(60)));
+        let seen = text(&rows);
+        let seen: Vec<&str> = seen.split_whitespace().collect();
+        assert!(seen.len() >= words.len() - 6 && seen.len() <= words.len() + 6, "{}", seen.len());
+        assert!(words.iter().filter(|it| !seen.contains(&it.as_str())).count() <= 6);
+    }
+
+    #[test]
+    fn the_longest_block_is_bounded() {
+        let mut markdown = Markdown::default();
+        let line = format!("{}\n", "x".repeat(200));
+        let mut rows = 0;
+        for _ in 0..2000 {
+            rows += markdown.push(&line, look(80)).len();
+            assert!(markdown.tail.len() <= LONGEST + line.len());
+        }
+        rows += markdown.end(look(80)).len();
+        assert!(rows >= 2000 * 3);
+        let first = markdown.push("y", look(80));
+        assert!(first.is_empty() && markdown.end(look(80)).first().unwrap().text() == "y");
     }
 }

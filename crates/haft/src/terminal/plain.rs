@@ -1,22 +1,37 @@
-//! How does a person follow an agent where lines are all there is: in a pipe, in a log, with `haft run`?
+//! An agent in plain lines, for pipes, logs and terminals that can only print.
 //!
-//! What the model says goes to standard output, and nothing else; what it does goes to standard error, one line when a
-//! call starts and one when it ends.
+//! What the model says goes to standard output, and nothing else; what it does goes to standard error, one line when a call
+//! ends, and one before that where it runs for long.
 
 use std::{
     collections::HashMap,
-    io::{self, Write},
+    io::{self, IsTerminal, Write},
+    os::fd::AsFd,
+    sync::Arc,
+    time::Duration,
 };
 
 use agent::{Event, Host};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use super::{diff, letters::Letters, row::harmless, short};
+use super::{
+    checklist, diff,
+    letters::Letters,
+    row::{Row, Style, harmless},
+    short,
+    view::title,
+};
 use crate::{ask, print};
 
-/// So much of a call is told.
-const TITLE: usize = 100;
+/// So much of a call is told, in letters.
+const TITLE: usize = 240;
+
+/// So much of what came of it.
+const TELLING: usize = 240;
+
+/// A call that runs for so long is told of before it ends.
+const LONG: Duration = Duration::from_secs(5);
 
 /// Standard output, of which the reader may go away.
 pub(crate) struct Out {
@@ -41,6 +56,10 @@ impl Out {
 
 /// Tells what happens in lines.
 pub(crate) struct Plain {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
     out: Out,
     /// What the agent does goes to standard output, too.
     together: bool,
@@ -50,9 +69,12 @@ pub(crate) struct Plain {
 /// What was told, and what is to be told once it can be.
 #[derive(Default)]
 struct Lines {
+    /// Only what the model does is told, and not what it says.
+    only_calls: bool,
     letters: Letters,
     /// The text of the model that was written last has no end of line.
     open: bool,
+    /// The calls that run.
     titles: HashMap<String, String>,
     /// What came while the person was asked at this terminal.
     held: Vec<Told>,
@@ -69,29 +91,54 @@ pub(crate) enum Told {
 
 impl Plain {
     pub(crate) fn new(out: Out) -> Self {
-        Self { out, together: false, state: Mutex::default() }
+        Self::of(out, false, false)
+    }
+
+    /// The same without what the model says.
+    pub(crate) fn of_calls(out: Out) -> Self {
+        Self::of(out, false, true)
     }
 
     /// All of it goes to standard output, in its order.
     pub(crate) fn together(out: Out) -> Self {
-        Self { out, together: true, state: Mutex::default() }
+        Self::of(out, true, false)
+    }
+
+    fn of(out: Out, together: bool, only_calls: bool) -> Self {
+        let state = Mutex::new(Lines { only_calls, ..Lines::default() });
+        Self { inner: Arc::new(Inner { out, together, state }) }
     }
 
     /// Nothing of this turn comes any more.
     pub(crate) fn end(&self) {
-        let mut state = self.state.lock();
+        let mut state = self.inner.state.lock();
         let mut told = std::mem::take(&mut state.held);
         told.extend(state.end_text());
+        state.titles.clear();
+        drop(state);
+        self.inner.tell(told);
+    }
+}
+
+impl Inner {
+    /// Tells what `what` makes of the state, unless a question stands: that is not pulled apart by what goes on meanwhile.
+    fn told(&self, what: impl FnOnce(&mut Lines) -> Vec<Told>) {
+        let mut state = self.state.lock();
+        let told = what(&mut state);
+        state.held.extend(told);
+        let told = if ask::is_asking() { Vec::new() } else { std::mem::take(&mut state.held) };
         drop(state);
         self.tell(told);
     }
 
     fn tell(&self, told: Vec<Told>) {
+        // Asked each time, as a terminal may change its size.
+        let columns = if self.together { columns(io::stdout()) } else { columns(io::stderr()) };
         for it in told {
             match it {
                 Told::Said(text) => self.out.write(&text),
-                Told::Did(line) if self.together => self.out.write(&format!("{line}\n")),
-                Told::Did(line) => print::err(&line),
+                Told::Did(line) if self.together => self.out.write(&format!("{}\n", wrapped(&line, columns))),
+                Told::Did(line) => print::err(&wrapped(&line, columns)),
             }
         }
     }
@@ -99,21 +146,49 @@ impl Plain {
 
 impl Host for Plain {
     fn hear(&self, event: Event) {
-        let mut state = self.state.lock();
-        let told = state.hear(&event, "");
-        state.held.extend(told);
-        // A question is not pulled apart by what goes on meanwhile.
-        let told = if ask::is_asking() { Vec::new() } else { std::mem::take(&mut state.held) };
-        drop(state);
-        self.tell(told);
+        self.inner.told(|state| state.hear(&event, ""));
+        if let Some(call) = begun(&event)
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            let (inner, call) = (Arc::downgrade(&self.inner), call.to_owned());
+            runtime.spawn(async move {
+                tokio::time::sleep(LONG).await;
+                if let Some(inner) = inner.upgrade() {
+                    inner.told(|state| state.still_runs(&call));
+                }
+            });
+        }
     }
+}
+
+/// The call that begins with this event.
+fn begun(event: &Event) -> Option<&str> {
+    match event {
+        Event::Called { call, .. } => Some(call),
+        Event::Under { inner, .. } => begun(inner),
+        _ => None,
+    }
+}
+
+/// How wide a stream is, where it is a terminal.
+fn columns(to: impl IsTerminal + AsFd) -> Option<usize> {
+    let size = if to.is_terminal() { rustix::termios::tcgetwinsize(&to).ok() } else { None };
+    size.map(|it| usize::from(it.ws_col)).filter(|it| *it > 0)
+}
+
+/// A line that is cut between words where the terminal ends. Elsewhere it stays one line.
+fn wrapped(line: &str, columns: Option<usize>) -> String {
+    let Some(columns) = columns else { return line.to_owned() };
+    let rows = Row::new(line, Style::PLAIN).wrapped(columns, 4);
+    rows.iter().map(|it| it.painted(false)).collect::<Vec<_>>().join("\n")
 }
 
 impl Lines {
     fn hear(&mut self, event: &Event, under: &str) -> Vec<Told> {
         let mut told = Vec::new();
-        let mut diffs = Vec::new();
+        let mut below = Vec::new();
         let line = match event {
+            Event::Text { .. } if self.only_calls => return told,
             Event::Text { text } if under.is_empty() => {
                 let shown = self.letters.push(text);
                 if !shown.is_empty() {
@@ -123,29 +198,35 @@ impl Lines {
                 return told;
             }
             Event::Called { call, tool, arguments } => {
-                let title = format!("{under}{tool} {}", short::arguments(arguments, TITLE));
-                let line = format!("> {}", title.trim_end());
-                self.titles.insert(call.clone(), title.trim_end().to_owned());
-                line
+                let title = short::line(&format!("{under}{}", title(tool, arguments)), TITLE);
+                self.titles.insert(call.clone(), title);
+                return told;
             }
             Event::Answered { call, tool, ok, exit, ms, text, pictures, changes, .. } => {
                 let title = self.titles.remove(call).unwrap_or_else(|| format!("{under}{tool}"));
                 let how = short::how(*ok, *exit);
-                let telling = short::telling(text, &how, TITLE);
+                let is_list = how == "ok" && checklist::is_list(tool);
+                let telling = match is_list {
+                    true => checklist::summary(&checklist::read(text)),
+                    // The diff says what was done to the files.
+                    false if *ok && !changes.is_empty() => String::new(),
+                    false => short::telling(text, &how, TELLING),
+                };
                 let telling = if telling.is_empty() { telling } else { format!(": {telling}") };
                 let pictures: String =
                     pictures.iter().map(|it| format!("; picture {} ({})", it.handle, it.mime)).collect();
-                diffs =
+                below =
                     diff::plain(changes, 4, diff::SHOWN, &format!("haft log --diff --call {call} shows all"));
+                if is_list {
+                    below.extend(checklist::read(text).iter().map(|it| format!("    {}", it.plain())));
+                }
                 format!("< {title}: {how}, {}{telling}{pictures}", short::ms(*ms))
             }
             Event::Picture { tool, picture } => {
-                format!(
-                    "< {under}{tool}: picture {} ({}, {} bytes)",
-                    picture.handle, picture.mime, picture.bytes
-                )
+                let size = short::size(picture.bytes);
+                format!("< {under}{tool}: picture {} ({}, {size})", picture.handle, picture.mime)
             }
-            Event::Again { why, seconds } => format!("! {under}{why}; again in {seconds:.1} s"),
+            Event::Again { why, seconds } => format!("! {under}{why}; retrying in {seconds:.0} s"),
             Event::Note { text } => format!("! {under}{text}"),
             Event::Used { .. } if under.is_empty() => return self.end_text(),
             Event::Under { agent, inner } => return self.hear(inner, &format!("{under}{agent}: ")),
@@ -153,7 +234,16 @@ impl Lines {
         };
         told.extend(self.end_text());
         told.push(Told::Did(harmless(&line)));
-        told.extend(diffs.into_iter().map(Told::Did));
+        told.extend(below.into_iter().map(Told::Did));
+        told
+    }
+
+    /// This call has run for long: it is told of, unless it is over by now.
+    fn still_runs(&mut self, call: &str) -> Vec<Told> {
+        let Some(title) = self.titles.get(call) else { return Vec::new() };
+        let line = harmless(&format!("> {title} (still running)"));
+        let mut told = self.end_text();
+        told.push(Told::Did(line));
         told
     }
 
@@ -206,10 +296,47 @@ mod tests {
                 said("I ru"),
                 said("n it."),
                 said("\n"),
-                did("> shell make\\u{1b}[2J"),
                 did("< shell make\\u{1b}[2J: error, 1.2 s: no such"),
                 said("Done\n"),
             ]
         );
+    }
+
+    #[test]
+    fn a_call_that_runs_for_long_is_told_of_before_it_ends() {
+        let mut lines = Lines::default();
+        let called = |call: &str| Event::Called {
+            call: call.to_owned(),
+            tool: "shell".to_owned(),
+            arguments: json!({"command": format!("make {call}")}),
+        };
+        let under = Event::Under { agent: "explore_1".to_owned(), inner: Box::new(called("b")) };
+        for event in [called("a"), under.clone()] {
+            assert_eq!(lines.hear(&event, ""), []);
+        }
+        assert_eq!((begun(&called("a")), begun(&under)), (Some("a"), Some("b")));
+        assert_eq!(lines.still_runs("a"), [Told::Did("> shell make a (still running)".to_owned())]);
+        assert_eq!(
+            lines.still_runs("b"),
+            [Told::Did("> explore_1: shell make b (still running)".to_owned())]
+        );
+        assert_eq!(lines.still_runs("c"), [], "it is over");
+    }
+
+    #[test]
+    fn a_line_is_cut_between_words_at_a_terminal_and_nowhere_else() {
+        let line = "< shell pytest tests/test_inflection.py in src: exit 1, 0.7 s";
+        assert_eq!(wrapped(line, None), line);
+        assert_eq!(
+            wrapped(line, Some(32)),
+            "< shell pytest\n    tests/test_inflection.py in\n    src: exit 1, 0.7 s"
+        );
+    }
+
+    #[test]
+    fn where_only_calls_are_told_no_word_of_the_model_is() {
+        let mut lines = Lines { only_calls: true, ..Lines::default() };
+        assert_eq!(lines.hear(&Event::Text { text: "I look.".to_owned() }, ""), []);
+        assert_eq!(lines.end_text(), []);
     }
 }

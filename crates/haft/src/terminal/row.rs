@@ -1,23 +1,25 @@
-//! What is a line on the screen made of?
+//! Rows of the screen: styled text that is measured, cut, wrapped and painted. Nothing in a row's text can act on the terminal.
 
 use std::{fmt::Write as _, ops::Range};
 
 use runtime::visible;
 use unicode_width::UnicodeWidthChar;
 
-/// How letters look.
+/// The attributes of a piece of text. Colours are the terminal's own sixteen, so that they follow its theme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Style {
     pub(crate) bold: bool,
     pub(crate) dim: bool,
     pub(crate) italic: bool,
-    pub(crate) code: bool,
+    pub(crate) underline: bool,
+    pub(crate) strike: bool,
     /// Foreground and background change places.
     pub(crate) reverse: bool,
+    pub(crate) code: bool,
     pub(crate) tint: Tint,
 }
 
-/// A colour that means something.
+/// A colour, by what it stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Tint {
     #[default]
@@ -25,31 +27,55 @@ pub(crate) enum Tint {
     Good,
     Bad,
     Asks,
+    /// A keyword of a programming language.
+    Keyword,
+    /// A string literal.
+    Literal,
+    /// A number or another constant.
+    Number,
+    /// The name of a function, a key or a tag.
+    Name,
 }
 
 impl Style {
     pub(crate) const DIM: Self = Self { dim: true, ..Self::PLAIN };
     pub(crate) const BOLD: Self = Self { bold: true, ..Self::PLAIN };
-    pub(crate) const CODE: Self = Self { code: true, ..Self::PLAIN };
     pub(crate) const GOOD: Self = Self { tint: Tint::Good, ..Self::PLAIN };
     pub(crate) const BAD: Self = Self { tint: Tint::Bad, ..Self::PLAIN };
     pub(crate) const ASKS: Self = Self { tint: Tint::Asks, bold: true, ..Self::PLAIN };
-    pub(crate) const PLAIN: Self =
-        Self { bold: false, dim: false, italic: false, code: false, reverse: false, tint: Tint::None };
+    pub(crate) const PLAIN: Self = Self {
+        bold: false,
+        dim: false,
+        italic: false,
+        underline: false,
+        strike: false,
+        reverse: false,
+        code: false,
+        tint: Tint::None,
+    };
+
+    /// Plain text in this colour.
+    pub(crate) const fn tinted(tint: Tint) -> Self {
+        Self { tint, ..Self::PLAIN }
+    }
 
     fn codes(self) -> String {
         let tint = match (self.tint, self.code) {
-            (Tint::Good, _) => "32",
+            (Tint::Good | Tint::Literal, _) => "32",
             (Tint::Bad, _) => "31",
             (Tint::Asks, _) => "33",
-            (Tint::None, true) => "36",
+            (Tint::Keyword, _) => "35",
+            (Tint::Name, _) => "34",
+            (Tint::Number, _) | (Tint::None, true) => "36",
             (Tint::None, false) => "",
         };
         let on = [
             (self.bold, "1"),
             (self.dim, "2"),
             (self.italic, "3"),
+            (self.underline, "4"),
             (self.reverse, "7"),
+            (self.strike, "9"),
             (!tint.is_empty(), tint),
         ];
         on.iter().filter(|(on, _)| *on).map(|(_, code)| *code).collect::<Vec<_>>().join(";")
@@ -111,11 +137,7 @@ impl Row {
     /// As lines of so many columns, cut between words where there are some; those after the first begin `indent`
     /// columns further in.
     pub(crate) fn wrapped(&self, columns: usize, indent: usize) -> Vec<Self> {
-        let letters: Vec<Letter> = self
-            .spans
-            .iter()
-            .flat_map(|(text, style)| text.chars().map(|letter| Letter { letter, style: *style, end: 0 }))
-            .collect();
+        let letters = self.letters();
         let lines = wrap(&letters, columns, indent, true);
         lines
             .iter()
@@ -128,19 +150,37 @@ impl Row {
             .collect()
     }
 
+    /// The letters of the row, each with its style.
+    pub(crate) fn letters(&self) -> Vec<Letter> {
+        let spans = self.spans.iter();
+        spans
+            .flat_map(|(text, style)| text.chars().map(|letter| Letter { letter, style: *style, end: 0 }))
+            .collect()
+    }
+
+    /// The row with this text, which is in lower case, standing out wherever it is.
+    #[must_use]
+    pub(crate) fn marked(&self, wanted: &str) -> Self {
+        let wanted: Vec<char> = wanted.chars().collect();
+        let mut letters = self.letters();
+        let lower: Vec<char> =
+            letters.iter().map(|it| it.letter.to_lowercase().next().unwrap_or(it.letter)).collect();
+        let mut until = 0;
+        for (at, letter) in letters.iter_mut().enumerate() {
+            if !wanted.is_empty() && lower.get(at..).is_some_and(|it| it.starts_with(&wanted)) {
+                until = at + wanted.len();
+            }
+            letter.style.reverse |= at < until;
+        }
+        of_letters(&letters, 0)
+    }
+
     /// The line with another at its end.
     #[must_use]
     pub(crate) fn and(mut self, other: Self) -> Self {
         for (text, style) in other.spans {
             self.push(&text, style);
         }
-        self
-    }
-
-    /// The line in the background.
-    #[must_use]
-    pub(crate) fn dimmed(mut self) -> Self {
-        self.spans.iter_mut().for_each(|(_, style)| style.dim = true);
         self
     }
 
@@ -160,8 +200,7 @@ impl Row {
         lines.iter().flat_map(|it| it.wrapped(columns, 2)).collect()
     }
 
-    /// What it says.
-    #[cfg(test)]
+    /// The text without its styles.
     pub(crate) fn text(&self) -> String {
         self.spans.iter().map(|(text, _)| text.as_str()).collect()
     }

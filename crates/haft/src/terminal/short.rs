@@ -1,4 +1,4 @@
-//! How is a call told in a line?
+//! Short forms for one line: what a call is called with, what came of it, times, sizes and sums.
 
 use std::time::Duration;
 
@@ -27,8 +27,20 @@ pub(crate) fn arguments(arguments: &Value, longest: usize) -> String {
             line(&format!("{}{place}", text.trim()), longest)
         }
         None if all.is_empty() => String::new(),
-        None => line(&arguments.to_string(), longest),
+        None => line(&pairs(all), longest),
     }
+}
+
+/// Arguments of which none says most: `action: update, task: 2, todos: 3 items`.
+fn pairs(all: &serde_json::Map<String, Value>) -> String {
+    let count = |count: usize| if count == 1 { "1 item".to_owned() } else { format!("{count} items") };
+    let value = |it: &Value| match it {
+        Value::String(text) => line(text.trim(), 40),
+        Value::Array(items) => count(items.len()),
+        Value::Object(_) => "{…}".to_owned(),
+        other => other.to_string(),
+    };
+    all.iter().map(|(name, it)| format!("{name}: {}", value(it))).collect::<Vec<_>>().join(", ")
 }
 
 /// How a call ended.
@@ -40,13 +52,9 @@ pub(crate) fn how(ok: bool, exit: Option<i32>) -> String {
     }
 }
 
-/// The line of a result that says most: of what worked and of a fault the first, of a command that failed the last.
+/// The line of an answer that says most, of at most so many letters.
 pub(crate) fn telling(text: &str, how: &str, longest: usize) -> String {
-    let lines = || text.lines().map(str::trim).filter(|it| it.chars().any(char::is_alphanumeric));
-    let is_said =
-        |it: &&str| !["exit ", "[", "note: ", "sandbox: "].iter().any(|frame| it.starts_with(frame));
-    let said = if how.starts_with("exit") { lines().rfind(is_said) } else { lines().find(is_said) };
-    said.or_else(|| lines().next()).map_or_else(String::new, |it| line(it, longest))
+    line(&agent::telling(text, how != "error"), longest)
 }
 
 /// How long something took, for a person.
@@ -56,6 +64,34 @@ pub(crate) fn took(it: Duration) -> String {
         0..60 => format!("{:.1} s", it.as_secs_f64()),
         60..3600 => format!("{} min {:02} s", seconds / 60, seconds % 60),
         _ => format!("{} h {:02} min", seconds / 3600, seconds / 60 % 60),
+    }
+}
+
+/// How long something goes on by now, in whole seconds.
+pub(crate) fn clock(it: Duration) -> String {
+    let seconds = it.as_secs();
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        _ => took(it),
+    }
+}
+
+/// So many bytes, for a person.
+pub(crate) fn size(bytes: usize) -> String {
+    match bytes {
+        0..1000 => format!("{bytes} bytes"),
+        1000..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
+        _ => format!("{:.1} MB", bytes as f64 / 1e6),
+    }
+}
+
+/// So many tokens, in few letters: `340`, `1.2k`, `24k`, `1.5M`.
+pub(crate) fn tokens(count: u64) -> String {
+    match count {
+        0..1000 => count.to_string(),
+        1000..10_000 => format!("{:.1}k", count as f64 / 1e3).replace(".0k", "k"),
+        10_000..1_000_000 => format!("{}k", count / 1000),
+        _ => format!("{:.1}M", count as f64 / 1e6).replace(".0M", "M"),
     }
 }
 
@@ -106,7 +142,8 @@ mod tests {
             (json!({"wait_ms": 5, "command": "make test\nmake"}), "make test…"),
             (json!({"path": "src", "pattern": "fn x"}), "fn x in src"),
             (json!({"path": "a.rs", "edits": []}), "a.rs"),
-            (json!({"n": 3}), "{\"n\":3}"),
+            (json!({"n": 3}), "n: 3"),
+            (json!({"action": "set", "tasks": ["a", "b"], "by": {}}), "action: set, tasks: 2 items, by: {…}"),
             (json!({}), ""),
             (json!("{\"pa"), "{\"pa"),
         ] {
@@ -116,24 +153,18 @@ mod tests {
     }
 
     #[test]
-    fn the_telling_line_is_the_first_of_what_worked_and_of_a_fault_and_the_last_of_a_command_that_failed() {
-        let text = "exit 1, 0.2 s\nRan 2 tests\n\nFAILED (failures=1)\n---\n";
-        assert_eq!(telling(text, "exit 1", 40), "FAILED (failures=1)");
-        assert_eq!(telling(text, "ok", 40), "Ran 2 tests");
-        assert_eq!(telling("", "ok", 40), "");
-        assert_eq!(telling("exit 1", "exit 1", 40), "exit 1");
-        let fault = "`nope.txt` does not exist\nDid you mean `c.txt`?\nnote: waited 1.2 s";
-        assert_eq!(telling(fault, "error", 40), "`nope.txt` does not exist");
-        assert_eq!(telling("ZeroDivisionError\nnote: waited 1.2 s", "exit 1", 40), "ZeroDivisionError");
-    }
-
-    #[test]
     fn numbers_are_for_people() {
         assert_eq!(
             [count(7), count(1234), count(123_456), count(1_000_000)].join(" "),
             "7 1,234 123,456 1,000,000"
         );
         assert_eq!([dollars(0.0), dollars(0.00312), dollars(1.5)].join(" "), "$0.00 $0.0031 $1.50");
+        assert_eq!(
+            [tokens(340), tokens(1000), tokens(1234), tokens(24_567), tokens(1_500_000)].join(" "),
+            "340 1k 1.2k 24k 1.5M"
+        );
+        assert_eq!([size(12), size(12_345), size(2_000_000)].join(" "), "12 bytes 12.3 kB 2.0 MB");
+        assert_eq!(clock(Duration::from_millis(12_900)), "12 s");
         assert_eq!([ms(40.0), ms(61_000.0), ms(3_700_000.0)].join(" "), "0.0 s 1 min 01 s 1 h 01 min");
     }
 }

@@ -1,24 +1,27 @@
-//! What does a person see of an agent, line by line, and what of it is still in motion?
+//! What a person sees of an agent: its events as rows that stay, and as rows that are still in motion.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use agent::{Event, Message, Shown};
 
 use super::{
+    calls::{Calls, Seen, ended},
+    checklist::{self, Task},
     diff,
-    markdown::Markdown,
-    row::{Row, Style},
+    life::{Life, Standing},
+    markdown::{Look, Markdown},
+    row::{Row, Style, harmless},
     short,
 };
 
 /// So many letters of a call are kept; what is shown is cut to the line.
 const TITLE: usize = 300;
 
-/// So many calls are shown while they run.
-const CALLS: usize = 6;
+/// A thought of more rows is folded into one when it is over.
+const FOLDED: usize = 3;
+
+/// So many rows of a thought are seen while it is thought.
+const THOUGHT: usize = 3;
 
 /// Something that stays on the screen.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,17 +34,13 @@ pub(crate) enum Drawn {
 #[derive(Debug, Default)]
 pub(crate) struct View {
     text: Markdown,
-    thought: Markdown,
+    thought: Thought,
     last: Last,
-    running: Vec<Running>,
-    /// The call that is being written, and how many bytes of it there are.
-    writing: Option<(String, usize)>,
-    /// What each agent below said last.
-    below: BTreeMap<String, String>,
-    /// Since when there has been nothing to see.
-    quiet: Option<Instant>,
-    /// Why it waits.
-    waits: Option<String>,
+    calls: Calls,
+    life: Life,
+    tasks: Vec<Task>,
+    /// The plan was drawn just now, so it is not drawn once more below.
+    planned: bool,
 }
 
 /// What was drawn last.
@@ -54,245 +53,275 @@ enum Last {
     Call,
 }
 
-#[derive(Debug)]
-struct Running {
-    call: String,
-    title: String,
-    depth: usize,
-    since: Instant,
-    line: String,
+/// What the model thinks before it says something.
+#[derive(Debug, Default)]
+struct Thought {
+    text: String,
+    began: Option<Instant>,
+    last: Option<Instant>,
 }
 
 impl View {
-    /// Takes an event; gives what stays of it.
-    pub(crate) fn hear(&mut self, event: &Event, now: Instant, columns: usize) -> Vec<Drawn> {
+    /// A turn, or a command of the person's, begins. `limit`: after so long without a byte the model is given up.
+    pub(crate) fn begin(&mut self, now: Instant, limit: Option<Duration>) {
+        self.life.begin(now, limit);
+    }
+
+    /// Takes an event; returns what stays of it.
+    pub(crate) fn hear(&mut self, event: &Event, now: Instant, look: Look) -> Vec<Drawn> {
         let mut drawn = Vec::new();
-        self.take(event, &[], now, columns, &mut drawn);
+        self.take(event, &[], now, look, &mut drawn);
         drawn
     }
 
-    /// The turn is over: gives what was still in motion.
-    pub(crate) fn end(&mut self, columns: usize) -> Vec<Drawn> {
+    /// The turn is over: returns what was still in motion. The plan stays for the next one.
+    pub(crate) fn end(&mut self, look: Look) -> Vec<Drawn> {
         let mut drawn = Vec::new();
-        self.end_text(columns, &mut drawn);
+        self.end_text(look, &mut drawn);
+        drawn.extend(self.calls.take());
+        *self = Self { tasks: std::mem::take(&mut self.tasks), ..Self::default() };
+        drawn
+    }
+
+    /// Another conversation is shown from now on.
+    pub(crate) fn forget(&mut self) {
         *self = Self::default();
-        drawn
     }
 
-    /// What is in motion, in lines of so many columns. `written` knows the last line that a call wrote.
-    pub(crate) fn live(&self, now: Instant, columns: usize, written: &HashMap<String, String>) -> Vec<Row> {
-        let mut rows = Vec::new();
-        rows.extend(self.thought.rest(columns).into_iter().map(Row::dimmed));
-        rows.extend(self.text.rest(columns));
-        for it in self.running.iter().take(CALLS) {
-            let indent = "  ".repeat(it.depth);
-            let took = short::took(now.duration_since(it.since));
-            rows.push(titled(&format!("{indent}• "), Style::ASKS, &it.title, &format!("  {took}"), columns));
-            let line = written.get(&it.call).unwrap_or(&it.line);
-            if !line.is_empty() {
-                rows.push(Row::new(format!("{indent}    {line}"), Style::DIM).cut(columns));
-            }
+    /// What is in motion, and below it the sign of life.
+    pub(crate) fn live(&self, now: Instant, look: Look) -> Vec<Row> {
+        let columns = look.columns;
+        let mut rows = self.thought.live(look);
+        rows.extend(self.text.rest(look));
+        let calls = self.calls.rows(now, columns);
+        if !(calls.is_empty() || rows.is_empty()) {
+            rows.push(Row::default());
         }
-        if self.running.len() > CALLS {
-            rows.push(Row::new(format!("  and {} more", self.running.len() - CALLS), Style::DIM));
+        rows.extend(calls);
+        let Some(life) = self.life(now, columns) else { return rows };
+        if !rows.is_empty() {
+            rows.push(Row::default());
         }
-        if !self.running.is_empty() {
-            let below =
-                self.below.iter().map(|(agent, line)| Row::new(format!("  {agent}: {line}"), Style::DIM));
-            rows.extend(below.map(|it| it.cut(columns)));
+        if !self.planned {
+            rows.extend(checklist::live(&self.tasks, columns));
         }
-        if let Some((tool, bytes)) = &self.writing {
-            let size = short::count(*bytes as u64);
-            rows.push(Row::new(format!("writing {tool}, {size} bytes"), Style::DIM).cut(columns));
-        } else if let Some(why) = &self.waits {
-            rows.push(Row::new(why.clone(), Style::DIM).cut(columns));
-        } else if let Some(since) = self.quiet
-            && self.running.is_empty()
-        {
-            let took = short::took(now.duration_since(since));
-            rows.push(
-                Row::new(format!("waiting for the model, {took} (Esc stops)"), Style::DIM).cut(columns),
-            );
-        }
+        rows.push(life);
         rows
     }
 
     /// A person was asked about a call for so long, which is no part of the time that it runs.
     pub(crate) fn asked(&mut self, call: &str, took: Duration) {
-        if let Some(it) = self.running.iter_mut().find(|it| it.call == call) {
-            it.since += took;
-        }
+        self.calls.asked(call, took);
     }
 
-    /// The calls that run.
-    pub(crate) fn calls(&self) -> impl Iterator<Item = &str> {
-        self.running.iter().take(CALLS).map(|it| it.call.as_str())
+    /// The sign of life, while somebody works.
+    pub(crate) fn life(&self, now: Instant, columns: usize) -> Option<Row> {
+        let (running, waiting) = self.calls.standing();
+        self.life.row(now, Standing { running, waiting }, columns)
     }
 
-    fn take(&mut self, event: &Event, above: &[&str], now: Instant, columns: usize, drawn: &mut Vec<Drawn>) {
+    /// The id and the title of the newest call that is not over.
+    pub(crate) fn newest_call(&self) -> Option<(&str, &str)> {
+        self.calls.newest()
+    }
+
+    /// Takes up what is known of the calls from elsewhere.
+    pub(crate) fn look_at_calls(&mut self, now: Instant, seen: impl Fn(&str) -> Seen) {
+        self.calls.look(now, seen);
+    }
+
+    fn take(&mut self, event: &Event, above: &[&str], now: Instant, look: Look, drawn: &mut Vec<Drawn>) {
         let depth = above.len();
+        if depth == 0 {
+            self.life.hear(event, now);
+            self.planned &= matches!(event, Event::Asked { .. } | Event::Writing { .. } | Event::Used { .. });
+        }
         match event {
             Event::Under { agent, inner } => {
                 let above = [above, &[agent.as_str()]].concat();
-                self.take(inner, &above, now, columns, drawn);
+                self.take(inner, &above, now, look, drawn);
             }
             Event::Text { text } | Event::Reasoning { text } if depth > 0 => {
                 if let Some(line) = text.lines().rfind(|it| !it.trim().is_empty()) {
-                    self.below.insert(above.join("/"), short::line(line.trim(), TITLE));
+                    self.calls.said_below(above.join("/"), short::line(line.trim(), TITLE));
                 }
             }
-            Event::Asked { .. } | Event::Used { .. } if depth > 0 => {}
-            Event::Asked { .. } => {
-                self.quiet = Some(now);
-                self.waits = None;
-            }
-            Event::Text { text } => self.say(text, Last::Text, columns, drawn),
-            Event::Reasoning { text } => self.say(text, Last::Thought, columns, drawn),
-            Event::Writing { tool, bytes, .. } => {
-                self.quiet = None;
-                self.writing = Some((tool.clone(), *bytes));
-            }
+            Event::Asked { .. } | Event::Writing { .. } => {}
+            Event::Used { .. } if depth > 0 => {}
+            Event::Text { text } => self.say(text, Last::Text, now, look, drawn),
+            Event::Reasoning { text } => self.say(text, Last::Thought, now, look, drawn),
             Event::Called { call, tool, arguments } => {
-                self.end_text(columns, drawn);
-                self.writing = None;
-                self.quiet = None;
-                let title = format!("{tool} {}", short::arguments(arguments, TITLE)).trim_end().to_owned();
-                self.running.push(Running {
-                    call: call.clone(),
-                    title,
-                    depth,
-                    since: now,
-                    line: String::new(),
-                });
-            }
-            Event::Progress { call, line } => {
-                if let Some(it) = self.running.iter_mut().find(|it| it.call == *call) {
-                    it.line = short::line(line, TITLE);
+                if depth == 0 {
+                    self.end_text(look, drawn);
                 }
+                self.calls.begin(call, title(tool, arguments), above, now);
             }
+            Event::Progress { call, line } => self.calls.progress(call, short::line(line, TITLE)),
             Event::Answered { call, tool, ok, exit, ms, text, pictures, changes, .. } => {
-                self.end_text(columns, drawn);
-                let at = self.running.iter().position(|it| it.call == *call);
-                let title = at.map_or_else(|| tool.clone(), |at| self.running.remove(at).title);
-                if self.running.is_empty() {
-                    self.below.clear();
-                }
-                self.begin(Last::Call, drawn);
                 let how = short::how(*ok, *exit);
+                let title = self.calls.title(call).unwrap_or_else(|| tool.clone());
                 // The diff says what was done to the files.
-                let is_shown = *ok && !changes.is_empty();
-                let telling = if is_shown { String::new() } else { short::telling(text, &how, TITLE) };
-                drawn.extend(
-                    ended(depth, &title, &how, &short::ms(*ms), &telling, columns)
-                        .into_iter()
-                        .map(Drawn::Row),
-                );
-                let indent = 2 * depth + 4;
+                let text = if *ok && !changes.is_empty() { "" } else { text.as_str() };
+                let mut stays = self.answer(depth, tool, &title, &how, short::ms(*ms), text, look);
                 let hint = format!("haft log --diff --call {call} shows all");
-                let diffs = diff::rows(changes, indent, columns, diff::SHOWN, &hint);
-                drawn.extend(diffs.into_iter().map(Drawn::Row));
-                drawn.extend(pictures.iter().cloned().map(Drawn::Picture));
+                let diffs = diff::rows(changes, 2 * depth + 4, look.columns, diff::SHOWN, &hint);
+                stays.extend(diffs.into_iter().map(Drawn::Row));
+                stays.extend(pictures.iter().cloned().map(Drawn::Picture));
+                let stays = self.calls.end(call, stays);
+                if !stays.is_empty() {
+                    self.end_text(look, drawn);
+                    self.begin_kind(Last::Call, drawn);
+                    drawn.extend(stays);
+                }
             }
             Event::Picture { picture, .. } => {
-                self.end_text(columns, drawn);
+                self.end_text(look, drawn);
                 drawn.push(Drawn::Picture(picture.clone()));
             }
-            Event::Again { why, seconds } => {
-                self.end_text(columns, drawn);
-                self.writing = None;
-                self.note(&format!("{why}; again in {seconds:.1} s"), depth, columns, drawn);
-                self.waits = Some("waiting to ask again (Esc stops)".to_owned());
+            Event::Again { why, .. } => {
+                self.end_text(look, drawn);
+                self.note(why, depth, look, drawn);
             }
-            Event::Note { text } => self.note(text, depth, columns, drawn),
-            Event::Used { .. } => {
-                self.end_text(columns, drawn);
-                self.quiet = None;
-                self.writing = None;
-            }
+            Event::Note { text } => self.note(text, depth, look, drawn),
+            Event::Used { .. } => self.end_text(look, drawn),
         }
     }
 
-    fn say(&mut self, text: &str, what: Last, columns: usize, drawn: &mut Vec<Drawn>) {
-        self.quiet = None;
-        self.waits = None;
+    /// What stays of a call that is over.
+    #[expect(clippy::too_many_arguments, reason = "it is made in one place, of the parts of one event")]
+    fn answer(
+        &mut self,
+        depth: usize,
+        tool: &str,
+        title: &str,
+        how: &str,
+        took: String,
+        text: &str,
+        look: Look,
+    ) -> Vec<Drawn> {
+        let columns = look.columns;
+        let rows = if how == "ok" && checklist::is_list(tool) {
+            let tasks = checklist::read(text);
+            let mut rows =
+                ended(depth, &format!("{tool} {}", checklist::summary(&tasks)), how, &took, "", columns);
+            let room = columns.saturating_sub(4);
+            let changed = checklist::rows(checklist::changed(&self.tasks, &tasks), room);
+            rows.extend(changed.into_iter().map(|it| Row::new("    ", Style::PLAIN).and(it)));
+            if depth == 0 {
+                self.planned = tasks != self.tasks;
+                self.tasks = tasks;
+            }
+            rows
+        } else {
+            ended(depth, title, how, &took, &short::telling(text, how, TITLE), columns)
+        };
+        rows.into_iter().map(Drawn::Row).collect()
+    }
+
+    fn say(&mut self, text: &str, what: Last, now: Instant, look: Look, drawn: &mut Vec<Drawn>) {
         // What a model begins with is often a line break.
         let text = if self.last == what { text } else { text.trim_start_matches('\n') };
         if text.is_empty() {
             return;
         }
         if self.last != what {
-            self.end_text(columns, drawn);
-            self.begin(what, drawn);
+            self.end_text(look, drawn);
+            self.begin_kind(what, drawn);
         }
         if what == Last::Thought {
-            let rows = self.thought.push(text, columns);
-            drawn.extend(rows.into_iter().map(Row::dimmed).map(Drawn::Row));
+            self.thought.push(text, now);
         } else {
-            drawn.extend(self.text.push(text, columns).into_iter().map(Drawn::Row));
+            drawn.extend(self.text.push(text, look).into_iter().map(Drawn::Row));
         }
     }
 
     /// What comes is of this kind: other kinds stand apart.
-    fn begin(&mut self, what: Last, drawn: &mut Vec<Drawn>) {
+    fn begin_kind(&mut self, what: Last, drawn: &mut Vec<Drawn>) {
         if self.last != what && self.last != Last::Nothing {
             drawn.push(Drawn::Row(Row::default()));
         }
         self.last = what;
     }
 
-    fn end_text(&mut self, columns: usize, drawn: &mut Vec<Drawn>) {
-        drawn.extend(self.thought.end(columns).into_iter().map(Row::dimmed).map(Drawn::Row));
-        drawn.extend(self.text.end(columns).into_iter().map(Drawn::Row));
+    fn end_text(&mut self, look: Look, drawn: &mut Vec<Drawn>) {
+        drawn.extend(self.thought.end(look).into_iter().map(Drawn::Row));
+        drawn.extend(self.text.end(look).into_iter().map(Drawn::Row));
     }
 
-    fn note(&mut self, text: &str, depth: usize, columns: usize, drawn: &mut Vec<Drawn>) {
-        self.end_text(columns, drawn);
-        self.begin(Last::Call, drawn);
-        let row = Row::new(format!("{}! {text}", "  ".repeat(depth)), Style::ASKS);
-        drawn.extend(row.wrapped(columns, 2).into_iter().map(Drawn::Row));
+    fn note(&mut self, text: &str, depth: usize, look: Look, drawn: &mut Vec<Drawn>) {
+        self.end_text(look, drawn);
+        self.begin_kind(Last::Call, drawn);
+        let row = Row::new(format!("{}! {}", "  ".repeat(depth), harmless(text)), Style::ASKS);
+        drawn.extend(row.wrapped(look.columns, 2).into_iter().map(Drawn::Row));
     }
 }
 
-/// A call that is over.
-fn ended(depth: usize, title: &str, how: &str, took: &str, telling: &str, columns: usize) -> Vec<Row> {
-    let indent = "  ".repeat(depth);
-    let (sign, style) = if how == "ok" { ("✓", Style::GOOD) } else { ("✗", Style::BAD) };
-    let said = if how == "ok" { took.to_owned() } else { format!("{how}, {took}") };
-    let mut rows = vec![titled(&format!("{indent}{sign} "), style, title, &format!("  {said}"), columns)];
-    if !telling.is_empty() {
-        rows.push(Row::new(format!("{indent}    {telling}"), Style::DIM).cut(columns));
+impl Thought {
+    fn push(&mut self, text: &str, now: Instant) {
+        self.began.get_or_insert(now);
+        self.last = Some(now);
+        self.text.push_str(text);
     }
-    rows
+
+    fn rows(&self, look: Look) -> Vec<Row> {
+        let style = Style { dim: true, italic: true, ..Style::PLAIN };
+        let text = self.text.trim_end();
+        if text.is_empty() { Vec::new() } else { Row::new(text, style).lines(look.columns) }
+    }
+
+    /// The newest of it.
+    fn live(&self, look: Look) -> Vec<Row> {
+        let rows = self.rows(look);
+        let first = rows.len().saturating_sub(THOUGHT);
+        rows.into_iter().skip(first).collect()
+    }
+
+    /// It is over: a short one stays as it is, and of a long one a line.
+    fn end(&mut self, look: Look) -> Vec<Row> {
+        let rows = self.rows(look);
+        let took = self.began.zip(self.last).map(|(began, last)| last.saturating_duration_since(began));
+        *self = Self::default();
+        if rows.len() <= FOLDED {
+            return rows;
+        }
+        let took = took.map_or_else(String::new, |it| format!(" for {}", short::clock(it)));
+        let text = format!("thought{took}, {} lines (Ctrl-O shows them)", rows.len());
+        vec![Row::new(text, Style::DIM).cut(look.columns)]
+    }
 }
 
-/// A title between a sign and what is said of it, which is seen whatever the title is.
-fn titled(sign: &str, style: Style, title: &str, said: &str, columns: usize) -> Row {
-    let said = Row::new(said, Style::DIM);
-    let room = columns.saturating_sub(said.width()).max(8);
-    let row = Row::new(sign, style).with(super::row::harmless(title), Style::PLAIN).cut(room);
-    row.and(said).cut(columns)
+/// A call in a line. Of a plan, the answer says all.
+pub(crate) fn title(tool: &str, arguments: &serde_json::Value) -> String {
+    if checklist::is_list(tool) {
+        return tool.to_owned();
+    }
+    format!("{tool} {}", short::arguments(arguments, TITLE)).trim_end().to_owned()
 }
 
 /// What was said in an earlier process, as it is seen again.
-pub(crate) fn said_before(message: &Message, columns: usize) -> Vec<Row> {
+pub(crate) fn said_before(message: &Message, look: Look) -> Vec<Row> {
     match message {
         Message::Person { text, attached } => {
-            let mut rows = Row::new(format!("> {}", text.replace('\n', "\n  ")), Style::BOLD).lines(columns);
-            rows.extend(attached.iter().map(|it| Row::new(format!("  [{it}]"), Style::DIM).cut(columns)));
+            let mut rows =
+                Row::new(format!("> {}", text.replace('\n', "\n  ")), Style::BOLD).lines(look.columns);
+            rows.extend(
+                attached.iter().map(|it| Row::new(format!("  [{it}]"), Style::DIM).cut(look.columns)),
+            );
             rows
         }
         Message::Model { text } => {
             let mut markdown = Markdown::default();
-            let mut rows = markdown.push(text, columns);
-            rows.extend(markdown.end(columns));
+            let mut rows = markdown.push(text, look);
+            rows.extend(markdown.end(look));
             rows
         }
-        Message::Tool { tool, title, ok, exit, line, ms, .. } => {
-            let arguments = serde_json::from_str(title).unwrap_or_else(|_| title.clone().into());
-            let title = format!("{tool} {}", short::arguments(&arguments, TITLE));
-            ended(0, title.trim_end(), &short::how(*ok, *exit), &short::ms(*ms), line, columns)
+        Message::Tool { tool, title: arguments, ok, exit, line, ms, .. } => {
+            let arguments = serde_json::from_str(arguments).unwrap_or_else(|_| arguments.clone().into());
+            let how = short::how(*ok, *exit);
+            let telling = short::telling(line, &how, TITLE);
+            ended(0, &title(tool, &arguments), &how, &short::ms(*ms), &telling, look.columns)
         }
-        Message::Note { text } => Row::new(format!("! {text}"), Style::ASKS).lines(columns),
+        Message::Note { text } => Row::new(format!("! {text}"), Style::ASKS).lines(look.columns),
     }
 }
 
@@ -300,7 +329,6 @@ pub(crate) fn said_before(message: &Message, columns: usize) -> Vec<Row> {
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
-    use agent::model::Usage;
     use expect_test::expect;
     use serde_json::json;
 
@@ -350,88 +378,151 @@ mod tests {
         ]
     }
 
+    fn look(columns: usize) -> Look {
+        Look { columns, plain: false }
+    }
+
+    fn rows_of(drawn: Vec<Drawn>) -> Vec<Row> {
+        drawn.into_iter().filter_map(|it| if let Drawn::Row(row) = it { Some(row) } else { None }).collect()
+    }
+
     #[test]
     fn what_happened_stays_and_what_runs_is_in_motion() {
         for (columns, stays, moves) in [
             (
                 60,
                 expect![[r#"
-                    hm, the tests
+                hm, the tests
 
-                    I run the tests.
+                I run the tests.
 
-                    And
-                    look
+                And
+                look
 
-                    ✗ shell python3 -m unittest discover --verbose  error, 1.2 s
-                        FAILED (failures=1)
-                "#]],
+                ✗ shell python3 -m unittest discover --verbose  error, 1.2 s
+                    FAILED (failures=1)
+            "#]],
                 expect![[r#"
-                    • subagent find it  3.0 s
-                        last line
-                      • grep x\u{1b}[2J  3.0 s
-                      explore_1: into it
-                "#]],
+                • subagent find it  3.0 s
+                    last line
+                  explore_1: into it
+                    • grep x\u{1b}[2J  3.0 s
+
+                ⠋ running 1 call · 3 s · ~28 tokens · Esc to stop
+            "#]],
             ),
             (
                 20,
                 expect![[r#"
-                    hm, the tests
+                hm, the tests
 
-                    I run the tests.
+                I run the tests.
 
-                    And
-                    look
+                And
+                look
 
-                    ✗ shell…  error, 1.…
-                        FAILED (failure…
-                "#]],
+                ✗ shell…  error, 1.…
+                    FAILED (failure…
+            "#]],
                 expect![[r#"
-                    • subagent f…  3.0 s
-                        last line
-                      • grep x\u…  3.0 s
-                      explore_1: into it
-                "#]],
+                • subagent f…  3.0 s
+                    last line
+                  explore_1: into it
+                    • grep x…  3.0 s
+
+                ⠋ running 1 call
+            "#]],
             ),
         ] {
             let began = Instant::now();
             let mut view = View::default();
+            view.begin(began, None);
             let mut rows = Vec::new();
             for event in events() {
-                for drawn in view.hear(&event, began, columns) {
-                    let Drawn::Row(row) = drawn else { unreachable!() };
-                    rows.push(row);
-                }
+                rows.extend(rows_of(view.hear(&event, began, look(columns))));
             }
             stays.assert_eq(&shown(&rows));
-            let written = HashMap::from([("c2".to_owned(), "last line".to_owned())]);
-            let live = view.live(began + Duration::from_secs(3), columns, &written);
+            view.look_at_calls(began, |id| match id {
+                "c2" => Seen { line: Some("last line".to_owned()), ..Seen::default() },
+                _ => Seen::default(),
+            });
+            let live = view.live(began + Duration::from_secs(3), look(columns));
             moves.assert_eq(&shown(&live));
             assert!(live.iter().chain(&rows).all(|it| it.width() <= columns));
         }
     }
 
     #[test]
-    fn a_call_that_is_written_and_a_model_that_is_waited_for_are_seen() {
+    fn a_plan_is_a_checklist_that_follows_what_is_done() {
         let now = Instant::now();
         let mut view = View::default();
-        view.hear(&Event::Asked { step: 1 }, now, 60);
-        let live = |view: &View| shown(&view.live(now + Duration::from_secs(2), 60, &HashMap::new()));
-        assert_eq!(live(&view), "waiting for the model, 2.0 s (Esc stops)\n");
-        view.hear(&Event::Writing { index: 0, tool: "write".to_owned(), bytes: 12_345 }, now, 60);
-        assert_eq!(live(&view), "writing write, 12,345 bytes\n");
-        view.hear(&Event::Used { usage: Usage::default(), cost: None }, now, 60);
-        assert_eq!(live(&view), "");
+        view.begin(now, None);
+        let todo = |view: &mut View, list: &str| {
+            let id = list.to_owned();
+            view.hear(
+                &called(&id, "todo", json!({"action": "set", "tasks": ["read", "write"]})),
+                now,
+                look(40),
+            );
+            let mut answer = answered(&id, true, list);
+            if let Event::Answered { tool, .. } = &mut answer {
+                *tool = "todo".to_owned();
+            }
+            let stays = rows_of(view.hear(&answer, now, look(40)));
+            shown(&stays) + "and below\n" + &shown(&view.live(now, look(40)))
+        };
+        expect![[r#"
+            ✓ todo 0 of 2 done  1.2 s
+                ☐ read
+                ☐ write
+            and below
+            ⠋ waiting for the model · 0 s
+        "#]]
+        .assert_eq(&todo(&mut view, "1. [pending] read\n2. [pending] write\n0 of 2 done"));
+        expect![[r#"
+            ✓ todo 1 of 2 done  1.2 s
+                ☑ read
+                ▶ write
+            and below
+            ⠋ waiting for the model · 0 s
+        "#]]
+        .assert_eq(&todo(&mut view, "1. [done] read\n2. [in_progress] write\n1 of 2 done"));
+        expect![[r#"
+            ✓ todo 2 of 2 done  1.2 s
+                ☑ write
+            and below
+            ⠋ waiting for the model · 0 s
+        "#]]
+        .assert_eq(&todo(&mut view, "1. [done] read\n2. [done] write\n2 of 2 done"));
+        let mut view =
+            View { tasks: checklist::read("1. [done] read\n2. [pending] write"), ..View::default() };
+        view.begin(now, None);
+        view.hear(&called("c", "shell", json!({"command": "make"})), now, look(40));
+        expect![[r#""#]].assert_eq(&shown(&view.live(now, look(40))));
+    }
+
+    #[test]
+    fn a_long_thought_is_folded_once_it_is_over() {
+        let now = Instant::now();
+        let mut view = View::default();
+        let lines: Vec<String> = (1..=9).map(|it| format!("thought {it}")).collect();
+        let thought = Event::Reasoning { text: lines.join("\n") };
+        assert!(view.hear(&thought, now, look(60)).is_empty());
+        assert_eq!(shown(&view.live(now, look(60))), "thought 7\nthought 8\nthought 9\n");
+        let end = Event::Reasoning { text: "\nand so".to_owned() };
+        view.hear(&end, now + Duration::from_secs(12), look(60));
+        let rows = rows_of(view.hear(&text("Hello\n\n"), now, look(60)));
+        assert_eq!(shown(&rows), "thought for 12 s, 10 lines (Ctrl-O shows them)\n\n");
     }
 
     #[test]
     fn what_was_said_before_is_seen_again() {
         let message: Message = serde_json::from_value(
-            json!({"who": "tool", "tool": "read", "title": "{\"path\":\"a.py\"}", "ok": true, "line": "1:ab|x", "ms": 3.0}),
+            json!({"who": "tool", "tool": "read", "title": "{\"path\":\"a.py\"}", "ok": true, "line": "3 lines", "ms": 3.0}),
         )
         .unwrap();
-        assert_eq!(shown(&said_before(&message, 40)), "✓ read a.py  0.0 s\n    1:ab|x\n");
+        assert_eq!(shown(&said_before(&message, look(40))), "✓ read a.py  0.0 s\n    3 lines\n");
         let person = Message::Person { text: "do\nit".to_owned(), attached: Vec::new() };
-        assert_eq!(shown(&said_before(&person, 40)), "> do\n  it\n");
+        assert_eq!(shown(&said_before(&person, look(40))), "> do\n  it\n");
     }
 }

@@ -64,6 +64,7 @@ impl Prompt {
             print::out(&format!("{}\n\n---\n{}", prompt.text(), bill.as_text()));
         }
         tell_aside(&agency.opened, false);
+        agency.notes().for_each(|it| print::err(&format!("haft: {it}")));
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -41,6 +41,7 @@ async fn its_last_answer_is_the_result_and_its_work_is_heard_and_counted() {
 
 #[tokio::test]
 async fn an_allowlist_binds_tools_that_are_files_too_and_unknown_names_are_told() {
+    kit::needs!(Python);
     let (one, two) = (python_tool("one_file", "return 'first'"), python_tool("two_file", "return 'second'"));
     let (name, text) = scout("tools: [read, one_file, raed, subagent]");
     let house = House::new(&[(name, &text), (&one.0, &one.1), (&two.0, &two.1), ("a.txt", "one\n")]).await;

@@ -15,6 +15,7 @@ fn silent() -> Arc<Players> {
 
 #[tokio::test]
 async fn a_read_only_profile_holds_for_every_hand() {
+    kit::needs!(Python);
     let writer = python_tool("writer", "open('by_tool', 'w').write('x')\nreturn 'written'");
     let house = House::new(&[READER, ("a.txt", "one\n"), (&writer.0, &writer.1)]).await;
     let home = house.agent(silent(), Wish::default());
@@ -82,6 +83,7 @@ async fn what_runs_when_planning_begins_can_change_nothing_any_more() {
 
 #[tokio::test]
 async fn the_plan_profile_has_tools_that_read_and_the_question() {
+    kit::needs!(Python);
     let writer = python_tool("writer", "return 'x'");
     let house = House::new(&[("a.txt", "one\n"), (&writer.0, &writer.1)]).await;
     let script = calls(&[

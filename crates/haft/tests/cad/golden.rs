@@ -45,16 +45,19 @@ fn difference(one: &RgbImage, other: &RgbImage) -> (f64, usize) {
 
 #[test]
 fn a_cube() {
+    kit::needs!(OpenScad);
     looks_as_before("cube", "cube(20);", "iso");
 }
 
 #[test]
 fn a_sphere() {
+    kit::needs!(OpenScad);
     looks_as_before("sphere", "sphere(20, $fn = 64);", "front");
 }
 
 #[test]
 fn a_part_with_a_hole() {
+    kit::needs!(OpenScad);
     let code =
         "difference() { cube([30, 20, 8]); translate([20, 10, -1]) cylinder(h = 10, d = 12, $fn = 64); }";
     looks_as_before("hole", code, "iso");

@@ -8,6 +8,7 @@ use crate::support::Room;
 
 #[test]
 fn what_runs_for_ever_ends_at_its_deadline_with_all_it_started() {
+    kit::needs!(OpenScad);
     let room = Room::new();
     let endless = [
         "for (i = [0:1e9]) translate([i, 0, 0]) cube(1);",
@@ -42,6 +43,7 @@ fn what_runs_for_ever_ends_at_its_deadline_with_all_it_started() {
 
 #[test]
 fn what_lies_outside_the_roots_is_not_there() {
+    kit::needs!(OpenScad);
     let room = Room::new();
     fs::write(room.outside().join("secret.scad"), "module secret() { cube([7, 7, 7]); }\nwidth = 7;\n")
         .unwrap();

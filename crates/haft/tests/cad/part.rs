@@ -46,6 +46,7 @@ fn round(d: f64, corners: f64) -> f64 {
 
 #[test]
 fn a_bracket_goes_from_lint_to_stl_to_pictures_to_the_person() {
+    kit::needs!(OpenScad);
     let room = Room::new();
     room.put("bracket.scad", BRACKET);
     room.put("parts/holes.scad", HOLES);
@@ -90,6 +91,7 @@ fn a_bracket_goes_from_lint_to_stl_to_pictures_to_the_person() {
 
 #[test]
 fn parameters_are_values_and_nothing_else() {
+    kit::needs!(OpenScad);
     let room = Room::new();
     let code = "size = 1; label = \"\"; shape = [1, 1, 1]; tall = false;\necho(label);\ncube(shape * size * (tall ? 2 : 1));\n";
     let evil = "x\"; cube(1000); //\\\n\u{e9}";
@@ -110,6 +112,7 @@ fn parameters_are_values_and_nothing_else() {
 
 #[test]
 fn what_openscad_finds_wrong_names_the_file_and_shows_the_line() {
+    kit::needs!(OpenScad);
     let room = Room::new();
     room.put("parts/a.scad", "w = 3;\ncube([w, w, 3)\n");
     let says = room.call("model_3d", &json!({"path": "parts/a.scad"})).must("failed").text();
@@ -134,6 +137,7 @@ fn what_openscad_finds_wrong_names_the_file_and_shows_the_line() {
 
 #[test]
 fn the_example_of_the_manual_compiles() {
+    kit::needs!(OpenScad);
     let room = Room::new();
     let manual = room.run(&["manual", "model_3d"]).out;
     let code = manual.split("```openscad\n").nth(1).unwrap().split("```").next().unwrap();

@@ -3,7 +3,11 @@
 //! The terminal is tmux: what is looked at is what a person would see.
 
 mod changes;
-mod tmux;
+mod plain;
+mod screens;
+mod stage;
+pub(crate) mod tmux;
+mod typed;
 
 use std::{io::Write as _, process::Stdio};
 
@@ -12,6 +16,7 @@ use tmux::Tmux;
 
 #[test]
 fn what_is_typed_is_answered_with_calls_shown_and_the_chat_goes_on_later() {
+    kit::needs!(Tmux);
     let room = Room::new();
     room.put("a.txt", "hello\n");
     let script = "{\"think\": \"hm\", \"say\": \"# Title\\n\\nI **read** it.\", \"calls\": [{\"tool\": \"read\", \"arguments\": {\"path\": \"a.txt\"}}], \"chunks\": 9, \"chunk_ms\": 10}\n\
@@ -19,7 +24,7 @@ fn what_is_typed_is_answered_with_calls_shown_and_the_chat_goes_on_later() {
     let chat = Tmux::chat(&room, script, 80, &[]);
     chat.shows("/help").types("look at it\n").shows("I read it.").shows("✓ read a.txt").shows("hello.");
     assert!(chat.screen().contains("It says \\u{1b}[2J hello."), "{}", chat.screen());
-    chat.types("/modle\n").shows("did you mean /model?").key("C-d").shows("chat --resume --session");
+    chat.types("/modle\n").shows("Did you mean /model?").key("C-d").shows("chat --resume --session");
     drop(chat);
     let chat = Tmux::chat(&room, script, 80, &["--resume"]);
     chat.shows("> look at it").shows("✓ read a.txt").types("and now?\n").shows("Still here.");
@@ -28,6 +33,7 @@ fn what_is_typed_is_answered_with_calls_shown_and_the_chat_goes_on_later() {
 
 #[test]
 fn a_call_waits_for_the_person_who_allows_or_refuses_it() {
+    kit::needs!(Tmux);
     let room = Room::new();
     let write = |name: &str| {
         format!(
@@ -53,17 +59,19 @@ fn a_call_waits_for_the_person_who_allows_or_refuses_it() {
 
 #[test]
 fn esc_and_ctrl_c_stop_the_turn_and_the_chat_goes_on() {
+    kit::needs!(Tmux);
     let room = Room::new();
     let sleeps = "{\"say\": \"Sleeping.\", \"calls\": [{\"tool\": \"shell\", \"arguments\": {\"command\": \"echo deep; sleep 600\", \"wait_ms\": 600000}}]}\n";
     let script = format!("{sleeps}{sleeps}{{\"say\": \"Awake again.\"}}\n");
     let chat = Tmux::chat(&room, &script, 80, &[]);
-    chat.shows("/help").types("sleep\n").shows("deep").key("Escape").shows("stopped; say how to go on");
+    chat.shows("/help").types("sleep\n").shows("deep").key("Escape").shows("Stopped. What next?");
     chat.types("sleep\n").shows_times("Sleeping.", 2).shows_times("deep", 2).key("C-c");
-    chat.shows_times("stopped; say how to go on", 2).types("wake up\n").shows("Awake again.");
+    chat.shows_times("Stopped. What next?", 2).types("wake up\n").shows("Awake again.");
 }
 
 #[test]
 fn a_narrow_terminal_shows_all_of_it() {
+    kit::needs!(Tmux);
     let room = Room::new();
     let script = "{\"say\": \"A **rather long** line of text that has to be cut into several.\", \"chunks\": 30, \"chunk_ms\": 5}\n";
     let chat = Tmux::chat(&room, script, 20, &[]);
@@ -77,6 +85,7 @@ fn a_narrow_terminal_shows_all_of_it() {
 
 #[test]
 fn no_key_is_lost_doubled_or_overtaken_whenever_it_is_typed() {
+    kit::needs!(Tmux);
     let room = Room::new();
     let slow = |say: &str| format!("{{\"say\": \"{say}\", \"chunks\": 40, \"chunk_ms\": 20}}\n");
     let script = [slow("The first answer is over."), slow("The second answer is over.")].concat();
@@ -98,16 +107,18 @@ fn no_key_is_lost_doubled_or_overtaken_whenever_it_is_typed() {
 
 #[test]
 fn what_was_said_after_a_turn_that_is_stopped_is_not_sent_but_stays_typed() {
+    kit::needs!(Tmux);
     let room = Room::new();
     let sleeps = "{\"calls\": [{\"tool\": \"shell\", \"arguments\": {\"command\": \"echo deep; sleep 600\", \"wait_ms\": 600000}}]}\n";
     let chat = Tmux::chat(&room, &format!("{sleeps}{{\"say\": \"Awake.\"}}\n"), 80, &[]);
     chat.shows("/help").types("sleep\n").shows("deep").types("and then\n").shows("> and then  (next)");
-    chat.key("Escape").shows("stopped; say how to go on").shows("\n> and then\n").types(" wake\n");
+    chat.key("Escape").shows("Stopped. What next?").shows("\n> and then\n").types(" wake\n");
     chat.shows("> and then wake").shows("Awake.");
 }
 
 #[test]
 fn what_the_model_asks_is_answered_in_the_chat() {
+    kit::needs!(Tmux);
     let room = Room::new();
     let script = "{\"calls\": [{\"tool\": \"ask_user\", \"arguments\": {\"question\": \"Which branch?\", \"options\": [\"main\", \"dev\"]}}]}\n\
         {\"expect\": [\"dev\"], \"say\": \"So be it.\"}\n";
@@ -118,6 +129,7 @@ fn what_the_model_asks_is_answered_in_the_chat() {
 
 #[test]
 fn a_job_that_ends_while_the_person_types_is_told_above_what_they_type() {
+    kit::needs!(Tmux);
     let room = Room::new();
     let script = "{\"calls\": [{\"tool\": \"shell\", \"arguments\": {\"command\": \"until [ -e go ]; do sleep 0.1; done; echo woken\", \"wait_ms\": 100}}]}\n\
         {\"say\": \"It goes on by itself.\"}\n{\"say\": \"Thanks.\"}\n";
@@ -132,6 +144,7 @@ fn a_job_that_ends_while_the_person_types_is_told_above_what_they_type() {
 
 #[test]
 fn nothing_that_a_model_or_a_tool_wrote_acts_on_the_terminal() {
+    kit::needs!(Tmux);
     let room = Room::new();
     let evil = "\u{1b}]0;taken\u{7}\u{1b}[2J\u{9b}2J\u{1b}P1$q\u{1b}\\";
     room.put("evil.txt", evil);
@@ -165,19 +178,31 @@ fn nothing_that_a_model_or_a_tool_wrote_acts_on_the_terminal() {
 /// There is nothing in it but letters, ends of lines, colours, and what draws lines anew.
 #[track_caller]
 fn only_draws(written: &[u8]) {
-    let text = String::from_utf8(written.to_vec()).unwrap();
+    // Beside that only the title, which has the folder's name, is set and put back, and the bell is rung.
+    let mut text = String::from_utf8(written.to_vec()).unwrap();
+    for own in ["\u{1b}[22;2t", "\u{1b}[23;2t"] {
+        text = text.replace(own, "");
+    }
+    for says in ["", " (working)", " (asks you)", " (done)"] {
+        text = text.replace(&format!("\u{1b}]2;haft: ws{says}\u{7}"), "");
+    }
+    let text = text.replace('\u{7}', "");
     for piece in text.split('\u{1b}').skip(1) {
         let end =
             piece.find(|it: char| it.is_ascii_alphabetic() || !(it.is_ascii_digit() || "[;?".contains(it)));
         let code = &piece[..=end.unwrap()];
         let draws = code.starts_with('[') && code.ends_with(['m', 'A', 'C', 'J']) && code != "[2J";
-        assert!(draws || ["[?2004h", "[?2004l"].contains(&code), "{code:?} in {text:?}");
+        assert!(
+            draws || ["[?2004h", "[?2004l", "[?2026h", "[?2026l"].contains(&code),
+            "{code:?} in {text:?}"
+        );
     }
     assert!(text.chars().all(|it| !it.is_control() || "\u{1b}\r\n".contains(it)), "{text:?}");
 }
 
 #[test]
 fn a_terminal_that_is_closed_ends_the_chat_and_what_was_said_is_kept() {
+    kit::needs!(Tmux);
     let room = Room::new();
     let sleeps = "{\"say\": \"Sleeping.\", \"calls\": [{\"tool\": \"shell\", \"arguments\": {\"command\": \"echo deep; sleep 600\", \"wait_ms\": 600000}}]}\n";
     let script = format!("{sleeps}{{\"say\": \"Awake again.\"}}\n");
@@ -190,6 +215,7 @@ fn a_terminal_that_is_closed_ends_the_chat_and_what_was_said_is_kept() {
 
 #[test]
 fn without_a_terminal_lines_are_read_and_answered_plainly() {
+    kit::needs!(Tmux);
     let room = Room::new();
     let file = room.base().join("script.jsonl");
     std::fs::write(&file, "{\"say\": \"I **read** \\u001b[2J it.\"}\n{\"say\": \"Again.\"}\n").unwrap();
@@ -199,4 +225,18 @@ fn without_a_terminal_lines_are_read_and_answered_plainly() {
     let ran = haft.wait_with_output().unwrap();
     assert_eq!(String::from_utf8(ran.stdout).unwrap(), "I **read** \\u{1b}[2J it.\nAgain.\n");
     assert!(ran.status.success());
+}
+
+#[test]
+fn first_words_on_the_command_line_are_said_first() {
+    let room = Room::new();
+    let script = "{\"say\": \"Hello to you.\"}\n{\"say\": \"Still here.\"}\n";
+    let chat = Tmux::chat(&room, script, 80, &["hello there"]);
+    chat.shows("> hello there").shows("Hello to you.").types("and?\n").shows("Still here.");
+    drop(chat);
+    let file = room.base().join("script.jsonl");
+    let model = format!("script:{}", file.display());
+    let mut haft = room.haft(&["chat", "--model", &model, "hello", "there"]);
+    let ran = crate::support::run(&mut haft, "and?\n");
+    assert_eq!((ran.code, ran.out.as_str()), (0, "Hello to you.\nStill here.\n"), "{ran:?}");
 }

@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// How often the screen is looked at.
 const LOOK: Duration = Duration::from_millis(30);
 
-/// A terminal in which `haft chat` runs.
+/// A terminal in which `haft` runs.
 pub(crate) struct Tmux {
     socket: PathBuf,
 }
@@ -23,10 +23,24 @@ pub(crate) struct Tmux {
 impl Tmux {
     /// The chat of this room with the model that this script is.
     pub(crate) fn chat(room: &Room, script: &str, columns: u32, options: &[&str]) -> Self {
+        Self::verb(room, script, columns, "", &[&["chat"], options].concat())
+    }
+
+    /// A verb with the model that this script is; `before` stands before it in the shell: `printf x | `.
+    pub(crate) fn verb(room: &Room, script: &str, columns: u32, before: &str, verb: &[&str]) -> Self {
         let file = room.base().join("script.jsonl");
         std::fs::write(&file, script).unwrap();
         let model = format!("script:{}", file.display());
-        let haft = room.haft(&[&["chat", "--model", &model], options].concat());
+        let haft = room.haft(&[verb, &["--model", &model]].concat());
+        Self::behind(room, &haft, (columns, 40), before)
+    }
+
+    /// This program in a terminal of so many columns and lines.
+    pub(crate) fn start(room: &Room, haft: &Command, size: (u32, u32)) -> Self {
+        Self::behind(room, haft, size, "")
+    }
+
+    fn behind(room: &Room, haft: &Command, (columns, lines): (u32, u32), before: &str) -> Self {
         let mut words = vec![
             "env".to_owned(),
             "-i".to_owned(),
@@ -40,14 +54,15 @@ impl Tmux {
         words.extend(haft.get_args().map(|it| it.display().to_string()));
         let quoted: Vec<String> = words.iter().map(|it| format!("'{it}'")).collect();
         // What it says last is still to be seen.
-        let command = format!("{}; cat", quoted.join(" "));
+        let command = format!("{before}{}; cat", quoted.join(" "));
         // A name of its own: a server that was told to end answers at its socket for a moment longer.
         static SERVERS: AtomicU32 = AtomicU32::new(0);
         let number = SERVERS.fetch_add(1, Ordering::Relaxed);
         let tmux = Self { socket: room.base().join(format!("tmux-{number}")) };
-        let size = columns.to_string();
+        let (columns, lines) = (columns.to_string(), lines.to_string());
+        let size = ["-x", &columns, "-y", &lines];
         let made =
-            tmux.run(&["-u", "-f", "/dev/null", "new-session", "-d", "-x", &size, "-y", "40", &command]);
+            tmux.run(&[&["-u", "-f", "/dev/null", "new-session", "-d"][..], &size, &[&command]].concat());
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         tmux
     }
@@ -112,6 +127,33 @@ impl Tmux {
         if enter { self.key("Enter") } else { self }
     }
 
+    /// Pastes a text, as a terminal does it that says where a paste begins and ends.
+    pub(crate) fn pastes(&self, text: &str) -> &Self {
+        self.run(&["set-buffer", "--", text]);
+        self.run(&["paste-buffer", "-p", "-r"]);
+        self
+    }
+
+    /// Sets an option of the server.
+    pub(crate) fn set(&self, option: &str, value: &str) -> &Self {
+        self.run(&["set-option", "-s", option, value]);
+        self
+    }
+
+    /// Waits until the clipboard holds this.
+    #[track_caller]
+    pub(crate) fn buffer_is(&self, text: &str) -> &Self {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let shown = String::from_utf8(self.run(&["show-buffer"]).stdout).unwrap();
+            if shown == text {
+                return self;
+            }
+            assert!(Instant::now() < until, "the clipboard holds {shown:?}");
+            std::thread::sleep(LOOK);
+        }
+    }
+
     /// Presses one key, by tmux's name for it.
     pub(crate) fn key(&self, name: &str) -> &Self {
         self.run(&["send-keys", name]);
@@ -119,16 +161,20 @@ impl Tmux {
     }
 
     fn run(&self, arguments: &[&str]) -> Output {
+        let ran = self.command(arguments).output();
+        ran.unwrap_or_else(|error| panic!("tmux can't be run: {error}; it is a package of that name"))
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
         let mut tmux = Command::new("tmux");
         tmux.arg("-S").arg(&self.socket).args(arguments).env_remove("TMUX");
-        tmux.output()
-            .unwrap_or_else(|error| panic!("tmux can't be run: {error}; it is a package of that name"))
+        tmux
     }
 }
 
 impl Drop for Tmux {
     fn drop(&mut self) {
-        self.run(&["kill-server"]);
+        let _ = self.command(&["kill-server"]).output();
     }
 }
 

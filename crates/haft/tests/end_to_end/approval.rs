@@ -133,6 +133,7 @@ fn a_refusal_names_the_grant_that_would_allow_it_and_that_line_works() {
 
 #[test]
 fn a_server_that_runs_knows_at_once_what_another_process_grants_and_revokes() {
+    kit::needs!(SystemPython);
     let room = Room::new();
     let place = TcpListener::bind("127.0.0.1:0").unwrap();
     let host = place.local_addr().unwrap().to_string();

@@ -366,5 +366,9 @@ fn haft_finds_no_server_in_the_entry_that_it_wrote_for_others() {
     let room = Room::new();
     room.installed(&["claude-code", "--project"]);
     let ran = room.run(&["mcp", "list"]);
-    assert_eq!((ran.code, ran.out.starts_with("no MCP servers are configured"), ran.err.as_str()), (0, true, ""), "{ran:?}");
+    assert_eq!(
+        (ran.code, ran.out.starts_with("no MCP servers are configured"), ran.err.as_str()),
+        (0, true, ""),
+        "{ran:?}"
+    );
 }

@@ -73,6 +73,7 @@ fn the_default_list_is_cheap_has_what_is_used_daily_and_is_the_same_each_time() 
 
 #[test]
 fn two_hundred_tools_of_the_user_s_and_a_monstrous_one_cost_no_more_and_are_all_called() {
+    kit::needs!(Python);
     let room = Room::new();
     for number in 0..200 {
         room.own_tool(

@@ -133,6 +133,7 @@ fn a_file_that_moved_on_is_left_alone() {
 
 #[test]
 fn the_doctor_finds_that_what_it_tries_holds() {
+    kit::needs!(Python);
     let room = Room::new();
     let ran = room.run(&["doctor"]);
     assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{ran:?}");

@@ -24,4 +24,5 @@ mod secrets;
 mod shell;
 mod special_files;
 mod stale_edits;
+mod stopped_call;
 mod traversal;

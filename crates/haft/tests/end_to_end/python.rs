@@ -107,6 +107,7 @@ print('all there')
 
 #[test]
 fn the_value_of_the_last_expression_is_shown() {
+    kit::needs!(Python);
     assert_eq!(says("1+1"), "2");
     assert_eq!(says("x = 'a'\nx"), "'a'");
     assert_eq!(says("print('a')\nNone"), "a");
@@ -120,6 +121,7 @@ fn the_value_of_the_last_expression_is_shown() {
 
 #[test]
 fn output_and_errors_come_in_the_order_in_which_they_were_written() {
+    kit::needs!(Python);
     let code = "\
 import os, subprocess, sys
 print('1', end='')
@@ -132,6 +134,7 @@ print('6')";
 
 #[test]
 fn nothing_is_left_of_the_call_before() {
+    kit::needs!(Python);
     let room = Room::new();
     let server = serve(&room);
     python(
@@ -145,6 +148,7 @@ fn nothing_is_left_of_the_call_before() {
 
 #[test]
 fn an_exception_shows_its_lines_and_none_of_ours() {
+    kit::needs!(Python);
     assert_eq!(
         says("def f():\n    raise ValueError('no')\n\nf()"),
         "Traceback (most recent call last):\n  File \"<code>\", line 4, in <module>\n    f()\n  File \"<code>\", line 2, in f\n    raise ValueError('no')\nValueError: no\n[exit 1]"
@@ -157,6 +161,7 @@ fn an_exception_shows_its_lines_and_none_of_ours() {
 
 #[test]
 fn it_exits_as_it_says() {
+    kit::needs!(Python);
     assert_eq!(says("import sys; sys.exit(3)"), "(no output)\n[exit 3]");
     assert_eq!(says("raise SystemExit"), "(no output)");
     assert_eq!(says("raise SystemExit('bye')"), "bye\n[exit 1]");
@@ -168,6 +173,7 @@ fn it_exits_as_it_says() {
 
 #[test]
 fn an_end_is_orderly() {
+    kit::needs!(Python);
     let code = "\
 import atexit, threading, time
 class Last:
@@ -190,6 +196,7 @@ print('end')";
 
 #[test]
 fn an_endless_loop_is_ended_and_says_where_it_was() {
+    kit::needs!(Python);
     let room = Room::new();
     let server = serve(&room);
     let said = server
@@ -205,6 +212,7 @@ fn an_endless_loop_is_ended_and_says_where_it_was() {
 
 #[test]
 fn what_code_leaves_behind_ends_with_it() {
+    kit::needs!(Python);
     let room = Room::new();
     let server = serve(&room);
     let said = python(&server, &leaves_behind("hfpyleft"));
@@ -214,6 +222,7 @@ fn what_code_leaves_behind_ends_with_it() {
 
 #[test]
 fn what_code_started_ends_when_its_time_is_up() {
+    kit::needs!(Python);
     let room = Room::new();
     let server = serve(&room);
     let code = leaves_behind("hfpytime") + "time.sleep(300)";
@@ -224,6 +233,7 @@ fn what_code_started_ends_when_its_time_is_up() {
 
 #[test]
 fn a_call_that_is_cancelled_ends_with_all_it_started() {
+    kit::needs!(Python);
     let room = Room::new();
     let server = serve(&room);
     let code = leaves_behind("hfpystop") + "open('ready', 'w').close()\ntime.sleep(300)";
@@ -242,6 +252,7 @@ fn a_call_that_is_cancelled_ends_with_all_it_started() {
 
 #[test]
 fn threads_processes_and_loops_of_the_library_work() {
+    kit::needs!(Python);
     let pool = "\
 import multiprocessing as m
 def f(x): return x * x
@@ -264,6 +275,7 @@ if __name__ == '__main__':
 
 #[test]
 fn input_is_what_was_given_or_nothing() {
+    kit::needs!(Python);
     let room = Room::new();
     let server = serve(&room);
     let said = python(&server, "input()");
@@ -278,6 +290,7 @@ fn input_is_what_was_given_or_nothing() {
 
 #[test]
 fn a_long_output_is_kept_whole_and_costs_no_memory() {
+    kit::needs!(Python);
     let room = Room::new();
     let server = serve(&room);
     let code = "import sys\nline = b'x' * 99 + b'\\n'\nfor _ in range(1000): sys.stdout.buffer.write(line * 1000)\nprint('the end')";
@@ -297,17 +310,20 @@ fn a_long_output_is_kept_whole_and_costs_no_memory() {
 
 #[test]
 fn bytes_that_are_no_text_are_shown_as_such() {
+    kit::needs!(Python);
     let said = says("import sys\nsys.stdout.buffer.write(b'a\\xff\\xfeb\\n')\nprint('é€')");
     assert_eq!(said, "a\u{fffd}\u{fffd}b\né€");
 }
 
 #[test]
 fn long_code_is_taken() {
+    kit::needs!(Python);
     assert_eq!(says(&format!("x = '{}'\nlen(x)", "y".repeat(300_000))), "300000");
 }
 
 #[test]
 fn code_that_kills_its_keeper_is_told_so_and_the_next_call_works() {
+    kit::needs!(Python);
     let room = Room::new();
     let server = serve(&room);
     let code = "import ctypes, os, time\nctypes.CDLL(None).prctl(15, b'hfpyorph')\nos.kill(os.getppid(), 9)\ntime.sleep(300)";
@@ -331,6 +347,7 @@ print('done')";
 
 #[test]
 fn code_finds_only_its_own_descriptors_and_may_close_them() {
+    kit::needs!(Python);
     assert_eq!(
         says("import os\nsorted(os.listdir('/proc/self/fd'))"),
         "['0', '1', '2', '3']",
@@ -341,6 +358,7 @@ fn code_finds_only_its_own_descriptors_and_may_close_them() {
 
 #[test]
 fn chance_differs_from_call_to_call() {
+    kit::needs!(Python);
     let room = Room::new();
     let server = serve(&room);
     let code = "import random, uuid, os; print(random.random(), uuid.uuid4(), os.urandom(8))";
@@ -350,6 +368,7 @@ fn chance_differs_from_call_to_call() {
 
 #[test]
 fn files_of_the_folder_are_found_first() {
+    kit::needs!(Python);
     let room = Room::new();
     room.put("sub/token.py", "NAME = 'ours'\n");
     room.put("sub/helper.py", "class A:\n    def __del__(self): print('helper gone')\nA.one = A()\n");
@@ -364,6 +383,7 @@ fn files_of_the_folder_are_found_first() {
 
 #[test]
 fn the_interpreter_of_the_workspace_is_used_as_soon_as_it_is_there() {
+    kit::needs!(Python);
     let room = Room::new();
     let server = serve(&room);
     let prefix = "import sys; print(sys.prefix)";
@@ -383,6 +403,7 @@ fn the_interpreter_of_the_workspace_is_used_as_soon_as_it_is_there() {
 
 #[test]
 fn many_calls_one_after_the_other_leave_nothing() {
+    kit::needs!(Python);
     let room = Room::new();
     let server = serve(&room);
     python(&server, "1");
@@ -400,6 +421,7 @@ fn many_calls_one_after_the_other_leave_nothing() {
 
 #[test]
 fn no_process_outlives_the_server() {
+    kit::needs!(Python);
     for killed in [false, true] {
         let room = Room::new();
         let server = serve(&room);
@@ -425,6 +447,7 @@ fn no_process_outlives_the_server() {
 
 #[test]
 fn code_with_hosts_of_its_own_has_an_interpreter_started_for_it() {
+    kit::needs!(Python);
     let room = Room::new();
     let server = serve(&room);
     let call = |arguments: serde_json::Value| {
@@ -449,6 +472,7 @@ fn code_with_hosts_of_its_own_has_an_interpreter_started_for_it() {
 
 #[test]
 fn eight_calls_that_may_run_beside_each_other_do() {
+    kit::needs!(Python);
     const CALLS: usize = 8;
     let room = Room::new();
     let server = serve(&room);

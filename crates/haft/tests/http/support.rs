@@ -12,6 +12,7 @@ use std::{
     time::Duration,
 };
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 pub(crate) const ANN: &str = "token-of-ann-0123456789";
@@ -176,8 +177,8 @@ impl House {
 
     /// Tells it to end, and waits until it has.
     pub(crate) fn end(mut self) -> Option<i32> {
-        let told = Command::new("kill").arg(self.child.id().to_string()).status().unwrap();
-        assert!(told.success());
+        let pid = Pid::from_raw(self.child.id().try_into().unwrap()).unwrap();
+        kill_process(pid, Signal::TERM).unwrap();
         self.child.wait().unwrap().code()
     }
 }

@@ -9,6 +9,7 @@ const SDK: &str = "mcp>=2,<3";
 
 #[test]
 fn the_official_python_sdk_is_content() {
+    kit::needs!(Venv);
     let python = python_with_sdk();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mcp_sdk/client.py");
     let home = tempfile::tempdir().unwrap();

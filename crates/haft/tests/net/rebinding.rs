@@ -21,6 +21,7 @@ const PUBLIC: Ipv4Addr = Ipv4Addr::new(93, 184, 216, 34);
 
 #[test]
 fn a_name_that_leads_elsewhere_the_second_time_is_not_followed() {
+    kit::needs!(Ip);
     inside("net::rebinding::a_name_that_leads_elsewhere_the_second_time_is_not_followed", || {
         let names = Names::answer(|name, asked| match (name, asked) {
             ("rebind.test", 0) | ("public.test", _) => vec![PUBLIC],
@@ -60,6 +61,7 @@ fn a_name_that_leads_elsewhere_the_second_time_is_not_followed() {
 
 #[test]
 fn a_name_is_looked_at_before_a_proxy_is_asked_for_it() {
+    kit::needs!(Ip);
     inside("net::rebinding::a_name_is_looked_at_before_a_proxy_is_asked_for_it", || {
         let _names = Names::answer(|name, _| match name {
             "public.test" => vec![PUBLIC],

@@ -10,6 +10,7 @@ use haft::kit::{
     Kind,
     procs::{Ending, Exit, Keeper, Process, Program, Stdin},
 };
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::support::{HANG, keeper, mark, marked, run, sh, start, until, until_marked, until_written};
 
@@ -93,6 +94,7 @@ async fn what_is_left_behind_is_seen_and_ended_after_the_command_has() {
 
 #[tokio::test]
 async fn a_server_is_found_by_its_port() {
+    kit::needs!(Python);
     let keeper = keeper().await;
     let script = "import socket, time; s = socket.socket(); s.bind(('127.0.0.1', 0)); s.listen(); print(s.getsockname()[1], flush=True); time.sleep(1000)";
     let process = start(&keeper, sh(&format!("python3 -c \"{script}\" &"))).await.unwrap();
@@ -129,6 +131,7 @@ async fn only_what_is_newer_than_a_mark_is_ended() {
 
 #[tokio::test]
 async fn a_fork_bomb_is_ended() {
+    kit::needs!(Python);
     let (keeper, mark) = (keeper().await, mark());
     // Each has two more and a session of its own, seven deep: 255 of them, and all of them go on forking.
     let bomb = "import os, signal, time
@@ -155,7 +158,7 @@ bomb(7)";
 async fn the_death_of_the_keeper_ends_everything() {
     let (keeper, mark) = (keeper().await, mark());
     let process = family(&keeper, &mark).await;
-    kill(keeper.pid(), "-KILL");
+    kill(keeper.pid());
     assert_eq!(tokio::time::timeout(HANG, process.exited()).await.unwrap(), Exit::Lost);
     until_marked(&mark, |count| count == 0).await;
     assert!(keeper.is_gone());
@@ -168,7 +171,7 @@ async fn the_death_of_a_supervisor_ends_its_tree_and_no_other() {
     let process = family(&keeper, &mark).await;
     let parent = std::fs::read_to_string(format!("/proc/{}/stat", process.pid())).unwrap();
     let parent = parent.rsplit_once(')').unwrap().1.split_ascii_whitespace().nth(1).unwrap().parse().unwrap();
-    kill(parent, "-KILL");
+    kill(parent);
     assert_eq!(tokio::time::timeout(HANG, process.exited()).await.unwrap(), Exit::Lost);
     until_marked(&mark, |count| count == 0).await;
     assert_eq!(run(&keeper, sh("exit 2")).await.0, Exit::Code(2));
@@ -246,6 +249,7 @@ fn print(bytes: &[u8]) {
     std::io::Write::write_all(&mut std::io::stdout(), bytes).unwrap();
 }
 
-fn kill(pid: u32, signal: &str) {
-    assert!(Command::new("kill").args([signal, &pid.to_string()]).status().unwrap().success());
+fn kill(pid: u32) {
+    let pid = Pid::from_raw(pid.try_into().unwrap()).unwrap();
+    kill_process(pid, Signal::KILL).unwrap();
 }

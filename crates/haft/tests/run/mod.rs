@@ -1,4 +1,8 @@
-//! Does `haft run` do a task, tell of it in streams that a program can read, and stop when it is told to?
+//! `haft run`: does a task, tells of it in streams that a program can read, and stops when it is told to.
+
+mod given;
+mod output;
+mod terminal;
 
 use std::{
     io::{BufRead, BufReader, Read},
@@ -42,6 +46,7 @@ fn begun(room: &Room, model: &str) -> (std::process::Child, BufReader<std::proce
 
 #[test]
 fn the_example_fixes_its_test_with_real_tools() {
+    kit::needs!(Python);
     let room = Room::new();
     for file in ["prices.py", "test_prices.py"] {
         room.put(file, std::fs::read(Path::new(EXAMPLE).join("project").join(file)).unwrap());
@@ -54,8 +59,9 @@ fn the_example_fixes_its_test_with_real_tools() {
         "{}",
         ran.out
     );
-    assert!(ran.err.contains("> shell python3 -m unittest") && ran.err.contains(": exit 1, "), "{}", ran.err);
+    assert!(ran.err.contains("< shell python3 -m unittest") && ran.err.contains(": exit 1, "), "{}", ran.err);
     assert!(ran.err.contains("haft: done: 5 steps, "), "{}", ran.err);
+    assert!(!ran.err.contains("\n> "), "each call is told once: {}", ran.err);
     assert!(room.text("prices.py").contains("(100 - discount) / 100"));
 }
 
@@ -110,7 +116,9 @@ fn a_limit_is_exit_code_1_and_the_conversation_goes_on_after_it() {
     );
     let ran = room.run(&["run", "--max-steps", "1", "--model", &model, "read it"]);
     assert_eq!(ran.code, 1, "{ran:?}");
-    assert!(ran.err.contains("(--max-steps)") && ran.err.contains("run --resume --session s_"), "{ran:?}");
+    assert!(ran.err.contains("haft: stopped: --max-steps reached; 1 step, "), "{ran:?}");
+    assert!(ran.err.contains("haft: to continue: haft --dir "), "{ran:?}");
+    assert!(ran.err.contains("run --resume --session s_"), "{ran:?}");
     // With the model that it had.
     let ran = room.run(&["run", "--resume"]);
     assert_eq!((ran.code, ran.out.as_str()), (0, "It says hello.\n"), "{ran:?}");
@@ -127,7 +135,7 @@ fn a_conversation_goes_on_under_its_profile_until_the_person_says_otherwise() {
     let model = script(&room, &format!("{{\"say\": \"a plan\"}}\n{}{}", writes("one"), writes("two")));
     assert_eq!(room.run(&["run", "--plan", "--model", &model, "plan it"]).code, 0);
     let ran = room.run(&["run", "--resume", "go on"]);
-    assert!(ran.code == 0 && ran.err.contains("under the profile `plan`"), "{ran:?}");
+    assert!(ran.code == 0 && ran.err.contains("using profile `plan`"), "{ran:?}");
     assert!(!room.at("one").exists(), "{ran:?}");
     let ran = room.run(&["run", "--resume", "--profile", "none", "go on"]);
     assert!(ran.code == 0 && room.at("two").exists(), "{ran:?}");

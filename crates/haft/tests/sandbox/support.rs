@@ -26,7 +26,10 @@ use crate::drive::Setup;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum User {
     Root,
+    /// Nobody in particular: this program starts haft as this user.
     Ordinary,
+    /// The ordinary user who runs this program.
+    Myself,
 }
 
 /// Nobody has this id.
@@ -100,7 +103,7 @@ impl World {
 
     /// Makes the ordinary user the owner of all this.
     pub(crate) fn give(&self, path: &Path) {
-        if self.user == User::Root {
+        if self.user != User::Ordinary {
             return;
         }
         std::os::unix::fs::lchown(path, Some(ORDINARY), Some(ORDINARY)).unwrap();
@@ -246,6 +249,13 @@ impl Driver {
             Some((name.to_owned(), (rest.starts_with("reached"), rest.to_owned())))
         });
         lines.collect()
+    }
+}
+
+impl Driver {
+    /// Kills haft, which can do nothing about it.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
     }
 }
 

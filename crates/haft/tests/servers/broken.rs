@@ -6,6 +6,7 @@ use super::support::House;
 
 #[test]
 fn a_server_that_dies_in_a_call_is_told_of_and_comes_back() {
+    kit::needs!(Python);
     let house = House::new(&json!({}));
     let said = house.batch(&["fix__die", "fix__echo"], "x");
     assert_eq!(said[0].kind(), "unavailable");
@@ -21,6 +22,7 @@ fn a_server_that_dies_in_a_call_is_told_of_and_comes_back() {
 
 #[test]
 fn only_what_a_person_calls_idempotent_is_called_again_and_once() {
+    kit::needs!(Python);
     for (section, kind, calls) in
         [("", "unavailable", 1), ("idempotent = [\"count\"]", "ok", 2), ("read_only = [\"*\"]", "ok", 2)]
     {
@@ -35,6 +37,7 @@ fn only_what_a_person_calls_idempotent_is_called_again_and_once() {
 
 #[test]
 fn a_server_that_can_t_start_says_why_and_is_left_alone_after_a_while() {
+    kit::needs!(Python);
     let house = House::new(&json!({}));
     house.call("fix__echo", "x").must("ok");
     house.configure(&json!({"dies_at_start": true, "tools": ["echo"]}), "");
@@ -61,6 +64,7 @@ fn a_server_that_can_t_start_says_why_and_is_left_alone_after_a_while() {
 
 #[test]
 fn a_server_that_hangs_is_ended() {
+    kit::needs!(Python);
     let house = House::with(&json!({"hangs": true}), "start_seconds = 1");
     let said = house.room.call("mcp_list", &json!({"server": "fix"})).must("timeout").text();
     assert!(said.contains("the server `fix` did not answer within 1 s, so it was ended"), "{said}");
@@ -76,6 +80,7 @@ fn a_server_that_hangs_is_ended() {
 
 #[test]
 fn noise_and_floods_and_endless_lines_harm_nobody() {
+    kit::needs!(Python);
     let house = House::new(&json!({"noise": true, "flood": true}));
     let said =
         house.batch(&["fix__echo", "fix__huge", "fix__bad", "fix__fail", "fix__echo", "mcp_status"], "x");

@@ -12,6 +12,7 @@ const DOT_MCP: &str = r#"{"mcpServers": {"fix": {"command": "python3", "args": [
 
 #[test]
 fn a_workspaces_servers_do_nothing_before_they_are_trusted_and_then_ask_first() {
+    kit::needs!(Python);
     let house = House::new(&json!({}));
     fs::remove_file(house.room.config().join("haft.toml")).unwrap();
     house.room.put(".mcp.json", DOT_MCP);
@@ -56,6 +57,7 @@ fn a_workspaces_servers_do_nothing_before_they_are_trusted_and_then_ask_first() 
 
 #[test]
 fn a_server_reaches_what_shells_reach_and_no_more() {
+    kit::needs!(Python);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     std::thread::spawn(move || {
@@ -95,6 +97,7 @@ fn a_server_reaches_what_shells_reach_and_no_more() {
 
 #[test]
 fn a_server_that_nobody_configured_is_a_question_and_is_there_for_its_session_only() {
+    kit::needs!(Python);
     let house = House::new(&json!({}));
     let new = json!({"server": "mine", "command": ["python3", "server.py", "{}"]});
     let said = house.room.call("mcp_connect", &new).must("denied").text();
@@ -118,6 +121,7 @@ fn a_server_that_nobody_configured_is_a_question_and_is_there_for_its_session_on
 
 #[test]
 fn the_word_of_a_server_that_it_only_reads_is_not_believed() {
+    kit::needs!(Python);
     let house = House::new(&json!({}));
     let server = house.room.serve();
     server.does("fix__echo", &json!({"text": "x"}));

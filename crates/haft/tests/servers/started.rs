@@ -7,9 +7,16 @@ use crate::support::Server;
 
 #[test]
 fn a_server_starts_with_its_first_call_and_its_tools_are_known_from_then_on() {
+    kit::needs!(Python);
     let house = House::new(&json!({}));
     assert_eq!(house.shown(), Vec::<String>::new());
-    assert!(house.room.run(&["mcp", "list"]).out.starts_with("fix: tools unknown until its first start; python3 server.py"));
+    assert!(
+        house
+            .room
+            .run(&["mcp", "list"])
+            .out
+            .starts_with("fix: tools unknown until its first start; python3 server.py")
+    );
     assert_eq!(
         house.room.call("mcp_status", &json!({})).must("ok").text().split(';').next(),
         Some("fix: configured")
@@ -46,6 +53,7 @@ fn a_server_starts_with_its_first_call_and_its_tools_are_known_from_then_on() {
 
 #[test]
 fn a_call_of_a_tool_that_a_server_lacks_names_those_it_has() {
+    kit::needs!(Python);
     let house = House::with(&json!({"tools": ["echo", "env", "a.b"]}), "tools = [\"echo\", \"a.b\"]");
     let called = house.room.call("mcp_call", &json!({"server": "fix", "name": "nope"})).must("not_found");
     assert!(
@@ -65,6 +73,7 @@ fn a_call_of_a_tool_that_a_server_lacks_names_those_it_has() {
 
 #[test]
 fn a_client_of_haft_sees_tools_of_a_server_that_nobody_called_yet() {
+    kit::needs!(Python);
     let house = House::new(&json!({}));
     let server = house.room.serve();
     until(|| {
@@ -79,6 +88,7 @@ fn a_client_of_haft_sees_tools_of_a_server_that_nobody_called_yet() {
 
 #[test]
 fn a_server_ends_with_haft_however_that_ends_and_with_all_it_started() {
+    kit::needs!(Python);
     let house = House::new(&json!({"child": true, "stays": true}));
     house.call("fix__echo", "x").must("ok");
     assert_eq!(house.processes(), 0, "a call of its own leaves nothing behind");
@@ -103,6 +113,7 @@ fn a_server_ends_with_haft_however_that_ends_and_with_all_it_started() {
 
 #[test]
 fn a_stopped_call_is_called_off_and_its_progress_arrives() {
+    kit::needs!(Python);
     let house = House::new(&json!({}));
     let server = house.room.serve();
     server.does("fix__echo", &json!({"text": "x"}));
@@ -124,6 +135,7 @@ fn a_stopped_call_is_called_off_and_its_progress_arrives() {
 
 #[test]
 fn haft_is_a_server_to_haft() {
+    kit::needs!(Python);
     let house = House::new(&json!({}));
     house.room.put("a", "inner text\n");
     let haft = env!("CARGO_BIN_EXE_haft");

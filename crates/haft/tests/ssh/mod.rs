@@ -24,6 +24,7 @@ fn on(sshd: &Sshd, command: &str) -> Value {
 
 #[test]
 fn a_command_gives_its_output_its_errors_and_its_exit_code() {
+    kit::needs!(SshServer, SshClient, Procps);
     let room = Room::new();
     let sshd = Sshd::start(&room);
     let folder = room.base().join("it's here");
@@ -59,6 +60,7 @@ fn a_command_gives_its_output_its_errors_and_its_exit_code() {
 
 #[test]
 fn ten_calls_use_one_connection_and_one_that_died_is_made_anew() {
+    kit::needs!(SshServer, SshClient, Procps);
     let room = Room::new();
     let mut sshd = Sshd::start(&room);
     let server = room.serve();
@@ -75,6 +77,7 @@ fn ten_calls_use_one_connection_and_one_that_died_is_made_anew() {
 
 #[test]
 fn a_long_command_becomes_a_job_that_is_read_and_stopped() {
+    kit::needs!(SshServer, SshClient, Procps);
     let room = Room::new();
     let sshd = Sshd::start(&room);
     let server = room.serve();
@@ -122,6 +125,7 @@ fn is_gone(group: &str) {
 
 #[test]
 fn what_is_stopped_is_gone_there_with_all_that_it_started() {
+    kit::needs!(SshServer, SshClient, Procps);
     let room = Room::new();
     let sshd = Sshd::start(&room);
     let server = room.serve();
@@ -165,6 +169,7 @@ fn what_is_stopped_is_gone_there_with_all_that_it_started() {
 
 #[test]
 fn what_is_sent_before_a_command_changes_nothing_that_is_seen() {
+    kit::needs!(SshServer, SshClient, Procps);
     let room = Room::new();
     let sshd = Sshd::start(&room);
     let said = room.batch(
@@ -187,6 +192,7 @@ fn what_is_sent_before_a_command_changes_nothing_that_is_seen() {
 
 #[test]
 fn where_no_shell_reads_it_the_next_call_is_sent_as_it_is() {
+    kit::needs!(SshServer, SshClient, Procps);
     let room = Room::new();
     let sshd = Sshd::start(&room);
     sshd.lets_in_only_for(
@@ -200,6 +206,7 @@ fn where_no_shell_reads_it_the_next_call_is_sent_as_it_is() {
 
 #[test]
 fn an_rsa_key_lets_us_in() {
+    kit::needs!(SshServer, SshClient, Procps);
     let room = Room::new();
     let sshd = Sshd::start(&room);
     let key = ssh(&room).join("id_rsa");
@@ -214,6 +221,7 @@ fn an_rsa_key_lets_us_in() {
 
 #[test]
 fn what_breaks_off_halfway_leaves_the_old_file() {
+    kit::needs!(SshServer, SshClient, Procps);
     let room = Room::new();
     let mut sshd = Sshd::start(&room);
     let there = room.base().join("there");
@@ -244,6 +252,7 @@ fn what_breaks_off_halfway_leaves_the_old_file() {
 
 #[test]
 fn a_file_of_any_size_arrives_whole_or_not_at_all() {
+    kit::needs!(SshServer, SshClient, Procps);
     let room = Room::new();
     let sshd = Sshd::start(&room);
     let big: Vec<u8> =
@@ -291,6 +300,7 @@ fn a_file_of_any_size_arrives_whole_or_not_at_all() {
 
 #[test]
 fn a_key_that_is_new_is_shown_to_a_person_and_kept_after_a_yes() {
+    kit::needs!(SshServer, SshClient, Procps);
     let room = Room::new();
     let sshd = Sshd::unknown(&room);
     let refused = room.call("ssh_exec", &on(&sshd, "echo in")).must("denied").text();
@@ -325,6 +335,7 @@ fn a_key_that_is_new_is_shown_to_a_person_and_kept_after_a_yes() {
 
 #[test]
 fn a_key_that_changed_or_was_revoked_is_refused_and_hashed_names_are_known() {
+    kit::needs!(SshServer, SshClient, Procps);
     let room = Room::new();
     let sshd = Sshd::start(&room);
     let known = ssh(&room).join("known_hosts");
@@ -347,6 +358,7 @@ fn a_key_that_changed_or_was_revoked_is_refused_and_hashed_names_are_known() {
 
 #[test]
 fn only_the_machine_that_was_granted_is_spoken_to() {
+    kit::needs!(SshServer, SshClient, Procps);
     let room = Room::new();
     let sshd = Sshd::start(&room);
     append(&ssh(&room).join("config"), &format!("Host web\nHostName 127.0.0.1\nPort {}\n", sshd.port));
@@ -364,6 +376,7 @@ fn only_the_machine_that_was_granted_is_spoken_to() {
 
 #[test]
 fn nothing_is_an_option_and_no_program_is_started() {
+    kit::needs!(SshServer, SshClient, Procps);
     let room = Room::new();
     let sshd = Sshd::start(&room);
     let mark = room.base().join("mark");
@@ -399,6 +412,7 @@ fn nothing_is_an_option_and_no_program_is_started() {
 
 #[test]
 fn the_way_leads_through_machines_that_are_granted_each() {
+    kit::needs!(SshServer, SshClient, Procps);
     let room = Room::new();
     let outer = Sshd::start(&room);
     let inner = Sshd::start(&room);
@@ -423,6 +437,7 @@ fn the_way_leads_through_machines_that_are_granted_each() {
 
 #[test]
 fn keys_come_from_the_agent_from_files_and_by_a_passphrase_that_has_a_name() {
+    kit::needs!(SshServer, SshClient, Procps);
     let room = Room::new();
     let sshd = Sshd::start(&room);
     fs::rename(ssh(&room).join("id_ed25519"), room.base().join("key")).unwrap();
@@ -467,6 +482,7 @@ fn keys_come_from_the_agent_from_files_and_by_a_passphrase_that_has_a_name() {
 
 #[test]
 fn a_server_that_misbehaves_does_no_harm() {
+    kit::needs!(SshServer, SshClient, Procps);
     let room = Room::new();
     let peer = Hostile::start();
     append(&ssh(&room).join("known_hosts"), &peer.line());
@@ -511,6 +527,7 @@ fn a_server_that_misbehaves_does_no_harm() {
 
 #[test]
 fn a_server_that_says_nothing_is_not_waited_for_long() {
+    kit::needs!(SshServer, SshClient, Procps);
     let room = Room::new();
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = silent.local_addr().unwrap().port();
@@ -524,6 +541,7 @@ fn a_server_that_says_nothing_is_not_waited_for_long() {
 
 #[test]
 fn no_key_and_no_password_is_found_anywhere() {
+    kit::needs!(SshServer, SshClient, Procps);
     let room = Room::new();
     let sshd = Sshd::start(&room);
     let key = fs::read_to_string(ssh(&room).join("id_ed25519")).unwrap();

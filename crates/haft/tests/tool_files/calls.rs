@@ -10,6 +10,7 @@ use super::support::{House, after, navi, until};
 
 #[tokio::test]
 async fn a_module_keeps_its_state_from_call_to_call() {
+    kit::needs!(Python);
     let body = "global calls\ncalls += 1\nreturn f'call {calls}'";
     let house = House::new(&[after("calls = 0", "count", body)]).await;
     assert_eq!(house.says("count").await, "call 1");
@@ -18,6 +19,7 @@ async fn a_module_keeps_its_state_from_call_to_call() {
 
 #[tokio::test]
 async fn what_a_python_compiled_is_kept_where_no_tool_reaches_it() {
+    kit::needs!(Python);
     let body = "import os\ntry:\n    return str(os.listdir(args['folder']))\nexcept OSError as e:\n    return type(e).__name__";
     let house = House::new(&[navi("looks", body)]).await;
     let folder = house.runtime.store().folder().ancestors().nth(2).unwrap().join("tools/compiled");
@@ -37,6 +39,7 @@ async fn what_a_python_compiled_is_kept_where_no_tool_reaches_it() {
 
 #[tokio::test]
 async fn arguments_arrive_as_they_were_given() {
+    kit::needs!(Python);
     let house = House::new(&[navi("echo", "import json\nreturn json.dumps(args, sort_keys=True)")]).await;
     let arguments = json!({"list": [1, 2.5, null, true], "text": "é \u{1f600} \n \"quoted\"", "long": "x".repeat(1 << 20)});
     let answer = house.call_with("echo", json!({"a": arguments["list"], "b": arguments["text"]})).await;
@@ -51,6 +54,7 @@ async fn arguments_arrive_as_they_were_given() {
 
 #[tokio::test]
 async fn what_is_printed_is_no_answer() {
+    kit::needs!(Python);
     let body =
         "import sys\nprint('printed')\nprint('{\"op\": \"result\"}', file=sys.stderr)\nreturn 'answer'";
     let house = House::new(&[after("print('at import')", "prints", body)]).await;
@@ -59,6 +63,7 @@ async fn what_is_printed_is_no_answer() {
 
 #[tokio::test]
 async fn first_calls_at_the_same_time_share_one_process() {
+    kit::needs!(Python);
     let house =
         House::new(&[navi("pid", "import asyncio, os\nawait asyncio.sleep(0.01)\nreturn str(os.getpid())")])
             .await;
@@ -69,6 +74,7 @@ async fn first_calls_at_the_same_time_share_one_process() {
 
 #[tokio::test]
 async fn a_thousand_calls_at_once_have_an_answer_each() {
+    kit::needs!(Python);
     let house = House::new(&[navi("echo", "return args['text']")]).await;
     let calls = (0..1000).map(|it| house.call_with("echo", json!({"text": it.to_string()})));
     for (at, answer) in join_all(calls).await.into_iter().enumerate() {
@@ -78,6 +84,7 @@ async fn a_thousand_calls_at_once_have_an_answer_each() {
 
 #[tokio::test]
 async fn a_call_ends_on_the_version_it_began_with() {
+    kit::needs!(Python);
     let body = |version: &str| {
         format!(
             "import asyncio, os\nopen('begun', 'w').close()\n\
@@ -104,6 +111,7 @@ async fn a_call_ends_on_the_version_it_began_with() {
 
 #[tokio::test]
 async fn a_process_that_nobody_calls_ends() {
+    kit::needs!(Python);
     let house =
         House::new(&[after("calls = 0", "count", "global calls\ncalls += 1\nreturn str(calls)")]).await;
     assert_eq!(house.says("count").await, "1");
@@ -117,6 +125,7 @@ async fn a_process_that_nobody_calls_ends() {
 
 #[tokio::test]
 async fn pictures_links_and_notes_keep_their_places() {
+    kit::needs!(Python);
     let code = "from kohakuterrarium.modules.tool.base import ToolResult\n\
         name = 'parts'\ndescription = 'd'\nparameters = {'type': 'object', 'properties': {}}\n\
         PNG = 'data:image/png;base64,iVBORw0KGgo='\n\
@@ -144,6 +153,7 @@ const SLEEP: &str = "import subprocess\nsubprocess.Popen(['sleep', args['sleep']
 
 #[tokio::test]
 async fn what_a_call_leaves_running_ends_with_it_and_what_the_import_started_stays() {
+    kit::needs!(Python);
     let head = "import subprocess\nsubprocess.Popen(['sleep', '98761'])\n";
     let house = House::new(&[after(head, "leaves", &format!("{SLEEP}return 'left'"))]).await;
     for _ in 0..3 {
@@ -154,6 +164,7 @@ async fn what_a_call_leaves_running_ends_with_it_and_what_the_import_started_sta
 
 #[tokio::test]
 async fn what_calls_leave_running_ends_when_none_of_them_runs_any_more() {
+    kit::needs!(Python);
     let body = format!(
         "import asyncio, os\nif args.get('wait'):\n    open('begun', 'w').close()\n    \
          while not os.path.exists('go'): await asyncio.sleep(0.005)\n    return 'waited'\n{SLEEP}return 'left'"
@@ -174,6 +185,7 @@ async fn what_calls_leave_running_ends_when_none_of_them_runs_any_more() {
 
 #[tokio::test]
 async fn what_a_stopped_call_left_running_ends_too() {
+    kit::needs!(Python);
     let body = "import asyncio, subprocess\nsubprocess.Popen(['sleep', '98764'], start_new_session=True)\n\
         open('begun', 'w').close()\nawait asyncio.sleep(1000)";
     let house = House::new(&[navi("stays", body)]).await;

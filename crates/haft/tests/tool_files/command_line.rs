@@ -7,6 +7,7 @@ use crate::support::Room;
 
 #[test]
 fn pictures_and_links_are_named_and_json_has_their_data() {
+    kit::needs!(Python);
     let room = Room::new();
     let code = "from kohakuterrarium.modules.tool.base import ToolResult\n\
         name = 'parts'\ndescription = 'd'\nparameters = {'type': 'object', 'properties': {}}\n\
@@ -26,6 +27,7 @@ fn pictures_and_links_are_named_and_json_has_their_data() {
 
 #[test]
 fn manual_without_a_name_lists_the_tools_that_have_one() {
+    kit::needs!(Python);
     let room = Room::new();
     put_file(&room.config().join("tools"), "plain.py", &super::support::navi("plain", "return 1").1);
     let ran = room.run(&["manual"]);

@@ -30,38 +30,45 @@ async fn crashes(body: &str, says: &[&str]) {
 
 #[tokio::test]
 async fn a_process_that_exits_says_its_code() {
+    kit::needs!(Python);
     crashes("import os; os._exit(3)", &["`ends` ended its process", "exited with code 3"]).await;
 }
 
 #[tokio::test]
 async fn a_segfault_says_its_signal() {
+    kit::needs!(Python);
     crashes("import ctypes; ctypes.string_at(0)", &["SIGSEGV"]).await;
 }
 
 #[tokio::test]
 async fn a_process_that_kills_all_it_can_kills_itself() {
+    kit::needs!(Python);
     crashes("import os\nos.kill(-1, 9)\nos.kill(os.getpid(), 9)", &["`ends` ended its process"]).await;
 }
 
 #[tokio::test]
 async fn a_traceback_comes_with_what_was_printed() {
+    kit::needs!(Python);
     let body = "def inner():\n    raise ValueError('bad thing')\ninner()";
     crashes(body, &["ValueError: bad thing", "line ", "inner()"]).await;
 }
 
 #[tokio::test]
 async fn one_that_closes_its_connection_is_ended() {
+    kit::needs!(Python);
     crashes("import os, time; os.closerange(3, 1024); time.sleep(60)", &["closed its connection"]).await;
 }
 
 #[tokio::test]
 async fn junk_without_end_is_no_answer() {
+    kit::needs!(Python);
     let body = "import os\nwhile True:\n    for fd in range(3, 256):\n        try: os.write(fd, b'x' * 65536)\n        except OSError: pass";
     crashes(body, &["no answer", "64 MB"]).await;
 }
 
 #[tokio::test]
 async fn what_a_tool_writes_to_all_its_descriptors_harms_no_answer() {
+    kit::needs!(Python);
     let body = "import os\nfor fd in range(3, 256):\n    try: os.write(fd, b'{\"op\": \"result\"}\\njunk')\n    except OSError: pass\nreturn 'good'";
     let house = House::new(&[navi("junk", body)]).await;
     for _ in 0..3 {
@@ -71,6 +78,7 @@ async fn what_a_tool_writes_to_all_its_descriptors_harms_no_answer() {
 
 #[tokio::test]
 async fn much_that_is_printed_is_kept_in_a_file() {
+    kit::needs!(Python);
     let body = "import os\nfor _ in range(1024):\n    os.write(1, b'y' * 1048575 + b'\\n')\nraise ValueError('enough')";
     let house = House::new(&[navi("much", body), navi("other", "return 'other'")]).await;
     let answer = house.call("much").await;
@@ -82,6 +90,7 @@ async fn much_that_is_printed_is_kept_in_a_file() {
 
 #[tokio::test]
 async fn an_endless_loop_ends_at_the_deadline() {
+    kit::needs!(Python);
     let wish = Wish { deadline: Duration::from_secs(2), ..Wish::default() };
     let body = "if args.get('good'): return 'good'\nprint('in the loop')\nwhile True: pass";
     let house = House::with(&[navi("hangs", body)], &wish).await;
@@ -93,6 +102,7 @@ async fn an_endless_loop_ends_at_the_deadline() {
 
 #[tokio::test]
 async fn a_stopped_call_says_what_it_printed_and_the_process_stays_if_it_obeys() {
+    kit::needs!(Python);
     let body = "import asyncio, os\nif args.get('pid'): return str(os.getpid())\nprint('waits', flush=True)\nopen('begun', 'w').close()\nawait asyncio.sleep(1000)";
     let house = House::new(&[navi("waits", body)]).await;
     let pid = house.call_with("waits", json!({"pid": true})).await.as_text();
@@ -104,6 +114,7 @@ async fn a_stopped_call_says_what_it_printed_and_the_process_stays_if_it_obeys()
 
 #[tokio::test]
 async fn a_call_that_does_not_obey_is_ended() {
+    kit::needs!(Python);
     let body =
         "import os, time\nif args.get('good'): return 'good'\nopen('begun', 'w').close()\nwhile True: pass";
     let house = House::new(&[navi("deaf", body)]).await;
@@ -114,6 +125,7 @@ async fn a_call_that_does_not_obey_is_ended() {
 
 #[tokio::test]
 async fn calls_that_had_not_begun_when_their_process_went_are_begun_anew() {
+    kit::needs!(Python);
     // The loop is blocked by the first, so the others wait in the socket.
     let body = "import os, time\nif args.get('end'):\n    open('begun', 'w').close()\n    while not os.path.exists('go'): time.sleep(0.01)\n    os._exit(4)\nreturn 'done'";
     let house = House::new(&[navi("shared", body)]).await;
@@ -138,6 +150,7 @@ async fn calls_that_had_not_begun_when_their_process_went_are_begun_anew() {
 
 #[tokio::test]
 async fn a_call_that_had_begun_is_told_that_another_ended_its_process() {
+    kit::needs!(Python);
     let body = "import asyncio, os\nif args.get('end'):\n    await asyncio.sleep(0.2)\n    os._exit(4)\nawait asyncio.sleep(1000)";
     let house = House::new(&[navi("shared", body)]).await;
     let call = |arguments| house.call_with("shared", arguments);
@@ -149,6 +162,7 @@ async fn a_call_that_had_begun_is_told_that_another_ended_its_process() {
 
 #[tokio::test]
 async fn what_a_tool_s_import_started_ends_with_the_session() {
+    kit::needs!(Python);
     let head = "import subprocess\nsubprocess.Popen(['sleep', '1000'], start_new_session=True)";
     let house = House::new(&[after(head, "leaves", "return 'left'")]).await;
     assert_eq!(house.says("leaves").await, "left");
@@ -159,6 +173,7 @@ async fn what_a_tool_s_import_started_ends_with_the_session() {
 
 #[tokio::test]
 async fn an_import_that_ends_the_process_says_so() {
+    kit::needs!(Python);
     // It goes well where it is described.
     let head = "import os\nif os.path.exists('armed'):\n    print('so far')\n    os._exit(5)\nopen('armed', 'w').close()";
     let house = House::new(&[after(head, "early", "return 'never'")]).await;
@@ -168,6 +183,7 @@ async fn an_import_that_ends_the_process_says_so() {
 
 #[tokio::test]
 async fn an_import_of_what_is_not_there_says_how_to_have_it() {
+    kit::needs!(Python);
     let house = House::new(&[navi("needs", "import no_such_module.part")]).await;
     let text = house.says("needs").await;
     assert!(
@@ -178,6 +194,7 @@ async fn an_import_of_what_is_not_there_says_how_to_have_it() {
 
 #[tokio::test]
 async fn a_call_stops_within_its_own_time() {
+    kit::needs!(Python);
     let body = "import asyncio\nprint('slowly')\nawait asyncio.sleep(1000)";
     let house = House::new(&[after("timeout_seconds = 0.5", "slow", body)]).await;
     let begun = Instant::now();

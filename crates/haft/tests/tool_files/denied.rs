@@ -4,6 +4,7 @@ use super::support::{House, navi};
 
 #[tokio::test]
 async fn a_variable_that_only_haft_has_is_named_with_its_grant() {
+    kit::needs!(Python);
     let body = "import os\nreturn os.environ['HAFT_TEST_KEPT'] if args.get('a', True) else ''";
     let house =
         House::new(&[navi("keyed", body), navi("absent", "import os\nreturn os.environ['HAFT_NO_SUCH']")])
@@ -17,6 +18,7 @@ async fn a_variable_that_only_haft_has_is_named_with_its_grant() {
 
 #[tokio::test]
 async fn a_host_that_was_refused_is_named_with_what_grants_it_to_a_tool() {
+    kit::needs!(Python);
     let body = "import urllib.request\nurllib.request.urlopen('http://example.org/')";
     let house = House::new(&[navi("page", body)]).await;
     let said = house.says("page").await;
@@ -29,6 +31,7 @@ async fn a_host_that_was_refused_is_named_with_what_grants_it_to_a_tool() {
 
 #[tokio::test]
 async fn a_granted_host_at_an_address_that_is_not_public_is_told_with_its_port() {
+    kit::needs!(Python);
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let body = format!(

@@ -38,6 +38,7 @@ fn own(room: &Room) -> std::path::PathBuf {
 
 #[test]
 fn only_tool_files_are_tools_and_in_the_order_of_their_names() {
+    kit::needs!(Python);
     let room = Room::new();
     for name in ["zeta", "alpha"] {
         put(&own(&room), name, "return 1");
@@ -53,6 +54,7 @@ fn only_tool_files_are_tools_and_in_the_order_of_their_names() {
 
 #[test]
 fn one_file_that_can_not_be_read_harms_no_other() {
+    kit::needs!(Python);
     let room = Room::new();
     let folder = own(&room);
     put(&folder, "good", "return 'still here'");
@@ -95,6 +97,7 @@ fn one_file_that_can_not_be_read_harms_no_other() {
 
 #[test]
 fn a_link_is_followed_in_a_persons_folder_and_not_in_a_workspace() {
+    kit::needs!(Python);
     let room = Room::new();
     put(&room.outside(), "linked", "return 'linked'");
     put(&room.outside(), "secret", "return 'secret'");
@@ -121,6 +124,7 @@ fn a_link_is_followed_in_a_persons_folder_and_not_in_a_workspace() {
 
 #[test]
 fn a_person_comes_first_then_the_folders_they_name_then_the_workspace() {
+    kit::needs!(Python);
     let room = Room::new();
     fs::create_dir_all(room.config()).unwrap();
     fs::write(room.config().join("haft.toml"), "tools_dirs = [\"~/mine\", \"beside\"]").unwrap();
@@ -144,6 +148,7 @@ fn a_person_comes_first_then_the_folders_they_name_then_the_workspace() {
 
 #[test]
 fn the_file_that_is_called_as_the_tool_has_it_before_a_copy() {
+    kit::needs!(Python);
     let room = Room::new();
     put(&own(&room), "shout", "return 'the file of that name'");
     put_file(&own(&room), "shout copy.py", &navi("shout", "return 'the copy'").1);
@@ -167,6 +172,7 @@ fn the_file_that_is_called_as_the_tool_has_it_before_a_copy() {
 
 #[test]
 fn another_toolset_shows_what_is_enabled_and_our_own_shows_all() {
+    kit::needs!(Python);
     let room = Room::new();
     for name in ["one", "two"] {
         put(&own(&room), name, "return 1");
@@ -183,6 +189,7 @@ fn another_toolset_shows_what_is_enabled_and_our_own_shows_all() {
 
 #[test]
 fn an_allowlist_is_the_last_word() {
+    kit::needs!(Python);
     let room = Room::new();
     for name in ["one", "two"] {
         put(&own(&room), name, "return 1");
@@ -194,6 +201,7 @@ fn an_allowlist_is_the_last_word() {
 
 #[test]
 fn a_tool_is_loaded_again_when_it_may_be_executed() {
+    kit::needs!(Python);
     let room = Room::new();
     put_file(
         &own(&room),

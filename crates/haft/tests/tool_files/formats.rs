@@ -35,6 +35,7 @@ fn shown(room: &Room) -> Vec<(String, Value)> {
 
 #[test]
 fn one_folder_holds_every_format_and_each_is_shown_as_it_is_declared() {
+    kit::needs!(Python);
     let room = room();
     let shown = shown(&room);
     let schema = |name: &str| &shown.iter().find(|it| it.0 == name).unwrap_or_else(|| panic!("no {name}")).1;
@@ -83,6 +84,7 @@ fn one_folder_holds_every_format_and_each_is_shown_as_it_is_declared() {
 
 #[test]
 fn navis_modules_and_classes_run() {
+    kit::needs!(Python);
     let room = room();
     call(&room, "navi_module", &json!({"action": "save", "key": "a", "value": "é"})).must("ok");
     assert_eq!(call(&room, "navi_module", &json!({"action": "get", "key": "a"})).must("ok").text(), "é");
@@ -100,6 +102,7 @@ fn navis_modules_and_classes_run() {
 
 #[test]
 fn hyperagents_and_dgms_functions_run_and_import_each_other() {
+    kit::needs!(Python);
     let room = room();
     assert_eq!(
         call(&room, "hyper_bash", &json!({"command": "echo a; echo b"})).must("ok").text().trim(),
@@ -113,6 +116,7 @@ fn hyperagents_and_dgms_functions_run_and_import_each_other() {
 
 #[test]
 fn terrariums_classes_and_functions_run() {
+    kit::needs!(Python);
     let room = room();
     room.put("words.txt", "one two");
     room.put("empty.txt", "");
@@ -137,6 +141,7 @@ fn terrariums_classes_and_functions_run() {
 
 #[test]
 fn calls_of_one_that_touches_nothing_run_at_the_same_time() {
+    kit::needs!(Python);
     let room = room();
     let server = room.serve();
     let calls: Vec<_> = (0..4).map(|_| server.start_call("navi_waits", &json!({"expected": 4}))).collect();
@@ -147,6 +152,7 @@ fn calls_of_one_that_touches_nothing_run_at_the_same_time() {
 
 #[test]
 fn which_of_two_formats_was_taken_is_said() {
+    kit::needs!(Python);
     let room = room();
     let ran = room.run(&["reload-tools"]);
     assert_eq!(ran.code, 0, "{ran:?}");

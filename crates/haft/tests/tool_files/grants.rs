@@ -51,6 +51,7 @@ fn trusted(code: &str) -> Room {
 
 #[test]
 fn a_section_counts_for_what_a_person_vouched_for_until_that_changes() {
+    kit::needs!(Python);
     let room = trusted(&weather());
     assert_eq!(says(&room, &[], "weather"), TOLD);
     put_file(&room.at(".haft/tools"), "weather.py", &format!("{}\n# changed", weather()));
@@ -74,6 +75,7 @@ fn a_section_counts_for_what_a_person_vouched_for_until_that_changes() {
 
 #[test]
 fn a_server_that_runs_follows_what_a_person_says() {
+    kit::needs!(Python);
     let room = trusted(&weather());
     let server = Server::spawn(room.haft(&["mcp"]).env("SECRET_X", "secret key")).greeted();
     let says = || server.does("weather", &json!({})).lines().next().unwrap().to_owned();
@@ -86,6 +88,7 @@ fn a_server_that_runs_follows_what_a_person_says() {
 
 #[test]
 fn what_fails_without_its_section_says_so() {
+    kit::needs!(Python);
     let room = trusted(&navi("weather", "import os\nreturn os.environ['SECRET_X'][::-1]").1);
     put_file(
         &room.at(".haft/tools"),
@@ -99,6 +102,7 @@ fn what_fails_without_its_section_says_so() {
 
 #[test]
 fn trust_of_one_run_is_of_what_was_there_when_it_began() {
+    kit::needs!(Python);
     let room = Room::new();
     fs::write(room.at("haft.toml"), SECTION).unwrap();
     put_file(&room.at(".haft/tools"), "weather.py", &weather());
@@ -110,6 +114,7 @@ fn trust_of_one_run_is_of_what_was_there_when_it_began() {
 
 #[test]
 fn a_file_that_takes_the_name_of_another_takes_nothing_with_it() {
+    kit::needs!(Python);
     let room = trusted(&weather());
     let file = room.at(".haft/tools/aaa.py");
     let server = Server::spawn(room.haft(&["mcp"]).env("SECRET_X", "secret key")).greeted();
@@ -131,6 +136,7 @@ fn a_file_that_takes_the_name_of_another_takes_nothing_with_it() {
 
 #[test]
 fn what_a_tool_with_grants_imports_is_what_a_person_vouched_for() {
+    kit::needs!(Python);
     let helper = "def tell():\n    import os\n    return os.environ.get('SECRET_X', 'nothing')[::-1]";
     for (import, name) in [("import _helper", "_helper"), ("from agent.tools import _helper", "_helper")] {
         let room = Room::new();
@@ -157,6 +163,7 @@ fn what_a_tool_with_grants_imports_is_what_a_person_vouched_for() {
 
 #[test]
 fn a_tool_with_grants_does_not_find_what_was_put_beside_it() {
+    kit::needs!(Python);
     let room = trusted(
         &after("try:\n    import _extra\nexcept ImportError as error:\n    _extra = error", "weather", TELL)
             .1,
@@ -169,6 +176,7 @@ fn a_tool_with_grants_does_not_find_what_was_put_beside_it() {
 
 #[test]
 fn packages_and_other_tools_are_imported_where_a_person_vouched_for_them() {
+    kit::needs!(Python);
     let room = Room::new();
     let tools = room.at(".haft/tools");
     fs::write(room.at("haft.toml"), SECTION).unwrap();
@@ -195,6 +203,7 @@ fn packages_and_other_tools_are_imported_where_a_person_vouched_for_them() {
 
 #[test]
 fn in_a_person_s_own_folder_a_section_counts_for_what_they_vouched_for_too() {
+    kit::needs!(Python);
     let room = Room::new();
     let tools = room.config().join("tools");
     put_file(&tools, "evil.py", &dropper("aaa.py", &weather()));
@@ -212,6 +221,7 @@ fn in_a_person_s_own_folder_a_section_counts_for_what_they_vouched_for_too() {
 
 #[test]
 fn a_folder_that_commands_may_change_is_no_folder_of_tools() {
+    kit::needs!(Python);
     let room = Room::new();
     fs::write(room.at("haft.toml"), format!("tools_dirs = [\"mytools\"]\n{SECTION}")).unwrap();
     put_file(&room.at("mytools"), "weather.py", &weather());
@@ -237,6 +247,7 @@ fn a_folder_that_commands_may_change_is_no_folder_of_tools() {
 
 #[test]
 fn what_a_command_puts_into_a_trusted_workspace_is_granted_nothing() {
+    kit::needs!(Python);
     let room = Room::new();
     fs::write(room.at("haft.toml"), SECTION).unwrap();
     room.run(&["trust"]);
@@ -248,6 +259,7 @@ fn what_a_command_puts_into_a_trusted_workspace_is_granted_nothing() {
 
 #[test]
 fn a_program_with_grants_is_alone_with_what_a_person_vouched_for() {
+    kit::needs!(Python);
     let room = Room::new();
     let tools = room.at(".haft/tools");
     fs::write(room.at("haft.toml"), SECTION).unwrap();

@@ -56,12 +56,14 @@ fn fails(name: &str, how: &str, words: &[&str]) {
 
 #[test]
 fn what_is_printed_reaches_no_answer() {
+    kit::needs!(Python);
     works("prints", "fine");
     works("writes_to_descriptors", "fine");
 }
 
 #[test]
 fn what_is_left_running_harms_no_answer() {
+    kit::needs!(Python);
     works("forks", "fine");
     works("leaves_threads", "fine");
     works("raises_later", "fine");
@@ -73,6 +75,7 @@ fn what_is_left_running_harms_no_answer() {
 
 #[test]
 fn what_changes_its_own_process_answers_all_the_same() {
+    kit::needs!(Python);
     works("replaces_execute", "fine");
     for called in calls(&[], "changes_process", &[json!({}), json!({})]) {
         called.must("ok");
@@ -87,6 +90,7 @@ fn what_changes_its_own_process_answers_all_the_same() {
 
 #[test]
 fn what_ends_its_process_says_how_and_the_next_call_has_a_new_one() {
+    kit::needs!(Python);
     fails("exits_hard", "a", &["exits_hard", "code 7"]);
     fails("crashes", "a", &["SIGSEGV"]);
     fails("closes_everything", "a", &["closes_everything"]);
@@ -94,12 +98,14 @@ fn what_ends_its_process_says_how_and_the_next_call_has_a_new_one() {
 
 #[test]
 fn what_asks_to_exit_only_fails() {
+    kit::needs!(Python);
     fails("exits", "exit", &["SystemExit", "3"]);
     fails("interrupts", "interrupt", &["KeyboardInterrupt"]);
 }
 
 #[test]
 fn an_endless_loop_ends_at_the_deadline() {
+    kit::needs!(Python);
     let room = room(&["loops"]);
     room.put("haft.toml", "deadline_seconds = 2\n");
     let said = room.batch(&["--trust"], &[("loops", json!({})), ("good", json!({})), ("loops", json!({}))]);
@@ -109,12 +115,14 @@ fn an_endless_loop_ends_at_the_deadline() {
 
 #[test]
 fn long_tracebacks_are_cut_in_their_middle() {
+    kit::needs!(Python);
     fails("recurses", "a", &["RecursionError", "return deeper(depth + 1) + 1"]);
     fails("long_traceback", "a", &["ValueError: deep down", "raise ValueError(\"deep down\")"]);
 }
 
 #[test]
 fn what_is_no_text_is_made_one_or_refused() {
+    kit::needs!(Python);
     let result = |how: &str| calls(&[], "bad_results", &[json!({"how": how})]).pop().unwrap();
     let dict = result("dict").must("ok").text();
     assert!(dict.starts_with(r#"{"a":[1,null]}"#) && dict.contains("returned a dict"), "{dict}");
@@ -137,6 +145,7 @@ fn what_is_no_text_is_made_one_or_refused() {
 
 #[test]
 fn a_file_that_deletes_itself_can_not() {
+    kit::needs!(Python);
     let room = room(&["deletes_itself"]);
     let said = room.batch(&["--trust"], &[("deletes_itself", json!({})), ("good", json!({}))]);
     assert_eq!((said[0].kind(), said[1].kind()), ("failed", "ok"), "{said:?}");
@@ -145,6 +154,7 @@ fn a_file_that_deletes_itself_can_not() {
 
 #[test]
 fn a_file_that_is_gone_while_it_runs_ends_its_call_and_is_no_tool_after() {
+    kit::needs!(Python);
     let room = room(&[]);
     room.put(
         ".haft/tools/slow.py",
@@ -174,6 +184,7 @@ fn a_file_that_is_gone_while_it_runs_ends_its_call_and_is_no_tool_after() {
 
 #[test]
 fn what_can_not_be_loaded_is_reported_each_by_itself() {
+    kit::needs!(Python);
     let room = room(&[
         "bad_name",
         "bad_schema",

@@ -12,6 +12,7 @@ const TERRARIUM: &str = "from kohakuterrarium.modules.tool.base import BaseTool,
 
 #[test]
 fn a_file_that_asks_for_it_is_called_only_once_its_manual_was_read() {
+    kit::needs!(Python);
     let room = Room::new();
     let tools = room.config().join("tools");
     put_file(&tools, "strict.py", TERRARIUM);
@@ -44,6 +45,7 @@ fn a_file_that_asks_for_it_is_called_only_once_its_manual_was_read() {
 
 #[test]
 fn a_workspaces_own_manual_counts_first_once_the_workspace_is_trusted() {
+    kit::needs!(Python);
     let room = Room::new();
     put_file(
         &room.config().join("tools"),

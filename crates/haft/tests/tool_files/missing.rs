@@ -13,6 +13,7 @@ fn refused(server: &Server, name: &str) -> String {
 
 #[test]
 fn a_client_is_told_why_a_tool_is_missing() {
+    kit::needs!(Python);
     let room = Room::new();
     put_file(&room.config().join("tools"), "broken.py", "import no_such_module_at_all\n");
     put(&room.at(".haft/tools"), "waits", "return 1");
@@ -38,6 +39,7 @@ fn a_client_is_told_why_a_tool_is_missing() {
 
 #[test]
 fn many_names_are_not_told_to_who_can_ask_for_them() {
+    kit::needs!(Python);
     let room = Room::new();
     for number in 0..31 {
         put(&room.config().join("tools"), &format!("numbered_{number}"), "return 1");

@@ -42,6 +42,7 @@ fn tried(lang: &str, more: &str) -> (Room, String) {
 
 #[test]
 fn a_tool_in_python_works_at_once() {
+    kit::needs!(Python);
     let (room, said) = tried("python", "");
     for file in [".haft/tools/count_words.py", ".haft/tools/_test_count_words.py"] {
         assert!(said.contains(&format!("wrote {file}\n")) && room.at(file).exists(), "{said}");

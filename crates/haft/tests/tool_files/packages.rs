@@ -127,6 +127,7 @@ fn environments(room: &Room) -> Vec<PathBuf> {
 
 #[test]
 fn without_uv_the_file_fails_clearly_and_the_others_work() {
+    kit::needs!(Uv);
     let room = Room::new();
     let tools = room.at(".haft/tools");
     put_file(&tools, "needs.py", &gadget("needs", GADGET));
@@ -150,6 +151,7 @@ fn without_uv_the_file_fails_clearly_and_the_others_work() {
 
 #[test]
 fn hosts_are_named_with_the_command_that_grants_them_and_then_packages_are_fetched_once() {
+    kit::needs!(Uv);
     let (room, index) = (Room::new(), Index::new());
     let tools = room.at(".haft/tools");
     put_file(&tools, "one.py", &gadget("one", GADGET));
@@ -189,6 +191,7 @@ fn hosts_are_named_with_the_command_that_grants_them_and_then_packages_are_fetch
 
 #[test]
 fn what_becomes_of_hosts_is_what_the_person_said_of_all_hosts() {
+    kit::needs!(Uv);
     let index = Index::new();
     let lacks = "which nobody granted";
     for (options, config, says) in [
@@ -206,6 +209,7 @@ fn what_becomes_of_hosts_is_what_the_person_said_of_all_hosts() {
 
 #[test]
 fn who_sits_at_a_terminal_is_asked() {
+    kit::needs!(Uv);
     let (room, index) = (Room::new(), Index::new());
     let tools = room.at(".haft/tools");
     put_file(&tools, "one.py", &gadget("one", GADGET));
@@ -231,6 +235,7 @@ fn who_sits_at_a_terminal_is_asked() {
 
 #[test]
 fn a_package_in_a_file_takes_no_host_and_a_tool_sees_what_lies_beside_it() {
+    kit::needs!(Uv);
     let room = Room::new();
     let tools = room.config().join("tools");
     let wheel = wheel(&room.at(""), "2.0");
@@ -258,6 +263,7 @@ fn a_package_in_a_file_takes_no_host_and_a_tool_sees_what_lies_beside_it() {
 
 #[test]
 fn what_can_not_be_met_and_what_can_not_be_read_is_said() {
+    kit::needs!(Uv);
     let room = Room::new();
     let tools = room.at(".haft/tools");
     let none = "dependencies = []";

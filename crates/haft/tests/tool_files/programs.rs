@@ -349,6 +349,7 @@ fn a_script_that_is_not_executable_is_reported_and_other_files_are_not() {
 
 #[test]
 fn what_no_client_could_be_given_fails_and_names_the_place() {
+    kit::needs!(Python);
     let room = Room::new();
     let own = room.config().join("tools");
     for (name, parameters) in [
@@ -427,6 +428,7 @@ fn shipped(base: &Path, tool: &str, arguments: &Value) -> String {
 
 #[test]
 fn each_example_does_what_it_says() {
+    kit::needs!(Node, Python);
     let dir = tempfile::tempdir().unwrap();
     let base = dir.path().canonicalize().unwrap();
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/tools");

@@ -22,6 +22,7 @@ fn marking(mark: &std::path::Path, body: &str) -> String {
 
 #[test]
 fn what_is_known_of_a_file_is_not_asked_again_until_it_changes() {
+    kit::needs!(Python);
     let room = Room::new();
     let (tools, mark) = (room.at(".haft/tools"), room.at("imported"));
     put_file(&tools, "marks.py", &marking(&mark, "return 1"));
@@ -48,6 +49,7 @@ fn cache_of(room: &Room) -> std::path::PathBuf {
 
 #[test]
 fn a_broken_file_keeps_its_last_good_version_and_the_report_says_why() {
+    kit::needs!(Python);
     let room = Room::new();
     let tools = room.config().join("tools");
     put(&tools, "tool", "return 'good'");
@@ -79,6 +81,7 @@ fn a_broken_file_keeps_its_last_good_version_and_the_report_says_why() {
 
 #[test]
 fn a_file_that_lacked_something_is_asked_again_once_that_is_there() {
+    kit::needs!(Python);
     let room = Room::new();
     let tools = room.config().join("tools");
     put_file(&tools, "needs.py", &format!("import _part\n{}", navi("needs", "return _part.VALUE").1));
@@ -90,6 +93,7 @@ fn a_file_that_lacked_something_is_asked_again_once_that_is_there() {
 
 #[test]
 fn the_next_call_uses_the_file_as_it_was_saved() {
+    kit::needs!(Python);
     let room = Room::new();
     let tools = room.config().join("tools");
     put(&tools, "tool", "return 0");
@@ -124,6 +128,7 @@ pub(crate) fn listed(server: &Server) -> Vec<String> {
 
 #[test]
 fn a_client_hears_of_tools_that_come_change_and_go() {
+    kit::needs!(Python);
     let room = Room::new();
     let server = room.serve();
     assert_eq!(listed(&server), Vec::<String>::new());
@@ -148,6 +153,7 @@ fn a_client_hears_of_tools_that_come_change_and_go() {
 
 #[test]
 fn who_runs_the_server_reads_once_what_could_not_be_loaded() {
+    kit::needs!(Python);
     let room = Room::new();
     let own = room.config().join("tools");
     put_file(&own, "first.py", "import nothing_of_this_name\n");
@@ -174,6 +180,7 @@ fn who_runs_the_server_reads_once_what_could_not_be_loaded() {
 
 #[test]
 fn a_model_that_asks_is_told_what_is_new_to_it_whoever_loaded_it() {
+    kit::needs!(Python);
     let room = Room::new();
     let tools = room.config().join("tools");
     put(&tools, "old", "return 1");
@@ -193,6 +200,7 @@ fn a_model_that_asks_is_told_what_is_new_to_it_whoever_loaded_it() {
 
 #[test]
 fn a_client_of_the_newest_revision_hears_what_it_listens_to() {
+    kit::needs!(Python);
     let room = Room::new();
     let server = Server::start(&room, &[]);
     let meta = json!({
@@ -217,6 +225,7 @@ fn a_client_of_the_newest_revision_hears_what_it_listens_to() {
 
 #[test]
 fn an_import_that_hangs_keeps_nobody_waiting() {
+    kit::needs!(Python);
     let room = Room::new();
     let tools = room.config().join("tools");
     put_file(&tools, "hangs.py", "import time\ntime.sleep(3600)\n");
@@ -243,6 +252,7 @@ const CALLS: usize = 10;
 /// replaced before the call began.
 #[tokio::test]
 async fn reload_under_load_loses_no_call_and_mixes_no_versions() {
+    kit::needs!(Python);
     // Both halves of the answer come from the file, with time in between for it to change.
     let version = |name: &str, number: usize| {
         let (name, code) = navi(

@@ -28,6 +28,7 @@ fn listed(server: &Server) -> Vec<String> {
 
 #[test]
 fn a_tool_is_written_called_rewritten_undone_and_deleted() {
+    kit::needs!(Python);
     let room = Room::new();
     let server = room.serve();
     let said = write(&server, "greet", &code("greet", "hello"));
@@ -65,6 +66,7 @@ fn a_tool_is_written_called_rewritten_undone_and_deleted() {
 
 #[test]
 fn all_that_is_missing_is_said_at_once_and_nothing_is_written() {
+    kit::needs!(Python);
     let room = Room::new();
     let server = room.serve();
     let said = server.call("write_tool", &json!({"name": "empty", "code": "x = 1\n"}));
@@ -79,6 +81,7 @@ fn all_that_is_missing_is_said_at_once_and_nothing_is_written() {
 
 #[test]
 fn what_python_says_is_given_word_by_word_and_the_version_before_goes_on() {
+    kit::needs!(Python);
     let room = Room::new();
     let server = room.serve();
     write(&server, "greet", &code("greet", "hello"));
@@ -106,6 +109,7 @@ fn what_python_says_is_given_word_by_word_and_the_version_before_goes_on() {
 
 #[test]
 fn no_tool_of_somebody_else_is_hidden() {
+    kit::needs!(Python);
     let room = Room::new();
     let mine = room.config().join("tools");
     fs::create_dir_all(&mine).unwrap();
@@ -123,6 +127,7 @@ fn no_tool_of_somebody_else_is_hidden() {
 
 #[test]
 fn a_tool_that_a_model_wrote_has_no_network_and_writes_nowhere_else() {
+    kit::needs!(Python);
     let room = Room::new();
     let server = room.serve();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -151,6 +156,7 @@ fn a_tool_that_a_model_wrote_has_no_network_and_writes_nowhere_else() {
 
 #[test]
 fn the_example_of_the_manual_is_a_tool() {
+    kit::needs!(Python);
     let room = Room::new();
     let server = room.serve();
     let manual = server.does("info", &json!({"name": "write_tool"}));
@@ -175,6 +181,7 @@ fn the_example_of_the_manual_is_a_tool() {
 
 #[test]
 fn a_tool_is_tried_with_success_though_it_fails_and_nothing_waits_for_itself() {
+    kit::needs!(Python);
     let room = Room::new();
     let server = room.serve();
     // It declares nothing, so it runs alone.
@@ -212,6 +219,7 @@ fn a_tool_is_tried_with_success_though_it_fails_and_nothing_waits_for_itself() {
 
 #[test]
 fn who_stops_a_trial_stops_what_is_tried() {
+    kit::needs!(Python);
     let room = Room::new();
     let server = room.serve();
     let slow = code("slow", "x").replace(
@@ -236,6 +244,7 @@ fn who_stops_a_trial_stops_what_is_tried() {
 
 #[test]
 fn the_tools_are_listed_explained_and_found() {
+    kit::needs!(Python);
     let room = Room::new();
     let server = room.serve();
     write(
@@ -258,6 +267,7 @@ fn the_tools_are_listed_explained_and_found() {
 
 #[test]
 fn a_reload_says_what_is_broken_with_the_traceback() {
+    kit::needs!(Python);
     let room = Room::new();
     room.put(".haft/tools/good.py", code("good", "fine"));
     room.put(".haft/tools/bad.py", format!("{}\nraise RuntimeError('not today')\n", code("bad", "x")));
@@ -278,6 +288,7 @@ fn a_reload_says_what_is_broken_with_the_traceback() {
 
 #[test]
 fn where_nothing_may_be_changed_no_tool_is() {
+    kit::needs!(Python);
     let room = Room::new();
     let arguments = json!({"name": "greet", "code": code("greet", "x")});
     let called = room.call_with(&["--sandbox", "read-only"], "write_tool", &arguments).must("denied");
@@ -290,6 +301,7 @@ fn where_nothing_may_be_changed_no_tool_is() {
 
 #[test]
 fn a_tool_that_a_list_leaves_out_is_not_said_to_be_callable() {
+    kit::needs!(Python);
     let room = Room::new();
     fs::create_dir_all(room.config()).unwrap();
     fs::write(room.config().join("haft.toml"), "tools = [\"write_tool\", \"greet\"]").unwrap();
@@ -303,6 +315,7 @@ fn a_tool_that_a_list_leaves_out_is_not_said_to_be_callable() {
 
 #[test]
 fn a_link_makes_no_tool_of_another_file() {
+    kit::needs!(Python);
     let room = Room::new();
     room.put(".git/hooks/pre-commit", "#!/bin/sh\n");
     fs::create_dir_all(room.at(".haft/tools")).unwrap();
@@ -320,6 +333,7 @@ fn a_link_makes_no_tool_of_another_file() {
 
 #[test]
 fn navi_s_models_find_these_tools_under_their_names() {
+    kit::needs!(Python);
     let room = Room::new();
     let server = room.serve_with(&["--toolset", "navi"]);
     let lacks = server.call("write_tool", &json!({"name": "greet", "code": "x = 1\n"})).text;

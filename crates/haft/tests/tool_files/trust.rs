@@ -13,6 +13,7 @@ use crate::support::{Room, Server, run};
 
 #[test]
 fn a_workspaces_tools_wait_for_trust_and_keep_it_when_they_change() {
+    kit::needs!(Python);
     let room = Room::new();
     let tools = room.at(".haft/tools");
     let mark = room.at("ran");
@@ -41,8 +42,7 @@ fn a_workspaces_tools_wait_for_trust_and_keep_it_when_they_change() {
     let (names, ran) = file_tools(&room, &[]);
     assert_eq!(names, ["own"]);
     assert!(
-        ran.err
-            .contains("`tools_dirs` in the workspace's haft.toml is ignored until you run `haft trust`"),
+        ran.err.contains("`tools_dirs` in the workspace's haft.toml is ignored until you run `haft trust`"),
         "{}",
         ran.err
     );
@@ -53,6 +53,7 @@ fn a_workspaces_tools_wait_for_trust_and_keep_it_when_they_change() {
 
 #[test]
 fn strict_is_not_content_with_tools_that_nobody_looked_at() {
+    kit::needs!(Python);
     let room = Room::new();
     put(&room.at(".haft/tools"), "own", "return 1");
     let aside = "1 tool in .haft/tools is ignored until you run `haft trust`";
@@ -68,9 +69,7 @@ fn strict_is_not_content_with_tools_that_nobody_looked_at() {
     }
     assert_eq!(room.run(&["trust"]).code, 0);
     fs::write(room.at("haft.toml"), "tools_dirs = [\"more\"]").unwrap();
-    for said in
-        ["`tools_dirs` in the workspace's haft.toml is ignored", "more`, which does not exist"]
-    {
+    for said in ["`tools_dirs` in the workspace's haft.toml is ignored", "more`, which does not exist"] {
         let ran = room.run(&["reload-tools", "--strict"]);
         assert_eq!(ran.code, 1, "{ran:?}");
         assert!(ran.err.contains(said), "{}", ran.err);
@@ -85,6 +84,7 @@ fn strict_is_not_content_with_tools_that_nobody_looked_at() {
 
 #[test]
 fn a_workspace_with_nothing_of_its_own_has_nothing_to_trust() {
+    kit::needs!(Python);
     let room = Room::new();
     let ran = room.run(&["trust"]);
     assert_eq!(ran.code, 1, "{ran:?}");
@@ -93,6 +93,7 @@ fn a_workspace_with_nothing_of_its_own_has_nothing_to_trust() {
 
 #[test]
 fn trust_is_of_one_workspace() {
+    kit::needs!(Python);
     let (room, other) = (Room::new(), Room::new());
     put(&room.at(".haft/tools"), "own", "return 1");
     put(&other.at(".haft/tools"), "own", "return 1");
@@ -125,6 +126,7 @@ fn says(room: &Room, options: &[&str]) -> String {
 
 #[test]
 fn what_a_tool_makes_beside_itself_has_no_more_than_what_a_model_writes_until_a_person_adopts_it() {
+    kit::needs!(Python);
     let room = Room::new();
     fs::write(room.at("haft.toml"), SECTION).unwrap();
     put_file(&room.at(".haft/tools"), "dropper.py", &dropper(&evil()));
@@ -154,6 +156,7 @@ fn what_a_tool_makes_beside_itself_has_no_more_than_what_a_model_writes_until_a_
 
 #[test]
 fn what_a_tool_makes_while_it_serves_is_not_taken_for_a_person_s() {
+    kit::needs!(Python);
     let room = Room::new();
     let tools = room.config().join("tools");
     put_file(&tools, "dropper.py", &dropper(&evil()));
@@ -169,6 +172,7 @@ fn what_a_tool_makes_while_it_serves_is_not_taken_for_a_person_s() {
 
 #[test]
 fn what_a_tool_of_a_workspace_that_nobody_trusts_makes_runs_as_what_a_model_wrote() {
+    kit::needs!(Python);
     let room = Room::new();
     fs::write(room.at("haft.toml"), SECTION).unwrap();
     let server = Server::spawn(room.haft(&["mcp"]).env("TIDY_TOKEN", "granted")).greeted();
@@ -181,6 +185,7 @@ fn what_a_tool_of_a_workspace_that_nobody_trusts_makes_runs_as_what_a_model_wrot
 
 #[test]
 fn a_server_hears_at_once_that_a_workspace_is_trusted_and_that_it_is_not() {
+    kit::needs!(Python);
     let room = Room::new();
     put(&room.at(".haft/tools"), "own", "return 'mine'");
     let server = room.serve();
@@ -209,6 +214,7 @@ fn a_server_hears_at_once_that_a_workspace_is_trusted_and_that_it_is_not() {
 
 #[test]
 fn what_a_person_grants_counts_in_a_server_from_the_next_call_on() {
+    kit::needs!(Python);
     let room = Room::new();
     put_file(&room.at(".haft/tools"), "evil.py", &evil());
     room.run(&["trust"]);

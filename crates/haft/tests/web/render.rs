@@ -26,6 +26,7 @@ fn render(room: &Room, url: &str) -> Called {
 
 #[test]
 fn what_scripts_write_is_read_with_what_they_fetch() {
+    kit::needs!(Chromium);
     let site = Site::new(|asked: &Asked| match asked.path.as_str() {
         "/data.json" => ok("application/json", r#"{"says": "fetched later"}"#),
         "/moved" => status(302, "text/html", "").with("Location", "/"),
@@ -75,6 +76,7 @@ fn what_scripts_write_is_read_with_what_they_fetch() {
 
 #[test]
 fn a_picture_of_the_page_comes_with_it() {
+    kit::needs!(Chromium);
     let site = Site::of("text/html", "<title>T</title><body style='background:#0a0'><h1>Green</h1>");
     let room = room(&[&site], "");
     let arguments = json!({"url": site.url("/"), "screenshot": true}).to_string();
@@ -87,6 +89,7 @@ fn a_picture_of_the_page_comes_with_it() {
 
 #[test]
 fn a_page_reaches_nothing_private_that_was_not_granted() {
+    kit::needs!(Chromium);
     let other = Site::of("text/html", "<p>of the person alone");
     let quiet = TcpListener::bind("127.0.0.1:0").unwrap();
     quiet.set_nonblocking(true).unwrap();
@@ -135,6 +138,7 @@ fn a_page_reaches_nothing_private_that_was_not_granted() {
 
 #[test]
 fn a_browser_leaves_nothing_behind() {
+    kit::needs!(Chromium);
     let site = Site::of("text/html", "<title>T</title><p>x");
     let room = room(&[&site], "");
     render(&room, &site.url("/")).must("ok");
@@ -145,6 +149,7 @@ fn a_browser_leaves_nothing_behind() {
 
 #[test]
 fn a_page_whose_script_never_ends_is_given_up() {
+    kit::needs!(Chromium);
     let site =
         Site::of("text/html", "<p>x</p><script>onload = () => setTimeout(() => { for (;;); }, 0)</script>");
     let room = room(&[&site], "");
@@ -156,6 +161,7 @@ fn a_page_whose_script_never_ends_is_given_up() {
 
 #[test]
 fn without_a_browser_it_is_said_what_to_install() {
+    kit::needs!(Chromium);
     let site = Site::of("text/html", "<p>x");
     let missing = room(&[&site], "[programs]\nchromium = \"/nowhere/chromium\"\n");
     let fault = render(&missing, &site.url("/")).must("unavailable").text();

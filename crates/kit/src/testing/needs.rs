@@ -35,6 +35,8 @@ pub enum Program {
     Bubblewrap,
     /// Chromium, or Google Chrome.
     Chromium,
+    /// `curl`.
+    Curl,
     /// `git`.
     Git,
     /// `groff`, which formats man pages.
@@ -71,6 +73,7 @@ impl Program {
         match self {
             Self::Bubblewrap => ("bwrap", "bubblewrap"),
             Self::Chromium => ("chromium", "chromium"),
+            Self::Curl => ("curl", "curl"),
             Self::Git => ("git", "git"),
             Self::Groff => ("groff", "groff-base"),
             Self::Ip => ("ip", "iproute2"),
@@ -124,7 +127,7 @@ fn has_venv() -> bool {
 /// # Panics
 /// In strict mode, when a program is missing.
 #[expect(clippy::panic, reason = "a test fails by a panic")]
-pub fn skips(here: &str, programs: &[Program]) -> bool {
+pub fn skips_test(test: &str, programs: &[Program]) -> bool {
     let missing: Vec<Program> = programs.iter().copied().filter(|it| !it.is_there()).collect();
     if missing.is_empty() {
         return false;
@@ -133,8 +136,13 @@ pub fn skips(here: &str, programs: &[Program]) -> bool {
     if is_strict() {
         panic!("this test {needs}");
     }
-    report(&format!("skipped: {}: {needs}\n", name(here)));
+    report(&format!("skipped: {test}: {needs}\n"));
     true
+}
+
+/// [`skips_test`] for the test that has this function in it.
+pub fn skips(here: &str, programs: &[Program]) -> bool {
+    skips_test(&name(here), programs)
 }
 
 /// Whether a missing program fails the test that needs it.

@@ -14,7 +14,7 @@ fn drive(case: &str) {
 
 macro_rules! cases {
     ($($test:ident: $case:literal,)*) => {
-        $(#[test] fn $test() { drive($case); })*
+        $(#[test] fn $test() { kit::needs!(Python); drive($case); })*
     };
 }
 

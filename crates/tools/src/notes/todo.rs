@@ -264,9 +264,9 @@ mod tests {
         assert_eq!(action(json!({"action": "clear"})), Action::Clear);
     }
 
-    fn set(tasks: serde_json::Value) -> Result<Vec<(String, &'static str)>, String> {
+    fn set(tasks: &serde_json::Value) -> Result<Vec<(String, &'static str)>, String> {
         let tool = kit::erase::<Todo>();
-        tool.prepare(json!({ "todos": tasks.clone() })).map_err(|fault| fault.what)?;
+        tool.prepare(json!({ "todos": tasks })).map_err(|fault| fault.what)?;
         let list = serde_json::from_value::<Todo>(json!({ "todos": tasks })).unwrap().set().unwrap();
         Ok(list.into_iter().map(|it| (it.task, it.status.name())).collect())
     }
@@ -289,7 +289,7 @@ mod tests {
             ("say it", "done"),
             ("rest", "pending"),
         ];
-        assert_eq!(set(tasks).unwrap(), expected.map(|(task, status)| (task.to_owned(), status)));
+        assert_eq!(set(&tasks).unwrap(), expected.map(|(task, status)| (task.to_owned(), status)));
     }
 
     #[test]
@@ -306,7 +306,7 @@ mod tests {
             (json!([{"text": 3}]), "`todos[0]`: `text` is 3 and must be a string"),
             (json!([3]), "`todos[0]`: "),
         ] {
-            let what = set(tasks).unwrap_err();
+            let what = set(&tasks).unwrap_err();
             assert!(what.starts_with(says), "{what}");
             assert!(!what.contains("variant") && !what.contains("untagged"), "{what}");
             assert!(what.contains("pending"), "it shows what is right: {what}");

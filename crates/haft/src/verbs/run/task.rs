@@ -1,23 +1,20 @@
 //! What `haft run` is to do: the words of the task, what is piped in, and pictures.
 
-use std::{
-    fs::File,
-    io::Read,
-    path::{Path, PathBuf},
-};
+use std::path::PathBuf;
 
 use agent::{Agent, Input};
 use kit::{Fault, Kind};
 use tokio_util::sync::CancellationToken;
 
 use super::stdin::{self, Came};
-use crate::print;
+use crate::{
+    agency::Agency,
+    attach, print,
+    slash::{All, ForOneTurn},
+};
 
 /// The words of a task have at most so many bytes.
 const LONGEST: usize = 256 << 10;
-
-/// A picture has at most so many bytes.
-const LARGEST_PICTURE: u64 = 64 << 20;
 
 /// What is to be done.
 #[derive(Debug, PartialEq, Eq)]
@@ -82,12 +79,25 @@ pub(super) async fn find(
 }
 
 impl Task {
-    /// It as this agent is given it: with what was piped in and the pictures beside the words.
+    /// It as this agent is given it: with what was piped in, the files that the words name with `@`, and the pictures beside
+    /// the words. Words that begin with a slash command of the person's are what that holds, for this turn.
     ///
     /// # Errors
-    /// When what was piped in is not text, or a picture can't be read or shown to the model.
-    pub(super) async fn input(self, agent: &Agent) -> Result<Input, Fault> {
-        let mut input = Input::new(self.words);
+    /// When what was piped in is not text, the words name a file or a command that is not there, or a picture can't be read
+    /// or shown to the model.
+    pub(super) async fn input(
+        self,
+        agency: &Agency,
+        agent: &Agent,
+        cancel: &CancellationToken,
+    ) -> Result<(Input, Option<ForOneTurn>), Fault> {
+        let all = All::read(&agency.opened);
+        let own = all.called(&self.words)?;
+        let names = own.map_or_else(|| self.words.clone(), |(own, given)| own.names_files(given));
+        let named = attach::check(agent, &names, false)
+            .map_err(|it| it.told("Put a name that is not a file into backticks."))?;
+        let mut input = Input::new(self.words.clone());
+        named.attach(&mut input, agent, cancel).await?;
         if let Some(bytes) = &self.piped {
             input.attach_text(agent.session(), "stdin", "", bytes)?;
         }
@@ -97,35 +107,11 @@ impl Task {
                 .next("Name a model that can with `--model`, or leave `--image` out."));
         }
         for path in &self.images {
-            attach_image(&mut input, agent, path).await?;
+            attach::image(&mut input, agent.session(), path).await?;
         }
-        Ok(input)
+        let for_one_turn = own.map(|(own, given)| own.begin(given, &mut input, agency, agent)).transpose()?;
+        Ok((input, for_one_turn))
     }
-}
-
-/// Attaches the picture in this file of the person's.
-///
-/// # Errors
-/// When it can't be read, or is no picture that a model can be shown.
-pub(crate) async fn attach_image(input: &mut Input, agent: &Agent, path: &Path) -> Result<(), Fault> {
-    let shown = path.display();
-    let unreadable = |why: String| {
-        Fault::bad_args(format!("the picture `{shown}` can't be read: {why}"))
-            .next("Name a png, jpeg, webp or gif file with `--image FILE`.")
-    };
-    let about = std::fs::metadata(path).map_err(|error| unreadable(error.to_string()))?;
-    // A pipe or a device may have no end.
-    if !about.is_file() {
-        return Err(unreadable("it is not a regular file".to_owned()));
-    }
-    if about.len() > LARGEST_PICTURE {
-        return Err(unreadable(format!("it has {} bytes; at most {LARGEST_PICTURE} are read", about.len())));
-    }
-    let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|it| it.take(LARGEST_PICTURE).read_to_end(&mut bytes));
-    read.map_err(|error| unreadable(error.to_string()))?;
-    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
-    input.attach_picture(agent.session(), &name, bytes).await
 }
 
 /// What is piped in as the words of the task.

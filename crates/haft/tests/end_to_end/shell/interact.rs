@@ -23,6 +23,7 @@ impl Shells {
 
 #[test]
 fn a_repl_is_spoken_with() {
+    kit::needs!(Python);
     let shells = Shells::new();
     let said = shells.does("interact", &json!({"command": "python3 -q", "until": "^>>> $"}));
     let job = job_in(&said);

@@ -41,6 +41,7 @@ fn what_is_left_running_is_named_and_lives_until_it_is_stopped() {
 
 #[test]
 fn a_server_is_shown_with_its_port_and_goes_on() {
+    kit::needs!(Python);
     let shells = Shells::new();
     let said = shells.shell(&format!("export {}; {LISTEN}", mark(&shells.room)), 3_000);
     let port = said.lines().next().unwrap().to_owned();

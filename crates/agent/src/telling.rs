@@ -1,0 +1,65 @@
+//! The line of a call's answer that says most, for lists, logs and the screen.
+
+/// The first line of a fault, and the last line of everything else. Lines that only frame an answer, and lines of a file as
+/// `LINE:HASH|text`, say less than any other. Empty where nothing is said.
+pub fn telling(text: &str, ok: bool) -> String {
+    let said = || text.lines().map(str::trim).filter(|it| it.chars().any(char::is_alphanumeric));
+    let mut lines = said().filter(|it| !is_frame(it));
+    if !ok {
+        return lines.next().or_else(|| said().next()).unwrap_or_default().to_owned();
+    }
+    let last = lines.rfind(|it| !is_anchored(it));
+    let anchored = said().filter(|it| is_anchored(it)).count();
+    match last.or_else(|| said().rfind(|it| !is_anchored(it))) {
+        // A note on what is shown below the lines of a file.
+        Some(it) if anchored == 0 || !is_frame(it) => footer(it).unwrap_or(it).to_owned(),
+        _ if anchored == 1 => "1 line".to_owned(),
+        _ if anchored > 0 => format!("{anchored} lines"),
+        _ => String::new(),
+    }
+}
+
+/// What haft itself puts around an answer.
+fn is_frame(line: &str) -> bool {
+    let is_job = line.starts_with('[') && line.contains("job_");
+    is_job || ["exit ", "[exit ", "note: ", "sandbox: "].iter().any(|it| line.starts_with(it))
+}
+
+/// Is this a line of a file as a tool shows it: `12:a0|text`?
+fn is_anchored(line: &str) -> bool {
+    let Some((anchor, _)) = line.split_once('|') else { return false };
+    let Some((number, hash)) = anchor.split_once(':') else { return false };
+    let is_number = |it: &str| !it.is_empty() && it.bytes().all(|it| it.is_ascii_digit());
+    is_number(number) && !hash.is_empty() && hash.len() <= 8 && hash.bytes().all(|it| it.is_ascii_hexdigit())
+}
+
+/// What a line such as `[12 matches; more with offset 100]` says first.
+fn footer(line: &str) -> Option<&str> {
+    let inside = line.strip_prefix('[')?.strip_suffix(']')?;
+    inside.split(';').next().map(str::trim).filter(|it| !it.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_line_of_a_fault_and_the_last_of_anything_else_say_most() {
+        let text = "Ran 2 tests\n\nFAILED (failures=1)\n---\n[exit 1]\n";
+        assert_eq!(telling(text, true), "FAILED (failures=1)");
+        assert_eq!(telling("........ [ 63%]\n456 passed in 3.1s\n", true), "456 passed in 3.1s");
+        assert_eq!((telling("", true), telling("[exit 1]", true)), (String::new(), "exit 1".to_owned()));
+        assert_eq!(telling("one\ntwo\n[job_1 goes on in the background]", true), "two");
+        let fault = "`nope.txt` does not exist\nDid you mean `c.txt`?\nnote: waited 1.2 s";
+        assert_eq!(telling(fault, false), "`nope.txt` does not exist");
+        assert_eq!(telling("ZeroDivisionError\nnote: waited 1.2 s", true), "ZeroDivisionError");
+    }
+
+    #[test]
+    fn lines_of_files_are_counted_and_footers_are_taken_out_of_their_brackets() {
+        assert_eq!(telling("1:b9|def add(a, b):\n2:90|    return a - b\n", true), "2 lines");
+        assert_eq!(telling("Updated a.py (+1 -1)\n1:b9|def add(a, b):\n", true), "Updated a.py (+1 -1)");
+        assert_eq!(telling("a.py\n2:    return\n[1 match]", true), "1 match");
+        assert_eq!(telling("a.py\n[100 of 120 files; offset 100 shows more]", true), "100 of 120 files");
+    }
+}

@@ -1,0 +1,358 @@
+//! The status line below the prompt: model, context used, cost, mode, branch and folder.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use agent::{Agent, Crew, Event, Steering, profiles::PLAN};
+use runtime::{
+    Session,
+    policy::{Approve, Sandbox},
+};
+
+use super::{
+    row::{Row, Style, harmless},
+    short,
+};
+
+/// How often the branch is looked up.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// From this share of the window on, in percent, the context stands out.
+const NEARLY_FULL: u64 = 80;
+
+/// A branch has at most so many letters on the screen.
+const BRANCH: usize = 30;
+
+/// A longer `HEAD` is none.
+const HEAD: u64 = 4096;
+
+/// What is known of a conversation, for the status line.
+#[derive(Default)]
+pub(crate) struct Status {
+    of: Option<Of>,
+    /// How many tokens request and answer had last, when that is known.
+    used: Option<u64>,
+    /// The next `Used` belongs to an answer, and not to a summary.
+    asked: bool,
+    cost: f64,
+    /// Some answer had a price, and some had none.
+    priced: bool,
+    unpriced: bool,
+    home: PathBuf,
+    branch: Option<String>,
+    looked: Option<Instant>,
+}
+
+struct Of {
+    session: Session,
+    steering: Steering,
+    crew: Option<Crew>,
+}
+
+/// What the line says.
+#[derive(Debug, Clone, Default)]
+struct Facts {
+    model: String,
+    used: Option<u64>,
+    window: u64,
+    cost: Option<String>,
+    /// What limits the agent beyond the usual, which stands out.
+    limits: Vec<String>,
+    /// When a person is asked.
+    asks: &'static str,
+    branch: Option<String>,
+    folder: String,
+}
+
+impl Status {
+    /// The status of no conversation yet.
+    pub(crate) fn new(variables: &[(String, String)]) -> Self {
+        let home = variables.iter().find(|it| it.0 == "HOME").map(|it| PathBuf::from(&it.1));
+        Self { home: home.unwrap_or_default(), ..Self::default() }
+    }
+
+    /// From now on it is the status of this agent's conversation.
+    pub(crate) fn follow(&mut self, agent: &Agent) {
+        let of =
+            Of { session: agent.session().clone(), steering: agent.steering(), crew: agent.crew().cloned() };
+        *self = Self { of: Some(of), home: std::mem::take(&mut self.home), ..Self::default() };
+    }
+
+    /// Takes what an agent does.
+    pub(crate) fn hear(&mut self, event: &Event) {
+        match event {
+            Event::Asked { .. } => self.asked = true,
+            Event::Used { usage, cost } => {
+                if std::mem::take(&mut self.asked) {
+                    self.used = Some(usage.all());
+                }
+                self.pay(*cost);
+            }
+            Event::Under { inner, .. } => {
+                let mut inner = &**inner;
+                while let Event::Under { inner: deeper, .. } = inner {
+                    inner = deeper;
+                }
+                if let Event::Used { cost, .. } = inner {
+                    self.pay(*cost);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn pay(&mut self, cost: Option<f64>) {
+        self.cost += cost.unwrap_or(0.0);
+        self.priced |= cost.is_some();
+        self.unpriced |= cost.is_none();
+    }
+
+    /// The line in so many columns; nothing, while there is no conversation.
+    pub(crate) fn row(&mut self, now: Instant, columns: usize) -> Option<Row> {
+        let facts = self.facts(now)?;
+        Some(facts.row(columns))
+    }
+
+    /// What a person should know when the conversation begins, in at most two lines.
+    pub(crate) fn welcome(&mut self, now: Instant, columns: usize) -> Vec<Row> {
+        let Some(facts) = self.facts(now) else { return Vec::new() };
+        let policy = self.of.as_ref().map(|it| it.session.runtime().policy());
+        let sandbox = match policy.map(|it| it.sandbox) {
+            Some(Sandbox::ReadOnly) => "read-only: nothing can be changed",
+            Some(Sandbox::Full) => "commands run outside the sandbox, each after approval",
+            Some(Sandbox::Workspace) | None => "commands run in a sandbox and write only here",
+        };
+        let first = Row::new("haft ", Style::BOLD)
+            .with(env!("CARGO_PKG_VERSION"), Style::PLAIN)
+            .with(format!(" · {} · {}", facts.model, facts.folder), Style::DIM);
+        let second = format!("{sandbox} · /help lists commands and keys, Ctrl-D leaves");
+        let mut rows = first.wrapped(columns, 2);
+        rows.extend(Row::new(harmless(&second), Style::DIM).wrapped(columns, 2));
+        rows
+    }
+
+    fn facts(&mut self, now: Instant) -> Option<Facts> {
+        let of = self.of.as_ref()?;
+        let workspace = of.session.runtime().roots().workspace().to_owned();
+        if self.looked.is_none_or(|it| now.saturating_duration_since(it) >= LOOK) {
+            self.looked = Some(now);
+            self.branch = branch(&workspace);
+        }
+        let policy = of.session.runtime().policy();
+        let model = of.steering.model();
+        let mut limits = Vec::new();
+        match of.crew.as_ref().and_then(Crew::profile) {
+            Some(profile) if profile == PLAN => limits.push("plan mode".to_owned()),
+            Some(profile) => limits.push(format!("profile {profile}")),
+            None => {}
+        }
+        match policy.sandbox {
+            Sandbox::ReadOnly => limits.push("read-only".to_owned()),
+            Sandbox::Full => limits.push("no sandbox".to_owned()),
+            Sandbox::Workspace if of.session.limits().read_only && limits.is_empty() => {
+                limits.push("read-only".to_owned());
+            }
+            Sandbox::Workspace => {}
+        }
+        let cost = match (self.priced, self.unpriced) {
+            (false, _) => None,
+            (true, false) => Some(short::dollars(self.cost)),
+            (true, true) => Some(format!("> {}", short::dollars(self.cost))),
+        };
+        Some(Facts {
+            model: short_name(model.name()),
+            used: self.used,
+            window: model.abilities().window,
+            cost,
+            limits,
+            asks: asks(policy.approve),
+            branch: self.branch.clone(),
+            folder: folder(&workspace, &self.home),
+        })
+    }
+}
+
+/// When a person is asked.
+fn asks(approve: Approve) -> &'static str {
+    match approve {
+        Approve::Ask => "ask",
+        Approve::AskEdits => "ask before edits",
+        Approve::Auto => "auto-approve",
+        Approve::Never => "never ask",
+    }
+}
+
+/// The name of a model; of a script, the file without its folders.
+fn short_name(name: &str) -> String {
+    match name.strip_prefix("script:") {
+        Some(file) => format!("script:{}", file.rsplit('/').next().unwrap_or(file)),
+        None => name.to_owned(),
+    }
+}
+
+/// A folder, from the home folder on.
+fn folder(path: &Path, home: &Path) -> String {
+    match path.strip_prefix(home) {
+        Ok(rest) if !home.as_os_str().is_empty() && rest.as_os_str().is_empty() => "~".to_owned(),
+        Ok(rest) if !home.as_os_str().is_empty() => format!("~/{}", rest.display()),
+        _ => path.display().to_string(),
+    }
+}
+
+/// The branch that is checked out here, or the beginning of the commit; nothing, where there is no git. No process is started.
+fn branch(workspace: &Path) -> Option<String> {
+    let git = workspace.ancestors().map(|it| it.join(".git")).find(|it| it.exists())?;
+    // In a worktree and in a submodule it is a file that names the folder.
+    let folder = if git.is_dir() {
+        git
+    } else {
+        let said = read(&git)?;
+        git.parent()?.join(said.trim().strip_prefix("gitdir: ")?)
+    };
+    let head = read(&folder.join("HEAD"))?;
+    let head = head.trim();
+    let name = match head.strip_prefix("ref: ") {
+        Some(name) => name.strip_prefix("refs/heads/").unwrap_or(name),
+        None => head.get(..8).filter(|_| head.bytes().all(|it| it.is_ascii_hexdigit()))?,
+    };
+    Some(short::line(name, BRANCH)).filter(|it| !it.is_empty())
+}
+
+fn read(path: &Path) -> Option<String> {
+    let about = fs::metadata(path).ok()?;
+    if about.is_file() && about.len() <= HEAD { fs::read_to_string(path).ok() } else { None }
+}
+
+impl Facts {
+    fn row(&self, columns: usize) -> Row {
+        let last = self.folder.rsplit('/').next().unwrap_or_default().to_owned();
+        let provider = |it: &str| it.split_once(':').map_or(it, |(_, model)| model).to_owned();
+        // What counts least is left out first.
+        let steps: [&dyn Fn(&mut Self); 8] = [
+            &|_| {},
+            &|it| it.folder.clone_from(&last),
+            &|it| it.folder.clear(),
+            &|it| it.model = provider(&it.model),
+            &|it| it.window = 0,
+            &|it| it.branch = None,
+            &|it| it.asks = "",
+            &|it| it.cost = None,
+        ];
+        let mut facts = self.clone();
+        for step in steps {
+            step(&mut facts);
+            let row = facts.whole(self.window);
+            if row.width() <= columns {
+                return row;
+            }
+        }
+        facts.whole(self.window).cut(columns)
+    }
+
+    fn whole(&self, window: u64) -> Row {
+        let mut parts: Vec<(String, Style)> =
+            self.limits.iter().map(|it| (it.clone(), Style::ASKS)).collect();
+        parts.push((self.model.clone(), Style::DIM));
+        if let Some(used) = self.used {
+            let percent = used.saturating_mul(100).checked_div(window).unwrap_or(0);
+            let style = if percent >= NEARLY_FULL { Style::ASKS } else { Style::DIM };
+            let text = match self.window {
+                0 => format!("{percent}%"),
+                window => format!("{} of {} tokens ({percent}%)", short::tokens(used), short::tokens(window)),
+            };
+            parts.push((text, style));
+        }
+        let more =
+            [self.cost.as_deref(), Some(self.asks), self.branch.as_deref(), Some(self.folder.as_str())];
+        let more = more.into_iter().flatten().filter(|it| !it.is_empty());
+        parts.extend(more.map(|it| (it.to_owned(), Style::DIM)));
+        let mut row = Row::default();
+        for (at, (text, style)) in parts.iter().enumerate() {
+            row = row.with(if at == 0 { "  " } else { " · " }, Style::DIM).with(harmless(text), *style);
+        }
+        row
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use agent::model::Usage;
+    use expect_test::expect;
+
+    use super::*;
+
+    #[test]
+    fn the_line_fits_and_leaves_out_what_counts_least() {
+        let facts = Facts {
+            model: "anthropic:claude-sonnet-5-5".to_owned(),
+            used: Some(24_567),
+            window: 200_000,
+            cost: Some("$0.12".to_owned()),
+            limits: vec!["plan mode".to_owned()],
+            asks: "ask",
+            branch: Some("main".to_owned()),
+            folder: "~/work/shop".to_owned(),
+        };
+        let widths = [200, 100, 90, 84, 70, 60, 50, 40, 20];
+        let rows: Vec<String> = widths.iter().map(|it| facts.row(*it).text() + "\n").collect();
+        assert!(
+            widths
+                .iter()
+                .zip(&rows)
+                .all(|(columns, row)| super::super::row::width(row.trim_end()) <= *columns)
+        );
+        expect![[r#""#]].assert_eq(&rows.concat());
+        let full = Facts { used: Some(190_000), ..facts };
+        assert!(full.row(200).painted(true).contains("\u{1b}[1;33m190k of 200k tokens (95%)"));
+        let new = Facts { used: None, cost: None, branch: None, limits: Vec::new(), ..full };
+        assert_eq!(new.row(80).text(), "  anthropic:claude-sonnet-5-5 · ask · ~/work/shop");
+    }
+
+    #[test]
+    fn the_branch_is_read_in_folders_worktrees_and_detached() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |path: &str| folder.path().join(path);
+        assert_eq!(branch(&at("")), None);
+        fs::create_dir_all(at("repo/.git/worktrees/two")).unwrap();
+        fs::create_dir_all(at("repo/src")).unwrap();
+        fs::create_dir_all(at("two")).unwrap();
+        fs::write(at("repo/.git/HEAD"), "ref: refs/heads/fix/the-thing\n").unwrap();
+        fs::write(at("repo/.git/worktrees/two/HEAD"), "0123456789abcdef0123456789abcdef01234567\n").unwrap();
+        fs::write(at("two/.git"), format!("gitdir: {}\n", at("repo/.git/worktrees/two").display())).unwrap();
+        assert_eq!(branch(&at("repo/src")).as_deref(), Some("fix/the-thing"));
+        assert_eq!(branch(&at("two")).as_deref(), Some("01234567"));
+        fs::write(at("repo/.git/HEAD"), "nonsense\u{1b}[2J").unwrap();
+        assert_eq!(branch(&at("repo")), None);
+    }
+
+    #[test]
+    fn context_is_that_of_the_last_answer_and_cost_is_that_of_all() {
+        let mut status = Status::default();
+        let used = |input: u64, cost: f64| Event::Used {
+            usage: Usage { input, output: 10, ..Usage::default() },
+            cost: Some(cost),
+        };
+        status.hear(&Event::Asked { step: 1 });
+        status.hear(&used(1000, 0.5));
+        status.hear(&used(9000, 0.25));
+        assert_eq!(status.used, Some(1010), "a summary is no answer");
+        let below = Event::Under { agent: "explore_1".into(), inner: Box::new(used(5, 0.25)) };
+        status.hear(&Event::Under { agent: "explore_1".into(), inner: Box::new(below) });
+        assert_eq!((status.used, status.cost), (Some(1010), 1.0));
+    }
+
+    #[test]
+    fn a_folder_is_named_from_home_on() {
+        let named = |path: &str, home: &str| folder(Path::new(path), Path::new(home));
+        assert_eq!(named("/home/a/b", "/home/a"), "~/b");
+        assert_eq!(named("/home/a", "/home/a"), "~");
+        assert_eq!(named("/srv", "/home/a"), "/srv");
+        assert_eq!(named("/srv", ""), "/srv");
+        assert_eq!(short_name("script:/tmp/x/y.jsonl"), "script:y.jsonl");
+    }
+}
