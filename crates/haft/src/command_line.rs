@@ -74,7 +74,7 @@ enum Verb {
     /// haft tries each of its guarantees in a workspace of its own and reports whether it holds. Nothing is installed,
     /// and nothing outside the state folder is changed.
     ///
-    /// The exit code is 1 if a guarantee is broken; a missing key or program is reported and is no failure.
+    /// The exit code is 1 if a guarantee is broken or the workspace can't be used. A missing key or program is no failure.
     Doctor(verbs::doctor::Doctor),
     /// Print a shell's completion script
     Completions(verbs::completions::Completions),

@@ -88,6 +88,16 @@ fn a_local_model_that_answers_is_found_and_suggested() {
 }
 
 #[test]
+fn a_chosen_model_without_its_key_is_no_model_to_use() {
+    let room = Room::new();
+    let ran = doctor(&room, &[], &[("HAFT_MODEL", "openai:gpt-5.6-terra")], &[]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.out.contains("used    none: openai:gpt-5.6-terra ($HAFT_MODEL) can't be used: "), "{}", ran.out);
+    let next = ran.out.lines().last().unwrap();
+    assert!(next.starts_with("Next: ") && next.contains("OPENAI_API_KEY"), "{}", ran.out);
+}
+
+#[test]
 fn programs_are_found_on_the_path_or_where_the_configuration_names_them() {
     let room = Room::new();
     fs::create_dir(room.config()).unwrap();
@@ -144,7 +154,7 @@ fn a_broken_configuration_is_reported_with_all_else() {
     let room = Room::new();
     room.put("haft.toml", "toolz = []\n");
     let ran = doctor(&room, &[], &[], &[]);
-    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(ran.code, 1, "{ran:?}");
     assert!(ran.out.contains("This workspace can't be used") && ran.out.contains("toolz"), "{}", ran.out);
     assert!(ran.out.contains("G1   holds"), "{}", ran.out);
     assert!(ran.out.ends_with("Next: `haft config --example` lists every key.\n"), "{}", ran.out);
