@@ -106,7 +106,9 @@ impl Context {
         }
         line("free", self.free());
         let compacts = grouped(self.compacts_at);
-        text.push_str(&format!("compacted automatically from about {compacts} tokens on; now: /compact\n"));
+        text.push_str(&format!(
+            "compacted automatically from about {compacts} tokens on; /compact does it now\n"
+        ));
         text.push_str(&match self.counted {
             Some(counted) => {
                 format!(

@@ -197,6 +197,19 @@ async fn the_context_is_told_part_by_part_and_counted_by_the_provider() {
 }
 
 #[tokio::test]
+async fn a_provider_that_refuses_structured_output_is_asked_without_it() {
+    let house = House::new();
+    house.plays([vec![Move::Fail(Breach::Refused)], said("{}"), said("{}")]);
+    let mut agent = house.agent();
+    agent.set_format(Some(std::sync::Arc::new(json!({"type": "object"}))));
+    house.turn(&mut agent, "go").await;
+    house.turn(&mut agent, "again").await;
+    let wanted: Vec<bool> = house.requests().iter().map(|it| it.format.is_some()).collect();
+    assert_eq!(wanted, [true, false, false]);
+    assert!(house.heard().iter().any(|it| it.to_string().contains("without structured output")));
+}
+
+#[tokio::test]
 async fn what_is_attached_stands_before_the_words_as_data() {
     let house = House::new();
     house.plays([said("seen")]);
