@@ -192,8 +192,6 @@ async fn the_context_is_told_part_by_part_and_counted_by_the_provider() {
     assert!(after.tokens.abs_diff(290) < 30, "at the provider's own rate: {after:?}");
     let shown = agent.steering().context_used();
     assert_eq!((shown.tokens, shown.estimated), (300, false));
-    let text = after.as_text();
-    assert!(text.contains("the provider counted 300") && text.contains("  results "), "{text}");
 }
 
 #[tokio::test]
