@@ -558,7 +558,7 @@ fn job_line(event: &runtime::Event) -> Row {
     let name = if event.title.is_empty() { &event.tool } else { &event.title };
     let exit = event.exit.map_or_else(String::new, |it| format!(", exit {it}"));
     let took = short::took(event.took);
-    let telling = short::telling(&event.tail, &short::how(true, event.exit), 80);
+    let telling = short::telling(&event.tail, true, 80);
     let telling = if telling.is_empty() { telling } else { format!(": {telling}") };
     let name = short::line(name, 60);
     let bad = event.state == "error" || event.exit.is_some_and(|it| it != 0);

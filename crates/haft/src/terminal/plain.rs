@@ -202,15 +202,15 @@ impl Lines {
                 self.titles.insert(call.clone(), title);
                 return told;
             }
-            Event::Answered { call, tool, ok, exit, ms, text, pictures, changes, .. } => {
+            Event::Answered { call, tool, ok, fault, exit, ms, text, pictures, changes } => {
                 let title = self.titles.remove(call).unwrap_or_else(|| format!("{under}{tool}"));
-                let how = short::how(*ok, *exit);
+                let how = short::how(*ok, *exit, *fault);
                 let is_list = how == "ok" && checklist::is_list(tool);
                 let telling = match is_list {
                     true => checklist::summary(&checklist::read(text)),
                     // The diff says what was done to the files.
                     false if *ok && !changes.is_empty() => String::new(),
-                    false => short::telling(text, &how, TELLING),
+                    false => short::telling(text, *ok, TELLING),
                 };
                 let telling = if telling.is_empty() { telling } else { format!(": {telling}") };
                 let pictures: String =
