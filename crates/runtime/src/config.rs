@@ -155,10 +155,10 @@ pub struct CommandRule {
     /// What becomes of them.
     pub then: Then,
     /// Command lines that the rule is about.
-    #[serde(default, rename = "match")]
+    #[serde(default, rename = "match", skip_serializing_if = "Vec::is_empty")]
     pub matches: Vec<String>,
     /// Command lines that it is not about.
-    #[serde(default, rename = "not_match")]
+    #[serde(default, rename = "not_match", skip_serializing_if = "Vec::is_empty")]
     pub not_matches: Vec<String>,
 }
 

@@ -133,7 +133,7 @@ impl Inner {
 
     fn tell(&self, told: Vec<Told>) {
         // Asked each time, as a terminal may change its size.
-        let columns = if self.together { columns(io::stdout()) } else { columns(io::stderr()) };
+        let columns = if self.together { columns(&io::stdout()) } else { columns(&io::stderr()) };
         for it in told {
             match it {
                 Told::Said(text) => self.out.write(&text),
@@ -171,8 +171,8 @@ fn begun(event: &Event) -> Option<&str> {
 }
 
 /// How wide a stream is, where it is a terminal.
-fn columns(to: impl IsTerminal + AsFd) -> Option<usize> {
-    let size = if to.is_terminal() { rustix::termios::tcgetwinsize(&to).ok() } else { None };
+fn columns(to: &(impl IsTerminal + AsFd)) -> Option<usize> {
+    let size = if to.is_terminal() { rustix::termios::tcgetwinsize(to).ok() } else { None };
     size.map(|it| usize::from(it.ws_col)).filter(|it| *it > 0)
 }
 
