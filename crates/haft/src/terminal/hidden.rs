@@ -32,6 +32,7 @@ pub(crate) fn ask(prompt: &str) -> io::Result<Option<String>> {
 fn line(from: &mut impl Read) -> io::Result<Option<String>> {
     let mut bytes = Vec::new();
     // Byte by byte: what is typed after the line belongs to the next program.
+    #[expect(clippy::unbuffered_bytes, reason = "what is buffered would be lost to the next program")]
     for byte in from.take(LONGEST).bytes() {
         match byte? {
             CTRL_C => return Ok(None),

@@ -158,9 +158,9 @@ impl Report {
             "findings": list(self.findings.iter().map(Finding::as_json).collect()),
             "models": self.models.as_ref().map_or_else(fault, Models::as_json),
             "programs": list(self.programs.iter().map(Program::as_json).collect()),
-            "tool_files": workspace.map_or_else(|it| fault(it), |it| tools(&it.tools)),
+            "tool_files": workspace.map_or_else(&fault, |it| tools(&it.tools)),
             "mcp_servers": workspace
-                .map_or_else(|it| fault(it), |it| list(it.servers.iter().map(Server::as_json).collect())),
+                .map_or_else(fault, |it| list(it.servers.iter().map(Server::as_json).collect())),
             "mcp_clients": self.clients.as_json(),
             "next": self.next(),
         })
