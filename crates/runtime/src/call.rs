@@ -223,7 +223,7 @@ pub(crate) async fn run(session: &Session, mut call: Call, within: Option<&Withi
         session.jobs().offer(&id, &this);
     }
     let (reply, answered) = oneshot::channel();
-    let work = Work::new(session, id.clone(), whose, this, began, told, cancel, progress, reply);
+    let work = Work::new(session, id.clone(), whose, this, told, cancel, progress, reply);
     // Queued here and now, so that calls are served in the order in which they came.
     let planned = planned.map(|plan| {
         let locks = session.schedule().lock_for(who, plan.locks.clone());

@@ -62,7 +62,7 @@ struct Says(Verdict, Arc<AtomicUsize>);
 impl Approver for Says {
     fn approve(&self, _: Request) -> Pin<Box<dyn Future<Output = Verdict> + Send + '_>> {
         self.1.fetch_add(1, Ordering::AcqRel);
-        let verdict = self.0;
+        let verdict = self.0.clone();
         Box::pin(async move { verdict })
     }
 }

@@ -54,6 +54,7 @@ impl OverClient {
         let makings = OnceLock::new();
         let setup = Setup {
             profiles: opened.profiles.clone(),
+            skills: None,
             choose,
             compose: Arc::new(move |session, profile| {
                 let makings = makings.get_or_init(|| Makings::of(&runtime, tools::hints_of(&toolset)));

@@ -74,6 +74,39 @@ async fn an_approval_names_the_agent_that_asks_and_holds_for_the_conversation() 
     assert_eq!(house.read(".envrc"), "two", "{:?}", home.answered("edit"));
 }
 
+/// Refuses what it is shown, and says what to do instead.
+#[derive(Default)]
+struct Reviewer {
+    asked: Mutex<Vec<Request>>,
+}
+
+impl Approver for Reviewer {
+    fn approve(&self, request: Request) -> Pin<Box<dyn Future<Output = Verdict> + Send + '_>> {
+        self.asked.lock().unwrap().push(request);
+        Box::pin(std::future::ready(Verdict::Instead("keep it as it is".to_owned())))
+    }
+}
+
+#[tokio::test]
+async fn an_agent_below_asks_about_each_change_with_its_diff() {
+    let files = [(".haft/agents/scout.md", "---\ndescription: looks\n---\nSCOUT\n"), ("a.txt", "one\n")];
+    let house = House::with(&files, Approve::AskEdits).await;
+    let parent = calls(&[("subagent", json!({"prompt": "go", "profile": "scout"}))]) + &says("ok");
+    let edit = json!({"path": "a.txt", "edits": [{"old": "one", "new": "two"}]});
+    let child = calls(&[("edit", edit)]) + &says("done");
+    let model = Arc::new(Players::new(&[("THE FIRST", &parent), ("SCOUT", &child)]));
+    let person = Arc::new(Reviewer::default());
+    let mut home = house.agent(model, Wish { approver: person.clone(), ..Wish::default() });
+    home.turn().await;
+    let asked = person.asked.lock().unwrap();
+    assert_eq!(asked.len(), 1, "{asked:?}");
+    assert!(asked[0].agent.as_ref().unwrap().starts_with("scout_"), "{asked:?}");
+    assert!(asked[0].changes[0].diff.ends_with("\n-one\n+two\n"), "{asked:?}");
+    let said = home.answered_below("edit");
+    assert!(said[0].contains("the person said no: keep it as it is"), "{said:?}");
+    assert_eq!(house.read("a.txt"), "one\n");
+}
+
 #[tokio::test]
 async fn three_voices_look_at_where_it_stands() {
     let house = House::new(&[]).await;

@@ -220,7 +220,10 @@ fn keys(example: &str) -> String {
             text.push_str(&format!("\n## `{heading}`\n"));
         }
         if !prose.is_empty() {
-            text.push_str(&format!("\n{}\n", escaped(&prose.join("\n")).replace("(needs trust", "(**needs trust**")));
+            text.push_str(&format!(
+                "\n{}\n",
+                escaped(&prose.join("\n")).replace("(needs trust", "(**needs trust**")
+            ));
         }
         if !keys.is_empty() {
             let head = if section.is_empty() { String::new() } else { format!("{section}\n") };
@@ -294,7 +297,8 @@ fn own_part(help: &str) -> String {
 fn commands(help: &str) -> Vec<String> {
     let lines = help.lines().take_while(|it| *it != "Options:");
     let names = lines.filter_map(|line| line.strip_prefix("  ")?.split_once("  "));
-    let names = names.filter(|(name, _)| name.starts_with(|it: char| it.is_ascii_lowercase()) && *name != "help");
+    let names =
+        names.filter(|(name, _)| name.starts_with(|it: char| it.is_ascii_lowercase()) && *name != "help");
     names.map(|(name, _)| name.trim().to_owned()).collect()
 }
 

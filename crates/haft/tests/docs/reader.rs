@@ -125,7 +125,8 @@ impl Reader {
             "sh" | "python" | "rust" | "markdown" | "javascript" if is_file => {}
             // No command hides in a block that nobody runs. What the program prints itself is another matter.
             "text" => assert!(
-                self.page.is_generated() || !block.text.lines().any(|it| it.starts_with("$ ") || it.starts_with("haft ")),
+                self.page.is_generated()
+                    || !block.text.lines().any(|it| it.starts_with("$ ") || it.starts_with("haft ")),
                 "{at}: commands are `console` or `sh`"
             ),
             other => panic!(

@@ -10,7 +10,13 @@ fn a_server_starts_with_its_first_call_and_its_tools_are_known_from_then_on() {
     kit::needs!(Python);
     let house = House::new(&json!({}));
     assert_eq!(house.shown(), Vec::<String>::new());
-    assert!(house.room.run(&["mcp", "list"]).out.starts_with("fix: tools unknown until its first start; python3 server.py"));
+    assert!(
+        house
+            .room
+            .run(&["mcp", "list"])
+            .out
+            .starts_with("fix: tools unknown until its first start; python3 server.py")
+    );
     assert_eq!(
         house.room.call("mcp_status", &json!({})).must("ok").text().split(';').next(),
         Some("fix: configured")

@@ -42,8 +42,7 @@ fn a_workspaces_tools_wait_for_trust_and_keep_it_when_they_change() {
     let (names, ran) = file_tools(&room, &[]);
     assert_eq!(names, ["own"]);
     assert!(
-        ran.err
-            .contains("`tools_dirs` in the workspace's haft.toml is ignored until you run `haft trust`"),
+        ran.err.contains("`tools_dirs` in the workspace's haft.toml is ignored until you run `haft trust`"),
         "{}",
         ran.err
     );
@@ -70,9 +69,7 @@ fn strict_is_not_content_with_tools_that_nobody_looked_at() {
     }
     assert_eq!(room.run(&["trust"]).code, 0);
     fs::write(room.at("haft.toml"), "tools_dirs = [\"more\"]").unwrap();
-    for said in
-        ["`tools_dirs` in the workspace's haft.toml is ignored", "more`, which does not exist"]
-    {
+    for said in ["`tools_dirs` in the workspace's haft.toml is ignored", "more`, which does not exist"] {
         let ran = room.run(&["reload-tools", "--strict"]);
         assert_eq!(ran.code, 1, "{ran:?}");
         assert!(ran.err.contains(said), "{}", ran.err);

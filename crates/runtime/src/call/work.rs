@@ -5,7 +5,7 @@ use std::{
     panic::AssertUnwindSafe,
     pin::{Pin, pin},
     sync::Arc,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use futures_util::FutureExt;
@@ -54,7 +54,6 @@ pub(super) struct Work {
     /// The id of the call at the door that it is made for, or its own.
     whose: String,
     this: Arc<ThisCall>,
-    began: Instant,
     /// When it was allowed to run, by the clock of deadlines: a person's thinking is not its fault.
     allowed: Clock,
     /// How long the person of the session had been asked by then.
@@ -85,7 +84,6 @@ impl Work {
         id: String,
         whose: String,
         this: Arc<ThisCall>,
-        began: Instant,
         told: Told,
         cancel: CancellationToken,
         progress: Option<Arc<dyn Progress>>,
@@ -102,7 +100,6 @@ impl Work {
             id,
             whose,
             this,
-            began,
             allowed,
             asked_before,
             told,

@@ -254,7 +254,7 @@ mod tests {
                 let (start, length) = start.split_once(',').unwrap_or((start, "1"));
                 let start: usize = start.parse().unwrap();
                 let first = if length == "0" { start } else { start - 1 };
-                new.extend(&old[at..first]);
+                new.extend(old[at..first].iter().copied());
                 at = first;
                 continue;
             }
@@ -272,7 +272,7 @@ mod tests {
                 }
             }
         }
-        new.extend(&old[at..]);
+        new.extend(old[at..].iter().copied());
         new
     }
 
