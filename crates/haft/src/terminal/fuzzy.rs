@@ -90,8 +90,8 @@ mod tests {
 
     #[test]
     fn the_letters_must_occur_in_their_order() {
-        assert_eq!(score("src/main.rs", "mrs").is_some(), true);
-        assert_eq!(score("src/main.rs", "srm"), None);
+        assert!(score("src/main.rs", "mrs").is_some());
+        assert_eq!(score("src/main.rs", "msr"), None);
         assert_eq!(score("src/main.rs", "x"), None);
         assert!(score("a", "").is_some());
         assert_eq!(score("", "a"), None);
