@@ -17,10 +17,11 @@ const LONGEST: u64 = 64 * 1024;
 /// When the terminal can't be read.
 pub(crate) fn ask(prompt: &str) -> io::Result<Option<String>> {
     let mut err = io::stderr();
-    err.write_all(prompt.as_bytes())?;
-    err.flush()?;
     let line = {
+        // Before the prompt: what is typed or pasted as soon as it stands there is not echoed either.
         let _quiet = Quiet::begin()?;
+        err.write_all(prompt.as_bytes())?;
+        err.flush()?;
         line(&mut io::stdin().lock())
     };
     // The return key was not echoed either.
