@@ -202,8 +202,10 @@ impl<F: Face> Talk<F> {
         };
         let rewound = self.agent.rewind(back).await.map_err(fault)?;
         self.beside.clear();
-        let messages = if rewound.turns == 1 { "message".to_owned() } else { format!("{} messages", rewound.turns) };
-        let mut lines = vec![format!("Went back to before your last {messages}: the model no longer knows of it.")];
+        let messages =
+            if rewound.turns == 1 { "message".to_owned() } else { format!("{} messages", rewound.turns) };
+        let mut lines =
+            vec![format!("Went back to before your last {messages}: the model no longer knows of it.")];
         if !rewound.changed.is_empty() {
             let mut files: Vec<&str> =
                 rewound.changed.iter().flat_map(|it| it.files.iter().map(String::as_str)).collect();
