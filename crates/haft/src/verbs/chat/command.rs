@@ -97,7 +97,8 @@ impl<F: Face> Talk<F> {
             return Ok(lines.join("\n"));
         }
         let model = self.agency.model(named)?;
-        let said = format!("{} answers from now on.", model.name());
+        let doubt = agent::model::doubt(named, self.agency.choices()).map(|it| it + "\n");
+        let said = format!("{}{} answers from now on.", doubt.unwrap_or_default(), model.name());
         self.agent.steering().set_model(model);
         Ok(said)
     }

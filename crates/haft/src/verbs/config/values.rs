@@ -94,7 +94,9 @@ pub(super) fn settings(options: &Options, place: &Place, workspace: &Path) -> Re
         setting.set_by_environment(place);
     }
     let order = |it: &Origin| NAMED.iter().position(|name| it.key.first().is_some_and(|first| first == name));
-    written.sort_by_key(|it| (order(it), it.of_workspace));
+    written.sort_by_key(|it| {
+        (order(it), it.of_workspace, it.key.split_last().map(|(_, tables)| tables.to_vec()))
+    });
     settings.extend(written.into_iter().map(|it| {
         let (key, of_workspace) = (it.key.clone(), it.of_workspace);
         let mut setting =
@@ -294,7 +296,8 @@ mod tests {
     /// The reference, with its settings no longer comments.
     fn example() -> String {
         let lines = reference::TEXT.lines().filter_map(|it| it.strip_prefix("# "));
-        let lines = lines.filter(|it| it.starts_with('[') || reference::setting(it).is_some());
+        let lines =
+            lines.filter(|it| it.starts_with('[') && it.ends_with(']') || reference::setting(it).is_some());
         lines.collect::<Vec<_>>().join("\n")
     }
 
