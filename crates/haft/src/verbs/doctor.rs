@@ -195,7 +195,7 @@ impl Report {
                 "`haft mcp install {client}`, or `haft login anthropic` for an agent of haft's own"
             )),
             (false, false, None) => Some(
-                "`haft login anthropic` (or another provider); `haft demo` works without a key".to_owned(),
+                "`haft login anthropic` or another provider; without a key: `haft demo`".to_owned(),
             ),
         }
     }
