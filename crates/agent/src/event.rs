@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn examples_have_the_fields_of_their_events() {
         let page = include_str!("../../../docs/run-json.md");
-        let lines = page.lines().filter(|it| it.starts_with("{\"event\""));
+        let lines = page.lines().filter(|it| it.starts_with("{\"event\": "));
         let mut documented = fields(lines.map(|it| serde_json::from_str(it).unwrap()));
         assert!(documented.remove("began").is_some() && documented.remove("ended").is_some());
         assert_eq!(documented, fields(events().iter().map(|it| json!(it))));

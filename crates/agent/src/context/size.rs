@@ -87,37 +87,6 @@ impl Context {
     pub fn free(&self) -> u64 {
         self.window.saturating_sub(self.tokens)
     }
-
-    /// As a person reads it: a line for each part, with its share of the window.
-    pub fn as_text(&self) -> String {
-        let share = |tokens: u64| 100.0 * tokens as f64 / self.window.max(1) as f64;
-        let mut text = format!(
-            "context: about {} of {} tokens ({:.0} %)\n",
-            grouped(self.tokens),
-            grouped(self.window),
-            share(self.tokens)
-        );
-        let mut line = |name: &str, tokens: u64| {
-            text.push_str(&format!("  {name:<24} {:>9}  {:>4.1} %\n", grouped(tokens), share(tokens)));
-        };
-        for it in &self.parts {
-            let name = if it.count > 1 { format!("{} ({})", it.name, it.count) } else { it.name.to_owned() };
-            line(&name, it.tokens);
-        }
-        line("free", self.free());
-        let compacts = grouped(self.compacts_at);
-        text.push_str(&format!("compacted automatically from about {compacts} tokens on; now: /compact\n"));
-        text.push_str(&match self.counted {
-            Some(counted) => {
-                format!(
-                    "estimated from bytes; the provider counted {} for the last request and its answer",
-                    grouped(counted)
-                )
-            }
-            None => "estimated from bytes; the provider has counted nothing yet".to_owned(),
-        });
-        text
-    }
 }
 
 struct Parts {
@@ -172,18 +141,4 @@ impl Sizes {
 fn add(to: &mut (usize, u64), bytes: u64) {
     to.0 += 1;
     to.1 += bytes;
-}
-
-/// A number with its thousands apart.
-fn grouped(it: u64) -> String {
-    let digits = it.to_string();
-    let first = digits.len() % 3;
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && at % 3 == first {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }

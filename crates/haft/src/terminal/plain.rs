@@ -133,7 +133,7 @@ impl Inner {
 
     fn tell(&self, told: Vec<Told>) {
         // Asked each time, as a terminal may change its size.
-        let columns = if self.together { columns(io::stdout()) } else { columns(io::stderr()) };
+        let columns = if self.together { columns(&io::stdout()) } else { columns(&io::stderr()) };
         for it in told {
             match it {
                 Told::Said(text) => self.out.write(&text),
@@ -171,8 +171,8 @@ fn begun(event: &Event) -> Option<&str> {
 }
 
 /// How wide a stream is, where it is a terminal.
-fn columns(to: impl IsTerminal + AsFd) -> Option<usize> {
-    let size = if to.is_terminal() { rustix::termios::tcgetwinsize(&to).ok() } else { None };
+fn columns(to: &(impl IsTerminal + AsFd)) -> Option<usize> {
+    let size = if to.is_terminal() { rustix::termios::tcgetwinsize(to).ok() } else { None };
     size.map(|it| usize::from(it.ws_col)).filter(|it| *it > 0)
 }
 
@@ -202,15 +202,15 @@ impl Lines {
                 self.titles.insert(call.clone(), title);
                 return told;
             }
-            Event::Answered { call, tool, ok, exit, ms, text, pictures, changes, .. } => {
+            Event::Answered { call, tool, ok, fault, exit, ms, text, pictures, changes } => {
                 let title = self.titles.remove(call).unwrap_or_else(|| format!("{under}{tool}"));
-                let how = short::how(*ok, *exit);
+                let how = short::how(*ok, *exit, *fault);
                 let is_list = how == "ok" && checklist::is_list(tool);
                 let telling = match is_list {
                     true => checklist::summary(&checklist::read(text)),
                     // The diff says what was done to the files.
                     false if *ok && !changes.is_empty() => String::new(),
-                    false => short::telling(text, &how, TELLING),
+                    false => short::telling(text, *ok, TELLING),
                 };
                 let telling = if telling.is_empty() { telling } else { format!(": {telling}") };
                 let pictures: String =

@@ -27,7 +27,7 @@ pub(crate) fn leave() {
     if FULL.swap(false, Ordering::AcqRel) {
         let mut out = io::stdout().lock();
         // A terminal that is gone needs no restoring.
-        let _ = out.write_all(LEAVE.as_bytes()).and_then(|()| out.flush());
+        let _ = out.write_all(format!("{BEGINS}{LEAVE}{ENDS}").as_bytes()).and_then(|()| out.flush());
     }
 }
 

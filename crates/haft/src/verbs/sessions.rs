@@ -74,8 +74,7 @@ fn listed(found: &[Conversation]) -> String {
     for it in found {
         let (session, when) = (&it.session, when(it.used_ms));
         let plural = if it.turns == 1 { " " } else { "s" };
-        let _ =
-            writeln!(text, "{session:name$}  {when}  {:>turns$} turn{plural}  {}", it.turns, it.title);
+        let _ = writeln!(text, "{session:name$}  {when}  {:>turns$} turn{plural}  {}", it.turns, it.title);
         // The title says it already.
         if let Some(line) = it.found.as_ref().filter(|line| !it.title.contains(line.as_str())) {
             let _ = writeln!(text, "{:name$}  … {line}", "");
@@ -116,9 +115,6 @@ mod tests {
         let [first, below, second] = lines.as_slice() else { unreachable!("{text}") };
         assert!(first.starts_with("s_1   2026-11-") && first.ends_with("  12 turns  fix the test"), "{text}");
         assert_eq!(*below, "      … the prices are wrong");
-        assert!(
-            second.starts_with("mine  ") && second.ends_with("   1 turn   say hello"),
-            "{text}"
-        );
+        assert!(second.starts_with("mine  ") && second.ends_with("   1 turn   say hello"), "{text}");
     }
 }

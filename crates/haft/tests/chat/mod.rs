@@ -5,6 +5,7 @@
 mod changes;
 mod plain;
 mod screens;
+mod screens_typing;
 mod stage;
 pub(crate) mod tmux;
 mod typed;
@@ -75,7 +76,7 @@ fn a_narrow_terminal_shows_all_of_it() {
     let room = Room::new();
     let script = "{\"say\": \"A **rather long** line of text that has to be cut into several.\", \"chunks\": 30, \"chunk_ms\": 5}\n";
     let chat = Tmux::chat(&room, script, 20, &[]);
-    chat.shows("Say what to do.").shows("\n>").types("go\n").shows("several.");
+    chat.shows("/help").shows("\n>").types("go\n").shows("several.");
     assert!(
         chat.screen().contains("A rather long line\nof text that has to\nbe cut into\nseveral."),
         "{}",

@@ -31,12 +31,18 @@ fn plan_mode_holds_and_is_not_said_to_the_model() {
 #[test]
 fn commands_answer_and_no_line_with_a_slash_reaches_the_model() {
     let room = Room::new();
-    let lines = "/cost\n/modle x\n/sess\n/\n/tmp is full\n/etc/hosts is wrong\n /plan is a word\n/quit\nnot this\n";
-    let answers =
-        [says("First.", &["/etc/hosts is wrong"]), says("Second.", &["/plan is a word"]), says("Third.", &[])];
+    let lines =
+        "/cost\n/modle x\n/sess\n/\n/tmp is full\n/etc/hosts is wrong\n /plan is a word\n/quit\nnot this\n";
+    let answers = [
+        says("First.", &["/etc/hosts is wrong"]),
+        says("Second.", &["/plan is a word"]),
+        says("Third.", &[]),
+    ];
     let ran = chat(&room, &answers, &[], lines);
     assert_eq!(ran.out, "0 steps, 0 tokens in, 0 out, $0.00\nFirst.\nSecond.\n", "{ran:?}");
-    for said in ["unknown command /modle", "Did you mean /model?", "unknown command /tmp", "Did you mean /sessions?"] {
+    for said in
+        ["unknown command /modle", "Did you mean /model?", "unknown command /tmp", "Did you mean /sessions?"]
+    {
         assert!(ran.err.contains(said), "{said}: {ran:?}");
     }
     assert_eq!(ran.code, 1, "something failed: {ran:?}");
@@ -98,7 +104,10 @@ fn a_folder_is_attached_as_a_listing_and_a_picture_as_a_picture() {
     room.put("dot.png", picture());
     let ran = chat(
         &room,
-        &[says("Folder.", &["`src/` is a folder with 1 entry", "a.txt"]), says("Picture.", &["[picture out_"])],
+        &[
+            says("Folder.", &["`src/` is a folder with 1 entry", "a.txt"]),
+            says("Picture.", &["[picture out_"]),
+        ],
         &[],
         "what is in @src/\nwhat shows @dot.png?\n",
     );
@@ -119,7 +128,8 @@ fn pictures_are_given_on_the_command_line_wherever_they_lie() {
     fs::write(&file, picture()).unwrap();
     let path = file.display().to_string();
     let options = ["--image", &path, "what is it?"];
-    let ran = chat(&room, &[says("A dot.", &["attached this picture, shot.png", "[picture out_"])], &options, "");
+    let ran =
+        chat(&room, &[says("A dot.", &["attached this picture, shot.png", "[picture out_"])], &options, "");
     assert_eq!((ran.code, ran.out.as_str()), (0, "+ picture shot.png\nA dot.\n"), "{ran:?}");
     let ran = chat(&room, &[says("x", &[])], &["--image", "nope.png", "what?"], "");
     assert!(ran.code == 1 && ran.err.contains("the picture `nope.png` can't be read"), "{ran:?}");
@@ -131,11 +141,15 @@ fn a_message_that_names_a_file_which_is_not_there_is_not_sent() {
     room.put("README.md", "hello\n");
     fs::write(room.outside().join("secret"), "secret").unwrap();
     let secret = room.outside().join("secret").display().to_string();
-    let lines =
-        format!("see @REDME.md\nsee @no/such\nsee @{secret}\nwhy @property fails, `@no.txt`, me@example.org\n");
-    let ran = chat(&room, &[says("Plain.", &["why @property fails, `@no.txt`"]), says("No.", &[])], &[], &lines);
+    let lines = format!(
+        "see @REDME.md\nsee @no/such\nsee @{secret}\nwhy @property fails, `@no.txt`, me@example.org\n"
+    );
+    let ran =
+        chat(&room, &[says("Plain.", &["why @property fails, `@no.txt`"]), says("No.", &[])], &[], &lines);
     assert_eq!(ran.out, "Plain.\n", "{ran:?}");
-    for said in ["no file `REDME.md`", "Did you mean `README.md`?", "no file `no/such`", "is outside the workspace"] {
+    for said in
+        ["no file `REDME.md`", "Did you mean `README.md`?", "no file `no/such`", "is outside the workspace"]
+    {
         assert!(ran.err.contains(said), "{said}: {ran:?}");
     }
 }
@@ -153,7 +167,12 @@ fn own_commands_are_prompts_with_their_arguments() {
     .unwrap();
     let told = says(
         "Checked.",
-        &["a slash command from", "Check @a.txt with care, now please.", "All: a.txt \"now please\"", "content of a"],
+        &[
+            "a slash command from",
+            "Check @a.txt with care, now please.",
+            "All: a.txt \"now please\"",
+            "content of a",
+        ],
     );
     let write = json!({"calls": [{"tool": "write", "arguments": {"path": "b.txt", "content": "x"}}]});
     let answers = [told, write.clone(), says("Refused.", &["write"]), write, says("Written.", &[])];
@@ -168,7 +187,8 @@ fn own_commands_are_prompts_with_their_arguments() {
     assert!(ran.out.contains("/git:check") && ran.out.contains("Check it (yours)"), "{ran:?}");
     // Narrowed for its own turn, and no longer.
     let journal = room.log();
-    let writes: Vec<_> = journal.iter().filter(|it| it["tool"] == "write").map(|it| it["outcome"].clone()).collect();
+    let writes: Vec<_> =
+        journal.iter().filter(|it| it["tool"] == "write").map(|it| it["outcome"].clone()).collect();
     assert!(writes.iter().filter(|it| *it == "ok").count() == 1, "{writes:?}");
     assert!(room.at("b.txt").exists());
 }
@@ -203,7 +223,12 @@ fn skills_are_named_in_the_prompt_read_by_the_model_and_called_by_hand() {
     let again = json!({"expect": ["Be kind."], "calls": [{"tool": "info", "arguments": {"name": "skill:mail/tone.md"}}]});
     let ran = chat(
         &room,
-        &[info("skill:mail"), again, says("Read.", &["warm"]), says("By hand.", &["Follow it.", "Be kind.", "/mail to Bob"])],
+        &[
+            info("skill:mail"),
+            again,
+            says("Read.", &["warm"]),
+            says("By hand.", &["Follow it.", "Be kind.", "/mail to Bob"]),
+        ],
         &["--trust"],
         "write a mail\n/mail to Bob\n",
     );
@@ -231,7 +256,12 @@ fn a_turn_is_taken_back_with_what_it_changed_when_the_person_wants_it() {
 fn conversations_are_listed_with_titles_and_resumed_by_number() {
     let room = Room::new();
     chat(&room, &[says("One.", &[])], &[], "fix the first thing\n");
-    let ran = chat(&room, &[says("Two.", &[]), says("More.", &[])], &[], "second thing\n/sessions\n/resume 2\nand now?\n");
+    let ran = chat(
+        &room,
+        &[says("Two.", &[]), says("More.", &[])],
+        &[],
+        "second thing\n/sessions\n/resume 2\nand now?\n",
+    );
     let listed: Vec<&str> = ran.out.lines().filter(|it| it.contains("thing")).collect();
     assert!(listed[0].contains("1  ") && listed[0].contains("second thing (this one)"), "{ran:?}");
     assert!(listed[1].contains("2  ") && listed[1].contains("fix the first thing"), "{ran:?}");

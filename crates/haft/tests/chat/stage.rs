@@ -203,28 +203,30 @@ impl<'a> Screen<'a> {
     /// Waits for a frame with this text.
     #[track_caller]
     pub(crate) fn shows(&mut self, what: &str) -> &mut Self {
-        self.until(what, |text| text.contains(what))
+        self.wait(what, |screen| screen.text().contains(what))
     }
 
     /// Waits for a frame without this text.
     #[track_caller]
     pub(crate) fn lacks(&mut self, what: &str) -> &mut Self {
-        self.until(&format!("no {what}"), |text| !text.contains(what))
+        self.wait(&format!("no {what}"), |screen| !screen.text().contains(what))
     }
 
     /// Waits for a frame with this text in which nobody works.
     #[track_caller]
     pub(crate) fn rests(&mut self, what: &str) -> &mut Self {
-        let is_prompt = |it: &str| it.trim_end() == ">" || it.starts_with("> ");
-        self.until(&format!("{what}, at rest"), |text| {
-            text.contains(what) && text.lines().any(is_prompt) && !text.contains(is_spin)
+        self.wait(&format!("{what}, at rest"), |screen| {
+            let text = screen.text();
+            let line = usize::from(screen.terminal.screen().cursor_position().0);
+            let is_prompt = text.lines().nth(line).is_some_and(|it| it.starts_with('>'));
+            is_prompt && text.contains(what) && !text.contains(is_spin)
         })
     }
 
     #[track_caller]
-    fn until(&mut self, what: &str, is_there: impl Fn(&str) -> bool) -> &mut Self {
+    fn wait(&mut self, what: &str, is_there: impl Fn(&Self) -> bool) -> &mut Self {
         let limit = Instant::now() + PATIENCE;
-        while !is_there(&self.text()) {
+        while !is_there(self) {
             if !self.next_frame(limit) {
                 panic!("`{what}` at {:?} is not in:\n{}", self.stage.size, self.text());
             }
@@ -285,6 +287,12 @@ impl<'a> Screen<'a> {
             },
         };
         self.ours.write_all(&bytes).unwrap();
+        self
+    }
+
+    /// Pastes a text, as a terminal does that says so.
+    pub(crate) fn pastes(&mut self, text: &str) -> &mut Self {
+        self.ours.write_all(format!("\x1b[200~{text}\x1b[201~").as_bytes()).unwrap();
         self
     }
 
@@ -394,9 +402,24 @@ fn steady(row: &str) -> String {
         let digits = before.chars().rev().take_while(|it| it.is_ascii_digit() || *it == '.').count();
         (digits > 0).then(|| (digits, '#'))
     });
+    // `Nov 23 01:02`
+    let row = match row.split_once(':').filter(|_| row.contains("  ")) {
+        Some((before, after)) if before.len() > 8 && is_date(before, after) => {
+            format!("{}Mon 00 00:00{}", &before[..before.len() - 9], &after[2..])
+        }
+        _ => row,
+    };
     let mut words = Vec::new();
     for word in row.split(' ') {
         let id = ["c_0", "s_0"].iter().find_map(|it| word.find(it));
+        // `explore_1f3a`
+        if let Some((name, hash)) = word.trim_end_matches(':').rsplit_once('_')
+            && hash.len() == 4
+            && hash.bytes().all(|it| it.is_ascii_hexdigit())
+        {
+            words.push(word.replacen(&format!("{name}_{hash}"), &format!("{name}_xxxx"), 1));
+            continue;
+        }
         words.push(match id {
             Some(at) => {
                 let (before, id) = word.split_at(at);
@@ -409,6 +432,14 @@ fn steady(row: &str) -> String {
         });
     }
     words.join(" ").replace(concat!("haft ", env!("CARGO_PKG_VERSION")), "haft #.#.#")
+}
+
+/// Does this end with `Nov 23 01`, and what comes after the colon begin with `02`?
+fn is_date(before: &str, after: &str) -> bool {
+    let is_digits = |it: &str| it.len() == 2 && it.bytes().all(|it| it.is_ascii_digit());
+    let words: Vec<&str> = before.rsplitn(4, ' ').collect();
+    matches!(words[..], [hour, day, month, _] if is_digits(hour) && is_digits(day) && month.len() == 3)
+        && after.get(..2).is_some_and(is_digits)
 }
 
 /// The text with as many of these letters as `found` says in the place of what stands before each `mark`.

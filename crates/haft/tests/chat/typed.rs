@@ -16,7 +16,12 @@ fn commands_pop_up_and_are_completed() {
     chat.key("Tab").shows("> /model ").key("Enter").shows("/model NAME switches.");
     // Enter takes the choice, and does what needs nothing more.
     chat.types("/cos").shows("› /cost").key("Enter").shows("> /cost").shows("0 steps");
-    chat.types("/re").shows("› /rewind").key("Escape").key("C-u").types("/modle\n").shows("Did you mean /model?");
+    chat.types("/re")
+        .shows("› /rewind")
+        .key("Escape")
+        .key("C-u")
+        .types("/modle\n")
+        .shows("Did you mean /model?");
 }
 
 #[test]
@@ -25,7 +30,8 @@ fn files_pop_up_wherever_they_lie_and_are_attached() {
     let room = Room::new();
     room.put("src/shop/cart.py", "total = 1\n");
     room.put("src/shop/a b.txt", "x\n");
-    let answer = "{\"say\": \"Seen.\", \"expect\": [\"The person attached `src/shop/cart.py`\", \"|total = 1\"]}\n";
+    let answer =
+        "{\"say\": \"Seen.\", \"expect\": [\"The person attached `src/shop/cart.py`\", \"|total = 1\"]}\n";
     let chat = Tmux::chat(&room, answer, 80, &[]);
     chat.shows("/help").types("look at @shop").shows("› src/shop/").key("Tab").shows("> look at @src/shop/");
     chat.shows("src/shop/cart.py").types("car").shows("› src/shop/cart.py").key("Tab");
@@ -50,7 +56,11 @@ fn earlier_messages_are_searched_as_in_a_shell() {
     kit::needs!(Tmux);
     let room = Room::new();
     let chat = Tmux::chat(&room, ANSWERS, 80, &[]);
-    chat.shows("/help").types("make the tests pass\n").shows("First over.").types("ls\n").shows("Second over.");
+    chat.shows("/help")
+        .types("make the tests pass\n")
+        .shows("First over.")
+        .types("ls\n")
+        .shows("Second over.");
     chat.key("C-r").types("tes").shows("search: tes").shows("> make the tests pass").key("Tab").types("X");
     chat.shows("> make the Xtests pass").key("C-u").key("C-r").types("zzz").shows("nothing older").key("C-c");
     chat.key("C-r").types("make").shows("search: make").key("Enter").shows("Third over.");
@@ -64,7 +74,12 @@ fn a_big_paste_is_a_chip_and_is_sent_whole() {
     let answer = "{\"say\": \"Long.\", \"expect\": [\"look:\", \"line 1\\nline 2\\n\", \"line 200\"]}\n";
     let chat = Tmux::chat(&room, answer, 80, &[]);
     let text: String = (1..=200).map(|it| format!("line {it}\n")).collect();
-    chat.shows("/help").types("look: ").pastes(&text).shows("> look: [200 lines pasted]").key("Enter").shows("Long.");
+    chat.shows("/help")
+        .types("look: ")
+        .pastes(&text)
+        .shows("> look: [200 lines pasted]")
+        .key("Enter")
+        .shows("Long.");
     assert!(!chat.screen().contains("line 7"), "{}", chat.screen());
 }
 
@@ -76,7 +91,8 @@ fn a_pasted_path_to_a_picture_attaches_it() {
     image::DynamicImage::new_rgb8(1, 1).write_to(&mut bytes, image::ImageFormat::Png).unwrap();
     let file = room.outside().join("a shot.png");
     fs::write(&file, bytes.into_inner()).unwrap();
-    let answer = "{\"say\": \"A dot.\", \"expect\": [\"attached this picture, a shot.png\", \"[picture out_\"]}\n";
+    let answer =
+        "{\"say\": \"A dot.\", \"expect\": [\"attached this picture, a shot.png\", \"[picture out_\"]}\n";
     let chat = Tmux::chat(&room, answer, 80, &[]);
     chat.shows("/help").pastes(&file.display().to_string().replace(' ', "\\ "));
     chat.shows("[picture a shot.png]").types("what?\n").shows("+ picture a shot.png").shows("A dot.");
@@ -97,7 +113,12 @@ fn the_message_is_written_in_the_person_s_editor() {
     let chat = Tmux::start(&room, &haft, (80, 24));
     chat.shows("/help").types("draft").key("C-g").shows("> edited draft").key("C-u");
     chat.types("draft").keys(&["C-x", "C-e"]).shows("> edited draft").key("Enter").shows("Got it.");
-    assert!(fs::read_dir(room.state()).unwrap().flatten().all(|it| !it.file_name().to_string_lossy().starts_with("message-")));
+    assert!(
+        fs::read_dir(room.state())
+            .unwrap()
+            .flatten()
+            .all(|it| !it.file_name().to_string_lossy().starts_with("message-"))
+    );
 }
 
 #[test]
@@ -108,12 +129,20 @@ fn a_suspended_chat_gives_the_terminal_back_and_goes_on() {
     fs::write(&file, ANSWERS).unwrap();
     let mut shell = std::process::Command::new("/bin/bash");
     let haft = room.haft(&["chat", "--model", &format!("script:{}", file.display())]);
-    shell.args(["--norc", "--noprofile", "-i"]).envs(haft.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    shell
+        .args(["--norc", "--noprofile", "-i"])
+        .envs(haft.get_envs().filter_map(|(name, value)| Some((name, value?))));
     shell.env("PS1", "shell$ ").current_dir(haft.get_current_dir().unwrap());
-    let words: Vec<String> =
-        std::iter::once(haft.get_program()).chain(haft.get_args()).map(|it| it.display().to_string()).collect();
+    let words: Vec<String> = std::iter::once(haft.get_program())
+        .chain(haft.get_args())
+        .map(|it| it.display().to_string())
+        .collect();
     let chat = Tmux::start(&room, &shell, (120, 24));
-    chat.shows("shell$").types(&format!("{}\n", words.join(" "))).shows("/help").types("half").shows("> half");
+    chat.shows("shell$")
+        .types(&format!("{}\n", words.join(" ")))
+        .shows("/help")
+        .types("half")
+        .shows("> half");
     chat.key("C-z").shows("Stopped").shows("shell$ ").types("echo it is m\"\"ine\n").shows("it is mine");
     chat.types("fg\n").shows("\n> half\n").types(" a line\n").shows("First over.");
     chat.types("/exit\n").shows("haft: to continue");
@@ -148,7 +177,12 @@ fn a_person_may_want_no_bell_and_no_title() {
     let script = "{\"calls\": [{\"tool\": \"ask_user\", \"arguments\": {\"question\": \"Which?\"}}]}\n{\"say\": \"So be it.\"}\n";
     let chat = Tmux::chat(&room, script, 80, &[]);
     let record = room.base().join("record");
-    chat.recorded(&record).shows("/help").types("go\n").shows("your answer").types("this\n").shows("So be it.");
+    chat.recorded(&record)
+        .shows("/help")
+        .types("go\n")
+        .shows("your answer")
+        .types("this\n")
+        .shows("So be it.");
     assert!(!chat.knows("#{pane_title}").contains("haft"));
     assert!(!fs::read(&record).unwrap().contains(&7));
 }
@@ -159,5 +193,8 @@ fn the_last_answer_goes_into_the_terminal_s_clipboard() {
     let room = Room::new();
     let chat = Tmux::chat(&room, "{\"say\": \"It is:\\n```\\nmake all\\n```\\n\"}\n", 80, &[]);
     chat.set("set-clipboard", "on").shows("/help").types("how?\n").shows("make all").types("/copy 1\n");
-    chat.shows("Copied code block 1").buffer_is("make all\n").types("/copy\n").shows("Copied the last answer");
+    chat.shows("Copied code block 1")
+        .buffer_is("make all\n")
+        .types("/copy\n")
+        .shows("Copied the last answer");
 }

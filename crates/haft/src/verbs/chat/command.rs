@@ -97,7 +97,8 @@ impl<F: Face> Talk<F> {
             return Ok(lines.join("\n"));
         }
         let model = self.agency.model(named)?;
-        let said = format!("{} answers from now on.", model.name());
+        let doubt = agent::model::doubt(named, self.agency.choices()).map(|it| it + "\n");
+        let said = format!("{}{} answers from now on.", doubt.unwrap_or_default(), model.name());
         self.agent.steering().set_model(model);
         Ok(said)
     }
@@ -202,8 +203,10 @@ impl<F: Face> Talk<F> {
         };
         let rewound = self.agent.rewind(back).await.map_err(fault)?;
         self.beside.clear();
-        let messages = if rewound.turns == 1 { "message".to_owned() } else { format!("{} messages", rewound.turns) };
-        let mut lines = vec![format!("Went back to before your last {messages}: the model no longer knows of it.")];
+        let messages =
+            if rewound.turns == 1 { "message".to_owned() } else { format!("{} messages", rewound.turns) };
+        let mut lines =
+            vec![format!("Went back to before your last {messages}: the model no longer knows of it.")];
         if !rewound.changed.is_empty() {
             let mut files: Vec<&str> =
                 rewound.changed.iter().flat_map(|it| it.files.iter().map(String::as_str)).collect();
