@@ -194,9 +194,9 @@ impl Report {
             (false, false, Some(client)) => Some(format!(
                 "`haft mcp install {client}`, or `haft login anthropic` for an agent of haft's own"
             )),
-            (false, false, None) => Some(
-                "`haft login anthropic` (or another provider); `haft demo` works without a key".to_owned(),
-            ),
+            (false, false, None) => {
+                Some("`haft login anthropic` or another provider; without a key: `haft demo`".to_owned())
+            }
         }
     }
 }
