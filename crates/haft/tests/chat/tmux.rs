@@ -127,20 +127,6 @@ impl Tmux {
         if enter { self.key("Enter") } else { self }
     }
 
-    /// Waits until the clipboard holds this.
-    #[track_caller]
-    pub(crate) fn buffer_is(&self, text: &str) -> &Self {
-        let until = Instant::now() + PATIENCE;
-        loop {
-            let shown = String::from_utf8(self.run(&["show-buffer"]).stdout).unwrap();
-            if shown == text {
-                return self;
-            }
-            assert!(Instant::now() < until, "the clipboard holds {shown:?}");
-            std::thread::sleep(LOOK);
-        }
-    }
-
     /// Presses one key, by tmux's name for it.
     pub(crate) fn key(&self, name: &str) -> &Self {
         self.run(&["send-keys", name]);
