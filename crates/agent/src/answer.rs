@@ -1,7 +1,10 @@
 //! What does a model read of a call's answer, and what does a person see?
 
 use kit::{Body, Output, Part};
-use runtime::{Answer, Session};
+use runtime::{
+    Answer, Session,
+    changes::{Bound, Change, Versions},
+};
 
 use crate::{
     event::{Event, Shown, ms},
@@ -26,6 +29,7 @@ pub(crate) struct Heard {
 /// The answer to the call `id` of the model. Only a part that says so is a picture, whatever a text looks like.
 pub(crate) async fn heard(session: &Session, id: &str, tool: &str, answer: Answer) -> Heard {
     let (ok, mut text) = (answer.result.is_ok(), answer.as_text());
+    let fault = answer.result.as_ref().err().map(|it| it.kind);
     let mut pieces = Vec::new();
     if !text.is_empty() {
         pieces.push(Piece::text(text.clone()));
@@ -67,9 +71,24 @@ pub(crate) async fn heard(session: &Session, id: &str, tool: &str, answer: Answe
         // A result without any content is not valid with every provider.
         pieces.push(Piece::text("[no output]"));
     }
+    let changes = changes(session, answer.changes).await;
     let ms = ms(answer.took);
     let handles = pictures.iter().map(|it| it.handle.clone()).collect();
-    let event = Event::Answered { call: answer.id, tool: tool.to_owned(), ok, exit, ms, text, pictures };
+    let (call, tool_name) = (answer.id, tool.to_owned());
+    let event = Event::Answered { call, tool: tool_name, ok, fault, exit, ms, text, pictures, changes };
     let result = ResultOf { id: id.to_owned(), tool: tool.to_owned(), ok, pieces };
     Heard { result, event, exit, pictures: handles, ms }
+}
+
+/// What a call changed, compared away from the threads that calls and streams run on.
+async fn changes(session: &Session, files: Vec<Versions>) -> Vec<Change> {
+    if files.is_empty() {
+        return Vec::new();
+    }
+    let runtime = session.runtime().clone();
+    let compared = tokio::task::spawn_blocking(move || runtime.changes(&files, Bound::default())).await;
+    compared.unwrap_or_else(|error| {
+        tracing::warn!("what a call changed can't be shown: {error}");
+        Vec::new()
+    })
 }

@@ -1,21 +1,22 @@
-//! How does a conversation stay within the model's window?
+//! Compaction: keeps a conversation within the model's window, by itself or because the person wants it.
 //!
 //! What is to be sent is estimated by its bytes, at the rate that the provider's own count had last. Where it comes near
 //! the window, old and long results are kept as outputs and stand there as one line; if that is not enough, the older
 //! part is summed up by the model itself, or, where that fails, by rule. Whatever was left out is kept whole under a
 //! handle which the model can read or search.
 
+pub(crate) mod size;
 mod told;
 
 use std::sync::Arc;
 
-use kit::{Fault, Spec};
+use kit::{Fault, Kind, Spec};
 use runtime::Session;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     event::{Event, Host},
-    model::{self, Abilities, Item, Model, Piece, Request, Said, Usage},
+    model::{self, Abilities, Item, Model, ModelError, Piece, Request, Said, Usage},
     transcript::{Message, Transcript},
     turn::next_part,
 };
@@ -42,7 +43,7 @@ const SUMMARY: u64 = 4000;
 const WORDS: usize = 6000;
 
 /// What is told of a conversation that is summed up begins with this.
-const SUMMED_UP: &str = "The conversation was summed up to here, as it became too long.";
+const SUMMED_UP: &str = "The conversation was summed up to here";
 
 /// How many tokens something is, as far as it is known.
 #[derive(Debug, Clone, Copy)]
@@ -231,35 +232,90 @@ impl Shorten<'_> {
         let words = told::words(older, WORDS);
         let digest = told::digest(older);
         let handle = self.session.keep_output(whole.as_bytes())?;
-        let by_model = self.ask(&whole, goal, usage).await;
-        let summary = by_model.unwrap_or(digest);
-        let text = format!(
-            "{SUMMED_UP} All that was said and done is kept as {handle}: search or read it there.\n\n\
-             What the person said:\n{words}\n\nSummary:\n{summary}"
-        );
+        let text = "the conversation came near the model's window: it is summed up".to_owned();
+        self.host.hear(Event::Note { text });
+        let summary = match self.ask(&whole, None, goal, usage).await {
+            Ok(summary) => summary,
+            Err(NoSummary::Stopped) => digest,
+            Err(why) => {
+                let text = format!("the model can't sum up the conversation, so it is done by rule: {why}");
+                self.host.hear(Event::Note { text });
+                digest
+            }
+        };
+        let text = summed_up("as it became too long", &handle, &words, &summary);
         self.transcript.replace(0, cut, vec![Item::person(text)]);
         Ok(true)
     }
 
-    /// What the model makes of the older part; nothing, where it makes nothing of it.
-    async fn ask(&self, whole: &str, goal: u64, usage: &mut Usage) -> Option<String> {
+    /// Puts a summary in the place of all that was said, because the person wants it; `extra` is what they say about it.
+    /// The text of the last answer stays beside it. Where there is no summary, the conversation stays as it is.
+    ///
+    /// # Errors
+    /// When there is too little to sum up, the model makes no summary, or the whole can't be kept.
+    pub(crate) async fn by_hand(self, extra: Option<&str>, usage: &mut Usage) -> Result<(u64, u64), Fault> {
+        let before = self.tokens();
+        let items = self.transcript.items();
+        if !is_worth_it(items)
+            || items.len() <= 2 && items.first().is_some_and(|it| is_summary(&[it.clone()]))
+        {
+            let what =
+                format!("nothing to compact: the conversation has about {before} tokens with its tools");
+            return Err(Fault::not_found(what));
+        }
+        let (whole, words) = (told::whole(items), told::words(items, WORDS));
+        let last = match items.last() {
+            Some(Item::Model { said }) => {
+                said.iter().filter(|it| matches!(it, Said::Text { .. })).cloned().collect()
+            }
+            _ => Vec::new(),
+        };
+        let count = items.len();
+        let handle = self.session.keep_output(whole.as_bytes())?;
+        self.host.hear(Event::Note { text: "compacting the conversation".to_owned() });
+        let goal = allowed(self.model.abilities()) / 5 * 3;
+        let summary = self.ask(&whole, extra, goal, usage).await.map_err(|why| match why {
+            NoSummary::Stopped => Fault::new(Kind::Cancelled, "stopped; the conversation was not compacted"),
+            why => Fault::new(Kind::Failed, format!("the conversation was not compacted: {why}")),
+        })?;
+        let text = summed_up("as the person asked for it", &handle, &words, &summary);
+        let mut instead = vec![Item::person(text)];
+        if !last.is_empty() {
+            instead.push(Item::Model { said: last });
+        }
+        self.transcript.replace(0, count, instead);
+        let after = self.tokens();
+        let text = format!("the conversation was compacted: about {after} of {before} tokens are left");
+        self.transcript.tell(&Message::Note { text });
+        Ok((before, after))
+    }
+
+    /// What the model makes of a part of the conversation.
+    async fn ask(
+        &self,
+        whole: &str,
+        extra: Option<&str>,
+        goal: u64,
+        usage: &mut Usage,
+    ) -> Result<String, NoSummary> {
         let told = told::middle_cut(whole, self.rate.bytes(goal));
+        let extra = extra.map(str::trim).filter(|it| !it.is_empty());
+        let extra =
+            extra.map_or_else(String::new, |it| format!("\n\nThe person says about this summary: {it}"));
         let request = Request {
             system: SUM_UP.into(),
-            items: vec![Item::person(format!("{told}\n\n---\n{SUM_UP_NOW}"))],
+            items: vec![Item::person(format!("{told}\n\n---\n{SUM_UP_NOW}{extra}"))],
             tools: Arc::default(),
             step: self.transcript.steps(),
             longest: Some(SUMMARY.min(self.model.abilities().longest)),
+            format: None,
         };
-        self.host.hear(Event::Note {
-            text: "the conversation came near the model's window: it is summed up".to_owned(),
-        });
         let mut stream = self.model.stream(request);
         let mut text = String::new();
         loop {
             let event = tokio::select! {
                 biased;
-                () = self.cancel.cancelled() => return None,
+                () = self.cancel.cancelled() => return Err(NoSummary::Stopped),
                 event = next_part(&mut stream) => event,
             };
             match event {
@@ -271,16 +327,11 @@ impl Shorten<'_> {
                 }
                 Some(Ok(model::Event::End(_))) => break,
                 Some(Ok(_)) => {}
-                Some(Err(error)) => {
-                    let text =
-                        format!("the model can't sum up the conversation, so it is done by rule: {error}");
-                    self.host.hear(Event::Note { text });
-                    return None;
-                }
-                None => return None,
+                Some(Err(error)) => return Err(NoSummary::Error(error)),
+                None => return Err(NoSummary::Empty),
             }
         }
-        Some(text.trim().to_owned()).filter(|it| !it.is_empty())
+        Some(text.trim().to_owned()).filter(|it| !it.is_empty()).ok_or(NoSummary::Empty)
     }
 
     /// Takes the middle out of the longest texts that are left, wherever they are.
@@ -323,6 +374,25 @@ impl Shorten<'_> {
         }
         Ok(changed)
     }
+}
+
+/// Why there is no summary.
+#[derive(Debug, thiserror::Error)]
+enum NoSummary {
+    #[error("it was stopped")]
+    Stopped,
+    #[error("the model wrote no summary")]
+    Empty,
+    #[error(transparent)]
+    Error(ModelError),
+}
+
+/// What stands in the place of what was summed up.
+fn summed_up(why: &str, handle: &str, words: &str, summary: &str) -> String {
+    format!(
+        "{SUMMED_UP}, {why}. All that was said and done is kept as {handle}: search or read it there.\n\n\
+         What the person said:\n{words}\n\nSummary:\n{summary}"
+    )
 }
 
 const SUM_UP: &str = "You sum up what a person and an agent that works with tools have said and done, so that the agent can go on \

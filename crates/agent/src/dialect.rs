@@ -144,7 +144,8 @@ fn with_words(system: &Arc<str>, syntax: &Syntax) -> Arc<str> {
 fn in_words(request: Request, syntax: &Syntax) -> Request {
     let system = with_words(&request.system, syntax);
     let own: Vec<Spec> = request.tools.iter().filter(|it| it.origin == Origin::Provider).cloned().collect();
-    Request { system, items: spoken(request.items, syntax), tools: own.into(), ..request }
+    // Its calls are text, which a form for all text would rule out.
+    Request { system, items: spoken(request.items, syntax), tools: own.into(), format: None, ..request }
 }
 
 /// The conversation with its calls and results as text.

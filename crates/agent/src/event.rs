@@ -1,7 +1,9 @@
-//! What does whoever watches an agent hear?
+//! The events of an agent: what whoever watches it is told, while it happens.
 
 use std::time::Duration;
 
+use kit::Kind;
+use runtime::changes::Change;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -77,6 +79,9 @@ pub enum Event {
         tool: String,
         /// Whether it worked.
         ok: bool,
+        /// The kind of its fault, where it did not work: `denied`, `bad_args`, `timeout`, ….
+        #[serde(skip_serializing_if = "Option::is_none")]
+        fault: Option<Kind>,
         /// The exit code, where a command ran.
         #[serde(skip_serializing_if = "Option::is_none")]
         exit: Option<i32>,
@@ -87,6 +92,9 @@ pub enum Event {
         /// The pictures that came of it.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         pictures: Vec<Shown>,
+        /// The files that it changed, as diffs: of one call 400 lines and 32 KiB at most.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        changes: Vec<Change>,
     },
     /// The provider's own tool made a picture.
     Picture {

@@ -31,7 +31,7 @@ const MOST_MEMORY: u64 = 512 << 20;
 const QUALITIES: [u8; 3] = [85, 70, 50];
 
 /// So many of the newest pictures are sent as they are; of older ones the model reads the line.
-const NEWEST: usize = 4;
+pub(crate) const NEWEST: usize = 4;
 
 /// Makes a picture what a model may be sent, and keeps it.
 ///

@@ -3,8 +3,10 @@
 mod answer;
 mod asker;
 mod context;
+mod conversations;
 mod event;
 mod images;
+mod input;
 mod loops;
 mod prompt;
 mod subagent;
@@ -17,8 +19,14 @@ pub mod own_tools;
 pub mod profiles;
 
 pub use asker::{Asker, NobodyToAsk, nobody};
+pub use context::size::{Context, ContextPart, ContextUsed};
+pub use conversations::{Conversation, conversations, find_conversations, title};
 pub use event::{Event, Host, Shown, Silent};
-pub use prompt::{Bill, Cost, Makings, Project, Prompt, Section};
+pub use input::Input;
+pub use prompt::{Bill, Cost, Makings, Project, Prompt, Section, System};
+pub use runtime::changes::{Change, ChangeKind};
 pub use subagent::{Choose, Compose, Crew, Setup};
 pub use transcript::{Message, Transcript};
-pub use turn::{Agent, AgentError, Bounds, Ended, Outcome, Settings, Steering};
+pub use turn::{
+    Agent, AgentError, Bounds, ChangedBy, Compacted, Ended, Outcome, Rewound, Settings, Steering,
+};

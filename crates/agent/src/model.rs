@@ -1,4 +1,4 @@
-//! What is a model, as the loop sees it?
+//! Models: the interface the agent loop uses, and the providers behind it.
 
 mod anthropic;
 mod chat;
@@ -7,14 +7,18 @@ mod endpoint;
 mod error;
 mod http;
 mod item;
+mod keys;
+mod known;
 #[cfg(test)]
 mod loopback;
 mod openai;
-mod price;
 mod provider;
+mod reach;
 mod responses;
 pub mod script;
+mod sources;
 mod sse;
+mod structured;
 
 use std::{pin::Pin, sync::Arc};
 
@@ -22,13 +26,17 @@ use futures_util::Stream;
 use kit::Spec;
 use serde::{Deserialize, Serialize};
 
-pub use choose::{Choices, choose, example};
+pub use choose::{choose, doubt, example, usual};
 pub use error::{Breach, ModelError};
 pub use item::{Item, Piece, ResultOf, Said};
+pub use keys::{Keys, origin};
+pub use known::{AS_OF, Known, Model as KnownModel, listed, models};
+pub use reach::{Choices, KeyFrom};
+pub use sources::{Offered, Source, source, sources};
 
 /// Something that continues a conversation: a provider's model, or a written one.
 pub trait Model: Send + Sync {
-    /// The name by which a person chose it: `anthropic:claude-sonnet-4-5`, `script:demo.jsonl`.
+    /// The name by which a person chose it: `anthropic:claude-sonnet-5-5`, `script:demo.jsonl`.
     fn name(&self) -> &str;
 
     /// What it can do.
@@ -117,6 +125,9 @@ pub struct Request {
     pub step: usize,
     /// The most tokens the answer may have, where it is to be shorter than the model's longest.
     pub longest: Option<u64>,
+    /// The JSON Schema that the text of an answer without calls is to fit. A wire format that has structured output says it
+    /// to the provider; others pass it over, so whoever asks says it in words as well, and checks what comes.
+    pub format: Option<Arc<serde_json::Value>>,
 }
 
 /// A part of an answer.

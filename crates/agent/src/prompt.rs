@@ -1,6 +1,7 @@
-//! What is a model told before everything else, and what does that cost?
+//! The system prompt: its sections, and what each costs.
 
 mod bill;
+mod own;
 mod project;
 
 use std::{path::Path, sync::Arc};
@@ -10,6 +11,7 @@ use kit::{Hint, Spec};
 use runtime::{Runtime, Session};
 
 pub use bill::{Bill, Cost};
+use own::Own;
 pub use project::Project;
 
 const BASE: &str = include_str!("../prompts/base.md");
@@ -24,16 +26,61 @@ pub struct Prompt {
 /// A part of a system prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Section {
-    /// What it is: `base`, `tools`, `hints`, `project`, `profile`, `environment`.
+    /// What it is: `base`, `tools`, `hints`, `own`, `project`, `profile`, `environment`.
     pub name: &'static str,
     /// What it says.
     pub text: String,
+}
+
+/// A system prompt as it is sent, and how much of it each section is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct System {
+    text: Arc<str>,
+    sections: Arc<[(&'static str, usize)]>,
+}
+
+impl System {
+    /// All of it, as it is sent.
+    pub fn text(&self) -> &Arc<str> {
+        &self.text
+    }
+
+    /// How many bytes the sections of this name have.
+    pub(crate) fn bytes_of(&self, name: &str) -> usize {
+        self.sections.iter().filter(|it| it.0 == name).map(|it| it.1).sum()
+    }
+}
+
+impl From<&Prompt> for System {
+    fn from(prompt: &Prompt) -> Self {
+        let sections = prompt.sections.iter().map(|it| (it.name, it.text.len()));
+        Self { text: prompt.text().into(), sections: sections.collect() }
+    }
+}
+
+impl From<Arc<str>> for System {
+    fn from(text: Arc<str>) -> Self {
+        Self { text, sections: Arc::new([]) }
+    }
+}
+
+impl From<&str> for System {
+    fn from(text: &str) -> Self {
+        Arc::<str>::from(text).into()
+    }
+}
+
+impl From<String> for System {
+    fn from(text: String) -> Self {
+        Arc::<str>::from(text).into()
+    }
 }
 
 /// What is the same in the prompts of all agents of a runtime, from its start to its end.
 #[derive(Clone)]
 pub struct Makings {
     hint: fn(&str) -> Option<Hint>,
+    own: Arc<Own>,
     project: Option<Arc<Project>>,
     environment: Arc<str>,
 }
@@ -42,7 +89,13 @@ impl Makings {
     /// Looks at the workspace, once. `hint` knows what is to be said of a tool beforehand. Blocks.
     pub fn of(runtime: &Runtime, hint: fn(&str) -> Option<Hint>) -> Self {
         let environment = environment(runtime.roots().workspace(), jiff::Zoned::now().date());
-        Self { hint, project: Project::read(runtime).map(Arc::new), environment: environment.into() }
+        let (own, project) = (Arc::new(Own::read(runtime)), Project::read(runtime).map(Arc::new));
+        Self { hint, own, project, environment: environment.into() }
+    }
+
+    /// What the person should know of what prompts are made of, one line each.
+    pub fn notes(&self) -> impl Iterator<Item = &str> {
+        self.own.note().into_iter()
     }
 
     /// The prompt of an agent that has the tools which this session lists now, under a profile that says this.
@@ -53,6 +106,7 @@ impl Makings {
         prompt.add("base", BASE);
         prompt.add("tools", &list(&specs));
         prompt.add("hints", &kit::hints(specs.iter().map(|it| it.name.as_str()), self.hint).join("\n"));
+        prompt.add("own", &self.own.told());
         prompt.add("project", &self.project.as_ref().map(|it| it.told()).unwrap_or_default());
         prompt.add("profile", profile.unwrap_or_default());
         prompt.add("environment", &self.environment);

@@ -21,6 +21,7 @@ use crate::{
     event::{Event, Host, Silent},
     model::{self, Item, Model, Request},
     profiles::{Known, Origin, PLAN, Profile, Profiles},
+    prompt::System,
     turn::Steering,
 };
 
@@ -38,7 +39,7 @@ const LEADING: [&str; 7] =
 pub type Choose = Arc<dyn Fn(&str) -> Result<Arc<dyn Model>, Fault> + Send + Sync>;
 
 /// Gives what a model is told before everything else, in a session and under a profile.
-pub type Compose = Arc<dyn Fn(&Session, Option<&Profile>) -> Arc<str> + Send + Sync>;
+pub type Compose = Arc<dyn Fn(&Session, Option<&Profile>) -> System + Send + Sync>;
 
 /// What an agent needs to go on under another profile and to start others.
 #[derive(Clone)]
@@ -383,6 +384,7 @@ impl Agents for Crew {
                     tools: Arc::new([]),
                     step: 0,
                     longest: None,
+                    format: None,
                 };
                 match self.thought(&*model, request).await {
                     Ok(text) => return Ok(text),

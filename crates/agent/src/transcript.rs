@@ -1,4 +1,4 @@
-//! What was said, for the person and for the model, and how does it survive this process?
+//! The transcript of a session: what was said, for the person and for the model, durable across processes.
 //!
 //! A call is written down before it begins, and its result when it is there, so a conversation whose process dies in the
 //! middle of an answer goes on with exactly the calls that were made. What the model is sent follows from the rows
@@ -6,6 +6,7 @@
 
 mod conversation;
 mod mend;
+mod rewind;
 mod row;
 mod writing;
 
@@ -22,7 +23,7 @@ use conversation::Conversation;
 #[cfg(test)]
 pub(crate) use mend::is_whole;
 pub use row::Message;
-use row::Row;
+use row::{Begins, Mark, Row};
 use writing::Writing;
 
 /// The two buffers of one session, which nobody else goes on with meanwhile.
@@ -81,7 +82,15 @@ impl Transcript {
     /// When it can't be read.
     pub fn messages(&self) -> Result<Vec<Message>, Fault> {
         let rows = self.store.rows(&self.session, Buffer::Messages)?;
-        Ok(rows.iter().filter_map(|it| serde_json::from_str(&it.body).ok()).collect())
+        let mut messages: Vec<(u64, Message)> = Vec::new();
+        for row in &rows {
+            if let Ok(message) = serde_json::from_str(&row.body) {
+                messages.push((row.number, message));
+            } else if let Ok(Mark::Rewound { since }) = serde_json::from_str(&row.body) {
+                messages.retain(|(number, _)| *number < since);
+            }
+        }
+        Ok(messages.into_iter().map(|(_, message)| message).collect())
     }
 
     /// Closes what an answer that was broken off has left open: every call has a result then.
@@ -104,7 +113,15 @@ impl Transcript {
 
     /// Adds a piece to what the model is sent.
     pub(crate) fn add(&mut self, item: Item) {
-        self.put(Row::Item { item });
+        self.put(Row::Item { item, turn: None });
+    }
+
+    /// Begins a turn of the person: what they are shown, and what the model is sent, of which the first `news` pieces are
+    /// not the person's.
+    pub(crate) fn begin_turn(&mut self, message: &Message, news: usize, pieces: Vec<Piece>) {
+        self.tell(message);
+        let turn = Some(Begins { news, message: self.messages });
+        self.put(Row::Item { item: Item::Person { pieces }, turn });
     }
 
     /// A call is about to begin at this place of an answer, which says this before it.

@@ -4,6 +4,7 @@
 //! together as far as their locks allow; their results go back in the model's order.
 
 mod ask;
+mod by_hand;
 mod step;
 #[cfg(test)]
 mod tests;
@@ -17,18 +18,25 @@ use runtime::{
     config::{STEPS, Visible},
 };
 use serde::Serialize;
+use serde_json::Value;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::{
-    context::Rate,
+    context::{
+        Rate,
+        size::{Context, ContextUsed},
+    },
     event::{Event, Host},
     images::Attached,
+    input::Input,
     loops::{Loops, changing},
     model::{Item, Model, ModelError, Piece, Said, Usage, Why},
     own_tools,
+    prompt::System,
     subagent::{Crew, Setup},
-    transcript::{Message, Transcript},
+    transcript::Transcript,
 };
+pub use by_hand::{ChangedBy, Compacted, Rewound};
 use step::Step;
 pub(crate) use step::next_part;
 
@@ -51,6 +59,10 @@ pub struct Agent {
     loops: Loops,
     attached: Attached,
     rate: Rate,
+    /// What the provider counted for the last request and its answer.
+    counted: Option<u64>,
+    /// The JSON Schema that its last answer in a turn is to fit.
+    format: Option<Arc<Value>>,
 }
 
 /// What an agent is made of.
@@ -60,7 +72,7 @@ pub struct Settings {
     /// Who answers.
     pub model: Arc<dyn Model>,
     /// What the model is told before everything else.
-    pub system: Arc<str>,
+    pub system: System,
     /// How far one turn may go.
     pub bounds: Bounds,
     /// When the model is told of a tool that is new.
@@ -78,13 +90,20 @@ pub struct Steering {
 
 struct Now {
     model: Arc<dyn Model>,
-    system: Arc<str>,
+    system: System,
+    /// How many tokens the newest request had, with its answer; and whether that is an estimate.
+    size: (u64, bool),
 }
 
 impl Steering {
     /// Of an agent whose own answers come from elsewhere: for those that it starts.
     pub(crate) fn alone(model: Arc<dyn Model>) -> Self {
-        Self { inner: Arc::new(Mutex::new(Now { model, system: "".into() })), below: Arc::default() }
+        Self::of(model, "".into())
+    }
+
+    fn of(model: Arc<dyn Model>, system: System) -> Self {
+        let now = Now { model, system, size: (0, true) };
+        Self { inner: Arc::new(Mutex::new(now)), below: Arc::default() }
     }
 
     /// Who answers.
@@ -94,7 +113,18 @@ impl Steering {
 
     /// What the model is told before everything else.
     pub fn system(&self) -> Arc<str> {
-        self.inner.lock().system.clone()
+        self.inner.lock().system.text().clone()
+    }
+
+    /// How much of the model's window is in use. Cheap, also while a turn goes on.
+    pub fn context_used(&self) -> ContextUsed {
+        let now = self.inner.lock();
+        let (tokens, estimated) = now.size;
+        ContextUsed { tokens, window: now.model.abilities().window, estimated }
+    }
+
+    fn set_size(&self, tokens: u64, estimated: bool) {
+        self.inner.lock().size = (tokens, estimated);
     }
 
     /// Others used this on the agent's behalf, at this cost: what its turn reports includes it.
@@ -114,8 +144,8 @@ impl Steering {
     }
 
     /// The model is told something else before everything else.
-    pub fn set_system(&self, system: Arc<str>) {
-        self.inner.lock().system = system;
+    pub fn set_system(&self, system: impl Into<System>) {
+        self.inner.lock().system = system.into();
     }
 }
 
@@ -196,11 +226,24 @@ impl Agent {
         own_tools::offer(&session, model.abilities());
         let changing = changing(session.catalog().specs());
         let loops = Loops::of(transcript.items(), |tool| changing.contains(tool));
-        let inner = Arc::new(Mutex::new(Now { model, system }));
-        let steering = Steering { inner, below: Arc::default() };
-        let (shown, attached, rate) = (Shown::default(), Attached::default(), Rate::default());
-        let crew = None;
-        Ok(Self { session, steering, crew, transcript, bounds, visible, host, shown, loops, attached, rate })
+        let steering = Steering::of(model, system);
+        let agent = Self {
+            session,
+            steering,
+            crew: None,
+            transcript,
+            bounds,
+            visible,
+            host,
+            shown: Shown::default(),
+            loops,
+            attached: Attached::default(),
+            rate: Rate::default(),
+            counted: None,
+            format: None,
+        };
+        agent.estimate_size();
+        Ok(agent)
     }
 
     /// The session.
@@ -238,6 +281,12 @@ impl Agent {
         self.bounds = bounds;
     }
 
+    /// Has providers with structured output hold the text of answers to this JSON Schema. Others don't: whoever sets it says
+    /// so in their words too, and checks the answer.
+    pub fn set_format(&mut self, schema: Option<Arc<Value>>) {
+        self.format = schema;
+    }
+
     /// The jobs of these tools that still run: the agents that this one has started in the background, say. Whoever waits
     /// for them waits for [`Session::events`], taken before this is asked, and goes on with a turn without input, which
     /// begins with the news of them.
@@ -245,16 +294,51 @@ impl Agent {
         self.session.jobs_of(tools)
     }
 
-    /// Goes on until the model has nothing more to call; with what the person says, if they say something. Without, it
-    /// goes on where it was left, and does nothing where nothing is left to answer.
+    /// What the next request would hold, and how much of the model's window is left.
+    pub fn context(&self) -> Context {
+        let now = self.steering.inner.lock();
+        let catalog = self.session.catalog();
+        let (items, abilities) = (self.transcript.items(), now.model.abilities());
+        let context = Context::measure(&now.system, catalog.listed(), items, abilities, self.rate);
+        Context { counted: self.counted, ..context }
+    }
+
+    /// What there is now was not counted by a provider.
+    fn estimate_size(&self) {
+        let tokens = self.context().tokens;
+        self.steering.set_size(tokens, true);
+    }
+
+    /// [`turn_with`](Self::turn_with) words alone; without any, it goes on where it was left, and does nothing where
+    /// nothing is left to answer.
+    ///
+    /// # Errors
+    /// Those of [`turn_with`](Self::turn_with).
+    pub async fn turn(
+        &mut self,
+        words: Option<String>,
+        cancel: &CancellationToken,
+    ) -> Result<Outcome, AgentError> {
+        self.take_turn(words.map(Input::new), cancel).await
+    }
+
+    /// Goes on with what the person says, until the model has nothing more to call.
     ///
     /// `cancel` stops it within 200 ms, and leaves a conversation that can go on. So does dropping the future.
     ///
     /// # Errors
     /// When the model does not answer, or what is said can't be kept.
-    pub async fn turn(
+    pub async fn turn_with(
         &mut self,
-        input: Option<String>,
+        input: Input,
+        cancel: &CancellationToken,
+    ) -> Result<Outcome, AgentError> {
+        self.take_turn(Some(input), cancel).await
+    }
+
+    async fn take_turn(
+        &mut self,
+        input: Option<Input>,
         cancel: &CancellationToken,
     ) -> Result<Outcome, AgentError> {
         // Of a turn that was dropped.
@@ -315,7 +399,7 @@ impl Agent {
     }
 
     /// Takes up what the person says and what happened meanwhile.
-    fn take(&mut self, input: Option<String>) {
+    fn take(&mut self, input: Option<Input>) {
         let news: Vec<Piece> = self.session.news().into_iter().map(Piece::text).collect();
         let is_said = matches!(self.transcript.items().last(), Some(Item::Model { .. }) | None);
         let mut pieces = self.transcript.notes();
@@ -324,11 +408,20 @@ impl Agent {
             return;
         }
         pieces.extend(news);
-        if let Some(text) = input {
-            self.transcript.tell(&Message::Person { text: text.clone() });
-            pieces.push(Piece::text(text));
+        match input {
+            Some(input) => {
+                let (is_persons, (message, given)) = (input.is_persons(), input.into_parts());
+                let news = pieces.len();
+                pieces.extend(given);
+                if is_persons {
+                    self.transcript.begin_turn(&message, news, pieces);
+                } else {
+                    self.transcript.tell(&message);
+                    self.transcript.add(Item::Person { pieces });
+                }
+            }
+            None => self.transcript.add(Item::Person { pieces }),
         }
-        self.transcript.add(Item::Person { pieces });
     }
 
     fn show_tools(&mut self, turn: bool) {

@@ -3,3 +3,4 @@
 pub mod haystack;
 pub mod promise;
 pub mod speed;
+pub mod terminal_svg;

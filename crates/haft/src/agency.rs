@@ -5,18 +5,15 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use agent::{
     Agent, Asker, Bounds, Host, Makings, NobodyToAsk, Prompt, Settings, Setup, Silent,
     dialect::{Dialect, Spoken},
-    model::{self, Choices, Model, script::Script},
+    model::{self, Choices, KeyFrom, Keys, Model, script::Script},
     own_tools,
     profiles::{PLAN, Profile},
 };
 use clap::{Args, builder::RangedU64ValueParser};
-use kit::Fault;
-use runtime::{Approver, Session, config::ModelSection, quote};
+use kit::{AnyTool, Fault};
+use runtime::{Approver, Session, quote};
 
 use crate::{Agents, Opened, Options, Place, standing::Standing};
-
-/// The variables that usually hold a provider's key.
-const KEYS: [&str; 4] = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"];
 
 /// The variable that names a model, where nothing else does.
 const MODEL: &str = "HAFT_MODEL";
@@ -68,7 +65,21 @@ impl AgentOptions {
         place: &Place,
         approver: Arc<dyn Approver>,
     ) -> Result<Agency, Fault> {
-        let opened = options.open_with(place, tools::of_agents)?;
+        self.open_with(options, place, approver, Vec::new()).await
+    }
+
+    /// The same, with tools of the program that embeds haft.
+    ///
+    /// # Errors
+    /// Those of [`open`](Self::open).
+    pub(crate) async fn open_with(
+        self,
+        options: &Options,
+        place: &Place,
+        approver: Arc<dyn Approver>,
+        more: Vec<Arc<dyn AnyTool>>,
+    ) -> Result<Agency, Fault> {
+        let opened = options.open_with(place, |toolset| [tools::of_agents(toolset), more].concat())?;
         opened.runtime.outside().asks(approver);
         opened.runtime.load_tools().await;
         let makings = Makings::of(&opened.runtime, tools::hints_of(&opened.toolset));
@@ -84,12 +95,17 @@ impl Agency {
     /// # Errors
     /// When there is no such model, or what it needs is missing; with what to do.
     pub(crate) fn model(&self, name: &str) -> Result<Arc<dyn Model>, Fault> {
-        chosen(name, &self.opened.agents.models, &self.variables, self.options.dialect.as_deref())
+        chosen(name, &self.opened.agents, &self.variables, self.options.dialect.as_deref())
     }
 
     /// The name of the model, where one was named.
     pub(crate) fn named(&self) -> Option<&str> {
         self.options.model.as_deref().or(self.configured.as_deref())
+    }
+
+    /// What a model is chosen from.
+    pub(crate) fn choices(&self) -> Choices<'_> {
+        self.opened.agents.choices(&self.variables)
     }
 
     /// What a model is told before everything else, in this session and under this profile.
@@ -162,18 +178,26 @@ impl Agency {
             });
         let dialect =
             self.options.dialect.as_deref().or(before.dialect.as_deref().filter(|_| typed.is_none()));
-        let model = match typed.or(earlier).or_else(|| self.named()) {
-            Some(name) => chosen(name, &self.opened.agents.models, &self.variables, dialect)?,
-            // The profile's own is found when the agent goes on under it.
-            None if its_own => blank(),
-            None => return Err(unnamed(&self.variables)),
+        let named = typed.or(earlier).or_else(|| self.named());
+        let mut lines: Vec<String> = self.makings.notes().map(str::to_owned).collect();
+        let model = match (named, model::usual(self.choices())) {
+            (Some(name), _) => {
+                lines.extend(model::doubt(name, self.choices()));
+                chosen(name, &self.opened.agents, &self.variables, dialect)?
+            }
+            // The profile's own is found when the agent starts to use it.
+            (None, _) if its_own => blank(),
+            (None, Some((name, key))) => {
+                lines.push(usual(&name, &key));
+                chosen(&name, &self.opened.agents, &self.variables, dialect)?
+            }
+            (None, None) => return Err(unnamed()),
         };
         let mut agent = self.blank_agent(session, model, host)?;
         agent.set_crew(self.setup(person));
-        let mut lines = Vec::new();
         if let (Some(crew), Some(profile)) = (agent.crew(), profile) {
             let said = crew.begin(Some(profile), its_own)?;
-            lines.push(format!("under the profile `{profile}`"));
+            lines.push(format!("using profile `{profile}`"));
             lines.extend(notes(&said));
             if let Some(other) = before.profile.as_deref().filter(|it| asked.is_none() && *it != profile) {
                 lines.extend(notes(&crew.resume(other)?));
@@ -190,7 +214,9 @@ impl Agency {
     /// # Errors
     /// Those of [`agent`](Self::agent).
     pub(crate) fn unasked(&self, session: Session) -> Result<Agent, Fault> {
-        let model = self.named().map(|it| self.model(it)).transpose()?.unwrap_or_else(blank);
+        let usual = || model::usual(self.choices()).map(|it| it.0);
+        let named = self.named().map(str::to_owned).or_else(usual);
+        let model = named.map(|it| self.model(&it)).transpose()?.unwrap_or_else(blank);
         let mut agent = self.blank_agent(session, model, Arc::new(Silent))?;
         agent.set_crew(self.setup(Arc::new(NobodyToAsk)));
         let profile = if self.options.plan { Some(PLAN) } else { self.options.profile.as_deref() };
@@ -201,6 +227,19 @@ impl Agency {
         Ok(agent)
     }
 
+    /// An agent with this model and without profiles, in a new conversation.
+    ///
+    /// # Errors
+    /// When the conversation can't be written down.
+    pub(crate) fn simple(
+        &self,
+        session: Session,
+        model: Arc<dyn Model>,
+        host: Arc<dyn Host>,
+    ) -> Result<Agent, Fault> {
+        self.blank_agent(session, model, host)
+    }
+
     fn blank_agent(
         &self,
         session: Session,
@@ -209,7 +248,7 @@ impl Agency {
     ) -> Result<Agent, Fault> {
         own_tools::offer(&session, model.abilities());
         session.list_within(self.opened.listing_of_agent());
-        let system = self.prompt(&session, None).text().into();
+        let system = (&self.prompt(&session, None)).into();
         let visible = self.opened.agents.agent.visible.unwrap_or_default();
         Agent::open(Settings { session, model, system, bounds: self.bounds(), visible, host })
     }
@@ -244,7 +283,7 @@ impl Agency {
 
     /// What the agent needs to go on under another profile and to start others.
     fn setup(&self, person: Arc<dyn Asker>) -> Setup {
-        let (models, variables) = (self.opened.agents.models.clone(), self.variables.clone());
+        let (agents, variables) = (self.opened.agents.clone(), self.variables.clone());
         let (dialect, makings) = (self.options.dialect.clone(), self.makings.clone());
         let workspace = self.opened.runtime.roots().workspace().to_owned();
         Setup {
@@ -255,10 +294,10 @@ impl Agency {
                     Some(file) => format!("script:{}", workspace.join(file).display()),
                     None => name.to_owned(),
                 };
-                chosen(&name, &models, &variables, dialect.as_deref())
+                chosen(&name, &agents, &variables, dialect.as_deref())
             }),
             compose: Arc::new(move |session, profile| {
-                makings.prompt(session, profile.map(|it| it.prompt.as_str())).text().into()
+                (&makings.prompt(session, profile.map(|it| it.prompt.as_str()))).into()
             }),
             section: self.opened.agents.subagent.clone(),
             person,
@@ -285,30 +324,40 @@ pub(crate) fn configured(agents: &Agents, variables: &[(String, String)]) -> Opt
 /// The model of a name, spoken to as the person wants it.
 pub(crate) fn chosen(
     name: &str,
-    models: &BTreeMap<String, ModelSection>,
+    agents: &Agents,
     variables: &[(String, String)],
     dialect: Option<&str>,
 ) -> Result<Arc<dyn Model>, Fault> {
-    let model = model::choose(name, Choices { models, variables })?;
+    let model = model::choose(name, agents.choices(variables))?;
     Ok(match dialect {
         None | Some("native") => model,
         Some(dialect) => Arc::new(Spoken::new(model, dialect.parse::<Dialect>()?)),
     })
 }
 
-/// No model was named: what there is a key for, and what to name.
-fn unnamed(variables: &[(String, String)]) -> Fault {
-    let is_set = |name: &str| variables.iter().any(|it| it.0 == name && !it.1.is_empty());
-    let set: Vec<&str> = KEYS.into_iter().filter(|it| is_set(it)).collect();
-    let keys = if set.is_empty() {
-        format!("None of {} is set.", KEYS.join(", "))
-    } else {
-        format!("Set: {}.", set.join(", "))
+/// Which model is used where none was named, and why.
+fn usual(name: &str, key: &KeyFrom) -> String {
+    let why = match key {
+        KeyFrom::Variable(name) => format!("{name} is set"),
+        KeyFrom::Login(_) => format!("it has a key of `{key}`"),
     };
-    let example = model::example(variables).unwrap_or_else(|| "anthropic:claude-sonnet-4-5".to_owned());
-    Fault::bad_args("no model was named").next(format!(
-        "{keys} Name a model with `--model {example}`, with `model` of `[agent]` in haft.toml or with {MODEL}; `--model script:FILE` \
-         needs no key, `--model ollama:NAME` runs here."
+    format!("using {name}, since {why}; `--model` or `model` in haft.toml chooses another")
+}
+
+/// The fault of no model at all, with the ways to have one.
+fn unnamed() -> Fault {
+    let provider = model::models().next().map_or("anthropic", |it| it.provider);
+    let keys: Vec<&str> =
+        model::sources(Choices { models: &BTreeMap::new(), variables: &[], keys: Keys::NONE })
+            .iter()
+            .filter(|it| !it.is_open())
+            .filter_map(|it| it.variables().first().copied())
+            .collect();
+    let first = keys.first().copied().unwrap_or_default();
+    Fault::bad_args("no model was named, and no provider has a key").next(format!(
+        "Run `haft login {provider}` or `export {first}=…` (also read: {}). Without a key: `--model ollama:NAME` for a local \
+         model, `haft demo` to see haft work.",
+        keys.get(1..).unwrap_or_default().join(", ")
     ))
 }
 
@@ -317,16 +366,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_names_no_model_is_told_which_keys_there_are() {
-        let next = |names: &[&str]| {
-            let variables: Vec<_> = names.iter().map(|it| ((*it).to_owned(), "x".to_owned())).collect();
-            unnamed(&variables).next.unwrap_or_default()
-        };
-        assert!(next(&[]).starts_with("None of ANTHROPIC_API_KEY, OPENAI_API_KEY,"), "{}", next(&[]));
-        let with_key = next(&["OPENAI_API_KEY"]);
-        assert!(
-            with_key.starts_with("Set: OPENAI_API_KEY. Name a model with `--model openai:"),
-            "{with_key}"
-        );
+    fn without_a_model_and_a_key_the_ways_to_have_one_are_named() {
+        let text = unnamed().as_text();
+        for way in [
+            "haft login anthropic",
+            "export ANTHROPIC_API_KEY=…",
+            "OPENAI_API_KEY",
+            "ollama:NAME",
+            "haft demo",
+        ] {
+            assert!(text.contains(way), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_usual_model_is_told_with_its_reason() {
+        let line = usual("openai:gpt-5.6-terra", &KeyFrom::Variable("OPENAI_API_KEY".to_owned()));
+        assert!(line.starts_with("using openai:gpt-5.6-terra, since OPENAI_API_KEY is set;"), "{line}");
+        let line = usual("x:y", &KeyFrom::Login("x".to_owned()));
+        assert!(line.contains("since it has a key of `haft login x`"), "{line}");
     }
 }

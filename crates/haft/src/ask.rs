@@ -32,6 +32,8 @@ use rustix::{
 };
 use serde_json::Value;
 
+use crate::terminal::diff;
+
 /// So much of a text is shown; the rest is counted.
 const LONGEST: usize = 2_000;
 
@@ -123,7 +125,8 @@ async fn at_terminal<T: Send + 'static>(
 /// Asks until there is an answer that is one. `stopped` ends it.
 fn ask(terminal: &File, request: &Request, stopped: &OwnedFd) -> io::Result<Verdict> {
     let mut out = terminal;
-    out.write_all(question(request).as_bytes())?;
+    let hint = if is_cut(request) { "d shows all" } else { "" };
+    out.write_all(question(request, diff::SHOWN, hint).as_bytes())?;
     loop {
         out.write_all(choices(&request.offers).as_bytes())?;
         let Some(line) = read_line(terminal, stopped)? else {
@@ -132,7 +135,11 @@ fn ask(terminal: &File, request: &Request, stopped: &OwnedFd) -> io::Result<Verd
         };
         match answer(&line, !request.offers.is_empty()) {
             Some(verdict) => return Ok(verdict),
-            None => continue,
+            None if wants_all(&String::from_utf8_lossy(&line), request) => {
+                let all = diff::plain(&request.changes, 2, usize::MAX, "").join("\n");
+                out.write_all(format!("{all}\n").as_bytes())?;
+            }
+            None => out.write_all(format!("{}\n", keys(request)).as_bytes())?,
         }
     }
 }
@@ -182,8 +189,25 @@ pub(crate) fn answer(line: &[u8], lasting: bool) -> Option<Verdict> {
         "s" | "session" if lasting => Some(Verdict::Yes(Scope::Session)),
         "p" | "project" if lasting => Some(Verdict::Yes(Scope::Project)),
         "n" | "no" => Some(Verdict::No),
-        _ => None,
+        _ => refusal(&String::from_utf8_lossy(line)).map(Verdict::Instead),
     }
+}
+
+/// What the person says after a no: `n use tabs`, `no, use tabs`.
+fn refusal(line: &str) -> Option<String> {
+    let line = line.trim();
+    let head = line.find(|it: char| !it.is_ascii_alphabetic())?;
+    let (no, words) = line.split_at_checked(head)?;
+    let words = words.trim_start_matches([',', ':', '.', ';']);
+    let is_no = no.eq_ignore_ascii_case("n") || no.eq_ignore_ascii_case("no");
+    (is_no && words.starts_with(char::is_whitespace))
+        .then(|| words.trim().to_owned())
+        .filter(|it| !it.is_empty())
+}
+
+/// Does the person want to see the whole diff?
+pub(crate) fn wants_all(line: &str, request: &Request) -> bool {
+    is_cut(request) && matches!(line.trim().to_ascii_lowercase().as_str(), "d" | "diff")
 }
 
 /// A line, as soon as there is one; none if the question was taken back.
@@ -208,29 +232,61 @@ fn read_line(terminal: &File, stopped: &OwnedFd) -> io::Result<Option<Vec<u8>>> 
     }
 }
 
-/// What the call would touch, and why that is a question.
-pub(crate) fn question(request: &Request) -> String {
+/// A question in parts: what would be done, the diffs of what would be written, and why it is asked.
+pub(crate) struct Parts {
+    pub(crate) asks: String,
+    pub(crate) effects: Vec<String>,
+    pub(crate) why: Vec<String>,
+}
+
+/// The parts of a question; each is a line in which nothing acts or hides.
+pub(crate) fn parts(request: &Request) -> Parts {
     let whose = request.agent.as_ref().map(|it| format!("{}: ", shown(it))).unwrap_or_default();
-    let mut text = format!("\n{whose}`{}` wants to\n", shown(&request.tool));
-    for effect in &request.effects {
-        text.push_str(&format!("  {}\n", shown(effect)));
+    // The diffs say which files are written.
+    let is_shown = |it: &&String| !(it.starts_with("write ") && !request.changes.is_empty());
+    let mut effects: Vec<String> =
+        request.effects.iter().filter(is_shown).map(|it| format!("  {}", shown(it))).collect();
+    if effects.is_empty() && request.changes.is_empty() {
+        effects.push(format!("  {}", shown(&request.arguments)));
     }
-    if request.effects.is_empty() {
-        text.push_str(&format!("  {}\n", shown(&request.arguments)));
+    let rule = &request.rule;
+    let mut why = vec![format!("Reason: {} (rule {})", shown(&rule.says), rule.name)];
+    let is_said = |it: &String| it.ends_with(rule.about.as_str());
+    if !request.effects.iter().any(is_said) && !request.changes.iter().any(|it| is_said(&it.path)) {
+        why.push(format!("  {}", shown(&rule.about)));
     }
-    text.push_str(&format!("because of {}: {}\n", request.rule.name, shown(&request.rule.says)));
-    let about = &request.rule.about;
-    if !request.effects.iter().any(|it| it.ends_with(about.as_str())) {
-        text.push_str(&format!("  {}\n", shown(about)));
+    if request.changes.is_empty() {
+        why.extend(content(&request.arguments).lines().map(str::to_owned));
     }
-    text.push_str(&content(&request.arguments));
     if !request.offers.is_empty() {
-        text.push_str("Allowed for longer, that covers\n");
-        for offer in &request.offers {
-            text.push_str(&format!("  {}\n", shown(&Effect::to_string(offer))));
-        }
+        why.push("A session or project approval covers:".to_owned());
+        why.extend(request.offers.iter().map(|it| format!("  {}", shown(&covered(it)))));
     }
-    text
+    Parts { asks: format!("{whose}Allow `{}` to do this?", shown(&request.tool)), effects, why }
+}
+
+/// What a grant covers, as `haft grants` names it.
+fn covered(offer: &Effect) -> String {
+    match offer {
+        Effect::Edit(path) if path == "." => {
+            format!("{offer}  (every file in the workspace, except those that always need approval)")
+        }
+        _ => offer.to_string(),
+    }
+}
+
+/// The question as text, with the diffs of what would be written in at most so many lines.
+pub(crate) fn question(request: &Request, lines: usize, hint: &str) -> String {
+    let Parts { asks, effects, why } = parts(request);
+    let diffs = diff::plain(&request.changes, 2, lines, hint);
+    let all: Vec<String> = [vec![asks], effects, diffs, why].concat();
+    format!("\n{}\n", all.join("\n"))
+}
+
+/// Are there more lines of diffs than a question shows at first?
+pub(crate) fn is_cut(request: &Request) -> bool {
+    let lines: usize = request.changes.iter().map(|it| it.diff.lines().count()).sum();
+    lines > diff::SHOWN
 }
 
 /// A line, or the beginning of a long one.
@@ -256,7 +312,7 @@ fn content(arguments: &str) -> String {
     if lines.is_empty() {
         return String::new();
     }
-    let mut text = "what it would put there\n".to_owned();
+    let mut text = "It would write:\n".to_owned();
     for (count, line) in lines.iter().enumerate() {
         if count >= LINES || text.len() + line.len() > CONTENT {
             let rest = lines.len() - count;
@@ -274,6 +330,13 @@ pub(crate) fn choices(offers: &[Effect]) -> &'static str {
     } else {
         "allow it? [o]nce, this [s]ession, this [p]roject, [n]o: "
     }
+}
+
+/// The answers that there are, for who typed another one.
+pub(crate) fn keys(request: &Request) -> String {
+    let keys = if request.offers.is_empty() { "o or n" } else { "o, s, p or n" };
+    let all = if is_cut(request) { "; d shows the whole diff" } else { "" };
+    format!("Type {keys}; `n WORDS` refuses and tells the model why{all}.")
 }
 
 /// A text in one line, in which nothing acts or hides: a line break can't begin a question of its own.
@@ -351,13 +414,13 @@ mod tests {
     #[test]
     fn the_beginning_of_what_would_be_written_is_shown() {
         let write = r#"{"path": "x", "content": "a\n  \u001b[2Kb\n"}"#;
-        assert_eq!(content(write), "what it would put there\n  a\n    \\u{1b}[2Kb\n");
+        assert_eq!(content(write), "It would write:\n  a\n    \\u{1b}[2Kb\n");
         let edit = r#"{"edits": [{"old": "a", "new": "b"}]}"#;
-        assert_eq!(content(edit), "what it would put there\n  - a\n  + b\n");
+        assert_eq!(content(edit), "It would write:\n  - a\n  + b\n");
         let long = serde_json::json!({"content": "x\n".repeat(30)}).to_string();
         assert!(content(&long).ends_with("  x\n  … and 10 more lines\n"));
         let wide = serde_json::json!({"content": "x".repeat(3_000)}).to_string();
-        assert_eq!(content(&wide), format!("what it would put there\n  {}…\n", "x".repeat(WIDTH)));
+        assert_eq!(content(&wide), format!("It would write:\n  {}…\n", "x".repeat(WIDTH)));
         assert_eq!(content(r#"{"command": "ls"}"#), "");
     }
 
@@ -370,6 +433,10 @@ mod tests {
             ("n\n", Some(Verdict::No)),
             ("", Some(Verdict::No)),
             ("o\u{3}", Some(Verdict::No)),
+            ("n use tabs\n", Some(Verdict::Instead("use tabs".to_owned()))),
+            ("No, use tabs \n", Some(Verdict::Instead("use tabs".to_owned()))),
+            ("no,\n", None),
+            ("not now\n", None),
             ("\n", None),
             ("ok\n", None),
         ] {

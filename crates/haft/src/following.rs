@@ -205,6 +205,7 @@ impl<H: Hands> Hands for Following<H> {
                 id: call.id.unwrap_or_default(),
                 result: Err(fault),
                 notes: Vec::new(),
+                changes: Vec::new(),
                 took: Duration::ZERO,
             },
         }

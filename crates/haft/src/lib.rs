@@ -28,8 +28,10 @@
 mod agency;
 mod ask;
 mod beyond;
+mod embed;
 mod following;
 mod for_clients;
+mod keys;
 mod listing;
 mod options;
 mod place;
@@ -40,11 +42,12 @@ mod through_client;
 pub mod verbs;
 
 pub use agent;
+pub use embed::{AgentBuilder, EmbeddedAgent, keeper};
 pub use for_clients::ForClients;
 pub use kit;
 pub use listing::Listed;
 pub use options::{Agents, ApproveArg, Opened, Options, SandboxArg};
-pub use place::Place;
+pub use place::{Place, program};
 pub use runtime;
 pub use serve;
 pub use through_client::Desk;

@@ -2,17 +2,17 @@
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
-use haft::{Options, Place, print, verbs};
+use clap::{CommandFactory, Parser, Subcommand};
+use haft::{Options, Place, print, program, verbs};
 
 /// The hands of an agent: one tool runtime for LLM agents.
 #[derive(Parser)]
-#[command(version, arg_required_else_help = true, max_term_width = 100)]
+#[command(version, max_term_width = 100)]
 struct Haft {
     #[command(flatten)]
     options: Options,
     #[command(subcommand)]
-    verb: Verb,
+    verb: Option<Verb>,
 }
 
 #[derive(Subcommand)]
@@ -52,6 +52,16 @@ enum Verb {
     /// What `[tool.NAME]` grants counts only for a tool's file that you vouched for, until it or the code beside it
     /// changes. `haft trust NAME` vouches for that tool alone, wherever it lies, and says what it is granted.
     Trust(verbs::trust::Trust),
+    /// List earlier conversations, or find one
+    Sessions(verbs::sessions::Sessions),
+    /// List the models that can be used
+    Models(verbs::models::Models),
+    /// See haft work: a scripted model fixes a failing test, without a key
+    Demo(verbs::demo::Demo),
+    /// Enter the key of a model provider
+    Login(verbs::login::Login),
+    /// Remove the key of a model provider
+    Logout(verbs::login::Logout),
 }
 
 fn main() -> ExitCode {
@@ -64,7 +74,10 @@ fn main() -> ExitCode {
     if first == haft::runtime::sandbox::probe::PROBE {
         return haft::runtime::sandbox::probe::probe();
     }
-    let Haft { options, verb } = Haft::parse();
+    let Haft { options, verb } = match Haft::try_parse() {
+        Ok(haft) => haft,
+        Err(error) => return misused(&error),
+    };
     start_log();
     let place = match Place::from_env() {
         Ok(place) => place,
@@ -83,6 +96,10 @@ fn main() -> ExitCode {
         }
     };
     let done = runtime.block_on(async {
+        let Some(verb) = verb else {
+            let help = Haft::command().render_help().to_string();
+            return verbs::start::without_command(&options, &place, &help).await;
+        };
         match verb {
             Verb::Run(verb) => verb.run(&options, &place).await,
             Verb::Chat(verb) => verb.run(&options, &place).await,
@@ -98,6 +115,11 @@ fn main() -> ExitCode {
             Verb::Doctor(verb) => verb.run(&options, &place).await,
             Verb::ReloadTools(verb) => verb.run(&options, &place).await,
             Verb::Trust(verb) => verb.run(&options, &place).await,
+            Verb::Sessions(verb) => verb.run(&options, &place),
+            Verb::Models(verb) => verb.run(&options, &place).await,
+            Verb::Demo(verb) => verb.run(&options, &place).await,
+            Verb::Login(verb) => verb.run(&options, &place).await,
+            Verb::Logout(verb) => verb.run(&options, &place),
         }
     });
     // A thread that a stopped call left behind is not waited for.
@@ -109,6 +131,20 @@ fn main() -> ExitCode {
             ExitCode::from(if fault.kind == haft::kit::Kind::BadArgs { verbs::USAGE } else { verbs::FAULT })
         }
     }
+}
+
+/// Prints what is wrong with the command line, or the help or version that was asked for.
+fn misused(error: &clap::Error) -> ExitCode {
+    let command = Haft::command();
+    let commands: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
+    let words: Vec<String> =
+        std::env::args_os().skip(1).map(|it| it.to_string_lossy().into_owned()).collect();
+    match verbs::start::unknown_command(error, &words, &commands, &program()) {
+        Some(text) => print::err(&format!("haft: {text}")),
+        // Who reads it may be gone.
+        None => drop(error.print()),
+    }
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(verbs::USAGE))
 }
 
 /// Logs go to standard error, and there are none unless they are asked for: `HAFT_LOG=info`.

@@ -7,7 +7,10 @@ use std::{
     time::Duration,
 };
 
-use agent::profiles::Profiles;
+use agent::{
+    model::{Choices, Keys},
+    profiles::Profiles,
+};
 use clap::{Args, ValueEnum};
 use kit::{AnyTool, Fault, Kind};
 use runtime::{
@@ -24,7 +27,7 @@ use runtime::{
     policy::{Approve, Policy, Sandbox},
 };
 
-use crate::{beyond::beyond, listing::Listed, place::Place};
+use crate::{beyond::beyond, keys::KeyFiles, listing::Listed, place::Place};
 
 /// A session's name has at most so many characters.
 const SESSION_NAME: usize = 100;
@@ -73,6 +76,8 @@ pub enum SandboxArg {
 pub enum ApproveArg {
     /// Ask where there is somebody to ask; otherwise deny.
     Ask,
+    /// The same, and ask before each change of a file, showing its diff.
+    AskEdits,
     /// Allow without asking.
     Auto,
     /// Deny without asking.
@@ -106,6 +111,27 @@ pub struct Agents {
     pub subagent: SubagentSection,
     /// Models under names of their own.
     pub models: BTreeMap<String, ModelSection>,
+    /// The keys that were entered with `haft login`.
+    pub keys: Keys,
+}
+
+impl Agents {
+    /// Takes it out of the configuration, and adds the keys; with a line for each key that is not used.
+    fn of(config: &mut Config, place: &Place) -> (Self, Vec<String>) {
+        let (keys, unused) = KeyFiles::of(place).read();
+        let agents = Self {
+            agent: std::mem::take(&mut config.agent),
+            subagent: std::mem::take(&mut config.subagent),
+            models: std::mem::take(&mut config.models),
+            keys,
+        };
+        (agents, unused)
+    }
+
+    /// What a model is chosen from, in this environment.
+    pub fn choices<'a>(&'a self, variables: &'a [(String, String)]) -> Choices<'a> {
+        Choices { models: &self.models, variables, keys: &self.keys }
+    }
 }
 
 impl Options {
@@ -153,11 +179,8 @@ impl Options {
             aside.push(line);
         }
         let listed = Listed { tokens: config.list_tokens.take(), pinned: std::mem::take(&mut config.listed) };
-        let agents = Agents {
-            agent: std::mem::take(&mut config.agent),
-            subagent: std::mem::take(&mut config.subagent),
-            models: std::mem::take(&mut config.models),
-        };
+        let (agents, unused) = Agents::of(&mut config, place);
+        aside.extend(unused);
         let (tool_files, refused) = self.tool_files_of(place, &workspace, &mut config, &toolset);
         aside.extend(refused);
         let mut roots: Vec<_> = config.roots.iter().map(|root| parse_root(root, &workspace)).collect();
@@ -186,7 +209,7 @@ impl Options {
             deadline: config.deadline_seconds.map_or(DEADLINE, Duration::from_secs),
             secrets: Secrets::collect(
                 place.variables.iter().map(|(name, value)| (name, value)),
-                beyond.hidden(),
+                beyond.hidden().into_iter().chain(agents.keys.values()),
             ),
             beyond,
             commands: Commands {
@@ -208,6 +231,19 @@ impl Options {
         let own = place.config.join("agents");
         let profiles = Profiles::new(own, runtime.roots().clone(), trusted);
         Ok(Opened { runtime, aside, unseen, toolset, listed, agents, profiles })
+    }
+
+    /// What the configuration says about agents and their models, without a runtime; and a line for each key that is not
+    /// used.
+    ///
+    /// # Errors
+    /// When the workspace or a configuration is not what it should be.
+    pub fn agents(&self, place: &Place) -> Result<(Agents, Vec<String>), Fault> {
+        let workspace = self.workspace()?;
+        let trusted = self.trust || Trust::in_state(&place.state).holds(&workspace);
+        let own = Config::read(&place.config.join(FILE))?;
+        let (mut config, _) = own.with_workspace(Config::read_workspace(&workspace)?, trusted);
+        Ok(Agents::of(&mut config, place))
     }
 
     /// Where tools that are files are looked for, as the person has decided by now: see [`deciding`](Self::deciding).
@@ -424,6 +460,7 @@ impl From<ApproveArg> for Approve {
     fn from(arg: ApproveArg) -> Self {
         match arg {
             ApproveArg::Ask => Self::Ask,
+            ApproveArg::AskEdits => Self::AskEdits,
             ApproveArg::Auto => Self::Auto,
             ApproveArg::Never => Self::Never,
         }

@@ -1,8 +1,11 @@
-//! Where are things on this machine, and what does the environment say?
+//! The process's environment: the folders for state and configuration, and the variables.
 //!
-//! The only place where haft looks at the process's environment, but for `HAFT_LOG`.
+//! Nothing else in haft reads the environment, except for `HAFT_LOG`.
 
-use std::{env, path::PathBuf};
+use std::{
+    env,
+    path::{Path, PathBuf},
+};
 
 use kit::{Fault, Kind};
 
@@ -63,6 +66,28 @@ impl Place {
             .or_else(home_of_this_user)
             .unwrap_or_else(|| PathBuf::from("/"))
     }
+}
+
+/// The program as a person can type it here: `haft` where the shell finds it, else with its path.
+pub fn program() -> String {
+    let typed = env::args_os().next().map(PathBuf::from).unwrap_or_default();
+    let is_path = typed.components().count() > 1;
+    if !is_path {
+        return typed.to_str().filter(|it| !it.is_empty()).unwrap_or("haft").to_owned();
+    }
+    let this = env::current_exe().and_then(|it| it.canonicalize());
+    let folders = env::var_os("PATH").map(|it| env::split_paths(&it).collect::<Vec<_>>()).unwrap_or_default();
+    let name = typed.file_name().unwrap_or_default();
+    let is_this = |folder: &Path| {
+        this.as_ref().is_ok_and(|this| folder.join(name).canonicalize().is_ok_and(|it| it == *this))
+    };
+    if folders.iter().any(|it| is_this(it)) {
+        return name.to_string_lossy().into_owned();
+    }
+    // What cargo builds is started by its whole path.
+    let here = env::current_dir().unwrap_or_default();
+    let path = typed.strip_prefix(&here).ok().filter(|it| it.components().count() > 1).unwrap_or(&typed);
+    runtime::quote(&path.to_string_lossy())
 }
 
 /// The home folder that the system's list of users has, for who starts us without `HOME`.

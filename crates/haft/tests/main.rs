@@ -11,7 +11,9 @@
 mod agent;
 mod agents;
 mod cad;
+mod changes;
 mod chat;
+mod docs;
 mod end_to_end;
 mod http;
 mod mcp_sdk;

@@ -1,6 +1,6 @@
 //! What does a running tool hold in its hands?
 
-use std::{sync::Arc, time::Duration};
+use std::{cell::Cell, sync::Arc, time::Duration};
 
 use tokio_util::sync::CancellationToken;
 
@@ -171,7 +171,10 @@ impl Cx {
     {
         self.check()?;
         let cx = self.clone();
-        let mut task = tokio::task::spawn_blocking(move || work(&cx));
+        let mut task = tokio::task::spawn_blocking(move || {
+            let _blocking = Blocking::begin();
+            work(&cx)
+        });
         tokio::select! {
             biased;
             done = &mut task => return done.unwrap_or_else(|error| Err(panicked(error))),
@@ -185,6 +188,31 @@ impl Cx {
             return Err(cancelled());
         }
         task.await.unwrap_or_else(|error| Err(panicked(error)))
+    }
+}
+
+thread_local! {
+    static MAY_BLOCK: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Is this thread one of [`Cx::blocking`], which may wait for whatever it likes?
+pub fn may_block() -> bool {
+    MAY_BLOCK.get()
+}
+
+/// Until it is dropped, this thread may block.
+struct Blocking;
+
+impl Blocking {
+    fn begin() -> Self {
+        MAY_BLOCK.set(true);
+        Self
+    }
+}
+
+impl Drop for Blocking {
+    fn drop(&mut self) {
+        MAY_BLOCK.set(false);
     }
 }
 

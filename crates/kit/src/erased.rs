@@ -105,15 +105,19 @@ impl<T: Tool> AnyTool for Erased<T> {
     }
 }
 
-/// Says what was expected as whoever writes JSON calls it.
+/// Says what was expected as whoever writes JSON calls it, and not as Rust does.
 fn in_json(words: &str) -> String {
-    const RUST: &str = "expected struct ";
-    match words.split_once(RUST) {
+    const STRUCT: &str = "expected struct ";
+    if words.starts_with("data did not match any variant of ") {
+        return "this is none of the forms that are accepted here".to_owned();
+    }
+    let words = words.replace("unknown variant", "unknown value");
+    match words.split_once(STRUCT) {
         Some((before, after)) => {
             let rest = after.trim_start_matches(|it: char| it.is_ascii_alphanumeric() || it == '_');
             format!("{before}expected an object{rest}")
         }
-        None => words.to_owned(),
+        None => words,
     }
 }
 

@@ -22,6 +22,7 @@ pub mod anchor;
 pub mod base64;
 pub mod edit;
 pub mod files;
+pub mod nearest;
 pub mod net;
 pub mod own_tools;
 pub mod procs;
@@ -31,7 +32,7 @@ pub mod services;
 pub mod testing;
 pub mod text;
 
-pub use cx::Cx;
+pub use cx::{Cx, may_block};
 pub use erased::{AnyTool, Origin, Prepared, Running, Spec, erase};
 pub use fault::{Fault, Kind, OrFault};
 pub use files::Files;

@@ -27,7 +27,7 @@ use crate::{
 };
 
 pub use agents::{Agents, NoAgent, ProfileInfo, Profiles, Question, Report, Task, TaskEnd};
-pub use confirm::{Confirm, Matter, NobodyConfirms};
+pub use confirm::{Confirm, Matter, NobodyConfirms, Proposed, Review};
 pub use notes::{Change, Fact, Notes, Saying};
 pub use servers::{NewServer, NoServers, ServerInfo, ServerState, Servers};
 pub use shares::{NewShare, NoShares, Shared, Shares};
@@ -49,6 +49,22 @@ pub trait History: Send + Sync {
         let _ = (before, after);
         Err(Fault::bug(format!("{} was to be changed where nothing keeps what it was", path.display())))
     }
+
+    /// Called after a change has landed, from any thread. `before` is `None` where there was no such file.
+    fn landed(&self, path: &Path, before: Option<&Content>, after: After<'_>) {
+        let _ = (path, before, after);
+    }
+}
+
+/// What a file holds after a change.
+#[derive(Debug, Clone, Copy)]
+pub enum After<'a> {
+    /// There is no such file any more.
+    Gone,
+    /// This content.
+    Holds(&'a Content),
+    /// So many bytes, which are not held in memory.
+    Long(u64),
 }
 
 /// Puts back what calls of this session changed.

@@ -3,6 +3,7 @@
 use std::{future::Future, pin::Pin};
 
 use crate::{
+    changes::Change,
     grants::{Effect, Scope},
     policy::Rule,
 };
@@ -22,29 +23,33 @@ pub struct Request {
     pub arguments: String,
     /// What the call would touch that needs a person, one line each.
     pub effects: Vec<String>,
+    /// The changes of files that would land, where they are known: a yes is for exactly these.
+    pub changes: Vec<Change>,
     /// What would be kept if it is allowed for longer than this call; if this is empty, nothing can be.
     pub offers: Vec<Effect>,
 }
 
 /// What the person said.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// This call may run, and for as long as that what it was asked about is not asked again.
     Yes(Scope),
     /// It may not.
     No,
+    /// It may not, and what the person says to that.
+    Instead(String),
     /// There was nobody to ask, which is a no.
     NobodyThere,
 }
 
 impl Verdict {
     /// The name in the journal.
-    pub(crate) fn name(self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Yes(Scope::Once) => "approved",
             Self::Yes(Scope::Session) => "approved for this session",
             Self::Yes(Scope::Project) => "approved for this project",
-            Self::No => "refused by the person",
+            Self::No | Self::Instead(_) => "refused by the person",
             Self::NobodyThere => "denied, nobody to ask",
         }
     }
@@ -59,6 +64,12 @@ pub trait Approver: Send + Sync {
     fn asks_together(&self) -> bool {
         false
     }
+
+    /// Is there somebody to be asked, as far as can be told without asking? `call` is that of [`Request::call`].
+    fn is_attended(&self, call: &str) -> bool {
+        let _ = call;
+        true
+    }
 }
 
 /// A door with nobody behind it.
@@ -67,5 +78,9 @@ pub struct Unattended;
 impl Approver for Unattended {
     fn approve(&self, _: Request) -> Pin<Box<dyn Future<Output = Verdict> + Send + '_>> {
         Box::pin(std::future::ready(Verdict::NobodyThere))
+    }
+
+    fn is_attended(&self, _: &str) -> bool {
+        false
     }
 }

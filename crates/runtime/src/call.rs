@@ -5,22 +5,23 @@
 //! that comes in gives exactly one answer, whatever the tool does; a call that becomes a
 //! job gives it before it is over.
 
+mod asking;
 mod confirm;
 mod manual;
 mod missing;
 mod options;
+mod review;
 mod shown;
 mod work;
 
 use std::{
-    borrow::Cow,
     path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use kit::{
-    Fault, Kind, Kinds, Origin, Output, Prepared, Touch, Touches,
+    Fault, Kinds, Origin, Output, Prepared, Touch, Touches,
     files::{Access, Grant},
     own_tools::{OWN, own_files},
     services::Progress,
@@ -31,16 +32,18 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     Session,
-    approve::{Request, Verdict},
-    commands::quote,
-    grants::{self, Effect},
+    asked_time::AskedTime,
+    changes::Versions,
+    grants,
     jobs::ThisCall,
     policy::{Decision, Rule, Want},
     repair::{self, Repaired},
     schedule::{Hold, Key},
 };
+use asking::{About, Asking, denied};
 use options::Options;
 pub(crate) use options::with_options;
+pub(crate) use review::Reviewing;
 use work::Work;
 
 /// A tool that a model asks for by name.
@@ -56,6 +59,17 @@ pub struct Call {
     /// Its id, from [`Session::new_call_id`], where whoever calls wants to know it beforehand, so as to
     /// [`promote`](Session::promote) the call. It must be used only once.
     pub id: Option<String>,
+    /// The person makes it, not a model: what a rule would ask them about is allowed.
+    pub by_person: bool,
+}
+
+/// The call that a tool makes another one for.
+#[derive(Clone)]
+pub(crate) struct Within {
+    /// The id of the call at the door.
+    pub(crate) whose: String,
+    /// How long a person was asked about the call that makes it.
+    pub(crate) asked: Arc<AskedTime>,
 }
 
 /// The arguments of a call, as they came through the door.
@@ -75,7 +89,9 @@ pub struct Answer {
     pub result: Result<Output, Fault>,
     /// What the runtime did to the call that the model should know of, such as a repaired argument.
     pub notes: Vec<String>,
-    /// From the door to the answer.
+    /// The files that it changed, as they were and as it left them. Of a call that has become a job, those until then.
+    pub changes: Vec<Versions>,
+    /// From the door to the answer, without the time that a person was asked.
     pub took: Duration,
 }
 
@@ -88,6 +104,7 @@ impl Call {
             cancel: CancellationToken::new(),
             progress: None,
             id: None,
+            by_person: false,
         }
     }
 }
@@ -120,8 +137,15 @@ pub(crate) struct Plan {
     options: Options,
     /// The hosts that it names: [`Want::Net`] and [`Want::Web`].
     pub(crate) hosts: Vec<Want>,
+    /// The files that it may write as those of one of the workspace's own tools.
+    own: Vec<(PathBuf, String)>,
     /// A person was asked about this very call.
     pub(crate) approved: bool,
+    /// A person is asked once it is known what would be written.
+    asks_later: bool,
+    /// All that it does to files passes kit's hands.
+    is_program: bool,
+    by_person: bool,
 }
 
 /// What the journal is told of a call, as far as it is known.
@@ -135,12 +159,16 @@ struct Told {
     asked: Vec<String>,
 }
 
+/// The rules whose question can wait until it is known what would be written.
+const ABOUT_CONTENT: [&str; 2] = ["control_files", "own_tools"];
+
 /// Runs it; `within` is the call at the door that it is made for, where a tool makes it.
-pub(crate) async fn run(session: &Session, mut call: Call, within: Option<&str>) -> Answer {
+pub(crate) async fn run(session: &Session, mut call: Call, within: Option<&Within>) -> Answer {
     let began = Instant::now();
     let offered = call.id.is_some();
     let id = call.id.take().unwrap_or_else(|| session.store().call_id());
-    let whose = within.map_or_else(|| id.clone(), str::to_owned);
+    let whose = within.map_or_else(|| id.clone(), |it| it.whose.clone());
+    let asked = AskedTime::within(within.map_or(session.asked(), |it| &it.asked));
     let cancel = call.cancel.child_token();
     // Whoever drops this call's future stops the call; it still ends as any other.
     let stop_with_us = cancel.clone().drop_guard();
@@ -170,14 +198,25 @@ pub(crate) async fn run(session: &Session, mut call: Call, within: Option<&str>)
             drop(plan);
             Err(denied(session, &rule, "it was not done"))
         }
+        Ok((plan, Decision::Ask(rule))) if plan.by_person && !rule.firm => Ok(plan),
+        Ok((plan, Decision::Ask(rule))) if plan.can_ask_later(session, &whose, &rule) => {
+            told.decision = "not reached".to_owned();
+            Ok(Plan { asks_later: true, ..plan })
+        }
         Ok((plan, Decision::Ask(rule))) => {
-            let approved = ask(session, &whose, &tool, &rule, &mut told, &cancel).await;
-            approved.map(|()| Plan { approved: true, ..plan })
+            let asking = Asking { session, whose: &whose, tool: &tool, asked: &asked, cancel: &cancel };
+            let effects = asking::effects(&told.touches);
+            let about = About { rule: &rule, arguments: &told.arguments, effects, changes: Vec::new() };
+            let answered = asking.ask(about).await;
+            answered.and_then(|answered| {
+                told.decision = answered.decision;
+                answered.allowed.map(|()| Plan { approved: true, ..plan })
+            })
         }
         Err(fault) => Err(fault),
     };
     let title = planned.as_ref().map_or_else(|_| String::new(), |plan| plan.prepared.title());
-    let this = ThisCall::new(tool, shown::title(session, title), began, session.jobs());
+    let this = ThisCall::new(tool, shown::title(session, title), began, asked.clone(), session.jobs());
     if offered {
         session.jobs().offer(&id, &this);
     }
@@ -193,7 +232,8 @@ pub(crate) async fn run(session: &Session, mut call: Call, within: Option<&str>)
         id: id.clone(),
         result: Err(Fault::bug("the call was lost")),
         notes: Vec::new(),
-        took: began.elapsed(),
+        changes: Vec::new(),
+        took: began.elapsed().saturating_sub(asked.total()),
     });
     if offered {
         session.jobs().withdraw(&id);
@@ -215,6 +255,7 @@ fn plan(session: &Session, call: Call, told: &mut Told) -> Result<(Plan, Decisio
     let spec = tool.spec();
     manual::check(session, &catalog, spec)?;
     let raw = matches!(call.arguments, Arguments::Raw(_));
+    let (by_person, is_program) = (call.by_person, spec.origin == Origin::Program);
     let mut options = Options::of(spec);
     let prepared = repair::repair(spec, call.arguments).and_then(|Repaired { mut arguments, notes }| {
         told.notes = notes;
@@ -257,7 +298,11 @@ fn plan(session: &Session, call: Call, told: &mut Told) -> Result<(Plan, Decisio
         only_files,
         options,
         hosts: Vec::new(),
+        own: Vec::new(),
         approved: false,
+        asks_later: false,
+        is_program,
+        by_person,
     };
     let mut wants = Vec::new();
     for touch in touches.iter() {
@@ -281,6 +326,15 @@ impl Plan {
     /// Does it look at the open web?
     pub(crate) fn looks(&self) -> bool {
         self.hosts.iter().any(|it| matches!(it, Want::Web(_)))
+    }
+
+    /// Can this question wait until the content is known that would land? Then the person sees it.
+    fn can_ask_later(&self, session: &Session, whose: &str, rule: &Rule) -> bool {
+        self.only_files
+            && self.is_program
+            && !rule.firm
+            && ABOUT_CONTENT.contains(&rule.name)
+            && session.approver().is_attended(whose)
     }
 
     /// Works out what a touch means for grants, locks and policy; gives it with its path resolved.
@@ -347,6 +401,7 @@ impl Plan {
                         return Err(Fault::denied(what).next("A person can put a file in place of the link."));
                     }
                     self.locks.push((Key::Path(absolute.clone()), Hold::Alone));
+                    self.own.push((absolute.clone(), name.clone()));
                     self.writes.push(absolute);
                     self.grants.push(Grant { location, access: Access::Write });
                 }
@@ -361,124 +416,4 @@ impl Plan {
             }
         })
     }
-}
-
-/// Asks the person; an answer is bound to this very call, and to what it was said to cover.
-async fn ask(
-    session: &Session,
-    whose: &str,
-    tool: &str,
-    rule: &Rule,
-    told: &mut Told,
-    cancel: &CancellationToken,
-) -> Result<(), Fault> {
-    let asking = async {
-        // One question at a time, where a person reads one: the answer to this one may be the answer to the next.
-        let _turn = match session.approver().asks_together() {
-            true => None,
-            false => Some(session.turn_to_ask().await),
-        };
-        if let Some(by) = session.granted_meanwhile(&rule.offers) {
-            return Err(by);
-        }
-        // What names a secret must not be kept.
-        let open = |it: &&Effect| matches!(session.secrets().mask(&it.to_string()), Cow::Borrowed(_));
-        let offers: Vec<Effect> = rule.offers.iter().filter(open).cloned().collect();
-        let request = Request {
-            call: Some(whose.to_owned()),
-            agent: session.agent().map(str::to_owned),
-            tool: tool.to_owned(),
-            rule: rule.clone(),
-            arguments: session.secrets().mask(&told.arguments).into_owned(),
-            effects: told.touches.iter().filter_map(effect).collect(),
-            offers: if offers.len() == rule.offers.len() { offers } else { Vec::new() },
-        };
-        let offers = request.offers.clone();
-        let verdict = session.approver().approve(request).await;
-        if let Verdict::Yes(scope) = verdict
-            && let Err(fault) = session.grant(&offers, scope).await
-        {
-            tracing::warn!("what was allowed is not kept: {fault}");
-        }
-        Ok(verdict)
-    };
-    let verdict = tokio::select! {
-        biased;
-        () = cancel.cancelled() => return Err(Fault::new(Kind::Cancelled, "the call was stopped before it was approved")),
-        verdict = asking => verdict,
-    };
-    let verdict = match verdict {
-        Ok(verdict) => verdict,
-        Err(by) => {
-            told.decision = by;
-            return Ok(());
-        }
-    };
-    told.decision = format!("{}: {}", verdict.name(), rule.name);
-    match verdict {
-        Verdict::Yes(_) => Ok(()),
-        Verdict::No => Err(Fault::denied(format!("{rule}; the person said no"))
-            .next("Leave it, and go on without it; or ask the person what they want instead.")),
-        Verdict::NobodyThere => Err(denied(session, rule, "there was nobody to ask")),
-    }
-}
-
-/// What a person reads of a touch; reading is never asked about.
-fn effect(touch: &Touch) -> Option<String> {
-    match touch {
-        Touch::Write(path) => Some(format!("write {path}")),
-        Touch::Run(command) => Some(format!("run {command}")),
-        Touch::Unconfined => Some("outside the sandbox".to_owned()),
-        Touch::Net(host) => Some(format!("net {host}")),
-        Touch::Web(host) => Some(format!("web {host}")),
-        Touch::Tool(name) => Some(format!("write the tool {name}")),
-        Touch::Server { name, reads } => {
-            Some(format!("{} the server {name}", if *reads { "start" } else { "use" }))
-        }
-        Touch::Read(_) | Touch::Session(_) | Touch::Exclusive => None,
-    }
-}
-
-/// The commands by which a person allows what this rule asks about.
-fn grants(session: &Session, rule: &Rule) -> Vec<String> {
-    let workspace = session.runtime().roots().workspace().display().to_string();
-    let workspace = quote(&workspace);
-    let grant = |it: &Effect| format!("`haft --dir {workspace} grants add {}`", quote(&it.to_string()));
-    rule.offers.iter().map(grant).collect()
-}
-
-fn denied(session: &Session, rule: &Rule, why: &str) -> Fault {
-    let next = match rule.name {
-        "sandbox" if session.limits().read_only => {
-            "This session only reads: say what you would change, and let the person decide.".to_owned()
-        }
-        "sandbox" => "A person can start haft with `--sandbox workspace`.".to_owned(),
-        "read_only_root" => "A person can add the root without `:ro`.".to_owned(),
-        "command_deny" => "haft.toml denies it; find another way, or ask the person.".to_owned(),
-        "not_allowed" => {
-            "Use a command of the list, or ask the person to add to `only` in haft.toml.".to_owned()
-        }
-        "web" => {
-            "A person can put the host into `allow` of `[net]` in haft.toml, or set its `web`.".to_owned()
-        }
-        "private_net" => {
-            let config = "`host:port` in `allow` of `[net]` in haft.toml".to_owned();
-            let ways = [grants(session, rule), vec![config]].concat().join(" or ");
-            format!("Leave it, unless this is what you were asked for: then a person can allow it: {ways}.")
-        }
-        _ if rule.firm => {
-            "Write the command so that each of its programs can be seen, one command to a call.".to_owned()
-        }
-        _ => {
-            let grants = grants(session, rule);
-            match grants.as_slice() {
-                [] => "A person can do it, or start haft with `--approve auto`.".to_owned(),
-                grants => format!(
-                    "A person can allow it with {}, or start haft with `--approve auto`.",
-                    grants.join(" and ")
-                ),
-            }
-        }
-    };
-    Fault::denied(format!("{rule}; {why}")).next(next)
 }

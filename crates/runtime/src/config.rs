@@ -360,13 +360,10 @@ impl Config {
             }
         }
         if let Some(approve) = workspace.approve
-            && (approve != Approve::Auto
-                || self.approve == Some(Approve::Auto)
-                || widens("`approve = \"auto\"`"))
+            && (narrows(approve, self.approve.unwrap_or_default())
+                || widens(&format!("`approve = \"{}\"`", approve.name())))
         {
-            // Never asking is narrower than asking.
-            let narrows = self.approve != Some(Approve::Never) || trusted;
-            self.approve = if narrows { Some(approve) } else { self.approve };
+            self.approve = Some(approve);
         }
         if let Some(links) = workspace.hard_links
             && (links == HardLinks::Refuse || widens("`hard_links = \"allow\"`"))
@@ -414,6 +411,17 @@ impl Config {
         }
         self.commands.rules.extend(narrowing);
         (self, aside)
+    }
+}
+
+/// Does a workspace that says `theirs` allow nothing that the person's own `mine` does not? Denying is narrower than
+/// asking, and a question about each edit is given up for nothing else.
+fn narrows(theirs: Approve, mine: Approve) -> bool {
+    match mine {
+        Approve::Auto => true,
+        Approve::Ask => theirs != Approve::Auto,
+        Approve::AskEdits => theirs == Approve::AskEdits,
+        Approve::Never => theirs == Approve::Never,
     }
 }
 
@@ -558,6 +566,28 @@ mod tests {
             mine.with_workspace(parse("tools = [\"read\", \"edit\"]\napprove = \"ask\""), false);
         assert_eq!(config.tools.unwrap(), ["read"]);
         assert_eq!(config.approve, Some(Approve::Never));
+    }
+
+    #[test]
+    fn a_workspace_may_only_have_more_asked_and_nothing_let_through() {
+        for (mine, theirs, holds) in [
+            ("ask", "ask-edits", "ask-edits"),
+            ("ask", "never", "never"),
+            ("ask", "auto", "ask"),
+            ("auto", "ask-edits", "ask-edits"),
+            ("ask-edits", "ask", "ask-edits"),
+            ("ask-edits", "auto", "ask-edits"),
+            // Who is never asked is not asked about edits either.
+            ("ask-edits", "never", "ask-edits"),
+            ("never", "ask-edits", "never"),
+        ] {
+            let approve = |it: &str| parse(&format!("approve = \"{it}\""));
+            let (config, aside) = approve(mine).with_workspace(approve(theirs), false);
+            assert_eq!(config.approve.map(Approve::name), Some(holds), "{mine} {theirs}");
+            assert_eq!(aside.is_empty(), holds == theirs, "{aside:?}");
+            let (config, _) = approve(mine).with_workspace(approve(theirs), true);
+            assert_eq!(config.approve.map(Approve::name), Some(theirs), "trusted");
+        }
     }
 
     #[test]

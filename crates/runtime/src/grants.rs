@@ -18,6 +18,9 @@ use crate::{
 pub enum Effect {
     /// To change this file, or anything below this folder, relative to the workspace.
     Write(String),
+    /// To change this file, or anything below this folder, where each change is asked about; `.` is the workspace. No
+    /// leave to change what is asked about anyway.
+    Edit(String),
     /// To speak to this host: `host`, `host:port`, `*.example.org`, `*`.
     Net(String),
     /// To look at what this host shows, and no more: named as in `Net`.
@@ -59,7 +62,7 @@ impl Scope {
 }
 
 impl Effect {
-    /// An effect as a person writes it: `write PATH`, `net HOST`, `web HOST`, `run COMMAND`, `unconfined COMMAND`.
+    /// An effect as a person writes it: `write PATH`, `edit PATH`, `net HOST`, `web HOST`, `run COMMAND`, `unconfined COMMAND`.
     ///
     /// # Errors
     /// When it is none of these.
@@ -68,20 +71,22 @@ impl Effect {
         let rest = rest.trim();
         let wrong = |what: String| {
             Fault::bad_args(what).next(
-                "A grant is `write PATH`, `net HOST`, `web HOST`, `server NAME@HASH`, `run COMMAND` or `unconfined COMMAND`.".to_owned(),
+                "A grant is `write PATH`, `edit PATH`, `net HOST`, `web HOST`, `server NAME@HASH`, `run COMMAND` or `unconfined COMMAND`.".to_owned(),
             )
         };
         if rest.is_empty() {
             return Err(wrong(format!("`{text}` says nothing that could be granted")));
         }
         match kind {
-            "write" => {
+            "write" | "edit" => {
                 let inside = Path::new(rest)
                     .components()
                     .all(|it| matches!(it, Component::Normal(_) | Component::CurDir));
-                inside
-                    .then(|| Self::Write(rest.trim_end_matches('/').to_owned()))
-                    .ok_or_else(|| wrong(format!("`{rest}` is no path relative to the workspace")))
+                if !inside {
+                    return Err(wrong(format!("`{rest}` is not a path relative to the workspace")));
+                }
+                let path = rest.trim_end_matches('/').to_owned();
+                Ok(if kind == "write" { Self::Write(path) } else { Self::Edit(path) })
             }
             "net" | "web" => {
                 let host = is_host(rest).then(|| rest.to_ascii_lowercase()).ok_or_else(|| {
@@ -120,6 +125,7 @@ impl Effect {
             Self::RunExactly(granted) => !leaves && granted == text.trim(),
             Self::UnconfinedExactly(granted) => granted == text.trim(),
             Self::Write(_)
+            | Self::Edit(_)
             | Self::Net(_)
             | Self::Web(_)
             | Self::Elsewhere(_)
@@ -135,6 +141,7 @@ impl Effect {
             Self::Run(words) => (!leaves).then_some(words),
             Self::Unconfined(words) => Some(words),
             Self::Write(_)
+            | Self::Edit(_)
             | Self::Net(_)
             | Self::Web(_)
             | Self::Elsewhere(_)
@@ -147,6 +154,14 @@ impl Effect {
     /// Does it allow to change this place in the workspace?
     pub(crate) fn allows_write(&self, location: &Location, workspace: &Path) -> bool {
         matches!(self, Self::Write(path) if location.absolute().starts_with(workspace.join(path)))
+    }
+
+    /// Does it allow changes of this place without a question about each?
+    pub(crate) fn allows_edit(&self, location: &Location, workspace: &Path) -> bool {
+        match self {
+            Self::Edit(path) => location.absolute().starts_with(workspace.join(path)),
+            other => other.allows_write(location, workspace),
+        }
     }
 
     /// Does it allow to speak to this host?
@@ -168,7 +183,12 @@ impl Effect {
             }
             (Self::Net(mine), Self::Net(theirs) | Self::Web(theirs))
             | (Self::Web(mine), Self::Web(theirs)) => host_matches(mine, theirs),
-            (Self::Write(mine), Self::Write(theirs)) => Path::new(theirs).starts_with(mine),
+            (Self::Write(mine), Self::Write(theirs))
+            | (Self::Write(mine) | Self::Edit(mine), Self::Edit(theirs)) => {
+                // The dot is the workspace.
+                let below = |path: &str| Path::new("/").join(path);
+                below(theirs).starts_with(below(mine))
+            }
             (mine, theirs) => mine == theirs,
         }
     }
@@ -178,6 +198,7 @@ impl fmt::Display for Effect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Write(path) => write!(f, "write {path}"),
+            Self::Edit(path) => write!(f, "edit {path}"),
             Self::Net(host) => write!(f, "net {host}"),
             Self::Web(host) => write!(f, "web {host}"),
             Self::Elsewhere(what) => f.write_str(what),

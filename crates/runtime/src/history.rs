@@ -4,16 +4,20 @@ use std::{
     ffi::OsString,
     os::unix::ffi::{OsStrExt, OsStringExt},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use kit::{
     Fault,
-    services::History,
+    services::{After, History},
     text::{Content, Digest},
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::store::{Hash, Store, now_ms};
+use crate::{
+    changes::Landed,
+    store::{Hash, Store, now_ms},
+};
 
 /// Keeps what one call changes. Kit's hands tell it before each change.
 #[derive(Clone)]
@@ -21,6 +25,7 @@ pub struct CallHistory {
     store: Store,
     session: String,
     call: String,
+    landed: Arc<Landed>,
 }
 
 /// A change of a file, as it was recorded before it was made.
@@ -44,7 +49,12 @@ pub(crate) const COLUMNS: &str = "c.id, c.call, c.session, c.path, c.at_ms, c.be
 impl Store {
     /// What keeps the changes of one call.
     pub fn history(&self, session: impl Into<String>, call: impl Into<String>) -> CallHistory {
-        CallHistory { store: self.clone(), session: session.into(), call: call.into() }
+        CallHistory {
+            store: self.clone(),
+            session: session.into(),
+            call: call.into(),
+            landed: Arc::default(),
+        }
     }
 }
 
@@ -59,12 +69,21 @@ impl History for CallHistory {
         }
         self.put(path, before, Some(after.into()), None)
     }
+
+    fn landed(&self, path: &Path, before: Option<&Content>, after: After<'_>) {
+        self.landed.add(path, before, after);
+    }
 }
 
 impl CallHistory {
     /// The call whose changes these are.
     pub(crate) fn call(&self) -> &str {
         &self.call
+    }
+
+    /// What has landed of these changes.
+    pub(crate) fn landed(&self) -> &Arc<Landed> {
+        &self.landed
     }
 
     /// Keeps the content, then the row that names it. When this returns both survive the

@@ -128,6 +128,14 @@ impl Journal {
         }
     }
 
+    /// Records that a call begins, and waits until the row survives the death of this process. Blocks.
+    ///
+    /// # Errors
+    /// When the database can't be written.
+    pub(crate) fn begin_blocking(&self, begun: Begun) -> Result<(), Fault> {
+        self.store.wait(self.begun_row(begun))
+    }
+
     /// Records that a call is over.
     ///
     /// # Errors

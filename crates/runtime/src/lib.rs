@@ -1,6 +1,8 @@
 //! Whether, when and where a call happens.
 
+mod answer_schema;
 mod approve;
+mod asked_time;
 mod beside;
 mod beyond;
 mod call;
@@ -17,6 +19,7 @@ mod shares;
 mod visible;
 
 pub mod bound;
+pub mod changes;
 pub mod config;
 pub mod grants;
 pub mod history;
@@ -44,6 +47,7 @@ use kit::{
     services::{Undo, Vault},
 };
 
+pub use answer_schema::AnswerSchema;
 pub use approve::{Approver, Request, Unattended, Verdict};
 pub use beyond::Beyond;
 pub use call::{Answer, Arguments, Call};
@@ -56,6 +60,7 @@ pub use session::{Limits, Session, WeakSession};
 pub use shares::SessionFiles;
 pub use visible::visible;
 
+use changes::{Change, Versions};
 use ground::Ground;
 use mask::Secrets;
 use outside::{Outside, ToolFiles, appeared::Appeared};
@@ -206,7 +211,9 @@ impl Runtime {
     fn recover(&self) {
         let runtime = self.clone();
         let swept = std::thread::Builder::new().name("haft-recover".to_owned()).spawn(move || {
-            let hands = put_back::Hands { policy: runtime.policy(), runtime, held: Vec::new() };
+            let (policy, held, landed) = (runtime.policy(), Vec::new(), Arc::default());
+            let allowed = Mutex::default();
+            let hands = put_back::Hands { runtime, held, policy, landed, review: None, allowed };
             match hands.runtime.store().journal().recover(&|path| hands.read(path)) {
                 Ok(interrupted) => {
                     for call in interrupted {
@@ -271,7 +278,14 @@ impl Runtime {
 
     /// What puts back the changes of `scope`, on behalf of a call of `session`.
     pub fn undo(&self, session: &str, call: &str, scope: undo::Scope) -> Arc<dyn Undo> {
-        put_back::undo(self, session, call, scope, Vec::new(), self.policy())
+        let history = self.store().history(session, call);
+        put_back::undo(self, history, scope, Vec::new(), self.policy(), None)
+    }
+
+    /// How these files changed, as a person may see it: bounded, and without the secrets that this process knows.
+    /// Blocks while it compares.
+    pub fn changes(&self, files: &[Versions], bound: changes::Bound) -> Vec<Change> {
+        changes::changes(files, self.roots().workspace(), &self.inner.secrets, bound)
     }
 
     /// The text without the secrets that this process knows.
@@ -321,6 +335,12 @@ impl Runtime {
     pub(crate) fn state(&self) -> &std::path::Path {
         let [state, _] = &self.inner.hidden;
         state
+    }
+
+    /// Where the user's configuration is kept.
+    pub fn config(&self) -> &std::path::Path {
+        let [_, config] = &self.inner.hidden;
+        config
     }
 
     pub(crate) fn hidden(&self) -> &[PathBuf] {

@@ -52,15 +52,34 @@ pub struct Rule {
 
 /// What to do where a person has to be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum Approve {
     /// Ask, where there is somebody to ask; otherwise deny.
     #[default]
     Ask,
+    /// The same, and ask before each change of a file.
+    AskEdits,
     /// Allow without asking.
     Auto,
     /// Deny without asking.
     Never,
+}
+
+impl Approve {
+    /// As configuration and the command line say it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ask => "ask",
+            Self::AskEdits => "ask-edits",
+            Self::Auto => "auto",
+            Self::Never => "never",
+        }
+    }
+
+    /// Is a person asked?
+    pub fn asks(self) -> bool {
+        matches!(self, Self::Ask | Self::AskEdits)
+    }
 }
 
 /// Whether the open web may be looked at.
@@ -127,6 +146,13 @@ impl Default for Policy {
 pub enum Want {
     /// A place in the file system.
     Place(Location, Access),
+    /// To make a change of a file that is about to land there.
+    Change {
+        /// Where.
+        location: Location,
+        /// The workspace's own tool whose file this is, where the call was granted to write that tool.
+        tool: Option<String>,
+    },
     /// A command.
     Run(String),
     /// To run outside the sandbox.
@@ -185,7 +211,7 @@ impl Policy {
     pub(crate) fn settle(&self, decision: Decision) -> Decision {
         match decision {
             Decision::Ask(rule) if self.approve == Approve::Auto && !rule.firm => Decision::Allow,
-            Decision::Ask(rule) if self.approve != Approve::Ask => Decision::Deny(rule),
+            Decision::Ask(rule) if !self.approve.asks() => Decision::Deny(rule),
             decision => decision,
         }
     }
@@ -212,6 +238,18 @@ impl Policy {
                 }
                 decision => decision,
             },
+            Want::Change { location, tool } => {
+                let place = match tool {
+                    Some(tool) => Want::Tool(tool.clone()),
+                    None => Want::Place(location.clone(), Access::Write),
+                };
+                match self.judge(&place, ground, runs, grants, used) {
+                    Decision::Allow if self.approve == Approve::AskEdits => {
+                        self.judge_edit(location, grants, used)
+                    }
+                    decision => decision,
+                }
+            }
             Want::Run(command) => match self.commands.judge(command, ground, grants) {
                 Judged::Runs(by) => {
                     used.extend(by);
@@ -296,6 +334,23 @@ impl Policy {
                 Decision::Ask(rule)
             }
         }
+    }
+
+    /// Every change is asked about, but for those that a person allowed for longer.
+    fn judge_edit(&self, location: &Location, grants: &[&Effect], used: &mut Vec<usize>) -> Decision {
+        if let Some(found) = grants.iter().position(|it| it.allows_edit(location, &self.workspace)) {
+            used.push(found);
+            return Decision::Allow;
+        }
+        let mut rule = Rule::new(
+            "ask_edits",
+            &location.to_string(),
+            "with `--approve ask-edits` each change of a file needs approval",
+        );
+        if location.absolute().starts_with(&self.workspace) {
+            rule.offers.push(Effect::Edit(".".to_owned()));
+        }
+        Decision::Ask(rule)
     }
 
     fn judge_write(&self, location: &Location) -> Decision {

@@ -10,31 +10,36 @@ use kit::{
     Fault, Files, Kind,
     files::{Access, Before, Grant, Loaded, Location},
     own_tools::{ENABLED, OWN, own_files},
-    services::{History, Undo},
-    text::Content,
+    services::{After, History, Proposed, Review, Undo},
+    text::{Content, Digest},
 };
+
+use parking_lot::Mutex;
 
 use crate::{
     Runtime, beside,
-    policy::{Decision, Policy, Want},
-    undo::{Restore, Scope},
+    changes::Landed,
+    history::CallHistory,
+    policy::{Approve, Decision, Policy, Want},
+    undo::{PutBack, Restore, Scope},
 };
 
 /// Larger files are not changed in one piece either, so none was.
 const MOST: u64 = 1 << 30;
 
-/// What puts back the changes of `scope`, on behalf of a call that keeps other processes
+/// What puts back the changes of `scope`, on behalf of the call of `history`, which keeps other processes
 /// off the paths of `held`.
 pub(crate) fn undo(
     runtime: &Runtime,
-    session: &str,
-    call: &str,
+    history: CallHistory,
     scope: Scope,
     held: Vec<PathBuf>,
     policy: Policy,
+    review: Option<Arc<dyn Review>>,
 ) -> Arc<dyn Undo> {
-    let history = runtime.store().history(session, call);
-    Arc::new(runtime.store().undo(scope, history, Arc::new(Hands { runtime: runtime.clone(), held, policy })))
+    let landed = history.landed().clone();
+    let hands = Hands { runtime: runtime.clone(), held, policy, landed, review, allowed: Mutex::default() };
+    Arc::new(runtime.store().undo(scope, history, Arc::new(hands)))
 }
 
 /// Reads and writes on behalf of an undo.
@@ -44,31 +49,48 @@ pub(crate) struct Hands {
     pub(crate) held: Vec<PathBuf>,
     /// What may be changed.
     pub(crate) policy: Policy,
+    /// Where it is told what has landed.
+    pub(crate) landed: Arc<Landed>,
+    /// Who is asked about what is put back where that needs a person.
+    pub(crate) review: Option<Arc<dyn Review>>,
+    /// What the person has allowed: of this file, from this content to that one.
+    pub(crate) allowed: Mutex<Vec<Allowed>>,
 }
+
+/// A change that may land without another question.
+type Allowed = (PathBuf, Option<Digest>, Option<Digest>);
 
 impl Hands {
     /// The files that may be touched: this one.
-    fn files(&self, path: &str, access: Access) -> Result<Files, Fault> {
+    fn files(&self, path: &str, access: Access, review: Option<Arc<dyn Review>>) -> Result<Files, Fault> {
+        let location = self.runtime.roots().locate(path)?;
+        Ok(Files::reviewed(
+            self.runtime.roots().clone(),
+            vec![Grant { location, access }],
+            Arc::new(RecordedAlready(self.landed.clone())),
+            review,
+        ))
+    }
+
+    /// Who has to be asked before this file is put back.
+    fn review(&self, path: &str) -> Result<Option<Arc<dyn Review>>, Fault> {
         let location = self.runtime.roots().locate(path)?;
         let want = match self.own_tool(&location) {
-            Some(name) if access == Access::Write => Want::Tool(name),
-            _ => Want::Place(location.clone(), access),
+            Some(name) => Want::Tool(name),
+            _ => Want::Place(location.clone(), Access::Write),
         };
         match self.policy.decide(&[want]) {
-            Decision::Allow => {}
+            Decision::Allow if self.policy.approve == Approve::AskEdits => Ok(self.review.clone()),
+            Decision::Allow => Ok(None),
+            Decision::Ask(_) if self.review.is_some() => Ok(self.review.clone()),
             Decision::Ask(rule) | Decision::Deny(rule) => {
                 let next = match rule.name {
                     "sandbox" | "read_only_root" => "Start haft so that this may be written.",
                     _ => "A person can put it back with `haft undo --approve auto`.",
                 };
-                return Err(Fault::denied(rule.to_string()).next(next));
+                Err(Fault::denied(rule.to_string()).next(next))
             }
         }
-        Ok(Files::new(
-            self.runtime.roots().clone(),
-            vec![Grant { location, access }],
-            Arc::new(RecordedAlready),
-        ))
     }
 }
 
@@ -85,13 +107,39 @@ impl Hands {
 impl Restore for Hands {
     fn read(&self, path: &Path) -> Result<Option<Vec<u8>>, Fault> {
         let path = plain(path)?;
-        Ok(load(&self.files(path, Access::Read)?, path)?.map(|loaded| loaded.bytes.to_vec()))
+        Ok(load(&self.files(path, Access::Read, None)?, path)?.map(|loaded| loaded.bytes.to_vec()))
+    }
+
+    fn propose(&self, changes: &[PutBack]) -> Result<(), Fault> {
+        let mut asks = false;
+        for it in changes {
+            // What can't be put back at all is told when its turn comes.
+            asks |= plain(&it.path).and_then(|path| self.review(path)).is_ok_and(|it| it.is_some());
+        }
+        let Some(review) = self.review.as_ref().filter(|_| asks) else { return Ok(()) };
+        let proposed = changes.iter().map(|it| Proposed {
+            path: &it.path,
+            before: it.now.as_ref(),
+            after: it.before.as_ref().map_or(After::Gone, After::Holds),
+        });
+        review.review(&proposed.collect::<Vec<_>>())?;
+        let digest = |it: &Option<Content>| it.as_ref().map(Content::digest);
+        let allowed = changes.iter().map(|it| (it.path.clone(), digest(&it.now), digest(&it.before)));
+        self.allowed.lock().extend(allowed);
+        Ok(())
     }
 
     fn write(&self, path: &Path, bytes: Option<&[u8]>, expect: Option<&[u8]>) -> Result<(), Fault> {
         let _beside = beside::lock_blocking(&self.runtime.store().locks(), path, &self.held)?;
+        let digest = |it: Option<&[u8]>| it.map(|it| *blake3::hash(it).as_bytes());
+        let change = (path.to_owned(), digest(expect), digest(bytes));
+        let was_allowed = {
+            let mut allowed = self.allowed.lock();
+            allowed.iter().position(|it| *it == change).map(|at| allowed.swap_remove(at)).is_some()
+        };
         let path = plain(path)?;
-        let files = self.files(path, Access::Write)?;
+        let review = if was_allowed { None } else { self.review(path)? };
+        let files = self.files(path, Access::Write, review)?;
         let now = load(&files, path)?;
         if now.as_ref().map(|loaded| &*loaded.bytes) != expect {
             return Err(Fault::new(
@@ -131,10 +179,14 @@ fn load(files: &Files, path: &str) -> Result<Option<Loaded>, Fault> {
 }
 
 /// An undo records what it does itself, with what it reverts.
-struct RecordedAlready;
+struct RecordedAlready(Arc<Landed>);
 
 impl History for RecordedAlready {
     fn keep(&self, _: &Path, _: Option<&Content>, _: Option<&Content>) -> Result<(), Fault> {
         Ok(())
+    }
+
+    fn landed(&self, path: &Path, before: Option<&Content>, after: After<'_>) {
+        self.0.add(path, before, after);
     }
 }

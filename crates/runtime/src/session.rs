@@ -17,7 +17,7 @@ use kit::{
     net::{Allowed, Net},
     procs::Procs,
     seen::Views,
-    services::{Agents, NoAgent, Reloaded, Shelf, Transcript, Undo},
+    services::{Agents, NoAgent, Reloaded, Review, Shelf, Transcript, Undo},
 };
 use parking_lot::Mutex;
 use terms::Showing;
@@ -26,9 +26,11 @@ use tokio::sync::{broadcast, watch};
 use crate::{
     Answer, Call, Runtime,
     approve::Approver,
+    asked_time::AskedTime,
     call::{self, Plan},
     grants::Passing,
     ground::{Ground, Own},
+    history::CallHistory,
     jobs::{Event, Jobs, Kept},
     mask::Secrets,
     outside::{
@@ -97,6 +99,7 @@ struct Person {
     passing: Arc<Passing>,
     grants_of: (String, bool),
     asking: Arc<tokio::sync::Mutex<()>>,
+    asked: Arc<AskedTime>,
     files: SessionFiles,
 }
 
@@ -123,6 +126,8 @@ struct Inner {
     grants_of: (String, bool),
     /// Whose turn it is to ask the person. Agents that one of them started ask the same person.
     asking: Arc<tokio::sync::Mutex<()>>,
+    /// How long they were asked.
+    asked: Arc<AskedTime>,
     /// What was given to the person. The agents that it started give in its name.
     files: SessionFiles,
     /// The roots with this session's spilled outputs, once there are any.
@@ -153,6 +158,7 @@ impl Session {
             passing: Arc::default(),
             grants_of: (name.clone(), named),
             asking: Arc::default(),
+            asked: Arc::default(),
             files: SessionFiles::new(folder_of(&runtime.store().files_folder(), &name)),
         };
         Self::of(runtime, name, named, door, person)
@@ -173,6 +179,7 @@ impl Session {
             passing: this.passing.clone(),
             grants_of: this.grants_of.clone(),
             asking: this.asking.clone(),
+            asked: this.asked.clone(),
             files: this.files.clone(),
         };
         let below =
@@ -183,7 +190,7 @@ impl Session {
     }
 
     fn of(runtime: Runtime, name: String, named: bool, door: &str, person: Person) -> Self {
-        let Person { approver, agent, passing, grants_of, asking, files } = person;
+        let Person { approver, agent, passing, grants_of, asking, asked, files } = person;
         let sessions = runtime.store().sessions();
         // That the session was used is told to whoever lists sessions; a call does not depend on it.
         let _ = sessions.used(&*name, door);
@@ -208,6 +215,7 @@ impl Session {
                 passing,
                 grants_of,
                 asking,
+                asked,
                 files,
                 with_shelf: OnceLock::new(),
                 manuals: Mutex::default(),
@@ -451,11 +459,17 @@ impl Session {
         }
     }
 
-    /// Undoes changes of this session, on behalf of a call that keeps other processes off
+    /// Undoes changes of this session, on behalf of the call of `history`, which keeps other processes off
     /// the paths of `held`.
-    pub(crate) fn undo(&self, call: &str, held: Vec<PathBuf>) -> Arc<dyn Undo> {
+    pub(crate) fn undo(
+        &self,
+        history: CallHistory,
+        held: Vec<PathBuf>,
+        policy: Policy,
+        review: Option<Arc<dyn Review>>,
+    ) -> Arc<dyn Undo> {
         let scope = Scope::Session(self.name().to_owned());
-        put_back::undo(&self.inner.runtime, self.name(), call, scope, held, self.policy())
+        put_back::undo(&self.inner.runtime, history, scope, held, policy, review)
     }
 
     /// Keeps a text that is too long to show; gives the handle it can be read by.
@@ -619,6 +633,11 @@ impl Session {
     /// Waits until nobody else asks the person of this session: they read one question at a time.
     pub async fn turn_to_ask(&self) -> tokio::sync::OwnedMutexGuard<()> {
         self.inner.asking.clone().lock_owned().await
+    }
+
+    /// How long the person of this session was asked until now.
+    pub(crate) fn asked(&self) -> &Arc<AskedTime> {
+        &self.inner.asked
     }
 
     /// The agent whose session it is, where another one started it: `explore_1f3a`.

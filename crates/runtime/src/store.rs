@@ -5,6 +5,7 @@
 //! else hands it work through a queue, so nobody waits for a disk who does not ask to.
 
 mod blobs;
+mod conversations;
 mod grants;
 mod live;
 mod memory;
@@ -36,6 +37,7 @@ use parking_lot::Mutex;
 use rusqlite::Connection;
 
 pub(crate) use blobs::{Blobs, Found, Hash};
+pub use conversations::{Conversation, Conversations};
 pub use grants::{GrantRecord, Grants};
 pub(crate) use live::corpse;
 pub(crate) use place::create_folder;
@@ -48,6 +50,11 @@ use queue::{Queue, Urgency};
 use reader::Reader;
 
 use crate::mask::Secrets;
+
+/// The folder in which what is kept of `workspace` is, below `state`.
+pub fn folder_of(state: &Path, workspace: &Path) -> PathBuf {
+    Place::of(state, workspace).folder
+}
 
 /// How long the last owner of a store waits for what is queued to reach the disk.
 const LAST_FLUSH: Duration = Duration::from_secs(5);

@@ -4,6 +4,7 @@
 //! that call left. Putting back is itself a change: undoing it does the first one again.
 
 mod difference;
+mod left;
 #[cfg(test)]
 mod tests;
 
@@ -25,6 +26,7 @@ use crate::{
     store::{Found, Hash, Store, now_ms},
 };
 use difference::{changed, difference};
+pub use left::Changed;
 
 /// How files are read and written when something is put back.
 pub trait Restore: Send + Sync {
@@ -40,6 +42,25 @@ pub trait Restore: Send + Sync {
     /// # Errors
     /// When it holds something else, and when it can't be written.
     fn write(&self, path: &Path, bytes: Option<&[u8]>, expect: Option<&[u8]>) -> Result<(), Fault>;
+
+    /// Asks about these changes together, where somebody is to be asked before files change.
+    ///
+    /// # Errors
+    /// When the person refuses.
+    fn propose(&self, changes: &[PutBack]) -> Result<(), Fault> {
+        let _ = changes;
+        Ok(())
+    }
+}
+
+/// A file that is about to be put back.
+pub struct PutBack {
+    /// The file.
+    pub path: PathBuf,
+    /// What it holds.
+    pub now: Option<Content>,
+    /// What it is to hold again.
+    pub before: Option<Content>,
 }
 
 /// Whose changes can be undone.
@@ -76,10 +97,22 @@ impl Undo for CallUndo {
             return Err(self.nothing(which)?);
         }
         let mut report = Report::default();
-        for file in by_file(changes) {
+        let files = by_file(changes);
+        if files.len() > 1 {
+            let planned = files.iter().map(|file| self.planned(file)).collect::<Result<Vec<_>, Fault>>()?;
+            self.restore.propose(&planned.into_iter().flatten().collect::<Vec<_>>())?;
+        }
+        for file in files {
             self.put_back(&file, &mut report)?;
         }
-        report.finish(self.history.call())
+        let call = self.history.call();
+        let redo = match self.scope {
+            Scope::Workspace => format!("To redo: haft undo --call {call}"),
+            Scope::Session(_) => {
+                format!("To redo: undo the call {call} (in a shell: haft undo --call {call}).")
+            }
+        };
+        report.finish(redo)
     }
 
     fn list(&self, limit: usize) -> Result<Output, Fault> {
@@ -118,7 +151,10 @@ impl CallUndo {
 
     fn nothing(&self, which: Which) -> Result<Fault, Fault> {
         Ok(match which {
-            Which::Last => Fault::not_found("nothing to undo: no call of this session has changes left"),
+            Which::Last if self.session().is_some() => {
+                Fault::not_found("nothing left to undo in this session")
+            }
+            Which::Last => Fault::not_found("nothing left to undo in this workspace"),
             Which::File(path) => {
                 let what = format!("nothing to undo in {}: haft has no change of it left", self.name(&path));
                 Fault::not_found(what).next("Only changes that haft's own file tools made can be undone.")
@@ -141,14 +177,30 @@ impl CallUndo {
         })
     }
 
+    /// What [`put_back`](Self::put_back) is going to do with one file first, where nothing stands against it.
+    fn planned(&self, file: &[Change]) -> Result<Option<PutBack>, Fault> {
+        let others = self.changes_between(file)?;
+        let Some(run) = file.chunk_by(|one, next| goes_on(one, next, &others)).next_back() else {
+            return Ok(None);
+        };
+        let (Some(first), Some(last)) = (run.first(), run.last()) else { return Ok(None) };
+        let Ok(now) = self.restore.read(&first.path) else { return Ok(None) };
+        if now.as_deref().map(blake3::hash) != last.after || last.after == first.before {
+            return Ok(None);
+        }
+        let before = self.content(first.before)?;
+        if before.is_none() && first.before.is_some() {
+            return Ok(None);
+        }
+        let [now, before] = [now, before].map(|it| it.map(Content::from));
+        Ok(Some(PutBack { path: first.path.clone(), now, before }))
+    }
+
     /// Puts one file back, run by run, newest first. A run is a row of changes of which
     /// each began where the one before it ended, with nobody else's between them.
     fn put_back(&self, file: &[Change], report: &mut Report) -> Result<(), Fault> {
         let others = self.changes_between(file)?;
-        let goes_on = |one: &Change, next: &Change| {
-            one.after == next.before && !others.iter().any(|it| (one.id..next.id).contains(it))
-        };
-        for run in file.chunk_by(goes_on).rev() {
+        for run in file.chunk_by(|one, next| goes_on(one, next, &others)).rev() {
             let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
             let name = self.name(&first.path);
             let now = match self.restore.read(&first.path) {
@@ -301,6 +353,11 @@ impl CallUndo {
     }
 }
 
+/// Did this change begin where that one ended, with none of `others` between them?
+fn goes_on(one: &Change, next: &Change, others: &[i64]) -> bool {
+    one.after == next.before && !others.iter().any(|it| (one.id..next.id).contains(it))
+}
+
 const OPEN: &str = "NOT EXISTS (SELECT 1 FROM undone u WHERE u.change = c.id)";
 
 /// The changes that `which` means and that are not undone yet, in the order they were made.
@@ -391,7 +448,7 @@ impl Report {
     }
 
     /// Nothing but refusals is a fault, so that its kind is told.
-    fn finish(mut self, call: &str) -> Result<Output, Fault> {
+    fn finish(mut self, redo: String) -> Result<Output, Fault> {
         if let Some(fault) = self.fault.filter(|_| !self.restored && !self.settled) {
             let seen = self.lines.len() > 1 && fault.kind != Kind::Cancelled;
             return Err(if seen { fault.seen(Output::text(self.lines.join("\n"))) } else { fault });
@@ -402,7 +459,7 @@ impl Report {
             return Err(fault.seen(Output::text(self.lines.join("\n"))));
         }
         if self.restored {
-            self.lines.push(format!("Redo: undo the call {call}."));
+            self.lines.push(redo);
         }
         Ok(Output::text(self.lines.join("\n")))
     }

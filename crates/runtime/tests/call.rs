@@ -32,6 +32,15 @@ impl House {
     }
 
     fn with(tools: Vec<Arc<dyn AnyTool>>, policy: Policy, approver: Arc<dyn Approver>) -> Self {
+        Self::within(tools, policy, approver, Duration::from_secs(60))
+    }
+
+    fn within(
+        tools: Vec<Arc<dyn AnyTool>>,
+        policy: Policy,
+        approver: Arc<dyn Approver>,
+        deadline: Duration,
+    ) -> Self {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("ws")).unwrap();
         std::fs::create_dir(dir.path().join("more")).unwrap();
@@ -45,7 +54,7 @@ impl House {
             policy,
             other_names: kit::files::OtherNames::Refuse,
             allowed: None,
-            deadline: Duration::from_secs(60),
+            deadline,
             secrets: Secrets::collect([("SOME_TOKEN", SECRET)], []),
             commands: runtime::Commands::default(),
         };
@@ -107,7 +116,8 @@ impl Tool for Puppet {
             "secret" => Ok(Output::text(format!("the value is {SECRET}"))),
             "much" => Ok(Output::text("a line of output\n".repeat(100_000))),
             "write" => {
-                cx.files().save(&self.path, kit::files::Before::Absent, b"new\n")?;
+                let path = self.path;
+                cx.blocking(move |cx| cx.files().save(&path, kit::files::Before::Absent, b"new\n")).await?;
                 Ok(Output::text("written"))
             }
             "late write" => {
@@ -289,7 +299,7 @@ struct Person(Verdict, Mutex<Vec<Request>>);
 impl Approver for Person {
     fn approve(&self, request: Request) -> Pin<Box<dyn Future<Output = Verdict> + Send + '_>> {
         self.1.lock().unwrap().push(request);
-        Box::pin(std::future::ready(self.0))
+        Box::pin(std::future::ready(self.0.clone()))
     }
 }
 
@@ -302,7 +312,7 @@ async fn what_must_be_approved_runs_only_after_a_yes() {
         (Approve::Auto, Verdict::No, 0, true),
         (Approve::Never, Verdict::Yes(Scope::Once), 0, false),
     ] {
-        let person = Arc::new(Person(verdict, Mutex::default()));
+        let person = Arc::new(Person(verdict.clone(), Mutex::default()));
         let policy = Policy { sandbox: Sandbox::Workspace, approve, ..Policy::default() };
         let house = House::with(vec![erase::<Puppet>()], policy, person.clone());
         let answer = house.call("puppet", json!({"act": "write", "path": ".mcp.json"})).await;
@@ -320,6 +330,63 @@ async fn what_must_be_approved_runs_only_after_a_yes() {
         let net = house.call("puppet", json!({"act": "net"})).await;
         assert_eq!(net.result.is_ok(), done);
     }
+}
+
+/// A person who takes their time.
+struct Slow(Duration);
+
+impl Approver for Slow {
+    fn approve(&self, _: Request) -> Pin<Box<dyn Future<Output = Verdict> + Send + '_>> {
+        Box::pin(async {
+            tokio::time::sleep(self.0).await;
+            Verdict::Yes(Scope::Once)
+        })
+    }
+}
+
+#[tokio::test]
+async fn the_time_that_a_person_takes_is_not_the_call_s() {
+    let (thought, deadline) = (Duration::from_millis(900), Duration::from_millis(450));
+    let policy = |approve| Policy { approve, ..Policy::default() };
+    let house =
+        |approve| House::within(vec![erase::<Puppet>()], policy(approve), Arc::new(Slow(thought)), deadline);
+    // Asked before the call, once its content is known, and about each edit.
+    for (approve, act, path) in
+        [(Approve::Ask, "net", ""), (Approve::Ask, "write", ".mcp.json"), (Approve::AskEdits, "write", "a")]
+    {
+        let house = house(approve);
+        let answer = house.call("puppet", json!({"act": act, "path": path})).await;
+        assert!(answer.result.is_ok() && answer.took < deadline, "{:?} {}", answer.took, answer.as_text());
+        let took = house.journal().await[0].took_ms.unwrap();
+        assert!(took < deadline.as_secs_f64() * 1e3, "{took}");
+    }
+    // Nor is it that of another call that waits for the same file meanwhile.
+    let house = house(Approve::AskEdits);
+    let write = || house.call("puppet", json!({"act": "write", "path": "a"}));
+    let (one, other) = tokio::join!(write(), write());
+    assert!(one.result.is_ok(), "{}", one.as_text());
+    assert_eq!(kind(&other), Kind::Stale, "{}", other.as_text());
+    assert!(other.took < deadline, "{:?}", other.took);
+}
+
+#[tokio::test]
+async fn a_change_is_reviewed_with_its_content_and_the_decision_is_in_the_journal_before_it_lands() {
+    let person = Arc::new(Person(Verdict::Instead("elsewhere".to_owned()), Mutex::default()));
+    let policy = Policy { approve: Approve::AskEdits, ..Policy::default() };
+    let house = House::with(vec![erase::<Puppet>()], policy, person.clone());
+    let answer = house.call("puppet", json!({"act": "write", "path": "a"})).await;
+    assert_eq!(kind(&answer), Kind::Denied);
+    assert!(answer.as_text().contains("the person said no: elsewhere"), "{}", answer.as_text());
+    assert!(answer.changes.is_empty() && !house.file("a").exists());
+    let request = person.1.lock().unwrap().remove(0);
+    assert_eq!((request.rule.name, request.offers), ("ask_edits", vec![Effect::Edit(".".to_owned())]));
+    assert_eq!(request.changes[0].diff, "--- /dev/null\n+++ b/a\n@@ -0,0 +1 @@\n+new\n");
+    let record = house.journal().await.remove(0);
+    assert_eq!(record.decision, "refused by the person: ask_edits");
+    // A call that changes nothing is not asked about, and is in the journal all the same.
+    house.call("puppet", json!({"act": "lie", "path": "nowhere"})).await;
+    assert_eq!(house.journal().await.len(), 2);
+    assert!(person.1.lock().unwrap().is_empty());
 }
 
 #[tokio::test]

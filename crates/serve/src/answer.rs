@@ -159,7 +159,8 @@ mod tests {
 
     fn check(result: Result<Output, Fault>, notes: &[&str], expected: &Value) {
         let notes = notes.iter().map(|&note| note.to_owned()).collect();
-        let answer = Answer { id: "call_1".to_owned(), result, notes, took: Duration::ZERO };
+        let answer =
+            Answer { id: "call_1".to_owned(), result, notes, changes: Vec::new(), took: Duration::ZERO };
         let mut result = super::result(&answer);
         fit(&mut result, "2026-07-28", || false);
         let wire = serde_json::to_value(result).map_err(|error| error.to_string());
@@ -169,7 +170,13 @@ mod tests {
     fn structured(text: &str, note: Option<&str>, revision: &str, declares: bool) -> Option<Value> {
         let output = Output { structured: Some(json!({"a": [1, 2.5]})), ..Output::text(text) };
         let notes = note.into_iter().map(str::to_owned).collect();
-        let answer = Answer { id: "call_1".to_owned(), result: Ok(output), notes, took: Duration::ZERO };
+        let answer = Answer {
+            id: "call_1".to_owned(),
+            result: Ok(output),
+            notes,
+            changes: Vec::new(),
+            took: Duration::ZERO,
+        };
         let mut result = super::result(&answer);
         fit(&mut result, revision, || declares);
         result.structured_content

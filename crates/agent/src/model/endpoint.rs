@@ -63,6 +63,11 @@ impl Secret {
     pub(super) fn new(text: &str) -> Self {
         Self(text.trim().to_owned())
     }
+
+    /// The text, for whoever sends or masks it.
+    pub(super) fn reveal(&self) -> &str {
+        &self.0
+    }
 }
 
 impl fmt::Debug for Secret {
@@ -94,6 +99,23 @@ impl Endpoint {
     /// # Errors
     /// When the key can't be in a header.
     pub(super) fn post(&self, path: &str, body: Value) -> Result<Post, ModelError> {
+        let headers = self.authorized()?;
+        Ok(Post { url: self.at(path), headers, body, patience: self.patience, secrets: self.secrets() })
+    }
+
+    /// The address of this path. Some addresses have a version after a question mark, which stays at the end.
+    pub(super) fn at(&self, path: &str) -> String {
+        match self.url.split_once('?') {
+            Some((before, query)) => format!("{}/{path}?{query}", before.trim_end_matches('/')),
+            None => format!("{}/{path}", self.url),
+        }
+    }
+
+    /// The headers of a request, with the key.
+    ///
+    /// # Errors
+    /// When the key can't be in a header.
+    pub(super) fn authorized(&self) -> Result<HeaderMap, ModelError> {
         let mut headers = self.headers.clone();
         for value in headers.values_mut() {
             value.set_sensitive(true);
@@ -105,18 +127,14 @@ impl Endpoint {
         };
         if let Some((name, text)) = shown {
             let mut value = HeaderValue::from_str(&text).map_err(|_| {
-                ModelError::new(super::Breach::Auth, "the key has a character that no header can have")
-                    .next("Look whether the variable holds the key and nothing else.")
+                ModelError::new(super::Breach::Auth, "the key has a character that no header can have").next(
+                    "Check that the variable, or what you gave `haft login`, holds the key and nothing else.",
+                )
             })?;
             value.set_sensitive(true);
             headers.insert(name, value);
         }
-        // Some addresses have a version after a question mark.
-        let url = match self.url.split_once('?') {
-            Some((before, query)) => format!("{}/{path}?{query}", before.trim_end_matches('/')),
-            None => format!("{}/{path}", self.url),
-        };
-        Ok(Post { url, headers, body, patience: self.patience, secrets: self.secrets() })
+        Ok(headers)
     }
 
     /// What must not be seen in any text: the key, what configured headers say, and a password in the address.

@@ -205,7 +205,9 @@ async fn read(stream: &mut TcpStream) -> Option<Asked> {
         .filter_map(|it| it.split_once(':'))
         .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
         .collect();
-    let length = headers.iter().find(|(name, _)| name == "content-length")?.1.parse::<usize>().ok()?;
+    // A GET request has no body.
+    let length = headers.iter().find(|(name, _)| name == "content-length");
+    let length = length.map_or(Some(0), |(_, value)| value.parse::<usize>().ok())?;
     let mut body = bytes.split_off(head + 4);
     while body.len() < length {
         if stream.read_buf(&mut body).await.ok()? == 0 {

@@ -1,4 +1,4 @@
-//! Who serves models, where, and with which key?
+//! Model providers: their addresses, wire formats and the variables that hold their keys.
 
 use std::net::IpAddr;
 
@@ -7,6 +7,7 @@ use reqwest::header::HeaderName;
 use super::{
     OwnTool,
     endpoint::{Key, Secret},
+    known,
 };
 
 /// A wire format.
@@ -20,26 +21,26 @@ pub(super) enum Wire {
     Responses,
 }
 
-/// Somebody who serves models.
+/// A provider of models.
 #[derive(Debug)]
 pub(super) struct Provider {
-    /// Before the colon.
+    /// Its name before the colon.
     pub(super) name: &'static str,
-    /// Up to and with the version.
-    url: &'static str,
-    /// The variable that says another address.
+    /// Its own address, up to and with the version.
+    pub(super) url: &'static str,
+    /// The variable that overrides the address.
     elsewhere: Option<&'static str>,
-    /// The variables that hold the key; the first that is set counts.
+    /// The variables that hold the key; the first one that is set wins.
     pub(super) keys: &'static [&'static str],
-    /// It is asked without a key, too.
+    /// Where a person makes a key.
+    pub(super) key_page: &'static str,
+    /// It works without a key, too.
     open: bool,
     wire: Wire,
-    /// One of its models.
-    example: &'static str,
 }
 
 const CHAT: Provider =
-    Provider { name: "", url: "", elsewhere: None, keys: &[], open: false, wire: Wire::Chat, example: "" };
+    Provider { name: "", url: "", elsewhere: None, keys: &[], key_page: "", open: false, wire: Wire::Chat };
 
 /// In the order in which one is suggested.
 pub(super) const PROVIDERS: &[Provider] = &[
@@ -49,7 +50,7 @@ pub(super) const PROVIDERS: &[Provider] = &[
         elsewhere: Some("ANTHROPIC_BASE_URL"),
         keys: &["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"],
         wire: Wire::Anthropic,
-        example: "claude-sonnet-5-5",
+        key_page: "https://console.anthropic.com/settings/keys",
         ..CHAT
     },
     Provider {
@@ -58,43 +59,49 @@ pub(super) const PROVIDERS: &[Provider] = &[
         elsewhere: Some("OPENAI_BASE_URL"),
         keys: &["OPENAI_API_KEY"],
         wire: Wire::Responses,
-        example: "gpt-5.6-terra",
+        key_page: "https://platform.openai.com/api-keys",
         ..CHAT
     },
     Provider {
         name: "gemini",
         url: "https://generativelanguage.googleapis.com/v1beta/openai",
         keys: &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
-        example: "gemini-3.8-flash",
+        key_page: "https://aistudio.google.com/apikey",
         ..CHAT
     },
     Provider {
         name: "openrouter",
         url: "https://openrouter.ai/api/v1",
         keys: &["OPENROUTER_API_KEY"],
-        example: "openrouter/auto",
+        key_page: "https://openrouter.ai/keys",
         ..CHAT
     },
     Provider {
         name: "mistral",
         url: "https://api.mistral.ai/v1",
         keys: &["MISTRAL_API_KEY"],
-        example: "mistral-large-latest",
+        key_page: "https://console.mistral.ai/api-keys",
         ..CHAT
     },
     Provider {
         name: "deepseek",
         url: "https://api.deepseek.com/v1",
         keys: &["DEEPSEEK_API_KEY"],
-        example: "deepseek-chat",
+        key_page: "https://platform.deepseek.com/api_keys",
         ..CHAT
     },
-    Provider { name: "xai", url: "https://api.x.ai/v1", keys: &["XAI_API_KEY"], example: "grok-4.6", ..CHAT },
+    Provider {
+        name: "xai",
+        url: "https://api.x.ai/v1",
+        keys: &["XAI_API_KEY"],
+        key_page: "https://console.x.ai",
+        ..CHAT
+    },
     Provider {
         name: "groq",
         url: "https://api.groq.com/openai/v1",
         keys: &["GROQ_API_KEY"],
-        example: "openai/gpt-oss-120b",
+        key_page: "https://console.groq.com/keys",
         ..CHAT
     },
     Provider {
@@ -103,7 +110,6 @@ pub(super) const PROVIDERS: &[Provider] = &[
         elsewhere: Some("OLLAMA_HOST"),
         keys: &["OLLAMA_API_KEY"],
         open: true,
-        example: "qwen3",
         ..CHAT
     },
 ];
@@ -126,12 +132,12 @@ impl Provider {
         PROVIDERS.iter().find(|it| it.name == name)
     }
 
-    /// Whose wire format it is, where no address is given.
+    /// The provider of a wire format, where no address is given.
     pub(super) fn of(wire: Wire) -> Option<&'static Self> {
         Self::named(if wire == Wire::Anthropic { "anthropic" } else { "openai" })
     }
 
-    /// Where it is asked, and whether that is its own address.
+    /// Its address, and whether that is its own one.
     pub(super) fn address(&self, variables: Variables<'_>) -> (String, bool) {
         let Some(given) = self.elsewhere.and_then(|it| variables.get(it)) else {
             return (self.url.to_owned(), true);
@@ -144,18 +150,28 @@ impl Provider {
         (url, own)
     }
 
-    /// The key that is set, as the provider wants to see it.
-    pub(super) fn key(&self, variables: Variables<'_>) -> Option<Key> {
-        self.keys.iter().find_map(|it| Some(shown(self.wire, it, variables.get(it)?)))
+    /// The variable that holds the key, and the key as the provider expects it.
+    pub(super) fn key(&self, variables: Variables<'_>) -> Option<(&'static str, Key)> {
+        self.keys.iter().find_map(|it| Some((*it, shown(self.wire, it, variables.get(it)?))))
     }
 
-    /// Is it asked without a key, too?
+    /// A key that was entered with `haft login`, as the provider expects it.
+    pub(super) fn entered(&self, key: &Secret) -> Key {
+        shown(self.wire, "", key.reveal())
+    }
+
+    /// Whether it works without a key, too.
     pub(super) fn is_open(&self) -> bool {
         self.open
     }
 
-    /// In which wire format a model is asked. Behind another address than the provider's own is mostly a server that
-    /// speaks Chat Completions alone.
+    /// The path that answers 401 to a wrong key. OpenRouter lists its models to everybody.
+    pub(super) fn key_test(&self) -> Option<&'static str> {
+        (self.name == "openrouter").then_some("key")
+    }
+
+    /// The wire format for a model. A server at another address than the provider's own mostly speaks Chat Completions
+    /// alone.
     pub(super) fn wire(&self, model: &str, own: bool) -> Wire {
         let old = ["gpt-3", "gpt-4", "chatgpt"].iter().any(|it| model.starts_with(it));
         match self.wire {
@@ -164,7 +180,7 @@ impl Provider {
         }
     }
 
-    /// The tools that it runs itself.
+    /// The tools that the provider runs itself.
     pub(super) fn own_tools(&self, wire: Wire, own: bool) -> Vec<OwnTool> {
         match wire {
             Wire::Anthropic if own => vec![OwnTool::WebSearch],
@@ -173,19 +189,19 @@ impl Provider {
         }
     }
 
-    /// One of its models, as a person names it.
+    /// The model that haft suggests, as a person names it.
     pub(super) fn example(&self) -> String {
-        format!("{}:{}", self.name, self.example)
+        format!("{}:{}", self.name, known::suggested(self.name).map_or("MODEL", |it| it.name))
     }
 
-    /// Has the person set what it is asked with?
+    /// Whether the environment names a key or an address of it.
     pub(super) fn is_set_up(&self, variables: Variables<'_>) -> bool {
         let at = if self.open { self.elsewhere } else { None };
         self.keys.iter().copied().chain(at).any(|it| variables.get(it).is_some())
     }
 }
 
-/// A key as a wire format shows it. Anthropic has two kinds, told apart by their variable.
+/// A key in the header that a wire format wants. Anthropic has two kinds of keys, told apart by their variable.
 pub(super) fn shown(wire: Wire, variable: &str, key: &str) -> Key {
     let secret = Secret::new(key);
     if wire == Wire::Anthropic && !variable.ends_with("_TOKEN") {
@@ -195,13 +211,13 @@ pub(super) fn shown(wire: Wire, variable: &str, key: &str) -> Key {
     }
 }
 
-/// Anthropic's own programs are given the address without the version.
+/// Adds the version to an address of Anthropic's, whose own programs expect it without one.
 pub(super) fn versioned(wire: Wire, url: &str) -> String {
     let url = url.trim_end_matches('/');
     if wire == Wire::Anthropic && !url.ends_with("/v1") { format!("{url}/v1") } else { url.to_owned() }
 }
 
-/// `OLLAMA_HOST` says where Ollama listens, and may leave out nearly all of it.
+/// The address in `OLLAMA_HOST`, of which nearly every part may be missing.
 fn ollama(given: &str) -> String {
     let given = given.trim_end_matches('/').trim_end_matches("/v1");
     let url = match given.split_once("://") {
@@ -217,7 +233,7 @@ fn ollama(given: &str) -> String {
             format!("http://{}:{port}", if host.is_empty() { "127.0.0.1" } else { host })
         }
     };
-    // It listens on all addresses; nobody is called at that one.
+    // It listens on all addresses; a client needs a real one.
     let url = ["://0.0.0.0", "://[::]"].iter().fold(url, |url, it| url.replace(it, "://127.0.0.1"));
     format!("{url}/v1")
 }
@@ -247,7 +263,8 @@ mod tests {
     fn every_provider_is_complete() {
         for it in PROVIDERS {
             assert!(it.url.contains("://") && !it.url.ends_with('/'), "{}", it.name);
-            assert!(!it.keys.is_empty() && !it.example.is_empty(), "{}", it.name);
+            assert!(!it.keys.is_empty() && known::suggested(it.name).is_some(), "{}", it.name);
+            assert!(it.open || it.key_page.starts_with("https://"), "{}", it.name);
             assert!(PROVIDERS.iter().filter(|other| other.name == it.name).count() == 1, "{}", it.name);
         }
     }

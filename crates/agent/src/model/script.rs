@@ -1,4 +1,4 @@
-//! How does a written conversation play a model?
+//! Scripted models: a file of written answers plays the model, for demos and tests.
 //!
 //! A script has one JSON object on each line; empty lines and lines that begin with `#` are left out. A line with `say`
 //! or `calls` is one answer of the model; the line for an answer is found by how many answers the conversation had, so a
@@ -34,7 +34,7 @@ pub struct Script {
 }
 
 /// One answer, and the faults before it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Answer {
     line: usize,
     written: Line,
@@ -42,7 +42,7 @@ struct Answer {
 }
 
 /// One line of a script.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Line {
     /// The text of the answer.
@@ -166,6 +166,17 @@ impl Script {
     /// A script without any answer.
     pub fn empty() -> Self {
         Self::of("script:", Vec::new())
+    }
+
+    /// The same script, answered at once: for whoever does not watch.
+    #[must_use]
+    pub fn without_pauses(mut self) -> Self {
+        let at_once = |answer: Answer| Answer {
+            written: Line { chunk_ms: 0, after_ms: 0, end_ms: 0, ..answer.written },
+            ..answer
+        };
+        self.answers = self.answers.iter().cloned().map(at_once).collect();
+        self
     }
 
     /// The same script as a model that can do this.
@@ -335,7 +346,7 @@ mod tests {
     use super::*;
 
     fn request(step: usize, items: Vec<Item>) -> Request {
-        Request { system: "".into(), items, tools: Arc::default(), step, longest: None }
+        Request { system: "".into(), items, tools: Arc::default(), step, longest: None, format: None }
     }
 
     async fn play(script: &Script, step: usize, items: Vec<Item>) -> Vec<Result<Event, ModelError>> {

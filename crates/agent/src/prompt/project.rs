@@ -1,4 +1,4 @@
-//! What does a project tell agents that work in it?
+//! A project's instructions for agents: `AGENTS.md` or `CLAUDE.md` of the workspace.
 
 use std::{path::Path, sync::Arc};
 

@@ -186,14 +186,14 @@ impl Crew {
     ) -> Result<Agent, Fault> {
         let inner = &self.inner;
         let keeps = task.system.is_none() || task.keep_system;
-        let mut system =
-            (inner.setup.compose)(&made.session, made.profile.as_deref().filter(|_| keeps)).to_string();
+        let composed = (inner.setup.compose)(&made.session, made.profile.as_deref().filter(|_| keeps));
+        let mut system = composed.text().to_string();
         for more in [Some(ALONE), task.system.as_deref()].into_iter().flatten() {
             system.push_str("\n\n");
             system.push_str(more);
         }
         let (session, model) = (made.session.clone(), made.model.clone());
-        let (host, system) = (watch.clone(), Arc::<str>::from(system));
+        let (host, system) = (watch.clone(), system.into());
         // It reads what the session said before: nothing, but the store may be slow.
         let visible = Visible::default();
         let settings = Settings { session, model, system, bounds, visible, host };

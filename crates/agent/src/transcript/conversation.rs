@@ -1,11 +1,14 @@
-//! What is the model sent, as the rows have it?
+//! The conversation as the model is sent it: the rows applied in their order.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use kit::Fault;
 use runtime::store::Row as Stored;
 
-use super::{mend::Open, row::Row};
+use super::{
+    mend::Open,
+    row::{Begins, Row},
+};
 use crate::model::{Item, Piece, Said};
 
 /// A conversation. It follows from its rows, each of which changes it in the same way whenever it is read.
@@ -19,6 +22,18 @@ pub(super) struct Conversation {
     /// What the model is told when the person speaks next.
     pub(super) notes: Vec<Piece>,
     pub(super) open: Open,
+    /// The turns of the person that are there from their beginning on, oldest first.
+    pub(super) turns: Vec<Turn>,
+    /// The ids in the journal of the calls there ever were, by the ids that the model gave them.
+    pub(super) journal: HashMap<String, String>,
+}
+
+/// Where a turn of the person begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Turn {
+    /// Its first item.
+    pub(super) at: usize,
+    pub(super) begins: Begins,
 }
 
 impl Conversation {
@@ -37,9 +52,15 @@ impl Conversation {
 
     pub(super) fn apply(&mut self, row: Row) {
         match row {
-            Row::Item { item } => self.take(item),
+            Row::Item { item, turn } => {
+                self.turns.extend(turn.map(|begins| Turn { at: self.items.len(), begins }));
+                self.take(item);
+            }
             Row::Began { before, place, call, journal } => {
-                self.ids.extend(id_of(&call).map(str::to_owned));
+                if let Some(id) = id_of(&call) {
+                    self.ids.insert(id.to_owned());
+                    self.journal.insert(id.to_owned(), journal.clone());
+                }
                 self.open.begin(before, place, call, journal);
             }
             Row::Ended { result } => self.open.end(result),
@@ -48,9 +69,32 @@ impl Conversation {
             Row::Instead { from, count, items } => {
                 let from = from.min(self.items.len());
                 let until = from.saturating_add(count).min(self.items.len());
+                self.move_turns(from, until, items.len());
                 self.items.splice(from..until, items);
             }
+            Row::Rewound { turns, notes } => {
+                if let Some(first) = self.turns.len().checked_sub(turns)
+                    && let Some(turn) = self.turns.get(first)
+                {
+                    self.items.truncate(turn.at);
+                    self.turns.truncate(first);
+                    self.open = Open::default();
+                    self.notes = notes;
+                }
+            }
         }
+    }
+
+    /// So many items take the place of those from `from` to `until`. A turn whose beginning is lost in that has none.
+    fn move_turns(&mut self, from: usize, until: usize, items: usize) {
+        let same = items == until - from;
+        self.turns.retain_mut(|turn| {
+            if turn.at >= until {
+                turn.at = turn.at - until + from + items;
+                return true;
+            }
+            turn.at < from || same
+        });
     }
 
     fn take(&mut self, item: Item) {

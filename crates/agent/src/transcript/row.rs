@@ -1,4 +1,4 @@
-//! How is what was said written down?
+//! The rows of a conversation, as they are written to the disk: `Row` for the model's side, [`Message`] for the person's.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +12,9 @@ pub(super) enum Row {
     Item {
         /// The piece.
         item: Item,
+        /// Where it begins a turn of the person.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        turn: Option<Begins>,
     },
     /// A call of an answer that is not complete yet is about to begin.
     Began {
@@ -48,6 +51,34 @@ pub(super) enum Row {
         /// What stands there now.
         items: Vec<Item>,
     },
+    /// The person took back so many turns, the newest ones, and all that was said and done in them.
+    Rewound {
+        /// How many.
+        turns: usize,
+        /// What the model is to be told when the person speaks next, in the place of what it was to be told before.
+        notes: Vec<Piece>,
+    },
+}
+
+/// What is known of an item that begins a turn of the person.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Begins {
+    /// How many of its pieces are news, before what the person gave.
+    #[serde(default)]
+    pub(super) news: usize,
+    /// The number of the person's line among the messages.
+    pub(super) message: u64,
+}
+
+/// A row of the messages that is no line: it takes others back.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "who", rename_all = "snake_case")]
+pub(super) enum Mark {
+    /// The lines from this number on don't count.
+    Rewound {
+        /// The first of them.
+        since: u64,
+    },
 }
 
 /// A line of what a person is shown.
@@ -58,6 +89,9 @@ pub enum Message {
     Person {
         /// The text.
         text: String,
+        /// What they gave beside it, a line each: `file src/a.rs, 123 bytes`.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        attached: Vec<String>,
     },
     /// The model said this.
     Model {

@@ -45,7 +45,10 @@ impl Agent {
             }
             let (system, tools) = (self.steering.system(), self.shown.tools.clone());
             let bytes = weight(&system, &tools, &items);
-            let request = Request { system, items, tools, step: self.transcript.steps(), longest: None };
+            self.steering.set_size(self.rate.tokens(bytes), true);
+            let format = self.format.clone();
+            let request =
+                Request { system, items, tools, step: self.transcript.steps(), longest: None, format };
             let around = Around {
                 session: &self.session,
                 host: &self.host,
@@ -57,6 +60,10 @@ impl Agent {
             match Step::run(around, model.stream(request)).await {
                 Ok(step) => {
                     self.rate.learn(bytes, step.usage.request());
+                    if step.usage.request() > 0 {
+                        self.counted = Some(step.usage.all());
+                        self.steering.set_size(step.usage.all(), false);
+                    }
                     return Ok(Some(step));
                 }
                 Err(Broke::Stopped) => return Ok(None),
@@ -68,6 +75,12 @@ impl Agent {
                         return Err(error.into());
                     }
                     self.host.hear(Event::Again { why: error.to_string(), seconds: 0.0 });
+                }
+                Err(Broke::Error(error)) if error.breach == Breach::Refused && self.format.is_some() => {
+                    // An older model, or a schema beyond what the provider takes: whoever wants it checks the answer anyway.
+                    self.format = None;
+                    let text = format!("asking again without structured output, as it was refused: {error}");
+                    self.host.hear(Event::Note { text });
                 }
                 Err(Broke::Error(error)) if error.may_pass() && !error.tried && again < AGAIN => {
                     again += 1;
@@ -106,6 +119,7 @@ impl Agent {
         if shortened.changed {
             // The model can no longer look at what it was told before.
             self.loops.forget();
+            self.estimate_size();
         }
         Ok(shortened.changed)
     }

@@ -260,12 +260,14 @@ impl<'a> Answering<'a> {
             cancel: self.around.cancel.child_token(),
             progress: Some(progress),
             id: Some(journal.clone()),
+            by_person: false,
         };
         Box::pin(async move {
             // What a tool does before its call has begun is not yet kept apart from us.
             let answer = AssertUnwindSafe(session.call(call)).catch_unwind().await.unwrap_or_else(|panic| {
                 let fault = Fault::bug(format!("the tool panicked: {}", words(&*panic)));
-                Answer { id: journal, result: Err(fault), notes: Vec::new(), took: Duration::ZERO }
+                let (notes, changes) = (Vec::new(), Vec::new());
+                Answer { id: journal, result: Err(fault), notes, changes, took: Duration::ZERO }
             });
             (place, heard(session, &id, &name, answer).await)
         })
@@ -315,10 +317,12 @@ impl<'a> Answering<'a> {
                 call: journal,
                 tool,
                 ok: false,
+                fault: Some(Kind::Cancelled),
                 exit: None,
                 ms: 0.0,
                 text,
                 pictures: Vec::new(),
+                changes: Vec::new(),
             };
             self.ended(at, Heard { result, event, exit: None, pictures: Vec::new(), ms: 0.0 });
         }

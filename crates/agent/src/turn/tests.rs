@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 mod anything;
+mod by_hand;
 mod longer;
 mod resumed;
 mod stage;

@@ -66,7 +66,7 @@ impl Hands for Fixture {
         } else {
             tools::run(&tool, &arguments, &client, progress.as_deref(), &self.changing).await
         };
-        Answer { id: String::new(), result, notes: Vec::new(), took: Duration::ZERO }
+        Answer { id: String::new(), result, notes: Vec::new(), changes: Vec::new(), took: Duration::ZERO }
     }
 
     fn patience(&self, tool: &str) -> Duration {

@@ -1,38 +1,59 @@
 //! How does a question stand in the chat, and what answers it?
 
+use std::time::Instant;
+
 use crossterm::event::KeyEvent;
 use runtime::{Verdict, grants::Scope};
 
 use super::{
     asking::Asked,
+    diff,
     row::{Row, Style, harmless},
     typed::Typed,
 };
-use crate::ask;
+use crate::ask::{self, Parts};
 
 /// A question that stands in the chat. What was typed before it is no part of the answer.
 pub(crate) struct Dialog {
     asked: Asked,
     typed: Typed,
+    since: Instant,
+}
+
+/// What a key did.
+pub(crate) enum Pressed {
+    /// It answered the question; the line says how.
+    Answered(Row),
+    /// The question still stands; these lines are to be shown.
+    Stands(Box<Dialog>, Vec<Row>),
 }
 
 impl Dialog {
     pub(crate) fn new(asked: Asked) -> Self {
-        Self { asked, typed: Typed::default() }
+        Self { asked, typed: Typed::default(), since: Instant::now() }
     }
 
     /// The question, in lines of so many columns.
     pub(crate) fn rows(&self, columns: usize) -> Vec<Row> {
-        let text = match &self.asked {
-            Asked::May(request, _) => ask::question(request),
-            Asked::Wants(question, _) => ask::wanted(question),
-        };
-        let lines = text.trim().lines().enumerate();
-        let rows = lines.flat_map(|(at, line)| {
-            let style = if at == 0 { Style::ASKS } else { Style::PLAIN };
-            Row::new(line, style).wrapped(columns, 4)
-        });
-        std::iter::once(Row::default()).chain(rows).collect()
+        let mut rows = vec![Row::default()];
+        let mut say = |line: &str, style| rows.extend(Row::new(line, style).wrapped(columns, 4));
+        match &self.asked {
+            Asked::May(request, _) => {
+                let Parts { asks, effects, why } = ask::parts(request);
+                say(&asks, Style::ASKS);
+                effects.iter().for_each(|it| say(it, Style::PLAIN));
+                let hint = if ask::is_cut(request) { "d shows all" } else { "" };
+                rows.extend(diff::rows(&request.changes, 2, columns, diff::SHOWN, hint));
+                let mut say = |line: &str, style| rows.extend(Row::new(line, style).wrapped(columns, 4));
+                why.iter().for_each(|it| say(it, Style::PLAIN));
+            }
+            Asked::Wants(question, _) => {
+                for (at, line) in ask::wanted(question).trim().lines().enumerate() {
+                    say(line, if at == 0 { Style::ASKS } else { Style::PLAIN });
+                }
+            }
+        }
+        rows
     }
 
     /// Where the answer is typed.
@@ -59,19 +80,34 @@ impl Dialog {
         rows
     }
 
-    /// Takes a key. When that answers the question, gives the line that says so; otherwise the question still stands.
-    pub(crate) fn key(mut self, key: KeyEvent) -> Result<Row, Box<Self>> {
-        let Some(line) = self.typed.key(key) else { return Err(Box::new(self)) };
+    /// The call that asks, and since when.
+    pub(crate) fn asks(&self) -> Option<(&str, Instant)> {
+        match &self.asked {
+            Asked::May(request, _) => Some((request.call.as_deref()?, self.since)),
+            Asked::Wants(..) => None,
+        }
+    }
+
+    /// Takes a key, on a terminal of so many columns.
+    pub(crate) fn key(mut self, key: KeyEvent, columns: usize) -> Pressed {
+        let since = self.since;
+        let stands = |asked, typed, rows| Pressed::Stands(Box::new(Self { asked, typed, since }), rows);
+        let Some(line) = self.typed.key(key) else { return stands(self.asked, self.typed, Vec::new()) };
         match self.asked {
             Asked::May(request, reply) => {
                 match ask::answer(format!("{line}\n").as_bytes(), !request.offers.is_empty()) {
                     Some(verdict) => {
+                        let row = said(&verdict);
                         // Who asked may have gone.
                         let _ = reply.send(verdict);
-                        Ok(said(verdict))
+                        Pressed::Answered(row)
                     }
                     None => {
-                        Err(Box::new(Self { asked: Asked::May(request, reply), typed: Typed::default() }))
+                        let rows = match ask::wants_all(&line, &request) {
+                            true => diff::rows(&request.changes, 2, columns, usize::MAX, ""),
+                            false => Row::new(ask::keys(&request), Style::DIM).wrapped(columns, 2),
+                        };
+                        stands(Asked::May(request, reply), Typed::default(), rows)
                     }
                 }
             }
@@ -79,9 +115,9 @@ impl Dialog {
                 Some(answer) => {
                     let row = Row::new(harmless(&format!("> {answer}")), Style::BOLD);
                     let _ = reply.send(Some(answer));
-                    Ok(row)
+                    Pressed::Answered(row)
                 }
-                None => Err(Box::new(Self { asked: Asked::Wants(question, reply), typed: self.typed })),
+                None => stands(Asked::Wants(question, reply), self.typed, Vec::new()),
             },
         }
     }
@@ -99,32 +135,116 @@ impl Dialog {
     }
 }
 
-fn said(verdict: Verdict) -> Row {
+fn said(verdict: &Verdict) -> Row {
     match verdict {
         Verdict::Yes(Scope::Once) => Row::new("allowed once", Style::GOOD),
         Verdict::Yes(Scope::Session) => Row::new("allowed for this session", Style::GOOD),
         Verdict::Yes(Scope::Project) => Row::new("allowed for this project", Style::GOOD),
+        Verdict::Instead(words) => {
+            Row::new("refused", Style::BAD).with(format!(": {}", harmless(words)), Style::PLAIN)
+        }
         Verdict::No | Verdict::NobodyThere => Row::new("refused", Style::BAD),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use agent::Change;
     use crossterm::event::KeyCode;
     use kit::services::Question;
+    use runtime::{Request, grants::Effect, policy::Rule};
     use tokio::sync::oneshot;
 
     use super::*;
 
-    fn press(mut dialog: Dialog, keys: &str) -> Result<Row, Box<Dialog>> {
+    /// What the keys brought: the line that says how the question was answered, or the dialog with what it showed.
+    fn press(mut dialog: Dialog, keys: &str) -> Result<Row, (Dialog, Vec<Row>)> {
+        let mut shown = Vec::new();
         for letter in keys.chars() {
             let code = if letter == '\n' { KeyCode::Enter } else { KeyCode::Char(letter) };
-            match dialog.key(KeyEvent::from(code)) {
-                Ok(row) => return Ok(row),
-                Err(same) => dialog = *same,
+            match dialog.key(KeyEvent::from(code), 60) {
+                Pressed::Answered(row) => return Ok(row),
+                Pressed::Stands(same, rows) => {
+                    dialog = *same;
+                    shown.extend(rows);
+                }
             }
         }
-        Err(Box::new(dialog))
+        Err((dialog, shown))
+    }
+
+    fn request(offers: Vec<Effect>, changes: Vec<Change>) -> Request {
+        Request {
+            call: Some("c_1".to_owned()),
+            agent: None,
+            tool: "edit".to_owned(),
+            rule: Rule {
+                name: "ask_edits",
+                about: "src/a.py".to_owned(),
+                says: "each change of a file needs approval".to_owned(),
+                offers: offers.clone(),
+                firm: false,
+            },
+            arguments: String::new(),
+            effects: vec!["write /w/src/a.py".to_owned()],
+            changes,
+            offers,
+        }
+    }
+
+    fn change(lines: usize) -> Change {
+        let added: String = (0..lines).map(|it| format!("+{it}\n")).collect();
+        let diff = format!("--- a/src/a.py\n+++ b/src/a.py\n@@ -0,0 +1,{lines} @@\n{added}");
+        Change { path: "src/a.py".to_owned(), added: lines, diff, ..Change::default() }
+    }
+
+    fn text(rows: &[Row]) -> Vec<String> {
+        rows.iter().map(Row::text).collect()
+    }
+
+    #[test]
+    fn a_change_is_asked_about_with_its_diff() {
+        let (reply, mut answer) = oneshot::channel();
+        let request = request(vec![Effect::Edit(".".to_owned())], vec![change(2)]);
+        let dialog = Dialog::new(Asked::May(request, reply));
+        assert_eq!(
+            text(&dialog.rows(60)),
+            [
+                "",
+                "Allow `edit` to do this?",
+                "  src/a.py (+2 -0)",
+                "  1 + 0",
+                "  2 + 1",
+                "Reason: each change of a file needs approval (rule",
+                "    ask_edits)",
+                "A session or project approval covers:",
+                "  edit .  (every file in the workspace, except those that",
+                "    always need approval)",
+            ]
+        );
+        // A key that is none of them says which there are.
+        let Err((dialog, shown)) = press(dialog, "2\n") else { unreachable!() };
+        assert_eq!(text(&shown), ["Type o, s, p or n; `n WORDS` refuses and tells the model why."]);
+        let said = press(dialog, "n use tabs\n").map(|it| it.text());
+        assert_eq!(said.ok().as_deref(), Some("refused: use tabs"));
+        assert_eq!(answer.try_recv(), Ok(Verdict::Instead("use tabs".to_owned())));
+    }
+
+    #[test]
+    fn a_long_diff_is_shown_whole_on_a_key() {
+        let (reply, mut answer) = oneshot::channel();
+        let dialog = Dialog::new(Asked::May(request(Vec::new(), vec![change(100)]), reply));
+        let rows = text(&dialog.rows(60));
+        assert!(rows.contains(&"  … 61 more lines; d shows all".to_owned()), "{rows:#?}");
+        let Err((dialog, shown)) = press(dialog, "x\nd\n") else { unreachable!() };
+        let shown = text(&shown);
+        assert!(
+            shown.starts_with(&["Type o or n; `n WORDS` refuses and tells the model why; d".to_owned()]),
+            "{shown:#?}"
+        );
+        assert_eq!((shown.len(), shown.last().map(String::as_str)), (103, Some("  100 + 99")));
+        assert_eq!(press(dialog, "o\n").map(|it| it.text()).ok().as_deref(), Some("allowed once"));
+        assert_eq!(answer.try_recv(), Ok(Verdict::Yes(Scope::Once)));
     }
 
     #[test]
@@ -135,13 +255,13 @@ mod tests {
         let dialog = Dialog::new(Asked::Wants(question, reply));
         let rows: Vec<String> = dialog.rows(40).iter().map(Row::text).collect();
         assert_eq!(rows, ["", "the model asks: Which branch?", "  1. main", "  2. dev\\u{1b}[2J"]);
-        let Err(dialog) = press(dialog, "\n2") else { unreachable!() };
+        let Err((dialog, _)) = press(dialog, "\n2") else { unreachable!() };
         assert_eq!(
             dialog.live(40).iter().map(Row::text).collect::<Vec<_>>(),
             ["your answer (Esc stops): 2▏"]
         );
         assert!(dialog.live(20).iter().all(|it| it.width() <= 20));
-        assert_eq!(press(*dialog, "\n").map(|it| it.text()).ok().as_deref(), Some("> dev\\u{1b}[2J"));
+        assert_eq!(press(dialog, "\n").map(|it| it.text()).ok().as_deref(), Some("> dev\\u{1b}[2J"));
         assert_eq!(answer.try_recv().ok().flatten().as_deref(), Some("dev\u{1b}[2J"));
     }
 }

@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     asking::Asked,
     complete::Words,
-    dialog::Dialog,
+    dialog::{Dialog, Pressed},
     input::{Heard, Input},
     line::{Came, Line},
     picture::{self, Protocol},
@@ -55,6 +55,8 @@ pub(crate) struct Settings {
     pub(crate) history: PathBuf,
     pub(crate) workspace: PathBuf,
     pub(crate) colours: bool,
+    /// The person may type; otherwise they watch, answer questions and stop it.
+    pub(crate) prompt: bool,
 }
 
 /// The terminal, with a person before it.
@@ -68,6 +70,8 @@ pub(crate) struct Front {
     waiting: VecDeque<Asked>,
     dialog: Option<Dialog>,
     line: Line,
+    /// Whether there is a line to type in.
+    prompt: bool,
     /// When the last key came.
     typed: Option<Instant>,
     /// Somebody has the turn.
@@ -121,6 +125,7 @@ impl Front {
             asked,
             waiting: VecDeque::new(),
             dialog: None,
+            prompt: settings.prompt,
             line: Line::new(Remembered::open(&settings.history), Words::new(settings.workspace)),
             typed: None,
             is_busy: false,
@@ -153,6 +158,13 @@ impl Front {
     pub(crate) fn tell(&mut self, text: &str, style: Style) {
         let rows = Row::new(text.trim_end(), style).lines(self.columns());
         self.show(&rows);
+    }
+
+    /// The person said this before there was a prompt: on the command line.
+    pub(crate) fn says_first(&mut self, words: String) {
+        if !words.trim().is_empty() {
+            self.said.push_front(Said::Line(words));
+        }
     }
 
     /// What the person says next. What they said already while the agent had the turn comes first.
@@ -255,14 +267,27 @@ impl Front {
                 self.stopped(key);
             }
             Heard::Key(key) => match self.dialog.take() {
-                Some(dialog) => match dialog.key(key) {
-                    Ok(said) => self.show(&said.wrapped(self.columns(), 2)),
-                    Err(dialog) => self.dialog = Some(*dialog),
-                },
-                None => self.key(key),
+                Some(dialog) => {
+                    let asks = dialog.asks().map(|(call, since)| (call.to_owned(), since));
+                    match dialog.key(key, self.columns()) {
+                        Pressed::Answered(said) => {
+                            if let Some((call, since)) = asks {
+                                self.view.asked(&call, since.elapsed());
+                            }
+                            self.show(&said.wrapped(self.columns(), 2));
+                        }
+                        Pressed::Stands(dialog, rows) => {
+                            self.dialog = Some(*dialog);
+                            self.show(&rows);
+                        }
+                    }
+                }
+                None if self.prompt => self.key(key),
+                None => {}
             },
             Heard::Paste(text) => match &mut self.dialog {
                 Some(dialog) => dialog.paste(&text),
+                None if !self.prompt => {}
                 None => {
                     self.typed = Some(Instant::now());
                     self.line.paste(&text);
@@ -356,6 +381,10 @@ impl Front {
             if let Said::Line(line) = it {
                 rows.push(Row::new(format!("> {}  (next)", harmless(line)), Style::DIM).cut(columns));
             }
+        }
+        if !self.prompt {
+            self.screen.draw(&[], rows);
+            return;
         }
         let Live { rows: line, cursor } = self.line.live(columns, (self.screen.lines() / 2).min(LINES));
         let cursor = cursor.map(|(row, column)| (row + rows.len(), column));

@@ -12,7 +12,7 @@ use agent::{Event, Host};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use super::{letters::Letters, row::harmless, short};
+use super::{diff, letters::Letters, row::harmless, short};
 use crate::{ask, print};
 
 /// So much of a call is told.
@@ -42,6 +42,8 @@ impl Out {
 /// Tells what happens in lines.
 pub(crate) struct Plain {
     out: Out,
+    /// What the agent does goes to standard output, too.
+    together: bool,
     state: Mutex<Lines>,
 }
 
@@ -67,7 +69,12 @@ pub(crate) enum Told {
 
 impl Plain {
     pub(crate) fn new(out: Out) -> Self {
-        Self { out, state: Mutex::default() }
+        Self { out, together: false, state: Mutex::default() }
+    }
+
+    /// All of it goes to standard output, in its order.
+    pub(crate) fn together(out: Out) -> Self {
+        Self { out, together: true, state: Mutex::default() }
     }
 
     /// Nothing of this turn comes any more.
@@ -83,6 +90,7 @@ impl Plain {
         for it in told {
             match it {
                 Told::Said(text) => self.out.write(&text),
+                Told::Did(line) if self.together => self.out.write(&format!("{line}\n")),
                 Told::Did(line) => print::err(&line),
             }
         }
@@ -104,6 +112,7 @@ impl Host for Plain {
 impl Lines {
     fn hear(&mut self, event: &Event, under: &str) -> Vec<Told> {
         let mut told = Vec::new();
+        let mut diffs = Vec::new();
         let line = match event {
             Event::Text { text } if under.is_empty() => {
                 let shown = self.letters.push(text);
@@ -119,13 +128,15 @@ impl Lines {
                 self.titles.insert(call.clone(), title.trim_end().to_owned());
                 line
             }
-            Event::Answered { call, tool, ok, exit, ms, text, pictures } => {
+            Event::Answered { call, tool, ok, exit, ms, text, pictures, changes, .. } => {
                 let title = self.titles.remove(call).unwrap_or_else(|| format!("{under}{tool}"));
                 let how = short::how(*ok, *exit);
                 let telling = short::telling(text, &how, TITLE);
                 let telling = if telling.is_empty() { telling } else { format!(": {telling}") };
                 let pictures: String =
                     pictures.iter().map(|it| format!("; picture {} ({})", it.handle, it.mime)).collect();
+                diffs =
+                    diff::plain(changes, 4, diff::SHOWN, &format!("haft log --diff --call {call} shows all"));
                 format!("< {title}: {how}, {}{telling}{pictures}", short::ms(*ms))
             }
             Event::Picture { tool, picture } => {
@@ -142,6 +153,7 @@ impl Lines {
         };
         told.extend(self.end_text());
         told.push(Told::Did(harmless(&line)));
+        told.extend(diffs.into_iter().map(Told::Did));
         told
     }
 
@@ -175,10 +187,12 @@ mod tests {
             call: "c".into(),
             tool: "shell".into(),
             ok: false,
+            fault: None,
             exit: None,
             ms: 1200.0,
             text: "no such\n".into(),
             pictures: Vec::new(),
+            changes: Vec::new(),
         };
         let under = Event::Under { agent: "explore_1".into(), inner: Box::new(text("not told")) };
         let events = [text("I ru"), text("n it."), called, under, answered, text("Done\n")];

@@ -12,6 +12,8 @@ pub(crate) struct Style {
     pub(crate) dim: bool,
     pub(crate) italic: bool,
     pub(crate) code: bool,
+    /// Foreground and background change places.
+    pub(crate) reverse: bool,
     pub(crate) tint: Tint,
 }
 
@@ -33,7 +35,7 @@ impl Style {
     pub(crate) const BAD: Self = Self { tint: Tint::Bad, ..Self::PLAIN };
     pub(crate) const ASKS: Self = Self { tint: Tint::Asks, bold: true, ..Self::PLAIN };
     pub(crate) const PLAIN: Self =
-        Self { bold: false, dim: false, italic: false, code: false, tint: Tint::None };
+        Self { bold: false, dim: false, italic: false, code: false, reverse: false, tint: Tint::None };
 
     fn codes(self) -> String {
         let tint = match (self.tint, self.code) {
@@ -43,7 +45,13 @@ impl Style {
             (Tint::None, true) => "36",
             (Tint::None, false) => "",
         };
-        let on = [(self.bold, "1"), (self.dim, "2"), (self.italic, "3"), (!tint.is_empty(), tint)];
+        let on = [
+            (self.bold, "1"),
+            (self.dim, "2"),
+            (self.italic, "3"),
+            (self.reverse, "7"),
+            (!tint.is_empty(), tint),
+        ];
         on.iter().filter(|(on, _)| *on).map(|(_, code)| *code).collect::<Vec<_>>().join(";")
     }
 }

@@ -2,12 +2,13 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use agent::{Event, Message, Shown};
 
 use super::{
+    diff,
     markdown::Markdown,
     row::{Row, Style},
     short,
@@ -116,6 +117,13 @@ impl View {
         rows
     }
 
+    /// A person was asked about a call for so long, which is no part of the time that it runs.
+    pub(crate) fn asked(&mut self, call: &str, took: Duration) {
+        if let Some(it) = self.running.iter_mut().find(|it| it.call == call) {
+            it.since += took;
+        }
+    }
+
     /// The calls that run.
     pub(crate) fn calls(&self) -> impl Iterator<Item = &str> {
         self.running.iter().take(CALLS).map(|it| it.call.as_str())
@@ -162,7 +170,7 @@ impl View {
                     it.line = short::line(line, TITLE);
                 }
             }
-            Event::Answered { call, tool, ok, exit, ms, text, pictures } => {
+            Event::Answered { call, tool, ok, exit, ms, text, pictures, changes, .. } => {
                 self.end_text(columns, drawn);
                 let at = self.running.iter().position(|it| it.call == *call);
                 let title = at.map_or_else(|| tool.clone(), |at| self.running.remove(at).title);
@@ -171,12 +179,18 @@ impl View {
                 }
                 self.begin(Last::Call, drawn);
                 let how = short::how(*ok, *exit);
-                let telling = short::telling(text, &how, TITLE);
+                // The diff says what was done to the files.
+                let is_shown = *ok && !changes.is_empty();
+                let telling = if is_shown { String::new() } else { short::telling(text, &how, TITLE) };
                 drawn.extend(
                     ended(depth, &title, &how, &short::ms(*ms), &telling, columns)
                         .into_iter()
                         .map(Drawn::Row),
                 );
+                let indent = 2 * depth + 4;
+                let hint = format!("haft log --diff --call {call} shows all");
+                let diffs = diff::rows(changes, indent, columns, diff::SHOWN, &hint);
+                drawn.extend(diffs.into_iter().map(Drawn::Row));
                 drawn.extend(pictures.iter().cloned().map(Drawn::Picture));
             }
             Event::Picture { picture, .. } => {
@@ -262,8 +276,10 @@ fn titled(sign: &str, style: Style, title: &str, said: &str, columns: usize) -> 
 /// What was said in an earlier process, as it is seen again.
 pub(crate) fn said_before(message: &Message, columns: usize) -> Vec<Row> {
     match message {
-        Message::Person { text } => {
-            Row::new(format!("> {}", text.replace('\n', "\n  ")), Style::BOLD).lines(columns)
+        Message::Person { text, attached } => {
+            let mut rows = Row::new(format!("> {}", text.replace('\n', "\n  ")), Style::BOLD).lines(columns);
+            rows.extend(attached.iter().map(|it| Row::new(format!("  [{it}]"), Style::DIM).cut(columns)));
+            rows
         }
         Message::Model { text } => {
             let mut markdown = Markdown::default();
@@ -284,8 +300,6 @@ pub(crate) fn said_before(message: &Message, columns: usize) -> Vec<Row> {
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
-    use std::time::Duration;
-
     use agent::model::Usage;
     use expect_test::expect;
     use serde_json::json;
@@ -305,10 +319,12 @@ mod tests {
             call: call.to_owned(),
             tool: "shell".to_owned(),
             ok,
+            fault: None,
             exit: None,
             ms: 1200.0,
             text: said.to_owned(),
             pictures: Vec::new(),
+            changes: Vec::new(),
         }
     }
 
@@ -415,7 +431,7 @@ mod tests {
         )
         .unwrap();
         assert_eq!(shown(&said_before(&message, 40)), "✓ read a.py  0.0 s\n    1:ab|x\n");
-        let person = Message::Person { text: "do\nit".to_owned() };
+        let person = Message::Person { text: "do\nit".to_owned(), attached: Vec::new() };
         assert_eq!(shown(&said_before(&person, 40)), "> do\n  it\n");
     }
 }

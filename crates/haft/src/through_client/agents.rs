@@ -25,7 +25,7 @@ pub(super) struct OverClient {
 
 impl OverClient {
     pub(super) fn new(session: &Session, opened: &Opened, place: &Place, desk: Arc<Desk>) -> Self {
-        let (models, variables) = (opened.agents.models.clone(), place.variables.clone());
+        let (agents, variables) = (opened.agents.clone(), place.variables.clone());
         let workspace = opened.runtime.roots().workspace().to_owned();
         let find: Choose = Arc::new(move |name| {
             // A file that a profile names lies in its workspace, wherever haft was started.
@@ -33,7 +33,7 @@ impl OverClient {
                 Some(file) => format!("script:{}", workspace.join(file).display()),
                 None => name.to_owned(),
             };
-            agency::chosen(&name, &models, &variables, None)
+            agency::chosen(&name, &agents, &variables, None)
         });
         let own = agency::configured(&opened.agents, &place.variables).map(|name| {
             let find = find.clone();
@@ -57,7 +57,7 @@ impl OverClient {
             choose,
             compose: Arc::new(move |session, profile| {
                 let makings = makings.get_or_init(|| Makings::of(&runtime, tools::hints_of(&toolset)));
-                makings.prompt(session, profile.map(|it| it.prompt.as_str())).text().into()
+                (&makings.prompt(session, profile.map(|it| it.prompt.as_str()))).into()
             }),
             section: opened.agents.subagent.clone(),
             person: Arc::new(asker::AtClient(desk.clone())),

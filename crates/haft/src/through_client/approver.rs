@@ -13,13 +13,17 @@ use crate::ask;
 /// So long an answer is waited for.
 const PATIENCE: Duration = Duration::from_secs(10 * 60);
 
+/// So many lines of diffs a question shows.
+const DIFF: usize = 200;
+
 /// The person behind the client of a call.
 pub(super) struct AtClient(pub(super) Arc<Desk>);
 
 impl Approver for AtClient {
     fn approve(&self, request: Request) -> Pin<Box<dyn Future<Output = Verdict> + Send + '_>> {
         Box::pin(async move {
-            let (message, schema) = (quoted(&ask::question(&request)), schema(!request.offers.is_empty()));
+            let (message, schema) =
+                (quoted(&ask::question(&request, DIFF, "")), schema(!request.offers.is_empty()));
             let call = request.call.as_deref();
             let asked = self.0.through(
                 call,
@@ -43,6 +47,10 @@ impl Approver for AtClient {
     fn asks_together(&self) -> bool {
         true
     }
+
+    fn is_attended(&self, call: &str) -> bool {
+        self.0.of(Some(call), |offers| offers.forms).is_some()
+    }
 }
 
 fn schema(lasting: bool) -> Value {
@@ -60,7 +68,10 @@ fn schema(lasting: bool) -> Value {
         choices.iter().map(|(value, title)| json!({"const": value, "title": title})).collect();
     json!({
         "type": "object",
-        "properties": {"decision": {"type": "string", "title": "Decision", "oneOf": choices}},
+        "properties": {
+            "decision": {"type": "string", "title": "Decision", "oneOf": choices},
+            "instead": {"type": "string", "title": "If not: what to do instead"},
+        },
         "required": ["decision"],
     })
 }
@@ -71,7 +82,10 @@ fn verdict(filled: &Value, lasting: bool) -> Verdict {
         Some("once") => Verdict::Yes(Scope::Once),
         Some("session") if lasting => Verdict::Yes(Scope::Session),
         Some("project") if lasting => Verdict::Yes(Scope::Project),
-        _ => Verdict::No,
+        _ => match filled.get("instead").and_then(Value::as_str).map(str::trim) {
+            Some(words) if !words.is_empty() => Verdict::Instead(words.to_owned()),
+            _ => Verdict::No,
+        },
     }
 }
 
@@ -110,13 +124,17 @@ mod tests {
             assert_eq!(said(decision, lasting), Verdict::No);
         }
         assert_eq!(verdict(&json!({}), true), Verdict::No);
+        let words = json!({"decision": "no", "instead": " use tabs "});
+        assert_eq!(verdict(&words, true), Verdict::Instead("use tabs".to_owned()));
+        let yes = json!({"decision": "once", "instead": "use tabs"});
+        assert_eq!(verdict(&yes, true), Verdict::Yes(Scope::Once));
     }
 
     #[test]
     fn what_a_call_says_stands_in_blocks_of_its_own() {
         assert_eq!(
-            quoted("\n`shell` wants to\n  run [x](y)\n  write z\nbecause of ask: it asks\n  run x\n"),
-            "`shell` wants to\n\n    run [x](y)\n    write z\n\nbecause of ask: it asks\n\n    run x"
+            quoted("\nAllow `shell` to do this?\n  run [x](y)\n  write z\nReason: it asks\n  run x\n"),
+            "Allow `shell` to do this?\n\n    run [x](y)\n    write z\n\nReason: it asks\n\n    run x"
         );
     }
 }

@@ -264,6 +264,7 @@ mod tests {
             tools: Arc::new([]),
             step: 1,
             longest: Some(100),
+            format: None,
         };
         assert_eq!(
             params(&request, Some("anthropic:claude-haiku-4-5")),

@@ -1,4 +1,4 @@
-//! `haft call`: what would a model read?
+//! `haft call`: one call of a tool, or a batch of them, printed as a model would read it.
 
 use std::{
     io::{BufRead, Read},
@@ -10,9 +10,16 @@ use kit::{Body, Fault, Kind, Part};
 use runtime::{Answer, Arguments, Session};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use tokio::sync::mpsc::{Receiver, channel};
+use tokio_util::sync::CancellationToken;
 
 use super::{FAULT, SHELL_SESSION, finish};
-use crate::{Options, Place, ask::approver, print};
+use crate::{
+    Options, Place,
+    ask::approver,
+    print,
+    terminal::interrupt::{self, STOPPED},
+};
 
 #[derive(Args)]
 pub struct Call {
@@ -43,6 +50,19 @@ impl Call {
     /// # Errors
     /// When there is no runtime to be had; a call's own fault is printed.
     pub async fn run(self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
+        // Before signals are handled: until then nothing was begun, and Ctrl-C simply ends the program.
+        let arguments = match self.arguments.as_deref() {
+            Some("-") => read_all()?,
+            Some(text) => text.to_owned(),
+            None => String::new(),
+        };
+        let cancel = CancellationToken::new();
+        interrupt::watch(cancel.clone(), || ()).map_err(|error| {
+            Fault::new(
+                Kind::Unavailable,
+                format!("signals can't be handled, so Ctrl-C would not stop the call: {error}"),
+            )
+        })?;
         let opened = options.open(place)?;
         for line in &opened.aside {
             print::err(&format!("haft: {line}"));
@@ -52,28 +72,34 @@ impl Call {
         let name = options.session.as_deref().unwrap_or(SHELL_SESSION);
         let session = opened.runtime.session(Some(name), "cli", approver());
         let worst = match &self.batch {
-            Some(file) => self.batch(&session, file).await,
-            None => self.single(&session).await,
+            Some(file) => self.batch(&session, file, &cancel).await,
+            None => self.single(&session, arguments, &cancel).await,
         };
         let ending = session.running_jobs();
         if !ending.is_empty() {
+            let (were, their) = if ending.len() == 1 { ("was", "its") } else { ("were", "their") };
+            let jobs = ending.join(", ");
             print::err(&format!(
-                "haft: {} ends here, with this process; `--batch` or `haft mcp` keeps a session",
-                ending.join(", ")
+                "haft: {jobs} {were} stopped: `haft call` ends with {their} jobs; `--batch` or `haft mcp` keeps a session"
             ));
         }
         finish(&session).await;
-        worst.map(|good| if good { ExitCode::SUCCESS } else { ExitCode::from(FAULT) })
+        let good = worst?;
+        if cancel.is_cancelled() {
+            print::err("haft: stopped");
+            return Ok(ExitCode::from(STOPPED));
+        }
+        Ok(if good { ExitCode::SUCCESS } else { ExitCode::from(FAULT) })
     }
 
-    async fn single(&self, session: &Session) -> Result<bool, Fault> {
+    async fn single(
+        &self,
+        session: &Session,
+        arguments: String,
+        cancel: &CancellationToken,
+    ) -> Result<bool, Fault> {
         let tool = self.tool.clone().unwrap_or_default();
-        let arguments = match self.arguments.as_deref() {
-            Some("-") => read_all()?,
-            Some(text) => text.to_owned(),
-            None => String::new(),
-        };
-        let answer = session.call(a_call(&tool, Arguments::Raw(arguments))).await;
+        let answer = session.call(a_call(&tool, Arguments::Raw(arguments), cancel)).await;
         if let Some(line) = session.runtime().outside().lapsed_of(&tool) {
             print::err(&format!("haft: {line}"));
         }
@@ -81,18 +107,25 @@ impl Call {
         Ok(answer.result.is_ok())
     }
 
-    async fn batch(&self, session: &Session, file: &str) -> Result<bool, Fault> {
+    async fn batch(&self, session: &Session, file: &str, cancel: &CancellationToken) -> Result<bool, Fault> {
         let mut good = true;
-        for (index, line) in lines(file)?.enumerate() {
-            let line = line?;
+        let mut lines = lines(file)?;
+        let mut number = 0;
+        loop {
+            let line = tokio::select! {
+                biased;
+                () = cancel.cancelled() => None,
+                line = lines.recv() => line,
+            };
+            let Some(line) = line.transpose()? else { break };
+            number += 1;
             if line.trim().is_empty() {
                 continue;
             }
-            let number = index + 1;
             let (tool, answer) = match serde_json::from_str::<Line>(&line) {
                 Ok(Line { tool, arguments }) => {
                     let arguments = Arguments::Json(arguments.unwrap_or_else(|| json!({})));
-                    let answer = session.call(a_call(&tool, arguments)).await;
+                    let answer = session.call(a_call(&tool, arguments, cancel)).await;
                     (tool, answer)
                 }
                 Err(error) => (String::new(), misread(number, &error)),
@@ -109,15 +142,16 @@ impl Call {
     }
 }
 
-fn a_call(tool: &str, arguments: Arguments) -> runtime::Call {
-    runtime::Call { arguments, ..runtime::Call::new(tool, Value::Null) }
+fn a_call(tool: &str, arguments: Arguments, cancel: &CancellationToken) -> runtime::Call {
+    runtime::Call { arguments, cancel: cancel.child_token(), ..runtime::Call::new(tool, Value::Null) }
 }
 
 /// A line that is no call gives an answer like any other; the lines after it still run.
 fn misread(number: usize, error: &serde_json::Error) -> Answer {
     let fault = Fault::bad_args(format!("line {number} is not a call: {error}; it was not run"))
         .next("A line is {\"tool\": \"read\", \"arguments\": {\"path\": \"…\"}}.".to_owned());
-    Answer { id: String::new(), result: Err(fault), notes: Vec::new(), took: std::time::Duration::ZERO }
+    let (notes, changes) = (Vec::new(), Vec::new());
+    Answer { id: String::new(), result: Err(fault), notes, changes, took: std::time::Duration::ZERO }
 }
 
 /// What a model reads, with a line for each part that is no text.
@@ -195,17 +229,27 @@ fn read_all() -> Result<String, Fault> {
     Ok(text)
 }
 
-type Lines = Box<dyn Iterator<Item = Result<String, Fault>>>;
-
-fn lines(file: &str) -> Result<Lines, Fault> {
+/// The lines of a file, as they come; `-` is standard input.
+fn lines(file: &str) -> Result<Receiver<Result<String, Fault>>, Fault> {
     let name = if file == "-" { "standard input".to_owned() } else { format!("`{file}`") };
-    let reader: Box<dyn BufRead> = if file == "-" {
-        Box::new(std::io::stdin().lock())
+    let reader: Box<dyn BufRead + Send> = if file == "-" {
+        Box::new(std::io::BufReader::new(std::io::stdin()))
     } else {
         let opened = std::fs::File::open(file).map_err(|error| unreadable(&name, &error))?;
         Box::new(std::io::BufReader::new(opened))
     };
-    Ok(Box::new(reader.lines().map(move |line| line.map_err(|error| unreadable(&name, &error)))))
+    let (tell, lines) = channel(1);
+    // A thread of its own: a read can't be called off, and must not hold up whoever stops the batch.
+    std::thread::spawn(move || {
+        for line in reader.lines() {
+            let line = line.map_err(|error| unreadable(&name, &error));
+            let is_last = line.is_err();
+            if tell.blocking_send(line).is_err() || is_last {
+                break;
+            }
+        }
+    });
+    Ok(lines)
 }
 
 fn unreadable(what: &str, error: &std::io::Error) -> Fault {

@@ -30,10 +30,13 @@ use crate::{
 /// So many messages of a conversation are shown when it goes on.
 const SHOWN: usize = 12;
 
-#[derive(Args)]
+#[derive(Default, Args)]
 pub struct Chat {
     #[command(flatten)]
     agent: AgentOptions,
+    /// First words, as if you had typed them in the chat
+    #[arg(value_name = "WORDS")]
+    words: Vec<String>,
     /// Go on with the newest conversation of this workspace, or that of `--session`.
     #[arg(long)]
     resume: bool,
@@ -64,7 +67,9 @@ impl Chat {
             history: place.state.join("chat_history"),
             workspace: agency.opened.runtime.roots().workspace().to_owned(),
             colours: variable("NO_COLOR").is_empty(),
+            prompt: true,
         };
+        let words = self.words.join(" ");
         let (mut front, passes) = Front::new(settings, asked, &place.variables, hangup.clone())
             .map_err(|error| Fault::new(Kind::Unavailable, format!("the terminal can't be used: {error}")))?;
         let host = Arc::new(Bill { passes, taken: Mutex::default() });
@@ -74,6 +79,7 @@ impl Chat {
         front.show(&aside);
         let mut talk = Talk { front, agent, agency, host, asks, hangup };
         talk.begin();
+        talk.front.says_first(words);
         let done = talk.talk().await;
         let Talk { front, agent, hangup, .. } = talk;
         // The terminal is put back before anything else is said.

@@ -1,14 +1,19 @@
-//! `haft log`: what calls were made, and what came of them?
+//! `haft log`: the journal of calls, with what each one changed.
 
-use std::process::ExitCode;
+use std::{io::IsTerminal, process::ExitCode};
 
 use clap::Args;
 use jiff::{Timestamp, tz::TimeZone};
 use kit::{Fault, Touch};
-use runtime::journal::{CallRecord, Filter};
+use runtime::{
+    Runtime,
+    changes::{Bound, Change},
+    journal::{CallRecord, Filter},
+};
+use serde_json::json;
 
 use super::{LAST_WRITE, close};
-use crate::{Options, Place, print};
+use crate::{Options, Place, print, terminal::diff};
 
 #[derive(Args)]
 pub struct Log {
@@ -24,6 +29,9 @@ pub struct Log {
     /// Only calls that ended in a fault or were interrupted.
     #[arg(long)]
     faults: bool,
+    /// Show the diff of each file that a call changed
+    #[arg(long)]
+    diff: bool,
     /// Print everything, as one line of JSON per call.
     #[arg(long)]
     json: bool,
@@ -45,19 +53,68 @@ impl Log {
         // A call whose process is dead is shown with its result.
         opened.runtime.wait_recovered(LAST_WRITE);
         let records = opened.runtime.store().journal().log(filter);
+        let with_diffs = records.and_then(|records| {
+            records
+                .into_iter()
+                .map(|it| Ok((self.diffs(&opened.runtime, &it)?, it)))
+                .collect::<Result<Vec<_>, Fault>>()
+        });
         close(&opened.runtime);
-        let text: String = records?
+        let workspace = opened.runtime.roots().workspace();
+        let look = Look::of(place);
+        let text: String = with_diffs?
             .iter()
-            .map(|record| {
+            .map(|(diffs, record)| {
                 if self.json {
-                    return serde_json::to_string(record).unwrap_or_default() + "\n";
+                    return json(record, diffs.as_deref()) + "\n";
                 }
-                let workspace = opened.runtime.roots().workspace();
-                if self.call.is_some() { whole(record, workspace) } else { line(record, workspace) }
+                let text =
+                    if self.call.is_some() { whole(record, workspace) } else { line(record, workspace) };
+                text + &look.drawn(diffs.as_deref().unwrap_or_default())
             })
             .collect();
         print::out(if text.is_empty() { "no calls" } else { &text });
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// What a call changed, if that is to be shown.
+    fn diffs(&self, runtime: &Runtime, record: &CallRecord) -> Result<Option<Vec<Change>>, Fault> {
+        let of_call = || Ok(runtime.changes(&runtime.changed_by(record)?, Bound::NONE));
+        self.diff.then(of_call).transpose()
+    }
+}
+
+/// The record with the diffs of what the call changed, where they were asked for, as JSON.
+fn json(record: &CallRecord, diffs: Option<&[Change]>) -> String {
+    let mut value = serde_json::to_value(record).unwrap_or_default();
+    if let (Some(fields), Some(diffs)) = (value.as_object_mut(), diffs) {
+        fields.insert("diffs".to_owned(), json!(diffs));
+    }
+    value.to_string()
+}
+
+/// How diffs are printed: drawn at a terminal, as plain text in a pipe.
+pub(super) struct Look {
+    columns: usize,
+    colours: bool,
+}
+
+impl Look {
+    pub(super) fn of(place: &Place) -> Self {
+        let is_set = |name: &str| place.variables.iter().any(|it| it.0 == name && !it.1.is_empty());
+        let is_terminal = std::io::stdout().is_terminal();
+        let columns =
+            if is_terminal { crossterm::terminal::size().map_or(80, |it| usize::from(it.0)) } else { 0 };
+        Self { columns, colours: !is_set("NO_COLOR") }
+    }
+
+    /// These diffs, whole, each line with its end.
+    pub(super) fn drawn(&self, diffs: &[Change]) -> String {
+        if self.columns == 0 {
+            return diff::plain(diffs, 4, usize::MAX, "").iter().map(|it| it.clone() + "\n").collect();
+        }
+        let rows = diff::rows(diffs, 4, self.columns, usize::MAX, "");
+        rows.iter().map(|it| it.painted(self.colours) + "\n").collect()
     }
 }
 
@@ -92,7 +149,7 @@ pub(crate) fn line(record: &CallRecord, workspace: &std::path::Path) -> String {
                 Touch::Server { name, .. } => format!("server {name}"),
                 Touch::Session(key) => format!("session {key}"),
                 Touch::Tool(name) => format!("tool {name}"),
-                Touch::Exclusive => "alone".to_owned(),
+                Touch::Exclusive => "exclusive".to_owned(),
             }
         })
         .collect();

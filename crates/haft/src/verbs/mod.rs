@@ -2,15 +2,20 @@
 
 pub mod call;
 pub mod chat;
+pub mod demo;
 pub mod doctor;
 pub mod grants;
 pub mod log;
+pub mod login;
 pub mod manual;
 pub mod mcp;
+pub mod models;
 pub mod new_tool;
 pub mod prompt;
 pub mod reload_tools;
 pub mod run;
+pub mod sessions;
+pub mod start;
 pub mod tools;
 pub mod trust;
 pub mod undo;
@@ -36,7 +41,7 @@ const SHELL_SESSION: &str = "cli";
 const LAST_WRITE: Duration = Duration::from_secs(5);
 
 /// Ends a session's jobs, keeps what it has seen, and writes out what is queued.
-async fn finish(session: &Session) {
+pub(crate) async fn finish(session: &Session) {
     session.end().await;
     if let Err(fault) = session.keep() {
         print::err(&format!("haft: what this session has seen is not kept: {}", fault.as_text()));

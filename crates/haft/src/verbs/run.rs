@@ -1,10 +1,21 @@
 //! `haft run`: an agent does one task.
+//!
+//! At a terminal it looks as in `haft chat`, without a prompt. Elsewhere what the model says goes to standard output and what
+//! it does to standard error, or both as lines of JSON.
 
-use std::{io::Read, process::ExitCode, sync::Arc};
+mod json;
+mod output;
+mod screen;
+mod stdin;
+mod task;
+mod watch;
 
-use agent::{Agent, AgentError, Bounds, Ended, Event, Host, Outcome, model::Usage};
+use std::{path::PathBuf, process::ExitCode, sync::Arc};
+
+use agent::{Agent, AgentError, Bounds, Ended, Input, Outcome, model::Usage};
 use clap::Args;
 use kit::{Fault, Kind};
+use runtime::AnswerSchema;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -15,24 +26,46 @@ use crate::{
     ask::{approver, asker},
     print,
     terminal::{
+        input::restore,
         interrupt::{self, STOPPED},
         plain::{Out, Plain},
         short,
     },
 };
+use output::Done;
+use task::{Found, Task};
+use watch::{To, Watch};
 
 #[derive(Args)]
 pub struct Run {
     #[command(flatten)]
     agent: AgentOptions,
-    /// What to do; `-` reads it from standard input.
+    /// What to do; `-` reads it from standard input. Text that is piped in is added to it as data.
     task: Option<String>,
+    /// Attach a picture: png, jpeg, webp or gif. May be repeated.
+    #[arg(short, long = "image", value_name = "FILE")]
+    images: Vec<PathBuf>,
     /// Go on with the newest conversation of this workspace, or that of `--session`.
     #[arg(long)]
     resume: bool,
     /// Print what happens as lines of JSON: one event each, from `began` to `ended`.
     #[arg(long)]
     json: bool,
+    /// Require a final answer in JSON that fits the JSON Schema in this file; print nothing else to standard output.
+    #[arg(long, value_name = "FILE")]
+    output_schema: Option<PathBuf>,
+}
+
+/// What a run works with.
+struct Running<'a> {
+    options: &'a Options,
+    place: &'a Place,
+    agent: AgentOptions,
+    /// Nothing, where the conversation goes on where it was left.
+    task: Option<Task>,
+    resume: bool,
+    json: bool,
+    schema: Option<AnswerSchema>,
 }
 
 impl Run {
@@ -42,38 +75,81 @@ impl Run {
         let json = self.json;
         let done = self.work(options, place).await;
         if json && let Err(fault) = &done {
-            let error = json!({"kind": fault.kind, "what": fault.what, "next": fault.next});
-            print::out(&json!({"event": "ended", "ended": "error", "error": error}).to_string());
+            print::out(&json!({"event": "ended", "ended": "error", "error": error(fault)}).to_string());
         }
         done
     }
 
     async fn work(self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
-        let task = task(self.task.as_deref(), self.resume)?;
-        let cancel = CancellationToken::new();
-        interrupt::watch(cancel.clone(), || ()).map_err(|error| unheard(&error))?;
-        let agency = self.agent.open(options, place, approver()).await?;
+        let Self { agent, task, images, resume, json, output_schema } = self;
+        let schema = output_schema.as_deref().map(output::read).transpose()?;
+        let at_terminal = !json && schema.is_none() && screen::is_possible(place);
+        let stopped = CancellationToken::new();
+        let put_back: fn() = if at_terminal { restore } else { || () };
+        interrupt::watch(stopped.clone(), put_back).map_err(|error| {
+            Fault::new(
+                Kind::Unavailable,
+                format!("signals can't be handled, so nothing could be stopped: {error}"),
+            )
+        })?;
+        let task = match task::find(task.as_deref(), images, resume, &stopped).await? {
+            Found::Task(task) => Some(task),
+            Found::Resume => None,
+            Found::Stopped => return Ok(ExitCode::from(STOPPED)),
+        };
+        let running = Running { options, place, agent, task, resume, json, schema };
+        if at_terminal { running.on_screen(stopped).await } else { running.in_lines(stopped).await }
+    }
+}
+
+impl Running<'_> {
+    async fn in_lines(self, cancel: CancellationToken) -> Result<ExitCode, Fault> {
+        let Self { options, place, agent, task, resume, json, schema } = self;
+        let agency = agent.open(options, place, approver()).await?;
         for line in &agency.opened.aside {
             print::err(&format!("haft: {line}"));
         }
-        let name = agency.earlier(self.resume, options.session.as_deref())?;
+        let name = agency.earlier(resume, options.session.as_deref())?;
         let session = agency.session(name.as_deref(), "run", approver());
-        let heard: Arc<Heard> = Arc::new(Heard::new(self.json, cancel.clone()));
-        let (mut agent, lines) = agency.agent(session, heard.clone(), asker())?;
+        let out = Out::new(cancel.clone());
+        let watch = Arc::new(Watch::new(match (json, &schema) {
+            (true, _) => To::Json(out, parking_lot::Mutex::default()),
+            (false, None) => To::Lines(Plain::new(out)),
+            // Standard output has the answer alone.
+            (false, Some(_)) => To::Lines(Plain::new(out)),
+        }));
+        let (mut agent, lines) = agency.agent(session, watch.clone(), asker())?;
         lines.iter().for_each(|it| print::err(&format!("haft: {it}")));
-        let (name, model) = (agent.session().name().to_owned(), agent.steering().model());
-        heard.line(&json!({"event": "began", "session": name, "model": model.name()}));
-        let outcome = with_those_below(&mut agent, task, &cancel).await;
-        heard.end();
-        let left = agent.session().running_jobs();
-        if !left.is_empty() {
-            print::err(&format!("haft: ended with it: {}", left.join(", ")));
+        let input = match task {
+            Some(task) => Some(task.input(&agent).await?),
+            None => None,
+        };
+        let mut began =
+            json!({"event": "began", "session": agent.session().name(), "model": agent.model().name()});
+        if let (Some(attached), Some(began)) = (input.as_ref().map(Input::attached), began.as_object_mut())
+            && !attached.is_empty()
+        {
+            began.insert("attached".to_owned(), json!(attached));
         }
-        agency.keep(&agent)?;
-        finish(agent.session()).await;
+        watch.line(&began);
+        let done = output::work(&mut agent, input, schema.as_ref(), &cancel).await;
+        watch.end();
+        close(&agency, &agent).await?;
         let goes_on = Agency::goes_on("run", options, &agent);
-        tell(&heard, &agent, outcome, &agency.bounds(), &goes_on)
+        tell(&watch, &agent, done, &agency.bounds(), &goes_on)
     }
+}
+
+/// Ends the session, and says which of its jobs end with it.
+async fn close(agency: &Agency, agent: &Agent) -> Result<(), Fault> {
+    let left = agent.session().running_jobs();
+    if !left.is_empty() {
+        let were = if left.len() == 1 { "was" } else { "were" };
+        print::err(&format!("haft: stopped with this run: {} ({were} still running)", left.join(", ")));
+    }
+    agency.keep(agent)?;
+    finish(agent.session()).await;
+    Ok(())
 }
 
 /// The tools by which one agent has another do something.
@@ -82,22 +158,21 @@ const BELOW: [&str; 4] = ["subagent", "spawn_agent", "explore", "critic"];
 /// A turn; and as long as agents that it started in the background still work, another once one of them is done.
 async fn with_those_below(
     agent: &mut Agent,
-    task: Option<String>,
+    input: Option<Input>,
     cancel: &CancellationToken,
 ) -> Result<Outcome, AgentError> {
     let mut ends = agent.session().events();
-    let mut all = agent.turn(task, cancel).await?;
+    let mut all = match input {
+        Some(input) => agent.turn_with(input, cancel).await?,
+        None => agent.turn(None, cancel).await?,
+    };
     let mut worked = false;
     while all.ended == Ended::Done {
         let work = !agent.pending(&BELOW).is_empty();
         worked |= work;
         if worked && agent.session().has_news() {
             let more = agent.turn(None, cancel).await?;
-            all.ended = more.ended;
-            all.text = more.text;
-            all.steps += more.steps;
-            all.usage += more.usage;
-            all.cost = all.cost.zip(more.cost).map(|(one, other)| one + other);
+            add(&mut all, more);
         } else if work {
             tokio::select! {
                 // Whoever has missed an event asks what is pending all the same.
@@ -111,29 +186,64 @@ async fn with_those_below(
     Ok(all)
 }
 
+/// Adds a later turn to what came of those before it.
+fn add(all: &mut Outcome, more: Outcome) {
+    all.ended = more.ended;
+    all.text = more.text;
+    all.steps += more.steps;
+    all.usage += more.usage;
+    all.cost = all.cost.zip(more.cost).map(|(one, other)| one + other);
+}
+
 /// Tells what came of it, and gives the exit code that says so too.
 fn tell(
-    heard: &Heard,
+    watch: &Watch,
     agent: &Agent,
-    outcome: Result<Outcome, AgentError>,
+    done: Result<Done, AgentError>,
     bounds: &Bounds,
     goes_on: &str,
 ) -> Result<ExitCode, Fault> {
-    let outcome = outcome.map_err(fault)?;
+    let Done { outcome, output } = done.map_err(fault)?;
+    let denied = watch.denied();
+    let misfit = match &output {
+        Some(Err(why)) => Some(output::misfit(why)),
+        _ => None,
+    };
     let mut ended = json!({"event": "ended", "session": agent.session().name()});
     if let (Value::Object(all), Value::Object(more)) = (&mut ended, json!(outcome)) {
         all.extend(more);
+        all.insert("denied".to_owned(), json!(denied));
+        if let Some(Ok(value)) = &output {
+            all.insert("output".to_owned(), value.clone());
+        }
+        if let Some(fault) = &misfit {
+            all.insert("ended".to_owned(), json!("error"));
+            all.insert("error".to_owned(), error(fault));
+        }
     }
-    heard.line(&ended);
+    watch.line(&ended);
+    if let (Some(Ok(value)), false) = (&output, watch.is_json()) {
+        print::out(&value.to_string());
+    }
+    let bill = bill(outcome.steps, &outcome.usage, outcome.cost);
+    if !denied.is_empty() {
+        let (calls, were) = if denied.len() == 1 { ("call", "was") } else { ("calls", "were") };
+        let tools: Vec<&str> = denied.iter().map(|it| it.tool.as_str()).collect();
+        print::err(&format!("haft: {} {calls} {were} denied: {}", denied.len(), tools.join(", ")));
+    }
+    if let Some(fault) = &misfit {
+        print::fault(fault);
+    }
     let (how, code) = match outcome.ended {
-        Ended::Done => ("done", ExitCode::SUCCESS),
-        Ended::Cancelled => ("stopped", ExitCode::from(STOPPED)),
-        Ended::Limit => (limit(&outcome, bounds), ExitCode::from(FAULT)),
-        Ended::Refused => ("the provider refused to go on", ExitCode::from(FAULT)),
+        Ended::Done if misfit.is_some() => (format!("no answer that fits; {bill}"), ExitCode::from(FAULT)),
+        Ended::Done => (format!("done: {bill}"), ExitCode::SUCCESS),
+        Ended::Cancelled => (format!("stopped; {bill}"), ExitCode::from(STOPPED)),
+        Ended::Limit => (format!("{}; {bill}", limit(&outcome, bounds)), ExitCode::from(FAULT)),
+        Ended::Refused => (format!("the provider refused to go on; {bill}"), ExitCode::from(FAULT)),
     };
-    print::err(&format!("haft: {how}: {}", bill(outcome.steps, &outcome.usage, outcome.cost)));
-    if matches!(outcome.ended, Ended::Cancelled | Ended::Limit) {
-        print::err(&format!("haft: `{goes_on}` goes on"));
+    print::err(&format!("haft: {how}"));
+    if misfit.is_some() || matches!(outcome.ended, Ended::Cancelled | Ended::Limit) {
+        print::err(&format!("haft: to continue: {goes_on}"));
     }
     Ok(code)
 }
@@ -142,43 +252,19 @@ fn tell(
 fn limit(outcome: &Outcome, bounds: &Bounds) -> &'static str {
     let tokens = outcome.usage.request() + outcome.usage.output;
     if outcome.steps >= bounds.steps {
-        "stopped at as many steps as it may take (--max-steps)"
+        "stopped: --max-steps reached"
     } else if bounds.tokens.is_some_and(|most| tokens >= most) {
-        "stopped at as many tokens as it may use (--max-tokens)"
+        "stopped: --max-tokens reached"
     } else if bounds.time.is_some() {
-        "stopped at as long as it may take (--max-seconds)"
+        "stopped: --max-seconds reached"
     } else {
-        "stopped, as its answers were cut off at their longest"
+        "stopped: three answers in a row were cut off at the model's longest"
     }
 }
 
-/// What is to be done.
-fn task(task: Option<&str>, resume: bool) -> Result<Option<String>, Fault> {
-    let text = match task {
-        Some("-") => {
-            let mut text = String::new();
-            std::io::stdin().read_to_string(&mut text).map_err(|error| {
-                Fault::new(Kind::Unavailable, format!("can't read the task from standard input: {error}"))
-            })?;
-            text
-        }
-        Some(text) => text.to_owned(),
-        None if resume => return Ok(None),
-        None => {
-            return Err(Fault::bad_args("there is nothing to do")
-                .next("Say what: `haft run \"fix the failing test\"`; `-` reads it from standard input, `--resume` goes on."));
-        }
-    };
-    if text.trim().is_empty() {
-        return Err(
-            Fault::bad_args("the task is empty").next("Say what to do: `haft run \"fix the failing test\"`.")
-        );
-    }
-    Ok(Some(text))
-}
-
-fn unheard(error: &std::io::Error) -> Fault {
-    Fault::new(Kind::Unavailable, format!("signals can't be heard, so nothing could be stopped: {error}"))
+/// A fault, as a program reads it.
+fn error(fault: &Fault) -> Value {
+    json!({"kind": fault.kind, "what": fault.what, "next": fault.next})
 }
 
 /// What a turn took, in a line.
@@ -199,41 +285,6 @@ pub(crate) fn fault(error: AgentError) -> Fault {
                 Some(next) => fault.next(next),
                 None => fault,
             }
-        }
-    }
-}
-
-/// Whoever follows, in lines of text or of JSON.
-struct Heard {
-    plain: Option<Plain>,
-    out: Out,
-}
-
-impl Heard {
-    fn new(json: bool, gone: CancellationToken) -> Self {
-        let plain = (!json).then(|| Plain::new(Out::new(gone.clone())));
-        Self { plain, out: Out::new(gone) }
-    }
-
-    /// A line for a program.
-    fn line(&self, value: &Value) {
-        if self.plain.is_none() {
-            self.out.write(&format!("{value}\n"));
-        }
-    }
-
-    fn end(&self) {
-        if let Some(plain) = &self.plain {
-            plain.end();
-        }
-    }
-}
-
-impl Host for Heard {
-    fn hear(&self, event: Event) {
-        match &self.plain {
-            Some(plain) => plain.hear(event),
-            None => self.line(&json!(event)),
         }
     }
 }

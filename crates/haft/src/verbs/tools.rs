@@ -4,7 +4,7 @@ mod bill;
 
 use std::{process::ExitCode, sync::Arc};
 
-use agent::model::{Choices, choose};
+use agent::model::choose;
 use clap::Args;
 use kit::{Fault, Kind, Spec, services::NotLoaded};
 use runtime::{Session, Unattended};
@@ -37,7 +37,7 @@ impl Tools {
         let session = opened.runtime.session(None, "cli", Arc::new(Unattended));
         session.list_within(opened.listing_of_mcp());
         let lapsed = opened.runtime.outside().lapsed();
-        let choices = Choices { models: &opened.agents.models, variables: &place.variables };
+        let choices = opened.agents.choices(&place.variables);
         let model = opened.agents.agent.model.as_ref().and_then(|name| choose(name, choices).ok());
         if let Some(model) = model {
             agent::own_tools::offer(&session, model.abilities());

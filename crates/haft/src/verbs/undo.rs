@@ -1,4 +1,4 @@
-//! `haft undo`: put back what calls changed.
+//! `haft undo`: puts back the file changes of calls, and shows the diff of that.
 
 use std::{
     path::PathBuf,
@@ -9,11 +9,12 @@ use std::{
 use clap::Args;
 use kit::{Fault, services::Which};
 use runtime::{
-    journal::{Begun, Durability, Ended, Outcome},
+    changes::Bound,
+    journal::{Begun, Durability, Ended, Filter, Outcome},
     undo::Scope,
 };
 
-use super::close;
+use super::{close, log::Look};
 use crate::{Options, Place, print};
 
 #[derive(Args)]
@@ -64,7 +65,7 @@ impl Undo {
         journal.begin(begun, Durability::Later).await?;
         let result = undo.undo(which);
         let ended = Ended {
-            call,
+            call: call.clone(),
             session: "cli".to_owned(),
             outcome: result.as_ref().map_or_else(|fault| Outcome::Fault(fault.kind), |_| Outcome::Ok),
             said: result.as_ref().err().map(|fault| fault.what.clone()),
@@ -75,8 +76,15 @@ impl Undo {
             bytes_out: 0,
         };
         journal.end_later(ended)?;
+        let filter = Filter { call: Some(call), ..Filter::default() };
+        let diffs = journal.log(filter).and_then(|records| match records.first() {
+            Some(record) => Ok(runtime.changes(&runtime.changed_by(record)?, Bound::NONE)),
+            None => Ok(Vec::new()),
+        });
         close(&runtime);
-        print::out(&result?.as_text());
+        let text = result?.as_text();
+        // What was put back is told even if its diff can't be.
+        print::out(&format!("{text}\n{}", Look::of(place).drawn(&diffs.unwrap_or_default())));
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! The terminal is tmux: what is looked at is what a person would see.
 
+mod changes;
 mod tmux;
 
 use std::{io::Write as _, process::Stdio};
@@ -42,7 +43,7 @@ fn a_call_waits_for_the_person_who_allows_or_refuses_it() {
     chat.shows("/help").types("write\n").shows("allow it?").types("o\n").shows("first over");
     assert!(room.at(".vscode/settings.json").exists());
     chat.types("again\n")
-        .shows_times("Allowed for longer", 2)
+        .shows_times("A session or project approval covers", 2)
         .shows("allow it?")
         .types("n\n")
         .shows("refused")

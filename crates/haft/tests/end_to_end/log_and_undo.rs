@@ -64,7 +64,7 @@ fn undo_puts_back_the_last_call_a_file_or_a_call() {
         room.put(path, "one\n");
     }
     let ran = room.run(&["undo"]);
-    assert!(ran.code == 1 && ran.err.contains("nothing to undo"), "{ran:?}");
+    assert!(ran.code == 1 && ran.err.contains("nothing left to undo in this workspace"), "{ran:?}");
     edit(&room, "a", "one", "two");
     let of_b = edit(&room, "b", "one", "two");
     edit(&room, "a", "two", "three");

@@ -155,9 +155,9 @@ fn an_approval_is_a_form_and_only_a_yes_is_one() {
             let (text, is_error) = client.call("write", &write("{}"), |method, params| {
                 assert_eq!(method, "elicitation/create");
                 let message = params["message"].as_str().unwrap();
-                let file = room.at(".mcp.json");
-                let begins = format!("`write` wants to\n\n    write {}\n\nbecause of", file.display());
-                assert!(message.starts_with(&begins), "{message}");
+                let begins = "Allow `write` to do this?\n\n    created .mcp.json (+1 -0)\n    @@ -0,0 +1 @@\n    +{}\n";
+                assert!(message.starts_with(begins), "{message}");
+                assert!(message.contains("\n\nReason: files that decide"), "{message}");
                 let field = &params["requestedSchema"]["properties"]["decision"];
                 assert!(field["oneOf"].is_array() || field["enumNames"].is_array(), "{params}");
                 asked += 1;
@@ -169,6 +169,42 @@ fn an_approval_is_a_form_and_only_a_yes_is_one() {
         std::fs::remove_file(room.at(".mcp.json")).unwrap();
         client.end();
     }
+}
+
+#[test]
+fn each_change_of_a_file_is_a_form_where_the_person_wants_that() {
+    let room = Room::new();
+    room.put("a.txt", "one\n");
+    std::fs::create_dir_all(room.config()).unwrap();
+    std::fs::write(room.config().join("haft.toml"), "approve = \"ask-edits\"\n").unwrap();
+    let edit = json!({"path": "a.txt", "edits": [{"old": "one", "new": "two"}]});
+    for mut client in both(&room, &json!({"elicitation": {}})) {
+        let answers = [
+            (json!({"decision": "no", "instead": "call it 2"}), "the person said no: call it 2", "one\n"),
+            (json!({"decision": "once"}), "Updated a.txt (+1 -1)", "two\n"),
+        ];
+        room.put("a.txt", "one\n");
+        for (answer, says, text) in answers {
+            let (said, _) = client.call("edit", &edit, |_, params| {
+                let message = params["message"].as_str().unwrap();
+                assert!(
+                    message.contains("    a.txt (+1 -1)\n    @@ -1 +1 @@\n    -one\n    +two\n"),
+                    "{message}"
+                );
+                assert_eq!(room.text("a.txt"), "one\n");
+                json!({"action": "accept", "content": answer.clone()})
+            });
+            assert!(said.contains(says), "{said}");
+            assert_eq!(room.text("a.txt"), text);
+        }
+        client.end();
+    }
+    let mut mute = Client::by_rounds(&room, &json!({}));
+    room.put("a.txt", "one\n");
+    let (said, is_error) = mute.call("edit", &edit, |method, _| panic!("asked {method}"));
+    assert!(is_error && said.contains("nobody to ask") && said.contains("`--approve ask`"), "{said}");
+    assert_eq!(room.text("a.txt"), "one\n");
+    mute.end();
 }
 
 #[test]
@@ -301,7 +337,10 @@ fn the_call_of_an_agent_below_asks_the_same_person() {
         let (text, is_error) = client.call("subagent", &json!({"prompt": "Write it."}), |method, params| {
             asked.push(method.to_owned());
             if method == "elicitation/create" {
-                assert!(params["message"].as_str().unwrap().contains(": `write` wants to"), "{params}");
+                assert!(
+                    params["message"].as_str().unwrap().contains(": Allow `write` to do this?"),
+                    "{params}"
+                );
                 return json!({"action": "accept", "content": {"decision": "once"}});
             }
             let done = params["messages"].to_string().contains("tool_result");

@@ -9,7 +9,7 @@ use super::{
     fresh::Nameless,
     save::{check_before, create, failed, folder, make_folders, moved_on, replace},
 };
-use crate::{Fault, Kind};
+use crate::{Fault, Kind, services::After};
 
 /// A larger file is not replaced: what it held is kept so that the change can be undone.
 const MOST_BEFORE: u64 = 256 << 20;
@@ -87,8 +87,12 @@ impl Incoming {
     /// # Errors
     /// Those of [`Files::save`].
     pub fn finish(self) -> Result<Saved, Fault> {
-        let Self { files, path, old, new, digest, .. } = self;
+        let Self { files, path, old, new, digest, written } = self;
         let before = old.as_ref().map_or(Before::Absent, Before::Was);
+        let after = digest.finalize().into();
+        if files.is_reviewed() {
+            files.review(&path, before, After::Long(written), Some(after))?;
+        }
         let _inside = files.begin_change()?;
         let opened = files.resolve(&path)?;
         let location = opened.location.clone();
@@ -101,7 +105,6 @@ impl Incoming {
             Before::Was(_) => return Err(moved_on(&path)),
         };
         check_before(&dir, &name, &path, &location, before)?;
-        let after = digest.finalize().into();
         files.inner.history.keep_long(&location.absolute(), old.as_ref().map(|it| &it.bytes), after)?;
         let identity: Identity = match &old {
             None => fsync(&new.file)
@@ -114,6 +117,8 @@ impl Incoming {
                 replace(&dir, &name, &path, old, &new)?
             }
         };
+        let before = old.as_ref().map(|it| &it.bytes);
+        files.inner.history.landed(&location.absolute(), before, After::Long(written));
         Ok(Saved { location, identity })
     }
 }

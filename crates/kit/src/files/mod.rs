@@ -13,6 +13,7 @@ mod links;
 mod list;
 mod open;
 mod pages;
+mod review;
 mod roots;
 mod save;
 mod walk;
@@ -25,11 +26,18 @@ pub use incoming::Incoming;
 pub use list::{Entry, EntryKind};
 pub use open::{Identity, Loaded, Open};
 pub use pages::{Clipped, Limits, Page, Start, Total};
+pub use review::Proposal;
 pub use roots::{Location, OtherNames, RootSpec, Roots};
 pub use save::{Before, Saved};
 pub use walk::{Go, Ignored, Met, Walk, Walked};
 
-use crate::{Fault, services::History};
+use parking_lot::Mutex;
+use review::Approved;
+
+use crate::{
+    Fault,
+    services::{History, Review},
+};
 
 /// The files that one call was granted. Cheap to clone.
 #[derive(Clone)]
@@ -42,6 +50,10 @@ struct Inner {
     grants: Vec<Grant>,
     history: Arc<dyn History>,
     gate: Gate,
+    /// Who reviews each change before it lands.
+    review: Option<Arc<dyn Review>>,
+    /// What was allowed and has not landed yet.
+    approved: Mutex<Vec<Approved>>,
 }
 
 /// What a call may do at a place.
@@ -65,7 +77,18 @@ pub enum Access {
 impl Files {
     /// The files of a call with these grants.
     pub fn new(roots: Roots, grants: Vec<Grant>, history: Arc<dyn History>) -> Self {
-        Self { inner: Arc::new(Inner { roots, grants, history, gate: Gate::default() }) }
+        Self::reviewed(roots, grants, history, None)
+    }
+
+    /// The same, where each change is reviewed before it lands.
+    pub fn reviewed(
+        roots: Roots,
+        grants: Vec<Grant>,
+        history: Arc<dyn History>,
+        review: Option<Arc<dyn Review>>,
+    ) -> Self {
+        let (gate, approved) = (Gate::default(), Mutex::default());
+        Self { inner: Arc::new(Inner { roots, grants, history, gate, review, approved }) }
     }
 
     /// The folders that may be reached.

@@ -24,7 +24,7 @@ use super::{
     open::open_regular,
     roots::{Opened, refused},
 };
-use crate::{Fault, Kind, text::Content};
+use crate::{Fault, Kind, services::After, text::Content};
 
 /// What the file held when the change was planned. The change lands only on that.
 #[derive(Clone, Copy)]
@@ -54,6 +54,9 @@ impl Files {
     /// then as it was. Those of the disk likewise.
     pub fn save(&self, path: &str, before: Before<'_>, content: impl Into<Content>) -> Result<Saved, Fault> {
         let content = content.into();
+        if self.is_reviewed() {
+            self.review(path, before, After::Holds(&content), Some(content.digest()))?;
+        }
         let _inside = self.begin_change()?;
         let opened = self.resolve(path)?;
         let location = opened.location.clone();
@@ -80,6 +83,7 @@ impl Files {
             Before::Absent => create(&dir, &name, &new).map_err(|errno| failed(path, errno))?,
             Before::Was(loaded) => replace(&dir, &name, path, loaded, &new)?,
         };
+        self.inner.history.landed(&location.absolute(), old, After::Holds(&content));
         Ok(Saved { location, identity })
     }
 
@@ -88,6 +92,9 @@ impl Files {
     /// # Errors
     /// Those of [`save`](Self::save).
     pub fn remove(&self, path: &str, before: &Loaded) -> Result<(), Fault> {
+        if self.is_reviewed() {
+            self.review(path, Before::Was(before), After::Gone, None)?;
+        }
         let _inside = self.begin_change()?;
         let opened = self.resolve(path)?;
         self.may_write(path, &opened.location)?;
@@ -97,7 +104,9 @@ impl Files {
         self.inner.history.keep(&opened.location.absolute(), Some(&before.bytes), None)?;
         unlinkat(&dir, &name, AtFlags::empty())
             .and_then(|()| fsync(&dir))
-            .map_err(|errno| failed(path, errno))
+            .map_err(|errno| failed(path, errno))?;
+        self.inner.history.landed(&opened.location.absolute(), Some(&before.bytes), After::Gone);
+        Ok(())
     }
 
     pub(super) fn begin_change(&self) -> Result<super::gate::Inside<'_>, Fault> {
@@ -156,6 +165,19 @@ pub(super) fn check_before(
         }
         (Before::Was(_), Err(Errno::NOENT)) => Err(moved_on(path)),
         (_, Err(errno)) => Err(refused(path, "change", errno.into())),
+    }
+}
+
+/// The file is as it was, as far as can be told before the change begins.
+pub(super) fn still(path: &str, opened: &Opened, before: Before<'_>) -> Result<(), Fault> {
+    match before {
+        Before::Absent if opened.exists() => Err(came_to_be(path)),
+        Before::Absent => Ok(()),
+        Before::Was(_) if !opened.found.rest.is_empty() => Err(moved_on(path)),
+        Before::Was(_) => {
+            let dir = folder(&opened.found.dir, path)?;
+            check_before(&dir, &opened.name(), path, &opened.location, before).map(drop)
+        }
     }
 }
 

@@ -1,7 +1,9 @@
 //! How does a tool under way have a person approve what only came up then?
 
-use super::Soon;
-use crate::Fault;
+use std::path::Path;
+
+use super::{After, Soon};
+use crate::{Fault, text::Content};
 
 /// What a person is asked about in the middle of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,4 +39,25 @@ impl Confirm for NobodyConfirms {
         let fault = Fault::denied(format!("`{about}`: {says} (rule `{rule}`); there was nobody to ask"));
         Box::pin(std::future::ready(Err(fault)))
     }
+}
+
+/// A change of a file that is about to land.
+#[derive(Debug, Clone, Copy)]
+pub struct Proposed<'a> {
+    /// The file's absolute path.
+    pub path: &'a Path,
+    /// What it holds; `None` where there is no such file.
+    pub before: Option<&'a Content>,
+    /// What it would hold.
+    pub after: After<'a>,
+}
+
+/// Shows a person changes of files before they land.
+pub trait Review: Send + Sync {
+    /// Asks about all of these together, and blocks until there is an answer. A yes is for these contents only.
+    ///
+    /// # Errors
+    /// [`Kind::Denied`](crate::Kind::Denied) when the person refuses, or nobody is there to be asked;
+    /// [`Kind::Cancelled`](crate::Kind::Cancelled) when the call is stopped meanwhile.
+    fn review(&self, changes: &[Proposed<'_>]) -> Result<(), Fault>;
 }

@@ -3,21 +3,23 @@
 use std::sync::Arc;
 
 use kit::{
-    Fault, Kind,
+    Fault,
     services::{Confirm, Matter, Soon},
 };
 use parking_lot::Mutex;
+
+use super::asking::stopped;
 
 use crate::{
     Session,
     approve::{Request, Verdict},
     grants::{Effect, Scope},
     jobs::ThisCall,
-    policy::{Approve, Rule},
+    policy::Rule,
 };
 
 /// Asks the person of a session for one of its calls.
-pub(super) struct Within {
+pub(super) struct Confirming {
     session: Session,
     /// The id of the call at the door.
     whose: String,
@@ -25,7 +27,7 @@ pub(super) struct Within {
     said: Mutex<Vec<String>>,
 }
 
-impl Within {
+impl Confirming {
     pub(super) fn new(session: &Session, whose: String, this: &Arc<ThisCall>) -> Arc<Self> {
         Arc::new(Self { session: session.clone(), whose, this: this.clone(), said: Mutex::default() })
     }
@@ -40,10 +42,11 @@ impl Within {
         let offers: Vec<Effect> = keeps.into_iter().map(Effect::Elsewhere).collect();
         let rule = Rule { name: rule, about, says: says.to_owned(), offers, firm: true };
         let refused = |why: &str| Err(Fault::denied(format!("{rule}; {why}")));
-        if self.session.policy().approve != Approve::Ask {
+        if !self.session.policy().approve.asks() {
             return refused("nobody is to be asked here, which is no yes");
         }
         let verdict = {
+            let _standing = self.this.asked.begin();
             let _turn = match self.session.approver().asks_together() {
                 true => None,
                 false => Some(self.session.turn_to_ask().await),
@@ -56,6 +59,7 @@ impl Within {
                 Ok(scope != Scope::Once)
             }
             Verdict::No => refused("the person said no"),
+            Verdict::Instead(words) => refused(&format!("the person said no: {words}")),
             Verdict::NobodyThere => refused("there was nobody to ask"),
         }
     }
@@ -68,18 +72,19 @@ impl Within {
             rule: rule.clone(),
             arguments: self.this.name().to_owned(),
             effects,
+            changes: Vec::new(),
             offers: rule.offers.clone(),
         }
     }
 }
 
-impl Confirm for Within {
+impl Confirm for Confirming {
     fn confirm(&self, matter: Matter) -> Soon<'_, Result<bool, Fault>> {
         Box::pin(async move {
             tokio::select! {
                 biased;
                 () = self.this.stop.cancelled() => {
-                    Err(Fault::new(Kind::Cancelled, "the call was stopped before it was approved"))
+                    Err(stopped())
                 }
                 verdict = self.ask(matter) => verdict,
             }

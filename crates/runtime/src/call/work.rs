@@ -11,22 +11,24 @@ use std::{
 use futures_util::FutureExt;
 use kit::{
     Cx, Fault, Files, Kind, Output, Part,
-    services::{Progress, Services, State},
+    services::{Progress, Review, Services, State},
 };
 use tokio::{
     sync::oneshot,
-    time::{Instant as Clock, sleep_until, timeout},
+    time::{Instant as Clock, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Answer, Plan, Told, confirm::Within, shown};
+use super::{Answer, Plan, Reviewing, Told, Within, confirm::Confirming, shown};
 use crate::{
     LONGEST, Session,
     beside::{self, Beside},
+    changes::Landed,
     jobs::{Jobs, ThisCall, Wish},
     journal::{Begun, Durability, Ended, Outcome},
     notes::NotesOf,
     outside::{ToolsOf, mcp::ServersOf},
+    policy::{Approve, Policy},
     schedule::Locks,
 };
 
@@ -55,6 +57,8 @@ pub(super) struct Work {
     began: Instant,
     /// When it was allowed to run, by the clock of deadlines: a person's thinking is not its fault.
     allowed: Clock,
+    /// How long the person of the session had been asked by then.
+    asked_before: Duration,
     told: Told,
     cancel: CancellationToken,
     progress: Option<Arc<dyn Progress>>,
@@ -62,6 +66,12 @@ pub(super) struct Work {
     reply: Option<oneshot::Sender<Answer>>,
     /// How long it waited for its locks.
     waited: Duration,
+    /// How long of its wait a person was asked about other calls.
+    others_asked: Duration,
+    /// What it changed until now.
+    landed: Arc<Landed>,
+    /// Who asks about its changes before they land.
+    review: Option<Arc<Reviewing>>,
     _lost: Lost,
 }
 
@@ -85,7 +95,26 @@ impl Work {
         let session = session.unheld();
         let lost = Lost { jobs: session.jobs().clone(), this: this.clone() };
         let (reply, waited, allowed) = (Some(reply), Duration::ZERO, Clock::now());
-        Self { session, id, whose, this, began, allowed, told, cancel, progress, reply, waited, _lost: lost }
+        let asked_before = session.asked().total();
+        let (landed, others_asked, review) = (Arc::default(), Duration::ZERO, None);
+        Self {
+            session,
+            id,
+            whose,
+            this,
+            began,
+            allowed,
+            asked_before,
+            told,
+            cancel,
+            progress,
+            reply,
+            waited,
+            others_asked,
+            landed,
+            review,
+            _lost: lost,
+        }
     }
 
     /// Runs the call to its end.
@@ -106,6 +135,7 @@ impl Work {
             }
         };
         let was_stopped = self.this.stop.is_cancelled();
+        self.end_review().await;
         let bytes_out = shown::size(&result) as u64;
         let result = self.shown(result);
         let ended = Ended {
@@ -114,7 +144,7 @@ impl Work {
             outcome: result.as_ref().map_or_else(|fault| Outcome::Fault(fault.kind), |_| Outcome::Ok),
             said: result.as_ref().err().map(|fault| fault.what.clone()),
             notes: self.told.notes.iter().chain(&self.told.asked).cloned().collect(),
-            took: self.began.elapsed(),
+            took: self.took(),
             waited: self.waited,
             job: self.is_job().then(|| self.this.id()),
             bytes_out,
@@ -139,22 +169,51 @@ impl Work {
         self.reply.is_none()
     }
 
+    /// From the door until now, without the time that a person was asked.
+    fn took(&self) -> Duration {
+        self.this.elapsed().saturating_sub(self.others_asked)
+    }
+
+    /// Writes down that it began, if nothing was to be changed by then, and what was decided about changes.
+    async fn end_review(&mut self) {
+        let Some(review) = &self.review else { return };
+        self.told.asked.extend(review.said());
+        if let Some(begun) = review.unwritten()
+            && let Err(fault) = self.session.store().journal().begin(begun, Durability::Later).await
+        {
+            tracing::warn!(call = self.id, "a call is not in the journal: {fault}");
+        }
+    }
+
     async fn begin(&mut self, durability: Durability) -> Result<(), Fault> {
-        let begun = Begun {
+        let begun = self.begun();
+        self.session.store().journal().begin(begun, durability).await
+    }
+
+    fn begun(&mut self) -> Begun {
+        Begun {
             call: self.id.clone(),
             session: self.session.name().to_owned(),
             tool: self.this.tool.clone(),
             arguments: std::mem::take(&mut self.told.arguments),
             touches: std::mem::take(&mut self.told.touches),
             decision: std::mem::take(&mut self.told.decision),
-        };
-        self.session.store().journal().begin(begun, durability).await
+        }
+    }
+
+    /// Who asks about the changes that this call makes, where a person is asked at all.
+    fn reviewing(&self, plan: &mut Plan) -> Option<Arc<Reviewing>> {
+        let asks = self.session.policy().approve.asks() && !plan.by_person && !plan.read_only;
+        asks.then(|| {
+            let own = std::mem::take(&mut plan.own);
+            Reviewing::new(&self.session, self.whose.clone(), &self.this, &self.told, own)
+        })
     }
 
     /// Runs the tool once it has its locks; they are given back when this is over, or the call a job.
     async fn run_locked(
         &mut self,
-        plan: Plan,
+        mut plan: Plan,
         locks: impl Future<Output = Locks> + Send,
     ) -> Result<Output, Fault> {
         let deadline = self.allowed + self.session.deadline();
@@ -173,18 +232,30 @@ impl Work {
             Ok(got) => got,
             Err(why) => {
                 let _ = self.begin(Durability::Later).await;
-                self.waited = self.began.elapsed();
+                self.waited = self.this.elapsed();
                 return Err(self.never_began(why));
             }
         };
-        self.waited = locks.waited;
-        if locks.waited > LONG_WAIT {
+        // That a person thought about another call is not what this one waited for.
+        let asked = self.session.asked().total().saturating_sub(self.asked_before);
+        self.others_asked = asked.min(locks.waited);
+        self.waited = locks.waited.saturating_sub(self.others_asked);
+        if self.waited > LONG_WAIT {
             self.told.notes.push(format!(
                 "waited {:.1} s for other calls on the same things",
-                locks.waited.as_secs_f32()
+                self.waited.as_secs_f32()
             ));
         }
-        let begun = self.begin(if plan.read_only { Durability::Later } else { Durability::Wait }).await;
+        self.review = self.reviewing(&mut plan);
+        let begun = match &self.review {
+            // What the person says is in the row that is written before anything lands.
+            Some(review) if self.asks_first(&plan) => {
+                let review = review.clone();
+                review.hold(self.begun());
+                Ok(())
+            }
+            _ => self.begin(if plan.read_only { Durability::Later } else { Durability::Wait }).await,
+        };
         let beside = match (plan.read_only, begun, beside) {
             // What changes nothing may go on without a record.
             (true, begun, beside) => {
@@ -203,15 +274,32 @@ impl Work {
         self.run_tool(plan, held).await
     }
 
+    /// Does nothing of it land before a person has decided?
+    fn asks_first(&self, plan: &Plan) -> bool {
+        plan.only_files
+            && plan.is_program
+            && (plan.asks_later || self.session.policy().approve == Approve::AskEdits)
+    }
+
     async fn run_tool(&mut self, plan: Plan, mut held: Option<Held>) -> Result<Output, Fault> {
         let patience = plan.prepared.patience().map(|it| it.min(LONGEST) + MARGIN);
         let deadline = self.allowed + self.session.deadline();
         let deadline = patience.map_or(deadline, |patience| deadline.max(Clock::now() + patience));
-        let history = Arc::new(self.session.store().history(self.session.name(), &self.id));
+        let history = self.session.store().history(self.session.name(), &self.id);
+        self.landed = history.landed().clone();
         let (net, procs) = (self.session.net(&plan), self.session.procs(&plan));
-        let files = Files::new(self.session.roots(), plan.grants, history.clone());
+        let policy = self.session.policy();
+        let asks = plan.asks_later || policy.approve == Approve::AskEdits;
+        let review = || self.review.clone().map(|it| it as Arc<dyn Review>);
+        // What the person puts back they need not be asked about.
+        let of_undo = if plan.by_person { Policy { approve: Approve::Auto, ..policy } } else { policy };
+        let undo = self.session.undo(history.clone(), plan.writes, of_undo, review());
+        let review = if asks { review() } else { None };
+        let history = Arc::new(history);
+        let files = Files::reviewed(self.session.roots(), plan.grants, history.clone(), review);
         let stop = self.this.stop.clone();
-        let confirm = Within::new(&self.session, self.whose.clone(), &self.this);
+        let confirm = Confirming::new(&self.session, self.whose.clone(), &self.this);
+        let within = Within { whose: self.whose.clone(), asked: self.this.asked.clone() };
         let services = Services {
             procs,
             net,
@@ -222,9 +310,10 @@ impl Work {
             jobs: self.session.jobs().clone(),
             tools: Arc::new(ToolsOf::new(
                 &self.session,
-                self.whose.clone(),
+                within,
                 stop.clone(),
                 self.progress.clone(),
+                self.landed.clone(),
             )),
             agents: self.session.agents(),
             servers: Arc::new(ServersOf::new(&self.session)),
@@ -232,7 +321,7 @@ impl Work {
             shares: Arc::new(self.session.files().clone()),
             shelf: self.session.shelf().clone(),
             history,
-            undo: self.session.undo(&self.id, plan.writes),
+            undo,
             progress: self.progress.clone().unwrap_or_else(|| Arc::new(Nobody)),
             mask: self.session.secrets().clone(),
         };
@@ -273,6 +362,7 @@ impl Work {
         deadline: Clock,
         held: &mut Option<Held>,
     ) -> Result<T, Kind> {
+        let asked = self.session.asked().clone();
         loop {
             let is_call = !self.is_job();
             let wish = tokio::select! {
@@ -286,7 +376,7 @@ impl Work {
                 wish = self.this.wished() => wish,
                 () = self.this.stop.cancelled() => return Err(Kind::Cancelled),
                 () = self.cancel.cancelled(), if is_call => return Err(Kind::Cancelled),
-                () = sleep_until(deadline), if is_call => return Err(Kind::Timeout),
+                () = asked.passed(deadline, self.asked_before), if is_call => return Err(Kind::Timeout),
             };
             *held = None;
             self.grant(wish);
@@ -360,7 +450,8 @@ impl Work {
         }
         let changed = if read { self.session.tool_news() } else { None };
         notes.extend(changed.iter().filter_map(|(note, _)| note.clone()));
-        let answer = Answer { id: self.id.clone(), result, notes, took: self.began.elapsed() };
+        let (id, changes) = (self.id.clone(), self.landed.take());
+        let answer = Answer { id, result, notes, changes, took: self.took() };
         if reply.send(answer).is_ok() {
             if let Some((_, as_of)) = changed {
                 self.session.knows_tools(as_of);
@@ -393,7 +484,7 @@ impl Work {
     }
 
     fn stopped(&self, kind: Kind, deadline: Clock, seen: Option<Box<Output>>) -> Fault {
-        let after = self.began.elapsed().as_secs_f32();
+        let after = self.took().as_secs_f32();
         let tool = &self.this.tool;
         let fault = if kind == Kind::Timeout {
             let allowed = deadline.duration_since(self.allowed).as_secs();

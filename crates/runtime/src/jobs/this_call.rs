@@ -19,6 +19,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::Jobs;
+use crate::asked_time::AskedTime;
 
 /// One call, from its beginning to its end and, if it is a job, beyond.
 pub(crate) struct ThisCall {
@@ -29,6 +30,8 @@ pub(crate) struct ThisCall {
     /// Stops the tool, whoever it is that wants it stopped.
     pub(crate) stop: CancellationToken,
     began: Instant,
+    /// How long a person was asked about it.
+    pub(crate) asked: Arc<AskedTime>,
     jobs: Weak<Jobs>,
     // Invariant: taken after the table's lock or without it, never before it.
     pub(super) now: Mutex<Now>,
@@ -78,12 +81,19 @@ pub(crate) enum Wish {
 }
 
 impl ThisCall {
-    pub(crate) fn new(tool: String, title: String, began: Instant, jobs: &Arc<Jobs>) -> Arc<Self> {
+    pub(crate) fn new(
+        tool: String,
+        title: String,
+        began: Instant,
+        asked: Arc<AskedTime>,
+        jobs: &Arc<Jobs>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             tool,
             title,
             stop: CancellationToken::new(),
             began,
+            asked,
             jobs: Arc::downgrade(jobs),
             now: Mutex::default(),
             changed: Notify::new(),
@@ -113,7 +123,12 @@ impl ThisCall {
 
     /// How long it has run, or ran.
     pub(super) fn took(&self) -> Duration {
-        self.now.lock().end.as_ref().map_or_else(|| self.began.elapsed(), |end| end.took)
+        self.now.lock().end.as_ref().map_or_else(|| self.elapsed(), |end| end.took)
+    }
+
+    /// How long it has run, without the time that a person was asked about it.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.began.elapsed().saturating_sub(self.asked.total())
     }
 
     /// The call as others see it.
@@ -125,7 +140,7 @@ impl ThisCall {
             tool: self.tool.clone(),
             title: self.title.clone(),
             state: now.state(),
-            took: now.end.as_ref().map_or_else(|| self.began.elapsed(), |end| end.took),
+            took: now.end.as_ref().map_or_else(|| self.elapsed(), |end| end.took),
             live: now.live.clone(),
             said: now.said.clone(),
             result: now.end.as_ref().map(|end| end.result.clone()),

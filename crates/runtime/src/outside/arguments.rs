@@ -16,8 +16,8 @@ use kit::Fault;
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 
-use problem::{At, Problem, Wrong, nearest};
-pub(crate) use trouble::fitted;
+use problem::{ANSWER, ARGUMENTS, At, Called, Problem, Wrong, nearest};
+pub(crate) use trouble::{fitted, troubles};
 
 /// So many problems are told at once.
 const TOLD: usize = 5;
@@ -43,14 +43,22 @@ impl Check {
     /// # Errors
     /// [`Kind::BadArgs`](kit::Kind::BadArgs), naming the arguments, what they are and what they must be.
     pub(crate) fn check(&self, schema: &Value, arguments: &Value) -> Result<(), Fault> {
+        match self.problems(schema, arguments, ARGUMENTS) {
+            lines if lines.is_empty() => Ok(()),
+            lines => Err(Fault::bad_args(lines.join("\n"))),
+        }
+    }
+
+    /// What is wrong with the answer of a model, one line each.
+    pub(crate) fn problems_of_answer(&self, schema: &Value, answer: &Value) -> Vec<String> {
+        self.problems(schema, answer, ANSWER)
+    }
+
+    fn problems(&self, schema: &Value, value: &Value, called: Called) -> Vec<String> {
         let mut walk = Walk { root: schema, patterns: &self.patterns, steps: 0 };
         let mut problems = Vec::new();
-        walk.value(schema, arguments, Here::new(&At::Top), &mut problems);
-        if problems.is_empty() {
-            return Ok(());
-        }
-        let lines: Vec<String> = problems.iter().take(TOLD).map(ToString::to_string).collect();
-        Err(Fault::bad_args(lines.join("\n")))
+        walk.value(schema, value, Here::new(&At::Top), &mut problems);
+        problems.iter().take(TOLD).map(|it| it.line(called)).collect()
     }
 }
 

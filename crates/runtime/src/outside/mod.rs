@@ -5,7 +5,7 @@
 
 mod adopt;
 pub(crate) mod appeared;
-mod arguments;
+pub(crate) mod arguments;
 mod cache;
 pub(crate) mod compiled;
 mod decided;

@@ -10,28 +10,35 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::Hosts;
-use crate::{Answer, Call, Session, call};
+use crate::{
+    Answer, Call, Session,
+    call::{self, Within},
+    changes::Landed,
+};
 
 /// The tools of one session, as one of its calls sees them.
 pub(crate) struct ToolsOf {
     session: Session,
-    /// The call at the door that this one is, or is made for.
-    whose: String,
+    /// The call that makes theirs, and the one at the door that it is made for.
+    within: Within,
     /// Stops this call, and with it those that it makes.
     stop: CancellationToken,
     /// Who hears how far it and they have come.
     progress: Option<Arc<dyn Progress>>,
+    /// Where it is told what those calls changed.
+    landed: Arc<Landed>,
 }
 
 impl ToolsOf {
     /// Those of this session, which it does not keep from ending, for a call that `stop` stops.
     pub(crate) fn new(
         session: &Session,
-        whose: String,
+        within: Within,
         stop: CancellationToken,
         progress: Option<Arc<dyn Progress>>,
+        landed: Arc<Landed>,
     ) -> Self {
-        Self { session: session.unheld(), whose, stop, progress }
+        Self { session: session.unheld(), within, stop, progress, landed }
     }
 
     /// What the newest call of a tool printed, where it is a Python file and printed something.
@@ -92,7 +99,9 @@ impl Tools for ToolsOf {
         Box::pin(async move {
             let (cancel, progress) = (self.stop.child_token(), self.progress.clone());
             let call = Call { cancel, progress, ..Call::new(name, arguments) };
-            let Answer { result, notes, took, .. } = call::run(&self.session, call, Some(&self.whose)).await;
+            let answer = call::run(&self.session, call, Some(&self.within)).await;
+            let Answer { result, notes, changes, took, .. } = answer;
+            self.landed.extend(changes);
             // A failure has it already.
             let printed = if result.is_ok() { self.printed(name) } else { None };
             Called { result, notes, printed, took }

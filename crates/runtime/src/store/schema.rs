@@ -4,7 +4,7 @@ use rusqlite::Connection;
 
 /// What is done to a database of version n to make it one of version n + 1. A step that
 /// was released is never changed; a new one is added below it.
-const STEPS: &[&str] = &[ONE, TWO, THREE, FOUR];
+const STEPS: &[&str] = &[ONE, TWO, THREE, FOUR, FIVE];
 
 /// Invariant: what happened is only ever added to. The triggers hold our own code to it.
 const ONE: &str = "
@@ -114,6 +114,17 @@ CREATE TRIGGER said_kept BEFORE DELETE ON said BEGIN SELECT RAISE(ABORT, 'what w
 CREATE TRIGGER said_fixed BEFORE UPDATE ON said BEGIN SELECT RAISE(ABORT, 'what was said is append-only'); END;
 ";
 
+/// Which lines of a session a person took back, by their numbers among its messages: they stay as rows, and count neither
+/// for the title of a conversation nor for a search among conversations.
+const FIVE: &str = "
+CREATE TABLE said_rewound (
+  session TEXT NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, PRIMARY KEY (session, first, last)
+) WITHOUT ROWID;
+CREATE TRIGGER said_rewound_kept BEFORE DELETE ON said_rewound BEGIN SELECT RAISE(ABORT, 'what was rewound is append-only'); END;
+CREATE TRIGGER said_rewound_fixed BEFORE UPDATE ON said_rewound BEGIN SELECT RAISE(ABORT, 'what was rewound is append-only'); END;
+CREATE INDEX said_by_person ON said (session, place) WHERE who = 'person';
+";
+
 /// The database is of a version that this haft does not know.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SchemaError {
@@ -162,6 +173,6 @@ mod tests {
             database.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
         };
         assert_eq!((count("sessions"), count("grants")), (1, 0));
-        assert_eq!((count("memory_words"), count("said_words")), (0, 0));
+        assert_eq!((count("memory_words"), count("said_words"), count("said_rewound")), (0, 0, 0));
     }
 }

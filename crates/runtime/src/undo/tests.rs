@@ -113,7 +113,7 @@ fn puts_back_changes_removes_what_was_created_and_brings_back_what_was_removed()
     assert_eq!(
         world.undo("c_2", Which::Last).unwrap(),
         "restored a (2 lines changed)\nremoved new (created by c_1)\nrestored gone (removed by c_1)\n\
-         Redo: undo the call c_2."
+         To redo: undo the call c_2 (in a shell: haft undo --call c_2)."
     );
     assert_eq!(world.text("a").as_deref(), Some("1\n2\n3\n"));
     assert_eq!(world.text("new"), None);
@@ -171,7 +171,7 @@ fn a_file_that_moved_on_is_left_alone_and_the_rest_is_put_back() {
         world.undo("c_2", Which::Call("c_1".into())).unwrap(),
         "left a alone: it changed since c_1 (undoing would have changed it so):\n\
          @@ -1,2 +1,2 @@\n-somebody's\n+old\n same\nremoved b (created by c_1)\n\
-         Redo: undo the call c_2."
+         To redo: undo the call c_2 (in a shell: haft undo --call c_2)."
     );
     assert_eq!(world.text("a").as_deref(), Some("somebody's\nsame\n"));
     // It can still be undone when the file is back where the call left it.

@@ -62,7 +62,7 @@ impl<H: Hands> Door<H> {
                 (None, None)
             };
             let arguments = Arguments::Json(arguments);
-            let call = Call { tool: name, arguments, cancel, progress, id: calls };
+            let call = Call { tool: name, arguments, cancel, progress, id: calls, by_person: false };
             (async move { in_turn(entering, hands.call(call, client)).await }, heard)
         };
         let follows = self.follows_tasks(&context);

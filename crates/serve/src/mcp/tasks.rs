@@ -333,7 +333,7 @@ async fn result_of(job: &str, jobs: &dyn Jobs, client: &Client, cancel: &Cancell
         result = over => result,
         () = cancel.cancelled() => jobs.stop(job).await.and_then(|job| result(&job)),
     };
-    Answer { id: job.to_owned(), result, notes: Vec::new(), took: Duration::ZERO }
+    Answer { id: job.to_owned(), result, notes: Vec::new(), changes: Vec::new(), took: Duration::ZERO }
 }
 
 fn result(job: &Job) -> Result<kit::Output, Fault> {
@@ -371,7 +371,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 fn forsaken() -> Answer {
     let fault = Fault::new(Kind::Cancelled, "nobody answered what this call wanted to know; it was stopped");
-    Answer { id: String::new(), result: Err(fault), notes: Vec::new(), took: Duration::ZERO }
+    Answer {
+        id: String::new(),
+        result: Err(fault),
+        notes: Vec::new(),
+        changes: Vec::new(),
+        took: Duration::ZERO,
+    }
 }
 
 fn object(value: &impl Serialize) -> JsonObject {

@@ -183,7 +183,7 @@ impl Hands for FakeHands {
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
         let notes = if call.tool == "notes" { vec!["repaired".to_owned()] } else { Vec::new() };
         let result = self.run(&call, &client).await;
-        Answer { id: format!("call_{number}"), result, notes, took: Duration::ZERO }
+        Answer { id: format!("call_{number}"), result, notes, changes: Vec::new(), took: Duration::ZERO }
     }
 }
 

@@ -3,7 +3,6 @@
 mod builtins;
 mod libraries;
 mod names;
-mod nearest;
 mod parse;
 mod report;
 #[cfg(test)]

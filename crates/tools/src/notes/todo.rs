@@ -1,7 +1,13 @@
-//! `todo`: what is still to be done?
+//! `todo`: a list of tasks, kept for the session. Tasks are accepted in the shapes in which models write them.
+
+use std::fmt;
 
 use kit::prelude::*;
-use serde::Serialize;
+use serde::{
+    Deserializer, Serialize,
+    de::{Error, IgnoredAny, IntoDeserializer, MapAccess, Visitor, value},
+};
+use serde_json::Value;
 
 use super::clipped;
 
@@ -48,11 +54,14 @@ enum Action {
 #[serde(rename_all = "snake_case")]
 enum Status {
     #[default]
+    #[serde(alias = "todo", alias = "open", alias = "not_started")]
     Pending,
+    #[serde(alias = "doing", alias = "in-progress", alias = "active", alias = "started")]
     InProgress,
-    #[serde(alias = "completed")]
+    #[serde(alias = "completed", alias = "complete", alias = "finished")]
     Done,
     Failed,
+    #[serde(alias = "cancelled", alias = "canceled")]
     Skipped,
 }
 
@@ -68,17 +77,74 @@ impl Status {
     }
 }
 
-/// A task as models write it.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Given {
-    Text(String),
-    Task {
-        #[serde(alias = "content", alias = "title", alias = "text", alias = "description")]
-        task: String,
-        #[serde(default)]
-        status: Status,
-    },
+/// A task as models write it: a text, or an object with the text and its status. What else an object has is not used.
+struct Given {
+    task: String,
+    status: Status,
+}
+
+/// How a task is written, for whoever wrote it otherwise.
+const FORM: &str = "a text, or {\"task\": \"…\", \"status\": \"pending\"}";
+
+/// What the text of a task is called.
+const TEXTS: [&str; 7] = ["task", "content", "text", "title", "description", "subject", "name"];
+
+impl<'de> Deserialize<'de> for Given {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(OfTask)
+    }
+}
+
+struct OfTask;
+
+impl<'de> Visitor<'de> for OfTask {
+    type Value = Given;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(FORM)
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Given, E> {
+        Ok(Given { task: text.to_owned(), status: Status::default() })
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Given, A::Error> {
+        let (mut task, mut status) = (None, Status::default());
+        while let Some(key) = map.next_key::<String>()? {
+            match key.as_str() {
+                "status" | "state" => status = status_of(&map.next_value::<Value>()?)?,
+                // The first of these names counts, wherever it stands.
+                name => match TEXTS.iter().position(|it| *it == name) {
+                    Some(rank) => {
+                        let text = text_of(name, &map.next_value::<Value>()?)?;
+                        if task.as_ref().is_none_or(|(other, _)| rank < *other) {
+                            task = Some((rank, text));
+                        }
+                    }
+                    None => drop(map.next_value::<IgnoredAny>()?),
+                },
+            }
+        }
+        match task {
+            Some((_, task)) => Ok(Given { task, status }),
+            None => Err(A::Error::custom(format!("the task has no text; a task is {FORM}"))),
+        }
+    }
+}
+
+fn text_of<E: Error>(name: &str, value: &Value) -> Result<String, E> {
+    let text = value.as_str().map(str::to_owned);
+    text.ok_or_else(|| E::custom(format!("`{name}` is {value} and must be a string; a task is {FORM}")))
+}
+
+fn status_of<E: Error>(value: &Value) -> Result<Status, E> {
+    let written = value.as_str().unwrap_or_default().trim().to_ascii_lowercase().replace([' ', '-'], "_");
+    let known: Result<Status, value::Error> = Status::deserialize(written.as_str().into_deserializer());
+    known.map_err(|_| {
+        E::custom(format!(
+            "the status {value} is unknown; it is one of pending, in_progress, done, failed, skipped"
+        ))
+    })
 }
 
 /// A task as it is kept.
@@ -90,10 +156,7 @@ struct Item {
 
 impl From<Given> for Item {
     fn from(given: Given) -> Self {
-        let (task, status) = match given {
-            Given::Text(task) => (task, Status::default()),
-            Given::Task { task, status } => (task, status),
-        };
+        let Given { task, status } = given;
         // One line each, so that the list stays one.
         let task = task.split_whitespace().collect::<Vec<_>>().join(" ");
         Self { task: clipped(&task, CHARS), status }
@@ -199,5 +262,54 @@ mod tests {
         assert_eq!(action(json!({"tasks": ["a", "b"]})), Action::Set);
         assert_eq!(action(json!({})), Action::Read);
         assert_eq!(action(json!({"action": "clear"})), Action::Clear);
+    }
+
+    fn set(tasks: serde_json::Value) -> Result<Vec<(String, &'static str)>, String> {
+        let tool = kit::erase::<Todo>();
+        tool.prepare(json!({ "todos": tasks.clone() })).map_err(|fault| fault.what)?;
+        let list = serde_json::from_value::<Todo>(json!({ "todos": tasks })).unwrap().set().unwrap();
+        Ok(list.into_iter().map(|it| (it.task, it.status.name())).collect())
+    }
+
+    #[test]
+    fn tasks_are_accepted_as_models_write_them() {
+        let tasks = json!([
+            "read it",
+            {"content": "mend it", "status": "in_progress", "activeForm": "Mending it", "id": 1},
+            {"text": "run it", "status": "doing"},
+            {"title": "look", "description": "at all of it", "status": "In Progress"},
+            {"task": "say it", "status": "completed", "priority": "high"},
+            {"name": "rest"},
+        ]);
+        let expected = [
+            ("read it", "pending"),
+            ("mend it", "in_progress"),
+            ("run it", "in_progress"),
+            ("look", "in_progress"),
+            ("say it", "done"),
+            ("rest", "pending"),
+        ];
+        assert_eq!(set(tasks).unwrap(), expected.map(|(task, status)| (task.to_owned(), status)));
+    }
+
+    #[test]
+    fn a_task_that_is_none_is_named_with_the_right_form() {
+        for (tasks, says) in [
+            (
+                json!([{"text": "a", "status": "blocked"}]),
+                "`todos[0]`: the status \"blocked\" is unknown; it is one of pending, in_progress",
+            ),
+            (
+                json!(["a", {"status": "done"}]),
+                "`todos[1]`: the task has no text; a task is a text, or {\"task\": ",
+            ),
+            (json!([{"text": 3}]), "`todos[0]`: `text` is 3 and must be a string"),
+            (json!([3]), "`todos[0]`: "),
+        ] {
+            let what = set(tasks).unwrap_err();
+            assert!(what.starts_with(says), "{what}");
+            assert!(!what.contains("variant") && !what.contains("untagged"), "{what}");
+            assert!(what.contains("pending"), "it shows what is right: {what}");
+        }
     }
 }

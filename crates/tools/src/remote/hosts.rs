@@ -30,7 +30,10 @@ pub(super) struct Entry {
 
 /// The file: an object with a host to each name, that or a list under `hosts`, or a list whose hosts have names.
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "expected an object with a host to each name, or a list of hosts that have names"
+)]
 enum Written {
     Below { hosts: Box<Self> },
     List(Vec<Long>),
@@ -38,7 +41,7 @@ enum Written {
 }
 
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "a host must be \"user@host:port\", or an object with `host`")]
 enum OneHost {
     Short(String),
     Long(Long),

@@ -2,6 +2,7 @@
 
 use kit::{
     Origin, Spec,
+    files::Proposal,
     own_tools::{OWN, own_files},
     prelude::*,
     services::Listed,
@@ -42,8 +43,12 @@ impl Tool for DeleteTool {
                     return Err(not_to_be_deleted(cx, &listed, &name));
                 }
                 let before = cx.files().load(&path, LARGEST)?;
+                let planned = enabled::removing(cx, &list, &name)?;
+                let remove = Proposal::Remove { path: &path, before: &before };
+                let both: Vec<Proposal<'_>> = [remove].into_iter().chain(planned.proposal()).collect();
+                cx.files().propose(&both)?;
                 cx.files().remove(&path, &before)?;
-                enabled::remove(cx, &list, &name)?;
+                planned.land(cx)?;
                 Ok(left(cx, &name))
             })
             .await?;

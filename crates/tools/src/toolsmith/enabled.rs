@@ -8,7 +8,8 @@ use jsonc_parser::{
 };
 use kit::{
     Cx, Fault, Kind,
-    files::{Before, Loaded},
+    files::{Before, Loaded, Proposal},
+    text::Content,
 };
 
 /// The largest list that is changed.
@@ -23,26 +24,60 @@ pub(super) enum Listing {
     NotAList,
 }
 
+/// A change of the list that is still to be made, if there is one.
+pub(super) struct Planned<'a> {
+    path: &'a str,
+    before: Option<Loaded>,
+    content: Option<Content>,
+    listing: Listing,
+}
+
+impl Planned<'_> {
+    /// The change, for whoever reviews it together with others.
+    pub(super) fn proposal(&self) -> Option<Proposal<'_>> {
+        let content = self.content.as_ref()?;
+        Some(Proposal::Save { path: self.path, before: self.before(), content })
+    }
+
+    /// Makes the change.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub(super) fn land(self, cx: &Cx) -> Result<Listing, Fault> {
+        if let Some(content) = &self.content {
+            cx.files().save(self.path, self.before(), content)?;
+        }
+        Ok(self.listing)
+    }
+
+    fn before(&self) -> Before<'_> {
+        self.before.as_ref().map_or(Before::Absent, Before::Was)
+    }
+}
+
 /// Puts `name` on the list at `path`; where there is none, makes one with `others` and it.
 ///
 /// # Errors
 /// Those of the disk.
-pub(super) fn add(cx: &Cx, path: &str, name: &str, others: &[String]) -> Result<Listing, Fault> {
+pub(super) fn adding<'a>(
+    cx: &Cx,
+    path: &'a str,
+    name: &str,
+    others: &[String],
+) -> Result<Planned<'a>, Fault> {
     let Some((before, root)) = read(cx, path)? else {
         let mut names: Vec<&str> = others.iter().map(String::as_str).chain([name]).collect();
         names.sort_unstable();
         names.dedup();
         let text =
             serde_json::to_string_pretty(&names).map_err(|error| Fault::bug(error.to_string()))? + "\n";
-        cx.files().save(path, Before::Absent, text.into_bytes())?;
-        return Ok(Listing::Done);
+        let content = Some(text.into_bytes().into());
+        return Ok(Planned { path, before: None, content, listing: Listing::Done });
     };
-    match root.and_then(|root| appended(&root, name)) {
-        None => return Ok(Listing::NotAList),
-        Some(text) if *text.as_bytes() == *before.bytes => {}
-        Some(text) => drop(cx.files().save(path, Before::Was(&before), text.into_bytes())?),
-    }
-    Ok(Listing::Done)
+    let text = root.and_then(|root| appended(&root, name));
+    let listing = if text.is_some() { Listing::Done } else { Listing::NotAList };
+    let content = text.filter(|it| *it.as_bytes() != *before.bytes).map(|it| it.into_bytes().into());
+    Ok(Planned { path, before: Some(before), content, listing })
 }
 
 /// The text of a list of enabled tools, with `name` on it and all else as it was; `None` if it is no list.
@@ -62,15 +97,17 @@ fn appended(root: &CstRootNode, name: &str) -> Option<String> {
 ///
 /// # Errors
 /// Those of the disk.
-pub(super) fn remove(cx: &Cx, path: &str, name: &str) -> Result<(), Fault> {
-    let Some((before, Some(root))) = read(cx, path)? else { return Ok(()) };
-    let Some(list) = names_of(&root) else { return Ok(()) };
-    let there: Vec<CstNode> = list.elements().into_iter().filter(|it| is_name(it, name)).collect();
-    if there.is_empty() {
-        return Ok(());
-    }
-    there.into_iter().for_each(CstNode::remove);
-    cx.files().save(path, Before::Was(&before), root.to_string().into_bytes()).map(drop)
+pub(super) fn removing<'a>(cx: &Cx, path: &'a str, name: &str) -> Result<Planned<'a>, Fault> {
+    let read = read(cx, path)?;
+    let without = read.as_ref().and_then(|(_, root)| root.as_ref()).and_then(|root| {
+        let list = names_of(root)?;
+        let there: Vec<CstNode> = list.elements().into_iter().filter(|it| is_name(it, name)).collect();
+        let is_there = !there.is_empty();
+        there.into_iter().for_each(CstNode::remove);
+        is_there.then(|| root.to_string())
+    });
+    let content = without.map(|it| it.into_bytes().into());
+    Ok(Planned { path, before: read.map(|(before, _)| before), content, listing: Listing::Done })
 }
 
 /// The file, and what it says where that is JSON; nothing where there is no file.
@@ -107,6 +144,11 @@ mod tests {
         String::from_utf8(room.bytes(PATH)).unwrap()
     }
 
+    fn add(room: &Room, others: &[&str]) -> Listing {
+        let others: Vec<String> = others.iter().map(|it| (*it).to_owned()).collect();
+        adding(&cx(room), PATH, "x", &others).unwrap().land(&cx(room)).unwrap()
+    }
+
     fn cx(room: &Room) -> Cx {
         room.cx_for(&Touches::none().and(Touch::Tool("x".to_owned())))
     }
@@ -119,11 +161,11 @@ mod tests {
             ("[\n\t\"a\",\n\t\"b\"\n]\n", "[\n\t\"a\",\n\t\"b\",\n\t\"x\"\n]\n"),
         ] {
             let room = Room::new(&format!("//- {PATH}\n{before}"));
-            assert_eq!(add(&cx(&room), PATH, "x", &["other".to_owned()]).unwrap(), Listing::Done);
+            assert_eq!(add(&room, &["other"]), Listing::Done);
             assert_eq!(text(&room), after);
-            assert_eq!(add(&cx(&room), PATH, "x", &[]).unwrap(), Listing::Done);
+            assert_eq!(add(&room, &[]), Listing::Done);
             assert_eq!(text(&room), after, "it is there already");
-            remove(&cx(&room), PATH, "x").unwrap();
+            removing(&cx(&room), PATH, "x").unwrap().land(&cx(&room)).unwrap();
             assert_eq!(text(&room), before);
         }
     }
@@ -131,7 +173,7 @@ mod tests {
     #[test]
     fn a_list_that_is_made_does_not_disable_the_others() {
         let room = Room::empty();
-        add(&cx(&room), PATH, "x", &["z".to_owned(), "a".to_owned(), "x".to_owned()]).unwrap();
+        add(&room, &["z", "a", "x"]);
         assert_eq!(text(&room), "[\n  \"a\",\n  \"x\",\n  \"z\"\n]\n");
     }
 
@@ -139,8 +181,8 @@ mod tests {
     fn what_is_no_list_is_left_alone() {
         for before in ["{\"a\": 1}", "[\"a\"", "\u{0}"] {
             let room = Room::new(&format!("//- {PATH}\n{before}"));
-            assert_eq!(add(&cx(&room), PATH, "x", &[]).unwrap(), Listing::NotAList);
-            remove(&cx(&room), PATH, "x").unwrap();
+            assert_eq!(add(&room, &[]), Listing::NotAList);
+            removing(&cx(&room), PATH, "x").unwrap().land(&cx(&room)).unwrap();
             assert_eq!(text(&room), before);
         }
     }

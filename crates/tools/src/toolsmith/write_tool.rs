@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use kit::{
     Origin, Spec,
-    files::Before,
+    files::{Before, Proposal},
     own_tools::{OWN, own_files},
     prelude::*,
     services::Listed,
+    text::Content,
 };
 use serde_json::Value;
 
@@ -121,21 +122,26 @@ impl std::fmt::Display for Did {
 /// The file first: a name on the list that no tool has would be reported as an error.
 fn write(cx: &Cx, name: &str, code: String, others: &[String]) -> Result<(Did, Listing), Fault> {
     let [path, list] = own_files(name)?;
-    let did = if cx.files().exists(&path)? {
+    let content = Content::from(code.into_bytes());
+    let there = match cx.files().exists(&path)? {
         // A file that is not a tool of a model's making may be of any size.
-        let before = cx.files().load(&path, 16 << 20)?;
-        if *before.bytes == *code.as_bytes() {
-            Did::Kept
-        } else {
-            cx.files().save(&path, Before::Was(&before), code.into_bytes())?;
-            Did::Replaced
-        }
-    } else {
-        cx.files().save(&path, Before::Absent, code.into_bytes())?;
-        Did::Created
+        true => Some(cx.files().load(&path, 16 << 20)?),
+        false => None,
     };
-    let listing = enabled::add(cx, &list, name, others)?;
-    Ok((did, listing))
+    let before = there.as_ref().map_or(Before::Absent, Before::Was);
+    let did = match &there {
+        None => Did::Created,
+        Some(there) if there.bytes == content => Did::Kept,
+        Some(_) => Did::Replaced,
+    };
+    let planned = enabled::adding(cx, &list, name, others)?;
+    let save = (did != Did::Kept).then_some(Proposal::Save { path: &path, before, content: &content });
+    let both: Vec<Proposal<'_>> = save.into_iter().chain(planned.proposal()).collect();
+    cx.files().propose(&both)?;
+    if did != Did::Kept {
+        cx.files().save(&path, before, &content)?;
+    }
+    Ok((did, planned.land(cx)?))
 }
 
 /// Nobody else's tool has this name.

@@ -246,6 +246,7 @@ async fn answer(words: &str, text: &str, end: &str) -> Vec<Result<Event, ModelEr
         tools: specs().into(),
         step: 0,
         longest: None,
+        format: None,
     };
     Spoken::new(model, dialect(words)).stream(request).collect().await
 }
@@ -271,8 +272,14 @@ async fn an_answer_ends_as_what_was_in_it_says() {
 #[tokio::test]
 async fn what_was_held_back_is_there_when_the_answer_breaks_off() {
     let script = Script::parse("s", "{\"fault\": \"cut\"}\n{\"say\": \"a <read\", \"chunks\": 1}").unwrap();
-    let request =
-        Request { system: "".into(), items: Vec::new(), tools: specs().into(), step: 0, longest: None };
+    let request = Request {
+        system: "".into(),
+        items: Vec::new(),
+        tools: specs().into(),
+        step: 0,
+        longest: None,
+        format: None,
+    };
     let spoken = Spoken::new(Arc::new(script), dialect("xml"));
     let mut events: Vec<Result<Event, ModelError>> = spoken.stream(request).collect().await;
     assert!(events.pop().unwrap().is_err());
@@ -311,8 +318,14 @@ fn a_tool_that_the_provider_runs_is_declared_and_not_described() {
     let own = Spec { origin: Origin::Provider, ..spec("image_gen", json!({"type": "object"})) };
     tools.push(own.clone());
     let syntax = syntax::of(dialect("xml").manner(), &tools);
-    let request =
-        Request { system: "".into(), items: Vec::new(), tools: tools.into(), step: 0, longest: None };
+    let request = Request {
+        system: "".into(),
+        items: Vec::new(),
+        tools: tools.into(),
+        step: 0,
+        longest: None,
+        format: None,
+    };
     let request = in_words(request, &syntax);
     assert_eq!(request.tools.as_ref(), [own]);
     assert!(!request.system.contains("## image_gen"));

@@ -6,7 +6,7 @@ use kit::{Origin, base64};
 use serde_json::{Map, Value, json};
 
 use super::{WIRE, answer::Kept};
-use crate::model::{Item, OwnTool, Piece, Request, ResultOf, Said, endpoint::Served};
+use crate::model::{Item, OwnTool, Piece, Request, ResultOf, Said, endpoint::Served, structured::enforced};
 
 /// The pictures that the format has.
 const PICTURES: [&str; 4] = ["image/jpeg", "image/png", "image/gif", "image/webp"];
@@ -36,6 +36,12 @@ pub(super) fn body(served: &Served, request: &Request, thinking: Thinking) -> Va
     {
         // With a budget, the thinking before an answer's calls may not be missing.
         fields.remove("thinking");
+    }
+    if let Some(enforced) = request.format.as_deref().and_then(enforced) {
+        let config = fields.entry("output_config").or_insert_with(|| json!({}));
+        if let Some(config) = config.as_object_mut() {
+            config.insert("format".to_owned(), json!({"type": "json_schema", "schema": enforced.schema}));
+        }
     }
     let tools = tools(served, request);
     if !tools.is_empty() {

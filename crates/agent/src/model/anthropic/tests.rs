@@ -33,7 +33,7 @@ fn served(url: &str) -> Served {
 }
 
 fn request(items: Vec<Item>) -> Request {
-    Request { system: "Be brief.".into(), items, tools: Arc::default(), step: 0, longest: None }
+    Request { system: "Be brief.".into(), items, tools: Arc::default(), step: 0, longest: None, format: None }
 }
 
 /// What comes of an answer.
@@ -542,6 +542,18 @@ fn no_more_is_marked_than_the_provider_allows() {
     let request = Request { tools: Arc::new([tool("read", Origin::Program)]), ..request(items) };
     let body = request::body(&served("http://127.0.0.1"), &request, Thinking::Kept).to_string();
     assert_eq!(body.matches("cache_control").count(), 4);
+}
+
+#[test]
+fn a_wanted_form_is_said_as_structured_output_beside_the_effort() {
+    let mut served = served("http://127.0.0.1");
+    (served.model, served.effort) = ("claude-opus-4-6".to_owned(), Some("low".to_owned()));
+    let schema = json!({"type": "object", "properties": {"count": {"type": "integer", "minimum": 0}}});
+    let request = Request { format: Some(Arc::new(schema)), ..request(vec![Item::person("a")]) };
+    let body = request::body(&served, &request, Thinking::Kept);
+    let enforced = json!({"type": "object", "properties": {"count": {"type": "integer"}}, "additionalProperties": false});
+    let format = json!({"type": "json_schema", "schema": enforced});
+    assert_eq!(body["output_config"], json!({"effort": "low", "format": format}));
 }
 
 #[test]

@@ -8,6 +8,7 @@ use crate::model::{
     Item, Piece, Request, ResultOf, Said,
     endpoint::Served,
     openai::{arguments, picture, result_text},
+    structured::{Enforced, enforced},
 };
 
 /// The servers that know `max_completion_tokens`, and whose newer models accept nothing else. All others know
@@ -28,8 +29,15 @@ pub(super) fn body(served: &Served, request: &Request) -> Value {
     if !tools.is_empty() {
         object.insert("tools".to_owned(), Value::Array(tools));
     }
+    let own = OPENAI.iter().any(|it| served.endpoint.url.contains(it));
+    // Of others many refuse it beside tools, or hold the calls to it as well.
+    if let Some(Enforced { schema, all_required }) =
+        request.format.as_deref().filter(|_| own).and_then(enforced)
+    {
+        let format = json!({"name": "answer", "schema": schema, "strict": all_required});
+        object.insert("response_format".to_owned(), json!({"type": "json_schema", "json_schema": format}));
+    }
     if let Some(longest) = request.longest {
-        let own = OPENAI.iter().any(|it| served.endpoint.url.contains(it));
         let key = if own { "max_completion_tokens" } else { "max_tokens" };
         object.insert(key.to_owned(), longest.min(served.abilities.longest).into());
     }

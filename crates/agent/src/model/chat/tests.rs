@@ -33,7 +33,7 @@ fn served(url: &str) -> Served {
 }
 
 fn request(items: Vec<Item>) -> Request {
-    Request { system: "Be brief.".into(), items, tools: Arc::default(), step: 3, longest: None }
+    Request { system: "Be brief.".into(), items, tools: Arc::default(), step: 3, longest: None, format: None }
 }
 
 async fn ask(reply: Reply) -> Vec<Result<Event, ModelError>> {
@@ -634,6 +634,22 @@ async fn a_request_says_what_was_said() {
             "reasoning_effort": "low",
         })
     );
+}
+
+#[test]
+fn a_wanted_form_is_said_as_structured_output_to_openai_alone() {
+    let mut request = request(Vec::new());
+    request.format = Some(Arc::new(json!({
+        "type": "object",
+        "properties": {"count": {"type": "integer", "minimum": 0}},
+        "required": ["count"],
+    })));
+    let body = body_of(&served("https://api.openai.com/v1"), &request);
+    let enforced = json!({"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"],
+        "additionalProperties": false});
+    let format = json!({"name": "answer", "schema": enforced, "strict": true});
+    assert_eq!(body["response_format"], json!({"type": "json_schema", "json_schema": format}));
+    assert_eq!(body_of(&served("http://127.0.0.1:11434/v1"), &request).get("response_format"), None);
 }
 
 #[test]

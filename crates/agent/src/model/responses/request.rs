@@ -8,6 +8,7 @@ use crate::model::{
     Item, OwnTool, Piece, Request, ResultOf, Said,
     endpoint::Served,
     openai::{arguments, picture, result_text},
+    structured::{Enforced, enforced},
 };
 
 /// Models that do not reason, and refuse to be asked for what they thought.
@@ -36,6 +37,11 @@ pub(super) fn body(served: &Served, request: &Request) -> Value {
         if let Some(effort) = &served.effort {
             object.insert("reasoning".to_owned(), json!({"effort": effort, "summary": "auto"}));
         }
+    }
+    if let Some(Enforced { schema, all_required }) = request.format.as_deref().and_then(enforced) {
+        let format =
+            json!({"type": "json_schema", "name": "answer", "schema": schema, "strict": all_required});
+        object.insert("text".to_owned(), json!({"format": format}));
     }
     if let Some(longest) = request.longest {
         let longest = longest.min(served.abilities.longest).max(SHORTEST);

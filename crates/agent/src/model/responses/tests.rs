@@ -33,7 +33,7 @@ fn served(url: &str) -> Served {
 }
 
 fn request(items: Vec<Item>) -> Request {
-    Request { system: "Be brief.".into(), items, tools: Arc::default(), step: 0, longest: None }
+    Request { system: "Be brief.".into(), items, tools: Arc::default(), step: 0, longest: None, format: None }
 }
 
 async fn ask(reply: Reply) -> Vec<Result<Event, ModelError>> {
@@ -448,6 +448,22 @@ async fn a_request_says_what_was_said() {
             "max_output_tokens": 16,
         })
     );
+}
+
+#[test]
+fn a_wanted_form_is_said_as_structured_output() {
+    let mut request = request(Vec::new());
+    assert_eq!(super::request::body(&served("http://x"), &request).get("text"), None);
+    request.format = Some(Arc::new(json!({
+        "type": "object",
+        "properties": {"count": {"type": "integer", "minimum": 0}},
+        "required": ["count"],
+    })));
+    let body = super::request::body(&served("http://x"), &request);
+    let enforced = json!({"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"],
+        "additionalProperties": false});
+    let format = json!({"type": "json_schema", "name": "answer", "schema": enforced, "strict": true});
+    assert_eq!(body["text"], json!({"format": format}));
 }
 
 #[test]

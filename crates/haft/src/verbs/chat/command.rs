@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use agent::{Agent, Crew, profiles::PLAN};
 use kit::Fault;
-use runtime::Call;
+use runtime::{Call, changes::Bound};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -12,6 +12,7 @@ use super::Talk;
 use crate::{
     terminal::{
         commands::COMMANDS,
+        diff,
         row::{Row, Style},
         short,
     },
@@ -95,8 +96,12 @@ impl Talk {
             return Err(Fault::not_found(format!("this session has no `{tool}`")));
         }
         let cancel = CancellationToken::new();
-        let call = Call { cancel: cancel.child_token(), ..Call::new(tool, json!({})) };
+        let cancel_call = cancel.child_token();
+        let call = Call { cancel: cancel_call, by_person: true, ..Call::new(tool, json!({})) };
         let answer = self.front.attend(session.call(call), &cancel).await;
+        let changes = session.runtime().changes(&answer.changes, Bound::default());
+        let diffs = diff::rows(&changes, 2, self.front.columns(), diff::SHOWN, "haft log --diff shows all");
+        self.front.show(&diffs);
         Ok(answer.as_text())
     }
 

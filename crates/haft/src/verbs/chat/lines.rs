@@ -44,11 +44,15 @@ pub(super) async fn run(chat: Chat, options: &Options, place: &Place) -> Result<
     before(&agent.transcript().messages()?);
     let mut lines = read_lines();
     let mut code = ExitCode::SUCCESS;
+    let mut first = Some(chat.words.join(" ")).filter(|it| !it.trim().is_empty());
     loop {
         mark();
-        let line = tokio::select! {
-            line = lines.recv() => line,
-            () = cancel.cancelled() => None,
+        let line = match first.take() {
+            Some(words) => Some(words),
+            None => tokio::select! {
+                line = lines.recv() => line,
+                () = cancel.cancelled() => None,
+            },
         };
         let Some(line) = line else { break };
         let text = line.trim();
@@ -94,7 +98,7 @@ fn mark() {
 fn before(said: &[Message]) {
     for message in said.iter().rev().take(super::SHOWN).rev() {
         let line = match message {
-            Message::Person { text } => format!("> {text}"),
+            Message::Person { text, .. } => format!("> {text}"),
             Message::Model { text } => text.clone(),
             Message::Tool { tool, title, .. } => {
                 let arguments = serde_json::from_str(title).unwrap_or_else(|_| title.clone().into());

@@ -57,6 +57,12 @@ pub trait Spilling: Send + Sync {
     }
 }
 
+/// What a person reads of bytes that were meant for a terminal: without colours and the like, invalid bytes as U+FFFD, a
+/// line that was written over as it was last.
+pub fn plain_text(bytes: &[u8]) -> String {
+    plain::plain(bytes, true).0
+}
+
 /// A file that an output goes to.
 pub struct SpillFile {
     /// Its handle.

@@ -16,6 +16,20 @@ pub(super) enum At<'a> {
     Item(&'a Self, usize),
 }
 
+/// What the checked value is called, where something is said of all of it or of a field of it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Called {
+    whole: &'static str,
+    plural: bool,
+    field: &'static str,
+}
+
+/// The arguments of a call.
+pub(super) const ARGUMENTS: Called = Called { whole: "the arguments", plural: true, field: "argument" };
+
+/// The answer of a model.
+pub(super) const ANSWER: Called = Called { whole: "the answer", plural: false, field: "field of the schema" };
+
 /// One thing that is wrong.
 #[derive(Debug)]
 pub(super) struct Problem {
@@ -124,13 +138,23 @@ impl fmt::Display for At<'_> {
     }
 }
 
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Problem {
+    /// It in a line, about a value that is called so.
+    pub(super) fn line(&self, called: Called) -> String {
+        let mut line = String::new();
+        // Writing to a string can't fail.
+        let _ = self.write(&mut line, called);
+        line
+    }
+
+    fn write(&self, f: &mut impl fmt::Write, called: Called) -> fmt::Result {
         let (at, is) = (self.at.as_str(), self.is.as_str());
         let (at, is) = match (at, is) {
-            ("", is) => ("the arguments".to_owned(), format!("are {is}")),
+            ("", is) if called.plural => (called.whole.to_owned(), format!("are {is}")),
+            ("", is) => (called.whole.to_owned(), format!("is {is}")),
             (at, is) => (format!("`{at}`"), format!("is {is}")),
         };
+        let field = called.field;
         match &self.wrong {
             Wrong::Type(types) => write!(f, "{at} {is} and must be {}", in_words(types)),
             Wrong::Value(values) => match values.as_slice() {
@@ -149,16 +173,16 @@ impl fmt::Display for Problem {
                 }
             }
             Wrong::Unknown { near: Some(near), .. } => {
-                write!(f, "{at} is no argument; did you mean `{near}`?")
+                write!(f, "{at} is no {field}; did you mean `{near}`?")
             }
             Wrong::Unknown { known, .. } if known.is_empty() => {
-                write!(f, "{at} is no argument; there are none")
+                write!(f, "{at} is no {field}; there are none")
             }
             Wrong::Unknown { known, .. } => {
                 let names: Vec<Value> = known.iter().map(|it| Value::String(it.clone())).collect();
-                write!(f, "{at} is no argument; there are: {}", listed(&names).replace('"', ""))
+                write!(f, "{at} is no {field}; there are: {}", listed(&names).replace('"', ""))
             }
-            Wrong::Other(text) if self.at.is_empty() => {
+            Wrong::Other(text) if self.at.is_empty() && called.plural => {
                 // What is said of one is said of all of them.
                 let (verb, rest) = text.split_once(' ').unwrap_or((text, ""));
                 let verb = match verb {

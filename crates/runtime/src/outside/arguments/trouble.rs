@@ -40,6 +40,13 @@ pub(crate) fn fitted(schema: &mut Value) -> Result<Vec<String>, String> {
     Ok(look.unchecked.into_iter().map(|it| format!("schema: {it}; that is not checked")).collect())
 }
 
+/// What makes no sense in a schema that is called so, and what of it can't be checked, one line each.
+pub(crate) fn troubles(schema: &Value, name: &str) -> (Vec<String>, Vec<String>) {
+    let mut look = Look { root: schema, nodes: 0, wrong: Vec::new(), unchecked: Vec::new() };
+    look.schema(schema, name, 0);
+    (look.wrong, look.unchecked)
+}
+
 /// What the schema is called that everybody means by it.
 const TOP: &str = "parameters";
 

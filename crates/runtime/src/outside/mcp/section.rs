@@ -76,7 +76,7 @@ pub struct OauthSection {
 
 /// Variables: the names of those of haft's environment, or names with values, in which `${NAME}` stands for one of it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected a list of names, or a table of names with their values")]
 pub enum Variables {
     /// Names.
     Names(Vec<String>),

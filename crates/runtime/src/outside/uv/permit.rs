@@ -46,6 +46,7 @@ impl Asker {
             rule,
             arguments: list(script),
             effects: vec![format!("fetch the packages it needs: {}", list(script))],
+            changes: Vec::new(),
             offers: offers.clone(),
         };
         let verdict = self.approver.approve(request).await;
@@ -76,8 +77,10 @@ pub(super) async fn permit(
     let allowed = lacking.is_empty()
         || match (ground.approve(), ground.asker()) {
             (Approve::Auto, _) => true,
-            (Approve::Ask, Some(asker)) => asker.allows(ground, script, file, &lacking).await,
-            (Approve::Ask, None) | (Approve::Never, _) => false,
+            (Approve::Ask | Approve::AskEdits, Some(asker)) => {
+                asker.allows(ground, script, file, &lacking).await
+            }
+            (Approve::Ask | Approve::AskEdits, None) | (Approve::Never, _) => false,
         };
     if !allowed {
         let hosts = lacking.join(" and ");

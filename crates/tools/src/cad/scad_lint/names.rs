@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use kit::nearest::nearest;
+
 use super::{
     builtins::{self, Builtin, FUNCTIONS, MODULES},
     libraries::{Definitions, Signature},
-    nearest::nearest,
     report::Report,
     tree::{Argument, Call, Expression, Name, Parameter, Statement},
 };

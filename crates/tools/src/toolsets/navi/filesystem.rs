@@ -1,7 +1,7 @@
 //! `filesystem` as navi-1 has it: files by action, over the same hands and guards as everywhere.
 
 use kit::{
-    files::{Before, EntryKind, Loaded},
+    files::{Before, EntryKind, Loaded, Proposal},
     prelude::*,
     seen::{LARGE, Rows},
     text::{Content, Text},
@@ -317,10 +317,13 @@ impl Filesystem {
             return Err(Fault::bad_args(format!("{to} exists; nothing was written"))
                 .next("Delete it first, or give another `destination`."));
         }
-        cx.files().save(to, Before::Absent, &loaded.bytes)?;
+        let save = Proposal::Save { path: to, before: Before::Absent, content: &loaded.bytes };
         if self.action == Action::Copy {
+            cx.files().save(to, Before::Absent, &loaded.bytes)?;
             return Ok(Output::text(format!("Copied {from} to {to}")));
         }
+        cx.files().propose(&[save, Proposal::Remove { path: from, before: &loaded }])?;
+        cx.files().save(to, Before::Absent, &loaded.bytes)?;
         cx.files().remove(from, &loaded)?;
         Ok(Output::text(format!("Moved {from} to {to}")))
     }

@@ -1,7 +1,8 @@
-//! Which name was meant by one that is not known?
+//! Spelling suggestions: finds the known name that a misspelt one most likely means.
 
-/// The name that is nearest to `name`, if one is near.
-pub(super) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
+/// Returns the known name nearest to `name`: one edit away for names of 3 to 5 bytes, at most two for longer ones. Shorter
+/// names and exact matches get no suggestion.
+pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
     let most = match name.len() {
         0..=2 => return None,
         3..=5 => 1,
@@ -15,7 +16,7 @@ pub(super) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> O
         .map(|it| it.1.to_owned())
 }
 
-/// How many letters are to be changed, left out, added or swapped; case counts as nothing but the first one.
+/// Edit distance with transpositions, ignoring ASCII case; names that differ in case alone are 1 apart.
 fn distance(a: &str, b: &str) -> usize {
     let (lower_a, lower_b) = (a.to_ascii_lowercase(), b.to_ascii_lowercase());
     if lower_a == lower_b {
@@ -45,7 +46,7 @@ mod tests {
     use super::nearest;
 
     #[test]
-    fn a_slip_is_recognised_and_another_word_is_not() {
+    fn suggests_the_name_of_a_typo_and_none_for_another_word() {
         let known = ["cube", "cylinder", "translate", "center", "size"];
         let near = |name: &str| nearest(name, known.into_iter());
         assert_eq!(near("cubee").as_deref(), Some("cube"));

@@ -1,0 +1,189 @@
+//! The size of the next request: what each part of it takes, and how much of the model's window is left.
+
+use kit::Spec;
+use serde::Serialize;
+
+use super::{PICTURE, Rate, allowed, of_piece, of_said, of_value};
+use crate::{
+    images::NEWEST,
+    model::{Abilities, Item, Piece},
+    prompt::System,
+};
+
+/// What the next request would hold, part by part.
+///
+/// Tokens are estimated from bytes, at the rate that the provider's own count had last (before the first count, four bytes
+/// are a token).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Context {
+    /// The parts, in the order in which they are sent; only those that are there.
+    pub parts: Vec<ContextPart>,
+    /// The tokens of all parts.
+    pub tokens: u64,
+    /// How many tokens request and answer may have together.
+    pub window: u64,
+    /// From so many tokens on the conversation is compacted by itself.
+    pub compacts_at: u64,
+    /// What the provider counted for the last request and its answer; nothing before the first answer.
+    pub counted: Option<u64>,
+}
+
+/// One part of a request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ContextPart {
+    /// What it is: `system prompt`, `own instructions`, `project instructions`, `tools`, `messages`, `calls`, `results`,
+    /// `pictures`.
+    pub name: &'static str,
+    /// How many there are: tools, messages, results; 1 for a text.
+    pub count: usize,
+    /// How many bytes.
+    pub bytes: u64,
+    /// About how many tokens.
+    pub tokens: u64,
+}
+
+/// How much of the model's window is in use.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct ContextUsed {
+    /// The tokens of the newest request, with its answer once that is there.
+    pub tokens: u64,
+    /// How many tokens request and answer may have together.
+    pub window: u64,
+    /// The tokens are an estimate, and not the provider's count.
+    pub estimated: bool,
+}
+
+impl Context {
+    /// Measures the request that these make.
+    pub(crate) fn measure<'a>(
+        system: &System,
+        tools: impl Iterator<Item = &'a Spec>,
+        items: &[Item],
+        abilities: &Abilities,
+        rate: Rate,
+    ) -> Self {
+        let mut parts = Parts { rate, all: Vec::new() };
+        let own = system.bytes_of("own") as u64;
+        let project = system.bytes_of("project") as u64;
+        parts.add("system prompt", 1, (system.text().len() as u64).saturating_sub(own + project));
+        parts.add("own instructions", 1, own);
+        parts.add("project instructions", 1, project);
+        let tools: Vec<u64> =
+            tools.map(|it| (it.name.len() + it.description.len()) as u64 + of_value(&it.schema)).collect();
+        parts.add("tools", tools.len(), tools.iter().sum());
+        let mut sizes = Sizes::default();
+        items.iter().for_each(|it| sizes.take(it));
+        parts.add("messages", sizes.messages.0, sizes.messages.1);
+        parts.add("calls", sizes.calls.0, sizes.calls.1);
+        parts.add("results", sizes.results.0, sizes.results.1);
+        let pictures = if abilities.images { sizes.pictures.min(NEWEST) } else { 0 };
+        parts.add("pictures", pictures, pictures as u64 * PICTURE);
+        let tokens = parts.all.iter().map(|it| it.tokens).sum();
+        let compacts_at = allowed(abilities);
+        Self { parts: parts.all, tokens, window: abilities.window, compacts_at, counted: None }
+    }
+
+    /// How many tokens are left, for what is still to be said and for the answer.
+    pub fn free(&self) -> u64 {
+        self.window.saturating_sub(self.tokens)
+    }
+
+    /// As a person reads it: a line for each part, with its share of the window.
+    pub fn as_text(&self) -> String {
+        let share = |tokens: u64| 100.0 * tokens as f64 / self.window.max(1) as f64;
+        let mut text = format!(
+            "context: about {} of {} tokens ({:.0} %)\n",
+            grouped(self.tokens),
+            grouped(self.window),
+            share(self.tokens)
+        );
+        let mut line = |name: &str, tokens: u64| {
+            text.push_str(&format!("  {name:<24} {:>9}  {:>4.1} %\n", grouped(tokens), share(tokens)));
+        };
+        for it in &self.parts {
+            let name = if it.count > 1 { format!("{} ({})", it.name, it.count) } else { it.name.to_owned() };
+            line(&name, it.tokens);
+        }
+        line("free", self.free());
+        let compacts = grouped(self.compacts_at);
+        text.push_str(&format!("compacted automatically from about {compacts} tokens on; now: /compact\n"));
+        text.push_str(&match self.counted {
+            Some(counted) => {
+                format!(
+                    "estimated from bytes; the provider counted {} for the last request and its answer",
+                    grouped(counted)
+                )
+            }
+            None => "estimated from bytes; the provider has counted nothing yet".to_owned(),
+        });
+        text
+    }
+}
+
+struct Parts {
+    rate: Rate,
+    all: Vec<ContextPart>,
+}
+
+impl Parts {
+    fn add(&mut self, name: &'static str, count: usize, bytes: u64) {
+        if bytes > 0 {
+            self.all.push(ContextPart { name, count, bytes, tokens: self.rate.tokens(bytes) });
+        }
+    }
+}
+
+/// How many of each there are, and their bytes.
+#[derive(Default)]
+struct Sizes {
+    messages: (usize, u64),
+    calls: (usize, u64),
+    results: (usize, u64),
+    pictures: usize,
+}
+
+impl Sizes {
+    fn take(&mut self, item: &Item) {
+        let pieces: Box<dyn Iterator<Item = &Piece>> = match item {
+            Item::Person { pieces } => {
+                add(&mut self.messages, pieces.iter().map(of_piece).sum());
+                Box::new(pieces.iter())
+            }
+            Item::Model { said } => {
+                let (calls, rest): (Vec<_>, Vec<_>) =
+                    said.iter().partition(|it| matches!(it, crate::model::Said::Call { .. }));
+                if !rest.is_empty() {
+                    add(&mut self.messages, rest.iter().map(|it| of_said(it)).sum());
+                }
+                calls.iter().for_each(|it| add(&mut self.calls, of_said(it)));
+                Box::new(std::iter::empty())
+            }
+            Item::Results { results } => {
+                for it in results {
+                    add(&mut self.results, 40 + it.pieces.iter().map(of_piece).sum::<u64>());
+                }
+                Box::new(results.iter().flat_map(|it| &it.pieces))
+            }
+        };
+        self.pictures += pieces.filter(|it| matches!(it, Piece::Image { .. })).count();
+    }
+}
+
+fn add(to: &mut (usize, u64), bytes: u64) {
+    to.0 += 1;
+    to.1 += bytes;
+}
+
+/// A number with its thousands apart.
+fn grouped(it: u64) -> String {
+    let digits = it.to_string();
+    let first = digits.len() % 3;
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && at % 3 == first {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}

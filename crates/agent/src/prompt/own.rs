@@ -1,0 +1,82 @@
+//! The person's own instructions for all agents: `AGENTS.md` in haft's configuration folder.
+
+use std::{fs::File, io::Read, path::Path};
+
+use runtime::{Runtime, visible};
+
+/// The file in the configuration folder.
+const FILE: &str = "AGENTS.md";
+
+/// More is not sent, in bytes.
+const LONGEST: usize = 32 << 10;
+
+/// What a person tells all agents.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Own {
+    text: String,
+    /// How many bytes the file has, where that is more than is sent.
+    longer: Option<u64>,
+    /// Why the file is not used, or not all of it.
+    note: Option<String>,
+}
+
+impl Own {
+    /// Reads it, if there is any; a symlink is followed, as the folder is the person's. Secrets are masked. Blocks.
+    pub(super) fn read(runtime: &Runtime) -> Self {
+        let path = runtime.config().join(FILE);
+        match read(&path) {
+            Ok(None) => Self::default(),
+            Ok(Some((bytes, size))) => {
+                let text = String::from_utf8_lossy(&bytes);
+                let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+                let longer = (size > LONGEST as u64).then_some(size);
+                let text = text.get(..text.floor_char_boundary(LONGEST)).unwrap_or_default().trim();
+                let text = runtime.masked(&visible(text).0).into_owned();
+                let note = longer.map(|it| {
+                    format!("{} has {it} bytes; its first {LONGEST} are sent to the model", path.display())
+                });
+                Self { text, longer, note }
+            }
+            Err(why) => {
+                Self { note: Some(format!("{} is not used: {why}", path.display())), ..Self::default() }
+            }
+        }
+    }
+
+    /// It as a model is sent it; nothing, where there is none.
+    pub(super) fn told(&self) -> String {
+        let Self { text, longer, .. } = self;
+        if text.is_empty() {
+            return String::new();
+        }
+        let text = text.replace("</own_instructions", "< /own_instructions");
+        let cut = longer.map_or_else(String::new, |it| format!("\n[cut here; the file has {it} bytes]"));
+        format!(
+            "The person's own instructions for all projects, from their {FILE}. What they say in the conversation counts \
+             more; what a project's file says counts less.\n<own_instructions>\n{text}{cut}\n</own_instructions>"
+        )
+    }
+
+    /// What the person should know of it.
+    pub(super) fn note(&self) -> Option<&str> {
+        self.note.as_deref()
+    }
+}
+
+/// The beginning of the file and its size; nothing, where there is no such file.
+fn read(path: &Path) -> Result<Option<(Vec<u8>, u64)>, String> {
+    let about = match std::fs::metadata(path) {
+        Ok(about) => about,
+        // A symlink that leads nowhere is a mistake, and no absence.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !path.is_symlink() => return Ok(None),
+        Err(error) => return Err(error.to_string()),
+    };
+    // What is no regular file may have no end.
+    if !about.is_file() {
+        return Err("it is not a regular file".to_owned());
+    }
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|it| it.take(LONGEST as u64 + 4).read_to_end(&mut bytes));
+    read.map_err(|error| error.to_string())?;
+    Ok(Some((bytes, about.len())))
+}

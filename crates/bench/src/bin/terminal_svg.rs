@@ -1,0 +1,99 @@
+//! A program at a terminal, as an SVG: `terminal_svg [--columns N] [--rows N] [--title TEXT] FILE PROGRAM [ARGUMENT…]`
+//!
+//! The program runs in tmux, so it sees a real terminal. When it has ended, all that it printed is drawn into FILE.
+
+use std::{
+    error::Error,
+    io::{self, Write},
+    path::Path,
+    process::{Command, ExitCode, Output},
+};
+
+use bench::terminal_svg::picture;
+
+const USAGE: &str = "usage: terminal_svg [--columns N] [--rows N] [--title TEXT] FILE PROGRAM [ARGUMENT...]";
+
+struct Wanted {
+    columns: u16,
+    rows: u16,
+    title: Option<String>,
+    file: String,
+    program: Vec<String>,
+}
+
+fn main() -> Result<ExitCode, Box<dyn Error>> {
+    let Some(wanted) = wanted(std::env::args().skip(1)) else {
+        writeln!(io::stderr(), "{USAGE}")?;
+        return Ok(ExitCode::from(2));
+    };
+    let folder = tempfile::tempdir()?;
+    let captured = captured(&wanted, folder.path())?;
+    let title = wanted.title.unwrap_or_else(|| wanted.program.join(" "));
+    std::fs::write(&wanted.file, picture(&title, &captured, wanted.columns))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn wanted(mut arguments: impl Iterator<Item = String>) -> Option<Wanted> {
+    let mut wanted = Wanted { columns: 80, rows: 24, title: None, file: String::new(), program: Vec::new() };
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--columns" => wanted.columns = arguments.next()?.parse().ok()?,
+            "--rows" => wanted.rows = arguments.next()?.parse().ok()?,
+            "--title" => wanted.title = arguments.next(),
+            _ => {
+                wanted.file = argument;
+                wanted.program = arguments.by_ref().collect();
+            }
+        }
+    }
+    (!wanted.program.is_empty()).then_some(wanted)
+}
+
+/// All that the program printed, with its colours.
+fn captured(wanted: &Wanted, folder: &Path) -> Result<String, Box<dyn Error>> {
+    let socket = folder.join("tmux");
+    let tmux = |arguments: &[&str]| -> Result<Output, Box<dyn Error>> {
+        let ran = Command::new("tmux")
+            .arg("-S")
+            .arg(&socket)
+            .args(["-f", "/dev/null"])
+            .args(arguments)
+            .env_remove("TMUX")
+            .output()?;
+        if ran.status.success() {
+            Ok(ran)
+        } else {
+            Err(String::from_utf8_lossy(&ran.stderr).into_owned().into())
+        }
+    };
+    // It says itself that it is done, and stays so that its screen does.
+    let told = format!("tmux -S {} wait-for -S done", quoted(&socket.display().to_string()));
+    let program: Vec<String> = wanted.program.iter().map(|it| quoted(it)).collect();
+    let script = format!("{}; {told}; exec sleep 600", program.join(" "));
+    let (columns, rows) = (wanted.columns.to_string(), wanted.rows.to_string());
+    let started = tmux(&[
+        "new-session",
+        "-d",
+        "-x",
+        &columns,
+        "-y",
+        &rows,
+        "env",
+        "TERM=tmux-256color",
+        "sh",
+        "-c",
+        &script,
+    ]);
+    let shown = started
+        .and_then(|_| tmux(&["wait-for", "done"]))
+        .and_then(|_| tmux(&["capture-pane", "-e", "-p", "-S", "-"]));
+    let ended = tmux(&["kill-server"]);
+    let shown = shown?;
+    ended?;
+    Ok(String::from_utf8(shown.stdout)?)
+}
+
+/// A word for a shell.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', "'\\''"))
+}

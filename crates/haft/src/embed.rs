@@ -1,0 +1,205 @@
+//! Agents for programs that use haft as a library: workspace, model, tools and events from one builder.
+
+use std::{path::PathBuf, process::ExitCode, sync::Arc};
+
+use agent::{Agent, Asker, Event, Host, NobodyToAsk, Outcome, Silent};
+use kit::{AnyTool, Fault, Tool, erase};
+use runtime::{Approver, Unattended, sandbox};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    Options, Place,
+    agency::{Agency, AgentOptions},
+    verbs,
+};
+
+/// Runs haft's keeper if this process was started as one, and returns its exit code.
+///
+/// haft starts the commands of a session by running the current program again, as a keeper inside the sandbox. A
+/// program that embeds haft calls this first in `main`, before it starts a thread, and returns what it gives.
+pub fn keeper() -> Option<ExitCode> {
+    let first = std::env::args_os().nth(1)?;
+    (first == sandbox::KEEPER).then(sandbox::keep)
+}
+
+/// Builds an agent with all of haft's tools, as `haft run` has it.
+///
+/// Nobody is asked unless [`approver`](Self::approver) says who: what needs approval is denied. The configuration and the
+/// keys are those of the person who runs the program, unless [`place`](Self::place) says otherwise.
+pub struct AgentBuilder {
+    options: Options,
+    agent: AgentOptions,
+    place: Option<Place>,
+    tools: Vec<Arc<dyn AnyTool>>,
+    host: Arc<dyn Host>,
+    approver: Arc<dyn Approver>,
+    asker: Arc<dyn Asker>,
+    resumed: Option<String>,
+}
+
+impl AgentBuilder {
+    /// An agent that works in this folder.
+    pub fn new(workspace: impl Into<PathBuf>) -> Self {
+        Self {
+            options: Options { dir: Some(workspace.into()), ..Options::default() },
+            agent: AgentOptions::default(),
+            place: None,
+            tools: Vec::new(),
+            host: Arc::new(Silent),
+            approver: Arc::new(Unattended),
+            asker: Arc::new(NobodyToAsk),
+            resumed: None,
+        }
+    }
+
+    /// Sets the model, as `--model` names it: `anthropic:…`, `ollama:…`, `script:FILE`, a name of `[models.NAME]`.
+    #[must_use]
+    pub fn model(mut self, name: impl Into<String>) -> Self {
+        self.agent.model = Some(name.into());
+        self
+    }
+
+    /// Sets the profile to work under.
+    #[must_use]
+    pub fn profile(mut self, name: impl Into<String>) -> Self {
+        self.agent.profile = Some(name.into());
+        self
+    }
+
+    /// Sets the maximum number of model responses per turn.
+    #[must_use]
+    pub fn max_steps(mut self, steps: usize) -> Self {
+        self.agent.max_steps = Some(steps);
+        self
+    }
+
+    /// Sets the options that every command of haft takes: sandbox, approval, roots and the like. The folder of
+    /// [`new`](Self::new) stays where they name none.
+    #[must_use]
+    pub fn options(mut self, options: Options) -> Self {
+        let dir = options.dir.clone().or(self.options.dir.take());
+        self.options = Options { dir, ..options };
+        self
+    }
+
+    /// Sets where state and configuration are, and what the environment says. Default: [`Place::from_env`].
+    #[must_use]
+    pub fn place(mut self, place: Place) -> Self {
+        self.place = Some(place);
+        self
+    }
+
+    /// Adds a tool that is written in Rust.
+    #[must_use]
+    pub fn tool<T: Tool>(mut self) -> Self {
+        self.tools.push(erase::<T>());
+        self
+    }
+
+    /// Calls `hear` with everything that happens, as it happens. It must not block.
+    #[must_use]
+    pub fn on_event(mut self, hear: impl Fn(Event) + Send + Sync + 'static) -> Self {
+        self.host = Arc::new(Hears(hear));
+        self
+    }
+
+    /// Sets who decides about calls that need approval.
+    #[must_use]
+    pub fn approver(mut self, approver: Arc<dyn Approver>) -> Self {
+        self.approver = approver;
+        self
+    }
+
+    /// Sets who answers what the model asks its person.
+    #[must_use]
+    pub fn asker(mut self, asker: Arc<dyn Asker>) -> Self {
+        self.asker = asker;
+        self
+    }
+
+    /// Goes on with the conversation of this session.
+    #[must_use]
+    pub fn resume(mut self, session: impl Into<String>) -> Self {
+        self.resumed = Some(session.into());
+        self
+    }
+
+    /// Opens the workspace and loads the tools. Needs a tokio runtime with I/O and time enabled.
+    ///
+    /// # Errors
+    /// When the workspace, the configuration or the model can't be used, or the conversation is not there.
+    pub async fn open(self) -> Result<EmbeddedAgent, Fault> {
+        let place = self.place.map_or_else(Place::from_env, Ok)?;
+        let agency = self.agent.open_with(&self.options, &place, self.approver.clone(), self.tools).await?;
+        let name = agency.earlier(self.resumed.is_some(), self.resumed.as_deref())?;
+        let session = agency.session(name.as_deref(), "library", self.approver);
+        let (agent, more) = agency.agent(session, self.host, self.asker)?;
+        let notes = agency.opened.aside.iter().cloned().chain(more).collect();
+        Ok(EmbeddedAgent { agent, agency, notes })
+    }
+}
+
+/// An agent of a program that embeds haft.
+pub struct EmbeddedAgent {
+    agent: Agent,
+    agency: Agency,
+    notes: Vec<String>,
+}
+
+impl EmbeddedAgent {
+    /// Has the agent do a task, until its model calls nothing more or a limit is reached.
+    ///
+    /// # Errors
+    /// When the model does not answer. The conversation is kept, and the next task goes on from there.
+    pub async fn run(&mut self, task: impl Into<String>) -> Result<Outcome, Fault> {
+        self.run_until(task, &CancellationToken::new()).await
+    }
+
+    /// The same, stopped when `cancel` is: model, tools and sub-agents.
+    ///
+    /// # Errors
+    /// Those of [`run`](Self::run).
+    pub async fn run_until(
+        &mut self,
+        task: impl Into<String>,
+        cancel: &CancellationToken,
+    ) -> Result<Outcome, Fault> {
+        let outcome = self.agent.turn(Some(task.into()), cancel).await.map_err(verbs::run::fault)?;
+        self.agency.keep(&self.agent)?;
+        Ok(outcome)
+    }
+
+    /// The name of its session, by which [`AgentBuilder::resume`] goes on.
+    pub fn session(&self) -> &str {
+        self.agent.session().name()
+    }
+
+    /// What was set aside when it was opened, such as tools of a workspace that nobody trusted; one line each.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// The agent itself, for everything else: its transcript, its steering, its limits.
+    pub fn agent(&mut self) -> &mut Agent {
+        &mut self.agent
+    }
+
+    /// Ends its jobs and writes out what is queued.
+    ///
+    /// # Errors
+    /// When how the conversation stands can't be kept.
+    pub async fn close(self) -> Result<(), Fault> {
+        self.agency.keep(&self.agent)?;
+        verbs::finish(self.agent.session()).await;
+        Ok(())
+    }
+}
+
+/// Passes events on to a function.
+struct Hears<F>(F);
+
+impl<F: Fn(Event) + Send + Sync> Host for Hears<F> {
+    fn hear(&self, event: Event) {
+        (self.0)(event);
+    }
+}

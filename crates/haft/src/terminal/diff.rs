@@ -1,0 +1,487 @@
+//! Diffs of files as lines of a terminal: line numbers, colours, the words that changed, never more rows than asked for.
+//!
+//! Without colours the signs `+` and `-` say the same.
+
+use std::ops::Range;
+
+use agent::{Change, ChangeKind};
+use similar::{Algorithm, DiffOp, capture_diff_slices};
+
+use unicode_width::UnicodeWidthChar;
+
+use super::row::{Letter, Row, Style, harmless, wrap};
+
+/// So many rows of a call's diffs are shown where it runs by.
+pub(crate) const SHOWN: usize = 40;
+
+/// Rather these many rows more than a line that says they are left out.
+const SLACK: usize = 2;
+
+/// One line of a file takes at most so many rows.
+const ROWS: usize = 4;
+
+/// Below this many columns line numbers are left out.
+const NARROW: usize = 30;
+
+/// Two lines are compared word by word if at least this much of them is the same.
+const ALIKE: f64 = 0.5;
+
+/// The diffs of a call in at most about `most` rows, each `indent` columns in. What is left out is counted in the last
+/// row, with `hint` on where to find it.
+pub(crate) fn rows(changes: &[Change], indent: usize, columns: usize, most: usize, hint: &str) -> Vec<Row> {
+    let mut rows: Vec<Row> = Vec::new();
+    let mut left_out = 0;
+    let bodies: Vec<Vec<Vec<Row>>> = changes.iter().map(|it| body(it, indent, columns)).collect();
+    let all = changes.len() + bodies.iter().flatten().map(Vec::len).sum::<usize>();
+    let most = if all <= most.saturating_add(SLACK) { usize::MAX } else { most };
+    for (change, lines) in changes.iter().zip(bodies) {
+        if rows.len() >= most {
+            left_out += 1 + count(change);
+            continue;
+        }
+        rows.push(Row::new(" ".repeat(indent), Style::PLAIN).and(header(change)).cut(columns));
+        let shown = lines.len();
+        let mut fits = 0;
+        for line in lines {
+            if rows.len() + line.len() > most {
+                break;
+            }
+            rows.extend(line);
+            fits += 1;
+        }
+        left_out += change.more + (shown - fits);
+    }
+    if left_out > 0 {
+        let hint = if hint.is_empty() { String::new() } else { format!("; {hint}") };
+        let text = format!("{}… {left_out} more {}{hint}", " ".repeat(indent), lines(left_out));
+        rows.extend(Row::new(text, Style::DIM).wrapped(columns, indent));
+    }
+    rows
+}
+
+/// The diffs of a call without colours or numbers, for pipes and logs: at most about `most` lines.
+pub(crate) fn plain(changes: &[Change], indent: usize, most: usize, hint: &str) -> Vec<String> {
+    let margin = " ".repeat(indent);
+    let all: usize = changes.iter().map(|it| 1 + hunks(it).count()).sum();
+    let most = if all <= most.saturating_add(SLACK) { usize::MAX } else { most };
+    let mut text: Vec<String> = Vec::new();
+    let mut left_out = 0;
+    for change in changes {
+        if text.len() >= most {
+            left_out += 1 + count(change);
+            continue;
+        }
+        text.push(format!("{margin}{}", header(change).painted(false)));
+        for line in hunks(change) {
+            if text.len() < most {
+                text.push(format!("{margin}{}", harmless(line)));
+            } else {
+                left_out += 1;
+            }
+        }
+        left_out += change.more;
+    }
+    if left_out > 0 {
+        let hint = if hint.is_empty() { String::new() } else { format!("; {hint}") };
+        text.push(format!("{margin}… {left_out} more {}{hint}", lines(left_out)));
+    }
+    text
+}
+
+/// What became of a file, and how much: `src/a.rs (+3 -1)`.
+pub(crate) fn header(change: &Change) -> Row {
+    let did = match change.kind {
+        ChangeKind::Created => "created ",
+        ChangeKind::Changed => "",
+        ChangeKind::Deleted => "deleted ",
+    };
+    let mut row = Row::new(did, Style::PLAIN).with(harmless(&change.path), Style::BOLD);
+    if change.added + change.removed > 0 {
+        row = row
+            .with(" (", Style::PLAIN)
+            .with(format!("+{}", change.added), Style::GOOD)
+            .with(" ", Style::PLAIN)
+            .with(format!("-{}", change.removed), Style::BAD)
+            .with(")", Style::PLAIN);
+    }
+    match &change.note {
+        Some(note) => row.with(format!(": {}", harmless(note)), Style::DIM),
+        None => row,
+    }
+}
+
+/// Of one line "line".
+fn lines(count: usize) -> &'static str {
+    if count == 1 { "line" } else { "lines" }
+}
+
+/// The lines of a diff, hunk headers included, without the names of the files and the mark of what was cut.
+fn hunks(change: &Change) -> impl Iterator<Item = &str> {
+    change.diff.split_terminator('\n').skip(2).filter(|it| !it.starts_with('…'))
+}
+
+/// How many lines a diff has that show something.
+fn count(change: &Change) -> usize {
+    change.more + hunks(change).filter(|it| !it.starts_with('@')).count()
+}
+
+/// A line of a diff with the number it has in its file.
+struct Numbered<'a> {
+    sign: char,
+    number: usize,
+    text: &'a str,
+    /// The ranges of bytes that differ from its counterpart.
+    differs: Vec<Range<usize>>,
+}
+
+/// The rows of each line.
+fn body(change: &Change, indent: usize, columns: usize) -> Vec<Vec<Row>> {
+    let (hunks, unended) = parsed(change);
+    let last = hunks.iter().flatten().map(|it| it.number).max().unwrap_or(0);
+    let digits = if columns.saturating_sub(indent) < NARROW { 0 } else { last.to_string().len() };
+    // A file whose lines all end so says nothing by it.
+    let all_cr = hunks.iter().flatten().all(|it| it.text.ends_with('\r'));
+    let mut rows = Vec::new();
+    let mut lines_before = 0;
+    for (at, hunk) in hunks.into_iter().enumerate() {
+        if at > 0 {
+            let gap = if digits == 0 { 1 } else { digits };
+            rows.push(vec![Row::new(format!("{}⋮", " ".repeat(indent + gap - 1)), Style::DIM).cut(columns)]);
+        }
+        for line in hunk {
+            let mut drawn = drawn(&line, all_cr, indent, digits, columns);
+            if unended.contains(&lines_before) {
+                let margin = " ".repeat(indent + digits + usize::from(digits > 0) + 2);
+                drawn.push(Row::new(format!("{margin}(no line break at the end)"), Style::DIM).cut(columns));
+            }
+            rows.push(drawn);
+            lines_before += 1;
+        }
+    }
+    rows
+}
+
+/// The hunks of a diff, and which of its lines end without a line break.
+fn parsed(change: &Change) -> (Vec<Vec<Numbered<'_>>>, Vec<usize>) {
+    let (mut all, mut unended): (Vec<Vec<Numbered<'_>>>, Vec<usize>) = (Vec::new(), Vec::new());
+    let (mut old, mut new, mut count) = (0, 0, 0);
+    for line in hunks(change) {
+        if let Some(header) = line.strip_prefix("@@ -") {
+            let start = |it: &str| it.split([',', ' ']).next().and_then(|it| it.parse().ok()).unwrap_or(0);
+            old = start(header);
+            new = header.split_once('+').map_or(0, |it| start(it.1));
+            all.push(Vec::new());
+            continue;
+        }
+        let Some(hunk) = all.last_mut() else { continue };
+        let Some(sign) = line.chars().next() else { continue };
+        let text = line.get(sign.len_utf8()..).unwrap_or_default();
+        let number = match sign {
+            '-' => counted(&mut old),
+            '+' => counted(&mut new),
+            ' ' => {
+                old += 1;
+                counted(&mut new)
+            }
+            _ => {
+                unended.extend(usize::checked_sub(count, 1));
+                continue;
+            }
+        };
+        hunk.push(Numbered { sign, number, text, differs: Vec::new() });
+        count += 1;
+    }
+    all.iter_mut().for_each(|it| compare(it));
+    (all, unended)
+}
+
+/// Finds the words that changed between a line that was removed and the one that stands in its place.
+fn compare(hunk: &mut [Numbered<'_>]) {
+    let mut at = 0;
+    while at < hunk.len() {
+        let run = |from: usize, sign: char| {
+            hunk.get(from..).unwrap_or_default().iter().take_while(|it| it.sign == sign).count()
+        };
+        let removed = run(at, '-');
+        let added = run(at + removed, '+');
+        for pair in 0..removed.min(added) {
+            let (one, other) = (at + pair, at + removed + pair);
+            let texts = hunk.get(one).zip(hunk.get(other)).map(|(one, other)| (one.text, other.text));
+            let Some((before, after)) = texts.and_then(|(one, other)| words_that_differ(one, other)) else {
+                continue;
+            };
+            if let Some(line) = hunk.get_mut(one) {
+                line.differs = before;
+            }
+            if let Some(line) = hunk.get_mut(other) {
+                line.differs = after;
+            }
+        }
+        at += (removed + added).max(1);
+    }
+}
+
+type Ranges = Vec<Range<usize>>;
+
+/// Where two lines differ, in bytes of each; nothing where they have too little in common.
+fn words_that_differ(one: &str, other: &str) -> Option<(Ranges, Ranges)> {
+    /// Longer lines are not compared: it would take too long, and nobody would see it.
+    const LONGEST: usize = 4_000;
+    if one.len() + other.len() > LONGEST {
+        return None;
+    }
+    let (old, new) = (words(one), words(other));
+    let length = |words: &[&str]| words.iter().map(|it| it.len()).sum::<usize>();
+    let (mut before, mut after): (Ranges, Ranges) = (Vec::new(), Vec::new());
+    let (mut same, mut old_at, mut new_at) = (0, 0, 0);
+    for op in capture_diff_slices(Algorithm::Myers, &old, &new) {
+        let removed = length(old.get(op.old_range()).unwrap_or_default());
+        let added = length(new.get(op.new_range()).unwrap_or_default());
+        if matches!(op, DiffOp::Equal { .. }) {
+            let text = one.get(old_at..old_at + removed).unwrap_or_default();
+            same += text.trim().len();
+        } else {
+            join(&mut before, old_at..old_at + removed, one);
+            join(&mut after, new_at..new_at + added, other);
+        }
+        old_at += removed;
+        new_at += added;
+    }
+    let total = (one.trim().len() + other.trim().len()).max(1);
+    (2.0 * same as f64 / total as f64 >= ALIKE).then_some((before, after))
+}
+
+/// Adds a range; it is one with the range before it, if only blanks are between them.
+fn join(ranges: &mut Ranges, range: Range<usize>, text: &str) {
+    match ranges.last_mut() {
+        _ if range.is_empty() => {}
+        Some(last) if text.get(last.end..range.start).is_some_and(|it| it.trim().is_empty()) => {
+            last.end = range.end;
+        }
+        _ => ranges.push(range),
+    }
+}
+
+/// The words, blanks and signs of a line.
+fn words(line: &str) -> Vec<&str> {
+    let kind =
+        |it: char| if it.is_alphanumeric() || it == '_' { 0 } else { usize::from(it.is_whitespace()) + 1 };
+    let mut words = Vec::new();
+    let mut start = 0;
+    let mut before = None;
+    for (at, letter) in line.char_indices() {
+        let now = kind(letter);
+        // Each sign stands for itself.
+        if before.is_some_and(|it| it != now || now == 1) {
+            words.extend(line.get(start..at));
+            start = at;
+        }
+        before = Some(now);
+    }
+    words.extend(line.get(start..).filter(|it| !it.is_empty()));
+    words
+}
+
+/// A line of a file in rows of so many columns.
+fn drawn(line: &Numbered<'_>, all_cr: bool, indent: usize, digits: usize, columns: usize) -> Vec<Row> {
+    let look = match line.sign {
+        '+' => Style::GOOD,
+        '-' => Style::BAD,
+        _ => Style::PLAIN,
+    };
+    let text = if all_cr { line.text.strip_suffix('\r').unwrap_or(line.text) } else { line.text };
+    let margin = " ".repeat(indent);
+    let number = if digits == 0 { String::new() } else { format!("{:>digits$} ", line.number) };
+    let room = columns.saturating_sub(indent + number.len() + 2).max(4);
+    let letters = fitting(letters(text, &line.differs, look), room);
+    let mut rows = Vec::new();
+    for range in wrap(&letters, room, 0, false) {
+        let mut row = if rows.is_empty() {
+            Row::new(format!("{margin}{number}"), Style::DIM).with(format!("{} ", line.sign), look)
+        } else {
+            Row::new(format!("{margin}{}", " ".repeat(number.len() + 2)), Style::PLAIN)
+        };
+        for it in letters.get(range).unwrap_or_default() {
+            row = row.with(it.letter, it.style);
+        }
+        rows.push(row.cut(columns));
+    }
+    rows
+}
+
+/// What is drawn of a line, letter by letter.
+fn letters(text: &str, differs: &[Range<usize>], look: Style) -> Vec<Letter> {
+    let strong = Style { reverse: true, ..look };
+    let mut letters = Vec::new();
+    let mut add = |range: Range<usize>, style| {
+        let shown = harmless(text.get(range).unwrap_or_default());
+        letters.extend(shown.chars().map(|letter| Letter { letter, style, end: 0 }));
+    };
+    let mut from = 0;
+    for range in differs {
+        add(from..range.start, look);
+        add(range.start..range.end.min(text.len()), strong);
+        from = range.end;
+    }
+    add(from.min(text.len())..text.len(), look);
+    letters
+}
+
+/// Of a line that takes too many rows a part: the one with what changed in it.
+fn fitting(letters: Vec<Letter>, room: usize) -> Vec<Letter> {
+    let columns = |letters: &[Letter]| letters.iter().map(|it| it.letter.width().unwrap_or(0)).sum::<usize>();
+    let most = room * ROWS;
+    if columns(&letters) <= most {
+        return letters;
+    }
+    let first = letters.iter().position(|it| it.style.reverse).unwrap_or(0);
+    // A little of what is before it; the rest is after.
+    let start = first.saturating_sub(room / 2);
+    let dots = Letter { letter: '…', style: Style::DIM, end: 0 };
+    let mut shown: Vec<Letter> = (start > 0).then_some(dots).into_iter().collect();
+    let mut used = 2;
+    for it in letters.into_iter().skip(start) {
+        used += it.letter.width().unwrap_or(0);
+        if used > most {
+            shown.push(dots);
+            break;
+        }
+        shown.push(it);
+    }
+    shown
+}
+
+/// Gives a line's number, and goes on to the next.
+fn counted(next: &mut usize) -> usize {
+    let this = *next;
+    *next += 1;
+    this
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    fn change(path: &str, diff: &str) -> Change {
+        let count = |sign: char| diff.lines().filter(|it| it.starts_with(sign)).count();
+        Change {
+            path: path.to_owned(),
+            added: count('+'),
+            removed: count('-'),
+            diff: format!("--- a/{path}\n+++ b/{path}\n{diff}"),
+            ..Change::default()
+        }
+    }
+
+    /// Words that changed, lines that came and went, a second hunk, a tab, a line that is too long for any terminal, a
+    /// letter of two columns, and what would act on a terminal.
+    fn example() -> Vec<Change> {
+        let long = |word: &str| format!("const KEYS = \"{}{word}{}\";", "a".repeat(150), "b".repeat(1_000));
+        let diff = format!(
+            "@@ -9,6 +9,7 @@\n def total(items):\n-    return sum(items)\n+    return round(sum(items), 2)\n+\n \n-\told = 1\n+\tnew = 1\n # 日本語 \u{1b}[2J\n\
+             @@ -120,3 +121,2 @@\n keep\n-gone\n-{}\n+{}\n\\ No newline at end of file\n",
+            long("OLD"),
+            long("NEW"),
+        );
+        let binary = Change {
+            path: "logo.png".to_owned(),
+            note: Some("binary, 120 bytes -> 99 bytes".to_owned()),
+            ..Change::default()
+        };
+        let made = change("sub/new.txt", "@@ -0,0 +1,2 @@\n+one\n+two\n");
+        vec![change("prices.py", &diff), binary, Change { kind: ChangeKind::Created, ..made }]
+    }
+
+    fn painted(columns: usize, colours: bool, expected: &Expect) {
+        let rows = rows(&example(), 4, columns, 100, "");
+        assert!(rows.iter().all(|it| it.width() <= columns), "at most {columns} columns");
+        let text: String = rows.iter().map(|it| it.painted(colours).replace('\u{1b}', "^") + "\n").collect();
+        expected.assert_eq(&text);
+    }
+
+    #[test]
+    fn diffs_without_colours_at_40_80_and_200_columns() {
+        painted(40, false, &expect![[""]]);
+        painted(80, false, &expect![[""]]);
+        painted(200, false, &expect![[""]]);
+    }
+
+    #[test]
+    fn diffs_in_colour_at_40_80_and_200_columns() {
+        painted(40, true, &expect![[""]]);
+        painted(80, true, &expect![[""]]);
+        painted(200, true, &expect![[""]]);
+    }
+
+    #[test]
+    fn diffs_on_a_very_narrow_terminal_have_no_line_numbers() {
+        painted(20, false, &expect![[""]]);
+    }
+
+    fn text(rows: &[Row]) -> Vec<String> {
+        rows.iter().map(Row::text).collect()
+    }
+
+    fn added(lines: usize) -> Change {
+        let body: String = (1..=lines).map(|it| format!("+line {it}\n")).collect();
+        change("a", &format!("@@ -0,0 +1,{lines} @@\n{body}"))
+    }
+
+    #[test]
+    fn rows_are_bounded_and_the_rest_is_counted() {
+        let shown = text(&rows(&[added(100), added(3)], 0, 80, 40, "d shows all"));
+        assert_eq!(shown.len(), 41);
+        assert_eq!(shown.last().map(String::as_str), Some("… 65 more lines; d shows all"));
+        // Of those that the diff itself left out, too.
+        let cut = Change { more: 7, ..added(100) };
+        let shown = text(&rows(&[cut], 0, 80, 40, ""));
+        assert_eq!(shown.last().map(String::as_str), Some("… 68 more lines"));
+        // What is hardly longer is shown whole.
+        assert_eq!(rows(&[added(40)], 0, 80, 40, "").len(), 41);
+        assert_eq!(rows(&[added(500)], 0, 80, usize::MAX, "").len(), 501);
+    }
+
+    #[test]
+    fn plain_text_is_bounded_alike_and_keeps_hunk_headers() {
+        let shown = plain(&[added(100)], 2, 40, "d shows all");
+        assert_eq!(shown.len(), 41);
+        assert_eq!(shown.first().map(String::as_str), Some("  a (+100 -0)"));
+        assert_eq!(shown.get(1).map(String::as_str), Some("  @@ -0,0 +1,100 @@"));
+        assert_eq!(shown.last().map(String::as_str), Some("  … 62 more lines; d shows all"));
+        let whole = plain(&[added(100)], 0, usize::MAX, "");
+        assert_eq!((whole.len(), whole.last().map(String::as_str)), (102, Some("+line 100")));
+    }
+
+    #[test]
+    fn only_the_words_that_changed_are_emphasised() {
+        let differ = |one: &str, other: &str| {
+            words_that_differ(one, other).map(|(before, after)| {
+                let cut = |ranges: Ranges, text: &str| -> Vec<String> {
+                    ranges.into_iter().filter_map(|it| text.get(it).map(str::to_owned)).collect()
+                };
+                (cut(before, one), cut(after, other))
+            })
+        };
+        let some = |before: &[&str], after: &[&str]| {
+            let all = |it: &[&str]| it.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
+            Some((all(before), all(after)))
+        };
+        assert_eq!(
+            differ("return sum(items)", "return round(sum(items), 2)"),
+            some(&[], &["round(", ", 2)"])
+        );
+        assert_eq!(differ("let a = one two;", "let a = three four;"), some(&["one two"], &["three four"]));
+        assert_eq!(differ("    x = 1", "x = 1"), some(&["    "], &[]));
+        assert_eq!(differ("entirely something", "of another kind"), None);
+    }
+
+    #[test]
+    fn a_line_end_that_all_lines_have_is_not_shown() {
+        let all = change("a", "@@ -1,2 +1,2 @@\n same\r\n-one\r\n+two\r\n");
+        assert_eq!(text(&rows(&[all], 0, 40, 40, "")), ["a (+1 -1)", "1   same", "2 - one", "2 + two"]);
+        let some = change("a", "@@ -1 +1 @@\n-one\r\n+one\n");
+        assert_eq!(text(&rows(&[some], 0, 40, 40, "")), ["a (+1 -1)", "1 - one\\r", "1 + one"]);
+    }
+}

@@ -1,0 +1,135 @@
+//! Files of the demo: its project in a temporary folder, and where its log goes.
+
+use std::{
+    fs::{self, DirBuilder},
+    io,
+    os::unix::fs::DirBuilderExt,
+    path::{Path, PathBuf},
+};
+
+use kit::{Fault, Kind};
+use runtime::quote;
+
+use crate::Place;
+
+/// The files of the project.
+const FILES: [(&str, &str); 2] =
+    [("price.sh", include_str!("price.sh")), ("test.sh", include_str!("test.sh"))];
+
+/// The project of a demo.
+pub(super) struct Project {
+    pub(super) folder: PathBuf,
+    /// Without a person's configuration: the demo plays the same everywhere.
+    pub(super) place: Place,
+    /// The state folder, where it is one of the demo's own.
+    own_state: Option<PathBuf>,
+}
+
+impl Project {
+    /// Makes it, in the folder for temporary files.
+    ///
+    /// # Errors
+    /// When no file can be made there.
+    pub(super) fn make(place: &Place) -> Result<Self, Fault> {
+        let temporary = place.variable("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
+        let failed = |error: io::Error| {
+            Fault::new(
+                Kind::Unavailable,
+                format!("no project can be made in {}: {error}", temporary.display()),
+            )
+            .next("Set TMPDIR to a folder that you may write to.")
+        };
+        let temporary_folder = temporary.canonicalize().map_err(failed)?;
+        let folder = fresh(&temporary_folder, "haft-demo-").map_err(failed)?;
+        for (name, text) in FILES {
+            fs::write(folder.join(name), text).map_err(failed)?;
+        }
+        let own_state = match is_writable(&place.state) {
+            true => None,
+            false => Some(fresh(&temporary_folder, "haft-demo-state-").map_err(failed)?),
+        };
+        let state = own_state.clone().unwrap_or_else(|| place.state.clone());
+        let config = state.join("no-configuration");
+        Ok(Self { folder, place: Place { state, config, variables: place.variables.clone() }, own_state })
+    }
+
+    /// A command of haft's on the project, as a person types it.
+    pub(super) fn command(&self, haft: &str, verb: &str) -> String {
+        let state = self.own_state.as_ref();
+        let state =
+            state.map_or(String::new(), |it| format!("HAFT_STATE_DIR={} ", quote(&it.to_string_lossy())));
+        format!("{state}{haft} {verb} --dir {}", self.shown())
+    }
+
+    /// The folder, as a person types it.
+    pub(super) fn shown(&self) -> String {
+        quote(&self.folder.to_string_lossy())
+    }
+
+    /// Removes it, and what is kept of it.
+    pub(super) fn remove(&self) {
+        // Who can't remove it has it in a folder that is emptied by itself.
+        let _ = fs::remove_dir_all(runtime::store::folder_of(&self.place.state, &self.folder));
+        let _ = fs::remove_dir_all(&self.folder);
+        if let Some(state) = &self.own_state {
+            let _ = fs::remove_dir_all(state);
+        }
+    }
+}
+
+/// Makes a folder with a name that nobody has, for this user alone.
+fn fresh(within: &Path, name: &str) -> io::Result<PathBuf> {
+    loop {
+        let random = getrandom::u32().map_err(|error| io::Error::other(error.to_string()))?;
+        let folder = within.join(format!("{name}{random:08x}"));
+        match DirBuilder::new().mode(0o700).create(&folder) {
+            Ok(()) => return Ok(folder),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Whether a file can be made in this folder, which is made if it is missing.
+fn is_writable(folder: &Path) -> bool {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    let probe = made.and_then(|()| fresh(folder, ".demo-"));
+    probe.is_ok_and(|probe| fs::remove_dir(probe).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    fn place(dir: &Path, state: PathBuf) -> Place {
+        let variables = vec![("TMPDIR".to_owned(), dir.display().to_string())];
+        Place { state, config: dir.join("config"), variables }
+    }
+
+    #[test]
+    fn a_project_is_made_and_removed_with_its_state() {
+        let dir = tempfile::tempdir().unwrap();
+        let project = Project::make(&place(dir.path(), dir.path().join("state"))).unwrap();
+        assert!(project.folder.join("test.sh").is_file());
+        assert!(!project.command("haft", "undo").contains("HAFT_STATE_DIR"));
+        let kept = runtime::store::folder_of(&project.place.state, &project.folder);
+        fs::create_dir_all(&kept).unwrap();
+        project.remove();
+        assert!(!project.folder.exists() && !kept.exists());
+    }
+
+    #[test]
+    fn without_a_state_folder_that_can_be_written_the_demo_has_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        // Nobody makes a folder below a file, root neither.
+        let file = dir.path().join("file");
+        fs::write(&file, "").unwrap();
+        let project = Project::make(&place(dir.path(), file.join("state"))).unwrap();
+        let state = project.place.state.clone();
+        assert!(state.is_dir() && project.command("haft", "undo").starts_with("HAFT_STATE_DIR="));
+        project.remove();
+        assert!(!project.folder.exists() && !state.exists());
+    }
+}

@@ -1,0 +1,103 @@
+//! `haft run --output-schema`: a final answer in JSON that fits a schema, or an error.
+//!
+//! The model is told the schema in words, providers with structured output are told it in their own way, and the answer is
+//! checked here in any case. One that does not fit is asked for again with what is wrong with it.
+
+use std::path::Path;
+
+use agent::{Agent, AgentError, Ended, Input, Outcome, model::Piece};
+use kit::{Fault, Kind};
+use runtime::AnswerSchema;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::with_those_below;
+use crate::print;
+
+/// How often an answer that does not fit is asked for again.
+const AGAIN: usize = 2;
+
+/// A schema has at most so many bytes: it is sent with the task.
+const LARGEST: u64 = 256 << 10;
+
+/// What a run came to.
+pub(super) struct Done {
+    pub(super) outcome: Outcome,
+    /// The answer that fits, or what is wrong with the last one; nothing, where no schema was given or there is no answer.
+    pub(super) output: Option<Result<Value, String>>,
+}
+
+/// The schema in this file.
+///
+/// # Errors
+/// When it can't be read, or is no JSON Schema.
+pub(super) fn read(path: &Path) -> Result<AnswerSchema, Fault> {
+    let shown = path.display();
+    let unreadable = |why: String| {
+        Fault::bad_args(format!("the output schema `{shown}` can't be read: {why}"))
+            .next("Name a file with a JSON Schema with `--output-schema FILE`.")
+    };
+    let about = std::fs::metadata(path).map_err(|error| unreadable(error.to_string()))?;
+    if about.len() > LARGEST {
+        return Err(unreadable(format!("it has {} bytes; at most {LARGEST} are read", about.len())));
+    }
+    let text = std::fs::read_to_string(path).map_err(|error| unreadable(error.to_string()))?;
+    let schema = AnswerSchema::parse(&text)
+        .map_err(|fault| Fault { what: format!("{shown}: {}", fault.what), ..fault })?;
+    for line in schema.unchecked() {
+        print::err(&format!("haft: {shown}: {line}; that is not checked"));
+    }
+    Ok(schema)
+}
+
+/// Works on the task until its answer fits, or was asked for often enough.
+///
+/// # Errors
+/// When the model does not answer, or what is said can't be kept.
+pub(super) async fn work(
+    agent: &mut Agent,
+    input: Option<Input>,
+    schema: Option<&AnswerSchema>,
+    cancel: &CancellationToken,
+) -> Result<Done, AgentError> {
+    let Some(schema) = schema else {
+        return Ok(Done { outcome: with_those_below(agent, input, cancel).await?, output: None });
+    };
+    agent.set_format(Some(schema.schema().clone()));
+    let input = input.map(|mut input| {
+        input.attach("output schema", vec![Piece::text(wanted(schema))]);
+        input
+    });
+    let mut outcome = with_those_below(agent, input, cancel).await?;
+    for again in 0.. {
+        if outcome.ended != Ended::Done {
+            break;
+        }
+        match schema.fit(&outcome.text) {
+            Ok(value) => return Ok(Done { outcome, output: Some(Ok(value)) }),
+            Err(why) if again == AGAIN => return Ok(Done { outcome, output: Some(Err(why)) }),
+            Err(why) => {
+                let told = format!("Your last answer does not fit: {why}\n{}", wanted(schema));
+                let more = with_those_below(agent, Some(Input::of_program(told)), cancel).await?;
+                super::add(&mut outcome, more);
+            }
+        }
+    }
+    Ok(Done { outcome, output: None })
+}
+
+/// What the model is told of the form of its answer.
+fn wanted(schema: &AnswerSchema) -> String {
+    format!(
+        "When the task is done, answer with one JSON value that fits this JSON Schema, and with nothing else: no text around \
+         it and no code fence. Until then call tools as you need them.\n{}",
+        schema.schema()
+    )
+}
+
+/// No answer fits.
+pub(super) fn misfit(why: &str) -> Fault {
+    let what = format!("no answer fits the output schema, after {} tries: {why}", AGAIN + 1);
+    Fault::new(Kind::Failed, what)
+        .next("Say in the task what each field is to hold, loosen the schema, or name another model with `--model`.")
+}

@@ -1,0 +1,70 @@
+//! `haft run` at a terminal: the view of the chat, without a prompt.
+
+use std::{fs::OpenOptions, io::IsTerminal, process::ExitCode, sync::Arc};
+
+use agent::Input;
+use kit::{Fault, Kind};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Running, close, output, tell,
+    watch::{To, Watch},
+};
+use crate::{
+    Place,
+    agency::Agency,
+    terminal::{
+        asking::InChat,
+        front::{Front, Settings},
+        row::{Row, Style},
+    },
+};
+
+/// Is there a terminal to draw on, with a person at it? What is drawn goes to standard output; whoever has put one of the
+/// streams elsewhere wants the lines there, and who runs in the background may not take the keyboard.
+pub(super) fn is_possible(place: &Place) -> bool {
+    let is_dumb = matches!(place.variable("TERM"), None | Some("dumb"));
+    !is_dumb && std::io::stdout().is_terminal() && std::io::stderr().is_terminal() && is_in_foreground()
+}
+
+/// Do the terminal's keys come to us?
+fn is_in_foreground() -> bool {
+    let Ok(terminal) = OpenOptions::new().read(true).write(true).open("/dev/tty") else { return false };
+    rustix::termios::tcgetpgrp(&terminal).is_ok_and(|group| group == rustix::process::getpgrp())
+}
+
+impl Running<'_> {
+    pub(super) async fn on_screen(self, hangup: CancellationToken) -> Result<ExitCode, Fault> {
+        let Self { options, place, agent, task, resume, .. } = self;
+        let (asks, asked) = InChat::new();
+        let agency = agent.open(options, place, Arc::new(asks.clone())).await?;
+        let name = agency.earlier(resume, options.session.as_deref())?;
+        let session = agency.session(name.as_deref(), "run", Arc::new(asks.clone()));
+        let settings = Settings {
+            history: place.state.join("chat_history"),
+            workspace: agency.opened.runtime.roots().workspace().to_owned(),
+            colours: place.variable("NO_COLOR").is_none(),
+            prompt: false,
+        };
+        let (mut front, passes) = Front::new(settings, asked, &place.variables, hangup)
+            .map_err(|error| Fault::new(Kind::Unavailable, format!("the terminal can't be used: {error}")))?;
+        let watch = Arc::new(Watch::new(To::View(passes)));
+        let (mut agent, lines) = agency.agent(session, watch.clone(), Arc::new(asks))?;
+        front.follow(agent.session());
+        let input = match task {
+            Some(task) => Some(task.input(&agent).await?),
+            None => None,
+        };
+        let attached = input.iter().flat_map(Input::attached).map(|it| format!("[{it}]"));
+        let lines = agency.opened.aside.iter().chain(&lines).map(|it| format!("haft: {it}"));
+        let rows: Vec<Row> = lines.chain(attached).map(|it| Row::new(it, Style::DIM)).collect();
+        front.show(&rows);
+        let cancel = CancellationToken::new();
+        let done = front.attend(output::work(&mut agent, input, None, &cancel), &cancel).await;
+        // The terminal is put back before anything else is said.
+        drop(front);
+        close(&agency, &agent).await?;
+        let goes_on = Agency::goes_on("run", options, &agent);
+        tell(&watch, &agent, done, &agency.bounds(), &goes_on)
+    }
+}

@@ -1,0 +1,71 @@
+//! Whoever watches `haft run`: lines for a person, lines of JSON for a program, or the view of the chat.
+
+use std::time::Instant;
+
+use agent::{Event, Host};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+use super::json::{Denials, Denied, Rate};
+use crate::terminal::{
+    front::Passes,
+    plain::{Out, Plain},
+};
+
+/// Passes on what happens, and keeps what was denied.
+pub(super) struct Watch {
+    to: To,
+    denials: Mutex<Denials>,
+}
+
+/// To whom what happens is told.
+pub(super) enum To {
+    Lines(Plain),
+    Json(Out, Mutex<Rate>),
+    View(Passes),
+}
+
+impl Watch {
+    pub(super) fn new(to: To) -> Self {
+        Self { to, denials: Mutex::default() }
+    }
+
+    /// A line for a program that is no event of the agent's.
+    pub(super) fn line(&self, value: &Value) {
+        if let To::Json(out, _) = &self.to {
+            out.write(&format!("{value}\n"));
+        }
+    }
+
+    /// Nothing more comes.
+    pub(super) fn end(&self) {
+        if let To::Lines(plain) = &self.to {
+            plain.end();
+        }
+    }
+
+    /// Is it a program that is told?
+    pub(super) fn is_json(&self) -> bool {
+        matches!(self.to, To::Json(..))
+    }
+
+    /// The calls that were denied until now.
+    pub(super) fn denied(&self) -> Vec<Denied> {
+        self.denials.lock().all().to_vec()
+    }
+}
+
+impl Host for Watch {
+    fn hear(&self, event: Event) {
+        self.denials.lock().hear(&event);
+        match &self.to {
+            To::Lines(plain) => plain.hear(event),
+            To::Json(out, rate) => {
+                if rate.lock().lets(&event, Instant::now()) {
+                    out.write(&format!("{}\n", json!(event)));
+                }
+            }
+            To::View(passes) => passes.hear(event),
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! What a person sees of edits in the chat: the diff before they allow one, and after it landed.
+
+use serde_json::{Value, json};
+
+use super::tmux::Tmux;
+use crate::support::Room;
+
+fn calls(tool: &str, arguments: &Value) -> String {
+    json!({"calls": [{"tool": tool, "arguments": arguments}]}).to_string() + "\n"
+}
+
+const PRICES: &str =
+    "def total(items):\n    return sum(items)\n\n\ndef shown(price):\n    return f\"{price} EUR\"\n";
+
+fn edit() -> Value {
+    json!({"path": "prices.py", "edits": [{"old": "return sum(items)", "new": "return round(sum(items), 2)"}]})
+}
+
+#[test]
+fn a_diff_is_shown_after_an_edit() {
+    let room = Room::new();
+    room.put("prices.py", PRICES);
+    let script = calls("edit", &edit()) + "{\"say\": \"Done.\"}\n";
+    let chat = Tmux::chat(&room, &script, 80, &[]);
+    chat.shows("/help").types("round it\n").shows("Done.");
+    let screen = chat.screen();
+    assert!(
+        screen.contains(
+            "    prices.py (+1 -1)\n    1   def total(items):\n    2 -     return sum(items)\n    2 +     return round(sum(items), 2)\n    3\n"
+        ),
+        "{screen}"
+    );
+    assert!(!screen.contains("Updated prices.py"), "said once: {screen}");
+}
+
+#[test]
+fn a_diff_is_asked_about_before_it_lands() {
+    let room = Room::new();
+    room.put("prices.py", PRICES);
+    let script = calls("edit", &edit())
+        + &calls("edit", &edit())
+        + "{\"say\": \"Both over.\"}\n"
+        + &calls("write", &json!({"path": "a", "content": "x\n"}))
+        + &calls("write", &json!({"path": "b", "content": "x\n"}))
+        + "{\"say\": \"Written.\"}\n";
+    let chat = Tmux::chat(&room, &script, 80, &["--approve", "ask-edits"]);
+    chat.shows("/help").types("round it\n").shows("Allow `edit` to do this?").shows("allow it?");
+    assert_eq!(room.text("prices.py"), PRICES);
+    chat.shows("  2 +     return round(sum(items), 2)");
+    chat.types("2\n").shows("Type o, s, p or n;");
+    chat.types("n use Decimal\n").shows("refused: use Decimal").shows_times("allow it?", 1);
+    assert_eq!(room.text("prices.py"), PRICES);
+    chat.shows_times("Allow `edit` to do this?", 2).types("o\n").shows("Both over.");
+    assert!(room.text("prices.py").contains("round(sum(items), 2)"));
+    // What is allowed for the session is not asked again.
+    chat.types("and two files\n").shows("created a (+1 -0)").types("s\n").shows("Written.");
+    assert!(room.at("a").exists() && room.at("b").exists());
+    assert_eq!(chat.screen().matches("Allow `write`").count(), 1);
+}
+
+#[test]
+fn a_long_diff_is_asked_about_in_part_and_shown_whole_on_a_key() {
+    let room = Room::new();
+    let content: String = (1..=100).map(|it| format!("line {it}\n")).collect();
+    let script = calls("write", &json!({"path": "long.txt", "content": content})) + "{\"say\": \"Done.\"}\n";
+    for columns in [80, 40] {
+        let chat = Tmux::chat(&room, &script, columns, &["--approve", "ask-edits"]);
+        chat.shows("Say what to do.").types("go\n").shows("more lines; d shows all").shows("[n]o:");
+        assert!(!chat.screen().contains("100 + line 100"), "{}", chat.screen());
+        chat.types("d\n").shows("100 + line 100").types("n\n").shows("Done.");
+        assert!(!room.at("long.txt").exists());
+        assert!(chat.screen().lines().all(|it| it.chars().count() <= columns as usize));
+    }
+}
+
+#[test]
+fn undo_by_the_person_is_not_asked_about_again_and_shows_its_diff() {
+    let room = Room::new();
+    room.put(".envrc", "one\n");
+    let arguments = json!({"path": ".envrc", "edits": [{"old": "one", "new": "two"}]});
+    let script = calls("edit", &arguments) + "{\"say\": \"Done.\"}\n";
+    let chat = Tmux::chat(&room, &script, 80, &[]);
+    chat.shows("/help").types("go\n").shows("allow it?").types("s\n").shows("Done.");
+    assert_eq!(room.text(".envrc"), "two\n");
+    chat.types("/undo\n").shows("restored .envrc");
+    assert_eq!(room.text(".envrc"), "one\n");
+}

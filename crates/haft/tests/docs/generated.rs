@@ -1,0 +1,309 @@
+//! Pages that are made from the program itself: docs/tools.md, docs/configuration.md and docs/cli.md.
+
+use std::{collections::BTreeMap, path::Path, process::Command};
+
+use expect_test::expect_file;
+use haft::{
+    kit::{Kinds, Mode, Spec},
+    tools,
+};
+
+use super::page::REPOSITORY;
+
+/// The first line of each, so that nobody changes one by hand.
+const MARK: &str =
+    "<!-- generated: `UPDATE_EXPECT=1 cargo test -p haft --test integration docs::generated` -->\n";
+
+/// The tools of haft's own toolset as a person looks for them.
+const FAMILIES: &[(&str, &[&str])] = &[
+    (
+        "Files",
+        &[
+            "read",
+            "edit",
+            "write",
+            "skim",
+            "filegrep",
+            "editor",
+            "json_read",
+            "json_write",
+            "notebook_read",
+            "notebook_edit",
+            "undo",
+        ],
+    ),
+    ("Search", &["glob", "grep", "tree"]),
+    ("Commands", &["shell", "bash", "shell_status", "interact", "python"]),
+    ("Jobs", &["jobs", "read_job", "wait", "stop_task", "continue_job"]),
+    ("Web", &["web_search", "web_fetch", "http_request"]),
+    ("Other machines", &["ssh_exec"]),
+    ("Pictures and files for a person", &["image_view", "share_file", "content_publish"]),
+    ("CAD parts", &["scad_lint", "model_3d", "render_3d"]),
+    ("Notes", &["todo", "scratchpad", "memory", "search_memory"]),
+    ("Agents", &["subagent", "list_profiles", "switch_profile", "ask_user", "reflect"]),
+    ("MCP servers", &["mcp_status", "mcp_connect", "mcp_list", "mcp_call", "mcp_disconnect"]),
+    (
+        "Tools about tools",
+        &[
+            "list_tools",
+            "search_tools",
+            "call_tool",
+            "info",
+            "write_tool",
+            "test_tool",
+            "delete_tool",
+            "reload_tools",
+        ],
+    ),
+];
+
+/// What stands before the tools.
+const ABOUT_TOOLS: &str = "\
+# Tools
+
+Every tool, with its arguments and the most that a call of it may touch. A model sees the same descriptions and schemas:
+`haft tools --json` prints them, `haft tools --cost` what each costs in tokens, `haft manual NAME` prints examples.
+
+**Effects** is the upper bound of a call. The policy judges each call by what it really touches: `write` to `src/a.rs`
+asks nobody, `write` to `.git/config` does.
+
+| effect | meaning | without approval |
+|---|---|---|
+| reads files | below the roots | yes |
+| changes files | below the roots that are not `:ro` | yes, except [control files](security.md#control-files) |
+| runs commands | in the sandbox | yes, in the sandbox |
+| web | GET and HEAD to public hosts | yes (`web` in `[net]`) |
+| network | any other request, and any private address | no: a grant or an answer per host |
+| session | state of this session only | yes |
+| runs alone | no call that writes runs beside it | |
+
+Any call also takes `run_in_background` (the call becomes a job) and `allow_concurrent` (a command runs beside other calls).
+
+";
+
+#[test]
+fn the_page_of_tools_is_the_catalog() {
+    let of = |toolset: &str| [tools::toolset(toolset).unwrap(), tools::of_agents(toolset)].concat();
+    let mut text = format!("{MARK}{ABOUT_TOOLS}");
+    let own = of(tools::HAFT);
+    let mut specs: BTreeMap<&str, &Spec> =
+        own.iter().map(|tool| tool.spec()).map(|spec| (spec.name.as_str(), spec)).collect();
+    let count = specs.len();
+    text.push_str(&format!("haft has {count} tools of its own.\n"));
+    for (family, names) in FAMILIES {
+        text.push_str(&format!("\n## {family}\n"));
+        for name in *names {
+            let spec = specs.remove(name).unwrap_or_else(|| panic!("there is no tool `{name}`"));
+            text.push_str(&described(spec));
+        }
+    }
+    assert!(specs.is_empty(), "these tools are in no family of this test: {:?}", specs.keys());
+    text.push_str(
+        "\n## Toolsets of other agents\n\n`--toolset NAME` (`toolset` in haft.toml) shows the tools under the names that another agent's prompts know.\n\
+         They run on the same code, under the same rules.\n",
+    );
+    for toolset in tools::toolsets().filter(|it| *it != tools::HAFT) {
+        let all = of(toolset);
+        text.push_str(&format!(
+            "\n### `{toolset}`: {} tools\n\n| tool | what it does | arguments |\n|---|---|---|\n",
+            all.len()
+        ));
+        for spec in all.iter().map(|tool| tool.spec()) {
+            text.push_str(&format!(
+                "| `{}` | {} | {} |\n",
+                spec.name,
+                cell(&spec.gist()),
+                cell(&spec.arguments())
+            ));
+        }
+    }
+    current("docs/tools.md", &text);
+}
+
+fn described(spec: &Spec) -> String {
+    let arguments = spec.manual();
+    let arguments = arguments.split_once("## Arguments\n\n").map_or("", |it| it.1).trim_end();
+    let more = if tools::manual(&spec.name).is_some() {
+        format!(" `haft manual {}` has examples.", spec.name)
+    } else {
+        String::new()
+    };
+    format!(
+        "\n### {}\n\n{}\n\nEffects: {}.{more}\n\n{}\n",
+        spec.name,
+        escaped(&spec.description),
+        effects(spec),
+        escaped(arguments)
+    )
+}
+
+fn effects(spec: &Spec) -> String {
+    let has = |kind: Kinds| spec.at_most.covers(kind);
+    let mut all = Vec::new();
+    if has(Kinds::WRITE) {
+        all.push("changes files");
+    } else if has(Kinds::READ) {
+        all.push("reads files");
+    }
+    for (kind, name) in [
+        (Kinds::RUN, "runs commands"),
+        (Kinds::NET, "network"),
+        (Kinds::WEB, "web"),
+        (Kinds::SESSION, "session"),
+        (Kinds::EXCLUSIVE, "runs alone"),
+    ] {
+        if has(kind) {
+            all.push(name);
+        }
+    }
+    let mode = match spec.mode {
+        Mode::Direct => None,
+        Mode::Background => Some("gives a job at once"),
+        Mode::Stateful => Some("yields and takes more input"),
+    };
+    let text = if all.is_empty() { "none outside the session".to_owned() } else { all.join(", ") };
+    mode.map_or_else(|| text.clone(), |mode| format!("{text}; {mode}"))
+}
+
+/// Text in which nothing is taken for HTML outside of code.
+fn escaped(text: &str) -> String {
+    let spans = text.split('`').enumerate();
+    let spans = spans.map(|(at, it)| if at % 2 == 0 { it.replace('<', "&lt;") } else { it.to_owned() });
+    spans.collect::<Vec<_>>().join("`")
+}
+
+fn cell(text: &str) -> String {
+    escaped(text).replace('|', "\\|")
+}
+
+/// What stands before the keys.
+const ABOUT_CONFIGURATION: &str = "\
+# Configuration
+
+haft reads two files, both TOML: your own `~/.config/haft/haft.toml` (`HAFT_CONFIG_DIR` names another folder), and
+`haft.toml` in the workspace. A command-line option wins over both. `haft config` prints each value and where it came from;
+`haft config --example` prints every key with its default.
+
+A workspace's file came with whatever was cloned, so it may only narrow what your own file allows. Keys marked **widens**
+count there only after `haft trust`, and only until the file changes. A key that haft does not know is an error: a typo is
+never taken for a default.
+
+";
+
+#[test]
+fn the_page_of_configuration_is_the_example() {
+    let example = std::fs::read_to_string(Path::new(REPOSITORY).join("haft.example.toml")).unwrap();
+    current("docs/configuration.md", &format!("{MARK}{ABOUT_CONFIGURATION}{}", keys(&example)));
+}
+
+/// The example as Markdown: prose where it explains, a block where it shows keys, a heading for each section.
+fn keys(example: &str) -> String {
+    let mut text = String::from("## Top-level keys\n");
+    let mut section = String::new();
+    let paragraphs = example.split("\n\n").skip(1);
+    let paragraphs = paragraphs.skip_while(|it| it.starts_with("# A workspace's haft.toml"));
+    for paragraph in paragraphs {
+        let (mut prose, mut keys) = (Vec::new(), Vec::new());
+        let mut heading = None;
+        for line in paragraph.lines() {
+            let line = line.strip_prefix('#').unwrap_or(line);
+            let line = line.strip_prefix(' ').unwrap_or(line).trim_end();
+            if line.starts_with('[') && line.ends_with(']') {
+                section = line.to_owned();
+                heading = Some(line.to_owned());
+            } else if is_key(line) {
+                keys.push(line.to_owned());
+            } else if !line.is_empty() {
+                prose.push(line.to_owned());
+            }
+        }
+        if let Some(heading) = &heading {
+            text.push_str(&format!("\n## `{heading}`\n"));
+        }
+        if !prose.is_empty() {
+            text.push_str(&format!("\n{}\n", escaped(&prose.join("\n")).replace("(widens", "(**widens**")));
+        }
+        if !keys.is_empty() {
+            let head = if section.is_empty() { String::new() } else { format!("{section}\n") };
+            text.push_str(&format!("\n```toml\n{head}{}\n```\n", keys.join("\n")));
+        }
+    }
+    text
+}
+
+fn is_key(line: &str) -> bool {
+    let Some((key, _)) = line.split_once(" = ") else { return false };
+    !key.is_empty() && key.chars().all(|it| it.is_ascii_alphanumeric() || it == '_')
+}
+
+/// What stands before the verbs.
+const ABOUT_CLI: &str = "\
+# Command line
+
+Every command and option, as `haft COMMAND --help` prints it.
+
+Exit codes: 0 done, 1 fault (a call failed, a limit was reached), 2 wrong usage, 130 stopped by Ctrl-C.
+
+| variable | meaning |
+|---|---|
+| `HAFT_CONFIG_DIR` | folder of your own `haft.toml`, `tools/`, `agents/`; default `$XDG_CONFIG_HOME/haft` or `~/.config/haft` |
+| `HAFT_STATE_DIR` | folder of state; default `$XDG_STATE_HOME/haft` or `~/.local/state/haft` |
+| `HAFT_MODEL` | the model, where neither `--model` nor `haft.toml` names one |
+| `HAFT_MCP_TOKEN` | the token of `haft mcp --http` |
+| `HAFT_LOG` | `info`, `debug`: log to standard error |
+| `NO_COLOR` | no colour in `run`, `chat` and `log` |
+
+";
+
+#[test]
+fn the_page_of_the_command_line_is_its_help() {
+    let mut text = format!("{MARK}{ABOUT_CLI}");
+    let whole = help(&[]);
+    text.push_str(&format!("## `haft`\n\n```text\n{whole}```\n"));
+    for verb in commands(&whole) {
+        let about = help(&[&verb]);
+        text.push_str(&format!("\n## `haft {verb}`\n\n```text\n{about}```\n"));
+        for inner in commands(&about) {
+            text.push_str(&format!(
+                "\n### `haft {verb} {inner}`\n\n```text\n{}```\n",
+                help(&[&verb, &inner])
+            ));
+        }
+    }
+    current("docs/cli.md", &text);
+}
+
+fn help(verb: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_haft"));
+    command.args(verb).arg("--help").env_clear().env("COLUMNS", "100").env("HOME", "/home/you");
+    let ran = command.output().unwrap();
+    assert!(ran.status.success(), "{verb:?}: {ran:?}");
+    let text = String::from_utf8(ran.stdout).unwrap();
+    text.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+/// The names below `Commands:`.
+fn commands(help: &str) -> Vec<String> {
+    let lines = help.lines().skip_while(|it| *it != "Commands:").skip(1);
+    let lines =
+        lines.take_while(|it| !it.is_empty()).filter(|it| it.starts_with("  ") && !it.starts_with("   "));
+    lines
+        .filter_map(|it| it.split_whitespace().next())
+        .filter(|it| *it != "help")
+        .map(str::to_owned)
+        .collect()
+}
+
+fn current(name: &str, text: &str) {
+    expect_file![Path::new(REPOSITORY).join(name)].assert_eq(text);
+}
+
+#[test]
+fn an_example_becomes_prose_and_keys() {
+    let example = "# About the file.\n\n# How many. (widens)\n# many = 1   # default: 2\n\n# Hosts.\n# [net]\n# allow = []\n\n# More <of> it.\n# web = \"public\"\n";
+    assert_eq!(
+        keys(example),
+        "## Top-level keys\n\nHow many. (**widens**)\n\n```toml\nmany = 1   # default: 2\n```\n\n## `[net]`\n\nHosts.\n\n```toml\n[net]\nallow = []\n```\n\n\
+         More &lt;of> it.\n\n```toml\n[net]\nweb = \"public\"\n```\n"
+    );
+}

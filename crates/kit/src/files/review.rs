@@ -1,0 +1,270 @@
+//! Review of changes before they land: a person sees exactly what would be written, and a yes holds for exactly that.
+//!
+//! [`Files::save`] and its like ask by themselves. A tool that changes several files in one call asks once, with
+//! [`Files::propose`].
+
+use std::path::PathBuf;
+
+use super::{Before, Files, Loaded, save::still};
+use crate::{
+    Fault,
+    services::{After, Proposed},
+    text::{Content, Digest},
+};
+
+/// A change that a tool is about to make.
+pub enum Proposal<'a> {
+    /// New content for a file, as [`Files::save`] takes it.
+    Save {
+        /// The file.
+        path: &'a str,
+        /// What it must still hold.
+        before: Before<'a>,
+        /// What it is to hold.
+        content: &'a Content,
+    },
+    /// A file that goes, as [`Files::remove`] takes it.
+    Remove {
+        /// The file.
+        path: &'a str,
+        /// What it must still hold.
+        before: &'a Loaded,
+    },
+}
+
+/// A change that a person allowed: of this file, from this content to that one.
+#[derive(PartialEq, Eq)]
+pub(super) struct Approved {
+    path: PathBuf,
+    before: Option<Digest>,
+    after: Option<Digest>,
+}
+
+impl Files {
+    /// Has a person review these changes together, before the first of them is made. Each is then made as it was
+    /// proposed, without another question. Where nobody reviews changes this does nothing. Blocks.
+    ///
+    /// # Errors
+    /// [`Kind::Denied`](crate::Kind::Denied) when the person refuses, or the call may not write there;
+    /// [`Kind::Stale`](crate::Kind::Stale) when a file is no longer as it was.
+    pub fn propose(&self, changes: &[Proposal<'_>]) -> Result<(), Fault> {
+        if !self.is_reviewed() {
+            return Ok(());
+        }
+        let mut wanted = Vec::new();
+        for change in changes {
+            let (path, before, after) = match change {
+                Proposal::Save { path, before, content } => (*path, *before, Some(*content)),
+                Proposal::Remove { path, before } => (*path, Before::Was(before), None),
+            };
+            let file = self.to_be_changed(path, before)?;
+            wanted.push(Wanted {
+                file,
+                before: content_of(before),
+                after: after.map_or(After::Gone, After::Holds),
+                digest: after.map(Content::digest),
+            });
+        }
+        let approved = self.ask(wanted)?;
+        self.inner.approved.lock().extend(approved);
+        Ok(())
+    }
+
+    /// Has a person review one change, unless they have allowed exactly this one.
+    pub(super) fn review(
+        &self,
+        path: &str,
+        before: Before<'_>,
+        after: After<'_>,
+        digest: Option<Digest>,
+    ) -> Result<(), Fault> {
+        let file = self.to_be_changed(path, before)?;
+        self.ask(vec![Wanted { file, before: content_of(before), after, digest }]).map(drop)
+    }
+
+    /// Does a person review changes?
+    pub(super) fn is_reviewed(&self) -> bool {
+        self.inner.review.is_some()
+    }
+
+    /// The file that would be changed. Nobody is asked about what could not land anyway.
+    fn to_be_changed(&self, path: &str, before: Before<'_>) -> Result<PathBuf, Fault> {
+        let opened = self.resolve(path)?;
+        self.may_write(path, &opened.location)?;
+        still(path, &opened, before)?;
+        Ok(opened.location.absolute())
+    }
+
+    /// Asks about those that nobody has allowed yet. Gives what was allowed now.
+    fn ask(&self, wanted: Vec<Wanted<'_>>) -> Result<Vec<Approved>, Fault> {
+        let Some(review) = &self.inner.review else { return Ok(Vec::new()) };
+        let mut open = Vec::new();
+        for it in wanted {
+            let mut approved = self.inner.approved.lock();
+            // A yes is used once.
+            match approved.iter().position(|yes| *yes == it.approved()) {
+                Some(at) => drop(approved.swap_remove(at)),
+                // What changes nothing needs no yes.
+                None if it.before.map(Content::digest) == it.digest => {}
+                None => open.push(it),
+            }
+        }
+        if !open.is_empty() {
+            review.review(&open.iter().map(Wanted::proposed).collect::<Vec<_>>())?;
+        }
+        Ok(open.iter().map(Wanted::approved).collect())
+    }
+}
+
+/// A change that is to be reviewed.
+struct Wanted<'a> {
+    file: PathBuf,
+    before: Option<&'a Content>,
+    after: After<'a>,
+    /// Of what the file is to hold.
+    digest: Option<Digest>,
+}
+
+impl Wanted<'_> {
+    fn proposed(&self) -> Proposed<'_> {
+        Proposed { path: &self.file, before: self.before, after: self.after }
+    }
+
+    fn approved(&self) -> Approved {
+        Approved { path: self.file.clone(), before: self.before.map(Content::digest), after: self.digest }
+    }
+}
+
+fn content_of(before: Before<'_>) -> Option<&Content> {
+    match before {
+        Before::Absent => None,
+        Before::Was(loaded) => Some(&loaded.bytes),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use std::{fs, sync::Arc};
+
+    use parking_lot::Mutex;
+
+    use super::*;
+    use crate::{
+        Kind,
+        files::{Access, Grant},
+        services::Review,
+        testing::Room,
+    };
+
+    /// Remembers what it was shown, and says what it was told to say; meanwhile somebody may be at the files.
+    #[derive(Default)]
+    struct Person {
+        shown: Mutex<Vec<String>>,
+        refuses: bool,
+        meanwhile: Option<Box<dyn Fn() + Send + Sync>>,
+    }
+
+    impl Review for Person {
+        fn review(&self, changes: &[Proposed<'_>]) -> Result<(), Fault> {
+            let text = |it: &[u8]| String::from_utf8_lossy(it).into_owned();
+            let told: Vec<String> = changes
+                .iter()
+                .map(|it| {
+                    let name = it.path.file_name().unwrap().display();
+                    let before = it.before.map_or_else(|| "none".to_owned(), |it| text(it));
+                    let after = match it.after {
+                        After::Gone => "none".to_owned(),
+                        After::Holds(content) => text(content),
+                        After::Long(bytes) => format!("{bytes} bytes"),
+                    };
+                    format!("{name}: {before} -> {after}")
+                })
+                .collect();
+            self.shown.lock().push(told.join(", "));
+            if let Some(meanwhile) = &self.meanwhile {
+                meanwhile();
+            }
+            if self.refuses { Err(Fault::denied("no")) } else { Ok(()) }
+        }
+    }
+
+    fn files(room: &Room, person: &Arc<Person>) -> Files {
+        let roots = room.cx().files().roots().clone();
+        let grant = |path: &str| Grant { location: roots.locate(path).unwrap(), access: Access::Write };
+        let grants = ["a", "b", "c"].map(grant).to_vec();
+        let history = room.cx().services().history.clone();
+        Files::reviewed(roots, grants, history, Some(person.clone()))
+    }
+
+    fn content(text: &str) -> Content {
+        text.as_bytes().into()
+    }
+
+    #[test]
+    fn every_way_to_change_a_file_is_reviewed_and_a_refusal_changes_nothing() {
+        let room = Room::new("//- a\none");
+        let person = Arc::new(Person { refuses: true, ..Person::default() });
+        let files = files(&room, &person);
+        let loaded = files.load("a", 100).unwrap();
+        let mut incoming = files.begin("c").unwrap();
+        incoming.write(b"four").unwrap();
+        let all = [
+            files.save("a", Before::Was(&loaded), b"two").map(drop),
+            files.save("b", Before::Absent, b"new").map(drop),
+            files.remove("a", &loaded),
+            incoming.finish().map(drop),
+        ];
+        assert!(all.iter().all(|it| it.as_ref().is_err_and(|it| it.kind == Kind::Denied)), "{all:?}");
+        assert_eq!(
+            *person.shown.lock(),
+            ["a: one -> two", "b: none -> new", "a: one -> none", "c: none -> 4 bytes"]
+        );
+        assert_eq!(room.bytes("a"), b"one");
+        assert!(!room.path().join("b").exists() && !room.path().join("c").exists());
+    }
+
+    #[test]
+    fn changes_that_were_proposed_together_are_asked_about_once_and_only_as_they_were_proposed() {
+        let room = Room::new("//- a\none");
+        let person = Arc::new(Person::default());
+        let files = files(&room, &person);
+        let loaded = files.load("a", 100).unwrap();
+        let (two, new) = (content("two"), content("new"));
+        files
+            .propose(&[
+                Proposal::Save { path: "a", before: Before::Was(&loaded), content: &two },
+                Proposal::Save { path: "b", before: Before::Absent, content: &new },
+            ])
+            .unwrap();
+        files.save("b", Before::Absent, &new).unwrap();
+        // Something else than what was shown is another question.
+        files.save("a", Before::Was(&loaded), b"three").unwrap();
+        assert_eq!(*person.shown.lock(), ["a: one -> two, b: none -> new", "a: one -> three"]);
+        // A yes is used once.
+        let made = files.load("b", 100).unwrap();
+        files.remove("b", &made).unwrap();
+        files.save("b", Before::Absent, &new).unwrap();
+        assert_eq!(person.shown.lock().len(), 4);
+    }
+
+    #[test]
+    fn a_file_that_changes_while_the_question_stands_is_left_alone() {
+        let room = Room::new("//- a\none");
+        let path = room.path().join("a");
+        let meanwhile = Box::new(move || fs::write(&path, "theirs").unwrap());
+        let person = Arc::new(Person { meanwhile: Some(meanwhile), ..Person::default() });
+        let files = files(&room, &person);
+        let loaded = files.load("a", 100).unwrap();
+        let fault = files.save("a", Before::Was(&loaded), b"two").unwrap_err();
+        assert_eq!((fault.kind, room.bytes("a").as_slice()), (Kind::Stale, b"theirs".as_slice()));
+        // What could not land anyway is not asked about, and what changes nothing neither.
+        assert_eq!(files.save("a", Before::Was(&loaded), b"two").unwrap_err().kind, Kind::Stale);
+        assert_eq!(files.save("a", Before::Absent, b"two").unwrap_err().kind, Kind::Stale);
+        assert_eq!(files.save("other", Before::Absent, b"two").unwrap_err().kind, Kind::Denied);
+        let now = files.load("a", 100).unwrap();
+        files.save("a", Before::Was(&now), b"theirs").unwrap();
+        assert_eq!(person.shown.lock().len(), 1);
+    }
+}

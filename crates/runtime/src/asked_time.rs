@@ -1,0 +1,136 @@
+//! Time during which a person was asked: no deadline runs meanwhile, and it is not part of what a call took.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep_until},
+};
+
+/// How long a person has been asked: for one call, or for all calls of a session.
+pub(crate) struct AskedTime {
+    now: watch::Sender<Now>,
+    /// What is asked here is asked there too.
+    within: Option<Arc<Self>>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Now {
+    /// Questions that stand.
+    standing: usize,
+    /// Since when one has been standing.
+    since: Option<Instant>,
+    /// The time until then.
+    total: Duration,
+}
+
+impl Default for AskedTime {
+    fn default() -> Self {
+        Self { now: watch::Sender::new(Now::default()), within: None }
+    }
+}
+
+impl AskedTime {
+    /// That of a call, which counts for the session or the call that it belongs to as well.
+    pub(crate) fn within(above: &Arc<Self>) -> Arc<Self> {
+        Arc::new(Self { within: Some(above.clone()), ..Self::default() })
+    }
+
+    /// A question stands until what this gives is dropped.
+    pub(crate) fn begin(self: &Arc<Self>) -> Standing {
+        let mut all = vec![self.clone()];
+        while let Some(above) = all.last().and_then(|it| it.within.clone()) {
+            all.push(above);
+        }
+        for it in &all {
+            it.now.send_modify(|now| {
+                now.standing += 1;
+                now.since.get_or_insert_with(Instant::now);
+            });
+        }
+        Standing(all)
+    }
+
+    /// The time during which at least one question stood, until now.
+    pub(crate) fn total(&self) -> Duration {
+        self.now.borrow().total()
+    }
+
+    /// Resolves at the deadline, put off by the time that a person was asked since the total was `from`.
+    pub(crate) async fn passed(&self, deadline: Instant, from: Duration) {
+        let mut changes = self.now.subscribe();
+        loop {
+            let now = *changes.borrow_and_update();
+            let until = deadline + now.total.saturating_sub(from);
+            tokio::select! {
+                () = sleep_until(until), if now.standing == 0 => return,
+                // The sender is here, so there is always another change to wait for.
+                _ = changes.changed() => {}
+            }
+        }
+    }
+}
+
+impl Now {
+    fn total(&self) -> Duration {
+        self.total + self.since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+}
+
+/// A question that stands.
+pub(crate) struct Standing(Vec<Arc<AskedTime>>);
+
+impl Drop for Standing {
+    fn drop(&mut self) {
+        for it in &self.0 {
+            it.now.send_modify(|now| {
+                now.standing = now.standing.saturating_sub(1);
+                if now.standing == 0 {
+                    now.total = now.total();
+                    now.since = None;
+                }
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_deadline_is_put_off_by_the_time_a_person_is_asked() {
+        let session = Arc::<AskedTime>::default();
+        let call = AskedTime::within(&session);
+        let began = Instant::now();
+        let asking = async {
+            tokio::time::sleep(SECOND).await;
+            let standing = call.begin();
+            tokio::time::sleep(50 * SECOND).await;
+            drop(standing);
+        };
+        let ((), ()) = tokio::join!(asking, session.passed(began + 10 * SECOND, session.total()));
+        assert_eq!(began.elapsed(), 60 * SECOND);
+        assert_eq!((call.total(), session.total()), (50 * SECOND, 50 * SECOND));
+        // What was asked before counts for nothing.
+        let later = Instant::now();
+        session.passed(later + SECOND, session.total()).await;
+        assert_eq!(later.elapsed(), SECOND);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn questions_that_stand_together_count_once() {
+        let session = Arc::<AskedTime>::default();
+        let (one, other) = (AskedTime::within(&session), AskedTime::within(&session));
+        let first = one.begin();
+        tokio::time::sleep(SECOND).await;
+        let second = other.begin();
+        tokio::time::sleep(SECOND).await;
+        drop(first);
+        tokio::time::sleep(SECOND).await;
+        assert_eq!((one.total(), other.total(), session.total()), (2 * SECOND, 2 * SECOND, 3 * SECOND));
+        drop(second);
+    }
+}

@@ -1,0 +1,165 @@
+//! Review of file changes: before a change lands, the person of the session sees exactly what would be written.
+//!
+//! Kit asks here when a tool has the final content in hand. With `--approve ask-edits` every change of a call is
+//! reviewed; otherwise only those of calls whose question was put off until the content is known.
+
+use std::{path::PathBuf, sync::Arc};
+
+use kit::{
+    Fault,
+    services::{After, Proposed, Review},
+};
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+
+use super::{
+    Told,
+    asking::{self, About, Answered, Asking},
+};
+use crate::{
+    Session,
+    changes::{self, Version, Versions},
+    jobs::ThisCall,
+    journal::Begun,
+    policy::{Decision, Want},
+};
+
+/// So much of its arguments is kept for the question, in bytes: the changes say the rest.
+const ARGUMENTS: usize = 4096;
+
+/// Shows the changes of one call to the person of its session.
+pub(crate) struct Reviewing {
+    session: Session,
+    /// The id of the call at the door that it is, or is made for.
+    whose: String,
+    this: Arc<ThisCall>,
+    arguments: String,
+    /// What the call declared that needs a person.
+    effects: Vec<String>,
+    /// The files that it may write as those of a tool of the workspace, and the tool.
+    own: Vec<(PathBuf, String)>,
+    /// The row that says the call has begun, until the first decision is known.
+    begun: Mutex<Option<Begun>>,
+    /// What was decided after that, one line each.
+    said: Mutex<Vec<String>>,
+}
+
+impl Reviewing {
+    pub(super) fn new(
+        session: &Session,
+        whose: String,
+        this: &Arc<ThisCall>,
+        told: &Told,
+        own: Vec<(PathBuf, String)>,
+    ) -> Arc<Self> {
+        let arguments = told.arguments.get(..told.arguments.floor_char_boundary(ARGUMENTS));
+        Arc::new(Self {
+            session: session.unheld(),
+            whose,
+            this: this.clone(),
+            arguments: arguments.unwrap_or_default().to_owned(),
+            effects: asking::effects(&told.touches),
+            own,
+            begun: Mutex::new(None),
+            said: Mutex::default(),
+        })
+    }
+
+    /// Keeps the row that says the call has begun until it is known what the person said. Nothing lands before that
+    /// is on the disk.
+    pub(super) fn hold(&self, begun: Begun) {
+        *self.begun.lock() = Some(begun);
+    }
+
+    /// The row that was not written, as nothing was to be changed.
+    pub(super) fn unwritten(&self) -> Option<Begun> {
+        self.begun.lock().take()
+    }
+
+    /// What was decided, one line each, for the journal.
+    pub(super) fn said(&self) -> Vec<String> {
+        std::mem::take(&mut *self.said.lock())
+    }
+
+    /// What may become of these changes.
+    fn decide(&self, changes: &[Proposed<'_>]) -> Result<(Decision, String), Fault> {
+        let mut wants = Vec::new();
+        for change in changes {
+            let Some(path) = change.path.to_str() else {
+                let what = format!("`{}` has a name that is not UTF-8", change.path.display());
+                return Err(Fault::denied(what));
+            };
+            let location = self.session.roots().locate(path)?;
+            let tool = self.own.iter().find(|(file, _)| file == change.path).map(|(_, tool)| tool.clone());
+            wants.push(Want::Change { location, tool });
+        }
+        Ok(self.session.decide(&wants))
+    }
+
+    fn ask(&self, changes: &[Proposed<'_>]) -> Result<Answered, Fault> {
+        let (decision, by) = self.decide(changes)?;
+        let rule = match decision {
+            Decision::Allow => return Ok(Answered { decision: by, allowed: Ok(()) }),
+            Decision::Deny(rule) => {
+                let fault = asking::denied(&self.session, &rule, "nothing was changed");
+                return Ok(Answered { decision: format!("denied: {}", rule.name), allowed: Err(fault) });
+            }
+            Decision::Ask(rule) => rule,
+        };
+        // Only a thread that may block can wait for a person.
+        let handle = Handle::try_current().ok().filter(|_| kit::may_block()).ok_or_else(|| {
+            Fault::bug(format!(
+                "`{}` changes a file outside of `Cx::blocking`, so nobody could be asked",
+                self.this.tool
+            ))
+        })?;
+        let versions: Vec<Versions> = changes.iter().map(versions).collect();
+        let changes = self.session.runtime().changes(&versions, changes::Bound::REVIEW);
+        let asking = Asking {
+            session: &self.session,
+            whose: &self.whose,
+            tool: &self.this.tool,
+            asked: &self.this.asked,
+            cancel: &self.this.stop,
+        };
+        let effects = self.effects.clone();
+        let about = About { rule: &rule, arguments: &self.arguments, effects, changes };
+        handle.block_on(asking.ask(about))
+    }
+
+    /// Writes down what was decided, before anything lands.
+    fn note(&self, decision: &str) -> Result<(), Fault> {
+        let begun = self.begun.lock().take();
+        match begun {
+            Some(begun) => {
+                let begun = Begun { decision: decision.to_owned(), ..begun };
+                self.session.store().journal().begin_blocking(begun)
+            }
+            None => {
+                self.said.lock().push(decision.to_owned());
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Review for Reviewing {
+    fn review(&self, changes: &[Proposed<'_>]) -> Result<(), Fault> {
+        let Answered { decision, allowed } = self.ask(changes)?;
+        let noted = self.note(&decision);
+        allowed?;
+        noted.map_err(|fault| Fault { what: format!("nothing was changed: {}", fault.what), ..fault })
+    }
+}
+
+fn versions(change: &Proposed<'_>) -> Versions {
+    Versions {
+        path: change.path.to_owned(),
+        before: Version::of(change.before),
+        after: match change.after {
+            After::Gone => Version::Absent,
+            After::Holds(content) => Version::Known(content.clone()),
+            After::Long(bytes) => Version::Long(bytes),
+        },
+    }
+}

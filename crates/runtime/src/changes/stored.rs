@@ -1,0 +1,142 @@
+//! What an earlier call changed, from what the store keeps.
+//!
+//! The store has what a file held before each change, and only the hash of what it held after. That content is found
+//! again as the before-image of a later change, or in the file itself. Where it is in neither, nothing is made up: the
+//! version is unknown, and says why.
+
+use std::{os::unix::ffi::OsStrExt, path::Path};
+
+use kit::Fault;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::{Version, Versions};
+use crate::{
+    Runtime,
+    history::{COLUMNS, Change as Recorded, change},
+    journal::CallRecord,
+    put_back::Hands,
+    store::{Found, Hash},
+    undo::Restore,
+};
+
+/// A recorded change.
+struct Row {
+    recorded: Recorded,
+    /// What the next change of the same file found there.
+    next: Option<Option<Hash>>,
+    /// That one is of the same call.
+    is_tried_again: bool,
+}
+
+/// Whether a change that was recorded before it was made has landed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Landed {
+    Yes,
+    No,
+    /// Nothing that is kept says so.
+    Unknown,
+}
+
+impl Runtime {
+    /// The files that an earlier call changed, as far as their contents are still kept. Blocks.
+    ///
+    /// # Errors
+    /// When the store can't be read.
+    pub fn changed_by(&self, call: &CallRecord) -> Result<Vec<Versions>, Fault> {
+        if call.changes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let id = call.call.clone();
+        let rows = self.store().wait(move |database| rows(database, &id))?;
+        let ended_well = call.outcome.as_deref() == Some("ok");
+        let mut files: Vec<Versions> = Vec::new();
+        for row in &rows {
+            let path = &row.recorded.path;
+            let now = self.now(path);
+            let landed = landed(row, now.as_ref().map(|it| it.as_deref().map(blake3::hash)), ended_well);
+            if landed == Landed::No && row.is_tried_again {
+                continue;
+            }
+            let before = self.kept(row.recorded.before.as_ref(), None)?;
+            let after = match landed {
+                Landed::No => {
+                    Version::Unknown("this change did not land, or was taken back by another program".to_owned())
+                }
+                Landed::Unknown => Version::Unknown(
+                    "this change may not have landed: the call did not end, and nothing shows what the file held then"
+                        .to_owned(),
+                ),
+                Landed::Yes => self.kept(row.recorded.after.as_ref(), now.flatten())?,
+            };
+            let new = Versions { path: path.clone(), before, after };
+            match files.iter_mut().rfind(|it| it.path == new.path) {
+                Some(last) if last.after == new.before => last.after = new.after,
+                _ => files.push(new),
+            }
+        }
+        Ok(files)
+    }
+
+    /// What the file holds now, where that can be read; the inner `None` where there is no such file.
+    fn now(&self, path: &Path) -> Option<Option<Vec<u8>>> {
+        let hands = Hands {
+            runtime: self.clone(),
+            held: Vec::new(),
+            policy: self.policy(),
+            landed: Default::default(),
+            review: None,
+            allowed: Default::default(),
+        };
+        hands.read(path).ok()
+    }
+
+    /// The content of this hash: from the store, or what the file holds now where that is it.
+    fn kept(&self, hash: Option<&Hash>, now: Option<Vec<u8>>) -> Result<Version, Fault> {
+        let Some(hash) = hash else { return Ok(Version::Absent) };
+        Ok(match self.store().blobs().get(hash)? {
+            Found::Bytes(bytes) => Version::Known(bytes.into()),
+            Found::Damaged => Version::Unknown("the kept copy of what the file held is damaged".to_owned()),
+            Found::Expired => match now {
+                Some(bytes) if blake3::hash(&bytes) == *hash => Version::Known(bytes.into()),
+                Some(_) | None => Version::Unknown(
+                    "not shown: the file was changed since, and what this call left or found in it is not kept any more"
+                        .to_owned(),
+                ),
+            },
+        })
+    }
+}
+
+/// What is known of whether it landed. `now` is what the file holds, where that can be read.
+fn landed(row: &Row, now: Option<Option<Hash>>, ended_well: bool) -> Landed {
+    let Recorded { before, after, .. } = row.recorded;
+    // The next change began from what this one left, or from what it found.
+    match row.next.or(now) {
+        Some(found) if found == after => Landed::Yes,
+        _ if row.is_tried_again => Landed::No,
+        _ if ended_well => Landed::Yes,
+        Some(found) if found == before => Landed::No,
+        _ => Landed::Unknown,
+    }
+}
+
+fn rows(database: &Connection, call: &str) -> rusqlite::Result<Vec<Row>> {
+    let recorded: Vec<Recorded> = database
+        .prepare_cached(&format!("SELECT {COLUMNS} FROM changes c WHERE c.call = ?1 ORDER BY c.id"))?
+        .query_map(params![call], change)?
+        .collect::<rusqlite::Result<_>>()?;
+    let mut next = database
+        .prepare_cached("SELECT before, call FROM changes WHERE path = ?1 AND id > ?2 ORDER BY id LIMIT 1")?;
+    recorded
+        .into_iter()
+        .map(|recorded| {
+            let found = next
+                .query_row(params![recorded.path.as_os_str().as_bytes(), recorded.id], |row| {
+                    Ok((row.get::<_, Option<[u8; 32]>>(0)?.map(Hash::from_bytes), row.get::<_, String>(1)?))
+                })
+                .optional()?;
+            let is_tried_again = found.as_ref().is_some_and(|(_, call)| *call == recorded.call);
+            Ok(Row { recorded, next: found.map(|(before, _)| before), is_tried_again })
+        })
+        .collect()
+}
