@@ -2,6 +2,7 @@
 //!
 //! `UPDATE_EXPECT=1` writes generated pages anew, and puts what commands print now where a page shows something else.
 
+mod architecture;
 mod generated;
 mod links;
 mod messages;
