@@ -68,7 +68,9 @@ impl ForClients {
 
     /// A file that was given away, by its id alone.
     pub(super) fn file(&self, uri: &str, id: &str) -> Result<Vec<Content>, Fault> {
-        let missing = || Fault::not_found(format!("there is no `{}`, or it was deleted because of its age", in_brief(uri)));
+        let missing = || {
+            Fault::not_found(format!("there is no `{}`, or it was deleted because of its age", in_brief(uri)))
+        };
         let shared = self.session.files().find(id).map_err(|_| missing())?;
         if shared.id != id {
             return Err(missing());

@@ -198,10 +198,10 @@ impl Setting {
         let name = |it: Option<clap::builder::PossibleValue>| it.map(|it| json!(it.get_name()));
         match self.key.join(".").as_str() {
             "sandbox" => {
-                self.replace("--sandbox", options.sandbox.and_then(|it| name(it.to_possible_value())))
+                self.replace("--sandbox", options.sandbox.and_then(|it| name(it.to_possible_value())));
             }
             "approve" => {
-                self.replace("--approve", options.approve.and_then(|it| name(it.to_possible_value())))
+                self.replace("--approve", options.approve.and_then(|it| name(it.to_possible_value())));
             }
             "toolset" => self.replace("--toolset", options.toolset.as_ref().map(|it| json!(it))),
             "roots" => self.extend("--root", &options.roots),
@@ -254,7 +254,7 @@ impl Setting {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
+    #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
     use std::fs;
 
