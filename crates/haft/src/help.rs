@@ -89,7 +89,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("reload-tools", &["haft reload-tools", "haft reload-tools --strict --trust   # in CI"]),
     ("config", &["haft config", "haft config approve", "haft config --example > haft.toml"]),
     ("demo", &["haft demo", "haft demo --remove"]),
-    ("login", &["haft login anthropic", "haft login", "echo $KEY | haft login openai --no-test"]),
+    ("login", &["haft login anthropic", "haft login", "pass show openai | haft login openai"]),
     ("logout", &["haft logout anthropic", "haft logout models.local"]),
     ("doctor", &["haft doctor", "haft doctor --json"]),
     (

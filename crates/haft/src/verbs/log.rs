@@ -18,10 +18,10 @@ use crate::{Options, Place, print, terminal::diff};
 #[derive(Args)]
 pub struct Log {
     /// Number of calls to show, the newest
-    #[arg(long, short = 'n', default_value_t = 50)]
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 50)]
     limit: usize,
     /// Show only calls of this tool
-    #[arg(long)]
+    #[arg(long, value_name = "NAME")]
     tool: Option<String>,
     /// Show only this call, with its arguments
     #[arg(long, value_name = "ID")]

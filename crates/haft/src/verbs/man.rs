@@ -14,6 +14,46 @@ pub struct Man {
     dir: Option<PathBuf>,
 }
 
+/// The sections of `haft.1` that the command line itself doesn't say, each with its entries.
+const SECTIONS: [(&str, &[(&str, &str)]); 3] = [
+    (
+        "FILES",
+        &[
+            ("~/.config/haft/haft.toml", "Your configuration; haft config --example lists every key."),
+            (
+                "haft.toml",
+                "Configuration of a workspace. It may restrict yours; more than that needs haft trust.",
+            ),
+            ("~/.config/haft/AGENTS.md", "Your instructions for every agent."),
+            ("~/.config/haft/tools, .haft/tools", "Your own tools, and those of a workspace."),
+            ("~/.local/state/haft", "State: the journal, undo data, long outputs."),
+        ],
+    ),
+    (
+        "ENVIRONMENT",
+        &[
+            ("HAFT_CONFIG_DIR, HAFT_STATE_DIR", "Folders of the configuration and of the state."),
+            ("HAFT_MODEL", "Model to use where neither --model nor haft.toml names one."),
+            ("HAFT_MCP_TOKEN", "Bearer token that haft mcp --http accepts."),
+            ("HAFT_LOG", "Log level on standard error, such as info or debug."),
+            ("NO_COLOR", "Turns colors off."),
+            (
+                "ANTHROPIC_API_KEY, OPENAI_API_KEY …",
+                "API keys of model providers; haft login keeps one in a file.",
+            ),
+        ],
+    ),
+    (
+        "EXIT STATUS",
+        &[
+            ("0", "Success."),
+            ("1", "The call, the task or the check failed."),
+            ("2", "The command line or a configuration is wrong."),
+            ("130", "Stopped by Ctrl-C."),
+        ],
+    ),
+];
+
 /// A page and the name of its file.
 struct Page {
     file: String,
@@ -56,6 +96,12 @@ fn pages(command: Command) -> io::Result<Vec<Page>> {
 }
 
 fn add(command: &Command, path: &mut Vec<String>, pages: &mut Vec<Page>) -> io::Result<()> {
+    let mut command = command.clone();
+    if path.is_empty() {
+        // The page begins with the name already.
+        let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+        command = command.about(about.trim_start_matches("haft ").to_owned());
+    }
     let source = format!("haft {}", env!("CARGO_PKG_VERSION"));
     let page = clap_mangen::Man::new(command.clone()).source(source).manual("haft manual");
     let mut text = Vec::new();
@@ -68,6 +114,9 @@ fn add(command: &Command, path: &mut Vec<String>, pages: &mut Vec<Page>) -> io::
         page.render_subcommands_section(&mut text)?;
     }
     text.extend(examples(&path.join(" ")).bytes());
+    if path.is_empty() {
+        text.extend(SECTIONS.iter().flat_map(|(title, entries)| section(title, entries).into_bytes()));
+    }
     pages.push(Page { file: page.get_filename(), text });
     for below in command.get_subcommands().filter(|it| !it.is_hide_set()) {
         path.push(below.get_name().to_owned());
@@ -80,11 +129,22 @@ fn add(command: &Command, path: &mut Vec<String>, pages: &mut Vec<Page>) -> io::
 /// The examples of a command, as they are typed.
 fn examples(path: &str) -> String {
     let lines = help::examples_of(path);
-    // A backslash, a leading dot and a leading quote mean something to roff, and a hyphen is not a minus.
-    let line =
-        |it: &&str| format!("\\&{}\n", it.replace('\\', "\\e").replace('-', "\\-").replace('\'', "\\(aq"));
+    // A leading dot would be a request.
+    let line = |it: &&str| format!("\\&{}\n", escaped(it));
     match lines.is_empty() {
         true => String::new(),
         false => format!(".SH EXAMPLES\n.nf\n{}.fi\n", lines.iter().map(line).collect::<String>()),
     }
+}
+
+/// A section with an indented text for each entry.
+fn section(title: &str, entries: &[(&str, &str)]) -> String {
+    let entry =
+        |(name, about): &(&str, &str)| format!(".TP\n\\fB{}\\fR\n\\&{}\n", escaped(name), escaped(about));
+    format!(".SH \"{title}\"\n{}", entries.iter().map(entry).collect::<String>())
+}
+
+/// A text as roff has it: a backslash and a quote mean something there, and a hyphen is not a minus.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\e").replace('-', "\\-").replace('\'', "\\(aq")
 }

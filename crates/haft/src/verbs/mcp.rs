@@ -35,8 +35,7 @@ pub struct Mcp {
 enum What {
     /// Add haft to an MCP client's configuration, or remove it
     ///
-    /// Global options before `mcp`, such as `--toolset` and `--sandbox`, become part of the entry. haft keeps a copy of the
-    /// file as it was.
+    /// Global options such as `--toolset` and `--sandbox` become part of the entry. haft keeps a copy of the file as it was.
     Install(install::Install),
     /// Sign in to a remote MCP server, in a browser
     Login(login::Login),

@@ -22,7 +22,7 @@ pub struct Tools {
     /// Print the size of each tool's definition for an MCP client, in bytes and tokens (bytes / 4), and whether it is listed
     #[arg(long)]
     cost: bool,
-    /// Fail unless all tools are there: none ignored, none that can't be loaded, none that haft.toml names and nobody knows
+    /// Fail unless all tools are there: none is ignored, all load, and haft.toml names no unknown tool
     #[arg(long)]
     strict: bool,
 }

@@ -98,7 +98,12 @@ fn man_pages_have_each_command_and_its_examples() {
             assert!(page.contains(part), "{name} has no `{part}`:\n{page}");
         }
     }
-    assert_eq!(haft(&["man"]).out, fs::read_to_string(folder.join("haft.1")).unwrap());
+    let whole = fs::read_to_string(folder.join("haft.1")).unwrap();
+    for part in ["haft \\- runs tools for LLM agents", ".SH FILES", ".SH ENVIRONMENT", ".SH \"EXIT STATUS\""]
+    {
+        assert!(whole.contains(part), "`{part}`: {whole}");
+    }
+    assert_eq!(haft(&["man"]).out, whole);
 }
 
 #[test]

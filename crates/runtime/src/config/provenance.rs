@@ -16,7 +16,6 @@ use super::{Config, FILE, bounded, text, wrong};
 #[derive(Debug, Clone)]
 pub struct Layer {
     path: PathBuf,
-    exists: bool,
     table: Table,
     config: Config,
 }
@@ -96,22 +95,10 @@ impl Layer {
     }
 
     fn read(path: &Path, how: OFlags) -> Result<Self, Fault> {
-        let bytes = text(path, bounded(path, how))?;
-        let exists = bytes.is_some();
-        let bytes = bytes.unwrap_or_default();
+        let bytes = text(path, bounded(path, how))?.unwrap_or_default();
         let config = Config::of_bytes(path, &bytes)?;
         let table = toml::from_slice(&bytes).map_err(|error| wrong(path, error))?;
-        Ok(Self { path: path.to_owned(), exists, table, config })
-    }
-
-    /// The file.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Returns whether the file exists.
-    pub fn exists(&self) -> bool {
-        self.exists
+        Ok(Self { path: path.to_owned(), table, config })
     }
 
     /// The value of a key as it is written.
