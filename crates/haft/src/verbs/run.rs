@@ -206,7 +206,11 @@ fn tell(
     bounds: &Bounds,
     goes_on: &str,
 ) -> Result<ExitCode, Fault> {
-    let Done { outcome, output } = done.map_err(fault)?;
+    let Done { outcome, output } = done.map_err(|error| {
+        let fault = fault(error);
+        let next = fault.next.as_deref().map_or_else(String::new, |it| format!("{it}\n"));
+        fault.next(format!("{next}To continue: {goes_on}"))
+    })?;
     let denied = watch.denied();
     let misfit = match &output {
         Some(Err(why)) => Some(output::misfit(why)),
