@@ -92,7 +92,11 @@ fn a_chosen_model_without_its_key_is_no_model_to_use() {
     let room = Room::new();
     let ran = doctor(&room, &[], &[("HAFT_MODEL", "openai:gpt-5.6-terra")], &[]);
     assert_eq!(ran.code, 0, "{ran:?}");
-    assert!(ran.out.contains("used    none: openai:gpt-5.6-terra ($HAFT_MODEL) can't be used: "), "{}", ran.out);
+    assert!(
+        ran.out.contains("used    none: openai:gpt-5.6-terra ($HAFT_MODEL) can't be used: "),
+        "{}",
+        ran.out
+    );
     let next = ran.out.lines().last().unwrap();
     assert!(next.starts_with("Next: ") && next.contains("OPENAI_API_KEY"), "{}", ran.out);
 }
