@@ -31,7 +31,7 @@ pub struct Context {
 /// One part of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ContextPart {
-    /// What it is: `system prompt`, `own instructions`, `project instructions`, `tools`, `messages`, `calls`, `results`,
+    /// What it is: `system prompt`, `skills`, `own instructions`, `project instructions`, `tools`, `messages`, `calls`, `results`,
     /// `pictures`.
     pub name: &'static str,
     /// How many there are: tools, messages, results; 1 for a text.
@@ -63,9 +63,10 @@ impl Context {
         rate: Rate,
     ) -> Self {
         let mut parts = Parts { rate, all: Vec::new() };
-        let own = system.bytes_of("own") as u64;
-        let project = system.bytes_of("project") as u64;
-        parts.add("system prompt", 1, (system.text().len() as u64).saturating_sub(own + project));
+        let [skills, own, project] = ["skills", "own", "project"].map(|it| system.bytes_of(it) as u64);
+        let rest = (system.text().len() as u64).saturating_sub(skills + own + project);
+        parts.add("system prompt", 1, rest);
+        parts.add("skills", 1, skills);
         parts.add("own instructions", 1, own);
         parts.add("project instructions", 1, project);
         let tools: Vec<u64> =
