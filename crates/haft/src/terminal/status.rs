@@ -265,6 +265,7 @@ impl Facts {
             let percent = used.saturating_mul(100).checked_div(window).unwrap_or(0);
             let style = if percent >= NEARLY_FULL { Style::ASKS } else { Style::DIM };
             let about = if self.estimated { "~" } else { "" };
+            let percent = if percent == 0 { "<1".to_owned() } else { percent.to_string() };
             let text = match self.window {
                 0 => format!("{about}{percent}%"),
                 window => {
