@@ -157,9 +157,12 @@ impl Pager {
         self.room = lines.saturating_sub(2).max(1);
         if self.columns != columns {
             let line = self.rows.get(self.top).map_or(0, |it| it.0);
-            let wrapped =
-                |(at, row): (usize, &Row)| row.wrapped(columns, 0).into_iter().map(move |it| (at, it));
-            self.rows = self.lines.iter().enumerate().flat_map(wrapped).collect();
+            // Most lines are short, and there may be very many.
+            let rows_of =
+                |row: &Row| if row.width() <= columns { vec![row.clone()] } else { row.wrapped(columns, 0) };
+            let lines = self.lines.iter().enumerate();
+            self.rows =
+                lines.flat_map(|(at, row)| rows_of(row).into_iter().map(move |it| (at, it))).collect();
             self.columns = columns;
             self.top = self.rows.iter().position(|it| it.0 >= line).unwrap_or(0);
             self.find();

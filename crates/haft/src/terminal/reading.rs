@@ -15,7 +15,7 @@ use super::{
 const MOST: usize = 16 << 20;
 
 /// Of what a call that runs has written, the newest.
-const RUNNING: usize = 1 << 20;
+const RUNNING: usize = 256 << 10;
 
 /// A diff is laid out for so many columns, and wrapped by the pager.
 const WIDE: usize = 10_000;

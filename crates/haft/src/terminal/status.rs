@@ -33,10 +33,8 @@ const HEAD: u64 = 4096;
 #[derive(Default)]
 pub(crate) struct Status {
     of: Option<Of>,
-    /// How many tokens request and answer had last, when that is known.
-    used: Option<u64>,
-    /// The next `Used` belongs to an answer, and not to a summary.
-    asked: bool,
+    /// There was something to count: what was said, or an answer.
+    is_counted: bool,
     cost: f64,
     /// Some answer had a price, and some had none.
     priced: bool,
@@ -57,6 +55,8 @@ struct Of {
 struct Facts {
     model: String,
     used: Option<u64>,
+    /// The provider has not counted it.
+    estimated: bool,
     window: u64,
     cost: Option<String>,
     /// What limits the agent beyond the usual, which stands out.
@@ -78,17 +78,15 @@ impl Status {
     pub(crate) fn follow(&mut self, agent: &Agent) {
         let of =
             Of { session: agent.session().clone(), steering: agent.steering(), crew: agent.crew().cloned() };
-        *self = Self { of: Some(of), home: std::mem::take(&mut self.home), ..Self::default() };
+        let is_counted = agent.transcript().steps() > 0;
+        *self = Self { of: Some(of), is_counted, home: std::mem::take(&mut self.home), ..Self::default() };
     }
 
     /// Takes what an agent does.
     pub(crate) fn hear(&mut self, event: &Event) {
         match event {
-            Event::Asked { .. } => self.asked = true,
-            Event::Used { usage, cost } => {
-                if std::mem::take(&mut self.asked) {
-                    self.used = Some(usage.all());
-                }
+            Event::Used { cost, .. } => {
+                self.is_counted = true;
                 self.pay(*cost);
             }
             Event::Under { inner, .. } => {
@@ -148,7 +146,7 @@ impl Status {
             self.branch = branch(&workspace);
         }
         let policy = of.session.runtime().policy();
-        let model = of.steering.model();
+        let (model, used) = (of.steering.model(), of.steering.context_used());
         let mut limits = Vec::new();
         match of.crew.as_ref().and_then(Crew::profile) {
             Some(profile) if profile == PLAN => limits.push("plan mode".to_owned()),
@@ -170,8 +168,9 @@ impl Status {
         };
         Some(Facts {
             model: short_name(model.name()),
-            used: self.used,
-            window: model.abilities().window,
+            used: self.is_counted.then_some(used.tokens),
+            estimated: used.estimated,
+            window: used.window,
             cost,
             limits,
             asks: asks(policy.approve),
@@ -265,9 +264,13 @@ impl Facts {
         if let Some(used) = self.used {
             let percent = used.saturating_mul(100).checked_div(window).unwrap_or(0);
             let style = if percent >= NEARLY_FULL { Style::ASKS } else { Style::DIM };
+            let about = if self.estimated { "~" } else { "" };
+            let percent = if percent == 0 { "<1".to_owned() } else { percent.to_string() };
             let text = match self.window {
-                0 => format!("{percent}%"),
-                window => format!("{} of {} tokens ({percent}%)", short::tokens(used), short::tokens(window)),
+                0 => format!("{about}{percent}%"),
+                window => {
+                    format!("{about}{} of {} tokens ({percent}%)", short::tokens(used), short::tokens(window))
+                }
             };
             parts.push((text, style));
         }
@@ -297,6 +300,7 @@ mod tests {
         let facts = Facts {
             model: "anthropic:claude-sonnet-5-5".to_owned(),
             used: Some(24_567),
+            estimated: false,
             window: 200_000,
             cost: Some("$0.12".to_owned()),
             limits: vec!["plan mode".to_owned()],
@@ -337,19 +341,15 @@ mod tests {
     }
 
     #[test]
-    fn context_is_that_of_the_last_answer_and_cost_is_that_of_all() {
+    fn the_cost_is_that_of_all_answers_also_of_agents_below() {
         let mut status = Status::default();
-        let used = |input: u64, cost: f64| Event::Used {
-            usage: Usage { input, output: 10, ..Usage::default() },
-            cost: Some(cost),
-        };
-        status.hear(&Event::Asked { step: 1 });
-        status.hear(&used(1000, 0.5));
-        status.hear(&used(9000, 0.25));
-        assert_eq!(status.used, Some(1010), "a summary is no answer");
-        let below = Event::Under { agent: "explore_1".into(), inner: Box::new(used(5, 0.25)) };
+        let used = |cost: Option<f64>| Event::Used { usage: Usage::default(), cost };
+        let below = Event::Under { agent: "explore_1".into(), inner: Box::new(used(Some(0.25))) };
+        status.hear(&used(Some(0.5)));
         status.hear(&Event::Under { agent: "explore_1".into(), inner: Box::new(below) });
-        assert_eq!((status.used, status.cost), (Some(1010), 1.0));
+        assert_eq!((status.cost, status.priced, status.unpriced), (0.75, true, false));
+        status.hear(&used(None));
+        assert!(status.unpriced, "something had no known price");
     }
 
     #[test]

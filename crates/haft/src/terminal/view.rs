@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use agent::{Event, Message, Shown};
+use runtime::bound::kept_as;
 
 use super::{
     calls::{Calls, Seen, ended},
@@ -169,7 +170,7 @@ impl View {
                 let title = self.calls.title(call).unwrap_or_else(|| tool.clone());
                 // The diff says what was done to the files.
                 let text = if *ok && !changes.is_empty() { "" } else { text.as_str() };
-                let telling = short::telling(text, *ok, TITLE);
+                let telling = summed_up(text, *ok, exit.is_some());
                 let mut stays = match how == "ok" && checklist::is_list(tool) {
                     true => self.plan(depth, tool, text, &short::ms(*ms), look),
                     false => drawn_of(ended(depth, &title, &how, &short::ms(*ms), &telling, look.columns)),
@@ -281,6 +282,17 @@ impl Thought {
         let took = took.map_or_else(String::new, |it| format!(" for {}", short::clock(it)));
         let text = format!("thought{took}, {} lines (Ctrl-O shows them)", rows.len());
         vec![Row::new(text, Style::DIM).cut(look.columns)]
+    }
+}
+
+/// The line of an answer that says most; of a command also how much more there is to read.
+fn summed_up(text: &str, ok: bool, is_command: bool) -> String {
+    let telling = short::telling(text, ok, TITLE);
+    let lines = text.trim_end().lines().count();
+    match is_command && !telling.is_empty() {
+        true if kept_as(text).is_some() => format!("{telling}  (Ctrl-O shows all)"),
+        true if lines > 1 => format!("{telling}  ({lines} lines)"),
+        _ => telling,
     }
 }
 

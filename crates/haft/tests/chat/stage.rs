@@ -402,6 +402,17 @@ fn steady(row: &str) -> String {
         let digits = before.chars().rev().take_while(|it| it.is_ascii_digit() || *it == '.').count();
         (digits > 0).then_some((digits, '#'))
     });
+    // An estimate depends on the length of prompts.
+    let row = match row.split_once("~") {
+        Some((before, after)) if after.split(' ').nth(1) == Some("of") => {
+            let rest = after.split_once(' ').map_or("", |it| it.1);
+            let rest = rest
+                .split_once('(')
+                .and_then(|(of, rest)| Some(format!("{of}(#%{}", rest.split_once("%")?.1)));
+            format!("{before}~#k {}", rest.unwrap_or_default())
+        }
+        _ => row,
+    };
     // `Nov 23 01:02`
     let row = match row.split_once(':').filter(|_| row.contains("  ")) {
         Some((before, after)) if before.len() > 8 && is_date(before, after) => {

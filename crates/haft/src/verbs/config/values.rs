@@ -10,8 +10,8 @@ use kit::Fault;
 use runtime::{
     DEADLINE,
     config::{
-        FILE, HardLinks, Layer, Notify, Origin, STEPS, SUBAGENT_SECONDS, SUBAGENT_STEPS, Source, Trust,
-        Visible, Why, origins,
+        FILE, HardLinks, Layer, Notify, Origin, STEPS, SUBAGENT_SECONDS, SUBAGENT_STEPS, Source, Theme,
+        Trust, Visible, Why, origins,
     },
     mask::Secrets,
     policy::{Approve, Sandbox, Web},
@@ -155,6 +155,7 @@ pub(super) fn defaults() -> Vec<(&'static str, Fallback)> {
         ("agent.max_steps", named(json!(STEPS))),
         ("agent.visible", named(json!(Visible::default()))),
         ("chat.notify", named(json!(Notify::default()))),
+        ("chat.theme", named(json!(Theme::default()))),
         ("subagent.tools", Words("those of the agent that starts it")),
         ("subagent.nested", named(json!(false))),
         ("subagent.max_steps", named(json!(SUBAGENT_STEPS))),
