@@ -38,7 +38,10 @@ impl<F: Face> Talk<F> {
             )));
         }
         match name {
-            "/help" => Ok(report::help(all)),
+            "/help" => {
+                self.face.page("help", &report::help(all)).await;
+                Ok(String::new())
+            }
             "/model" => self.model(given),
             "/profile" => self.profile(given),
             "/plan" => self.plan(given).await,
