@@ -176,7 +176,7 @@ impl History for NothingChanges {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
+    #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
     use kit::files::{OtherNames, RootSpec};
 

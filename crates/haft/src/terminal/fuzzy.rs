@@ -78,6 +78,8 @@ fn begins_after(before: char, letter: Option<char>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::indexing_slicing, reason = "tests")]
+
     use super::*;
 
     #[track_caller]

@@ -158,9 +158,9 @@ impl Report {
             "findings": list(self.findings.iter().map(Finding::as_json).collect()),
             "models": self.models.as_ref().map_or_else(fault, Models::as_json),
             "programs": list(self.programs.iter().map(Program::as_json).collect()),
-            "tool_files": workspace.map_or_else(|it| fault(it), |it| tools(&it.tools)),
+            "tool_files": workspace.map_or_else(&fault, |it| tools(&it.tools)),
             "mcp_servers": workspace
-                .map_or_else(|it| fault(it), |it| list(it.servers.iter().map(Server::as_json).collect())),
+                .map_or_else(fault, |it| list(it.servers.iter().map(Server::as_json).collect())),
             "mcp_clients": self.clients.as_json(),
             "next": self.next(),
         })
@@ -194,9 +194,9 @@ impl Report {
             (false, false, Some(client)) => Some(format!(
                 "`haft mcp install {client}`, or `haft login anthropic` for an agent of haft's own"
             )),
-            (false, false, None) => Some(
-                "`haft login anthropic` (or another provider); `haft demo` works without a key".to_owned(),
-            ),
+            (false, false, None) => {
+                Some("`haft login anthropic` or another provider; without a key: `haft demo`".to_owned())
+            }
         }
     }
 }

@@ -188,7 +188,7 @@ fn agents_below_have_a_place_of_their_own() {
 #[test]
 fn a_model_that_goes_in_circles_is_seen_to() {
     scene("circles", |stage| {
-        stage.room.put("a.txt", &"a line that is long enough to be told apart\n".repeat(9));
+        stage.room.put("a.txt", "a line that is long enough to be told apart\n".repeat(9));
         let read = || calls(&[("read", json!({"path": "a.txt"}))]);
         let mut chat = stage.chat(&format!("{}{}{}{}", read(), read(), read(), says("Odd.")));
         chat.types("go\n").rests("Odd.").snapshot("the same three times");

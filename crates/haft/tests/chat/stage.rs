@@ -400,7 +400,7 @@ fn steady(row: &str) -> String {
     let row = replaced(&row, " s", |before| {
         // `0.3 s`, `12 s`
         let digits = before.chars().rev().take_while(|it| it.is_ascii_digit() || *it == '.').count();
-        (digits > 0).then(|| (digits, '#'))
+        (digits > 0).then_some((digits, '#'))
     });
     // `Nov 23 01:02`
     let row = match row.split_once(':').filter(|_| row.contains("  ")) {

@@ -45,7 +45,7 @@ fn nothing_at_all_is_no_failure_and_says_how_to_begin() {
         assert!(ran.out.contains(line), "`{line}` is missing in:\n{}", ran.out);
     }
     let last = ran.out.lines().last().unwrap();
-    assert_eq!(last, "Next: `haft login anthropic` (or another provider); `haft demo` works without a key");
+    assert_eq!(last, "Next: `haft login anthropic` or another provider; without a key: `haft demo`");
     assert!(ran.out.lines().all(|it| it.chars().count() <= 80 || it.contains('/')), "{}", ran.out);
 }
 

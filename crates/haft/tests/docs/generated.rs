@@ -34,7 +34,7 @@ const FAMILIES: &[(&str, &[&str])] = &[
     ),
     ("Search", &["glob", "grep", "tree"]),
     ("Commands", &["shell", "bash", "shell_status", "interact", "python"]),
-    ("Jobs", &["jobs", "read_job", "wait", "stop_task", "continue_job"]),
+    ("Background jobs", &["jobs", "read_job", "wait", "stop_task", "continue_job"]),
     ("Web", &["web_search", "web_fetch", "http_request"]),
     ("Other machines", &["ssh_exec"]),
     ("Pictures and files for a person", &["image_view", "share_file", "content_publish"]),

@@ -52,12 +52,15 @@ fn the_test_fails_is_fixed_with_real_tools_and_what_to_type_next_works() {
     let ran = run(&mut demo(&room, &[]), "");
     assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{ran:?}");
     let steps = [
-        "> shell sh test.sh",
-        ": exit 1, ",
-        "> read price.sh",
-        "> edit price.sh",
-        "> shell sh test.sh",
-        ": ok, ",
+        "> The test fails.",
+        "< shell sh test.sh: exit 1, ",
+        "2 of 3 failed",
+        "< read price.sh: ok, ",
+        "< edit price.sh: ok, ",
+        "-echo $((price * count * (1 - discount)))",
+        "+echo $((price * count * (100 - discount) / 100))",
+        "< shell sh test.sh: ok, ",
+        "all 3 passed",
         "all three checks pass.",
         "What happened:",
         "The project stays.",

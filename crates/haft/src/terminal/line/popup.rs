@@ -99,6 +99,8 @@ impl Popup {
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::indexing_slicing, reason = "tests")]
+
     use super::*;
 
     fn popup(count: usize) -> Popup {

@@ -9,6 +9,10 @@ pub(super) const TEXT: &str = include_str!("../../../../../haft.example.toml");
 #[cfg(test)]
 pub(super) const NEEDS_TRUST: &str = "(needs trust)";
 
+/// What marks a key that counts only in the user's own file.
+#[cfg(test)]
+pub(super) const ONLY_OWN: &str = "(only in your own file)";
+
 /// A key, or a section as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Entry {

@@ -116,6 +116,7 @@ fn lines(setting: &Setting) -> Vec<(String, String)> {
             Why::Overridden => "overridden",
             Why::Limited if it.from == From::File(Source::Workspace) => "a workspace can only lower it",
             Why::Limited => "beyond the maximum",
+            Why::UserOnly => "counts only in your own file",
         };
         (from(&it.from).to_owned(), format!("{}  ({why})", value(&it.value)))
     }));
