@@ -221,7 +221,7 @@ impl<F: Face> Talk<F> {
             ));
         }
         self.taken_back = rewound.changed;
-        if !self.face.give_back(&rewound.said) {
+        if !self.face.give_back(&Entry::new(rewound.said.clone())) {
             lines.push(format!("You had said: {}", short::line(&rewound.said, 200)));
         }
         Ok(lines.join("\n"))
