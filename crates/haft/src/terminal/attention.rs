@@ -99,6 +99,12 @@ impl Attention {
     }
 }
 
+impl Drop for Attention {
+    fn drop(&mut self) {
+        restore();
+    }
+}
+
 /// What sets the title.
 fn title(name: &str, state: State) -> String {
     let says = match state {

@@ -72,7 +72,7 @@ pub(crate) fn meant<'a>(line: &'a str, own: &[String]) -> Meant<'a> {
     }
     // A blank before it says that it is meant as it is.
     if line.starts_with(char::is_whitespace) {
-        return Meant::Said(text);
+        return Meant::Said(line.trim_end());
     }
     if LEAVE.contains(&text) {
         return Meant::Leave;
@@ -165,7 +165,7 @@ mod tests {
         for text in ["/etc/hosts is wrong", "// why?", "/** doc */", "/[0-9]+/ matches", "/x.txt"] {
             assert_eq!(of(text), Meant::Said(text));
         }
-        assert_eq!(of(" /plan is a word"), Meant::Said("/plan is a word"));
+        assert_eq!(of(" /plan is a word\n"), Meant::Said(" /plan is a word"));
     }
 
     #[test]

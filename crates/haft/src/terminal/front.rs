@@ -230,8 +230,8 @@ impl Front {
     }
 
     /// Puts this line at the prompt, to be changed or sent. What is typed there already follows it.
-    pub(crate) fn put(&mut self, text: &str) {
-        self.line.begin_with(text);
+    pub(crate) fn put(&mut self, entry: &Entry) {
+        self.line.begin_with(entry);
     }
 
     /// Did somebody end the chat from outside?

@@ -115,16 +115,18 @@ impl Line {
         self.chips = Chips::default();
     }
 
-    /// Puts this in the place of all that is typed.
+    /// Puts this in the place of all that is typed; a picture that it still names stays.
     pub(crate) fn set(&mut self, text: &str) {
+        let pictures = self.chips.pictures(self.buffer.text());
         self.clear();
-        self.buffer.put(chips::plain(text));
+        let text = self.chips.with(text, &pictures);
+        self.buffer.put(text);
     }
 
-    /// Puts a text before what is typed.
-    pub(crate) fn begin_with(&mut self, text: &str) {
+    /// Puts a line before what is typed.
+    pub(crate) fn begin_with(&mut self, entry: &Entry) {
         let at = self.buffer.at();
-        let text = chips::plain(text);
+        let text = self.chips.with(&entry.text, &entry.pictures);
         let after = self.buffer.text();
         let between = if after.is_empty() { "" } else { "\n" };
         let whole = format!("{text}{between}{after}");

@@ -101,6 +101,17 @@ impl Tmux {
         self.shows_times(what, 1)
     }
 
+    /// Waits until the screen no longer shows this.
+    #[track_caller]
+    pub(crate) fn lacks(&self, what: &str) -> &Self {
+        let until = Instant::now() + PATIENCE;
+        while self.screen().contains(what) {
+            assert!(Instant::now() < until, "`{what}` is still in:\n{}", self.screen());
+            std::thread::sleep(LOOK);
+        }
+        self
+    }
+
     /// Waits until the screen shows this so many times.
     #[track_caller]
     pub(crate) fn shows_times(&self, what: &str, times: usize) -> &Self {

@@ -13,7 +13,7 @@ use super::{
         editor,
         input::Heard,
         interrupt,
-        line::Came,
+        line::{Came, Entry},
         reading::Reading,
         row::{Row, Style},
     },
@@ -174,16 +174,15 @@ impl Front {
 
     /// What was said for after a turn that was stopped is typed again: it may not be meant any more.
     pub(super) fn take_back(&mut self) {
-        let lines: Vec<String> = self
-            .said
-            .drain(..)
-            .filter_map(|it| match it {
-                Said::Line(entry) => Some(entry.text).filter(|it| !it.trim().is_empty()),
-                Said::End => None,
-            })
-            .collect();
+        let lines = self.said.drain(..).filter_map(|it| match it {
+            Said::Line(entry) => Some(entry).filter(|it| !it.text.trim().is_empty()),
+            Said::End => None,
+        });
+        let lines: Vec<Entry> = lines.collect();
         if !lines.is_empty() {
-            self.line.begin_with(&lines.join("\n"));
+            let texts: Vec<&str> = lines.iter().map(|it| it.text.as_str()).collect();
+            let pictures = lines.iter().flat_map(|it| it.pictures.clone()).collect();
+            self.line.begin_with(&Entry { pictures, ..Entry::new(texts.join("\n")) });
         }
     }
 

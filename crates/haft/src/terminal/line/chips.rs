@@ -43,6 +43,17 @@ impl Chips {
         self.add(Chip::Picture(path.to_owned())).map(String::from).unwrap_or_default()
     }
 
+    /// A text in which the notes that stand for these pictures are their chips again.
+    pub(super) fn with(&mut self, text: &str, pictures: &[PathBuf]) -> String {
+        let mut text = plain(text);
+        for path in pictures {
+            let chip = self.picture(path);
+            let note = self.shown(&chip).unwrap_or_default();
+            text = text.replacen(&note, &chip, 1);
+        }
+        text
+    }
+
     fn add(&mut self, chip: Chip) -> Result<char, Chip> {
         let letter = u32::try_from(self.all.len()).ok().and_then(|it| char::from_u32(FIRST + it));
         match letter.filter(|_| self.all.len() < MOST) {
@@ -141,6 +152,9 @@ mod tests {
         let mut chips = Chips::default();
         let line = format!("what is {}?", chips.picture(Path::new("/tmp/a b.png")));
         assert_eq!(chips.whole(&line), "what is [picture a b.png]?");
-        assert_eq!(chips.pictures(&line), [Path::new("/tmp/a b.png")]);
+        let pictures = chips.pictures(&line);
+        assert_eq!(pictures, [Path::new("/tmp/a b.png")]);
+        let again = Chips::default().with("so [picture a b.png] and [picture c.png]", &pictures);
+        assert_eq!(again, "so \u{100000} and [picture c.png]");
     }
 }

@@ -92,7 +92,7 @@ fn a_long_line_is_cut_and_the_cursor_is_where_the_next_letter_comes() {
     assert_eq!(seen(&line, 6).1, Some((2, 2)));
     line.paste("x\u{1b}[2J\r\ny");
     assert_eq!(seen(&line, 40).0, ["> abcdef", "  x\\u{1b}[2J", "  y日"]);
-    line.begin_with("before");
+    line.begin_with(&Entry::new("before"));
     assert_eq!(press(&mut line, "z\n"), ["before\nabcdef\nx\u{1b}[2J\nyz日"]);
 }
 
@@ -119,6 +119,11 @@ fn a_picture_is_a_chip_too() {
     assert_eq!(seen(&line, 60).0, ["> [picture shot.png] what?"]);
     let Came::Line(entry) = line.key(KeyEvent::from(KeyCode::Enter)) else { unreachable!() };
     assert_eq!(entry.pictures, [Path::new("/tmp/shot.png")]);
+    // A line that comes back to the prompt has its picture.
+    line.begin_with(&entry);
+    line.set(&line.text().replace("what", "who"));
+    let Came::Line(entry) = line.key(KeyEvent::from(KeyCode::Enter)) else { unreachable!() };
+    assert_eq!((entry.shown.as_str(), entry.pictures.len()), ("[picture shot.png] who?", 1));
 }
 
 fn with_own() -> Line {

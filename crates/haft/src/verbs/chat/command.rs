@@ -38,7 +38,10 @@ impl<F: Face> Talk<F> {
             )));
         }
         match name {
-            "/help" => Ok(report::help(all)),
+            "/help" => {
+                self.face.page("help", &report::help(all)).await;
+                Ok(String::new())
+            }
             "/model" => self.model(given),
             "/profile" => self.profile(given),
             "/plan" => self.plan(given).await,
@@ -218,7 +221,7 @@ impl<F: Face> Talk<F> {
             ));
         }
         self.taken_back = rewound.changed;
-        if !self.face.give_back(&rewound.said) {
+        if !self.face.give_back(&Entry::new(rewound.said.clone())) {
             lines.push(format!("You had said: {}", short::line(&rewound.said, 200)));
         }
         Ok(lines.join("\n"))

@@ -10,6 +10,7 @@ use crate::terminal::{
     complete::{Own, Value},
     diff,
     front::{Front, Said},
+    line::Entry,
     row::{Row, Style},
     view::said_before,
 };
@@ -47,7 +48,7 @@ pub(super) trait Face {
     fn failed(&mut self);
 
     /// Puts a line at the prompt again, to be changed; false, where that can't be done.
-    fn give_back(&mut self, text: &str) -> bool;
+    fn give_back(&mut self, entry: &Entry) -> bool;
 
     /// Offers these where commands are completed.
     fn offer(&mut self, own: Vec<Own>, values: Vec<(&'static str, Vec<Value>)>);
@@ -115,8 +116,8 @@ impl Face for Front {
 
     fn failed(&mut self) {}
 
-    fn give_back(&mut self, text: &str) -> bool {
-        self.put(text);
+    fn give_back(&mut self, entry: &Entry) -> bool {
+        self.put(entry);
         true
     }
 

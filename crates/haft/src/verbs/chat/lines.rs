@@ -148,7 +148,7 @@ impl Face for Lines {
         self.failed = true;
     }
 
-    fn give_back(&mut self, _: &str) -> bool {
+    fn give_back(&mut self, _: &Entry) -> bool {
         false
     }
 

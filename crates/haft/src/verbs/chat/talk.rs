@@ -171,7 +171,7 @@ impl<F: Face> Talk<F> {
                 let Some(own) = all.find(name) else { return };
                 if !own.is_trusted() && !self.seen.contains(own) {
                     self.seen.push(own.clone());
-                    let again = if self.face.give_back(&entry.text) {
+                    let again = if self.face.give_back(entry) {
                         "Press Enter to send it."
                     } else {
                         "Say it again to send it."
@@ -216,9 +216,8 @@ impl<F: Face> Talk<F> {
             Ok(named) => return Some(named),
             Err(refused) => refused,
         };
-        let fault = if self.face.give_back(&entry.text) {
+        let fault = if self.face.give_back(entry) {
             self.refused = Some(entry.text.clone());
-            self.pictures.extend(entry.pictures.iter().cloned());
             refused.told("Press Enter again to send it as text.")
         } else {
             refused.told("It was not sent: put the name into backticks to send it as text.")
@@ -231,15 +230,14 @@ impl<F: Face> Talk<F> {
     async fn input(&mut self, entry: &Entry, named: Named) -> Option<Input> {
         let mut input = Input::new(entry.text.clone());
         self.beside.iter().for_each(|(line, pieces)| input.attach(line.clone(), pieces.clone()));
-        let mut paths = std::mem::take(&mut self.pictures);
-        paths.extend(entry.pictures.iter().filter(|it| !paths.contains(it)).cloned().collect::<Vec<_>>());
+        let paths = [std::mem::take(&mut self.pictures), entry.pictures.clone()].concat();
         let cancel = CancellationToken::new();
         let attaching = async {
             attach::pictures(&mut input, &self.agent, &paths).await?;
             named.attach(&mut input, &self.agent, true, &cancel).await
         };
         if let Err(fault) = self.face.attend(attaching, &cancel).await {
-            self.face.give_back(&entry.text);
+            self.face.give_back(entry);
             self.fails(&fault);
             return None;
         }
