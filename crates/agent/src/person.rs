@@ -5,7 +5,12 @@ use runtime::Call;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::{answer::heard, event::Event, model::Piece, turn::Agent};
+use crate::{
+    answer::heard,
+    event::{Event, Host, Silent},
+    model::Piece,
+    turn::Agent,
+};
 
 /// What came of a call of the person's.
 #[derive(Debug, Clone)]
@@ -21,11 +26,18 @@ pub struct Looked {
 }
 
 impl Agent {
-    /// Makes a call on behalf of the person, under the rules of the session: the same sandbox, the same questions. Whoever
-    /// watches hears of it as of any other. The model sees nothing of it unless its pieces are attached to what the person
-    /// says.
-    pub async fn look(&self, tool: &str, arguments: Value, cancel: &CancellationToken) -> Looked {
-        let (session, host) = (self.session(), self.host());
+    /// Makes a call on behalf of the person, in the same sandbox as the model's; what a rule would ask the person about is
+    /// allowed, as they make it themselves. With `watched`, whoever watches hears of it as of any other. The model sees
+    /// nothing of it unless its pieces are attached to what the person says.
+    pub async fn look(
+        &self,
+        tool: &str,
+        arguments: Value,
+        watched: bool,
+        cancel: &CancellationToken,
+    ) -> Looked {
+        let session = self.session();
+        let host: &dyn Host = if watched { &**self.host() } else { &Silent };
         let id = session.new_call_id();
         host.hear(Event::Called { call: id.clone(), tool: tool.to_owned(), arguments: arguments.clone() });
         let (cancel, own) = (cancel.child_token(), Some(id.clone()));

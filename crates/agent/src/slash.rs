@@ -125,7 +125,7 @@ impl Known {
         let parsed = text.and_then(markdown_files::text).and_then(|text| parse(path, &text, of_claude));
         match parsed {
             Ok(command) if self.find(&command.name).is_none() => {
-                self.commands.push(Arc::new(finish(command)))
+                self.commands.push(Arc::new(finish(command)));
             }
             Ok(_) => {}
             Err(why) => self.broken.push(format!("{shown} is not a valid command: {why}")),

@@ -182,7 +182,7 @@ impl Crew {
         }
         let before = session.limits();
         session.limit(Limits { tools: Some(left.clone()), ..Limits::clone(&before) });
-        let held = std::mem::replace(&mut self.inner.held.lock().limits.tools, Some(left));
+        let held = self.inner.held.lock().limits.tools.replace(left);
         Ok(Narrowed { held, before, profile: self.profile() })
     }
 

@@ -18,31 +18,33 @@ use crate::{Agents, Opened, Options, Place, standing::Standing, terminal::short}
 /// The variable that names a model, where nothing else does.
 pub(crate) const MODEL: &str = "HAFT_MODEL";
 
+/// The heading of these options in the help of a verb.
+const MODEL_AND_LIMITS: &str = "Model and limits";
+
 /// Options of every verb that is an agent.
 #[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Model and limits")]
 pub(crate) struct AgentOptions {
     /// Model: `PROVIDER:MODEL`, `URL#MODEL`, `script:FILE`, or the NAME of a section `[models.NAME]` [default: `model` of
     /// `[agent]` in haft.toml, else $HAFT_MODEL]
-    #[arg(long, value_name = "NAME")]
+    #[arg(help_heading = MODEL_AND_LIMITS, long, value_name = "NAME")]
     pub(crate) model: Option<String>,
     /// Profile to start with: `.haft/agents/NAME.md`, or one of haft's own
-    #[arg(long, value_name = "NAME", conflicts_with = "plan")]
+    #[arg(help_heading = MODEL_AND_LIMITS, long, value_name = "NAME", conflicts_with = "plan")]
     pub(crate) profile: Option<String>,
     /// Plan only: the model reads and asks, and changes nothing
-    #[arg(long)]
+    #[arg(help_heading = MODEL_AND_LIMITS, long)]
     pub(crate) plan: bool,
     /// How the model writes tool calls: native, json, bracket, xml, hermes, tool_use [default: what is known of the model]
-    #[arg(long, value_name = "NAME")]
+    #[arg(help_heading = MODEL_AND_LIMITS, long, value_name = "NAME")]
     pub(crate) dialect: Option<String>,
     /// Maximum model responses per turn
-    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
+    #[arg(help_heading = MODEL_AND_LIMITS, long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     pub(crate) max_steps: Option<usize>,
     /// Time limit of a turn, in seconds
-    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u64>::new().range(1..))]
+    #[arg(help_heading = MODEL_AND_LIMITS, long, value_name = "N", value_parser = RangedU64ValueParser::<u64>::new().range(1..))]
     pub(crate) max_seconds: Option<u64>,
     /// Token limit of a turn, requests and responses together
-    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u64>::new().range(1..))]
+    #[arg(help_heading = MODEL_AND_LIMITS, long, value_name = "N", value_parser = RangedU64ValueParser::<u64>::new().range(1..))]
     pub(crate) max_tokens: Option<u64>,
 }
 

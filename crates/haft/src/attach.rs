@@ -105,7 +105,7 @@ pub(crate) fn check(agent: &Agent, text: &str, insists: bool) -> Result<Named, R
 }
 
 impl Named {
-    /// Reads all of it, and attaches it.
+    /// Reads all of it, and attaches it; whoever watches the agent hears of it if they are to (`watched`).
     ///
     /// # Errors
     /// When something can't be read after all; then the message must not be sent.
@@ -113,6 +113,7 @@ impl Named {
         self,
         input: &mut Input,
         agent: &Agent,
+        watched: bool,
         cancel: &CancellationToken,
     ) -> Result<(), Fault> {
         if self.mentions.is_empty() {
@@ -130,7 +131,7 @@ impl Named {
                 all.insert("offset".to_owned(), json!(first));
                 all.insert("limit".to_owned(), json!(last + 1 - first));
             }
-            let looked = agent.look(tool, arguments, cancel).await;
+            let looked = agent.look(tool, arguments, watched, cancel).await;
             if !looked.ok {
                 return Err(Fault::not_found(format!("`@{path}` can't be attached: {}", looked.text)));
             }

@@ -195,6 +195,11 @@ impl Options {
         let mut roots: Vec<_> = config.roots.iter().map(|root| parse_root(root, &workspace)).collect();
         let here = std::env::current_dir().unwrap_or_default();
         roots.extend(self.roots.iter().map(|root| parse_root(root, &here)));
+        if let Some(root) = roots.iter().find(|it| !it.path.exists()) {
+            return Err(Fault::not_found(format!("the root `{}` does not exist", root.path.display())).next(
+                "Create that folder, or remove it from `--root` or from `roots` in haft.toml: `haft config roots` shows the file.",
+            ));
+        }
         let beyond = beyond(place, &mut config)?;
         let accept_weaker = [config.accept_weaker, self.accept_weaker.clone()].concat();
         let policy = Policy {

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 pub use agent::{
     AgentSection, ChatSection, ModelSection, Notify, PriceSection, STEPS, SUBAGENT_SECONDS, SUBAGENT_STEPS,
-    SubagentSection, Visible,
+    SubagentSection, Theme, Visible,
 };
 pub use provenance::{Layer, Origin, Origins, Source, Unused, Why, origins};
 pub use trust::Trust;
@@ -155,10 +155,10 @@ pub struct CommandRule {
     /// What becomes of them.
     pub then: Then,
     /// Command lines that the rule is about.
-    #[serde(default, rename = "match")]
+    #[serde(default, rename = "match", skip_serializing_if = "Vec::is_empty")]
     pub matches: Vec<String>,
     /// Command lines that it is not about.
-    #[serde(default, rename = "not_match")]
+    #[serde(default, rename = "not_match", skip_serializing_if = "Vec::is_empty")]
     pub not_matches: Vec<String>,
 }
 
@@ -636,8 +636,8 @@ mod tests {
         assert!(!config.manual_first.is_empty() && config.tools.is_some() && !config.sections.is_empty());
         let AgentSection { model, profile, max_steps, visible } = config.agent;
         assert!(model.is_some() && profile.is_some() && max_steps.is_some() && visible.is_some());
-        let ChatSection { notify } = config.chat;
-        assert!(notify.is_some());
+        let ChatSection { notify, theme } = config.chat;
+        assert!(notify.is_some() && theme.is_some());
         let SubagentSection { tools, nested, max_steps, seconds, tokens } = config.subagent;
         assert!(tools.is_some() && nested.is_some() && max_steps.is_some());
         assert!(seconds.is_some() && tokens.is_some());

@@ -142,7 +142,8 @@ impl Index {
         } else {
             self.paths.iter().filter_map(|it| Some((fuzzy::score(it, query)?, it.as_str()))).collect()
         };
-        best.retain(|(_, path)| dots || !is_hidden(path));
+        // A folder that was typed in full is no choice any more: what lies in it is.
+        best.retain(|(_, path)| (dots || !is_hidden(path)) && !(path.ends_with('/') && *path == query));
         best.sort_by(|one, other| other.0.cmp(&one.0).then_with(|| one.1.cmp(other.1)));
         best.into_iter().take(OFFERED).map(|(_, path)| path.to_owned()).collect()
     }
@@ -175,7 +176,7 @@ impl History for NothingChanges {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
+    #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
     use kit::files::{OtherNames, RootSpec};
 
@@ -202,9 +203,10 @@ mod tests {
         assert!(!index.cut);
         assert_eq!(index.best("shop")[..1], ["src/shop/"]);
         assert_eq!(index.best("crt"), ["src/shop/cart.py"]);
+        assert_eq!(index.best("src/shop/"), ["src/shop/cart.py"]);
         assert_eq!(index.best("a b"), ["a b.txt"]);
         assert_eq!(index.best(""), ["a b.txt", "src/", "src/main.py", "src/shop/", "src/shop/cart.py"]);
-        assert_eq!(index.best(".e"), [".env"]);
+        assert_eq!(index.best(".en"), [".env"]);
     }
 
     #[test]

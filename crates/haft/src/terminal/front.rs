@@ -15,7 +15,10 @@ use std::{
 
 use agent::{Agent, Event, Host, Steering};
 use kit::{Fault, Kind, files::Roots};
-use runtime::{Session, config::Notify};
+use runtime::{
+    Session,
+    config::{Notify, Theme},
+};
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::{
@@ -44,7 +47,7 @@ use super::{
     picture::{self, Protocol},
     reading::Reading,
     remembered::Remembered,
-    row::{Row, Style, harmless},
+    row::{Row, Style, harmless, set_theme},
     screen::{Live, Screen},
     short,
     status::Status,
@@ -80,6 +83,7 @@ pub(crate) struct Settings {
     pub(crate) colours: bool,
     /// How the person is told that they are wanted.
     pub(crate) notify: Notify,
+    pub(crate) theme: Theme,
     /// The person may type; otherwise they watch, answer questions and stop it.
     pub(crate) prompt: bool,
 }
@@ -87,11 +91,13 @@ pub(crate) struct Settings {
 impl Settings {
     /// As the person wants it; with `prompt` they may type.
     pub(crate) fn of(place: &Place, opened: &Opened, prompt: bool) -> Self {
+        let theme = opened.agents.chat.theme.unwrap_or_default();
         Self {
             state: place.state.clone(),
             roots: opened.runtime.roots().clone(),
-            colours: place.variable("NO_COLOR").is_none(),
+            colours: place.variable("NO_COLOR").is_none() && theme != Theme::None,
             notify: opened.agents.chat.notify.unwrap_or_default(),
+            theme,
             prompt,
         }
     }
@@ -179,7 +185,8 @@ impl Front {
         hangup: CancellationToken,
     ) -> io::Result<(Self, Passes)> {
         let (pass, events) = unbounded_channel();
-        let Settings { state, roots, colours, notify, prompt } = settings;
+        let Settings { state, roots, colours, notify, theme, prompt } = settings;
+        set_theme(theme);
         let name = roots.workspace().file_name().unwrap_or_default().to_string_lossy().into_owned();
         let words = Words::new(prompt.then(|| Files::of(roots)));
         let continued = signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?;
@@ -451,7 +458,13 @@ impl Front {
         let now = Instant::now();
         let columns = self.columns();
         if let Some(reading) = &mut self.reading {
-            let rows = reading.rows(columns, self.screen.lines(), self.session.as_ref());
+            let mut rows = reading.rows(columns, self.screen.lines(), self.session.as_ref());
+            if self.asked_since.is_some()
+                && let Some(head) = rows.first_mut()
+            {
+                *head =
+                    Row::new("A question waits for your answer: q leads to it.", Style::ASKS).cut(columns);
+            }
             return self.screen.draw_full(rows);
         }
         if let Some(dialog) = &self.dialog {
@@ -460,7 +473,7 @@ impl Front {
             self.screen.draw(&[], live);
             return;
         }
-        self.flush();
+        let stays = self.stays();
         self.look_at_calls(now);
         let mut rows = self.view.live(now, self.look());
         for it in &self.said {
@@ -469,7 +482,8 @@ impl Front {
             }
         }
         if !self.prompt {
-            self.screen.draw(&[], rows);
+            rows.extend(self.status.row(now, columns));
+            self.screen.draw(&stays, rows);
             return;
         }
         let lines = self.screen.lines();
@@ -482,11 +496,19 @@ impl Front {
         } else {
             rows.extend(self.status.row(now, columns));
         }
-        self.screen.draw(&[], Live { rows, cursor });
+        self.screen.draw(&stays, Live { rows, cursor });
     }
 
-    /// Draws what stays.
+    /// Draws what stays, and nothing below it.
     fn flush(&mut self) {
+        let rows = self.stays();
+        if !rows.is_empty() {
+            self.screen.draw(&rows, Vec::new());
+        }
+    }
+
+    /// The rows that are to stay and were not drawn yet. What stands before a picture is drawn, and the picture.
+    fn stays(&mut self) -> Vec<Row> {
         let mut rows = Vec::new();
         for drawn in std::mem::take(&mut self.held) {
             match drawn {
@@ -498,9 +520,7 @@ impl Front {
                 }
             }
         }
-        if !rows.is_empty() {
-            self.screen.draw(&rows, Vec::new());
-        }
+        rows
     }
 
     /// A picture where the terminal can show one, and where it lies.
@@ -558,7 +578,7 @@ fn job_line(event: &runtime::Event) -> Row {
     let name = if event.title.is_empty() { &event.tool } else { &event.title };
     let exit = event.exit.map_or_else(String::new, |it| format!(", exit {it}"));
     let took = short::took(event.took);
-    let telling = short::telling(&event.tail, &short::how(true, event.exit), 80);
+    let telling = short::telling(&event.tail, true, 80);
     let telling = if telling.is_empty() { telling } else { format!(": {telling}") };
     let name = short::line(name, 60);
     let bad = event.state == "error" || event.exit.is_some_and(|it| it != 0);

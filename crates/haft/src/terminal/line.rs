@@ -220,8 +220,8 @@ impl Line {
             KeyCode::Tab => self.offer_anew(),
             KeyCode::Enter => return self.enter(key.modifiers),
             KeyCode::Char(letter) if control => return self.control(letter, cutting),
-            KeyCode::Char('b') if alt => self.buffer.to_word_left(),
-            KeyCode::Char('f') if alt => self.buffer.to_word_right(),
+            KeyCode::Char('b') if alt => self.buffer.go_word_left(),
+            KeyCode::Char('f') if alt => self.buffer.go_word_right(),
             KeyCode::Char('d') if alt => self.buffer.cut_word_right(cutting),
             KeyCode::Char('y') if alt => self.buffer.put_back_older(put_back),
             KeyCode::Char(letter) => self.buffer.insert(&chips::plain(letter.encode_utf8(&mut [0; 4]))),
@@ -229,12 +229,12 @@ impl Line {
             KeyCode::Backspace => self.buffer.delete_left(),
             KeyCode::Delete if alt || control => self.buffer.cut_word_right(cutting),
             KeyCode::Delete => self.buffer.delete_right(),
-            KeyCode::Left if alt || control => self.buffer.to_word_left(),
-            KeyCode::Right if alt || control => self.buffer.to_word_right(),
+            KeyCode::Left if alt || control => self.buffer.go_word_left(),
+            KeyCode::Right if alt || control => self.buffer.go_word_right(),
             KeyCode::Left => self.buffer.left(),
             KeyCode::Right => self.buffer.right(),
-            KeyCode::Home => self.buffer.to_line_start(),
-            KeyCode::End => self.buffer.to_line_end(),
+            KeyCode::Home => self.buffer.go_line_start(),
+            KeyCode::End => self.buffer.go_line_end(),
             KeyCode::Up => self.up(),
             KeyCode::Down => self.down(),
             _ => {}
@@ -244,11 +244,11 @@ impl Line {
 
     fn control(&mut self, letter: char, cutting: bool) -> Came {
         match letter {
-            'a' => self.buffer.to_line_start(),
+            'a' => self.buffer.go_line_start(),
             'b' => self.buffer.left(),
             'd' if self.is_empty() => return Came::End,
             'd' => self.buffer.delete_right(),
-            'e' => self.buffer.to_line_end(),
+            'e' => self.buffer.go_line_end(),
             'f' => self.buffer.right(),
             'g' => return Came::Edit,
             'h' => self.buffer.delete_left(),
@@ -342,7 +342,9 @@ impl Line {
         match key.code {
             KeyCode::Char('r') if control => search.older(&self.remembered),
             KeyCode::Char('s') if control => search.newer(&self.remembered),
-            KeyCode::Char('g') if control => drop(self.gives_up(true)),
+            KeyCode::Char('g') if control => {
+                self.gives_up(true);
+            }
             KeyCode::Char('h') if control => search.shorten(&self.remembered),
             KeyCode::Backspace => search.shorten(&self.remembered),
             KeyCode::Char(letter) if !control && !key.modifiers.contains(KeyModifiers::ALT) => {

@@ -18,12 +18,16 @@ static FULL: AtomicBool = AtomicBool::new(false);
 const ENTER: &str = "\u{1b}[?1049h\u{1b}[?25l\u{1b}[2J";
 const LEAVE: &str = "\u{1b}[?25h\u{1b}[?1049l";
 
+/// Begins and ends what is to be seen at once. Terminals that can't do that leave it out.
+const BEGINS: &str = "\u{1b}[?2026h";
+const ENDS: &str = "\u{1b}[?2026l";
+
 /// Gives the terminal back its own screen, whoever has it now: for the end of the process.
 pub(crate) fn leave() {
     if FULL.swap(false, Ordering::AcqRel) {
         let mut out = io::stdout().lock();
         // A terminal that is gone needs no restoring.
-        let _ = out.write_all(LEAVE.as_bytes()).and_then(|()| out.flush());
+        let _ = out.write_all(format!("{BEGINS}{LEAVE}{ENDS}").as_bytes()).and_then(|()| out.flush());
     }
 }
 
@@ -223,9 +227,11 @@ impl Screen {
         self.live = Live::default();
     }
 
+    /// Writes a frame: a terminal that can shows it only once it is whole, so that nothing flickers.
     fn write(&mut self, text: &str) {
         let mut out = io::stdout().lock();
-        if out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_err() {
+        let frame = format!("{BEGINS}{text}{ENDS}");
+        if out.write_all(frame.as_bytes()).and_then(|()| out.flush()).is_err() {
             self.gone = true;
         }
     }

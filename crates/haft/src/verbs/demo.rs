@@ -203,6 +203,8 @@ async fn on_screen(
     let cancel = CancellationToken::new();
     let turn = agent.turn(Some(TASK.to_owned()), &cancel);
     let outcome = front.attend(turn, &cancel).await;
+    // Nothing is in motion any more.
+    front.show(&[]);
     drop(front);
     outcome.map_err(told)
 }

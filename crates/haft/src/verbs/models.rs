@@ -177,7 +177,7 @@ fn known() -> String {
         ]
     };
     format!(
-        "Models that haft knows, {AS_OF}; the first of each provider is the one it suggests\n{}",
+        "Models that haft knows, {AS_OF}. It suggests the first of each provider.\n{}",
         columns(models().map(row).collect())
     )
 }

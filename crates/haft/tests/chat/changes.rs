@@ -68,7 +68,7 @@ fn a_long_diff_is_asked_about_in_part_and_shown_whole_on_a_key() {
     let script = calls("write", &json!({"path": "long.txt", "content": content})) + "{\"say\": \"Done.\"}\n";
     for columns in [80, 40] {
         let chat = Tmux::chat(&room, &script, columns, &["--approve", "ask-edits"]);
-        chat.shows("Say what to do.").types("go\n").shows("more lines; d shows all").shows("[n]o:");
+        chat.shows("/help").types("go\n").shows("more lines; d shows all").shows("[n]o:");
         assert!(!chat.screen().contains("100 + line 100"), "{}", chat.screen());
         chat.types("d\n").shows("100 + line 100").types("n\n").shows("Done.");
         assert!(!room.at("long.txt").exists());

@@ -123,7 +123,10 @@ fn at_a_terminal_the_key_is_not_echoed_and_ctrl_c_gives_up() {
     terminal.shows("openai key (not shown): ", 1).types(&format!("{KEY}\n"));
     let (code, seen) = terminal.ends();
     assert!(code == Some(0) && !seen.contains(KEY), "{seen}");
-    assert!(seen.contains("goes to http://127.0.0.1:") && seen.contains("make one at https://"), "{seen}");
+    assert!(
+        seen.contains("The key goes to http://127.0.0.1:") && seen.contains("Make one at https://"),
+        "{seen}"
+    );
     assert!(file(&room).exists());
     let mut terminal = Terminal::start(&haft(&room, &provider.url, &["login", "openai"]));
     terminal.shows("(not shown): ", 1).types("sk-half\u{3}");

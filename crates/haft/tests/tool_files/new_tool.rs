@@ -24,7 +24,7 @@ fn tried(lang: &str, more: &str) -> (Room, String) {
     let room = Room::new();
     let made = room.run(&["new-tool", "count_words", "--lang", lang]);
     assert_eq!(made.code, 0, "{made:?}");
-    assert!(made.out.contains("once you trust it: haft"), "{}", made.out);
+    assert!(made.out.contains("after you trust it: haft"), "{}", made.out);
     assert_eq!(room.run(&["trust"]).code, 0);
     if made.out.contains("\nbuild: ") {
         run(&room, &made.out, "build: ", more);

@@ -33,6 +33,23 @@ pub struct AgentSection {
 pub struct ChatSection {
     /// How the person is told of a question and of the end of a long turn.
     pub notify: Option<Notify>,
+    /// Which of the terminal's colours stand for what.
+    pub theme: Option<Theme>,
+}
+
+/// Which of the terminal's sixteen colours stand for what.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Theme {
+    /// For a dark background.
+    #[default]
+    Dark,
+    /// For a light background: no yellow.
+    Light,
+    /// Blue and yellow in the place of green and red.
+    ColorBlind,
+    /// No colours, as with `NO_COLOR`.
+    None,
 }
 
 /// How a person is told that they are wanted.

@@ -75,19 +75,19 @@ impl Buffer {
         self.text.move_right();
     }
 
-    pub(super) fn to_line_start(&mut self) {
+    pub(super) fn go_line_start(&mut self) {
         self.text.move_to_line_start();
     }
 
-    pub(super) fn to_line_end(&mut self) {
+    pub(super) fn go_line_end(&mut self) {
         self.text.move_to_line_end();
     }
 
-    pub(super) fn to_word_left(&mut self) {
+    pub(super) fn go_word_left(&mut self) {
         self.go(self.word_left());
     }
 
-    pub(super) fn to_word_right(&mut self) {
+    pub(super) fn go_word_right(&mut self) {
         self.go(self.word_right());
     }
 

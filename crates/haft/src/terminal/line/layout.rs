@@ -6,6 +6,9 @@ use super::{
     chips::Chips,
 };
 
+/// How a chip looks.
+const CHIP: Style = Style { reverse: true, ..Style::DIM };
+
 /// The mark before the line.
 const MARK: &str = "> ";
 
@@ -22,7 +25,7 @@ pub(super) fn laid_out(buffer: &Buffer, chips: &Chips, columns: usize) -> (Vec<R
         let next = buffer.next_letter(at);
         let Some(letter) = text.get(at..next).filter(|it| !it.is_empty()) else { break };
         let chip = chips.shown(letter);
-        let style = if chip.is_some() { Style::DIM } else { Style::PLAIN };
+        let style = if chip.is_some() { CHIP } else { Style::PLAIN };
         let shown = match chip {
             Some(chip) => harmless(&chip),
             None if letter == "\n" => String::new(),

@@ -99,6 +99,8 @@ impl Popup {
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::indexing_slicing, reason = "tests")]
+
     use super::*;
 
     fn popup(count: usize) -> Popup {
@@ -137,6 +139,6 @@ mod tests {
     fn a_narrow_terminal_cuts_what_is_said() {
         let popup = popup(2);
         assert!(popup.rows(12, 4).iter().all(|it| it.width() <= 12));
-        assert_eq!(seen(&popup, 12, 4)[0], "› /c0…  doe…");
+        assert_eq!(seen(&popup, 12, 4)[0], "› /c0 […  d…");
     }
 }

@@ -29,7 +29,7 @@ impl<F: Face> Talk<F> {
             return;
         };
         let cancel = CancellationToken::new();
-        let look = self.agent.look(tool, json!({"command": command}), &cancel);
+        let look = self.agent.look(tool, json!({"command": command}), true, &cancel);
         let looked = self.face.attend(look, &cancel).await;
         let text = looked.text.trim_end();
         self.face.tell(if text.is_empty() { "(no output)" } else { text }, Style::PLAIN);

@@ -97,7 +97,8 @@ impl<F: Face> Talk<F> {
             return Ok(lines.join("\n"));
         }
         let model = self.agency.model(named)?;
-        let said = format!("{} answers from now on.", model.name());
+        let doubt = agent::model::doubt(named, self.agency.choices()).map(|it| it + "\n");
+        let said = format!("{}{} answers from now on.", doubt.unwrap_or_default(), model.name());
         self.agent.steering().set_model(model);
         Ok(said)
     }
@@ -202,15 +203,10 @@ impl<F: Face> Talk<F> {
         };
         let rewound = self.agent.rewind(back).await.map_err(fault)?;
         self.beside.clear();
-        let messages = if rewound.turns == 1 { "message" } else { "messages" };
-        let mut lines = vec![format!(
-            "Went back to before your last {} {messages}: the model no longer knows of it.",
-            rewound.turns
-        )];
-        if rewound.turns == 1 {
-            lines =
-                vec!["Went back to before your last message: the model no longer knows of it.".to_owned()];
-        }
+        let messages =
+            if rewound.turns == 1 { "message".to_owned() } else { format!("{} messages", rewound.turns) };
+        let mut lines =
+            vec![format!("Went back to before your last {messages}: the model no longer knows of it.")];
         if !rewound.changed.is_empty() {
             let mut files: Vec<&str> =
                 rewound.changed.iter().flat_map(|it| it.files.iter().map(String::as_str)).collect();
@@ -222,7 +218,9 @@ impl<F: Face> Talk<F> {
             ));
         }
         self.taken_back = rewound.changed;
-        self.face.give_back(&rewound.said);
+        if !self.face.give_back(&rewound.said) {
+            lines.push(format!("You had said: {}", short::line(&rewound.said, 200)));
+        }
         Ok(lines.join("\n"))
     }
 

@@ -123,7 +123,7 @@ fn markdown(title: &str, session: &str, said: &[Message]) -> String {
             Message::Tool { tool, title, ok, exit, line, .. } => {
                 let arguments = serde_json::from_str(title).unwrap_or_else(|_| title.clone().into());
                 let what = format!("{tool} {}", short::arguments(&arguments, 200));
-                let how = short::how(*ok, *exit);
+                let how = short::how(*ok, *exit, None);
                 let line =
                     if line.trim().is_empty() { String::new() } else { format!(" — {}", line.trim()) };
                 text.push_str(&format!("- {} ({how}){line}\n", code(what.trim_end())));

@@ -167,12 +167,12 @@ mod tests {
             counted: None,
         });
         expect![[r#"
-                                  number      tokens   window
-              system prompt                    2,100    1.0 %
-              tools                     42     7,300    3.6 %
-              messages                   3       640    0.3 %
-              all                             10,040    5.0 %
-              free                           189,960   94.9 %
+                                    number      tokens   window
+              system prompt                      2,100    1.0 %
+              tools                     42       7,300    3.6 %
+              messages                   3         640    0.3 %
+              all                               10,040    5.0 %
+              free                             189,960   94.9 %
             Window: 200,000 tokens. The conversation is summed up by itself at 147,200; /compact does it now.
             Estimates: the provider has counted nothing yet."#]]
         .assert_eq(&shown);

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::face::Face;
 use crate::{
     agency::Agency,
-    attach,
+    attach::{self, Named},
     slash::{All, Own},
     terminal::{
         commands::{Meant, meant},
@@ -194,55 +194,60 @@ impl<F: Face> Talk<F> {
 
     /// Sends a message, with what it names, unless something of that is not there.
     pub(super) async fn say(&mut self, entry: &Entry, own: Option<(&Own, &str)>) {
-        let insists = self.refused.take().is_some_and(|it| it == entry.text);
-        let names = own.map_or_else(|| entry.text.clone(), |(own, given)| own.names_files(given));
-        let named = match attach::check(&self.agent, &names, insists) {
-            Ok(named) => named,
-            Err(refused) => {
-                let fault = if self.face.give_back(&entry.text) {
-                    self.refused = Some(entry.text.clone());
-                    refused.told("Press Enter again to send it as text.")
-                } else {
-                    refused.told("It was not sent: put the name into backticks to send it as text.")
-                };
-                self.fails(&fault);
-                return;
-            }
-        };
-        let mut input = Input::new(entry.text.clone());
-        let beside = std::mem::take(&mut self.beside);
-        beside.iter().for_each(|(line, pieces)| input.attach(line.clone(), pieces.clone()));
-        let paths = [self.pictures.as_slice(), &entry.pictures].concat();
-        let cancel = CancellationToken::new();
-        let attaching = async {
-            attach::pictures(&mut input, &self.agent, &paths).await?;
-            named.attach(&mut input, &self.agent, &cancel).await
-        };
-        if let Err(fault) = self.face.attend(attaching, &cancel).await {
-            // What it goes with goes with the next one.
-            self.beside = beside;
-            self.face.give_back(&entry.text);
-            self.fails(&fault);
-            return;
-        }
-        self.pictures.clear();
-        for path in &paths {
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            self.face.tell(&format!("+ picture {name}"), Style::DIM);
-        }
+        let Some(named) = self.named(entry, own) else { return };
+        let Some(mut input) = self.input(entry, named).await else { return };
         let begun = own.map(|(own, given)| own.begin(given, &mut input, &self.agency, &self.agent));
         let for_one_turn = match begun.transpose() {
             Ok(it) => it,
-            Err(fault) => {
-                self.beside = beside;
-                self.fails(&fault);
-                return;
-            }
+            Err(fault) => return self.fails(&fault),
         };
+        self.beside.clear();
         self.turn(input).await;
         if let Some(Err(fault)) = for_one_turn.map(|it| it.end(&self.agent)) {
             self.fails(&fault);
         }
+    }
+
+    /// The files that a message names. Where one is not there the message goes back to the prompt.
+    fn named(&mut self, entry: &Entry, own: Option<(&Own, &str)>) -> Option<Named> {
+        let insists = self.refused.take().is_some_and(|it| it == entry.text);
+        let names = own.map_or_else(|| entry.text.clone(), |(own, given)| own.names_files(given));
+        let refused = match attach::check(&self.agent, &names, insists) {
+            Ok(named) => return Some(named),
+            Err(refused) => refused,
+        };
+        let fault = if self.face.give_back(&entry.text) {
+            self.refused = Some(entry.text.clone());
+            self.pictures.extend(entry.pictures.iter().cloned());
+            refused.told("Press Enter again to send it as text.")
+        } else {
+            refused.told("It was not sent: put the name into backticks to send it as text.")
+        };
+        self.fails(&fault);
+        None
+    }
+
+    /// The message with all that goes with it. Where something of that can't be read the message goes back to the prompt.
+    async fn input(&mut self, entry: &Entry, named: Named) -> Option<Input> {
+        let mut input = Input::new(entry.text.clone());
+        self.beside.iter().for_each(|(line, pieces)| input.attach(line.clone(), pieces.clone()));
+        let mut paths = std::mem::take(&mut self.pictures);
+        paths.extend(entry.pictures.iter().filter(|it| !paths.contains(it)).cloned().collect::<Vec<_>>());
+        let cancel = CancellationToken::new();
+        let attaching = async {
+            attach::pictures(&mut input, &self.agent, &paths).await?;
+            named.attach(&mut input, &self.agent, true, &cancel).await
+        };
+        if let Err(fault) = self.face.attend(attaching, &cancel).await {
+            self.face.give_back(&entry.text);
+            self.fails(&fault);
+            return None;
+        }
+        for path in &paths {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            self.face.tell(&format!("+ picture {name}"), Style::DIM);
+        }
+        Some(input)
     }
 
     async fn turn(&mut self, input: Input) {

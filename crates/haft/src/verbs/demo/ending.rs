@@ -51,7 +51,7 @@ pub(super) fn wrapped(text: &str, columns: usize) -> String {
         if line.starts_with(' ') || line.is_empty() {
             lines.push(line.to_owned());
         } else {
-            lines.extend(Row::new(line, Style::PLAIN).lines(columns).iter().map(Row::text));
+            lines.extend(Row::new(line, Style::PLAIN).wrapped(columns, 0).iter().map(|it| it.painted(false)));
         }
     }
     lines.join("\n")

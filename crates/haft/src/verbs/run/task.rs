@@ -97,7 +97,7 @@ impl Task {
         let named = attach::check(agent, &names, false)
             .map_err(|it| it.told("Put a name that is not a file into backticks."))?;
         let mut input = Input::new(self.words.clone());
-        named.attach(&mut input, agent, cancel).await?;
+        named.attach(&mut input, agent, false, cancel).await?;
         if let Some(bytes) = &self.piped {
             input.attach_text(agent.session(), "stdin", "", bytes)?;
         }
