@@ -1,4 +1,4 @@
-//! Does an agent reach its person, and is it said which agent asks?
+//! Questions of agents to the person: each names the agent that asks.
 
 use std::{
     future::Future,

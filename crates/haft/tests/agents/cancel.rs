@@ -1,4 +1,4 @@
-//! Does a stop reach everything below?
+//! Cancellation: it reaches every agent and job below.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Does another agent do a task, with no more than it may have?
+//! Sub-agents: they do a task with no more rights than they were given.
 
 use std::{collections::BTreeMap, sync::Arc};
 

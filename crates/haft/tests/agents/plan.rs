@@ -1,4 +1,4 @@
-//! Is nothing changed where an agent only plans?
+//! Plan mode: nothing is changed, by whatever tool.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Does `haft chat` work at a terminal, with a person who types?
+//! `haft chat` at a terminal, typed into and read by tmux.
 //!
 //! The terminal is tmux: what is looked at is what a person would see.
 

@@ -1,4 +1,4 @@
-//! Does the shipped program keep what haft promises?
+//! Promises of the built program, one area per file.
 //!
 //! Everything here speaks to the binary itself, through its doors. One file, one area.
 

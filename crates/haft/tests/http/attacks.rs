@@ -1,4 +1,4 @@
-//! What becomes of requests that no client would send?
+//! Malformed and malicious HTTP requests.
 
 use std::{
     io::{Read as _, Write as _},

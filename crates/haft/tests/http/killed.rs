@@ -1,4 +1,4 @@
-//! What is left of a job when the server is killed?
+//! Jobs of an HTTP server that is killed: they are there again after a restart.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},

@@ -1,4 +1,4 @@
-//! Who may come in: by which name of the server, from which page, and with which token?
+//! Host, Origin and token checks.
 
 use serde_json::json;
 

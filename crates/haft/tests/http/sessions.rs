@@ -1,4 +1,4 @@
-//! Whose is a session, and when does it end?
+//! Sessions: bound to their token, ended by the client or by time.
 
 use std::io::{Read as _, Write as _};
 

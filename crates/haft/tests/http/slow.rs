@@ -1,4 +1,4 @@
-//! What becomes of connections that take their time?
+//! Slow and idle connections.
 
 use std::{
     io::{ErrorKind, Read as _, Write as _},

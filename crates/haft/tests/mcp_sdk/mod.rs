@@ -1,4 +1,4 @@
-//! Does the official Python SDK get along with the shipped program?
+//! The official Python SDK as a client of the built program.
 
 use std::{
     path::{Path, PathBuf},

@@ -1,4 +1,4 @@
-//! Does an agent see pictures, and give files away, without harm to anybody?
+//! Pictures, PDFs and shared files: shown, given away, and bounded against hostile content.
 
 mod pictures;
 mod shared;

@@ -1,4 +1,4 @@
-//! Are files given to the one who is meant to have them, as they are, and for a day?
+//! Shared files: given to the right person, unchanged, for a day.
 
 use std::{fs, os::unix::fs::symlink, path::PathBuf};
 

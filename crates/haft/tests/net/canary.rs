@@ -1,4 +1,4 @@
-//! Is a secret that went out in every way found nowhere but where it was sent?
+//! A secret that was sent in every way is found nowhere else.
 
 use std::{fs, path::Path};
 

@@ -1,4 +1,4 @@
-//! Does a download of any size land whole or not at all, and an upload go out as it is?
+//! Downloads land whole or not at all; uploads are sent as they are.
 
 use std::fs;
 

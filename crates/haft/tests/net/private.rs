@@ -1,4 +1,4 @@
-//! Is an address of this machine or of a private network refused in every spelling, on every hop?
+//! Private and loopback addresses: refused in every notation, at every redirect.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Does a request go through the proxy that a person named, and through no other?
+//! Proxies: only the configured one is used.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Is a name that leads to a public address first, and to this machine then, ever followed to it?
+//! DNS rebinding: a name that resolves to another address later is not followed.
 //!
 //! In a network namespace of its own a public address is an address of loopback, and a name server answers as it is
 //! told: so the shipped program meets just what an attacker would show it.

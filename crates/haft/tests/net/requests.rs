@@ -1,4 +1,4 @@
-//! Does what a model wrote arrive, and does it read what came back?
+//! Requests as the model wrote them, and answers as it reads them.
 
 use serde_json::{Value, json};
 

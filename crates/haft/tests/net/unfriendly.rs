@@ -1,4 +1,4 @@
-//! Does each call end soon, in few words and little memory, whatever the other side does?
+//! Unfriendly servers: each call ends soon, with little text and memory.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! How does a command begin, and what does it find?
+//! Start of a command: its arguments, environment, descriptors and limits.
 
 use std::{io::Read, os::unix::fs::PermissionsExt};
 

@@ -1,4 +1,4 @@
-//! Does everything end that a command started, however it was started?
+//! End of a command: everything that it started ends, however it was started.
 
 use std::{
     io::{BufRead, BufReader},

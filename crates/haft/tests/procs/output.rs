@@ -1,4 +1,4 @@
-//! Is what a command writes whole, in order, and cheap to keep?
+//! Output of a command: complete, in order, and out of memory.
 
 use std::{
     fs::File,

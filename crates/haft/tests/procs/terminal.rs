@@ -1,4 +1,4 @@
-//! Does a program find a terminal that is one?
+//! Commands with a pseudo-terminal.
 
 use haft::kit::procs::{Exit, Program, Streams};
 

@@ -1,4 +1,4 @@
-//! Does the sandbox hold against commands that try to leave it, on this kernel, as root and as an ordinary user?
+//! Attacks on the sandbox, on this kernel, as root and as an ordinary user.
 //!
 //! Every attack is run outside the sandbox too, where it has to work: one that can't is no proof. This program starts
 //! itself again as the user who runs haft, so it has a `main` of its own.

@@ -1,4 +1,4 @@
-//! What becomes of calls of a server that breaks?
+//! MCP servers that crash, hang or answer nonsense.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! What may a server that somebody else wrote do, and who said so?
+//! Untrusted MCP servers: what they may do, and who allowed it.
 
 use std::{fs, io::Write as _, net::TcpListener};
 

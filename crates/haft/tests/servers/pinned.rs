@@ -1,4 +1,4 @@
-//! What becomes of tools that a server describes anew?
+//! Tool definitions that a server changes: pinned until a person accepts them.
 
 use std::fs;
 

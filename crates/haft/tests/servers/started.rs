@@ -1,4 +1,4 @@
-//! When is a server started, and when is it ended?
+//! Start and end of MCP servers.
 
 use serde_json::json;
 

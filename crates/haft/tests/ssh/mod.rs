@@ -1,4 +1,4 @@
-//! Does `ssh_exec` reach other machines as OpenSSH does, and nobody else?
+//! `ssh_exec` against OpenSSH's own server.
 //!
 //! Against OpenSSH's own server, and against one of russh's that does what it should not.
 

@@ -1,4 +1,4 @@
-//! Is what stands at an address shown as a reader would have it?
+//! `web_fetch`: pages as a reader would have them.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! What do pages do that are made to harm whoever reads them?
+//! Pages made to harm whoever reads them.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Does a real browser run a page's scripts, and reach nothing that was not granted?
+//! Pages in a real browser: their scripts run and reach nothing that was not granted.
 
 use std::{net::TcpListener, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Is the web searched as the person decided, and said honestly what went wrong?
+//! `web_search` with each engine, and its errors.
 
 use serde_json::json;
 
