@@ -1,6 +1,6 @@
 //! `haft chat` at a terminal, typed into and read by tmux.
 //!
-//! The terminal is tmux: what is looked at is what a person would see.
+//! What is asserted is what a person would see on the screen.
 
 mod changes;
 mod plain;

@@ -1,6 +1,4 @@
 //! Promises of the built program, one area per file.
-//!
-//! Everything here speaks to the binary itself, through its doors. One file, one area.
 
 mod approval;
 mod arguments;
