@@ -209,7 +209,7 @@ impl Room {
             self.runs_files_apart().await,
             later(
                 "G12",
-                "`haft mcp --http` wants a token, and refuses foreign Host and Origin",
+                "`haft mcp --http` wants a token and checks Host and Origin",
                 "this self-test opens no port to the network",
             ),
             tried("G13", "every call is in the journal", self.is_journaled()),
