@@ -230,6 +230,7 @@ fn without_a_terminal_lines_are_read_and_answered_plainly() {
 
 #[test]
 fn first_words_on_the_command_line_are_said_first() {
+    kit::needs!(Tmux);
     let room = Room::new();
     let script = "{\"say\": \"Hello to you.\"}\n{\"say\": \"Still here.\"}\n";
     let chat = Tmux::chat(&room, script, 80, &["hello there"]);
