@@ -331,10 +331,10 @@ proptest! {
                 Ok(said) if said.contains("left") => {
                     prop_assert!(edits.iter().any(|(call, ..)| *call == 3), "{}", said);
                     // What was undone may have been undone by the call itself: then nothing is another than before.
-                    prop_assert!(said.contains("Redo") || *world.memory.files.lock() == before);
+                    prop_assert!(said.contains("To redo:") || *world.memory.files.lock() == before);
                     return Ok(());
                 }
-                Ok(said) => if said.contains("Redo") { undos.push(call) },
+                Ok(said) => if said.contains("To redo:") { undos.push(call) },
                 // Everything was left as it is.
                 Err(fault) if fault.kind == Kind::Stale => {
                     prop_assert!(edits.iter().any(|(call, ..)| *call == 3), "{}", fault.as_text());
