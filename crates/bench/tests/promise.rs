@@ -1,4 +1,4 @@
-//! Is the edit promise kept, and would the harness notice if it were not?
+//! The edit promise on random cases; planners that break it are caught by the same harness.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Do the hands stay inside, whatever is swapped under them, and do they always come back?
+//! File access below the roots while symlinks and folders are swapped.
 
 use std::{
     ffi::CString,

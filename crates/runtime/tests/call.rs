@@ -1,4 +1,4 @@
-//! Does every call end in one answer, whatever its tool does?
+//! Tool calls: each ends in exactly one answer, whatever its tool does.
 
 use std::{
     future::{Future, pending},

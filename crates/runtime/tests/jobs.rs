@@ -1,4 +1,4 @@
-//! Do calls that outlive their turn keep their promises?
+//! Background jobs: they outlive their turn, and keep order, limits and journal.
 
 use std::{
     collections::HashMap,

@@ -1,4 +1,4 @@
-//! Does what the runtime keeps survive kills, company and damage?
+//! The journal and the undo history after kills, under concurrency and with damage.
 
 use std::{
     collections::HashSet,

@@ -1,4 +1,4 @@
-//! Which hosts may a call speak to, by what was configured, granted and said?
+//! Hosts that a call may contact: by configuration, grant and approval.
 
 use std::{
     future::Future,

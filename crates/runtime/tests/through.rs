@@ -1,4 +1,4 @@
-//! What of a call is kept where a tool makes it for another?
+//! The journal of calls that a tool makes for another.
 
 use std::{
     future::Future,

@@ -1,4 +1,4 @@
-//! What does a server do to the process that it runs in?
+//! The process of an MCP server: standard output carries messages only, and it ends with its input.
 //!
 //! Without the usual harness, which prints to the very stream that is tested: this
 //! program starts itself again as the server.

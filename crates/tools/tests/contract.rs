@@ -1,4 +1,4 @@
-//! Does every tool, present and future, keep the same promises?
+//! Promises that every tool keeps, present and future.
 
 use std::{collections::HashSet, fs, os::unix::fs::symlink, sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What is left of a conversation whose process is killed, wherever it is?
+//! Conversations whose process is killed: each call keeps exactly one result.
 
 use std::collections::HashSet;
 

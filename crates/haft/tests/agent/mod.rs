@@ -1,4 +1,4 @@
-//! Does a conversation of the shipped program survive whatever becomes of its process?
+//! Conversations of the built program across the end of its process.
 
 mod killed;
 mod rewound;

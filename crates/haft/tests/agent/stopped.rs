@@ -1,4 +1,4 @@
-//! Does a turn end at once when it is stopped, whatever its tools do?
+//! Stopped turns: they end at once, whatever their tools do.
 
 use std::{
     sync::Arc,

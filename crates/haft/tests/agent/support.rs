@@ -1,4 +1,4 @@
-//! How does a test get an agent of its own, and what was said in the end?
+//! A workspace with a scripted `haft run`, and its transcript.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! Does an agent reach its person, and is it said which agent asks?
+//! Questions of agents to the person: each names the agent that asks.
 
 use std::{
     future::Future,
@@ -108,7 +108,7 @@ async fn an_agent_below_asks_about_each_change_with_its_diff() {
 }
 
 #[tokio::test]
-async fn three_voices_look_at_where_it_stands() {
+async fn reflect_asks_three_critics() {
     let house = House::new(&[]).await;
     let model = Arc::new(Players::new(&[
         ("You are the critic", &says("wrong")),

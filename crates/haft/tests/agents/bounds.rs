@@ -1,4 +1,4 @@
-//! Does an agent that another one started end at its limits, and say so?
+//! Limits of sub-agents: steps, tokens and time, and how the end is reported.
 
 use std::{sync::Arc, time::Duration};
 

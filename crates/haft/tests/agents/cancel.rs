@@ -1,4 +1,4 @@
-//! Does a stop reach everything below?
+//! Cancellation: it reaches every agent and job below.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,7 +15,7 @@ const SCOUT: (&str, &str) = (".haft/agents/scout.md", "---\ndescription: looks\n
 const DEEP: (&str, &str) = (".haft/agents/deep.md", "---\ndescription: looks\n---\nDEEP\n");
 
 #[tokio::test]
-async fn a_stopped_call_takes_the_whole_tree_with_it() {
+async fn cancelled_call_ends_all_agents_below() {
     let house = House::new(&[SCOUT, DEEP]).await;
     let scout = calls(&[
         ("shell", json!({"command": "touch job; sleep 1000", "run_in_background": true})),
@@ -64,7 +64,7 @@ async fn a_stopped_turn_leaves_a_conversation_that_can_go_on() {
 }
 
 #[tokio::test]
-async fn its_jobs_end_with_it_and_that_is_said() {
+async fn jobs_of_an_agent_end_with_it_and_are_reported() {
     let house = House::new(&[SCOUT]).await;
     let parent = calls(&[("subagent", json!({"prompt": "go", "profile": "scout"}))]) + &says("ok");
     let scout =

@@ -1,4 +1,4 @@
-//! Does the program itself plan, and start agents with models of their own?
+//! Plan mode and sub-agents of the built program.
 
 use std::process::{Command, Output};
 

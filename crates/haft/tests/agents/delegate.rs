@@ -1,4 +1,4 @@
-//! Does another agent do a task, with no more than it may have?
+//! Sub-agents: they do a task with no more rights than they were given.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -104,7 +104,7 @@ async fn agents_start_agents_only_where_a_person_said_so_and_never_deep() {
 }
 
 #[tokio::test]
-async fn two_work_at_the_same_time() {
+async fn two_sub_agents_run_concurrently() {
     let (name, text) = scout("");
     let house = House::new(&[(name, &text)]).await;
     let call = || ("subagent", json!({"prompt": "go", "profile": "scout"}));
@@ -118,7 +118,7 @@ async fn two_work_at_the_same_time() {
 }
 
 #[tokio::test]
-async fn one_in_the_background_brings_its_result_as_a_job() {
+async fn background_sub_agent_returns_its_result_as_a_job() {
     let (name, text) = scout("");
     let house = House::new(&[(name, &text)]).await;
     let model = Arc::new(Players::new(&[("SCOUT", &says("found it"))]));
@@ -165,7 +165,7 @@ async fn an_unknown_profile_is_told_with_those_there_are_and_broken_files_are_li
 }
 
 #[tokio::test]
-async fn what_it_notes_and_does_stays_in_a_session_of_its_own() {
+async fn notes_and_calls_stay_in_the_sub_agents_session() {
     let (name, text) = scout("");
     let house = House::new(&[(name, &text)]).await;
     let parent = calls(&[("bash", json!({"command": "export HERS=1; cd /tmp"}))])

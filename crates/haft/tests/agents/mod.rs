@@ -1,4 +1,4 @@
-//! Do agents start others, switch profiles and plan, and hold to what they may?
+//! Sub-agents, profiles and plan mode, with scripted models.
 
 mod ask;
 mod bounds;

@@ -1,4 +1,4 @@
-//! Is nothing changed where an agent only plans?
+//! Plan mode: nothing is changed, by whatever tool.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ fn silent() -> Arc<Players> {
 }
 
 #[tokio::test]
-async fn a_read_only_profile_holds_for_every_hand() {
+async fn read_only_profile_applies_to_every_tool() {
     kit::needs!(Python);
     let writer = python_tool("writer", "open('by_tool', 'w').write('x')\nreturn 'written'");
     let house = House::new(&[READER, ("a.txt", "one\n"), (&writer.0, &writer.1)]).await;
@@ -67,7 +67,7 @@ async fn a_read_only_profile_holds_for_every_hand() {
 }
 
 #[tokio::test]
-async fn what_runs_when_planning_begins_can_change_nothing_any_more() {
+async fn running_commands_lose_write_access_when_planning_begins() {
     let house = House::new(&[READER]).await;
     let home = house.agent(silent(), Wish::default());
     let command = "echo $$ > begun; while :; do sleep 0.02; echo x >> grows; done";
@@ -82,7 +82,7 @@ async fn what_runs_when_planning_begins_can_change_nothing_any_more() {
 }
 
 #[tokio::test]
-async fn the_plan_profile_has_tools_that_read_and_the_question() {
+async fn plan_profile_has_reading_tools_and_ask_user() {
     kit::needs!(Python);
     let writer = python_tool("writer", "return 'x'");
     let house = House::new(&[("a.txt", "one\n"), (&writer.0, &writer.1)]).await;
@@ -114,7 +114,7 @@ async fn the_plan_profile_has_tools_that_read_and_the_question() {
 }
 
 #[tokio::test]
-async fn what_a_planner_starts_changes_nothing_either() {
+async fn sub_agents_of_a_planner_change_nothing() {
     let house = House::new(&[("a.txt", "one\n")]).await;
     let parent = calls(&[("subagent", json!({"prompt": "go", "profile": "general"}))]) + &says("done");
     let child = calls(&[("bash", json!({"command": "echo x > by_child"}))]) + &says("tried");

@@ -1,4 +1,4 @@
-//! Does an agent go on under another profile?
+//! Switching the profile of a running agent.
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! Do parts look as they did when somebody looked at them last?
+//! Rendered parts against pictures that a person reviewed.
 //!
 //! `UPDATE_EXPECT=1` writes the pictures anew: look at them before they are kept.
 

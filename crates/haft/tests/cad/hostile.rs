@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::support::Room;
 
 #[test]
-fn what_runs_for_ever_ends_at_its_deadline_with_all_it_started() {
+fn endless_render_ends_at_its_timeout_with_its_tree() {
     kit::needs!(OpenScad);
     let room = Room::new();
     let endless = [
@@ -42,7 +42,7 @@ fn what_runs_for_ever_ends_at_its_deadline_with_all_it_started() {
 }
 
 #[test]
-fn what_lies_outside_the_roots_is_not_there() {
+fn files_outside_the_roots_are_not_found() {
     kit::needs!(OpenScad);
     let room = Room::new();
     fs::write(room.outside().join("secret.scad"), "module secret() { cube([7, 7, 7]); }\nwidth = 7;\n")

@@ -1,4 +1,4 @@
-//! Does an idea become a solid part, on the shipped binary, with the real OpenSCAD?
+//! CAD tools of the built program, with the real OpenSCAD.
 
 mod golden;
 mod hostile;

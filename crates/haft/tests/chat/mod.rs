@@ -1,6 +1,6 @@
-//! Does `haft chat` work at a terminal, with a person who types?
+//! `haft chat` at a terminal, typed into and read by tmux.
 //!
-//! The terminal is tmux: what is looked at is what a person would see.
+//! What is asserted is what a person would see on the screen.
 
 mod changes;
 mod plain;
@@ -230,6 +230,7 @@ fn without_a_terminal_lines_are_read_and_answered_plainly() {
 
 #[test]
 fn first_words_on_the_command_line_are_said_first() {
+    kit::needs!(Tmux);
     let room = Room::new();
     let script = "{\"say\": \"Hello to you.\"}\n{\"say\": \"Still here.\"}\n";
     let chat = Tmux::chat(&room, script, 80, &["hello there"]);

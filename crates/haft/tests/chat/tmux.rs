@@ -1,4 +1,4 @@
-//! How does a test sit at a terminal that is drawn?
+//! A tmux session that runs `haft chat`: types keys and waits for what the screen shows.
 
 use std::{
     path::{Path, PathBuf},

@@ -1,4 +1,4 @@
-//! Is the person at the terminal asked, and is the answer kept as it was given?
+//! Approval at the terminal, and the grants that are kept.
 
 use std::{
     io::{Read as _, Write as _},

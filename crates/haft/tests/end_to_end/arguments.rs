@@ -1,4 +1,4 @@
-//! What does haft make of arguments that are not quite right?
+//! Arguments that are not quite right: repaired, or refused with the reason.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Are edits lost when many change one file at once?
+//! Concurrent edits of one file: none is lost.
 
 use std::{thread, time::Instant};
 

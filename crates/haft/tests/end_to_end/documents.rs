@@ -1,4 +1,4 @@
-//! What does an MCP client get beside tools: documents, prompts, completion, messages, changes?
+//! Resources, prompts, completion, log messages and change notifications of `haft mcp`.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! Does every byte that was not meant stay as it was?
+//! Encodings and line endings: bytes outside an edit stay as they were.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! Does a client find haft in its configuration after `haft mcp install`, and all else as it was?
+//! `haft mcp install`: adds haft to a client's configuration and keeps the rest.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf};
 

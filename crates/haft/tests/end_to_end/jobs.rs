@@ -1,4 +1,4 @@
-//! Does a call that goes to the background come to its end, and is that told?
+//! Background jobs: they finish, and their end is reported.
 
 use serde_json::json;
 

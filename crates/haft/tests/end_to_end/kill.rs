@@ -1,4 +1,4 @@
-//! What is left when haft is killed in the middle of its work?
+//! haft killed in the middle of a call: no half-written file, no open journal entry, no process left.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},

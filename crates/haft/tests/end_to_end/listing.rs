@@ -1,4 +1,4 @@
-//! What does a list of tools cost a client, and how is the rest reached?
+//! The cost of the tool list for an MCP client, and tools found by search.
 
 use std::fs;
 

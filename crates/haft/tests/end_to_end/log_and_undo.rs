@@ -1,4 +1,4 @@
-//! Can a person see what was done, and have it put back?
+//! `haft log`, `haft undo` and `haft doctor`.
 
 use serde_json::{Value, json};
 

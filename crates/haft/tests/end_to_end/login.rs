@@ -1,4 +1,4 @@
-//! Does a person sign in with `haft mcp login`, and do calls go out with what it brought?
+//! `haft mcp login`: OAuth sign-in to a remote MCP server.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},

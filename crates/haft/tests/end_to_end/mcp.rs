@@ -1,4 +1,4 @@
-//! What does an MCP client meet at the process itself?
+//! The `haft mcp` process: start, bad input, end.
 
 use std::{io::Write as _, process::Stdio, time::Duration};
 

@@ -1,6 +1,4 @@
-//! Does the shipped program keep what haft promises?
-//!
-//! Everything here speaks to the binary itself, through its doors. One file, one area.
+//! Promises of the built program, one area per file.
 
 mod approval;
 mod arguments;

@@ -1,4 +1,4 @@
-//! Is what a session notes there in the next process, and nowhere else? What is an agent told beforehand?
+//! Notes across processes, and what the system prompt contains.
 
 use serde_json::{Value, json};
 

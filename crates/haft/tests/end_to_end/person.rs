@@ -1,4 +1,4 @@
-//! How are the person and the model behind an MCP client reached?
+//! Elicitation and sampling: the person and the model behind an MCP client.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},

@@ -1,4 +1,4 @@
-//! What is allowed, what is asked about, and who decides?
+//! Policy: what is allowed, what needs approval, and whose configuration counts.
 
 use std::{fs, os::unix::fs::symlink};
 

@@ -1,4 +1,4 @@
-//! Does Python code run in an interpreter of its own, come back, and leave nothing behind?
+//! The `python` tool: a fresh interpreter for each call, which leaves nothing behind.
 
 use std::{fs, thread, time::Instant};
 

@@ -1,4 +1,4 @@
-//! Can a link that is swapped in at the right moment lead haft outside?
+//! TOCTOU: symlinks swapped in during a call never lead outside.
 
 use std::{
     fs,

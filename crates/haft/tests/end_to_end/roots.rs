@@ -1,4 +1,4 @@
-//! Does `haft mcp` work where its client works, wherever it was started?
+//! MCP roots: `haft mcp` works in its client's root, wherever it was started.
 
 use std::{
     fs,

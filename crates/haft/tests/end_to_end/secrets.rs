@@ -1,4 +1,4 @@
-//! Is a credential of haft's environment shown, logged or kept anywhere?
+//! Redaction: credentials of haft's environment are never shown, logged or stored.
 
 use std::{fs, path::Path};
 

@@ -1,4 +1,4 @@
-//! What becomes of a call on something that is no ordinary file, or far too large?
+//! Pipes, devices, sockets and huge files: calls on them return.
 
 use std::{
     fs::{self, File},

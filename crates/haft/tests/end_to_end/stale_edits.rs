@@ -1,4 +1,4 @@
-//! Where does an edit land when the file changed since it was shown?
+//! Edits of a file that changed since it was shown: applied at the right place, or refused.
 
 use serde_json::json;
 

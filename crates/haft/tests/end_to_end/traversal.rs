@@ -1,4 +1,4 @@
-//! Does any spelling of a path lead out of the workspace?
+//! Path traversal: no spelling of a path leaves the workspace.
 
 use std::{fs, os::unix::fs::symlink};
 

@@ -1,4 +1,4 @@
-//! What becomes of requests that no client would send?
+//! Malformed and malicious HTTP requests.
 
 use std::{
     io::{Read as _, Write as _},
@@ -17,7 +17,7 @@ fn head(house: &House, more: &str) -> String {
 }
 
 #[test]
-fn a_body_of_100_mib_is_refused_unread() {
+fn body_of_100_mib_is_refused_unread() {
     let house = Room::new().open();
     let announced = house.raw(head(&house, &format!("Content-Length: {}\r\n", 100 * MIB)).as_bytes());
     assert_eq!(announced.status, 413, "{announced:?}");
@@ -43,7 +43,7 @@ fn a_body_of_100_mib_is_refused_unread() {
 }
 
 #[test]
-fn deep_wide_and_broken_json_is_refused_in_the_words_of_json_rpc() {
+fn deep_wide_and_broken_json_gets_json_rpc_errors() {
     let house = Room::new().open();
     let deep = format!("{}{}", "[".repeat(200_000), "]".repeat(200_000));
     let deep_call = format!(
@@ -72,7 +72,7 @@ fn deep_wide_and_broken_json_is_refused_in_the_words_of_json_rpc() {
 }
 
 #[test]
-fn only_json_that_a_page_can_not_send_unasked_is_read() {
+fn only_content_types_that_need_a_cors_preflight_are_accepted() {
     let house = Room::new().open();
     let body = initialize().to_string();
     let bearer = format!("Authorization: Bearer {ANN}\r\nAccept: application/json, text/event-stream\r\n");
@@ -107,7 +107,7 @@ fn only_json_that_a_page_can_not_send_unasked_is_read() {
 }
 
 #[test]
-fn two_servers_can_not_disagree_on_where_a_request_ends() {
+fn request_smuggling_is_refused() {
     let house = Room::new().open();
     let hidden = format!("DELETE /hidden HTTP/1.1\r\nHost: {}\r\n\r\n", house.address);
     let shapes = [
@@ -140,7 +140,7 @@ fn two_servers_can_not_disagree_on_where_a_request_ends() {
 }
 
 #[test]
-fn chunks_that_are_none_and_heads_without_end_are_refused() {
+fn malformed_chunks_and_endless_headers_are_refused() {
     let house = Room::new().open();
     for chunks in [
         "zz\r\n",
@@ -180,7 +180,7 @@ fn chunks_that_are_none_and_heads_without_end_are_refused() {
 }
 
 #[test]
-fn an_event_that_never_was_ends_at_once() {
+fn stream_of_an_unknown_event_id_ends_at_once() {
     let house = Room::new().open();
     let session = house.begin(ANN);
     for id in ["1.999999", "99999999999999999999999.1", "-1.-1", "nonsense", "1/1", &"9".repeat(20_000)] {
@@ -192,7 +192,7 @@ fn an_event_that_never_was_ends_at_once() {
 }
 
 #[test]
-fn requests_that_come_at_once_are_answered_in_their_order() {
+fn pipelined_requests_are_answered_in_order() {
     let house = Room::new().open();
     let session = house.begin(ANN);
     let mut all = String::new();

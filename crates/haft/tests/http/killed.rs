@@ -1,4 +1,4 @@
-//! What is left of a job when the server is killed?
+//! Jobs of an HTTP server that is killed: they are there again after a restart.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
@@ -13,7 +13,7 @@ use super::support::{ANN, BOB, Room, initialize};
 const SAID: &str = "echo one; echo two";
 
 #[test]
-fn a_client_that_comes_back_with_its_token_finds_its_jobs() {
+fn client_that_reconnects_with_its_token_finds_its_jobs() {
     let room = Room::new();
     let house = room.open();
     let session = house.begin(ANN);
@@ -95,7 +95,7 @@ impl Drop for Pipes {
 }
 
 #[test]
-fn a_named_session_finds_its_jobs_after_a_kill() {
+fn named_session_finds_its_jobs_after_a_kill() {
     let room = Room::new();
     let mut first = Pipes::start(&room);
     first.call("shell", &json!({"command": format!("{SAID}; exit 3"), "run_in_background": true}));

@@ -1,4 +1,4 @@
-//! What does `haft mcp --http` do for those who may, and to those who may not?
+//! `haft mcp --http`: authentication, sessions, limits.
 
 mod attacks;
 mod killed;

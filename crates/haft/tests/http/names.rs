@@ -1,4 +1,4 @@
-//! Who may come in: by which name of the server, from which page, and with which token?
+//! Host, Origin and token checks.
 
 use serde_json::json;
 
@@ -12,7 +12,7 @@ fn status(house: &House, host: &str, origin: Option<&str>) -> u16 {
 }
 
 #[test]
-fn a_name_that_is_not_the_servers_is_refused() {
+fn foreign_host_header_is_refused() {
     let house = Room::new().open();
     let port = house.address.port();
     for good in ["127.0.0.1", "localhost", "LOCALHOST", "[::1]"] {
@@ -48,7 +48,7 @@ fn a_name_that_is_not_the_servers_is_refused() {
 }
 
 #[test]
-fn a_page_of_another_origin_is_refused_whatever_it_knows() {
+fn foreign_origin_is_refused_even_with_a_token() {
     let room = Room::new();
     let tokens = room.path("tokens");
     let house = room.open_with(&[
@@ -81,7 +81,7 @@ fn a_page_of_another_origin_is_refused_whatever_it_knows() {
 }
 
 #[test]
-fn only_an_origin_that_was_named_may_read_answers() {
+fn cors_allows_configured_origins_only() {
     let room = Room::new();
     let house = room.open_with(&["--no-token", "--allow-origin", "https://app.example"]);
     let asked = "Access-Control-Request-Method: POST\r\nAccess-Control-Request-Headers: Content-Type, Mcp-Session-Id, X-Other\r\n";
@@ -98,7 +98,7 @@ fn only_an_origin_that_was_named_may_read_answers() {
 }
 
 #[test]
-fn without_a_token_nothing_is_told_but_how_to_get_in() {
+fn request_without_a_token_learns_only_how_to_authenticate() {
     let house = Room::new().open();
     let body = initialize().to_string();
     let json = "Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n";
@@ -126,7 +126,7 @@ fn without_a_token_nothing_is_told_but_how_to_get_in() {
 }
 
 #[test]
-fn a_token_is_made_once_and_kept_from_others() {
+fn token_is_created_once_in_a_private_file() {
     use std::os::unix::fs::PermissionsExt as _;
     let room = Room::new();
     let first = room.open_with(&[]);
@@ -143,7 +143,7 @@ fn a_token_is_made_once_and_kept_from_others() {
 }
 
 #[test]
-fn what_would_let_others_in_is_refused_at_the_start() {
+fn unsafe_token_files_and_addresses_are_refused_at_start() {
     let room = Room::new();
     let refused = |arguments: &[&str]| {
         let done = room.haft().arg("mcp").args(arguments).output().unwrap();

@@ -1,4 +1,4 @@
-//! Whose is a session, and when does it end?
+//! Sessions: bound to their token, ended by the client or by time.
 
 use std::io::{Read as _, Write as _};
 
@@ -7,7 +7,7 @@ use serde_json::json;
 use super::support::{ANN, BOB, Room, good, initialize};
 
 #[test]
-fn the_session_of_another_is_not_there() {
+fn session_of_another_token_is_not_found() {
     let house = Room::new().open();
     let ann = house.begin(ANN);
     let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
@@ -28,7 +28,7 @@ fn the_session_of_another_is_not_there() {
 }
 
 #[test]
-fn a_session_that_was_ended_is_gone() {
+fn ended_session_is_not_found() {
     let house = Room::new().open();
     let session = house.begin(ANN);
     let header = format!("{}Mcp-Session-Id: {session}\r\n", good(ANN));
@@ -42,7 +42,7 @@ fn a_session_that_was_ended_is_gone() {
 }
 
 #[test]
-fn a_revision_without_sessions_opens_none() {
+fn revision_without_sessions_opens_no_session() {
     let house = Room::new().open();
     let mut message = initialize();
     message["params"]["_meta"] = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -55,7 +55,7 @@ fn a_revision_without_sessions_opens_none() {
 }
 
 #[test]
-fn an_answer_that_nobody_took_is_told_again() {
+fn undelivered_answer_is_sent_again() {
     let room = Room::new();
     let house = room.open();
     let session = house.begin(ANN);
@@ -92,7 +92,7 @@ fn an_answer_that_nobody_took_is_told_again() {
 }
 
 #[test]
-fn a_full_house_says_when_to_come_back() {
+fn full_server_answers_with_retry_after() {
     let house = Room::new().open();
     let sessions: Vec<String> = (0..128).map(|_| house.begin(ANN)).collect();
     let reply = house.post(ANN, None, &super::support::initialize());
@@ -105,7 +105,7 @@ fn a_full_house_says_when_to_come_back() {
 }
 
 #[test]
-fn a_session_whose_client_is_gone_ends_and_its_jobs_can_be_read() {
+fn session_of_a_lost_client_ends_and_its_jobs_can_be_read() {
     let room = Room::new();
     let tokens = room.path("tokens");
     let house = room.open_with(&["--token-file", tokens.to_str().unwrap(), "--idle", "1"]);
@@ -131,7 +131,7 @@ fn a_session_whose_client_is_gone_ends_and_its_jobs_can_be_read() {
 }
 
 #[test]
-fn a_server_that_is_told_to_end_lets_calls_finish_and_ends() {
+fn terminated_server_lets_calls_finish() {
     let house = Room::new().open();
     let session = house.begin(ANN);
     house.call(ANN, &session, "shell", json!({"command": "exec sleep 1000", "run_in_background": true}));

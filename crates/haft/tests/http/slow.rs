@@ -1,4 +1,4 @@
-//! What becomes of connections that take their time?
+//! Slow and idle connections.
 
 use std::{
     io::{ErrorKind, Read as _, Write as _},
@@ -30,7 +30,7 @@ fn drip(mut socket: TcpStream, byte: &[u8]) -> Duration {
 }
 
 #[test]
-fn half_open_connections_lock_nobody_out() {
+fn half_open_connections_do_not_block_others() {
     let house = Room::new().open();
     let mut crowd = Vec::new();
     for number in 0..500 {
@@ -48,7 +48,7 @@ fn half_open_connections_lock_nobody_out() {
 }
 
 #[test]
-fn heads_and_bodies_that_drip_are_cut_off() {
+fn slow_headers_and_bodies_are_cut_off() {
     let house = Room::new().open();
     let mut silent = house.connect();
     let mut head = house.connect();
@@ -73,7 +73,7 @@ fn heads_and_bodies_that_drip_are_cut_off() {
 }
 
 #[test]
-fn who_does_not_read_an_answer_is_dropped_and_the_session_goes_on() {
+fn client_that_does_not_read_is_dropped_and_its_session_stays() {
     let room = Room::new();
     std::fs::write(room.path("ws/big"), format!("{}\n", "x".repeat(100)).repeat(5000)).unwrap();
     let house = room.open();

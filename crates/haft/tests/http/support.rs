@@ -1,4 +1,4 @@
-//! How does a test get a server of its own, and speak with it byte by byte?
+//! A running `haft mcp --http`, and raw requests to it.
 
 use std::{
     fs::{self, OpenOptions},

@@ -1,4 +1,4 @@
-//! Does the official Python SDK get along with the shipped program?
+//! The official Python SDK as a client of the built program.
 
 use std::{
     path::{Path, PathBuf},
@@ -8,7 +8,7 @@ use std::{
 const SDK: &str = "mcp>=2,<3";
 
 #[test]
-fn the_official_python_sdk_is_content() {
+fn official_python_sdk_works() {
     kit::needs!(Venv);
     let python = python_with_sdk();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mcp_sdk/client.py");

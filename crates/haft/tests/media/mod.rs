@@ -1,4 +1,4 @@
-//! Does an agent see pictures, and give files away, without harm to anybody?
+//! Pictures, PDFs and shared files: shown, given away, and bounded against hostile content.
 
 mod pictures;
 mod shared;
@@ -36,7 +36,7 @@ fn is_red(pixel: image::Rgba<u8>) -> bool {
 }
 
 #[test]
-fn pictures_of_every_format_are_seen_whatever_they_are_called() {
+fn picture_format_is_detected_by_content() {
     let room = Room::new();
     let formats = [
         (ImageFormat::Png, "PNG"),
@@ -87,7 +87,7 @@ fn pictures_of_every_format_are_seen_whatever_they_are_called() {
 }
 
 #[test]
-fn a_large_one_is_made_smaller_and_all_that_was_in_its_file_is_gone() {
+fn large_picture_is_scaled_and_its_metadata_removed() {
     let room = Room::new();
     let server = room.serve();
     let mut jpeg = written(&halves(4000, 1000), ImageFormat::Jpeg);
@@ -114,7 +114,7 @@ fn a_large_one_is_made_smaller_and_all_that_was_in_its_file_is_gone() {
 }
 
 #[test]
-fn what_is_made_to_do_harm_is_refused_and_takes_little_memory() {
+fn hostile_pictures_are_refused_in_little_memory() {
     let room = Room::new();
     let server = room.serve();
     // As the program itself is mapped into memory.
@@ -152,7 +152,7 @@ fn what_is_made_to_do_harm_is_refused_and_takes_little_memory() {
 }
 
 #[test]
-fn an_svg_reaches_nothing_but_itself() {
+fn svg_loads_no_other_files() {
     let room = Room::new();
     fs::write(room.outside().join("secret.png"), written(&halves(10, 10), ImageFormat::Png)).unwrap();
     let (address, asked) = web(b"", "image/png");
@@ -206,7 +206,7 @@ fn web(body: &'static [u8], mime: &'static str) -> (String, std::sync::mpsc::Rec
 }
 
 #[test]
-fn a_picture_of_the_web_is_seen_and_one_inside_the_network_is_not() {
+fn picture_of_the_web_is_shown_and_of_a_private_address_refused() {
     let room = Room::new();
     let png: &'static [u8] = Vec::leak(written(&halves(60, 30), ImageFormat::Png));
     let (address, _) = web(png, "text/html");
@@ -229,7 +229,7 @@ fn a_picture_of_the_web_is_seen_and_one_inside_the_network_is_not() {
 }
 
 #[test]
-fn a_conversation_keeps_a_handle_and_not_the_picture() {
+fn conversation_stores_a_handle_and_not_the_picture() {
     let room = Room::new();
     room.put("a.png", written(&halves(300, 300), ImageFormat::Png));
     room.put(
@@ -252,7 +252,7 @@ fn a_conversation_keeps_a_handle_and_not_the_picture() {
 }
 
 #[test]
-fn a_person_at_a_terminal_reads_a_line_for_a_picture() {
+fn terminal_shows_one_line_for_a_picture() {
     let room = Room::new();
     room.put("a.png", written(&halves(60, 30), ImageFormat::Png));
     let ran = room.run(&["call", "image_view", r#"{"path": "a.png"}"#]);

@@ -1,4 +1,4 @@
-//! What do pictures look like that a test makes, or that somebody made to do harm?
+//! Pictures for tests, ordinary ones and decompression bombs.
 
 use std::io::{Cursor, Write as _};
 

@@ -1,4 +1,4 @@
-//! Are files given to the one who is meant to have them, as they are, and for a day?
+//! Shared files: given to the right person, unchanged, for a day.
 
 use std::{fs, os::unix::fs::symlink, path::PathBuf};
 
@@ -37,7 +37,7 @@ fn kept(room: &Room) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_file_that_was_shared_is_read_by_its_link_until_it_is_too_old() {
+fn shared_file_is_read_by_its_link_for_a_day() {
     let room = Room::new();
     room.put("report.txt", "all is well\n");
     let server = room.serve();
@@ -60,7 +60,7 @@ fn a_file_that_was_shared_is_read_by_its_link_until_it_is_too_old() {
 }
 
 #[test]
-fn nobody_else_reads_it() {
+fn other_sessions_cannot_read_a_shared_file() {
     let room = Room::new();
     room.put("a.txt", "for one alone");
     let (one, other) = (room.serve(), room.serve());
@@ -75,7 +75,7 @@ fn nobody_else_reads_it() {
 }
 
 #[test]
-fn what_is_too_long_or_outside_is_not_shared() {
+fn file_outside_or_too_large_is_not_shared() {
     let room = Room::new();
     fs::write(room.outside().join("secret"), "secret").unwrap();
     symlink(room.outside().join("secret"), room.at("link")).unwrap();
@@ -97,7 +97,7 @@ fn what_is_too_long_or_outside_is_not_shared() {
 }
 
 #[test]
-fn what_is_published_says_as_what_it_is_shown() {
+fn published_content_has_its_type() {
     let room = Room::new();
     room.put("plot.dat", written(&halves(20, 20), image::ImageFormat::Png));
     room.put("page.png", "<html><script>alert(1)</script>");

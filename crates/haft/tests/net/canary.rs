@@ -1,4 +1,4 @@
-//! Is a secret that went out in every way found nowhere but where it was sent?
+//! A secret that was sent in every way is found nowhere else.
 
 use std::{fs, path::Path};
 
@@ -41,7 +41,7 @@ impl Day {
 }
 
 #[test]
-fn a_secret_is_found_nowhere_but_where_it_was_sent() {
+fn secret_is_found_only_where_it_was_sent() {
     let server = Hostile::start();
     let room = Room::new();
     fs::create_dir_all(room.config()).unwrap();

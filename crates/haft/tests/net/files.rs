@@ -1,4 +1,4 @@
-//! Does a download of any size land whole or not at all, and an upload go out as it is?
+//! Downloads land whole or not at all; uploads are sent as they are.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ use super::{
 const LARGE: usize = 300 << 20;
 
 #[test]
-fn a_large_download_takes_little_memory_and_arrives_whole() {
+fn large_download_takes_little_memory_and_arrives_whole() {
     let server = Hostile::start();
     let room = granting(&[&server]);
     let haft = room.serve();
@@ -39,7 +39,7 @@ fn a_large_download_takes_little_memory_and_arrives_whole() {
 }
 
 #[test]
-fn a_download_that_breaks_off_leaves_the_old_file_and_nothing_else() {
+fn interrupted_download_leaves_the_old_file() {
     let server = Hostile::start();
     let room = granting(&[&server]);
     room.put("old", "as it was");
@@ -60,7 +60,7 @@ fn a_download_that_breaks_off_leaves_the_old_file_and_nothing_else() {
 }
 
 #[test]
-fn a_download_replaces_a_file_with_its_mode_and_can_be_undone() {
+fn download_keeps_the_file_mode_and_can_be_undone() {
     use std::os::unix::fs::PermissionsExt as _;
     let server = Hostile::start();
     let room = granting(&[&server]);
@@ -78,7 +78,7 @@ fn a_download_replaces_a_file_with_its_mode_and_can_be_undone() {
 }
 
 #[test]
-fn what_is_packed_is_saved_as_it_is_sent() {
+fn compressed_download_is_saved_as_sent() {
     let server = Hostile::start();
     let room = granting(&[&server]);
     let said = does(&room, &json!({"url": server.url("/lying-gzip"), "save_to": "packed"}));

@@ -1,4 +1,4 @@
-//! How does a web server behave that means harm, or is broken?
+//! A web server that is broken or malicious.
 //!
 //! What is asked for says how it answers, so that any test reads as what it tries. It speaks HTTP by hand: no library
 //! would send what this sends.

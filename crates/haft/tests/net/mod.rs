@@ -1,4 +1,4 @@
-//! Do requests reach only what they may, and end in a bounded answer whatever the other side does?
+//! `http_request`: SSRF protection, bounded answers, secrets, proxies.
 
 mod canary;
 mod files;

@@ -1,4 +1,4 @@
-//! Is an address of this machine or of a private network refused in every spelling, on every hop?
+//! Private and loopback addresses: refused in every notation, at every redirect.
 
 use serde_json::{Value, json};
 
@@ -99,7 +99,7 @@ fn calls(tool: &'static str, server: &Hostile, urls: &[&str], with: &Value) -> V
 }
 
 #[test]
-fn no_spelling_of_a_private_address_is_asked_at() {
+fn private_address_is_refused_in_every_notation() {
     let server = Hostile::start();
     let room = Room::new();
     // Neither whoever answers everything with yes, nor a grant of every host or of another port, opens the door.
@@ -129,7 +129,7 @@ fn no_spelling_of_a_private_address_is_asked_at() {
 }
 
 #[test]
-fn no_page_is_fetched_from_there_either() {
+fn private_address_is_refused_by_web_fetch_too() {
     let server = Hostile::start();
     let room = Room::new();
     let all = [SPELLINGS, REFUSED].concat();
@@ -150,7 +150,7 @@ fn no_page_is_fetched_from_there_either() {
 }
 
 #[test]
-fn a_redirect_is_looked_at_as_if_it_were_asked_for() {
+fn redirect_target_is_checked_like_a_request() {
     let (open, closed) = (Hostile::start(), Hostile::start());
     let room = granting(&[&open]);
     let to = |target: &str, how: &str| json!({"url": open.url(&format!("/{how}?{target}"))});
@@ -177,7 +177,7 @@ fn a_redirect_is_looked_at_as_if_it_were_asked_for() {
 }
 
 #[test]
-fn what_may_only_be_looked_at_is_not_spoken_to() {
+fn web_grant_does_not_allow_sending() {
     let server = Hostile::start();
     let room = Room::new();
     let url = "http://93.184.216.34:1/";
@@ -205,7 +205,7 @@ fn what_may_only_be_looked_at_is_not_spoken_to() {
 }
 
 #[test]
-fn a_workspace_widens_nothing_by_its_own_word() {
+fn untrusted_workspace_grants_no_hosts() {
     let server = Hostile::start();
     let room = Room::new();
     room.put(

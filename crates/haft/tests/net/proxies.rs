@@ -1,11 +1,11 @@
-//! Does a request go through the proxy that a person named, and through no other?
+//! Proxies: only the configured one is used.
 
 use serde_json::json;
 
 use super::{ask, configured, does, granting, hostile::Hostile};
 
 #[test]
-fn what_the_environment_says_of_proxies_counts_nothing() {
+fn proxy_variables_of_the_environment_are_ignored() {
     let (server, proxy) = (Hostile::start(), Hostile::start());
     let room = granting(&[&server]);
     let url = format!("http://{}", proxy.host());
@@ -20,7 +20,7 @@ fn what_the_environment_says_of_proxies_counts_nothing() {
 }
 
 #[test]
-fn a_named_proxy_is_asked_for_what_is_public_and_for_nothing_else() {
+fn configured_proxy_is_used_for_public_addresses_only() {
     let (own, proxy) = (Hostile::start(), Hostile::start());
     let room = configured(&format!(
         "[net]\nproxy = \"http://me:proxy-pass-9x@{}\"\nallow = [\"{}\", \"nobody.invalid\"]\n",

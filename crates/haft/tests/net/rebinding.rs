@@ -1,4 +1,4 @@
-//! Is a name that leads to a public address first, and to this machine then, ever followed to it?
+//! DNS rebinding: a name that resolves to another address later is not followed.
 //!
 //! In a network namespace of its own a public address is an address of loopback, and a name server answers as it is
 //! told: so the shipped program meets just what an attacker would show it.
@@ -20,9 +20,9 @@ use crate::support::Room;
 const PUBLIC: Ipv4Addr = Ipv4Addr::new(93, 184, 216, 34);
 
 #[test]
-fn a_name_that_leads_elsewhere_the_second_time_is_not_followed() {
+fn name_that_resolves_elsewhere_later_is_not_followed() {
     kit::needs!(Ip);
-    inside("net::rebinding::a_name_that_leads_elsewhere_the_second_time_is_not_followed", || {
+    inside("net::rebinding::name_that_resolves_elsewhere_later_is_not_followed", || {
         let names = Names::answer(|name, asked| match (name, asked) {
             ("rebind.test", 0) | ("public.test", _) => vec![PUBLIC],
             ("both.test", _) => vec![Ipv4Addr::LOCALHOST, PUBLIC],
@@ -60,9 +60,9 @@ fn a_name_that_leads_elsewhere_the_second_time_is_not_followed() {
 }
 
 #[test]
-fn a_name_is_looked_at_before_a_proxy_is_asked_for_it() {
+fn name_is_checked_before_a_proxy_is_used() {
     kit::needs!(Ip);
-    inside("net::rebinding::a_name_is_looked_at_before_a_proxy_is_asked_for_it", || {
+    inside("net::rebinding::name_is_checked_before_a_proxy_is_used", || {
         let _names = Names::answer(|name, _| match name {
             "public.test" => vec![PUBLIC],
             "inner.test" | "proxy.test" => vec![Ipv4Addr::LOCALHOST],

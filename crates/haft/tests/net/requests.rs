@@ -1,11 +1,11 @@
-//! Does what a model wrote arrive, and does it read what came back?
+//! Requests as the model wrote them, and answers as it reads them.
 
 use serde_json::{Value, json};
 
 use super::{ask, does, granting, hostile::Hostile};
 
 #[test]
-fn each_kind_of_body_arrives_as_it_was_meant() {
+fn each_kind_of_body_is_sent_as_given() {
     let server = Hostile::start();
     let room = granting(&[&server]);
     room.put("data.bin", b"\0\x01\xff binary");
@@ -57,7 +57,7 @@ fn each_kind_of_body_arrives_as_it_was_meant() {
 }
 
 #[test]
-fn what_is_no_request_is_refused_before_anything_is_sent() {
+fn invalid_request_is_refused_before_anything_is_sent() {
     let server = Hostile::start();
     let room = granting(&[&server]);
     let url = server.url("/echo");
@@ -88,7 +88,7 @@ fn what_is_no_request_is_refused_before_anything_is_sent() {
 }
 
 #[test]
-fn an_answer_is_shown_for_what_it_is() {
+fn answer_is_shown_by_its_content_type() {
     let server = Hostile::start();
     let room = granting(&[&server]);
     let get = |path: &str| does(&room, &json!({"url": server.url(path)}));
@@ -115,7 +115,7 @@ fn an_answer_is_shown_for_what_it_is() {
 }
 
 #[test]
-fn redirects_are_told_and_counted_and_can_be_left_alone() {
+fn redirects_are_reported_limited_and_can_be_disabled() {
     let server = Hostile::start();
     let room = granting(&[&server]);
     let chain = does(&room, &json!({"url": server.url("/chain/2")}));
@@ -148,7 +148,7 @@ fn redirects_are_told_and_counted_and_can_be_left_alone() {
 }
 
 #[test]
-fn what_is_private_of_a_request_goes_to_no_other_origin() {
+fn credentials_are_not_sent_to_another_origin_on_redirect() {
     let (from, to) = (Hostile::start(), Hostile::start());
     let room = granting(&[&from, &to]);
     let url = from.url(&format!("/302?{}", to.url("/echo")));
@@ -167,7 +167,7 @@ fn what_is_private_of_a_request_goes_to_no_other_origin() {
 }
 
 #[test]
-fn a_body_goes_to_no_host_that_was_not_granted() {
+fn redirected_body_is_not_sent_to_a_host_without_a_grant() {
     let (open, closed) = (Hostile::start(), Hostile::start());
     let room = granting(&[&open]);
     for how in ["307", "308"] {

@@ -1,4 +1,4 @@
-//! Does each call end soon, in few words and little memory, whatever the other side does?
+//! Unfriendly servers: each call ends soon, with little text and memory.
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ use super::{granting, hostile::Hostile};
 const MEMORY: u64 = 200 << 20;
 
 #[test]
-fn nothing_that_a_server_does_takes_long_or_takes_memory() {
+fn hostile_server_costs_little_time_and_memory() {
     let server = Hostile::start();
     let room = granting(&[&server]);
     let haft = room.serve();
@@ -63,7 +63,7 @@ fn nothing_that_a_server_does_takes_long_or_takes_memory() {
 }
 
 #[test]
-fn a_stopped_request_lets_go_of_its_connection() {
+fn cancelled_request_closes_its_connection() {
     let server = Hostile::start();
     let room = granting(&[&server]);
     let haft = room.serve();

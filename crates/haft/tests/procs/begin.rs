@@ -1,4 +1,4 @@
-//! How does a command begin, and what does it find?
+//! Start of a command: its arguments, environment, descriptors and limits.
 
 use std::{io::Read, os::unix::fs::PermissionsExt};
 
@@ -10,7 +10,7 @@ use haft::kit::{
 use super::support::{HANG, keeper, program, run, sh, start};
 
 #[tokio::test]
-async fn exit_codes_and_signals_are_told_apart() {
+async fn exit_codes_and_signals_are_distinguished() {
     let keeper = keeper().await;
     assert_eq!(run(&keeper, sh("echo hello")).await, (Exit::Code(0), "hello\n".to_owned()));
     assert_eq!(run(&keeper, sh("exit 7")).await.0, Exit::Code(7));
@@ -19,7 +19,7 @@ async fn exit_codes_and_signals_are_told_apart() {
 }
 
 #[tokio::test]
-async fn the_exit_is_heard_by_many_and_again() {
+async fn exit_can_be_awaited_by_many_and_repeatedly() {
     let keeper = keeper().await;
     let process = start(&keeper, sh("exit 3")).await.unwrap();
     let all = tokio::join!(process.exited(), process.exited(), process.exited());
@@ -28,7 +28,7 @@ async fn the_exit_is_heard_by_many_and_again() {
 }
 
 #[tokio::test]
-async fn a_command_has_the_variables_it_was_given_and_no_others() {
+async fn command_has_only_the_variables_it_was_given() {
     let keeper = keeper().await;
     let program = Program { env: vec![("A".to_owned(), "x=y z".to_owned())], ..program(&["/usr/bin/env"]) };
     let base = [("B".to_owned(), "2".to_owned()), ("A".to_owned(), "1".to_owned())];
@@ -40,7 +40,7 @@ async fn a_command_has_the_variables_it_was_given_and_no_others() {
 }
 
 #[tokio::test]
-async fn nothing_of_ours_is_open_in_a_command() {
+async fn command_inherits_no_descriptors() {
     let keeper = keeper().await;
     // One more runs, whose pipes are not for the other either.
     let other = start(&keeper, Program { stdin: Stdin::Pipe, ..program(&["cat"]) }).await.unwrap();
@@ -50,7 +50,7 @@ async fn nothing_of_ours_is_open_in_a_command() {
 }
 
 #[tokio::test]
-async fn more_files_get_the_numbers_asked_for() {
+async fn extra_descriptors_get_the_requested_numbers() {
     let keeper = keeper().await;
     let (mut ours, theirs) = std::io::pipe().unwrap();
     let file = std::fs::File::open("/proc/self/status").unwrap();
@@ -66,7 +66,7 @@ async fn more_files_get_the_numbers_asked_for() {
 }
 
 #[tokio::test]
-async fn signals_files_and_session_are_as_a_login_would_have_them() {
+async fn signal_mask_umask_and_session_are_those_of_a_login() {
     let keeper = keeper().await;
     let script = "while read -r line; do case $line in Sig[BI]*) echo $line; esac; done < /proc/$$/status
         umask; cut -d' ' -f1,5,6,7 /proc/$$/stat";
@@ -83,7 +83,7 @@ async fn signals_files_and_session_are_as_a_login_would_have_them() {
 }
 
 #[tokio::test]
-async fn the_input_is_at_its_end_unless_one_is_wanted() {
+async fn standard_input_is_empty_by_default() {
     let keeper = keeper().await;
     assert_eq!(run(&keeper, program(&["cat"])).await, (Exit::Code(0), String::new()));
     let process = start(&keeper, Program { stdin: Stdin::Pipe, ..program(&["cat"]) }).await.unwrap();
@@ -98,7 +98,7 @@ async fn the_input_is_at_its_end_unless_one_is_wanted() {
 }
 
 #[tokio::test]
-async fn errors_are_in_order_with_the_output_or_apart() {
+async fn standard_error_is_merged_in_order_or_separate() {
     let keeper = keeper().await;
     let script = "for i in 1 2 3 4 5 6 7 8 9; do echo o$i; echo e$i >&2; done";
     let (_, text) = run(&keeper, sh(script)).await;
@@ -111,7 +111,7 @@ async fn errors_are_in_order_with_the_output_or_apart() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_started_says_why() {
+async fn start_failure_says_why() {
     let keeper = keeper().await;
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str, mode: u32| {
@@ -154,7 +154,7 @@ async fn what_cannot_be_started_says_why() {
 }
 
 #[tokio::test]
-async fn limits_hold_in_the_command_and_not_in_the_next() {
+async fn resource_limits_apply_to_one_command_only() {
     let keeper = keeper().await;
     let env = super::support::env();
     let limits = [Limit { resource: libc_nofile(), soft: 99, hard: 99 }];
@@ -171,7 +171,7 @@ const fn libc_nofile() -> u32 {
 }
 
 #[tokio::test]
-async fn many_run_at_once() {
+async fn many_commands_run_concurrently() {
     let keeper = keeper().await;
     let all = (0..64).map(|number| {
         let keeper = keeper.clone();

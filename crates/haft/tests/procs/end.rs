@@ -1,4 +1,4 @@
-//! Does everything end that a command started, however it was started?
+//! End of a command: everything that it started ends, however it was started.
 
 use std::{
     io::{BufRead, BufReader},
@@ -40,7 +40,7 @@ fn is_sleep(pid: u32) -> bool {
 }
 
 #[tokio::test]
-async fn ending_a_process_ends_all_it_started() {
+async fn ending_a_process_ends_its_whole_tree() {
     let (keeper, mark) = (keeper().await, mark());
     let process = family(&keeper, &mark).await;
     let ended = process.end(Ending::within(Duration::from_millis(200))).await;
@@ -52,7 +52,7 @@ async fn ending_a_process_ends_all_it_started() {
 }
 
 #[tokio::test]
-async fn a_process_that_obeys_is_not_killed() {
+async fn process_that_exits_on_sigterm_is_not_killed() {
     let keeper = keeper().await;
     let process =
         start(&keeper, sh("trap 'echo bye; exit 5' TERM; echo ready; while :; do sleep 0.01; done"))
@@ -68,14 +68,14 @@ async fn a_process_that_obeys_is_not_killed() {
 }
 
 #[tokio::test]
-async fn dropping_a_process_ends_all_it_started() {
+async fn dropping_a_process_ends_its_whole_tree() {
     let (keeper, mark) = (keeper().await, mark());
     drop(family(&keeper, &mark).await);
     until_marked(&mark, |count| count == 0).await;
 }
 
 #[tokio::test]
-async fn what_is_left_behind_is_seen_and_ended_after_the_command_has() {
+async fn leftover_processes_are_reported_and_ended() {
     let (keeper, mark) = (keeper().await, mark());
     let script = "sleep 1000 & exec 3<&-; echo done";
     let process = start(&keeper, Program { env: vec![mark.clone()], ..sh(script) }).await.unwrap();
@@ -93,7 +93,7 @@ async fn what_is_left_behind_is_seen_and_ended_after_the_command_has() {
 }
 
 #[tokio::test]
-async fn a_server_is_found_by_its_port() {
+async fn listening_port_of_a_command_is_found() {
     kit::needs!(Python);
     let keeper = keeper().await;
     let script = "import socket, time; s = socket.socket(); s.bind(('127.0.0.1', 0)); s.listen(); print(s.getsockname()[1], flush=True); time.sleep(1000)";
@@ -104,7 +104,7 @@ async fn a_server_is_found_by_its_port() {
 }
 
 #[tokio::test]
-async fn only_what_is_newer_than_a_mark_is_ended() {
+async fn only_processes_newer_than_a_mark_are_ended() {
     let (keeper, mark) = (keeper().await, mark());
     let shell = Program {
         env: vec![mark.clone()],
@@ -130,7 +130,7 @@ async fn only_what_is_newer_than_a_mark_is_ended() {
 }
 
 #[tokio::test]
-async fn a_fork_bomb_is_ended() {
+async fn fork_bomb_is_ended() {
     kit::needs!(Python);
     let (keeper, mark) = (keeper().await, mark());
     // Each has two more and a session of its own, seven deep: 255 of them, and all of them go on forking.
@@ -155,7 +155,7 @@ bomb(7)";
 }
 
 #[tokio::test]
-async fn the_death_of_the_keeper_ends_everything() {
+async fn killed_keeper_takes_all_commands_with_it() {
     let (keeper, mark) = (keeper().await, mark());
     let process = family(&keeper, &mark).await;
     kill(keeper.pid());
@@ -166,7 +166,7 @@ async fn the_death_of_the_keeper_ends_everything() {
 }
 
 #[tokio::test]
-async fn the_death_of_a_supervisor_ends_its_tree_and_no_other() {
+async fn killed_supervisor_takes_its_own_tree_only() {
     let (keeper, mark) = (keeper().await, mark());
     let process = family(&keeper, &mark).await;
     let parent = std::fs::read_to_string(format!("/proc/{}/stat", process.pid())).unwrap();
@@ -178,7 +178,7 @@ async fn the_death_of_a_supervisor_ends_its_tree_and_no_other() {
 }
 
 #[tokio::test]
-async fn a_supervisor_that_is_stopped_holds_nobody_up() {
+async fn stopped_supervisor_does_not_block_others() {
     let (keeper, mark) = (keeper().await, mark());
     // A command can do that to the one it descends from.
     let script = sh("read -r line; kill -STOP $PPID; echo done; sleep 1000");
@@ -193,7 +193,7 @@ async fn a_supervisor_that_is_stopped_holds_nobody_up() {
 }
 
 #[tokio::test]
-async fn who_goes_on_stopping_its_supervisor_loses_it() {
+async fn command_that_keeps_stopping_its_supervisor_is_ended() {
     let (keeper, mark) = (keeper().await, mark());
     // It waits until haft knows that it runs.
     let script = sh("sleep 1000 & read go; while kill -STOP $PPID; do :; done; sleep 1000");
@@ -206,14 +206,14 @@ async fn who_goes_on_stopping_its_supervisor_loses_it() {
 }
 
 #[tokio::test]
-async fn signals_that_a_command_sends_do_not_end_its_supervisor() {
+async fn signals_of_a_command_do_not_end_its_supervisor() {
     let keeper = keeper().await;
     let script = "for it in TERM INT HUP USR1 PIPE ALRM; do kill -$it $PPID; done; exit 6";
     assert_eq!(run(&keeper, sh(script)).await.0, Exit::Code(6));
 }
 
 #[tokio::test]
-async fn a_signal_reaches_the_group() {
+async fn signal_reaches_the_process_group() {
     let keeper = keeper().await;
     let process = start(&keeper, sh("trap 'echo got; exit 1' INT; echo ready; while :; do sleep 0.01; done"))
         .await
@@ -225,7 +225,7 @@ async fn a_signal_reaches_the_group() {
 }
 
 #[tokio::test]
-async fn the_death_of_who_started_it_ends_everything() {
+async fn killed_parent_takes_all_commands_with_it() {
     const HOLDER: &str = "HAFT_TEST_HOLDER";
     if let Ok(mark) = std::env::var(HOLDER) {
         let keeper = keeper().await;
@@ -235,7 +235,7 @@ async fn the_death_of_who_started_it_ends_everything() {
     }
     let mark = mark();
     let mut holder = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "procs::end::the_death_of_who_started_it_ends_everything", "--nocapture"])
+        .args(["--exact", "procs::end::killed_parent_takes_all_commands_with_it", "--nocapture"])
         .env(HOLDER, &mark.1)
         .stdout(Stdio::piped())
         .spawn()

@@ -1,4 +1,4 @@
-//! Do processes start, end and report as promised, with the real keeper?
+//! Processes with the real keeper: start, end, output.
 
 mod begin;
 mod end;

@@ -1,4 +1,4 @@
-//! Is what a command writes whole, in order, and cheap to keep?
+//! Output of a command: complete, in order, and out of memory.
 
 use std::{
     fs::File,
@@ -23,7 +23,7 @@ impl Spilling for Spills {
 }
 
 #[tokio::test]
-async fn a_flood_stays_out_of_memory_and_is_whole_in_its_file() {
+async fn flood_of_output_is_kept_in_a_file_and_not_in_memory() {
     const LINES: u64 = 4_000_000;
     let keeper = keeper().await;
     let spills = Arc::new(Spills(tempfile::NamedTempFile::new().unwrap()));
@@ -57,14 +57,14 @@ async fn a_flood_stays_out_of_memory_and_is_whole_in_its_file() {
 }
 
 #[tokio::test]
-async fn the_last_line_needs_no_end_and_bytes_need_be_no_text() {
+async fn last_line_without_newline_and_binary_output_are_kept() {
     let keeper = keeper().await;
     assert_eq!(run(&keeper, sh("printf 'no newline'")).await.1, "no newline");
     assert_eq!(run(&keeper, sh("printf 'a\\377b\\303'")).await.1, "a\u{fffd}b\u{fffd}");
 }
 
 #[tokio::test]
-async fn what_is_left_out_can_be_read_by_a_handle() {
+async fn truncated_output_can_be_read_by_its_handle() {
     let keeper = keeper().await;
     let spills = Arc::new(Spills(tempfile::NamedTempFile::new().unwrap()));
     let spilling: Arc<dyn Spilling> = spills.clone();

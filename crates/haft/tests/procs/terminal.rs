@@ -1,4 +1,4 @@
-//! Does a program find a terminal that is one?
+//! Commands with a pseudo-terminal.
 
 use haft::kit::procs::{Exit, Program, Streams};
 
@@ -9,7 +9,7 @@ fn in_terminal(script: &str) -> Program {
 }
 
 #[tokio::test]
-async fn a_terminal_has_a_name_a_size_and_an_end() {
+async fn pseudo_terminal_has_a_name_a_size_and_an_end() {
     let keeper = keeper().await;
     let (exit, text) =
         run(&keeper, in_terminal("tty; stty size; test -t 0 -a -t 1 -a -t 2 && echo all; exit 3")).await;
@@ -20,7 +20,7 @@ async fn a_terminal_has_a_name_a_size_and_an_end() {
 }
 
 #[tokio::test]
-async fn what_is_typed_arrives_and_keys_are_signals() {
+async fn typed_text_arrives_and_control_keys_send_signals() {
     let keeper = keeper().await;
     let process = start(&keeper, in_terminal("exec cat")).await.unwrap();
     process.write(b"hello\n").await.unwrap();

@@ -4,6 +4,7 @@ use crate::{chat::tmux::Tmux, support::Room};
 
 #[test]
 fn a_run_is_drawn_as_the_chat_and_ends_with_its_summary() {
+    kit::needs!(Tmux);
     let room = Room::new();
     room.put("a.txt", "hello\n");
     let script = "{\"say\": \"# Title\\n\\nI **read** it.\", \"calls\": [{\"tool\": \"read\", \"arguments\": {\"path\": \"a.txt\"}}], \"chunks\": 9}\n\
@@ -20,6 +21,7 @@ fn a_run_is_drawn_as_the_chat_and_ends_with_its_summary() {
 
 #[test]
 fn a_command_that_runs_is_seen_with_its_time_and_last_line_and_esc_stops_it() {
+    kit::needs!(Tmux);
     let room = Room::new();
     let script = "{\"say\": \"Sleeping.\", \"calls\": [{\"tool\": \"shell\", \"arguments\": {\"command\": \"echo deep; sleep 600\", \"wait_ms\": 600000}}]}\n{\"say\": \"On.\"}\n";
     for key in ["Escape", "C-c"] {
@@ -33,6 +35,7 @@ fn a_command_that_runs_is_seen_with_its_time_and_last_line_and_esc_stops_it() {
 
 #[test]
 fn a_question_is_answered_there_also_while_something_is_piped_in() {
+    kit::needs!(Tmux);
     let room = Room::new();
     let script = "{\"expect\": [\"some data\"], \"calls\": [{\"tool\": \"write\", \"arguments\": {\"path\": \".envrc\", \"content\": \"x\"}}]}\n{\"say\": \"over\"}\n";
     let run = Tmux::verb(&room, script, 80, "printf 'some data' | ", &["run", "write it"]);
@@ -42,6 +45,7 @@ fn a_question_is_answered_there_also_while_something_is_piped_in() {
 
 #[test]
 fn where_a_stream_goes_elsewhere_it_tells_in_lines() {
+    kit::needs!(Tmux);
     let room = Room::new();
     room.put("a.txt", "hello\n");
     let script = "{\"calls\": [{\"tool\": \"read\", \"arguments\": {\"path\": \"a.txt\"}}]}\n{\"say\": \"It says **hello**.\"}\n";

@@ -1,7 +1,7 @@
-//! Does the sandbox hold against commands that try to leave it, on this kernel, as root and as an ordinary user?
+//! Attacks on the sandbox, on this kernel, as root and as an ordinary user.
 //!
-//! Every attack is run outside the sandbox too, where it has to work: one that can't is no proof. This program starts
-//! itself again as the user who runs haft, so it has a `main` of its own.
+//! Each attack runs outside the sandbox too, where it has to succeed: one that never succeeds proves nothing. This program
+//! restarts itself as the user who runs haft, so it has a `main` of its own.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,

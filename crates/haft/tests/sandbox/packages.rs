@@ -1,4 +1,4 @@
-//! Are the packages that a tool's file names made for it, in a sandbox, once?
+//! Python packages of a tool: installed once, in a sandbox, read-only for the tool.
 
 use std::{
     fs,

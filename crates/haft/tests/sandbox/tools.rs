@@ -1,4 +1,4 @@
-//! Does the sandbox of a tool that is a file hold, and does the tool have in it what it is to have?
+//! The sandbox of tools that are files.
 
 use std::{
     fs,

@@ -1,11 +1,11 @@
-//! What becomes of calls of a server that breaks?
+//! MCP servers that crash, hang or answer nonsense.
 
 use serde_json::json;
 
 use super::support::House;
 
 #[test]
-fn a_server_that_dies_in_a_call_is_told_of_and_comes_back() {
+fn server_that_dies_in_a_call_is_reported_and_restarted() {
     kit::needs!(Python);
     let house = House::new(&json!({}));
     let said = house.batch(&["fix__die", "fix__echo"], "x");
@@ -21,7 +21,7 @@ fn a_server_that_dies_in_a_call_is_told_of_and_comes_back() {
 }
 
 #[test]
-fn only_what_a_person_calls_idempotent_is_called_again_and_once() {
+fn only_calls_configured_as_idempotent_are_retried_once() {
     kit::needs!(Python);
     for (section, kind, calls) in
         [("", "unavailable", 1), ("idempotent = [\"count\"]", "ok", 2), ("read_only = [\"*\"]", "ok", 2)]
@@ -36,7 +36,7 @@ fn only_what_a_person_calls_idempotent_is_called_again_and_once() {
 }
 
 #[test]
-fn a_server_that_can_t_start_says_why_and_is_left_alone_after_a_while() {
+fn server_that_cannot_start_says_why_and_retries_stop() {
     kit::needs!(Python);
     let house = House::new(&json!({}));
     house.call("fix__echo", "x").must("ok");
@@ -63,7 +63,7 @@ fn a_server_that_can_t_start_says_why_and_is_left_alone_after_a_while() {
 }
 
 #[test]
-fn a_server_that_hangs_is_ended() {
+fn hanging_server_is_ended() {
     kit::needs!(Python);
     let house = House::with(&json!({"hangs": true}), "start_seconds = 1");
     let said = house.room.call("mcp_list", &json!({"server": "fix"})).must("timeout").text();
@@ -79,7 +79,7 @@ fn a_server_that_hangs_is_ended() {
 }
 
 #[test]
-fn noise_and_floods_and_endless_lines_harm_nobody() {
+fn noise_floods_and_endless_lines_are_bounded() {
     kit::needs!(Python);
     let house = House::new(&json!({"noise": true, "flood": true}));
     let said =

@@ -1,4 +1,4 @@
-//! What may a server that somebody else wrote do, and who said so?
+//! Untrusted MCP servers: what they may do, and who allowed it.
 
 use std::{fs, io::Write as _, net::TcpListener};
 
@@ -11,7 +11,7 @@ const DOT_MCP: &str = r#"{"mcpServers": {"fix": {"command": "python3", "args": [
     "env": {"GIVEN": "${NONE:-otherwise}", "NAMED": "${PATHS}"}}}}"#;
 
 #[test]
-fn a_workspaces_servers_do_nothing_before_they_are_trusted_and_then_ask_first() {
+fn servers_of_a_workspace_need_trust_and_then_approval() {
     kit::needs!(Python);
     let house = House::new(&json!({}));
     fs::remove_file(house.room.config().join("haft.toml")).unwrap();
@@ -56,7 +56,7 @@ fn a_workspaces_servers_do_nothing_before_they_are_trusted_and_then_ask_first() 
 }
 
 #[test]
-fn a_server_reaches_what_shells_reach_and_no_more() {
+fn server_is_confined_like_a_shell_command() {
     kit::needs!(Python);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -96,7 +96,7 @@ fn a_server_reaches_what_shells_reach_and_no_more() {
 }
 
 #[test]
-fn a_server_that_nobody_configured_is_a_question_and_is_there_for_its_session_only() {
+fn unconfigured_server_needs_approval_and_lasts_for_its_session() {
     kit::needs!(Python);
     let house = House::new(&json!({}));
     let new = json!({"server": "mine", "command": ["python3", "server.py", "{}"]});
@@ -120,7 +120,7 @@ fn a_server_that_nobody_configured_is_a_question_and_is_there_for_its_session_on
 }
 
 #[test]
-fn the_word_of_a_server_that_it_only_reads_is_not_believed() {
+fn read_only_hint_of_a_server_is_not_trusted() {
     kit::needs!(Python);
     let house = House::new(&json!({}));
     let server = house.room.serve();

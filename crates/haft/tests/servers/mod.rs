@@ -1,4 +1,4 @@
-//! Is haft a good client of any MCP server, whatever that does?
+//! haft as a client of MCP servers.
 
 mod broken;
 mod guarded;

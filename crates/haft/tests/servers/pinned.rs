@@ -1,4 +1,4 @@
-//! What becomes of tools that a server describes anew?
+//! Tool definitions that a server changes: pinned until a person accepts them.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 use super::support::{House, until};
 
 #[test]
-fn what_a_server_says_anew_is_not_used_before_a_person_accepts_it() {
+fn changed_tool_definition_waits_for_acceptance() {
     kit::needs!(Python);
     let house = House::new(&json!({"tools": ["echo", "env"]}));
     house.call("fix__echo", "x").must("ok");
@@ -41,7 +41,7 @@ fn what_a_server_says_anew_is_not_used_before_a_person_accepts_it() {
 }
 
 #[test]
-fn a_renamed_or_new_tool_is_a_change_and_the_others_go_on() {
+fn renamed_or_new_tool_is_a_change_and_other_tools_keep_working() {
     kit::needs!(Python);
     let house = House::new(&json!({"tools": ["echo", "env"]}));
     house.call("fix__echo", "x").must("ok");
@@ -59,7 +59,7 @@ fn a_renamed_or_new_tool_is_a_change_and_the_others_go_on() {
 }
 
 #[test]
-fn a_server_that_changes_its_tools_while_it_runs_loses_them_and_the_client_hears_of_it() {
+fn tools_changed_at_run_time_are_withdrawn_and_the_client_is_notified() {
     kit::needs!(Python);
     let house = House::new(&json!({}));
     let server = house.room.serve();

@@ -1,4 +1,4 @@
-//! When is a server started, and when is it ended?
+//! Start and end of MCP servers.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::support::{House, until};
 use crate::support::Server;
 
 #[test]
-fn a_server_starts_with_its_first_call_and_its_tools_are_known_from_then_on() {
+fn server_starts_on_its_first_call_and_its_tools_are_remembered() {
     kit::needs!(Python);
     let house = House::new(&json!({}));
     assert_eq!(house.shown(), Vec::<String>::new());
@@ -52,7 +52,7 @@ fn a_server_starts_with_its_first_call_and_its_tools_are_known_from_then_on() {
 }
 
 #[test]
-fn a_call_of_a_tool_that_a_server_lacks_names_those_it_has() {
+fn unknown_tool_of_a_server_lists_its_tools() {
     kit::needs!(Python);
     let house = House::with(&json!({"tools": ["echo", "env", "a.b"]}), "tools = [\"echo\", \"a.b\"]");
     let called = house.room.call("mcp_call", &json!({"server": "fix", "name": "nope"})).must("not_found");
@@ -72,7 +72,7 @@ fn a_call_of_a_tool_that_a_server_lacks_names_those_it_has() {
 }
 
 #[test]
-fn a_client_of_haft_sees_tools_of_a_server_that_nobody_called_yet() {
+fn client_sees_tools_of_a_server_that_has_not_started() {
     kit::needs!(Python);
     let house = House::new(&json!({}));
     let server = house.room.serve();
@@ -87,7 +87,7 @@ fn a_client_of_haft_sees_tools_of_a_server_that_nobody_called_yet() {
 }
 
 #[test]
-fn a_server_ends_with_haft_however_that_ends_and_with_all_it_started() {
+fn server_and_its_children_end_with_haft() {
     kit::needs!(Python);
     let house = House::new(&json!({"child": true, "stays": true}));
     house.call("fix__echo", "x").must("ok");
@@ -112,7 +112,7 @@ fn a_server_ends_with_haft_however_that_ends_and_with_all_it_started() {
 }
 
 #[test]
-fn a_stopped_call_is_called_off_and_its_progress_arrives() {
+fn cancelled_call_is_cancelled_at_the_server_and_progress_arrives() {
     kit::needs!(Python);
     let house = House::new(&json!({}));
     let server = house.room.serve();
@@ -134,7 +134,7 @@ fn a_stopped_call_is_called_off_and_its_progress_arrives() {
 }
 
 #[test]
-fn haft_is_a_server_to_haft() {
+fn haft_can_be_a_server_of_haft() {
     kit::needs!(Python);
     let house = House::new(&json!({}));
     house.room.put("a", "inner text\n");

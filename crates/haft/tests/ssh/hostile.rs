@@ -1,4 +1,4 @@
-//! How does a test get an SSH server that does what it should not?
+//! An SSH server that misbehaves.
 
 use std::{
     net::TcpListener,

@@ -1,4 +1,4 @@
-//! Does `ssh_exec` reach other machines as OpenSSH does, and nobody else?
+//! `ssh_exec` against OpenSSH's own server.
 //!
 //! Against OpenSSH's own server, and against one of russh's that does what it should not.
 
@@ -23,7 +23,7 @@ fn on(sshd: &Sshd, command: &str) -> Value {
 }
 
 #[test]
-fn a_command_gives_its_output_its_errors_and_its_exit_code() {
+fn command_returns_output_errors_and_exit_code() {
     kit::needs!(SshServer, SshClient, Procps);
     let room = Room::new();
     let sshd = Sshd::start(&room);
@@ -59,7 +59,7 @@ fn a_command_gives_its_output_its_errors_and_its_exit_code() {
 }
 
 #[test]
-fn ten_calls_use_one_connection_and_one_that_died_is_made_anew() {
+fn connection_is_reused_and_replaced_when_it_died() {
     kit::needs!(SshServer, SshClient, Procps);
     let room = Room::new();
     let mut sshd = Sshd::start(&room);
@@ -76,7 +76,7 @@ fn ten_calls_use_one_connection_and_one_that_died_is_made_anew() {
 }
 
 #[test]
-fn a_long_command_becomes_a_job_that_is_read_and_stopped() {
+fn long_command_becomes_a_job_that_can_be_stopped() {
     kit::needs!(SshServer, SshClient, Procps);
     let room = Room::new();
     let sshd = Sshd::start(&room);
@@ -124,7 +124,7 @@ fn is_gone(group: &str) {
 }
 
 #[test]
-fn what_is_stopped_is_gone_there_with_all_that_it_started() {
+fn stopped_command_is_ended_remotely_with_its_tree() {
     kit::needs!(SshServer, SshClient, Procps);
     let room = Room::new();
     let sshd = Sshd::start(&room);
@@ -168,7 +168,7 @@ fn what_is_stopped_is_gone_there_with_all_that_it_started() {
 }
 
 #[test]
-fn what_is_sent_before_a_command_changes_nothing_that_is_seen() {
+fn wrapper_of_a_command_is_invisible_to_it() {
     kit::needs!(SshServer, SshClient, Procps);
     let room = Room::new();
     let sshd = Sshd::start(&room);
@@ -191,7 +191,7 @@ fn what_is_sent_before_a_command_changes_nothing_that_is_seen() {
 }
 
 #[test]
-fn where_no_shell_reads_it_the_next_call_is_sent_as_it_is() {
+fn command_is_sent_plain_to_a_server_without_a_shell() {
     kit::needs!(SshServer, SshClient, Procps);
     let room = Room::new();
     let sshd = Sshd::start(&room);
@@ -205,7 +205,7 @@ fn where_no_shell_reads_it_the_next_call_is_sent_as_it_is() {
 }
 
 #[test]
-fn an_rsa_key_lets_us_in() {
+fn rsa_key_authenticates() {
     kit::needs!(SshServer, SshClient, Procps);
     let room = Room::new();
     let sshd = Sshd::start(&room);
@@ -220,7 +220,7 @@ fn an_rsa_key_lets_us_in() {
 }
 
 #[test]
-fn what_breaks_off_halfway_leaves_the_old_file() {
+fn interrupted_transfer_leaves_the_old_file() {
     kit::needs!(SshServer, SshClient, Procps);
     let room = Room::new();
     let mut sshd = Sshd::start(&room);
@@ -251,7 +251,7 @@ fn what_breaks_off_halfway_leaves_the_old_file() {
 }
 
 #[test]
-fn a_file_of_any_size_arrives_whole_or_not_at_all() {
+fn file_transfer_is_all_or_nothing() {
     kit::needs!(SshServer, SshClient, Procps);
     let room = Room::new();
     let sshd = Sshd::start(&room);
@@ -299,7 +299,7 @@ fn a_file_of_any_size_arrives_whole_or_not_at_all() {
 }
 
 #[test]
-fn a_key_that_is_new_is_shown_to_a_person_and_kept_after_a_yes() {
+fn new_host_key_needs_approval_and_is_kept() {
     kit::needs!(SshServer, SshClient, Procps);
     let room = Room::new();
     let sshd = Sshd::unknown(&room);
@@ -334,7 +334,7 @@ fn a_key_that_is_new_is_shown_to_a_person_and_kept_after_a_yes() {
 }
 
 #[test]
-fn a_key_that_changed_or_was_revoked_is_refused_and_hashed_names_are_known() {
+fn changed_and_revoked_host_keys_are_refused() {
     kit::needs!(SshServer, SshClient, Procps);
     let room = Room::new();
     let sshd = Sshd::start(&room);
@@ -357,7 +357,7 @@ fn a_key_that_changed_or_was_revoked_is_refused_and_hashed_names_are_known() {
 }
 
 #[test]
-fn only_the_machine_that_was_granted_is_spoken_to() {
+fn only_granted_hosts_are_contacted() {
     kit::needs!(SshServer, SshClient, Procps);
     let room = Room::new();
     let sshd = Sshd::start(&room);
@@ -375,7 +375,7 @@ fn only_the_machine_that_was_granted_is_spoken_to() {
 }
 
 #[test]
-fn nothing_is_an_option_and_no_program_is_started() {
+fn host_names_are_not_options_and_proxy_command_is_ignored() {
     kit::needs!(SshServer, SshClient, Procps);
     let room = Room::new();
     let sshd = Sshd::start(&room);
@@ -411,7 +411,7 @@ fn nothing_is_an_option_and_no_program_is_started() {
 }
 
 #[test]
-fn the_way_leads_through_machines_that_are_granted_each() {
+fn each_jump_host_needs_its_own_grant() {
     kit::needs!(SshServer, SshClient, Procps);
     let room = Room::new();
     let outer = Sshd::start(&room);
@@ -436,7 +436,7 @@ fn the_way_leads_through_machines_that_are_granted_each() {
 }
 
 #[test]
-fn keys_come_from_the_agent_from_files_and_by_a_passphrase_that_has_a_name() {
+fn keys_come_from_agent_files_and_named_passphrases() {
     kit::needs!(SshServer, SshClient, Procps);
     let room = Room::new();
     let sshd = Sshd::start(&room);
@@ -481,7 +481,7 @@ fn keys_come_from_the_agent_from_files_and_by_a_passphrase_that_has_a_name() {
 }
 
 #[test]
-fn a_server_that_misbehaves_does_no_harm() {
+fn misbehaving_server_does_no_harm() {
     kit::needs!(SshServer, SshClient, Procps);
     let room = Room::new();
     let peer = Hostile::start();
@@ -526,7 +526,7 @@ fn a_server_that_misbehaves_does_no_harm() {
 }
 
 #[test]
-fn a_server_that_says_nothing_is_not_waited_for_long() {
+fn silent_server_times_out() {
     kit::needs!(SshServer, SshClient, Procps);
     let room = Room::new();
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -540,7 +540,7 @@ fn a_server_that_says_nothing_is_not_waited_for_long() {
 }
 
 #[test]
-fn no_key_and_no_password_is_found_anywhere() {
+fn keys_and_passwords_are_not_logged_or_stored() {
     kit::needs!(SshServer, SshClient, Procps);
     let room = Room::new();
     let sshd = Sshd::start(&room);

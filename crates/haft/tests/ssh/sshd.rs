@@ -1,4 +1,4 @@
-//! How does a test get OpenSSH's own server, and a person's ~/.ssh?
+//! OpenSSH's server on loopback, and a person's `~/.ssh`.
 
 use std::{
     fs,
@@ -7,9 +7,10 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{Arc, Mutex},
+    time::{Duration, Instant},
 };
 
-use crate::support::Room;
+use crate::support::{PATIENCE, Room};
 
 /// Where the server is looked for: it wants to be called by its whole name.
 const SSHD: &str = "/usr/sbin/sshd";
@@ -94,10 +95,26 @@ impl Sshd {
         self.log.lock().unwrap().matches("Connection from").count()
     }
 
-    /// It ends with all its connections, and begins anew at the same place.
+    /// Ends with all its connections, which their clients have noticed, and starts again at the same port.
     pub(crate) fn restart(&mut self) {
         self.end();
+        let until = Instant::now() + PATIENCE;
+        while self.has_clients() {
+            assert!(Instant::now() < until, "a client keeps a connection that has ended");
+            std::thread::sleep(Duration::from_millis(10));
+        }
         (self.child, self.log) = start(&self.folder);
+    }
+
+    /// Whether somebody has a connection to this port open, or has not closed one that the other side closed.
+    fn has_clients(&self) -> bool {
+        const ESTABLISHED: &str = "01";
+        const CLOSE_WAIT: &str = "08";
+        let port = format!(":{:04X}", self.port);
+        fs::read_to_string("/proc/net/tcp").unwrap().lines().any(|line| {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            fields[2].ends_with(&port) && [ESTABLISHED, CLOSE_WAIT].contains(&fields[3])
+        })
     }
 
     fn end(&mut self) {

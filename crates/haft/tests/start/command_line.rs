@@ -30,6 +30,7 @@ fn without_a_command_and_a_terminal_the_help_is_printed() {
 
 #[test]
 fn without_a_command_and_a_key_the_ways_to_a_model_are_named() {
+    kit::needs!(Tmux);
     let room = Room::new();
     let mut haft = room.haft::<&str>(&[]);
     alone(&mut haft);
@@ -46,6 +47,7 @@ fn without_a_command_and_a_key_the_ways_to_a_model_are_named() {
 
 #[test]
 fn without_a_command_and_with_a_model_the_chat_starts() {
+    kit::needs!(Tmux);
     let (room, provider) = (Room::new(), Provider::new());
     let mut haft = room.haft::<&str>(&[]);
     alone(&mut haft).env("OPENAI_BASE_URL", &provider.url).env("OPENAI_API_KEY", KEY);
@@ -56,6 +58,7 @@ fn without_a_command_and_with_a_model_the_chat_starts() {
 
 #[test]
 fn a_model_that_is_named_by_the_environment_starts_the_chat_as_well() {
+    kit::needs!(Tmux);
     let room = Room::new();
     let file = room.base().join("script.jsonl");
     std::fs::write(&file, "{\"say\": \"Hello.\"}\n").unwrap();

@@ -136,6 +136,7 @@ fn inside_a_sandbox_that_allows_no_other_it_says_so_and_plays_all_the_same() {
 
 #[test]
 fn at_a_terminal_it_looks_like_the_chat_and_fits() {
+    kit::needs!(Tmux);
     for size in [(80, 24), (40, 12)] {
         let room = Room::new();
         let screen = Tmux::start(&room, &demo(&room, &["--remove"]), size);

@@ -1,4 +1,4 @@
-//! How does a test get a haft of its own, and what did that haft say?
+//! A workspace with a haft of its own: runs the built program and reads its answers.
 
 mod server;
 mod terminal;

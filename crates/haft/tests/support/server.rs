@@ -1,4 +1,4 @@
-//! How does a test speak to `haft mcp`, with many requests under way at once?
+//! A client of `haft mcp` with many concurrent requests.
 
 use std::{
     collections::HashMap,

@@ -1,4 +1,4 @@
-//! How does a test sit at a terminal?
+//! A pseudo-terminal for the built program.
 
 use std::{
     fs::File,

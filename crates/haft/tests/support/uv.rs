@@ -1,4 +1,4 @@
-//! Where does a test get `uv` from, and a package that it installs?
+//! `uv` for tests, installed or fetched once, and a wheel to install.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! Does a call of a Python tool do what was asked?
+//! Calls of Python tools.
 
 use std::time::Duration;
 

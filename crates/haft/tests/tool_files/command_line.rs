@@ -1,4 +1,4 @@
-//! What does a person see of a tool on the command line?
+//! Results of tools on the command line.
 
 use serde_json::{Value, json};
 

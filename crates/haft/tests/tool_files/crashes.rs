@@ -1,4 +1,4 @@
-//! Does a tool that crashes, hangs or floods harm nothing but its own call?
+//! Tools that crash, hang or flood: only their own call fails.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Does a tool that missed something say how a person can grant it?
+//! Tools that lack a permission: the error says how to grant it.
 
 use super::support::{House, navi};
 

@@ -1,4 +1,4 @@
-//! Which files are tools, and what becomes of those that can't be?
+//! Tool folders: which files are tools, and how the others are reported.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! Do files of every format that people have load side by side, and run as they are?
+//! Tool formats of other agents: they load side by side and run unchanged.
 
 use std::{fs, path::Path};
 

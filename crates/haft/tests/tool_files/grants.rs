@@ -1,4 +1,4 @@
-//! Who gets what a person granted to the name of a tool?
+//! Grants for tools: bound to the content of the file, not to its name.
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 

@@ -1,4 +1,4 @@
-//! Does a file that misbehaves in any way give one clear fault, and harm nothing else?
+//! Misbehaving tool files: each gives one clear error and harms nothing else.
 
 use std::{fs, path::Path};
 

@@ -1,4 +1,4 @@
-//! Which manual of a tool counts, and which tools wait until theirs was read?
+//! Manuals of tools, and tools that wait until theirs was read.
 
 use serde_json::json;
 

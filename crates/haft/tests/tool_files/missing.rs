@@ -1,4 +1,4 @@
-//! Is it said why there is no tool of a name?
+//! Calls of tools that are not there: the error says why.
 
 use serde_json::json;
 

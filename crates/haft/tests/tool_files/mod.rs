@@ -1,4 +1,4 @@
-//! Do tools that are files work as the others do, whatever is in them; and those that a model writes?
+//! Tools that are files: written by a person, or by a model.
 
 mod calls;
 mod command_line;

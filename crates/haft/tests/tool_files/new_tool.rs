@@ -1,4 +1,4 @@
-//! Does `haft new-tool` give a person a tool that works, and a test that passes?
+//! `haft new-tool`: the created tool works, and its test passes.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! Do tools get the packages that their files name, from where a person allows and from nowhere else?
+//! Python packages of tools: fetched from granted hosts alone.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! Does a program that says what it is work as a tool, whatever it does?
+//! Executables as tools.
 
 use std::{
     os::unix::fs::PermissionsExt,

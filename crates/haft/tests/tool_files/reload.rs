@@ -1,4 +1,4 @@
-//! What becomes of tools when their files change?
+//! Hot reload of tool files.
 
 use std::{
     collections::{HashMap, HashSet},

@@ -1,4 +1,4 @@
-//! Can a model give itself a tool, use it, change it, take it back, and do no more by it than it may?
+//! Tools that a model writes, tests, changes and deletes.
 
 use std::{fs, net::TcpListener, os::unix::fs::symlink, time::Instant};
 

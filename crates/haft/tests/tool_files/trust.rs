@@ -1,4 +1,4 @@
-//! Which of a workspace's tools run, and who said so?
+//! Trust: which of a workspace's tools run.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Do the tools of navi and KohakuTerrarium answer by their own names, on the program that is shipped?
+//! The tools of navi and KohakuTerrarium under their own names.
 
 mod navi;
 mod notebooks;

@@ -1,4 +1,4 @@
-//! Are notebooks read and changed by cell, across calls and processes?
+//! Jupyter notebooks by cell, across calls and processes.
 
 use serde_json::{Value, json};
 

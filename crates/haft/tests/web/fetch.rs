@@ -1,4 +1,4 @@
-//! Is what stands at an address shown as a reader would have it?
+//! `web_fetch`: pages as a reader would have them.
 
 use serde_json::json;
 
@@ -35,7 +35,7 @@ fn compare(kept: &str, file: &str, found: &str) {
 }
 
 #[test]
-fn a_page_of_a_manual_and_an_article_read_as_their_authors_meant_them() {
+fn manual_page_and_article_become_clean_markdown() {
     compare(DOCS_READ, "docs.md", &shown("text/html; charset=utf-8", DOCS));
     compare(ARTICLE_READ, "article.md", &shown("text/html", ARTICLE));
 }
@@ -58,7 +58,7 @@ fn a_list_of_links_and_a_forum_are_shown_whole() {
 }
 
 #[test]
-fn a_long_page_goes_on_without_asking_again() {
+fn long_page_is_paged_without_a_second_request() {
     let paragraphs: String = (1..=900)
         .map(|it| format!("<p>Paragraph number {it} of a long page, <a href='/{it}'>see</a>.</p>"))
         .collect();
@@ -126,7 +126,7 @@ fn every_kind_of_content_is_shown_as_text_or_named() {
 }
 
 #[test]
-fn letters_are_read_in_the_encoding_that_is_said_or_found() {
+fn encoding_is_declared_or_detected() {
     for (kind, body) in [
         ("text/html; charset=iso-8859-1", &b"<p>caf\xe9 \x96"[..]),
         ("text/html", b"<meta charset=windows-1252><p>caf\xe9 \x96"),
@@ -139,7 +139,7 @@ fn letters_are_read_in_the_encoding_that_is_said_or_found() {
 }
 
 #[test]
-fn an_error_says_its_status_what_the_page_says_and_what_to_do() {
+fn http_error_has_status_text_and_what_to_do() {
     let site = Site::new(|asked: &Asked| match asked.path.as_str() {
         "/gone" => status(
             404,
@@ -182,7 +182,7 @@ fn an_error_says_its_status_what_the_page_says_and_what_to_do() {
 }
 
 #[test]
-fn another_host_that_answers_is_named() {
+fn redirect_to_another_host_is_named() {
     let there = Site::of("text/html", "<title>There</title><p>Hello");
     let to = there.url("/there");
     let here = Site::new(move |_| {
@@ -204,7 +204,7 @@ fn another_host_that_answers_is_named() {
 }
 
 #[test]
-fn robots_are_kept_out_where_it_was_asked_to_look() {
+fn robots_txt_is_respected_when_configured() {
     let site = Site::new(|asked: &Asked| match asked.path.as_str() {
         "/robots.txt" => ok("text/plain", "User-agent: *\nDisallow: /private\nAllow: /private/open"),
         _ => ok("text/html", "<p>Hello"),
@@ -226,7 +226,7 @@ fn robots_are_kept_out_where_it_was_asked_to_look() {
 }
 
 #[test]
-fn a_private_address_is_not_asked_unless_it_is_granted() {
+fn private_address_needs_a_grant() {
     let site = Site::of("text/html", "<p>secret");
     let room = Room::new();
     let refused = room.call("web_fetch", &json!({"url": site.url("/")})).must("denied").text();

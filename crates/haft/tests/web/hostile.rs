@@ -1,4 +1,4 @@
-//! What do pages do that are made to harm whoever reads them?
+//! Pages made to harm whoever reads them.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ fn shown(html: String) -> String {
 }
 
 #[test]
-fn what_nobody_sees_is_not_shown() {
+fn invisible_text_is_not_shown() {
     let text = shown(
         "<title>Shop</title><style>.promo{display:none} @media print{.seen{display:none}}</style><main>\
          <!-- INJECTED 1 --><p class=seen>Seen at first.</p><p class=promo>INJECTED 2</p><div style='display:none'>INJECTED 3</div>\
@@ -37,7 +37,7 @@ fn what_nobody_sees_is_not_shown() {
 }
 
 #[test]
-fn letters_that_are_not_seen_are_spelled_out_or_gone() {
+fn invisible_characters_are_escaped_or_removed() {
     let text = shown("<p>one\u{200b}two \u{202e}three\u{e000}9\u{e001} \u{1b}[31mfour".to_owned());
     assert!(text.contains("onetwo"), "{text}");
     assert!(!text.contains(['\u{202e}', '\u{e000}', '\u{1b}']), "{text:?}");
@@ -74,14 +74,14 @@ fn deep_wide_and_broken_markup_is_read_in_bounded_time() {
 }
 
 #[test]
-fn a_page_without_end_is_read_as_far_as_it_helps() {
+fn endless_page_is_read_up_to_a_limit() {
     let text =
         shown(format!("<title>Endless</title><main>{}", "<p>some words of a page</p>".repeat(500_000)));
     assert!(text.contains("[only the first 8 MB were read]"), "{}", &text[..300]);
 }
 
 #[test]
-fn a_feed_and_json_that_are_bombs_are_text() {
+fn hostile_feeds_and_json_are_shown_as_text() {
     let site = Site::new(|asked| match asked.path.as_str() {
         "/json" => super::site::ok("application/json", "[".repeat(200_000)),
         "/wide" => super::site::ok("application/json", format!("[{}1{}]", "[".repeat(100), "]".repeat(100))),

@@ -1,4 +1,4 @@
-//! Does the shipped program read and search the web, and nothing that it was not granted?
+//! `web_fetch` and `web_search` of the built program.
 
 mod fetch;
 mod hostile;

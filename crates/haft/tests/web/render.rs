@@ -1,4 +1,4 @@
-//! Does a real browser run a page's scripts, and reach nothing that was not granted?
+//! Pages in a real browser: their scripts run and reach nothing that was not granted.
 
 use std::{net::TcpListener, time::Duration};
 
@@ -25,7 +25,7 @@ fn render(room: &Room, url: &str) -> Called {
 }
 
 #[test]
-fn what_scripts_write_is_read_with_what_they_fetch() {
+fn content_written_and_fetched_by_scripts_is_read() {
     kit::needs!(Chromium);
     let site = Site::new(|asked: &Asked| match asked.path.as_str() {
         "/data.json" => ok("application/json", r#"{"says": "fetched later"}"#),
@@ -75,7 +75,7 @@ fn what_scripts_write_is_read_with_what_they_fetch() {
 }
 
 #[test]
-fn a_picture_of_the_page_comes_with_it() {
+fn screenshot_is_returned_on_request() {
     kit::needs!(Chromium);
     let site = Site::of("text/html", "<title>T</title><body style='background:#0a0'><h1>Green</h1>");
     let room = room(&[&site], "");
@@ -88,7 +88,7 @@ fn a_picture_of_the_page_comes_with_it() {
 }
 
 #[test]
-fn a_page_reaches_nothing_private_that_was_not_granted() {
+fn page_scripts_reach_no_private_address_without_a_grant() {
     kit::needs!(Chromium);
     let other = Site::of("text/html", "<p>of the person alone");
     let quiet = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -137,7 +137,7 @@ fn a_page_reaches_nothing_private_that_was_not_granted() {
 }
 
 #[test]
-fn a_browser_leaves_nothing_behind() {
+fn browser_leaves_no_process_and_no_files() {
     kit::needs!(Chromium);
     let site = Site::of("text/html", "<title>T</title><p>x");
     let room = room(&[&site], "");
@@ -148,7 +148,7 @@ fn a_browser_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_page_whose_script_never_ends_is_given_up() {
+fn page_with_an_endless_script_times_out() {
     kit::needs!(Chromium);
     let site =
         Site::of("text/html", "<p>x</p><script>onload = () => setTimeout(() => { for (;;); }, 0)</script>");
@@ -160,7 +160,7 @@ fn a_page_whose_script_never_ends_is_given_up() {
 }
 
 #[test]
-fn without_a_browser_it_is_said_what_to_install() {
+fn missing_browser_says_what_to_install() {
     kit::needs!(Chromium);
     let site = Site::of("text/html", "<p>x");
     let missing = room(&[&site], "[programs]\nchromium = \"/nowhere/chromium\"\n");

@@ -1,4 +1,4 @@
-//! Is the web searched as the person decided, and said honestly what went wrong?
+//! `web_search` with each engine, and its errors.
 
 use serde_json::json;
 
@@ -50,7 +50,7 @@ fn duckduckgo_is_read_from_its_page_without_advertisements() {
 }
 
 #[test]
-fn the_next_page_is_asked_for_as_its_form_says() {
+fn next_page_is_requested_by_the_form_of_the_page() {
     let (site, room) = duckduckgo(|asked| {
         let next = r#"<div class="nav-link"><form action="/html/" method="post"><input type="submit" class='btn btn--alt' value="Next" /><input type="hidden" name="q" value="x" /><input type="hidden" name="s" value="10" /><input type="hidden" name="vqd" value="4-1" /></form></div>"#;
         let first = if asked.path.contains("s=10") { 10 } else { 0 };
@@ -69,7 +69,7 @@ fn the_next_page_is_asked_for_as_its_form_says() {
 }
 
 #[test]
-fn where_one_page_turns_us_away_the_other_is_asked_once() {
+fn blocked_search_page_falls_back_to_the_other_once() {
     let (site, room) = duckduckgo(|asked| match asked.path.starts_with("/lite/") {
         true => ok("text/html", LITE),
         false => status(202, "text/html", ROBOT),
@@ -85,7 +85,7 @@ fn where_one_page_turns_us_away_the_other_is_asked_once() {
 }
 
 #[test]
-fn being_turned_away_a_page_that_changed_and_no_results_are_told_apart() {
+fn blocked_changed_and_empty_results_are_distinguished() {
     let (_site, room) = duckduckgo(|_| status(202, "text/html", ROBOT).with("Retry-After", "0"));
     let fault = room.call("web_search", &json!({"query": "x"})).must("unavailable").text();
     assert!(fault.contains("DuckDuckGo turns us away for now (it asks whether we are a robot)"), "{fault}");
@@ -105,7 +105,7 @@ fn being_turned_away_a_page_that_changed_and_no_results_are_told_apart() {
 }
 
 #[test]
-fn searxng_brave_and_tavily_are_asked_as_they_want() {
+fn searxng_brave_and_tavily_get_their_own_requests() {
     let site = Site::of(
         "application/json",
         r#"{"results": [{"title": "A <b>b</b>", "url": "https://a.example/", "content": "Some &amp; more"}]}"#,
@@ -146,7 +146,7 @@ fn searxng_brave_and_tavily_are_asked_as_they_want() {
 }
 
 #[test]
-fn what_an_engine_refuses_is_told_with_what_to_do() {
+fn engine_error_says_what_to_do() {
     let no_json = Site::new(|_| status(403, "text/html", "Forbidden"));
     let fault =
         engine(&no_json, "searxng").call("web_search", &json!({"query": "x"})).must("unavailable").text();
@@ -177,7 +177,7 @@ fn what_an_engine_refuses_is_told_with_what_to_do() {
 }
 
 #[test]
-fn what_is_asked_wrongly_is_not_asked() {
+fn invalid_query_is_not_sent() {
     let (site, room) = duckduckgo(|_| ok("text/html", HTML));
     for arguments in [
         json!({"query": " "}),

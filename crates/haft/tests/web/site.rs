@@ -1,4 +1,4 @@
-//! How does a test have a web site?
+//! A web site on loopback.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},

@@ -1,4 +1,4 @@
-//! Does the Python host do what it says, whatever the file in it does?
+//! The Python host against its wire protocol.
 //!
 //! `driver.py` is the other side of its socket, and has a function for each of these tests.
 

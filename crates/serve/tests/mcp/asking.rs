@@ -1,4 +1,4 @@
-//! How is a client asked that answers requests?
+//! Questions to a client that answers requests (elicitation, sampling, roots).
 
 use serde_json::{Value, json};
 

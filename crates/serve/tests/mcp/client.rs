@@ -1,4 +1,4 @@
-//! How does a test speak to a server, byte by byte?
+//! An MCP client on pipes, byte by byte.
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "tests")]
 
 use std::{

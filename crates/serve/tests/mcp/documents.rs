@@ -1,4 +1,4 @@
-//! Does a client get documents, prompts, completion, messages and changes as its revision has them?
+//! Resources, prompts, completion, logging and change notifications in each revision.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Which tools does a server have that is only there to be tested?
+//! A backend of fake tools for tests of the server.
 #![expect(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 
 use std::{

@@ -1,4 +1,4 @@
-//! Does any line that a client can send stop the server, or make it say what is no message?
+//! Framing: no line that a client sends stops the server or breaks its output.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Does the MCP door keep its promises on the wire?
+//! The MCP server on the wire.
 
 mod asking;
 mod client;

@@ -1,4 +1,4 @@
-//! How is a client asked by the answer to its request?
+//! Questions to a client in the result of its request (multi-round requests).
 
 use serde_json::{Value, json};
 

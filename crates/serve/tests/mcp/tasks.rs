@@ -1,4 +1,4 @@
-//! What is a client told of a call that takes too long to be waited for?
+//! Tasks: calls that take too long to wait for.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Is a program in a terminal seen as a person sees it, and typed to?
+//! `interact`: a program in a pseudo-terminal, by its screen and keys.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Is the session's bash one bash, and does it always answer?
+//! `bash`: one shell per session, which always answers.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Does a command always come back, leave nothing behind, and lose none of its output?
+//! Command tools: each call returns, leaves no process and loses no output.
 
 mod interact;
 mod lasting;

@@ -1,4 +1,4 @@
-//! Does `shell` answer in time, name what goes on, and end what it should?
+//! `shell`: answers in time, and moves long commands to the background.
 
 use serde_json::json;
 
