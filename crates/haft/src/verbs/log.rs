@@ -101,11 +101,11 @@ pub(super) struct Look {
 
 impl Look {
     pub(super) fn of(place: &Place) -> Self {
-        let is_set = |name: &str| place.variables.iter().any(|it| it.0 == name && !it.1.is_empty());
         let is_terminal = std::io::stdout().is_terminal();
         let columns =
             if is_terminal { crossterm::terminal::size().map_or(80, |it| usize::from(it.0)) } else { 0 };
-        Self { columns, colours: !is_set("NO_COLOR") }
+        let is_dumb = matches!(place.variable("TERM"), None | Some("dumb"));
+        Self { columns, colours: place.variable("NO_COLOR").is_none() && !is_dumb }
     }
 
     /// These diffs, whole, each line with its end.
