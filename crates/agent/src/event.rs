@@ -25,7 +25,7 @@ impl Host for Silent {
 /// Something that happened. In JSON one object, with `event` saying what it is; a field that is not known stays out, or is
 /// null. Names of events and fields stay as they are; new ones may come.
 ///
-/// `docs/reference/run-json.md` has an example of each. An answer of the model is `asked`, then `text`, `reasoning`, `writing`, `called`, `progress`, `answered` and `picture`
+/// `docs/run-json.md` has an example of each. An answer of the model is `asked`, then `text`, `reasoning`, `writing`, `called`, `progress`, `answered` and `picture`
 /// as they come, then `used`. Each `called` has one `answered` with the same `call` before `used`, or none at all where
 /// the process died.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -200,8 +200,8 @@ mod tests {
 
     #[test]
     fn examples_have_the_fields_of_their_events() {
-        let page = include_str!("../../../docs/reference/run-json.md");
-        let lines = page.lines().filter(|it| it.starts_with("{\"event\""));
+        let page = include_str!("../../../docs/run-json.md");
+        let lines = page.lines().filter(|it| it.starts_with("{\"event\": "));
         let mut documented = fields(lines.map(|it| serde_json::from_str(it).unwrap()));
         assert!(documented.remove("began").is_some() && documented.remove("ended").is_some());
         assert_eq!(documented, fields(events().iter().map(|it| json!(it))));

@@ -4,14 +4,11 @@ mod front;
 
 use std::{fs, path::PathBuf, sync::Arc};
 
-use kit::{
-    Fault, Files,
-    files::{Access, Grant, Roots},
-    services::History,
-    text::Content,
-};
+use kit::{Fault, files::Roots};
 
+use crate::markdown_files;
 use front::Format;
+pub(crate) use front::names_here;
 
 /// A longer file is left aside.
 const LARGEST: u64 = 64 << 10;
@@ -78,6 +75,17 @@ pub enum Origin {
     Workspace(String),
 }
 
+impl Origin {
+    /// The file, as a person knows it.
+    pub fn shown(&self) -> String {
+        match self {
+            Self::Program => "haft".to_owned(),
+            Self::Person(path) => path.display().to_string(),
+            Self::Workspace(path) => path.clone(),
+        }
+    }
+}
+
 /// Where profiles are looked for. They are read anew each time, so a file that is saved counts from then on.
 #[derive(Clone)]
 pub struct Profiles {
@@ -113,12 +121,7 @@ impl Profiles {
         let mut left = ALL;
         if let Some(own) = &self.own {
             for (name, path) in files_in(own) {
-                let text = fs::metadata(&path).map_err(|error| error.to_string()).and_then(|about| {
-                    if !about.is_file() || about.len() > LARGEST {
-                        return Err(format!("it is no regular file of at most {LARGEST} bytes"));
-                    }
-                    fs::read(&path).map_err(|error| error.to_string())
-                });
+                let text = markdown_files::of_person(&path, LARGEST);
                 let shown = path.display().to_string();
                 if !known.takes(&mut left, &shown, &text) {
                     break;
@@ -147,7 +150,7 @@ impl Profiles {
             for (name, path) in files_in(&roots.workspace().join(folder)) {
                 let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
                 let shown = format!("{folder}/{file}");
-                let text = load(roots, &shown).map_err(|fault| fault.what);
+                let text = markdown_files::of_workspace(roots, &shown, LARGEST);
                 if !known.takes(&mut left, &shown, &text) {
                     break;
                 }
@@ -249,23 +252,6 @@ fn files_in(folder: &std::path::Path) -> Vec<(String, PathBuf)> {
     files.sort();
     files.truncate(MOST);
     files
-}
-
-/// The bytes of a file of the workspace, by the hands that every tool has: no link leads out of it.
-fn load(roots: &Roots, path: &str) -> Result<Vec<u8>, Fault> {
-    let location = roots.locate(path)?;
-    let files =
-        Files::new(roots.clone(), vec![Grant { location, access: Access::Read }], Arc::new(NothingChanges));
-    Ok(files.load(path, LARGEST)?.bytes.to_vec())
-}
-
-/// What is only read leaves nothing to put back.
-struct NothingChanges;
-
-impl History for NothingChanges {
-    fn keep(&self, path: &std::path::Path, _: Option<&Content>, _: Option<&Content>) -> Result<(), Fault> {
-        Err(Fault::bug(format!("a profile is only read, and {} was to be changed", path.display())))
-    }
 }
 
 #[cfg(test)]

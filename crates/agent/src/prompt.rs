@@ -10,6 +10,8 @@ use jiff::civil::Date;
 use kit::{Hint, Spec};
 use runtime::{Runtime, Session};
 
+use crate::skills::Known as Skills;
+
 pub use bill::{Bill, Cost};
 use own::Own;
 pub use project::Project;
@@ -26,7 +28,7 @@ pub struct Prompt {
 /// A part of a system prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Section {
-    /// What it is: `base`, `tools`, `hints`, `own`, `project`, `profile`, `environment`.
+    /// What it is: `base`, `tools`, `hints`, `skills`, `own`, `project`, `profile`, `environment`.
     pub name: &'static str,
     /// What it says.
     pub text: String,
@@ -82,6 +84,7 @@ pub struct Makings {
     hint: fn(&str) -> Option<Hint>,
     own: Arc<Own>,
     project: Option<Arc<Project>>,
+    skills: Arc<Skills>,
     environment: Arc<str>,
 }
 
@@ -90,12 +93,19 @@ impl Makings {
     pub fn of(runtime: &Runtime, hint: fn(&str) -> Option<Hint>) -> Self {
         let environment = environment(runtime.roots().workspace(), jiff::Zoned::now().date());
         let (own, project) = (Arc::new(Own::read(runtime)), Project::read(runtime).map(Arc::new));
-        Self { hint, own, project, environment: environment.into() }
+        Self { hint, own, project, skills: Arc::default(), environment: environment.into() }
+    }
+
+    /// The same, with these skills for its agents.
+    #[must_use]
+    pub fn with_skills(self, skills: Skills) -> Self {
+        Self { skills: Arc::new(skills), ..self }
     }
 
     /// What the person should know of what prompts are made of, one line each.
     pub fn notes(&self) -> impl Iterator<Item = &str> {
-        self.own.note().into_iter()
+        let broken = self.skills.broken.iter().map(String::as_str);
+        self.own.note().into_iter().chain(broken)
     }
 
     /// The prompt of an agent that has the tools which this session lists now, under a profile that says this.
@@ -106,6 +116,8 @@ impl Makings {
         prompt.add("base", BASE);
         prompt.add("tools", &list(&specs));
         prompt.add("hints", &kit::hints(specs.iter().map(|it| it.name.as_str()), self.hint).join("\n"));
+        let skills = self.skills.listing(catalog.has("info"));
+        prompt.add("skills", &session.runtime().masked(&skills));
         prompt.add("own", &self.own.told());
         prompt.add("project", &self.project.as_ref().map(|it| it.told()).unwrap_or_default());
         prompt.add("profile", profile.unwrap_or_default());

@@ -22,6 +22,7 @@ use crate::{
     model::{self, Item, Model, Request},
     profiles::{Known, Origin, PLAN, Profile, Profiles},
     prompt::System,
+    skills::Skills,
     turn::Steering,
 };
 
@@ -46,6 +47,8 @@ pub type Compose = Arc<dyn Fn(&Session, Option<&Profile>) -> System + Send + Syn
 pub struct Setup {
     /// The profiles there are.
     pub profiles: Profiles,
+    /// The skills there are.
+    pub skills: Option<Skills>,
     /// What finds a model by its name.
     pub choose: Choose,
     /// What makes a system prompt.
@@ -84,6 +87,14 @@ struct Inner {
 struct Held {
     profile: Option<String>,
     limits: Limits,
+}
+
+/// What a session had before it was [narrowed](Crew::narrow).
+#[must_use]
+pub struct Narrowed {
+    held: Option<Vec<String>>,
+    before: Arc<Limits>,
+    profile: Option<String>,
 }
 
 struct Given {
@@ -155,6 +166,40 @@ impl Crew {
             Err(_) => *self.inner.held.lock() = before,
         }
         said
+    }
+
+    /// Leaves the session only those of its tools that are in this list, whatever profile the model goes on under, until
+    /// [`widen`](Self::widen) is given what this gave.
+    ///
+    /// # Errors
+    /// When it has none of them.
+    pub fn narrow(&self, tools: &[String]) -> Result<Narrowed, Fault> {
+        let session = self.session()?;
+        let left: Vec<String> = names(&session).into_iter().filter(|it| tools.contains(it)).collect();
+        if left.is_empty() {
+            let what = format!("none of these tools is to be had here: {}", tools.join(", "));
+            return Err(Fault::not_found(what).next("Correct `allowed-tools` in the file, or leave it out."));
+        }
+        let before = session.limits();
+        session.limit(Limits { tools: Some(left.clone()), ..Limits::clone(&before) });
+        let held = self.inner.held.lock().limits.tools.replace(left);
+        Ok(Narrowed { held, before, profile: self.profile() })
+    }
+
+    /// Gives the session back what [`narrow`](Self::narrow) took. Blocks.
+    ///
+    /// # Errors
+    /// When the profile under which the model went on meanwhile is gone.
+    pub fn widen(&self, narrowed: Narrowed) -> Result<(), Fault> {
+        self.inner.held.lock().limits.tools = narrowed.held;
+        let now = self.profile();
+        if now == narrowed.profile {
+            self.session()?.limit(Limits::clone(&narrowed.before));
+            return Ok(());
+        }
+        // The model went on under another one meanwhile: its limits hold now.
+        let profile = now.map(|name| self.known().find(&name)).transpose()?;
+        self.go_on_under(profile, false).map(drop)
     }
 
     /// The name of the profile that the person chose, if they chose one.
@@ -336,6 +381,10 @@ impl Agents for Crew {
         }
         let profile = self.known().find(profile)?;
         self.go_on_under(Some(profile), true)
+    }
+
+    fn manual(&self, name: &str) -> Option<String> {
+        self.inner.setup.skills.as_ref()?.manual(name)
     }
 
     fn delegate<'a>(&'a self, task: Task, cx: &'a Cx) -> Soon<'a, Result<Report, Fault>> {

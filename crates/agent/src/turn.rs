@@ -261,6 +261,10 @@ impl Agent {
         &self.transcript
     }
 
+    pub(crate) fn host(&self) -> &Arc<dyn Host> {
+        &self.host
+    }
+
     /// Lets its tools switch its profile, start other agents and ask the person.
     pub fn set_crew(&mut self, setup: Setup) {
         self.crew = Some(Crew::new(&self.session, self.host.clone(), self.steering(), Arc::new(setup), 0));

@@ -43,7 +43,7 @@ pub fn picture(title: &str, captured: &str, columns: u16) -> String {
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" viewBox=\"0 0 {width:.0} {height:.0}\" \
          role=\"img\" aria-label=\"{title}\" font-family=\"ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace\" \
-         font-size=\"14\" xml:space=\"preserve\">\n<title>{title}</title>\n\
+         font-size=\"14\">\n<title>{title}</title>\n\
          <rect width=\"100%\" height=\"100%\" rx=\"8\" fill=\"{GROUND}\" stroke=\"{EDGE}\"/>\n",
         title = escaped(title),
     );
@@ -51,6 +51,11 @@ pub fn picture(title: &str, captured: &str, columns: u16) -> String {
         let x = PADDING + 6.0 + at as f64 * 18.0;
         let _ = writeln!(svg, "<circle cx=\"{x}\" cy=\"15\" r=\"5\" fill=\"{fill}\"/>");
     }
+    let _ = writeln!(
+        svg,
+        "<text x=\"50%\" y=\"20\" text-anchor=\"middle\" fill=\"{FAINT}\">{}</text>",
+        escaped(title)
+    );
     for row in 0..rows {
         draw(&mut svg, &parser, row, columns);
     }
@@ -109,18 +114,31 @@ fn write_run(svg: &mut String, row: u16, (column, cells, text, look): &(u16, u16
     if look.underline {
         style.push_str(" text-decoration=\"underline\"");
     }
-    // Blanks at an end are not drawn, and would be stretched with the rest.
-    let left = text.len() - text.trim_start().len();
-    let shown = text.trim();
-    let length = (f64::from(*cells) - (text.len() - shown.len()) as f64) * WIDTH;
-    let x = x + left as f64 * WIDTH;
-    let _ = writeln!(
-        svg,
-        "<text x=\"{x:.1}\" y=\"{:.1}\" textLength=\"{length:.1}\" fill=\"{}\"{style}>{}</text>",
-        top + 13.0,
-        look.fill,
-        escaped(shown)
-    );
+    // Blanks in a row would be drawn as one: what stands between them is placed by itself.
+    let y = top + 13.0;
+    let mut rest = text.as_str();
+    let mut column = f64::from(*column);
+    while !rest.is_empty() {
+        let blanks = rest.len() - rest.trim_start().len();
+        column += blanks as f64;
+        rest = rest.trim_start();
+        let (shown, after) = rest.split_at(rest.find("  ").unwrap_or(rest.len()));
+        // Letters that are no ASCII stand alone in their run.
+        let cells = if shown.is_ascii() { shown.len() as f64 } else { f64::from(*cells) };
+        let shown = shown.trim_end();
+        if !shown.is_empty() {
+            let length = if shown.is_ascii() { shown.len() as f64 } else { cells };
+            let (x, length) = (PADDING + column * WIDTH, length * WIDTH);
+            let fill = &look.fill;
+            let _ = writeln!(
+                svg,
+                "<text x=\"{x:.1}\" y=\"{y:.1}\" textLength=\"{length:.1}\" fill=\"{fill}\"{style}>{}</text>",
+                escaped(shown)
+            );
+        }
+        column += cells;
+        rest = after;
+    }
 }
 
 fn look(cell: &Cell) -> Look {
@@ -168,16 +186,18 @@ mod tests {
 
     #[test]
     fn letters_keep_their_columns_and_colours() {
-        let svg = picture("a <b>", "  plain \x1b[31mred\x1b[0m\n\x1b[1;32m+ x\x1b[0m ✓y", 20);
+        let svg = picture("a <b>", "  plain  \x1b[31mred\x1b[0m\n\x1b[1;32m+ x\x1b[0m ✓y", 20);
         for part in [
             "<title>a &lt;b&gt;</title>",
+            &format!("<text x=\"{PADDING:.1}\" y=\"61.0\" textLength=\"16.8\" fill=\"{TEXT}\">a b</text>")
+                .replace("16.8", "25.2"),
             &format!(
                 "<text x=\"{:.1}\" y=\"43.0\" textLength=\"42.0\" fill=\"{TEXT}\">plain</text>",
                 PADDING + 2.0 * WIDTH
             ),
             &format!(
                 "<text x=\"{:.1}\" y=\"43.0\" textLength=\"25.2\" fill=\"{}\">red</text>",
-                PADDING + 8.0 * WIDTH,
+                PADDING + 9.0 * WIDTH,
                 "#f07178"
             ),
             "fill=\"#98c379\" font-weight=\"700\">+ x</text>",

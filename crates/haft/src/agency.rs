@@ -13,36 +13,38 @@ use clap::{Args, builder::RangedU64ValueParser};
 use kit::{AnyTool, Fault};
 use runtime::{Approver, Session, quote};
 
-use crate::{Agents, Opened, Options, Place, standing::Standing};
+use crate::{Agents, Opened, Options, Place, standing::Standing, terminal::short};
 
 /// The variable that names a model, where nothing else does.
 pub(crate) const MODEL: &str = "HAFT_MODEL";
 
+/// The heading of these options in the help of a verb.
+const MODEL_AND_LIMITS: &str = "Model and limits";
+
 /// Options of every verb that is an agent.
 #[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Model and limits")]
 pub(crate) struct AgentOptions {
     /// Model: `PROVIDER:MODEL`, `URL#MODEL`, `script:FILE`, or the NAME of a section `[models.NAME]` [default: `model` of
     /// `[agent]` in haft.toml, else $HAFT_MODEL]
-    #[arg(long, value_name = "NAME")]
+    #[arg(help_heading = MODEL_AND_LIMITS, long, value_name = "NAME")]
     pub(crate) model: Option<String>,
     /// Profile to start with: `.haft/agents/NAME.md`, or one of haft's own
-    #[arg(long, value_name = "NAME", conflicts_with = "plan")]
+    #[arg(help_heading = MODEL_AND_LIMITS, long, value_name = "NAME", conflicts_with = "plan")]
     pub(crate) profile: Option<String>,
     /// Plan only: the model reads and asks, and changes nothing
-    #[arg(long)]
+    #[arg(help_heading = MODEL_AND_LIMITS, long)]
     pub(crate) plan: bool,
     /// How the model writes tool calls: native, json, bracket, xml, hermes, tool_use [default: what is known of the model]
-    #[arg(long, value_name = "NAME")]
+    #[arg(help_heading = MODEL_AND_LIMITS, long, value_name = "NAME")]
     pub(crate) dialect: Option<String>,
     /// Maximum model responses per turn
-    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
+    #[arg(help_heading = MODEL_AND_LIMITS, long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     pub(crate) max_steps: Option<usize>,
     /// Time limit of a turn, in seconds
-    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u64>::new().range(1..))]
+    #[arg(help_heading = MODEL_AND_LIMITS, long, value_name = "N", value_parser = RangedU64ValueParser::<u64>::new().range(1..))]
     pub(crate) max_seconds: Option<u64>,
     /// Token limit of a turn, requests and responses together
-    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u64>::new().range(1..))]
+    #[arg(help_heading = MODEL_AND_LIMITS, long, value_name = "N", value_parser = RangedU64ValueParser::<u64>::new().range(1..))]
     pub(crate) max_tokens: Option<u64>,
 }
 
@@ -84,6 +86,7 @@ impl AgentOptions {
         opened.runtime.outside().asks(approver);
         opened.runtime.load_tools().await;
         let makings = Makings::of(&opened.runtime, tools::hints_of(&opened.toolset));
+        let makings = makings.with_skills(opened.skills.read());
         let variables = place.variables.clone();
         let configured = configured(&opened.agents, &variables);
         Ok(Agency { opened, options: self, makings, variables, configured })
@@ -112,6 +115,29 @@ impl Agency {
     /// What a model is chosen from.
     pub(crate) fn choices(&self) -> Choices<'_> {
         self.opened.agents.choices(&self.variables)
+    }
+
+    /// The models that a person can switch to here, each with what it is: those of `[models.NAME]`, and the known ones of
+    /// each provider that there is a key for.
+    pub(crate) fn model_names(&self) -> Vec<(String, String)> {
+        let choices = self.choices();
+        let own =
+            choices.models.iter().map(|(name, it)| (name.clone(), it.model.clone().unwrap_or_default()));
+        let with_key: Vec<String> = model::sources(choices)
+            .iter()
+            .filter(|it| it.key().is_some())
+            .map(|it| it.name().to_owned())
+            .collect();
+        let known = model::models().filter(|it| with_key.iter().any(|name| name == it.provider)).map(|it| {
+            let about = it.known.map_or_else(String::new, |known| {
+                let window = format!("{} tokens", short::count(known.window));
+                let price =
+                    known.price.map(|it| format!(", ${} in, ${} out per million", it.input, it.output));
+                format!("{window}{}", price.unwrap_or_default())
+            });
+            (format!("{}:{}", it.provider, it.name), about)
+        });
+        own.chain(known).collect()
     }
 
     /// What a model is told before everything else, in this session and under this profile.
@@ -294,6 +320,7 @@ impl Agency {
         let workspace = self.opened.runtime.roots().workspace().to_owned();
         Setup {
             profiles: self.opened.profiles.clone(),
+            skills: Some(self.opened.skills.clone()),
             choose: Arc::new(move |name| {
                 // A file that a profile names lies in its workspace, wherever haft was started.
                 let name = match name.strip_prefix("script:") {

@@ -243,7 +243,7 @@ pub(crate) struct Parts {
 pub(crate) fn parts(request: &Request) -> Parts {
     let whose = request.agent.as_ref().map(|it| format!("{}: ", shown(it))).unwrap_or_default();
     // The diffs say which files are written.
-    let is_shown = |it: &&String| !(it.starts_with("write ") && !request.changes.is_empty());
+    let is_shown = |it: &&String| !it.starts_with("write ") || request.changes.is_empty();
     let mut effects: Vec<String> =
         request.effects.iter().filter(is_shown).map(|it| format!("  {}", shown(it))).collect();
     if effects.is_empty() && request.changes.is_empty() {

@@ -25,7 +25,7 @@ enum Verb {
     Chat(verbs::chat::Chat),
     /// List earlier conversations, or find one
     Sessions(verbs::sessions::Sessions),
-    /// List the models that can be used
+    /// List the models that you can use
     Models(verbs::models::Models),
     /// Call a tool and print what a model would read
     Call(verbs::call::Call),
@@ -61,11 +61,11 @@ enum Verb {
     Trust(verbs::trust::Trust),
     /// Reload your own tools and show errors
     ReloadTools(verbs::reload_tools::ReloadTools),
-    /// See haft work: a scripted model fixes a failing test, without a key
+    /// Watch a scripted model fix a failing test, without a key
     Demo(verbs::demo::Demo),
-    /// Enter the key of a model provider
+    /// Enter the API key of a model provider
     Login(verbs::login::Login),
-    /// Remove the key of a model provider
+    /// Remove the API key of a model provider
     Logout(verbs::login::Logout),
     /// Show the configuration, and where each value comes from
     Config(verbs::config::Config),
@@ -74,7 +74,7 @@ enum Verb {
     /// haft tries each of its guarantees in a workspace of its own and reports whether it holds. Nothing is installed,
     /// and nothing outside the state folder is changed.
     ///
-    /// The exit code is 1 if a guarantee is broken; a missing key or program is reported and is no failure.
+    /// The exit code is 1 if a guarantee is broken or the workspace can't be used. A missing key or program is no failure.
     Doctor(verbs::doctor::Doctor),
     /// Print a shell's completion script
     Completions(verbs::completions::Completions),

@@ -1,4 +1,4 @@
-//! Where does an MCP client work, if nobody said so when haft was started?
+//! Client roots: the workspace that an MCP client works in, where no `--dir` named one.
 //!
 //! Programs with windows start their servers in the root or in the home folder. A client that offers its roots is asked
 //! for them once, and what it calls waits for its answer. Without one, nothing is called there: nobody meant the whole

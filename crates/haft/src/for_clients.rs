@@ -1,4 +1,4 @@
-//! What does a client get of haft, through whichever door?
+//! MCP session backend: the tools, prompts and resources that a client gets.
 
 mod kept;
 mod prompts;
@@ -133,7 +133,7 @@ impl ForClients {
             Some("") => self.journal(uri),
             Some(call) => self.call_record(uri, call),
             None => Err(Fault::not_found(format!("there is no `{}`", in_brief(uri)))
-                .next("`resources/list` and `resources/templates/list` say what there is.")),
+                .next("`resources/list` and `resources/templates/list` list what there is.")),
         }
     }
 }

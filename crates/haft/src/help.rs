@@ -157,7 +157,7 @@ pub(crate) fn shown(command: Command) -> Command {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+    #![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests")]
 
     use std::collections::BTreeMap;
 

@@ -114,16 +114,13 @@ impl KeyFiles {
 
     /// Whether the folder is there; an error, if it is not this user's alone.
     fn is_private(&self) -> io::Result<bool> {
-        // Configuration folders that are symlinks lead into repositories, which get published.
-        if fs::symlink_metadata(&self.config).is_ok_and(|it| it.is_symlink()) {
-            return Err(io::Error::other(format!("{} is a symlink", self.config.display())));
-        }
         let folder = self.folder();
         let about = match fs::symlink_metadata(&folder) {
             Ok(about) => about,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
             Err(error) => return Err(error),
         };
+        self.is_not_linked()?;
         let why = if about.is_symlink() {
             "it is a symlink".to_owned()
         } else if !about.is_dir() {
@@ -138,7 +135,16 @@ impl KeyFiles {
         Err(io::Error::other(format!("{}: {why}", folder.display())))
     }
 
+    /// Configuration folders that are symlinks lead into repositories, which get published.
+    fn is_not_linked(&self) -> io::Result<()> {
+        match fs::symlink_metadata(&self.config).is_ok_and(|it| it.is_symlink()) {
+            true => Err(io::Error::other(format!("{} is a symlink", self.config.display()))),
+            false => Ok(()),
+        }
+    }
+
     fn write(&self, path: &Path, kept: &Kept) -> io::Result<()> {
+        self.is_not_linked()?;
         if !self.is_private()? {
             DirBuilder::new().recursive(true).mode(0o700).create(self.folder())?;
             self.is_private()?;
@@ -294,6 +300,10 @@ mod tests {
         symlink(dir.path().join("elsewhere"), dir.path().join("config")).unwrap();
         refused("is a symlink");
         assert!(files.keep("openai", ORIGIN, "sk-the-key-5").is_err());
+        // Whoever has such a folder and no keys is not told about it each time.
+        fs::remove_dir_all(dir.path().join("elsewhere/keys")).unwrap();
+        assert_eq!(values(&files), (vec![], vec![]));
+        assert!(files.keep("openai", ORIGIN, "sk-the-key-6").is_err());
     }
 
     #[test]

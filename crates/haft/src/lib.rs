@@ -39,6 +39,7 @@ mod listing;
 mod options;
 mod place;
 pub mod print;
+mod slash;
 mod standing;
 mod terminal;
 mod through_client;

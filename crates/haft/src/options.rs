@@ -10,14 +10,16 @@ use std::{
 use agent::{
     model::{Choices, Keys},
     profiles::Profiles,
+    skills::Skills,
+    slash,
 };
 use clap::{Args, ValueEnum};
 use kit::{AnyTool, Fault, Kind};
 use runtime::{
     Commands, DEADLINE, Rules, Runtime, Settings,
     config::{
-        AgentSection, Config, FILE, ModelSection, SubagentSection, Trust, parse_path, parse_root,
-        servers_text,
+        AgentSection, ChatSection, Config, FILE, ModelSection, SubagentSection, Trust, parse_path,
+        parse_root, servers_text,
     },
     mask::Secrets,
     outside::{
@@ -100,6 +102,10 @@ pub struct Opened {
     pub agents: Agents,
     /// Where profiles are found.
     pub profiles: Profiles,
+    /// Where slash commands are looked for.
+    pub slash: slash::Commands,
+    /// Where skills are looked for.
+    pub skills: Skills,
 }
 
 /// Configuration of agents and their models.
@@ -109,6 +115,8 @@ pub struct Agents {
     pub agent: AgentSection,
     /// What those may do that an agent starts.
     pub subagent: SubagentSection,
+    /// How the chat behaves at a terminal.
+    pub chat: ChatSection,
     /// Models under names of their own.
     pub models: BTreeMap<String, ModelSection>,
     /// The keys that were entered with `haft login`.
@@ -122,6 +130,7 @@ impl Agents {
         let agents = Self {
             agent: std::mem::take(&mut config.agent),
             subagent: std::mem::take(&mut config.subagent),
+            chat: config.chat,
             models: std::mem::take(&mut config.models),
             keys,
         };
@@ -186,6 +195,11 @@ impl Options {
         let mut roots: Vec<_> = config.roots.iter().map(|root| parse_root(root, &workspace)).collect();
         let here = std::env::current_dir().unwrap_or_default();
         roots.extend(self.roots.iter().map(|root| parse_root(root, &here)));
+        if let Some(root) = roots.iter().find(|it| !it.path.exists()) {
+            return Err(Fault::not_found(format!("the root `{}` does not exist", root.path.display())).next(
+                "Create that folder, or remove it from `--root` or from `roots` in haft.toml: `haft config roots` shows the file.",
+            ));
+        }
         let beyond = beyond(place, &mut config)?;
         let accept_weaker = [config.accept_weaker, self.accept_weaker.clone()].concat();
         let policy = Policy {
@@ -229,8 +243,11 @@ impl Options {
         }
         let trusted = self.trust || trust.holds_tools(runtime.roots().workspace());
         let own = place.config.join("agents");
-        let profiles = Profiles::new(own, runtime.roots().clone(), trusted);
-        Ok(Opened { runtime, aside, unseen, toolset, listed, agents, profiles })
+        let roots = runtime.roots().clone();
+        let profiles = Profiles::new(own, roots.clone(), trusted);
+        let slash = slash::Commands::new(place.config.join("commands"), roots.clone(), trusted);
+        let skills = Skills::new(place.config.join("skills"), roots, trusted);
+        Ok(Opened { runtime, aside, unseen, toolset, listed, agents, profiles, slash, skills })
     }
 
     /// Reads the configuration in effect: the user's file with what counts of the workspace's.

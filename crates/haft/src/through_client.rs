@@ -1,4 +1,4 @@
-//! Who is reached through a client: its person, and its model?
+//! Client-backed services: a client's person (elicitation) and its model (sampling).
 
 mod agents;
 mod approver;
@@ -126,9 +126,9 @@ impl Desk {
 
 fn no_call() -> Fault {
     let what = format!(
-        "the client's model is reached only while a call of the client is under way, and for {} s none was",
+        "the client's model is available only during a call of the client, and there was none for {} s",
         NEXT_CALL.as_secs()
     );
     Fault::new(Kind::Unavailable, what)
-        .next("Run it in the foreground, or `wait` for its job from the start: that is such a call.")
+        .next("Run it in the foreground, or call `wait` for its job at once: that is such a call.")
 }

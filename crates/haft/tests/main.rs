@@ -25,6 +25,7 @@ mod run;
 mod servers;
 mod skips;
 mod ssh;
+mod start;
 mod support;
 mod tool_files;
 mod toolsets;

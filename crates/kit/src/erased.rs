@@ -251,3 +251,26 @@ fn unwrap_lines(text: impl AsRef<str>) -> String {
         .collect();
     paragraphs.join("\n")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_with_arguments_is_not_said_in_words_of_rust() {
+        for (words, said) in [
+            (
+                "data did not match any variant of untagged enum Given",
+                "this is none of the forms that are accepted here",
+            ),
+            ("unknown variant `x`, expected one of `a`, `b`", "unknown value `x`, expected one of `a`, `b`"),
+            (
+                "invalid type: string \"a\", expected struct Place",
+                "invalid type: string \"a\", expected an object",
+            ),
+            ("missing field `path`", "missing field `path`"),
+        ] {
+            assert_eq!(in_json(words), said);
+        }
+    }
+}

@@ -20,8 +20,8 @@ use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
 pub use agent::{
-    AgentSection, ModelSection, PriceSection, STEPS, SUBAGENT_SECONDS, SUBAGENT_STEPS, SubagentSection,
-    Visible,
+    AgentSection, ChatSection, ModelSection, Notify, PriceSection, STEPS, SUBAGENT_SECONDS, SUBAGENT_STEPS,
+    SubagentSection, Theme, Visible,
 };
 pub use provenance::{Layer, Origin, Origins, Source, Unused, Why, origins};
 pub use trust::Trust;
@@ -97,6 +97,9 @@ pub struct Config {
     /// How agents work.
     #[serde(default)]
     pub agent: AgentSection,
+    /// How `haft chat` behaves at a terminal.
+    #[serde(default)]
+    pub chat: ChatSection,
     /// What agents may do that an agent starts.
     #[serde(default)]
     pub subagent: SubagentSection,
@@ -152,10 +155,10 @@ pub struct CommandRule {
     /// What becomes of them.
     pub then: Then,
     /// Command lines that the rule is about.
-    #[serde(default, rename = "match")]
+    #[serde(default, rename = "match", skip_serializing_if = "Vec::is_empty")]
     pub matches: Vec<String>,
     /// Command lines that it is not about.
-    #[serde(default, rename = "not_match")]
+    #[serde(default, rename = "not_match", skip_serializing_if = "Vec::is_empty")]
     pub not_matches: Vec<String>,
 }
 
@@ -410,6 +413,9 @@ impl Config {
             self.commands.rules.extend(widening);
         }
         self.commands.rules.extend(narrowing);
+        if workspace.chat != ChatSection::default() {
+            aside.push("`[chat]` in the workspace's haft.toml is ignored: it counts in your own".to_owned());
+        }
         (self, aside)
     }
 }
@@ -630,6 +636,8 @@ mod tests {
         assert!(!config.manual_first.is_empty() && config.tools.is_some() && !config.sections.is_empty());
         let AgentSection { model, profile, max_steps, visible } = config.agent;
         assert!(model.is_some() && profile.is_some() && max_steps.is_some() && visible.is_some());
+        let ChatSection { notify, theme } = config.chat;
+        assert!(notify.is_some() && theme.is_some());
         let SubagentSection { tools, nested, max_steps, seconds, tokens } = config.subagent;
         assert!(tools.is_some() && nested.is_some() && max_steps.is_some());
         assert!(seconds.is_some() && tokens.is_some());

@@ -31,7 +31,7 @@ pub struct Context {
 /// One part of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ContextPart {
-    /// What it is: `system prompt`, `own instructions`, `project instructions`, `tools`, `messages`, `calls`, `results`,
+    /// What it is: `system prompt`, `skills`, `own instructions`, `project instructions`, `tools`, `messages`, `calls`, `results`,
     /// `pictures`.
     pub name: &'static str,
     /// How many there are: tools, messages, results; 1 for a text.
@@ -63,9 +63,10 @@ impl Context {
         rate: Rate,
     ) -> Self {
         let mut parts = Parts { rate, all: Vec::new() };
-        let own = system.bytes_of("own") as u64;
-        let project = system.bytes_of("project") as u64;
-        parts.add("system prompt", 1, (system.text().len() as u64).saturating_sub(own + project));
+        let [skills, own, project] = ["skills", "own", "project"].map(|it| system.bytes_of(it) as u64);
+        let rest = (system.text().len() as u64).saturating_sub(skills + own + project);
+        parts.add("system prompt", 1, rest);
+        parts.add("skills", 1, skills);
         parts.add("own instructions", 1, own);
         parts.add("project instructions", 1, project);
         let tools: Vec<u64> =
@@ -86,37 +87,6 @@ impl Context {
     /// How many tokens are left, for what is still to be said and for the answer.
     pub fn free(&self) -> u64 {
         self.window.saturating_sub(self.tokens)
-    }
-
-    /// As a person reads it: a line for each part, with its share of the window.
-    pub fn as_text(&self) -> String {
-        let share = |tokens: u64| 100.0 * tokens as f64 / self.window.max(1) as f64;
-        let mut text = format!(
-            "context: about {} of {} tokens ({:.0} %)\n",
-            grouped(self.tokens),
-            grouped(self.window),
-            share(self.tokens)
-        );
-        let mut line = |name: &str, tokens: u64| {
-            text.push_str(&format!("  {name:<24} {:>9}  {:>4.1} %\n", grouped(tokens), share(tokens)));
-        };
-        for it in &self.parts {
-            let name = if it.count > 1 { format!("{} ({})", it.name, it.count) } else { it.name.to_owned() };
-            line(&name, it.tokens);
-        }
-        line("free", self.free());
-        let compacts = grouped(self.compacts_at);
-        text.push_str(&format!("compacted automatically from about {compacts} tokens on; now: /compact\n"));
-        text.push_str(&match self.counted {
-            Some(counted) => {
-                format!(
-                    "estimated from bytes; the provider counted {} for the last request and its answer",
-                    grouped(counted)
-                )
-            }
-            None => "estimated from bytes; the provider has counted nothing yet".to_owned(),
-        });
-        text
     }
 }
 
@@ -172,18 +142,4 @@ impl Sizes {
 fn add(to: &mut (usize, u64), bytes: u64) {
     to.0 += 1;
     to.1 += bytes;
-}
-
-/// A number with its thousands apart.
-fn grouped(it: u64) -> String {
-    let digits = it.to_string();
-    let first = digits.len() % 3;
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && at % 3 == first {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }

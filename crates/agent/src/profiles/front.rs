@@ -1,18 +1,7 @@
 //! What does a profile's file say?
 
-use serde_json::{Map, Value};
-
 use super::{Origin, Profile};
-
-/// A longer description is cut: it stands in a list.
-const DESCRIPTION: usize = 600;
-
-/// A front matter has at most so many values, one within the other at most so deep.
-const NODES: usize = 1000;
-const DEPTH: usize = 8;
-
-/// A longer front matter is refused before it is parsed.
-const FRONT: usize = 16 << 10;
+use crate::front_matter::{self, FrontMatter, one_line};
 
 /// Whose format a file has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,16 +30,12 @@ const WORDS: [&str; 10] = [
 
 /// The profile that this text is. The error says in which line what is wrong.
 pub(super) fn parse(format: Format, file: &str, text: &str) -> Result<Profile, String> {
-    let text = text.trim_start_matches('\u{feff}').replace("\r\n", "\n");
-    let Some(rest) = text.strip_prefix("---\n") else {
+    let text = front_matter::normalized(text);
+    let Some((said, prompt)) = FrontMatter::read(&text, format == Format::Haft)? else {
         return Err("line 1: it does not begin with `---`, a front matter in YAML, and `---`".to_owned());
     };
-    let Some((yaml, prompt)) = split(rest) else {
-        return Err(format!("line {}: the front matter has no end: a line `---`", text.lines().count()));
-    };
-    let said = Said { fields: fields(format, yaml)?, yaml };
     if format == Format::Haft
-        && let Some(word) = said.fields.keys().find(|it| !WORDS.contains(&it.as_str()))
+        && let Some(word) = said.words().find(|it| !WORDS.contains(it))
     {
         return Err(
             said.wrong(word, &format!("`{word}` is no word of a profile; those are: {}", WORDS.join(", ")))
@@ -73,7 +58,7 @@ pub(super) fn parse(format: Format, file: &str, text: &str) -> Result<Profile, S
     for name in said.list("tools")?.unwrap_or_default() {
         add_tool(format, &name, &mut tools, &mut notes);
     }
-    let all = said.fields.get("tools").is_none_or(Value::is_null) || tools.iter().any(|it| it == "*");
+    let all = !said.has("tools") || tools.iter().any(|it| it == "*");
     let mut without = Vec::new();
     for name in said.list("disallowedTools")?.unwrap_or_default() {
         // What is forbidden in part is forbidden as a whole.
@@ -109,129 +94,6 @@ pub(super) fn parse(format: Format, file: &str, text: &str) -> Result<Profile, S
         origin: Origin::Program,
         notes,
     })
-}
-
-/// The front matter, and what follows it.
-fn split(text: &str) -> Option<(&str, &str)> {
-    let mut at = 0;
-    for line in text.split_inclusive('\n') {
-        if line.trim_end() == "---" {
-            return Some((text.get(..at)?, text.get(at + line.len()..)?));
-        }
-        at += line.len();
-    }
-    None
-}
-
-fn fields(format: Format, yaml: &str) -> Result<Map<String, Value>, String> {
-    if yaml.trim().is_empty() {
-        return Ok(Map::new());
-    }
-    if yaml.len() > FRONT {
-        return Err(format!("line 2: the front matter has {} bytes; {FRONT} is the most", yaml.len()));
-    }
-    match serde_saphyr::from_str_with_options(yaml, bounds()) {
-        Ok(fields) => Ok(fields),
-        // Descriptions are written there that no YAML parser takes, and their own program does.
-        Err(_) if format != Format::Haft && !lines_of(yaml).is_empty() => Ok(lines_of(yaml)),
-        Err(error) => {
-            let line = error.location().map_or(1, |it| it.line()) + 1;
-            let what = error.to_string();
-            let what = what.lines().next().unwrap_or_default();
-            Err(format!("line {line}: {what}"))
-        }
-    }
-}
-
-/// A front matter repeats nothing by reference, so a few hundred bytes can't stand for gigabytes.
-fn bounds() -> serde_saphyr::Options {
-    let budget = serde_saphyr::budget! {
-        max_anchors: 0,
-        max_aliases: 0,
-        max_nodes: NODES,
-        max_depth: DEPTH,
-    };
-    serde_saphyr::options! { budget: budget }
-}
-
-/// Each line `word: text` as it is.
-fn lines_of(yaml: &str) -> Map<String, Value> {
-    let of_line = |line: &str| {
-        let (word, text) = line.split_once(':')?;
-        let is_word =
-            !word.is_empty() && word.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'_' || it == b'-');
-        is_word.then(|| (word.to_owned(), Value::String(text.trim().to_owned())))
-    };
-    yaml.lines().filter_map(of_line).collect()
-}
-
-/// What the front matter says.
-struct Said<'a> {
-    fields: Map<String, Value>,
-    yaml: &'a str,
-}
-
-impl Said<'_> {
-    /// What is wrong, with the line in which this word stands.
-    fn wrong(&self, word: &str, what: &str) -> String {
-        let is_it = |line: &str| line.trim_start_matches(['"', '\'']).starts_with(word);
-        let line = self.yaml.lines().position(is_it).map_or(1, |it| it + 2);
-        format!("line {line}: {what}")
-    }
-
-    fn text(&self, word: &str) -> Result<Option<String>, String> {
-        match self.fields.get(word) {
-            None | Some(Value::Null) => Ok(None),
-            Some(Value::String(text)) => Ok(Some(text.trim().to_owned())),
-            Some(Value::Number(number)) => Ok(Some(number.to_string())),
-            Some(other) => Err(self.wrong(word, &format!("`{word}` is {other}; it must be a text"))),
-        }
-    }
-
-    fn number(&self, word: &str) -> Result<Option<usize>, String> {
-        let value = match self.fields.get(word) {
-            None | Some(Value::Null) => return Ok(None),
-            Some(value) => value,
-        };
-        let number = value.as_u64().or_else(|| value.as_str()?.parse().ok());
-        match number.and_then(|it| usize::try_from(it).ok()) {
-            Some(number) if number > 0 => Ok(Some(number)),
-            _ => Err(self.wrong(word, &format!("`{word}` is {value}; it must be a number from 1"))),
-        }
-    }
-
-    /// A list, which may be written as one text with commas.
-    fn list(&self, word: &str) -> Result<Option<Vec<String>>, String> {
-        let wrong = |value: &Value| {
-            self.wrong(
-                word,
-                &format!("`{word}` is {value}; it must be a list of names, or one text with commas"),
-            )
-        };
-        match self.fields.get(word) {
-            None | Some(Value::Null) => Ok(None),
-            Some(Value::String(text)) => Ok(Some(between_commas(text))),
-            Some(Value::Array(items)) => {
-                let name = |it: &Value| it.as_str().map(|it| it.trim().to_owned()).ok_or_else(|| wrong(it));
-                items.iter().map(name).collect::<Result<_, _>>().map(Some)
-            }
-            Some(other) => Err(wrong(other)),
-        }
-    }
-}
-
-/// The names in a text; a comma in brackets is part of a name.
-fn between_commas(text: &str) -> Vec<String> {
-    let mut depth = 0usize;
-    let parts = text.split(|it: char| {
-        match it {
-            '(' => depth += 1,
-            ')' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        it == ',' && depth == 0
-    });
-    parts.map(|it| it.trim().to_owned()).filter(|it| !it.is_empty()).collect()
 }
 
 /// Adds a tool by the name that it has here.
@@ -271,20 +133,20 @@ const CLAUDE: [(&str, &str); 17] = [
     ("Write", "write"),
 ];
 
+/// The names that a tool has here: those of a file in Claude Code's format are its own.
+pub(crate) fn names_here(name: &str, of_claude: bool) -> Vec<String> {
+    match (of_claude, CLAUDE.iter().find(|it| it.0 == name)) {
+        // Which of the two there is depends on the toolset.
+        (true, _) if name == "Bash" => vec!["bash".to_owned(), "shell".to_owned()],
+        (true, Some((_, here))) => vec![(*here).to_owned()],
+        _ => vec![name.to_owned()],
+    }
+}
+
 fn is_name(name: &str) -> bool {
     (1..=48).contains(&name.len())
         && name.starts_with(|it: char| it.is_ascii_alphanumeric())
         && name.bytes().all(|it| it.is_ascii_alphanumeric() || b"_-.".contains(&it))
-}
-
-/// A text in one line, in which nothing hides.
-fn one_line(text: &str) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let line = runtime::visible(&line).0.into_owned();
-    if line.chars().count() <= DESCRIPTION {
-        return line;
-    }
-    line.chars().take(DESCRIPTION).chain(['…']).collect()
 }
 
 #[cfg(test)]

@@ -288,9 +288,6 @@ impl<'a> Answering<'a> {
         let message = Message::Tool { tool, title, ok: got.ok, exit, line, pictures, ms };
         let changes = self.around.changing.contains(&got.tool);
         let got = self.around.loops.look(got, arguments, changes);
-        if let Some(text) = self.around.loops.circling() {
-            self.around.host.hear(Event::Note { text });
-        }
         self.around.transcript.end(&got);
         *result = Some(got);
         let text = self.parts.untold(at);
@@ -299,6 +296,9 @@ impl<'a> Answering<'a> {
         }
         self.around.transcript.tell(&message);
         self.around.host.hear(event);
+        if let Some(text) = self.around.loops.circling() {
+            self.around.host.hear(Event::Note { text });
+        }
     }
 
     /// Gives the results of calls that did not stop in time.

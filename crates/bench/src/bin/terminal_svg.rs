@@ -1,6 +1,7 @@
-//! A program at a terminal, as an SVG: `terminal_svg [--columns N] [--rows N] [--title TEXT] FILE PROGRAM [ARGUMENT…]`
+//! A program at a terminal, as an SVG: `terminal_svg [OPTION…] FILE PROGRAM [ARGUMENT…]`.
 //!
-//! The program runs in tmux, so it sees a real terminal. When it has ended, all that it printed is drawn into FILE.
+//! The program runs in tmux, so it sees a real terminal. When it has ended, what it printed is drawn into FILE: all of it,
+//! or the lines from that which has the text of `--from` to that which has the text of `--to`.
 
 use std::{
     error::Error,
@@ -11,12 +12,14 @@ use std::{
 
 use bench::terminal_svg::picture;
 
-const USAGE: &str = "usage: terminal_svg [--columns N] [--rows N] [--title TEXT] FILE PROGRAM [ARGUMENT...]";
+const USAGE: &str = "usage: terminal_svg [--columns N] [--rows N] [--title TEXT] [--from TEXT] [--to TEXT] FILE PROGRAM [ARGUMENT...]";
 
 struct Wanted {
     columns: u16,
     rows: u16,
     title: Option<String>,
+    from: Option<String>,
+    to: Option<String>,
     file: String,
     program: Vec<String>,
 }
@@ -28,18 +31,29 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     };
     let folder = tempfile::tempdir()?;
     let captured = captured(&wanted, folder.path())?;
+    let shown = part(&captured, wanted.from.as_deref(), wanted.to.as_deref())?;
     let title = wanted.title.unwrap_or_else(|| wanted.program.join(" "));
-    std::fs::write(&wanted.file, picture(&title, &captured, wanted.columns))?;
+    std::fs::write(&wanted.file, picture(&title, &shown, wanted.columns))?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn wanted(mut arguments: impl Iterator<Item = String>) -> Option<Wanted> {
-    let mut wanted = Wanted { columns: 80, rows: 24, title: None, file: String::new(), program: Vec::new() };
+    let mut wanted = Wanted {
+        columns: 80,
+        rows: 24,
+        title: None,
+        from: None,
+        to: None,
+        file: String::new(),
+        program: Vec::new(),
+    };
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--columns" => wanted.columns = arguments.next()?.parse().ok()?,
             "--rows" => wanted.rows = arguments.next()?.parse().ok()?,
             "--title" => wanted.title = arguments.next(),
+            "--from" => wanted.from = arguments.next(),
+            "--to" => wanted.to = arguments.next(),
             _ => {
                 wanted.file = argument;
                 wanted.program = arguments.by_ref().collect();
@@ -91,6 +105,19 @@ fn captured(wanted: &Wanted, folder: &Path) -> Result<String, Box<dyn Error>> {
     let shown = shown?;
     ended?;
     Ok(String::from_utf8(shown.stdout)?)
+}
+
+/// The lines from one that has this text to one that has that.
+fn part(captured: &str, from: Option<&str>, to: Option<&str>) -> Result<String, Box<dyn Error>> {
+    let lines: Vec<&str> = captured.lines().collect();
+    let find = |text: Option<&str>, otherwise: usize| match text {
+        None => Ok(otherwise),
+        Some(text) => {
+            lines.iter().position(|it| it.contains(text)).ok_or_else(|| format!("no line has `{text}`"))
+        }
+    };
+    let (first, last) = (find(from, 0)?, find(to, lines.len().saturating_sub(1))?);
+    Ok(lines.get(first..=last).ok_or("the last line is before the first")?.join("\n"))
 }
 
 /// A word for a shell.

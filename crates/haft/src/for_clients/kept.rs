@@ -1,4 +1,4 @@
-//! What does a client read of an output that was too long to show?
+//! MCP resources of spilled outputs and shared files.
 
 use std::{
     fs::File,
@@ -23,7 +23,7 @@ impl ForClients {
         let kept = self.session.runtime().spills().list(self.session.name())?;
         let document = |(handle, bytes): (String, u64)| Document {
             uri: format!("{OUTPUTS}{handle}"),
-            description: format!("An output that was too long to show, {bytes} bytes."),
+            description: format!("Whole output of a call that was truncated, {bytes} bytes."),
             name: handle,
             mime: None,
             bytes: Some(bytes),
@@ -52,7 +52,7 @@ impl ForClients {
     pub(super) fn file_documents(&self) -> Result<Vec<Document>, Fault> {
         let document = |file: Shared| Document {
             uri: file.link,
-            description: format!("A file that was shared, {} bytes.", file.bytes),
+            description: format!("Shared file, {} bytes.", file.bytes),
             name: file.name,
             mime: Some(file.mime),
             bytes: Some(file.bytes),
@@ -68,7 +68,9 @@ impl ForClients {
 
     /// A file that was given away, by its id alone.
     pub(super) fn file(&self, uri: &str, id: &str) -> Result<Vec<Content>, Fault> {
-        let missing = || Fault::not_found(format!("there is no `{}`, or it was too old", in_brief(uri)));
+        let missing = || {
+            Fault::not_found(format!("there is no `{}`, or it was deleted because of its age", in_brief(uri)))
+        };
         let shared = self.session.files().find(id).map_err(|_| missing())?;
         if shared.id != id {
             return Err(missing());
@@ -104,7 +106,7 @@ impl ForClients {
             return content(mime.unwrap_or("text/plain"), Body::Text(shown));
         }
         if total > BLOB {
-            let what = format!("{name} has {total} bytes that are no text; at most {BLOB} are given at once");
+            let what = format!("{name} has {total} bytes that are not text; the maximum is {BLOB}");
             return Err(Fault::new(Kind::TooBig, what));
         }
         let mut all = Vec::new();

@@ -1,4 +1,4 @@
-//! What can a person begin a message with?
+//! MCP prompts: a tool's manual, and a profile.
 //!
 //! Two prompts, however many tools and profiles there are: which of them is meant is an argument, and is completed.
 

@@ -1,4 +1,4 @@
-//! What does a client read of the calls that were made?
+//! MCP resources of the journal: the calls of a session.
 
 use kit::{Body, Fault};
 use runtime::journal::{CallRecord, Filter};

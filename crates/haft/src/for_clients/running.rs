@@ -1,4 +1,4 @@
-//! What does a client read of a job?
+//! MCP resources of jobs: their state and output.
 
 use std::time::Duration;
 

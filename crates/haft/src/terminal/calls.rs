@@ -235,24 +235,18 @@ impl Call {
     fn rows(&self, now: Instant, columns: usize, rows: &mut Vec<Row>) {
         let indent = "  ".repeat(2 * self.above.len());
         let took = || short::took(now.saturating_duration_since(self.since));
-        let (sign, said) = match &self.stage {
+        let (sign, style, said) = match &self.stage {
             Stage::Ended(stays) => {
                 return rows.extend(stays.iter().filter_map(|it| match it {
                     Drawn::Row(row) => Some(row.clone()),
                     Drawn::Picture(_) => None,
                 }));
             }
-            Stage::Runs => ("•", took()),
-            Stage::Asks => ("?", "waits for your answer".to_owned()),
-            Stage::Waits(what) => ("◦", format!("waits for {what}")),
+            Stage::Runs => ("•", Style::ASKS, took()),
+            Stage::Asks => ("?", Style::ASKS, "waits for your answer".to_owned()),
+            Stage::Waits(what) => ("◦", Style::DIM, format!("waits for {what}")),
         };
-        rows.push(titled(
-            &format!("{indent}{sign} "),
-            Style::ASKS,
-            &self.title,
-            &format!("  {said}"),
-            columns,
-        ));
+        rows.push(titled(&format!("{indent}{sign} "), style, &self.title, &format!("  {said}"), columns));
         if !self.line.is_empty() {
             rows.push(Row::new(harmless(&format!("{indent}    {}", self.line)), Style::DIM).cut(columns));
         }
@@ -280,7 +274,7 @@ pub(crate) fn ended(
 
 /// A title between a sign and what is said of it, which is seen whatever the title is.
 fn titled(sign: &str, style: Style, title: &str, said: &str, columns: usize) -> Row {
-    let said = Row::new(harmless(said), Style::DIM).cut(columns.saturating_sub(8).max(columns / 2));
+    let said = Row::new(harmless(said), Style::DIM).cut((columns / 2).max(16));
     let room = columns.saturating_sub(said.width()).max(8);
     let title = harmless(title);
     // The name of the tool stands out.

@@ -1,6 +1,6 @@
 //! A plan of the model's as a checklist: what `todo` and its like answer, item by item.
 
-use super::row::{Row, Style};
+use super::row::{Row, Style, harmless};
 
 /// Tools whose answer is a list of tasks, here and elsewhere.
 const TOOLS: [&str; 6] = ["todo", "todo_write", "todowrite", "update_plan", "task_list", "tasks"];
@@ -101,6 +101,18 @@ fn count(tasks: &[Task], state: State) -> usize {
 }
 
 impl Task {
+    /// The task where there is nothing but letters: `[x] write the test`.
+    pub(crate) fn plain(&self) -> String {
+        let mark = match self.state {
+            State::Open => " ",
+            State::Active => ">",
+            State::Done => "x",
+            State::Failed => "!",
+            State::Skipped => "-",
+        };
+        harmless(&format!("[{mark}] {}", self.text))
+    }
+
     fn row(&self) -> Row {
         let (mark, sign, style) = match self.state {
             State::Open => ("☐ ", Style::PLAIN, Style::PLAIN),

@@ -296,7 +296,7 @@ mod tests {
     fn coloured(language: &str, text: &str) -> String {
         let mut code = Code::new(language);
         let names =
-            [("35", "k"), ("32", "s"), ("36", "n"), ("34", "f"), ("2", "d"), ("31", "bad"), ("1", "b")];
+            [("35", "k"), ("32", "s"), ("36", "n"), ("94", "f"), ("2", "d"), ("31", "bad"), ("1", "b")];
         let lines = text.lines().map(|line| {
             let row = code.line(line);
             assert_eq!(row.text(), line, "no letter is lost");

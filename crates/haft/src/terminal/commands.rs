@@ -1,21 +1,49 @@
-//! What can be asked of the chat itself?
+//! Chat commands: the list of them, and what a typed line means.
+//!
+//! A line that begins with `/` is a command or is refused with the nearest name; it is sent to the model only if it is
+//! clearly a path or a comment (`/etc/hosts is wrong`, `// why?`), or begins with a blank.
 
-/// The commands, with what they take and what they do.
-pub(crate) const COMMANDS: [(&str, &str, &str); 13] = [
-    ("/help", "", "what can be typed here"),
-    ("/model", "[NAME]", "which model answers; goes on with another"),
-    ("/profile", "[NAME]", "which profiles there are; goes on under another"),
-    ("/plan", "", "plan mode, on and off: nothing is changed"),
-    ("/tools", "", "the tools that the model has"),
-    ("/jobs", "", "what runs in the background, and what became of it"),
-    ("/undo", "", "puts back what the last call changed"),
-    ("/cost", "", "what this conversation took until now"),
-    ("/sessions", "", "the conversations of this workspace"),
-    ("/resume", "[NAME]", "goes on with another conversation, or the newest"),
-    ("/new", "", "begins a new conversation"),
-    ("/clear", "", "the same"),
-    ("/exit", "", "ends; so does Ctrl-D"),
+/// A command of the chat itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Command {
+    /// With its `/`.
+    pub(crate) name: &'static str,
+    /// What may follow it.
+    pub(crate) takes: &'static str,
+    /// What it does, for a list.
+    pub(crate) does: &'static str,
+}
+
+const fn command(name: &'static str, takes: &'static str, does: &'static str) -> Command {
+    Command { name, takes, does }
+}
+
+/// The commands, in the order in which they are listed.
+pub(crate) const COMMANDS: [Command; 20] = [
+    command("/help", "", "list commands and keys"),
+    command("/model", "[NAME]", "show the model and others, or switch to NAME"),
+    command("/profile", "[NAME]", "show the profiles, or switch to NAME; `none` leaves it"),
+    command("/plan", "[TASK]", "plan mode, on or off: nothing is changed"),
+    command("/tools", "[WORD]", "list the model's tools"),
+    command("/jobs", "", "list background commands"),
+    command("/undo", "", "undo the last file change"),
+    command("/rewind", "[N]", "go back to before your last message, or the Nth last"),
+    command("/compact", "[KEEP]", "sum up the conversation now; KEEP says what matters"),
+    command("/context", "", "show what fills the context window"),
+    command("/cost", "", "tokens and cost so far"),
+    command("/status", "", "show model, folder, sandbox and session"),
+    command("/sessions", "[WORD]", "list conversations, or find those about WORD"),
+    command("/resume", "[NUMBER]", "continue another conversation, or the newest"),
+    command("/new", "", "start a new conversation"),
+    command("/clear", "", "the same as /new"),
+    command("/copy", "[N]", "copy the last answer, or its Nth code block"),
+    command("/export", "[FILE]", "write the conversation to a Markdown file"),
+    command("/quit", "", "leave; so does Ctrl-D"),
+    command("/exit", "", "the same as /quit"),
 ];
+
+/// Words by which people leave other programs.
+const LEAVE: [&str; 6] = ["exit", "quit", ":q", ":q!", ":wq", ":x"];
 
 /// A line as it is meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,36 +52,67 @@ pub(crate) enum Meant<'a> {
     Nothing,
     /// Something for the model.
     Said(&'a str),
-    /// A command, and what it is given.
+    /// A command of the chat, and what follows it.
     Command(&'static str, &'a str),
-    /// No command, and the one that is nearest.
-    Unknown(&'a str, &'static str),
+    /// A command from a file, by its name without the `/`, and what follows it.
+    Own(&'a str, &'a str),
+    /// A shell command that the person runs.
+    Run(&'a str),
+    /// Not a command, and the one that is nearest.
+    Unknown(&'a str, String),
+    /// They want to go.
+    Leave,
 }
 
-/// What a line means. A path such as `/etc/hosts` is no command, nor is what goes on over lines.
-pub(crate) fn meant(line: &str) -> Meant<'_> {
-    let line = line.trim();
-    if line.is_empty() {
+/// What a line means, where these commands come from files.
+pub(crate) fn meant<'a>(line: &'a str, own: &[String]) -> Meant<'a> {
+    let text = line.trim();
+    if text.is_empty() {
         return Meant::Nothing;
     }
-    let (first, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-    let is_command = first
-        .strip_prefix('/')
-        .is_some_and(|it| !it.is_empty() && it.chars().all(|it| it.is_ascii_lowercase()));
-    if !is_command {
-        return Meant::Said(line);
+    // A blank before it says that it is meant as it is.
+    if line.starts_with(char::is_whitespace) {
+        return Meant::Said(text);
     }
-    match COMMANDS.iter().find(|it| it.0 == first) {
-        Some((name, ..)) => Meant::Command(name, rest.trim()),
-        None => {
-            let nearest = COMMANDS.iter().min_by_key(|it| distance(it.0, first));
-            Meant::Unknown(first, nearest.map_or("/help", |it| it.0))
+    if LEAVE.contains(&text) {
+        return Meant::Leave;
+    }
+    if let Some(command) = text.strip_prefix('!') {
+        return Meant::Run(command.trim());
+    }
+    let (first, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    let Some(name) = first.strip_prefix('/').filter(|it| is_name(it)) else { return Meant::Said(text) };
+    let rest = rest.trim();
+    if own.iter().any(|it| it == name) {
+        // The chat's own names can't be taken.
+        if !COMMANDS.iter().any(|it| it.name == first) {
+            return Meant::Own(name, rest);
         }
     }
+    let lower = first.to_ascii_lowercase();
+    match COMMANDS.iter().find(|it| it.name == lower) {
+        Some(Command { name: "/quit" | "/exit", .. }) => Meant::Leave,
+        Some(command) => Meant::Command(command.name, rest),
+        None if matches!(name, "?" | "h") => Meant::Command("/help", rest),
+        None => Meant::Unknown(first, nearest(first, own)),
+    }
+}
+
+/// May this be a command's name? A path and a comment are not; nothing at all is one that was not typed yet.
+fn is_name(word: &str) -> bool {
+    word == "?" || word.chars().all(|it| it.is_alphanumeric() || matches!(it, '-' | '_' | ':'))
+}
+
+/// The command that is nearest to what was typed.
+fn nearest(typed: &str, own: &[String]) -> String {
+    let own = own.iter().map(|it| format!("/{it}"));
+    let all = COMMANDS.iter().map(|it| it.name.to_owned()).chain(own);
+    let typed = typed.to_ascii_lowercase();
+    all.min_by_key(|it| distance(it, &typed)).unwrap_or_else(|| "/help".to_owned())
 }
 
 /// How many letters have to change, come or go. A beginning of it is near.
-fn distance(name: &str, typed: &str) -> usize {
+pub(crate) fn distance(name: &str, typed: &str) -> usize {
     if name.starts_with(typed) {
         return 0;
     }
@@ -75,14 +134,53 @@ fn distance(name: &str, typed: &str) -> usize {
 mod tests {
     use super::*;
 
+    fn of(line: &str) -> Meant<'_> {
+        meant(line, &["review".to_owned(), "git:commit".to_owned(), "undo".to_owned()])
+    }
+
     #[test]
-    fn commands_are_told_from_what_is_said() {
-        assert_eq!(meant("  "), Meant::Nothing);
-        assert_eq!(meant("/model  openai:x "), Meant::Command("/model", "openai:x"));
-        assert_eq!(meant("/etc/hosts is wrong"), Meant::Said("/etc/hosts is wrong"));
-        assert_eq!(meant("/"), Meant::Said("/"));
-        assert_eq!(meant("/modle"), Meant::Unknown("/modle", "/model"));
-        assert_eq!(meant("/quit"), Meant::Unknown("/quit", "/exit"));
-        assert_eq!(meant("/sess"), Meant::Unknown("/sess", "/sessions"));
+    fn commands_are_known_with_what_follows_them() {
+        assert_eq!(of("  "), Meant::Nothing);
+        assert_eq!(of("/model  openai:x "), Meant::Command("/model", "openai:x"));
+        assert_eq!(of("/Help"), Meant::Command("/help", ""));
+        assert_eq!(of("/?"), Meant::Command("/help", ""));
+        assert_eq!(of("/plan\nfix it"), Meant::Command("/plan", "fix it"));
+        assert_eq!(of("/review src\nand more"), Meant::Own("review", "src\nand more"));
+        assert_eq!(of("/git:commit"), Meant::Own("git:commit", ""));
+        assert_eq!(of("/undo"), Meant::Command("/undo", ""), "a file takes no name of the chat's own");
+    }
+
+    #[test]
+    fn a_slash_never_reaches_the_model_by_mistake() {
+        for (typed, near) in [
+            ("/modle", "/model"),
+            ("/sess", "/sessions"),
+            ("/revew it", "/review"),
+            ("/tmp is full", "/help"),
+        ] {
+            let Meant::Unknown(_, nearest) = of(typed) else { unreachable!("{typed}") };
+            assert!(nearest == near || near == "/help", "{typed}: {nearest}");
+        }
+        assert!(matches!(of("/"), Meant::Unknown("/", _)));
+        for text in ["/etc/hosts is wrong", "// why?", "/** doc */", "/[0-9]+/ matches", "/x.txt"] {
+            assert_eq!(of(text), Meant::Said(text));
+        }
+        assert_eq!(of(" /plan is a word"), Meant::Said("/plan is a word"));
+    }
+
+    #[test]
+    fn the_words_by_which_people_leave_leave() {
+        for line in ["exit", "quit", "/quit", "/exit", ":q"] {
+            assert_eq!(of(line), Meant::Leave, "{line}");
+        }
+        assert_eq!(of("exit the loop early"), Meant::Said("exit the loop early"));
+        assert_eq!(of("quit\nplease"), Meant::Said("quit\nplease"));
+    }
+
+    #[test]
+    fn what_follows_an_exclamation_mark_is_a_command_of_the_person_s() {
+        assert_eq!(of("!ls -l | wc"), Meant::Run("ls -l | wc"));
+        assert_eq!(of("! make\n  test"), Meant::Run("make\n  test"));
+        assert_eq!(of("!"), Meant::Run(""));
     }
 }

@@ -1,107 +1,235 @@
-//! What may a half-typed word become: a command, or a file after `@`?
+//! Completion: what the word before the cursor may become: a command, a value of one, or a file after `@`.
 
-use std::path::{Path, PathBuf};
-
-use super::commands::COMMANDS;
-
-/// At most so many are offered.
-const MOST: usize = 50;
-
-/// At most so many entries of a folder are looked at.
-const LOOKED_AT: usize = 5_000;
+use super::{
+    commands::{COMMANDS, Command},
+    files::Files,
+};
 
 /// Completes what is typed at the prompt.
+#[derive(Default)]
 pub(crate) struct Words {
-    workspace: PathBuf,
+    files: Option<Files>,
+    /// Commands from files.
+    own: Vec<Own>,
+    /// What may follow a command.
+    values: Vec<(&'static str, Vec<Value>)>,
 }
 
-impl Words {
-    pub(crate) fn new(workspace: PathBuf) -> Self {
-        Self { workspace }
-    }
+/// A command from a file, or a skill.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Own {
+    /// Without the `/`.
+    pub(crate) name: String,
+    pub(crate) takes: String,
+    pub(crate) does: String,
+}
 
-    /// Where the word before `pos` begins, and what it may become.
-    pub(crate) fn offered(&self, line: &str, pos: usize) -> (usize, Vec<Choice>) {
-        let typed = line.get(..pos).unwrap_or(line);
-        let start = typed
-            .char_indices()
-            .rfind(|it| it.1.is_whitespace())
-            .map_or(0, |(at, blank)| at + blank.len_utf8());
-        let word = typed.get(start..).unwrap_or_default();
-        let choices = match word.strip_prefix('@') {
-            Some(path) => files(&self.workspace, path)
-                .into_iter()
-                .map(|it| Choice { word: format!("@{it}"), about: "", ends: !it.ends_with('/') })
-                .collect(),
-            None if start == 0 && word.starts_with('/') => COMMANDS
-                .iter()
-                .filter(|it| it.0.starts_with(word))
-                .map(|it| Choice { word: it.0.to_owned(), about: it.2, ends: true })
-                .collect(),
-            None => Vec::new(),
-        };
-        (start, choices)
-    }
+/// Something that may follow a command, and what it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Value {
+    pub(crate) word: String,
+    pub(crate) about: String,
 }
 
 /// What a word may become.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Choice {
-    /// The whole word.
+    /// What stands in the line then.
     pub(crate) word: String,
-    pub(crate) about: &'static str,
-    /// Nothing of it follows.
+    /// What is shown of it.
+    pub(crate) shown: String,
+    /// What may follow it.
+    pub(crate) takes: String,
+    pub(crate) about: String,
+    /// Nothing of the word follows: a blank does.
     pub(crate) ends: bool,
+    /// With it the line is done.
+    pub(crate) done: bool,
 }
 
-/// The files and folders below the workspace whose path goes on from this one, in their order.
-fn files(workspace: &Path, typed: &str) -> Vec<String> {
-    let (folder, begun) = typed.rsplit_once('/').map_or(("", typed), |(folder, begun)| (folder, begun));
-    // What is not below the workspace is not looked at.
-    if folder.starts_with('/') || folder.split('/').any(|it| it == "..") {
-        return Vec::new();
+/// The choices for the word that begins at `start`.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Offered {
+    pub(crate) start: usize,
+    pub(crate) choices: Vec<Choice>,
+    /// What is said where there are none.
+    pub(crate) says: &'static str,
+    /// The first one is chosen, unless the person chooses.
+    pub(crate) picks: bool,
+}
+
+impl Words {
+    pub(crate) fn new(files: Option<Files>) -> Self {
+        Self { files, ..Self::default() }
     }
-    let Ok(entries) = std::fs::read_dir(workspace.join(folder)) else { return Vec::new() };
-    let mut found: Vec<String> = entries
-        .take(LOOKED_AT)
-        .filter_map(|entry| {
-            let entry = entry.ok()?;
-            let name = entry.file_name().into_string().ok()?;
-            let is_meant = name.starts_with(begun) && (begun.starts_with('.') || !name.starts_with('.'));
-            if !is_meant || name.chars().any(|it| it.is_control() || it.is_whitespace()) {
-                return None;
-            }
-            let folder = if folder.is_empty() { String::new() } else { format!("{folder}/") };
-            let end = if entry.path().is_dir() { "/" } else { "" };
-            Some(format!("{folder}{name}{end}"))
-        })
-        .collect();
-    found.sort();
-    found.truncate(MOST);
-    found
+
+    /// These commands come from files.
+    pub(crate) fn set_own(&mut self, own: Vec<Own>) {
+        self.own = own;
+    }
+
+    /// These may follow a command.
+    pub(crate) fn set_values(&mut self, command: &'static str, values: Vec<Value>) {
+        self.values.retain(|it| it.0 != command);
+        self.values.push((command, values));
+    }
+
+    /// Waits until other files were found.
+    pub(crate) async fn changed(&mut self) {
+        match &mut self.files {
+            Some(files) => files.changed().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// What the word before `at` may become; nothing, where nothing is offered.
+    pub(crate) fn offered(&self, line: &str, at: usize) -> Option<Offered> {
+        let typed = line.get(..at)?;
+        if let Some((start, path)) = mention(typed) {
+            return Some(self.files_like(start, path));
+        }
+        if typed.contains('\n') {
+            return None;
+        }
+        let begun = typed.strip_prefix('/')?;
+        let Some((name, rest)) = begun.split_once(' ') else {
+            return (line.len() == at).then(|| self.commands_like(begun));
+        };
+        let rest = rest.trim_start();
+        let known = self.values.iter().find(|it| it.0.strip_prefix('/') == Some(name))?;
+        Some(values_like(at - rest.len(), &known.1, rest))
+    }
+
+    fn commands_like(&self, begun: &str) -> Offered {
+        let begun = begun.to_lowercase();
+        let of_chat = COMMANDS.iter().map(|Command { name, takes, does }| Choice {
+            word: (*name).to_owned(),
+            shown: (*name).to_owned(),
+            takes: (*takes).to_owned(),
+            about: (*does).to_owned(),
+            ends: !takes.is_empty(),
+            done: takes.is_empty(),
+        });
+        let is_taken = |name: &str| COMMANDS.iter().any(|it| it.name.strip_prefix('/') == Some(name));
+        let own = self.own.iter().filter(|it| !is_taken(&it.name)).map(|it| Choice {
+            word: format!("/{}", it.name),
+            shown: format!("/{}", it.name),
+            takes: it.takes.clone(),
+            about: it.does.clone(),
+            // What it does to the model's turn is not undone as easily as a list is read.
+            ends: true,
+            done: false,
+        });
+        let mut choices: Vec<(usize, Choice)> = of_chat
+            .chain(own)
+            .filter_map(|it| {
+                // First what begins so, then what has it inside.
+                let name = it.word.get(1..)?.to_lowercase();
+                let place = name.find(&begun)?;
+                Some((usize::from(place > 0) * 2 + usize::from(name != begun), it))
+            })
+            .collect();
+        choices.sort_by_key(|it| it.0);
+        let choices = choices.into_iter().map(|it| it.1).collect();
+        Offered { start: 0, choices, says: "", picks: true }
+    }
+
+    fn files_like(&self, start: usize, path: &str) -> Offered {
+        let Some(files) = &self.files else { return Offered::default() };
+        files.ask(path);
+        let Some(found) = files.found(path) else {
+            return Offered { start, says: "looking for files…", ..Offered::default() };
+        };
+        let says = if found.cut { "no such file among the first ones found" } else { "no such file" };
+        let choices = found.paths.into_iter().map(|path| {
+            let is_folder = path.ends_with('/');
+            let blank = path.chars().any(char::is_whitespace);
+            let word = match (blank, is_folder) {
+                (true, true) => format!("@\"{path}"),
+                (true, false) => format!("@\"{path}\""),
+                (false, _) => format!("@{path}"),
+            };
+            Choice { word, shown: path, ends: !is_folder, ..Choice::default() }
+        });
+        Offered { start, choices: choices.collect(), says, picks: true }
+    }
+}
+
+/// Where the `@` of the word stands that is being typed, and what follows it.
+fn mention(typed: &str) -> Option<(usize, &str)> {
+    let at = typed.rfind('@')?;
+    let before = typed.get(..at)?.chars().next_back();
+    let begins = before.is_none_or(|it| it.is_whitespace() || matches!(it, '(' | '[' | '{' | '"' | '\''));
+    let path = typed.get(at + 1..)?;
+    let (path, is_quoted) = match path.strip_prefix('"') {
+        Some(path) => (path, true),
+        None => (path, false),
+    };
+    let ended = if is_quoted { path.contains(['"', '\n']) } else { path.contains(char::is_whitespace) };
+    (begins && !ended).then_some((at, path))
+}
+
+fn values_like(start: usize, values: &[Value], begun: &str) -> Offered {
+    let begun_lower = begun.to_lowercase();
+    let is_like = |it: &&Value| {
+        it.word.to_lowercase().contains(&begun_lower) || it.about.to_lowercase().contains(&begun_lower)
+    };
+    let choices = values.iter().filter(is_like).map(|it| Choice {
+        word: it.word.clone(),
+        shown: it.word.clone(),
+        about: it.about.clone(),
+        done: true,
+        ..Choice::default()
+    });
+    // The bare command is a question: it chooses nothing by itself.
+    Offered { start, choices: choices.collect(), says: "", picks: !begun.is_empty() }
 }
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
-
     use super::*;
 
+    fn words() -> Words {
+        let mut words = Words::default();
+        let own = |name: &str| Own { name: name.to_owned(), takes: String::new(), does: "mine".to_owned() };
+        words.set_own(vec![own("review"), own("undo")]);
+        let value = |word: &str| Value { word: word.to_owned(), about: String::new() };
+        words.set_values("/model", vec![value("openai:gpt"), value("anthropic:x")]);
+        words
+    }
+
+    fn offered(line: &str) -> Vec<String> {
+        let found = words().offered(line, line.len());
+        found.map(|it| it.choices.into_iter().map(|it| it.word).collect()).unwrap_or_default()
+    }
+
     #[test]
-    fn commands_and_files_of_the_workspace_are_offered() {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::create_dir(dir.path().join("src")).unwrap();
-        for name in ["src/main.rs", "src/mod.rs", "sum.py", ".hidden"] {
-            std::fs::write(dir.path().join(name), "").unwrap();
-        }
-        let words = Words::new(dir.path().to_owned());
-        let offered = |line: &str| -> Vec<String> {
-            words.offered(line, line.len()).1.into_iter().map(|it| it.word).collect()
-        };
-        assert_eq!(offered("look at @s"), ["@src/", "@sum.py"]);
-        assert_eq!(offered("@src/m"), ["@src/main.rs", "@src/mod.rs"]);
-        assert_eq!(offered("@../"), [""; 0]);
+    fn commands_are_offered_at_the_beginning_of_the_line() {
         assert_eq!(offered("/se"), ["/sessions"]);
+        assert_eq!(offered("/re"), ["/rewind", "/resume", "/review"]);
+        assert_eq!(offered("/ew"), ["/rewind", "/new", "/review"]);
+        assert_eq!(offered("/undo"), ["/undo"], "a file takes no name of the chat's own");
+        assert_eq!(offered("/").len(), COMMANDS.len() + 1);
         assert_eq!(offered("say /se"), [""; 0]);
+        assert_eq!(offered("/nothing"), [""; 0]);
+    }
+
+    #[test]
+    fn what_may_follow_a_command_is_offered_behind_it() {
+        assert_eq!(offered("/model "), ["openai:gpt", "anthropic:x"]);
+        assert_eq!(offered("/model anth"), ["anthropic:x"]);
+        let found = words().offered("/model anth", 11).map(|it| (it.start, it.picks));
+        assert_eq!(found, Some((7, true)));
+        assert_eq!(offered("/cost x"), [""; 0]);
+    }
+
+    #[test]
+    fn a_mention_begins_with_an_at_sign_at_the_beginning_of_a_word() {
+        assert_eq!(mention("look at @src/m"), Some((8, "src/m")));
+        assert_eq!(mention("(@\"a b"), Some((1, "a b")));
+        assert_eq!(mention("@"), Some((0, "")));
+        for typed in ["me@example.org", "@a b", "@\"a b\"", "no"] {
+            assert_eq!(mention(typed), None, "{typed}");
+        }
     }
 }

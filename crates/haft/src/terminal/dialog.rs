@@ -149,6 +149,8 @@ fn said(verdict: &Verdict) -> Row {
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::result_large_err, reason = "tests")]
+
     use agent::Change;
     use crossterm::event::KeyCode;
     use kit::services::Question;

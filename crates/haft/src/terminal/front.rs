@@ -3,6 +3,8 @@
 //! Whatever is seen or typed goes through here: events of the agent, questions, ends of jobs, keys. Nothing of it waits
 //! for anything else: while a question stands, or the person reads, what the agent does goes on, and is shown after that.
 
+mod keys;
+
 use std::{
     collections::{HashSet, VecDeque},
     future::Future,
@@ -12,9 +14,13 @@ use std::{
 };
 
 use agent::{Agent, Event, Host, Steering};
-use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use runtime::Session;
+use kit::{Fault, Kind, files::Roots};
+use runtime::{
+    Session,
+    config::{Notify, Theme},
+};
 use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
     sync::{
         broadcast,
         mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
@@ -23,25 +29,31 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
+use keys::returns;
+
 use super::{
     asking::Asked,
+    attention::Attention,
     calls::Seen,
     complete::Words,
-    dialog::{Dialog, Pressed},
-    input::{Heard, Input},
+    dialog::Dialog,
+    editor,
+    files::Files,
+    input::Input,
     life,
-    line::{Came, Line},
+    line::{Entry, Line},
     markdown::Look,
     outputs::Outputs,
     picture::{self, Protocol},
     reading::Reading,
     remembered::Remembered,
-    row::{Row, Style, harmless},
+    row::{Row, Style, harmless, set_theme},
     screen::{Live, Screen},
     short,
     status::Status,
     view::{Drawn, View},
 };
+use crate::{Opened, Place};
 
 /// How often what is in motion is drawn anew.
 const MOVES: Duration = Duration::from_millis(100);
@@ -49,20 +61,46 @@ const MOVES: Duration = Duration::from_millis(100);
 /// Of what a call wrote, so much is looked at for its last line.
 const LAST: usize = 512;
 
+/// The file in which what was typed is remembered.
+const HISTORY: &str = "chat_history";
+
 /// A question waits until whoever types has paused for so long: the next key of their line is no answer to it.
 const PAUSE: Duration = Duration::from_millis(700);
 
-/// So many lines of what is typed are seen at once.
+/// So many lines of what is typed are seen at once, and so many of what may be typed.
 const LINES: usize = 12;
+const CHOICES: usize = 8;
+
+/// Terminals take at most about so much into their clipboard, in base64.
+const CLIPBOARD: usize = 100_000;
 
 /// How the terminal is to be.
 pub(crate) struct Settings {
-    /// Where what was typed is remembered.
-    pub(crate) history: PathBuf,
-    pub(crate) workspace: PathBuf,
+    /// The folder in which what was typed is remembered.
+    pub(crate) state: PathBuf,
+    /// Where files are looked for that the person names.
+    pub(crate) roots: Roots,
     pub(crate) colours: bool,
+    /// How the person is told that they are wanted.
+    pub(crate) notify: Notify,
+    pub(crate) theme: Theme,
     /// The person may type; otherwise they watch, answer questions and stop it.
     pub(crate) prompt: bool,
+}
+
+impl Settings {
+    /// As the person wants it; with `prompt` they may type.
+    pub(crate) fn of(place: &Place, opened: &Opened, prompt: bool) -> Self {
+        let theme = opened.agents.chat.theme.unwrap_or_default();
+        Self {
+            state: place.state.clone(),
+            roots: opened.runtime.roots().clone(),
+            colours: place.variable("NO_COLOR").is_none() && theme != Theme::None,
+            notify: opened.agents.chat.notify.unwrap_or_default(),
+            theme,
+            prompt,
+        }
+    }
 }
 
 /// The terminal, with a person before it.
@@ -78,6 +116,16 @@ pub(crate) struct Front {
     /// Since when a question stands or waits.
     asked_since: Option<Instant>,
     line: Line,
+    attention: Attention,
+    /// Another program has the terminal.
+    away: Option<Away>,
+    /// What the person's editor is opened with.
+    variables: Vec<(String, String)>,
+    state: PathBuf,
+    /// This process goes on after it was suspended.
+    continued: Signal,
+    /// When Ctrl-C was pressed at an empty prompt: once more ends the chat.
+    leaving: Option<Instant>,
     /// Whether there is a line to type in.
     prompt: bool,
     /// When the last key came.
@@ -103,9 +151,16 @@ pub(crate) struct Front {
 /// What the person said at the prompt.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Said {
-    Line(String),
+    Line(Entry),
     /// They want to go.
     End,
+}
+
+/// Who has the terminal meanwhile.
+enum Away {
+    Editor(editor::Open),
+    /// The shell, since then.
+    Shell(Instant),
 }
 
 /// Passes what an agent does on to whoever draws it.
@@ -130,8 +185,13 @@ impl Front {
         hangup: CancellationToken,
     ) -> io::Result<(Self, Passes)> {
         let (pass, events) = unbounded_channel();
-        let front = Self {
-            screen: Screen::new(settings.colours),
+        let Settings { state, roots, colours, notify, theme, prompt } = settings;
+        set_theme(theme);
+        let name = roots.workspace().file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let words = Words::new(prompt.then(|| Files::of(roots)));
+        let continued = signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?;
+        let mut front = Self {
+            screen: Screen::new(colours),
             input: Input::start()?,
             view: View::default(),
             pictures: picture::protocol(variables),
@@ -140,8 +200,14 @@ impl Front {
             waiting: VecDeque::new(),
             dialog: None,
             asked_since: None,
-            prompt: settings.prompt,
-            line: Line::new(Remembered::open(&settings.history), Words::new(settings.workspace)),
+            prompt,
+            line: Line::new(Remembered::open(&state.join(HISTORY)), words),
+            attention: Attention::new(notify, colours, &name),
+            away: None,
+            variables: variables.to_vec(),
+            state,
+            continued,
+            leaving: None,
             typed: None,
             is_busy: false,
             said: VecDeque::new(),
@@ -154,7 +220,37 @@ impl Front {
             jobs: None,
             hangup,
         };
+        front.attention.idle(&mut front.screen);
         Ok((front, Passes(pass)))
+    }
+
+    /// What is completed at the prompt.
+    pub(crate) fn words(&mut self) -> &mut Words {
+        &mut self.line.words
+    }
+
+    /// Puts this line at the prompt, to be changed or sent. What is typed there already follows it.
+    pub(crate) fn put(&mut self, text: &str) {
+        self.line.begin_with(text);
+    }
+
+    /// Did somebody end the chat from outside?
+    pub(crate) fn is_hung_up(&self) -> bool {
+        self.hangup.is_cancelled()
+    }
+
+    /// Puts a text into the terminal's clipboard (OSC 52), where the terminal takes it.
+    ///
+    /// # Errors
+    /// When it is longer than terminals take.
+    pub(crate) fn clip(&mut self, text: &str) -> Result<(), Fault> {
+        let data = kit::base64::encoded(text.as_bytes());
+        if data.len() > CLIPBOARD {
+            let what = format!("{} bytes are more than terminals take into their clipboard", text.len());
+            return Err(Fault::new(Kind::TooBig, what).next("/export writes the conversation to a file."));
+        }
+        self.screen.signal(&format!("\u{1b}]52;c;{data}\u{7}"));
+        Ok(())
     }
 
     /// From now on it is this agent's conversation.
@@ -198,7 +294,7 @@ impl Front {
     /// The person said this before there was a prompt: on the command line.
     pub(crate) fn says_first(&mut self, words: String) {
         if !words.trim().is_empty() {
-            self.said.push_front(Said::Line(words));
+            self.said.push_front(Said::Line(Entry::new(words)));
         }
     }
 
@@ -214,10 +310,10 @@ impl Front {
                 && let Some(said) = self.said.pop_front()
             {
                 self.flush();
-                if let Said::Line(line) = &said
-                    && !line.trim().is_empty()
+                if let Said::Line(entry) = &said
+                    && !entry.text.trim().is_empty()
                 {
-                    let text = format!("> {}", line.trim_end().replace('\n', "\n  "));
+                    let text = format!("> {}", entry.shown.trim_end().replace('\n', "\n  "));
                     self.tell(&text, Style::BOLD);
                 }
                 self.screen.draw(&[], Vec::new());
@@ -239,6 +335,7 @@ impl Front {
         tokio::pin!(work);
         let mut moves = moves();
         self.is_busy = true;
+        self.attention.works(&mut self.screen);
         let limit = self.steering.as_ref().and_then(|it| it.model().idle_limit());
         self.view.begin(Instant::now(), limit);
         let done = loop {
@@ -250,6 +347,7 @@ impl Front {
             }
         };
         self.is_busy = false;
+        self.attention.done(&mut self.screen);
         // What it told last is there by now.
         while let Ok(event) = self.events.try_recv() {
             self.hear(&event);
@@ -293,6 +391,9 @@ impl Front {
                 let rows = job_line(&event).wrapped(self.columns(), 4);
                 self.held.extend(rows.into_iter().map(Drawn::Row));
             },
+            back = returns(&mut self.away) => self.comes_back(back),
+            _ = self.continued.recv(), if self.away.is_none() => self.retake(),
+            () = self.line.words.changed() => self.line.refresh(),
             _ = moves.tick() => {}
         }
         // Much that comes at once is drawn once.
@@ -316,108 +417,6 @@ impl Front {
         self.held.extend(self.view.hear(event, Instant::now(), look));
     }
 
-    fn typed(&mut self, heard: Heard, cancel: &CancellationToken) {
-        match heard {
-            Heard::Key(key) if self.reads(key) => {}
-            Heard::Key(key) if is_stop(key) => {
-                cancel.cancel();
-                self.stopped(key);
-            }
-            Heard::Key(key) => match self.dialog.take() {
-                Some(dialog) => {
-                    let asks = dialog.asks().map(|(call, since)| (call.to_owned(), since));
-                    match dialog.key(key, self.columns()) {
-                        Pressed::Answered(said) => {
-                            if let Some((call, since)) = asks {
-                                self.view.asked(&call, since.elapsed());
-                            }
-                            self.show(&said.wrapped(self.columns(), 2));
-                        }
-                        Pressed::Stands(dialog, rows) => {
-                            self.dialog = Some(*dialog);
-                            self.show(&rows);
-                        }
-                    }
-                }
-                None if self.prompt => self.key(key),
-                None => {}
-            },
-            Heard::Paste(text) => match (&mut self.reading, &mut self.dialog) {
-                (Some(reading), _) => reading.paste(&text),
-                (None, Some(dialog)) => dialog.paste(&text),
-                (None, None) if !self.prompt => {}
-                (None, None) => {
-                    self.typed = Some(Instant::now());
-                    self.line.paste(&text);
-                }
-            },
-            Heard::Resized(columns, lines) => self.screen.resized(columns, lines),
-            Heard::End => {
-                self.hangup.cancel();
-                cancel.cancel();
-            }
-        }
-    }
-
-    /// Is this a key for the pager, or one that opens it?
-    fn reads(&mut self, key: KeyEvent) -> bool {
-        if let Some(reading) = &mut self.reading {
-            if !reading.key(key, &self.outputs, self.session.as_ref()) {
-                self.reading = None;
-                self.screen.leave_full();
-            }
-            return true;
-        }
-        if key.code != KeyCode::Char('o') || key.modifiers != KeyModifiers::CONTROL {
-            return false;
-        }
-        let Some(session) = &self.session else { return true };
-        self.reading = Reading::newest(self.view.newest_call(), &self.outputs, session);
-        if self.reading.is_none() {
-            self.show(&[Row::new("Nothing to read yet: no call has ended.", Style::DIM)]);
-        }
-        true
-    }
-
-    /// A key for the line. A line that is done waits until it can be taken up.
-    fn key(&mut self, key: KeyEvent) {
-        self.typed = Some(Instant::now());
-        match self.line.key(key) {
-            Came::Nothing => {}
-            Came::Line(line) => {
-                self.typed = None;
-                self.said.push_back(Said::Line(line));
-            }
-            Came::End => self.said.push_back(Said::End),
-            Came::Wipe => self.screen.wipe(),
-        }
-    }
-
-    /// Besides what it stops, Ctrl-C at the prompt clears the line.
-    fn stopped(&mut self, key: KeyEvent) {
-        if self.dialog.is_none() && !self.is_busy && key.modifiers.contains(KeyModifiers::CONTROL) {
-            self.line.clear();
-        } else if key.code != KeyCode::Esc && key.modifiers.contains(KeyModifiers::ALT) {
-            // Esc and the next key came at once.
-            self.key(KeyEvent::new(key.code, key.modifiers - KeyModifiers::ALT));
-        }
-    }
-
-    /// What was said for after a turn that was stopped is typed again: it may not be meant any more.
-    fn take_back(&mut self) {
-        let lines: Vec<String> = self
-            .said
-            .drain(..)
-            .filter_map(|it| match it {
-                Said::Line(line) => Some(line).filter(|it| !it.trim().is_empty()),
-                Said::End => None,
-            })
-            .collect();
-        if !lines.is_empty() {
-            self.line.begin_with(&lines.join("\n"));
-        }
-    }
-
     /// Puts up the next question, when none stands.
     fn next_dialog(&mut self) {
         if self.dialog.as_ref().is_some_and(Dialog::is_taken_back) {
@@ -439,6 +438,7 @@ impl Front {
                 continue;
             }
             self.flush();
+            self.attention.asks(&mut self.screen);
             let dialog = Dialog::new(asked);
             let rows = dialog.rows(self.columns());
             self.show(&rows);
@@ -458,7 +458,13 @@ impl Front {
         let now = Instant::now();
         let columns = self.columns();
         if let Some(reading) = &mut self.reading {
-            let rows = reading.rows(columns, self.screen.lines(), self.session.as_ref());
+            let mut rows = reading.rows(columns, self.screen.lines(), self.session.as_ref());
+            if self.asked_since.is_some()
+                && let Some(head) = rows.first_mut()
+            {
+                *head =
+                    Row::new("A question waits for your answer: q leads to it.", Style::ASKS).cut(columns);
+            }
             return self.screen.draw_full(rows);
         }
         if let Some(dialog) = &self.dialog {
@@ -467,27 +473,42 @@ impl Front {
             self.screen.draw(&[], live);
             return;
         }
-        self.flush();
+        let stays = self.stays();
         self.look_at_calls(now);
         let mut rows = self.view.live(now, self.look());
         for it in &self.said {
-            if let Said::Line(line) = it {
-                rows.push(Row::new(format!("> {}  (next)", harmless(line)), Style::DIM).cut(columns));
+            if let Said::Line(entry) = it {
+                rows.push(Row::new(format!("> {}  (next)", harmless(&entry.shown)), Style::DIM).cut(columns));
             }
         }
         if !self.prompt {
-            self.screen.draw(&[], rows);
+            rows.extend(self.status.row(now, columns));
+            self.screen.draw(&stays, rows);
             return;
         }
-        let Live { rows: line, cursor } = self.line.live(columns, (self.screen.lines() / 2).min(LINES));
+        let lines = self.screen.lines();
+        let choices = (lines / 2).saturating_sub(1).min(CHOICES);
+        let Live { rows: line, cursor } = self.line.live(columns, (lines / 2).min(LINES), choices);
         let cursor = cursor.map(|(row, column)| (row + rows.len(), column));
         rows.extend(line);
-        rows.extend(self.status.row(now, columns));
-        self.screen.draw(&[], Live { rows, cursor });
+        if self.is_leaving() {
+            rows.push(Row::new("press Ctrl-C again to leave", Style::DIM).cut(columns));
+        } else {
+            rows.extend(self.status.row(now, columns));
+        }
+        self.screen.draw(&stays, Live { rows, cursor });
     }
 
-    /// Draws what stays.
+    /// Draws what stays, and nothing below it.
     fn flush(&mut self) {
+        let rows = self.stays();
+        if !rows.is_empty() {
+            self.screen.draw(&rows, Vec::new());
+        }
+    }
+
+    /// The rows that are to stay and were not drawn yet. What stands before a picture is drawn, and the picture.
+    fn stays(&mut self) -> Vec<Row> {
         let mut rows = Vec::new();
         for drawn in std::mem::take(&mut self.held) {
             match drawn {
@@ -499,9 +520,7 @@ impl Front {
                 }
             }
         }
-        if !rows.is_empty() {
-            self.screen.draw(&rows, Vec::new());
-        }
+        rows
     }
 
     /// A picture where the terminal can show one, and where it lies.
@@ -543,18 +562,6 @@ fn moves() -> Interval {
     moves
 }
 
-/// Is this Esc or Ctrl-C? Esc with a key right after it comes as that key with Alt.
-fn is_stop(key: KeyEvent) -> bool {
-    match key.code {
-        KeyCode::Esc => true,
-        KeyCode::Char('c') if key.modifiers == KeyModifiers::CONTROL => true,
-        KeyCode::Char(letter) => {
-            key.modifiers.contains(KeyModifiers::ALT) && !matches!(letter, 'b' | 'd' | 'f')
-        }
-        _ => false,
-    }
-}
-
 async fn next_job(jobs: &mut Option<broadcast::Receiver<runtime::Event>>) -> runtime::Event {
     while let Some(events) = jobs {
         match events.recv().await {
@@ -571,7 +578,7 @@ fn job_line(event: &runtime::Event) -> Row {
     let name = if event.title.is_empty() { &event.tool } else { &event.title };
     let exit = event.exit.map_or_else(String::new, |it| format!(", exit {it}"));
     let took = short::took(event.took);
-    let telling = short::telling(&event.tail, &short::how(true, event.exit), 80);
+    let telling = short::telling(&event.tail, true, 80);
     let telling = if telling.is_empty() { telling } else { format!(": {telling}") };
     let name = short::line(name, 60);
     let bad = event.state == "error" || event.exit.is_some_and(|it| it != 0);

@@ -17,10 +17,11 @@ const LONGEST: u64 = 64 * 1024;
 /// When the terminal can't be read.
 pub(crate) fn ask(prompt: &str) -> io::Result<Option<String>> {
     let mut err = io::stderr();
-    err.write_all(prompt.as_bytes())?;
-    err.flush()?;
     let line = {
+        // Before the prompt: what is typed or pasted as soon as it stands there is not echoed either.
         let _quiet = Quiet::begin()?;
+        err.write_all(prompt.as_bytes())?;
+        err.flush()?;
         line(&mut io::stdin().lock())
     };
     // The return key was not echoed either.
@@ -32,6 +33,7 @@ pub(crate) fn ask(prompt: &str) -> io::Result<Option<String>> {
 fn line(from: &mut impl Read) -> io::Result<Option<String>> {
     let mut bytes = Vec::new();
     // Byte by byte: what is typed after the line belongs to the next program.
+    #[expect(clippy::unbuffered_bytes, reason = "what is buffered would be lost to the next program")]
     for byte in from.take(LONGEST).bytes() {
         match byte? {
             CTRL_C => return Ok(None),

@@ -1,4 +1,4 @@
-//! Who reads the keyboard? One thread, from the beginning of the chat to its end.
+//! The keyboard: read by one thread, which stops while another program has the terminal.
 //!
 //! What it reads goes to one place in the order in which it was typed, so no key is lost, doubled or overtaken.
 
@@ -40,12 +40,17 @@ pub(crate) enum Heard {
     End,
 }
 
-/// The keyboard.
+/// The keyboard. It can be given to another program for a while.
 pub(crate) struct Input {
+    keys: Option<Keys>,
+}
+
+/// The thread that reads, while there is one.
+struct Keys {
     heard: UnboundedReceiver<Heard>,
     /// Dropped when nobody listens any more.
     listens: Option<mpsc::Sender<()>>,
-    /// Says when the thread reads no more.
+    /// Notified when the thread reads no more.
     ended: mpsc::Receiver<()>,
 }
 
@@ -55,6 +60,40 @@ impl Input {
     /// # Errors
     /// When the terminal can't be read key by key.
     pub(crate) fn start() -> io::Result<Self> {
+        Ok(Self { keys: Some(Keys::start()?) })
+    }
+
+    /// What comes next; nothing, as long as another program has the keyboard.
+    pub(crate) async fn next(&mut self) -> Heard {
+        match &mut self.keys {
+            Some(keys) => keys.heard.recv().await.unwrap_or(Heard::End),
+            None => std::future::pending().await,
+        }
+    }
+
+    /// What has come already.
+    pub(crate) fn next_now(&mut self) -> Option<Heard> {
+        self.keys.as_mut()?.heard.try_recv().ok()
+    }
+
+    /// Gives the keyboard away: the terminal is as it was before the chat.
+    pub(crate) fn pause(&mut self) {
+        self.keys = None;
+    }
+
+    /// Takes the keyboard back, or takes it anew: a shell may have changed the terminal meanwhile.
+    ///
+    /// # Errors
+    /// Those of [`start`](Self::start).
+    pub(crate) fn resume(&mut self) -> io::Result<()> {
+        self.keys = None;
+        self.keys = Some(Keys::start()?);
+        Ok(())
+    }
+}
+
+impl Keys {
+    fn start() -> io::Result<Self> {
         let (listens, is_heard) = mpsc::channel();
         let (tell, heard) = unbounded_channel();
         let (end, ended) = mpsc::channel();
@@ -73,32 +112,28 @@ impl Input {
             let _ = tell.send(Heard::End);
             let _ = end.send(());
         });
-        thread.inspect_err(|_| restore())?;
+        thread.inspect_err(|_| give_back())?;
         Ok(Self { heard, listens: Some(listens), ended })
-    }
-
-    /// What comes next.
-    pub(crate) async fn next(&mut self) -> Heard {
-        self.heard.recv().await.unwrap_or(Heard::End)
-    }
-
-    /// What has come already.
-    pub(crate) fn next_now(&mut self) -> Option<Heard> {
-        self.heard.try_recv().ok()
     }
 }
 
-impl Drop for Input {
+impl Drop for Keys {
     fn drop(&mut self) {
         self.listens = None;
         // Nothing is to read the keys of whoever has the terminal next; but a read from one that is gone may hang.
         let _ = self.ended.recv_timeout(PATIENCE);
-        restore();
+        give_back();
     }
 }
 
-/// Puts the terminal back as it was.
+/// Puts the terminal back as it was, when the chat is over.
 pub(crate) fn restore() {
+    super::attention::restore();
+    give_back();
+}
+
+/// Puts the terminal back as it was.
+fn give_back() {
     screen::leave();
     // A terminal that is gone needs no restoring.
     let _ = disable_raw_mode();

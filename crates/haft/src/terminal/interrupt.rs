@@ -1,10 +1,20 @@
 //! How does a person stop what they began, from outside?
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 /// The exit code of what a person stopped.
 pub(crate) const STOPPED: u8 = 130;
+
+/// Another program has the terminal: Ctrl-C is meant for that one.
+static ELSEWHERE: AtomicBool = AtomicBool::new(false);
+
+/// Says whether another program has the terminal. SIGINT reaches us too then, and stops nothing.
+pub(crate) fn is_elsewhere(elsewhere: bool) {
+    ELSEWHERE.store(elsewhere, Ordering::Release);
+}
 
 /// The first SIGINT, SIGTERM or SIGHUP gives `cancel`; the second one ends this process at once, after `restore`.
 pub(crate) fn watch(cancel: CancellationToken, restore: fn()) -> std::io::Result<()> {
@@ -31,7 +41,11 @@ pub(crate) fn watch(cancel: CancellationToken, restore: fn()) -> std::io::Result
             let _ = ready.send(Ok(()));
             loop {
                 tokio::select! {
-                    _ = interrupt.recv() => {}
+                    _ = interrupt.recv() => {
+                        if ELSEWHERE.load(Ordering::Acquire) {
+                            continue;
+                        }
+                    }
                     _ = terminate.recv() => {}
                     _ = hangup.recv() => {}
                 }

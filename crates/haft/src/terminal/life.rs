@@ -132,7 +132,7 @@ impl Life {
             What::Asked | What::Calls => "waiting for the model".to_owned(),
             What::Thinks => "thinking".to_owned(),
             What::Writes => "writing".to_owned(),
-            What::WritesCall(tool, bytes) => format!("writing {tool}, {}", short::size(*bytes)),
+            What::WritesCall(tool, bytes) => format!("writing a call: {tool}, {}", short::size(*bytes)),
             What::Retries(until) => match until.checked_duration_since(at) {
                 Some(left) if !left.is_zero() => format!("retrying in {} s", left.as_secs() + 1),
                 _ => "retrying".to_owned(),
@@ -263,7 +263,7 @@ mod tests {
             thinks: thinking · 33 s · ~100 tokens · Esc to stop
             writes: writing · 33 s · ~200 tokens · Esc to stop
             stalls: no answer for 12 s · ~200 tokens · gives up after 300 s · Esc to stop
-            a call: writing write, 12.3 kB · 45 s · ~3.3k tokens · Esc to stop
+            a call: writing a call: write, 12.3 kB · 45 s · ~3.3k tokens · Esc to stop
             calls: running 2 calls · 3 s · ~204 tokens · Esc to stop
             one waits: running 1 call, 1 waiting · 6 s · ~204 tokens · Esc to stop
             used: working · 0 s · ~1.2k tokens · Esc to stop

@@ -1,32 +1,65 @@
-//! What is being typed at the prompt, and what does each key do to it?
+//! The input line: what is typed at the prompt, and what each key does to it.
 //!
 //! It stands there for the whole chat, whoever has the turn, and knows nothing of the terminal.
 
+mod buffer;
+mod chips;
+mod layout;
+mod popup;
+mod search;
+
+use std::path::{Path, PathBuf};
+
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use reedline::LineBuffer;
 
 use super::{
-    complete::{Choice, Words},
+    complete::Words,
     remembered::Remembered,
-    row::{Row, Style, harmless, width},
+    row::{Row, Style, harmless, tail},
     screen::Live,
 };
+use buffer::Buffer;
+use chips::Chips;
+use layout::{columns_of, laid_out, windowed};
+use popup::Popup;
+use search::Search;
 
-/// So many choices are seen at once.
-const CHOICES: usize = 6;
-
-/// The mark before the line.
-const MARK: &str = "> ";
+/// What is said of a history search.
+const SEARCH: &str = "search: ";
+const SEARCH_KEYS: &str = "  Ctrl-R older, Enter sends, Tab edits, Ctrl-C back";
 
 /// The line that a person types.
 pub(crate) struct Line {
-    text: LineBuffer,
-    /// What was cut out last.
-    cut: String,
+    buffer: Buffer,
+    chips: Chips,
     remembered: Remembered,
     looking: Option<Looking>,
-    words: Words,
-    menu: Option<Menu>,
+    search: Option<Search>,
+    pub(crate) words: Words,
+    popup: Option<Popup>,
+    /// Where the word begins whose popup was closed.
+    closed: Option<usize>,
+    /// Ctrl-X was pressed: the next key belongs to it.
+    prefix: bool,
+}
+
+/// A line that is done.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// What is sent.
+    pub(crate) text: String,
+    /// What is shown of it: long pastes are a note.
+    pub(crate) shown: String,
+    /// The pictures in it.
+    pub(crate) pictures: Vec<PathBuf>,
+}
+
+impl Entry {
+    /// A line that is shown as it is sent.
+    pub(crate) fn new(text: impl Into<String>) -> Self {
+        let text = text.into();
+        Self { shown: text.clone(), text, pictures: Vec::new() }
+    }
 }
 
 /// What a key came to.
@@ -35,11 +68,15 @@ pub(crate) enum Came {
     /// Nothing beyond the line.
     Nothing,
     /// The line is done.
-    Line(String),
+    Line(Entry),
     /// They want to go.
     End,
     /// They want to see nothing but the prompt.
     Wipe,
+    /// They want to write it in their editor.
+    Edit,
+    /// They want their shell back for a while.
+    Suspend,
 }
 
 /// An earlier line stands in the place of what was typed.
@@ -48,71 +85,156 @@ struct Looking {
     draft: String,
 }
 
-/// What the word may become.
-struct Menu {
-    start: usize,
-    choices: Vec<Choice>,
-    chosen: Option<usize>,
-}
-
 impl Line {
     pub(crate) fn new(remembered: Remembered, words: Words) -> Self {
-        Self { text: LineBuffer::new(), cut: String::new(), remembered, looking: None, words, menu: None }
+        Self {
+            buffer: Buffer::default(),
+            chips: Chips::default(),
+            remembered,
+            looking: None,
+            search: None,
+            words,
+            popup: None,
+            closed: None,
+            prefix: false,
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.text.is_empty()
+        self.buffer.is_empty() && self.search.is_none()
+    }
+
+    /// All that is typed, with what is behind its chips.
+    pub(crate) fn text(&self) -> String {
+        self.chips.whole(self.buffer.text())
     }
 
     pub(crate) fn clear(&mut self) {
-        self.put(String::new());
-        self.looking = None;
-        self.menu = None;
+        self.buffer.put(String::new());
+        (self.looking, self.search, self.popup, self.closed) = (None, None, None, None);
+        self.chips = Chips::default();
+    }
+
+    /// Puts this in the place of all that is typed.
+    pub(crate) fn set(&mut self, text: &str) {
+        self.clear();
+        self.buffer.put(chips::plain(text));
     }
 
     /// Puts a text before what is typed.
     pub(crate) fn begin_with(&mut self, text: &str) {
-        let at = self.text.insertion_point();
-        let after = self.text.get_buffer();
+        let at = self.buffer.at();
+        let text = chips::plain(text);
+        let after = self.buffer.text();
         let between = if after.is_empty() { "" } else { "\n" };
         let whole = format!("{text}{between}{after}");
         let at = at + whole.len() - after.len();
-        self.put(whole);
-        self.text.set_insertion_point(at);
+        self.buffer.put(whole);
+        self.buffer.go(at);
+        self.popup = None;
     }
 
     /// Takes what was pasted.
     pub(crate) fn paste(&mut self, text: &str) {
-        self.menu = None;
-        self.text.insert_str(&text.replace("\r\n", "\n").replace('\r', "\n"));
+        self.accept_search();
+        let text = self.chips.paste(text);
+        self.buffer.insert(&text);
+        self.popup = None;
+    }
+
+    /// Takes a picture.
+    pub(crate) fn picture(&mut self, path: &Path) {
+        self.accept_search();
+        let chip = self.chips.picture(path);
+        self.buffer.insert(&format!("{chip} "));
+        self.popup = None;
+    }
+
+    /// Other files were found.
+    pub(crate) fn refresh(&mut self) {
+        if self.popup.is_some() {
+            self.offer();
+        }
+    }
+
+    /// Gives up a search, or closes the popup; false, if there is neither. What Ctrl-C gives up was not meant (`back`).
+    pub(crate) fn gives_up(&mut self, back: bool) -> bool {
+        self.prefix = false;
+        if let Some(search) = self.search.take() {
+            let (text, at) = if back {
+                search.draft
+            } else {
+                (search.found(&self.remembered).to_owned(), search.place(&self.remembered))
+            };
+            self.buffer.put(text);
+            self.buffer.go(at);
+            return true;
+        }
+        match self.popup.take() {
+            // To clear the line is more than to close what stands below it.
+            Some(popup) if !back => {
+                self.closed = Some(popup.start);
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Takes a key.
     pub(crate) fn key(&mut self, key: KeyEvent) -> Came {
-        let menu = self.menu.take();
+        let control = key.modifiers.contains(KeyModifiers::CONTROL);
+        if std::mem::take(&mut self.prefix) && control && key.code == KeyCode::Char('e') {
+            self.accept_search();
+            return Came::Edit;
+        }
+        if self.search.is_some() {
+            match self.key_of_search(key) {
+                Some(came) => return came,
+                // Any other key edits what was found.
+                None => self.accept_search(),
+            }
+        }
+        if self.popup.is_some()
+            && let Some(came) = self.key_of_popup(key)
+        {
+            return came;
+        }
+        let before = (self.buffer.text().len(), self.looking.is_some());
+        let came = self.key_of_text(key);
+        if came != Came::Nothing {
+            self.popup = None;
+        } else if (self.buffer.text().len(), self.looking.is_some()) == before {
+            // The cursor went elsewhere.
+            self.popup = None;
+        } else if self.looking.is_none() {
+            self.offer();
+        }
+        came
+    }
+
+    fn key_of_text(&mut self, key: KeyEvent) -> Came {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         let alt = key.modifiers.contains(KeyModifiers::ALT);
+        let (cutting, put_back) = self.buffer.key_begins();
         match key.code {
-            KeyCode::Tab => self.complete(menu, true),
-            KeyCode::BackTab => self.complete(menu, false),
-            // What was chosen is taken; the line is not done by that.
-            KeyCode::Enter if menu.is_some_and(|it| it.chosen.is_some()) => {}
+            KeyCode::Tab => self.offer_anew(),
             KeyCode::Enter => return self.enter(key.modifiers),
-            KeyCode::Char(letter) if control => return self.control(letter),
-            KeyCode::Char('b') if alt => self.go(self.word_left()),
-            KeyCode::Char('f') if alt => self.go(self.word_right()),
-            KeyCode::Char('d') if alt => self.cut_to(self.word_right()),
-            KeyCode::Char(letter) => self.text.insert_char(letter),
-            KeyCode::Backspace if alt || control => self.cut_to(self.word_left()),
-            KeyCode::Backspace => self.text.delete_left_grapheme(),
-            KeyCode::Delete if alt || control => self.cut_to(self.word_right()),
-            KeyCode::Delete => self.text.delete_right_grapheme(),
-            KeyCode::Left if alt || control => self.go(self.word_left()),
-            KeyCode::Right if alt || control => self.go(self.word_right()),
-            KeyCode::Left => self.text.move_left(),
-            KeyCode::Right => self.text.move_right(),
-            KeyCode::Home => self.text.move_to_line_start(),
-            KeyCode::End => self.text.move_to_line_end(),
+            KeyCode::Char(letter) if control => return self.control(letter, cutting),
+            KeyCode::Char('b') if alt => self.buffer.go_word_left(),
+            KeyCode::Char('f') if alt => self.buffer.go_word_right(),
+            KeyCode::Char('d') if alt => self.buffer.cut_word_right(cutting),
+            KeyCode::Char('y') if alt => self.buffer.put_back_older(put_back),
+            KeyCode::Char(letter) => self.buffer.insert(&chips::plain(letter.encode_utf8(&mut [0; 4]))),
+            KeyCode::Backspace if alt || control => self.buffer.cut_word_left(cutting),
+            KeyCode::Backspace => self.buffer.delete_left(),
+            KeyCode::Delete if alt || control => self.buffer.cut_word_right(cutting),
+            KeyCode::Delete => self.buffer.delete_right(),
+            KeyCode::Left if alt || control => self.buffer.go_word_left(),
+            KeyCode::Right if alt || control => self.buffer.go_word_right(),
+            KeyCode::Left => self.buffer.left(),
+            KeyCode::Right => self.buffer.right(),
+            KeyCode::Home => self.buffer.go_line_start(),
+            KeyCode::End => self.buffer.go_line_end(),
             KeyCode::Up => self.up(),
             KeyCode::Down => self.down(),
             _ => {}
@@ -120,150 +242,68 @@ impl Line {
         Came::Nothing
     }
 
-    /// The line with its cursor, in lines of so many columns, at most so many of them.
-    pub(crate) fn live(&self, columns: usize, most: usize) -> Live {
-        let (mut rows, (mut line, column)) = self.laid_out(columns.max(4));
-        let most = most.max(1);
-        if rows.len() > most {
-            let first = (line + 1).saturating_sub(most);
-            rows = rows.into_iter().skip(first).take(most).collect();
-            line -= first;
-        }
-        if let Some(menu) = &self.menu {
-            let first = (menu.chosen.unwrap_or(0) + 1).saturating_sub(CHOICES);
-            for (at, it) in menu.choices.iter().enumerate().skip(first).take(CHOICES) {
-                let style = if menu.chosen == Some(at) { Style::BOLD } else { Style::DIM };
-                let about = if it.about.is_empty() { "" } else { "  " };
-                let choice = format!("  {}{about}{}", harmless(&it.word), it.about);
-                rows.push(Row::new(choice, style).cut(columns));
-            }
-            let more = menu.choices.len().saturating_sub(first + CHOICES);
-            if more > 0 {
-                rows.push(Row::new(format!("  and {more} more"), Style::DIM).cut(columns));
-            }
-        }
-        Live { rows, cursor: Some((line, column)) }
-    }
-
-    /// All of the line, and where in it the cursor is.
-    fn laid_out(&self, columns: usize) -> (Vec<Row>, (usize, usize)) {
-        let text = self.text.get_buffer();
-        let mut rows = vec![Row::new(MARK, Style::BOLD)];
-        let (mut used, mut at) = (MARK.len(), 0);
-        let mut cursor = (0, used);
-        loop {
-            if at == self.text.insertion_point() {
-                cursor = (rows.len() - 1, used);
-            }
-            let next = self.text.grapheme_right_index_from_pos(at);
-            let Some(letter) = text.get(at..next).filter(|it| !it.is_empty()) else { break };
-            let shown = if letter == "\n" { String::new() } else { harmless(letter) };
-            let wide = width(&shown);
-            if letter == "\n" || used + wide > columns {
-                rows.push(Row::new("  ", Style::PLAIN));
-                used = 2;
-                if at == self.text.insertion_point() && letter != "\n" {
-                    cursor = (rows.len() - 1, used);
-                }
-            }
-            if let Some(row) = rows.pop() {
-                rows.push(row.with(shown, Style::PLAIN));
-            }
-            used += wide;
-            at = next;
-        }
-        (rows, cursor)
-    }
-
-    fn enter(&mut self, modifiers: KeyModifiers) -> Came {
-        if modifiers.intersects(KeyModifiers::ALT | KeyModifiers::SHIFT) {
-            self.text.insert_newline();
-            return Came::Nothing;
-        }
-        // A line that ends with a backslash goes on.
-        if let Some(before) = self.text.get_buffer().strip_suffix('\\') {
-            let before = format!("{before}\n");
-            self.put(before);
-            return Came::Nothing;
-        }
-        let line = self.text.get_buffer().to_owned();
-        self.remembered.add(&line);
-        self.clear();
-        Came::Line(line)
-    }
-
-    fn control(&mut self, letter: char) -> Came {
+    fn control(&mut self, letter: char, cutting: bool) -> Came {
         match letter {
-            'a' => self.text.move_to_line_start(),
-            'b' => self.text.move_left(),
+            'a' => self.buffer.go_line_start(),
+            'b' => self.buffer.left(),
             'd' if self.is_empty() => return Came::End,
-            'd' => self.text.delete_right_grapheme(),
-            'e' => self.text.move_to_line_end(),
-            'f' => self.text.move_right(),
-            'h' => self.text.delete_left_grapheme(),
-            'j' => self.text.insert_newline(),
-            'k' => self.cut_to(self.text.find_current_line_end()),
+            'd' => self.buffer.delete_right(),
+            'e' => self.buffer.go_line_end(),
+            'f' => self.buffer.right(),
+            'g' => return Came::Edit,
+            'h' => self.buffer.delete_left(),
+            'j' => self.buffer.insert("\n"),
+            'k' => self.buffer.cut_line_right(cutting),
             'l' => return Came::Wipe,
             'n' => self.down(),
             'p' => self.up(),
-            'r' => self.look_for(),
-            't' => self.text.swap_graphemes(),
-            'u' => self.cut_to(self.text.line_start_index()),
-            'w' => self.cut_to(self.blank_left()),
-            'y' => self.text.insert_str(&self.cut),
+            'r' => self.search(),
+            't' => self.buffer.swap(),
+            'u' => self.buffer.cut_line_left(cutting),
+            'w' => self.buffer.cut_to_blank(cutting),
+            'x' => self.prefix = true,
+            'y' => self.buffer.put_back(),
+            'z' => return Came::Suspend,
             _ => {}
         }
         Came::Nothing
     }
 
-    fn put(&mut self, text: String) {
-        self.text.set_buffer(text);
-        self.text.move_to_end();
+    fn enter(&mut self, modifiers: KeyModifiers) -> Came {
+        if modifiers.intersects(KeyModifiers::ALT | KeyModifiers::SHIFT) {
+            self.buffer.insert("\n");
+            return Came::Nothing;
+        }
+        // A line that ends with a backslash goes on.
+        if let Some(before) = self.buffer.text().strip_suffix('\\') {
+            let before = format!("{before}\n");
+            self.buffer.put(before);
+            return Came::Nothing;
+        }
+        self.done()
     }
 
-    fn go(&mut self, to: usize) {
-        self.text.set_insertion_point(to);
-    }
-
-    /// Cuts out what is between the cursor and there.
-    fn cut_to(&mut self, to: usize) {
-        let at = self.text.insertion_point();
-        let range = to.min(at)..to.max(at);
-        let Some(cut) = self.text.get_buffer().get(range.clone()).filter(|it| !it.is_empty()) else { return };
-        self.cut = cut.to_owned();
-        self.text.clear_range_safe(range.clone());
-        self.text.set_insertion_point(range.start);
-    }
-
-    fn word_left(&self) -> usize {
-        let before = self.text.get_buffer().get(..self.text.insertion_point()).unwrap_or_default();
-        let word = before.trim_end_matches(|it: char| !it.is_alphanumeric());
-        word.trim_end_matches(char::is_alphanumeric).len()
-    }
-
-    fn word_right(&self) -> usize {
-        let after = self.text.get_buffer().get(self.text.insertion_point()..).unwrap_or_default();
-        let word = after.trim_start_matches(|it: char| !it.is_alphanumeric());
-        self.text.len() - word.trim_start_matches(char::is_alphanumeric).len()
-    }
-
-    fn blank_left(&self) -> usize {
-        let before = self.text.get_buffer().get(..self.text.insertion_point()).unwrap_or_default();
-        before.trim_end().trim_end_matches(|it: char| !it.is_whitespace()).len()
+    fn done(&mut self) -> Came {
+        let line = self.buffer.text();
+        let entry = Entry {
+            text: self.chips.whole(line),
+            shown: self.chips.short(line),
+            pictures: self.chips.pictures(line),
+        };
+        self.remembered.add(&entry.text);
+        self.clear();
+        Came::Line(entry)
     }
 
     fn up(&mut self) {
-        if self.text.is_cursor_at_first_line() {
+        if !self.buffer.line_up() {
             let at = self.looking.as_ref().map_or(self.remembered.len(), |it| it.at);
             self.look_at(at.checked_sub(1));
-        } else {
-            self.text.move_line_up();
         }
     }
 
     fn down(&mut self) {
-        if !self.text.is_cursor_at_last_line() {
-            self.text.move_line_down();
+        if self.buffer.line_down() {
             return;
         }
         let Some(looking) = &self.looking else { return };
@@ -271,17 +311,8 @@ impl Line {
         if next < self.remembered.len() {
             self.look_at(Some(next));
         } else if let Some(looking) = self.looking.take() {
-            self.put(looking.draft);
+            self.buffer.put(looking.draft);
         }
-    }
-
-    /// The next older line that has in it what was typed.
-    fn look_for(&mut self) {
-        let (at, part) = match &self.looking {
-            Some(looking) => (looking.at, looking.draft.clone()),
-            None => (self.remembered.len(), self.text.get_buffer().to_owned()),
-        };
-        self.look_at(self.remembered.before(at, &part));
     }
 
     fn look_at(&mut self, at: Option<usize>) {
@@ -290,147 +321,151 @@ impl Line {
         };
         let draft = match self.looking.take() {
             Some(looking) => looking.draft,
-            None => self.text.get_buffer().to_owned(),
+            None => self.buffer.text().to_owned(),
         };
         self.looking = Some(Looking { at, draft });
-        self.put(line);
+        self.buffer.put(line);
     }
 
-    fn complete(&mut self, menu: Option<Menu>, forwards: bool) {
-        let pos = self.text.insertion_point();
-        if let Some(mut menu) = menu {
-            let last = menu.choices.len().saturating_sub(1);
-            let chosen = match (menu.chosen, forwards) {
-                (None, true) => 0,
-                (None, false) => last,
-                (Some(at), true) => {
-                    if at == last {
-                        0
-                    } else {
-                        at + 1
-                    }
+    /// Begins to look for what is typed in what was typed before.
+    fn search(&mut self) {
+        let draft = (self.buffer.text().to_owned(), self.buffer.at());
+        let query = if draft.0.contains('\n') { String::new() } else { self.text() };
+        self.looking = None;
+        self.search = Some(Search::begin(&query, draft, &self.remembered));
+    }
+
+    /// What a key does to a search; nothing, if it ends the search and is meant for the line.
+    fn key_of_search(&mut self, key: KeyEvent) -> Option<Came> {
+        let search = self.search.as_mut()?;
+        let control = key.modifiers.contains(KeyModifiers::CONTROL);
+        match key.code {
+            KeyCode::Char('r') if control => search.older(&self.remembered),
+            KeyCode::Char('s') if control => search.newer(&self.remembered),
+            KeyCode::Char('g') if control => {
+                self.gives_up(true);
+            }
+            KeyCode::Char('h') if control => search.shorten(&self.remembered),
+            KeyCode::Backspace => search.shorten(&self.remembered),
+            KeyCode::Char(letter) if !control && !key.modifiers.contains(KeyModifiers::ALT) => {
+                search.add(letter, &self.remembered);
+            }
+            KeyCode::Enter => {
+                self.accept_search();
+                return Some(self.done());
+            }
+            KeyCode::Tab => self.accept_search(),
+            _ => return None,
+        }
+        Some(Came::Nothing)
+    }
+
+    fn accept_search(&mut self) {
+        if self.search.is_some() {
+            self.gives_up(false);
+        }
+    }
+
+    /// What a key does to the popup; nothing, if it is meant for the line.
+    fn key_of_popup(&mut self, key: KeyEvent) -> Option<Came> {
+        let popup = self.popup.as_mut()?;
+        let control = key.modifiers.contains(KeyModifiers::CONTROL);
+        match key.code {
+            KeyCode::Down => popup.down(),
+            KeyCode::Up | KeyCode::BackTab => popup.up(),
+            KeyCode::Char('n') if control => popup.down(),
+            KeyCode::Char('p') if control => popup.up(),
+            KeyCode::Tab => {
+                if popup.choice().is_none() {
+                    popup.down();
                 }
-                (Some(at), false) => at.checked_sub(1).unwrap_or(last),
-            };
-            if let Some(choice) = menu.choices.get(chosen) {
-                self.text.replace_range(menu.start..pos, &choice.word);
-                self.text.set_insertion_point(menu.start + choice.word.len());
-                menu.chosen = Some(chosen);
-                self.menu = Some(menu);
+                self.take_choice();
+            }
+            KeyCode::Enter if key.modifiers.is_empty() => {
+                let typed = self.buffer.text().get(popup.start..self.buffer.at()).unwrap_or_default();
+                // Who has typed it in full means it.
+                if popup.choice().is_none_or(|it| it.word.eq_ignore_ascii_case(typed)) {
+                    return None;
+                }
+                if self.take_choice() {
+                    return Some(self.done());
+                }
+            }
+            _ => return None,
+        }
+        Some(Came::Nothing)
+    }
+
+    /// Puts the choice in the place of the word. True: nothing need follow it.
+    fn take_choice(&mut self) -> bool {
+        let Some(popup) = self.popup.take() else { return false };
+        let Some(choice) = popup.choice() else { return false };
+        let (at, end) = (self.buffer.at(), self.buffer.text().len());
+        let blank = if choice.ends && at == end { " " } else { "" };
+        let done = choice.done;
+        let word = format!("{}{blank}", choice.word);
+        self.buffer.replace(popup.start..at, &word);
+        if !done {
+            self.offer();
+        }
+        done
+    }
+
+    /// Shows what the word may become, unless the person closed that.
+    fn offer(&mut self) {
+        let offered = self.words.offered(self.buffer.text(), self.buffer.at());
+        let Some(offered) = offered.filter(|it| self.closed != Some(it.start)) else {
+            self.popup = None;
+            // A word that is over may have a popup when it is typed anew.
+            if self.closed.is_some_and(|it| it >= self.buffer.text().len()) {
+                self.closed = None;
             }
             return;
-        }
-        let (start, choices) = self.words.offered(self.text.get_buffer(), pos);
-        let Some(first) = choices.first() else { return };
-        let alone = choices.len() == 1;
-        let begins = choices.iter().fold(first.word.as_str(), |begins, it| common(begins, &it.word));
-        let word = format!("{begins}{}", if alone && first.ends { " " } else { "" });
-        if word.len() >= pos - start {
-            self.text.replace_range(start..pos, &word);
-            self.text.set_insertion_point(start + word.len());
-        }
-        if !alone {
-            self.menu = Some(Menu { start, choices, chosen: None });
+        };
+        self.closed = None;
+        self.popup = Some(Popup::new(offered, self.popup.as_ref()));
+    }
+
+    fn offer_anew(&mut self) {
+        self.closed = None;
+        self.offer();
+        // What is the only one is taken.
+        if self.popup.as_ref().is_some_and(Popup::is_alone) {
+            self.take_choice();
         }
     }
-}
 
-/// What both begin with.
-fn common<'a>(one: &'a str, other: &str) -> &'a str {
-    let differs = one.char_indices().zip(other.chars()).find(|((_, one), other)| one != other);
-    let end = differs.map_or(one.len().min(other.len()), |((at, _), _)| at);
-    one.get(..end).unwrap_or_default()
+    /// The line with its cursor, in rows of so many columns: at most `most` of the line, and `below` under it.
+    pub(crate) fn live(&self, columns: usize, most: usize, below: usize) -> Live {
+        let columns = columns.max(4);
+        if let Some(search) = &self.search {
+            return self.live_search(search, columns, most);
+        }
+        let (rows, cursor) = laid_out(&self.buffer, &self.chips, columns);
+        let (mut rows, cursor) = windowed(rows, cursor, most);
+        if let Some(popup) = &self.popup {
+            rows.extend(popup.rows(columns, below));
+        }
+        Live { rows, cursor: Some(cursor) }
+    }
+
+    fn live_search(&self, search: &Search, columns: usize, most: usize) -> Live {
+        let mut found = Buffer::default();
+        found.put(search.found(&self.remembered).to_owned());
+        found.go(search.place(&self.remembered));
+        let (rows, cursor) = laid_out(&found, &self.chips, columns);
+        let (mut rows, _) = windowed(rows, cursor, most);
+        let query = harmless(&search.query);
+        let shown = tail(&query, columns.saturating_sub(SEARCH.len() + 1));
+        let column = SEARCH.len() + columns_of(shown);
+        let style = if search.failed { Style::BAD } else { Style::PLAIN };
+        let says = if search.failed { "  nothing older" } else { SEARCH_KEYS };
+        let row = Row::new(SEARCH, Style::DIM).with(shown, style).with(says, Style::DIM);
+        rows.push(row.cut(columns));
+        let cursor = Some((rows.len() - 1, column));
+        Live { rows, cursor }
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
-
-    use super::*;
-
-    fn line() -> Line {
-        Line::new(Remembered::default(), Words::new("/nowhere".into()))
-    }
-
-    /// Presses these: a letter alone, or with `^` for control and `!` for alt before it.
-    fn press(line: &mut Line, keys: &str) -> Vec<String> {
-        let mut lines = Vec::new();
-        let mut letters = keys.chars();
-        while let Some(letter) = letters.next() {
-            let key = match letter {
-                '\n' => KeyEvent::from(KeyCode::Enter),
-                '\t' => KeyEvent::from(KeyCode::Tab),
-                '↑' => KeyEvent::from(KeyCode::Up),
-                '↓' => KeyEvent::from(KeyCode::Down),
-                '←' => KeyEvent::from(KeyCode::Left),
-                '^' => KeyEvent::new(KeyCode::Char(letters.next().unwrap()), KeyModifiers::CONTROL),
-                '!' => KeyEvent::new(KeyCode::Char(letters.next().unwrap()), KeyModifiers::ALT),
-                other => KeyEvent::from(KeyCode::Char(other)),
-            };
-            if let Came::Line(done) = line.key(key) {
-                lines.push(done);
-            }
-        }
-        lines
-    }
-
-    fn seen(line: &Line, columns: usize) -> (Vec<String>, Option<(usize, usize)>) {
-        let live = line.live(columns, 4);
-        (live.rows.iter().map(Row::text).collect(), live.cursor)
-    }
-
-    #[test]
-    fn keys_edit_the_line() {
-        for (keys, done) in [
-            ("one two^wthree\n", "one three"),
-            ("one two!b^k^a^y \n", "two one "),
-            ("one two^aX!f.^e!\n", "Xone. two!"),
-            ("ab←^d^hc\n", "c"),
-            ("one\\\ntwo^jthree\n", "one\ntwo\nthree"),
-            ("a.b c!b!bx^uy\n", "yb c"),
-        ] {
-            // A lone `!` before the return key is a letter here.
-            let mut line = line();
-            let keys = keys.replace("!\n", "\u{ff01}\n");
-            assert_eq!(press(&mut line, &keys), [done.replace("two!", "two\u{ff01}")], "{keys:?}");
-            assert!(line.is_empty());
-        }
-    }
-
-    #[test]
-    fn earlier_lines_come_back_and_so_does_what_was_typed() {
-        let mut line = line();
-        press(&mut line, "make test\nls\nmake\n");
-        assert_eq!(press(&mut line, "new↑↑↓↓!\u{ff01}\n"), ["new\u{ff01}"]);
-        assert_eq!(press(&mut line, "test^r\n"), ["make test"]);
-        assert_eq!(press(&mut line, "↑↑↑\n"), ["make"]);
-    }
-
-    #[test]
-    fn a_long_line_is_cut_and_the_cursor_is_where_the_next_letter_comes() {
-        let mut line = line();
-        assert_eq!(seen(&line, 20), (vec!["> ".to_owned()], Some((0, 2))));
-        press(&mut line, "abcdef");
-        assert_eq!(seen(&line, 6), (vec!["> abcd".to_owned(), "  ef".to_owned()], Some((1, 4))));
-        press(&mut line, "^j日←");
-        assert_eq!(seen(&line, 6).1, Some((2, 2)));
-        line.paste("x\u{1b}[2J\r\ny");
-        assert_eq!(seen(&line, 40).0, ["> abcdef", "  x\\u{1b}[2J", "  y日"]);
-        line.begin_with("before");
-        assert_eq!(press(&mut line, "z\n"), ["before\nabcdef\nx\u{1b}[2J\nyz日"]);
-    }
-
-    #[test]
-    fn words_are_completed_as_far_as_they_are_known_and_then_one_after_the_other() {
-        let mut line = line();
-        press(&mut line, "/mo\t");
-        assert_eq!(seen(&line, 40).0, ["> /model "]);
-        line.clear();
-        press(&mut line, "/c\t");
-        assert_eq!(seen(&line, 40).0.len(), 3);
-        press(&mut line, "\t\t");
-        assert_eq!(seen(&line, 40).0.first().map(String::as_str), Some("> /clear"));
-        assert_eq!(press(&mut line, "\n"), [""; 0], "the choice is taken first");
-        assert_eq!(press(&mut line, "\n"), ["/clear"]);
-    }
-}
+mod tests;

@@ -210,7 +210,7 @@ impl Fenced {
     fn rows(&mut self, line: &str, look: Look) -> Vec<Row> {
         let blank = line.len() - line.trim_start_matches(' ').len();
         let line = line.get(blank.min(self.indent)..).unwrap_or_default();
-        blocks::code_rows(self.code.line(line), look.columns)
+        blocks::code_rows(&self.code.line(line), look.columns)
     }
 
     fn closes(&self, line: &str) -> bool {

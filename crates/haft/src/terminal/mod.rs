@@ -1,22 +1,26 @@
-//! The terminal of `haft chat` and `haft run`: how an agent is shown there and how it asks.
+//! The terminal of `haft chat` and `haft run`: how an agent is shown there, how a person types and is asked.
 //!
 //! Everything up to [`row::Row`] is made by functions that write nothing; [`screen`] is the one place that draws.
 
 pub(crate) mod asking;
+mod attention;
 mod calls;
 mod checklist;
 mod code;
 pub(crate) mod commands;
-mod complete;
+pub(crate) mod complete;
 pub(crate) mod dialog;
 pub(crate) mod diff;
+mod editor;
+pub(crate) mod files;
 pub(crate) mod front;
+mod fuzzy;
 pub(crate) mod hidden;
 pub(crate) mod input;
 pub(crate) mod interrupt;
 mod letters;
 mod life;
-mod line;
+pub(crate) mod line;
 mod markdown;
 mod outputs;
 mod pager;

@@ -1,4 +1,4 @@
-//! An agent followed line by line: in a pipe, in a log, on a terminal that nothing can be drawn on.
+//! An agent in plain lines, for pipes, logs and terminals that can only print.
 //!
 //! What the model says goes to standard output, and nothing else; what it does goes to standard error, one line when a call
 //! ends, and one before that where it runs for long.
@@ -16,10 +16,11 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    diff,
+    checklist, diff,
     letters::Letters,
     row::{Row, Style, harmless},
     short,
+    view::title,
 };
 use crate::{ask, print};
 
@@ -132,7 +133,7 @@ impl Inner {
 
     fn tell(&self, told: Vec<Told>) {
         // Asked each time, as a terminal may change its size.
-        let columns = if self.together { columns(io::stdout()) } else { columns(io::stderr()) };
+        let columns = if self.together { columns(&io::stdout()) } else { columns(&io::stderr()) };
         for it in told {
             match it {
                 Told::Said(text) => self.out.write(&text),
@@ -170,8 +171,8 @@ fn begun(event: &Event) -> Option<&str> {
 }
 
 /// How wide a stream is, where it is a terminal.
-fn columns(to: impl IsTerminal + AsFd) -> Option<usize> {
-    let size = if to.is_terminal() { rustix::termios::tcgetwinsize(&to).ok() } else { None };
+fn columns(to: &(impl IsTerminal + AsFd)) -> Option<usize> {
+    let size = if to.is_terminal() { rustix::termios::tcgetwinsize(to).ok() } else { None };
     size.map(|it| usize::from(it.ws_col)).filter(|it| *it > 0)
 }
 
@@ -185,7 +186,7 @@ fn wrapped(line: &str, columns: Option<usize>) -> String {
 impl Lines {
     fn hear(&mut self, event: &Event, under: &str) -> Vec<Told> {
         let mut told = Vec::new();
-        let mut diffs = Vec::new();
+        let mut below = Vec::new();
         let line = match event {
             Event::Text { .. } if self.only_calls => return told,
             Event::Text { text } if under.is_empty() => {
@@ -197,28 +198,35 @@ impl Lines {
                 return told;
             }
             Event::Called { call, tool, arguments } => {
-                let title = format!("{under}{tool} {}", short::arguments(arguments, TITLE));
-                self.titles.insert(call.clone(), title.trim_end().to_owned());
+                let title = short::line(&format!("{under}{}", title(tool, arguments)), TITLE);
+                self.titles.insert(call.clone(), title);
                 return told;
             }
-            Event::Answered { call, tool, ok, exit, ms, text, pictures, changes, .. } => {
+            Event::Answered { call, tool, ok, fault, exit, ms, text, pictures, changes } => {
                 let title = self.titles.remove(call).unwrap_or_else(|| format!("{under}{tool}"));
-                let how = short::how(*ok, *exit);
-                let telling = short::telling(text, &how, TELLING);
+                let how = short::how(*ok, *exit, *fault);
+                let is_list = how == "ok" && checklist::is_list(tool);
+                let telling = match is_list {
+                    true => checklist::summary(&checklist::read(text)),
+                    // The diff says what was done to the files.
+                    false if *ok && !changes.is_empty() => String::new(),
+                    false => short::telling(text, *ok, TELLING),
+                };
                 let telling = if telling.is_empty() { telling } else { format!(": {telling}") };
                 let pictures: String =
                     pictures.iter().map(|it| format!("; picture {} ({})", it.handle, it.mime)).collect();
-                diffs =
+                below =
                     diff::plain(changes, 4, diff::SHOWN, &format!("haft log --diff --call {call} shows all"));
+                if is_list {
+                    below.extend(checklist::read(text).iter().map(|it| format!("    {}", it.plain())));
+                }
                 format!("< {title}: {how}, {}{telling}{pictures}", short::ms(*ms))
             }
             Event::Picture { tool, picture } => {
-                format!(
-                    "< {under}{tool}: picture {} ({}, {} bytes)",
-                    picture.handle, picture.mime, picture.bytes
-                )
+                let size = short::size(picture.bytes);
+                format!("< {under}{tool}: picture {} ({}, {size})", picture.handle, picture.mime)
             }
-            Event::Again { why, seconds } => format!("! {under}{why}; retrying in {seconds:.1} s"),
+            Event::Again { why, seconds } => format!("! {under}{why}; retrying in {seconds:.0} s"),
             Event::Note { text } => format!("! {under}{text}"),
             Event::Used { .. } if under.is_empty() => return self.end_text(),
             Event::Under { agent, inner } => return self.hear(inner, &format!("{under}{agent}: ")),
@@ -226,7 +234,7 @@ impl Lines {
         };
         told.extend(self.end_text());
         told.push(Told::Did(harmless(&line)));
-        told.extend(diffs.into_iter().map(Told::Did));
+        told.extend(below.into_iter().map(Told::Did));
         told
     }
 

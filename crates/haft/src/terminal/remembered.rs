@@ -1,4 +1,4 @@
-//! Which lines were typed in earlier chats?
+//! Input history: the lines that were typed in this chat and in earlier ones, in a file of mode 0600.
 
 use std::{
     fs::OpenOptions,
@@ -50,9 +50,15 @@ impl Remembered {
         self.lines.get(at).map(String::as_str)
     }
 
-    /// The newest line before this one that has `part` in it.
+    /// The newest line before this one that has `part` in it; case counts only where `part` has capitals.
     pub(crate) fn before(&self, at: usize, part: &str) -> Option<usize> {
-        self.lines.get(..at)?.iter().rposition(|it| it.contains(part))
+        self.lines.get(..at.min(self.lines.len()))?.iter().rposition(|it| has(it, part))
+    }
+
+    /// The oldest line after this one that has `part` in it.
+    pub(crate) fn after(&self, at: usize, part: &str) -> Option<usize> {
+        let found = self.lines.get(at + 1..)?.iter().position(|it| has(it, part))?;
+        Some(at + 1 + found)
     }
 
     fn append(&self, line: &str) -> io::Result<()> {
@@ -72,6 +78,10 @@ impl Remembered {
         file.write_all(lines.iter().map(|it| in_one_line(it)).collect::<String>().as_bytes())?;
         std::fs::rename(beside, path)
     }
+}
+
+fn has(line: &str, part: &str) -> bool {
+    line.contains(part) || !part.chars().any(char::is_uppercase) && line.to_lowercase().contains(part)
 }
 
 fn in_one_line(line: &str) -> String {

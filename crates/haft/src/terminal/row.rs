@@ -1,8 +1,12 @@
 //! Rows of the screen: styled text that is measured, cut, wrapped and painted. Nothing in a row's text can act on the terminal.
 
-use std::{fmt::Write as _, ops::Range};
+use std::{
+    fmt::Write as _,
+    ops::Range,
+    sync::atomic::{AtomicU8, Ordering},
+};
 
-use runtime::visible;
+use runtime::{config::Theme, visible};
 use unicode_width::UnicodeWidthChar;
 
 /// The attributes of a piece of text. Colours are the terminal's own sixteen, so that they follow its theme.
@@ -37,6 +41,40 @@ pub(crate) enum Tint {
     Name,
 }
 
+/// Which colours stand for what, for the whole process: there is one terminal.
+static THEME: AtomicU8 = AtomicU8::new(0);
+
+/// From now on these colours stand for what they mean.
+pub(crate) fn set_theme(theme: Theme) {
+    let number = match theme {
+        Theme::Dark | Theme::None => 0,
+        Theme::Light => 1,
+        Theme::ColorBlind => 2,
+    };
+    THEME.store(number, Ordering::Relaxed);
+}
+
+impl Tint {
+    /// The number of the colour in this theme; empty, where there is none.
+    fn code(self, theme: u8) -> &'static str {
+        let [dark, light, color_blind] = match self {
+            Self::None => ["", "", ""],
+            Self::Good => ["32", "32", "94"],
+            Self::Bad => ["31", "31", "33"],
+            Self::Asks => ["33", "35", "35"],
+            Self::Keyword => ["35", "34", "35"],
+            Self::Literal => ["32", "32", "36"],
+            Self::Number => ["36", "36", "36"],
+            Self::Name => ["94", "34", "94"],
+        };
+        match theme {
+            1 => light,
+            2 => color_blind,
+            _ => dark,
+        }
+    }
+}
+
 impl Style {
     pub(crate) const DIM: Self = Self { dim: true, ..Self::PLAIN };
     pub(crate) const BOLD: Self = Self { bold: true, ..Self::PLAIN };
@@ -60,15 +98,9 @@ impl Style {
     }
 
     fn codes(self) -> String {
-        let tint = match (self.tint, self.code) {
-            (Tint::Good | Tint::Literal, _) => "32",
-            (Tint::Bad, _) => "31",
-            (Tint::Asks, _) => "33",
-            (Tint::Keyword, _) => "35",
-            (Tint::Name, _) => "34",
-            (Tint::Number, _) | (Tint::None, true) => "36",
-            (Tint::None, false) => "",
-        };
+        // Code in a text looks like a constant.
+        let tint = if self.code && self.tint == Tint::None { Tint::Number } else { self.tint };
+        let tint = tint.code(THEME.load(Ordering::Relaxed));
         let on = [
             (self.bold, "1"),
             (self.dim, "2"),
@@ -337,6 +369,21 @@ mod tests {
         assert_eq!(lines("abcdefgh", 3, 0), ["abc", "def", "gh"]);
         assert_eq!(lines("", 3, 0), [""]);
         assert_eq!(lines("ab", 0, 5), ["ab"]);
+    }
+
+    #[test]
+    fn what_is_good_and_what_is_bad_look_different_in_every_theme() {
+        for theme in 0..3 {
+            let code = |tint: Tint| tint.code(theme);
+            assert!(![code(Tint::Good), code(Tint::Asks)].contains(&code(Tint::Bad)), "{theme}");
+            assert_ne!(code(Tint::Good), code(Tint::Asks), "{theme}");
+        }
+        let light = |tint: Tint| tint.code(1);
+        assert!(
+            [Tint::Good, Tint::Bad, Tint::Asks, Tint::Keyword, Tint::Name]
+                .iter()
+                .all(|it| light(*it) != "33")
+        );
     }
 
     #[test]

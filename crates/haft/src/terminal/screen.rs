@@ -18,12 +18,16 @@ static FULL: AtomicBool = AtomicBool::new(false);
 const ENTER: &str = "\u{1b}[?1049h\u{1b}[?25l\u{1b}[2J";
 const LEAVE: &str = "\u{1b}[?25h\u{1b}[?1049l";
 
+/// Begins and ends what is to be seen at once. Terminals that can't do that leave it out.
+const BEGINS: &str = "\u{1b}[?2026h";
+const ENDS: &str = "\u{1b}[?2026l";
+
 /// Gives the terminal back its own screen, whoever has it now: for the end of the process.
 pub(crate) fn leave() {
     if FULL.swap(false, Ordering::AcqRel) {
         let mut out = io::stdout().lock();
         // A terminal that is gone needs no restoring.
-        let _ = out.write_all(LEAVE.as_bytes()).and_then(|()| out.flush());
+        let _ = out.write_all(format!("{BEGINS}{LEAVE}{ENDS}").as_bytes()).and_then(|()| out.flush());
     }
 }
 
@@ -36,10 +40,12 @@ pub(crate) struct Screen {
     live: Live,
     /// What the alternate screen shows, while it is shown.
     full: Option<Vec<Row>>,
-    /// What is to stay once the alternate screen is left.
+    /// What is to stay once the alternate screen is left, or the terminal is ours again.
     later: Vec<Later>,
     /// Nobody sees it any more.
     gone: bool,
+    /// Another program has the terminal: what would be written waits.
+    away: bool,
 }
 
 /// Something that is to stay.
@@ -87,6 +93,7 @@ impl Screen {
             full: None,
             later: Vec::new(),
             gone: false,
+            away: false,
         };
         screen.resized(columns, lines);
         screen
@@ -125,7 +132,7 @@ impl Screen {
 
     /// Writes what stays, and draws what is in motion below it.
     pub(crate) fn draw(&mut self, stays: &[Row], live: impl Into<Live>) {
-        if self.full.is_some() {
+        if self.full.is_some() || self.away {
             self.later.extend(stays.iter().cloned().map(Later::Row));
             return;
         }
@@ -139,9 +146,32 @@ impl Screen {
         self.live = live;
     }
 
+    /// Gives the terminal to another program. Nothing is drawn until it [comes back](Self::come_back).
+    pub(crate) fn give(&mut self) {
+        self.draw(&[], Vec::new());
+        self.away = true;
+    }
+
+    /// Takes the terminal back, and writes what would have been written meanwhile.
+    pub(crate) fn come_back(&mut self) {
+        self.away = false;
+        self.live = Live::default();
+        if let Ok((columns, lines)) = crossterm::terminal::size() {
+            self.resized(columns, lines);
+        }
+        self.write_later();
+    }
+
+    /// Writes what a terminal acts on and does not show: the bell, its title, its clipboard.
+    pub(crate) fn signal(&mut self, escape: &str) {
+        if !self.away {
+            self.write(escape);
+        }
+    }
+
     /// Writes a picture, in the words of the terminal, as something that stays.
     pub(crate) fn picture(&mut self, escape: &str) {
-        if self.full.is_some() {
+        if self.full.is_some() || self.away {
             return self.later.push(Later::Picture(escape.to_owned()));
         }
         let clear = frame(&self.live, &[], &Live::default(), self.columns, self.colours);
@@ -171,6 +201,11 @@ impl Screen {
             return;
         }
         leave();
+        self.write_later();
+    }
+
+    /// Writes what was to stay.
+    fn write_later(&mut self) {
         let mut rows = Vec::new();
         for later in std::mem::take(&mut self.later) {
             match later {
@@ -192,9 +227,11 @@ impl Screen {
         self.live = Live::default();
     }
 
+    /// Writes a frame: a terminal that can shows it only once it is whole, so that nothing flickers.
     fn write(&mut self, text: &str) {
         let mut out = io::stdout().lock();
-        if out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_err() {
+        let frame = format!("{BEGINS}{text}{ENDS}");
+        if out.write_all(frame.as_bytes()).and_then(|()| out.flush()).is_err() {
             self.gone = true;
         }
     }

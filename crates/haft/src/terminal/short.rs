@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use kit::Kind;
 use serde_json::Value;
 
 /// The arguments that say most about a call, in this order.
@@ -43,18 +44,21 @@ fn pairs(all: &serde_json::Map<String, Value>) -> String {
     all.iter().map(|(name, it)| format!("{name}: {}", value(it))).collect::<Vec<_>>().join(", ")
 }
 
-/// How a call ended.
-pub(crate) fn how(ok: bool, exit: Option<i32>) -> String {
-    match (ok, exit) {
-        (true, Some(exit)) if exit != 0 => format!("exit {exit}"),
-        (true, _) => "ok".to_owned(),
-        (false, _) => "error".to_owned(),
+/// How a call ended: `ok`, `exit 3`, `error`, or what kind of fault it was where that says more.
+pub(crate) fn how(ok: bool, exit: Option<i32>, fault: Option<Kind>) -> String {
+    match (ok, exit, fault) {
+        (true, Some(exit), _) if exit != 0 => format!("exit {exit}"),
+        (true, ..) => "ok".to_owned(),
+        (false, _, Some(Kind::Denied)) => "denied".to_owned(),
+        (false, _, Some(Kind::Timeout)) => "timed out".to_owned(),
+        (false, _, Some(Kind::Cancelled)) => "stopped".to_owned(),
+        (false, ..) => "error".to_owned(),
     }
 }
 
 /// The line of an answer that says most, of at most so many letters.
-pub(crate) fn telling(text: &str, how: &str, longest: usize) -> String {
-    line(&agent::telling(text, how != "error"), longest)
+pub(crate) fn telling(text: &str, ok: bool, longest: usize) -> String {
+    line(&agent::telling(text, ok), longest)
 }
 
 /// How long something took, for a person.

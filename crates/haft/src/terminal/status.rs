@@ -121,16 +121,22 @@ impl Status {
         let Some(facts) = self.facts(now) else { return Vec::new() };
         let policy = self.of.as_ref().map(|it| it.session.runtime().policy());
         let sandbox = match policy.map(|it| it.sandbox) {
-            Some(Sandbox::ReadOnly) => "read-only: nothing can be changed",
-            Some(Sandbox::Full) => "commands run outside the sandbox, each after approval",
-            Some(Sandbox::Workspace) | None => "commands run in a sandbox and write only here",
+            Some(Sandbox::ReadOnly) => "Sandbox: read-only",
+            Some(Sandbox::Full) => "No sandbox: each command after approval",
+            Some(Sandbox::Workspace) | None => "Sandbox: commands write only in this folder",
         };
         let first = Row::new("haft ", Style::BOLD)
             .with(env!("CARGO_PKG_VERSION"), Style::PLAIN)
             .with(format!(" · {} · {}", facts.model, facts.folder), Style::DIM);
-        let second = format!("{sandbox} · /help lists commands and keys, Ctrl-D leaves");
+        let help = "/help for help · Ctrl-D leaves";
+        let whole = Row::new(format!("{sandbox} · {help}"), Style::DIM);
         let mut rows = first.wrapped(columns, 2);
-        rows.extend(Row::new(harmless(&second), Style::DIM).wrapped(columns, 2));
+        if whole.width() <= columns {
+            rows.push(whole);
+        } else {
+            rows.extend([sandbox, help].iter().flat_map(|it| Row::new(*it, Style::DIM).wrapped(columns, 2)));
+        }
+        rows.push(Row::default());
         rows
     }
 
@@ -175,13 +181,13 @@ impl Status {
     }
 }
 
-/// When a person is asked.
+/// When a person is asked, in the words of `--approve`.
 fn asks(approve: Approve) -> &'static str {
     match approve {
-        Approve::Ask => "ask",
-        Approve::AskEdits => "ask-edits",
-        Approve::Auto => "auto-approve",
-        Approve::Never => "never ask",
+        Approve::Ask => "approve: ask",
+        Approve::AskEdits => "approve: ask-edits",
+        Approve::Auto => "approve: auto",
+        Approve::Never => "approve: never",
     }
 }
 
@@ -294,7 +300,7 @@ mod tests {
             window: 200_000,
             cost: Some("$0.12".to_owned()),
             limits: vec!["plan mode".to_owned()],
-            asks: "ask",
+            asks: "approve: ask",
             branch: Some("main".to_owned()),
             folder: "~/work/shop".to_owned(),
         };
@@ -310,7 +316,7 @@ mod tests {
         let full = Facts { used: Some(190_000), ..facts };
         assert!(full.row(200).painted(true).contains("\u{1b}[1;33m190k of 200k tokens (95%)"));
         let new = Facts { used: None, cost: None, branch: None, limits: Vec::new(), ..full };
-        assert_eq!(new.row(80).text(), "  anthropic:claude-sonnet-5-5 · ask · ~/work/shop");
+        assert_eq!(new.row(80).text(), "  anthropic:claude-sonnet-5-5 · approve: ask · ~/work/shop");
     }
 
     #[test]

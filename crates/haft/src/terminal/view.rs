@@ -39,6 +39,8 @@ pub(crate) struct View {
     calls: Calls,
     life: Life,
     tasks: Vec<Task>,
+    /// The plan was drawn just now, so it is not drawn once more below.
+    planned: bool,
 }
 
 /// What was drawn last.
@@ -46,6 +48,8 @@ pub(crate) struct View {
 enum Last {
     #[default]
     Nothing,
+    /// What the person said.
+    Person,
     Text,
     Thought,
     Call,
@@ -63,6 +67,7 @@ impl View {
     /// A turn, or a command of the person's, begins. `limit`: after so long without a byte the model is given up.
     pub(crate) fn begin(&mut self, now: Instant, limit: Option<Duration>) {
         self.life.begin(now, limit);
+        self.last = Last::Person;
     }
 
     /// Takes an event; returns what stays of it.
@@ -96,11 +101,17 @@ impl View {
             rows.push(Row::default());
         }
         rows.extend(calls);
+        // What the person said stands apart.
+        if self.last == Last::Person {
+            rows.insert(0, Row::default());
+        }
         let Some(life) = self.life(now, columns) else { return rows };
-        if !rows.is_empty() {
+        if rows.last().is_some_and(|it| *it != Row::default()) {
             rows.push(Row::default());
         }
-        rows.extend(checklist::live(&self.tasks, columns));
+        if !self.planned {
+            rows.extend(checklist::live(&self.tasks, columns));
+        }
         rows.push(life);
         rows
     }
@@ -130,6 +141,7 @@ impl View {
         let depth = above.len();
         if depth == 0 {
             self.life.hear(event, now);
+            self.planned &= matches!(event, Event::Asked { .. } | Event::Writing { .. } | Event::Used { .. });
         }
         match event {
             Event::Under { agent, inner } => {
@@ -152,15 +164,18 @@ impl View {
                 self.calls.begin(call, title(tool, arguments), above, now);
             }
             Event::Progress { call, line } => self.calls.progress(call, short::line(line, TITLE)),
-            Event::Answered { call, tool, ok, exit, ms, text, pictures, changes, .. } => {
-                let how = short::how(*ok, *exit);
+            Event::Answered { call, tool, ok, fault, exit, ms, text, pictures, changes } => {
+                let how = short::how(*ok, *exit, *fault);
                 let title = self.calls.title(call).unwrap_or_else(|| tool.clone());
                 // The diff says what was done to the files.
                 let text = if *ok && !changes.is_empty() { "" } else { text.as_str() };
-                let mut stays = self.answer(depth, tool, &title, &how, short::ms(*ms), text, look);
-                let hint = format!("haft log --diff --call {call} shows all");
-                let diffs = diff::rows(changes, 2 * depth + 4, look.columns, diff::SHOWN, &hint);
-                stays.extend(diffs.into_iter().map(Drawn::Row));
+                let telling = short::telling(text, *ok, TITLE);
+                let mut stays = match how == "ok" && checklist::is_list(tool) {
+                    true => self.plan(depth, tool, text, &short::ms(*ms), look),
+                    false => drawn_of(ended(depth, &title, &how, &short::ms(*ms), &telling, look.columns)),
+                };
+                let diffs = diff::rows(changes, 2 * depth + 4, look.columns, diff::SHOWN, "Ctrl-O shows all");
+                stays.extend(drawn_of(diffs));
                 stays.extend(pictures.iter().cloned().map(Drawn::Picture));
                 let stays = self.calls.end(call, stays);
                 if !stays.is_empty() {
@@ -182,34 +197,19 @@ impl View {
         }
     }
 
-    /// What stays of a call that is over.
-    #[expect(clippy::too_many_arguments, reason = "it is made in one place, of the parts of one event")]
-    fn answer(
-        &mut self,
-        depth: usize,
-        tool: &str,
-        title: &str,
-        how: &str,
-        took: String,
-        text: &str,
-        look: Look,
-    ) -> Vec<Drawn> {
-        let columns = look.columns;
-        let rows = if how == "ok" && checklist::is_list(tool) {
-            let tasks = checklist::read(text);
-            let mut rows =
-                ended(depth, &format!("{tool} {}", checklist::summary(&tasks)), how, &took, "", columns);
-            let room = columns.saturating_sub(4);
-            let changed = checklist::rows(checklist::changed(&self.tasks, &tasks), room);
-            rows.extend(changed.into_iter().map(|it| Row::new("    ", Style::PLAIN).and(it)));
-            if depth == 0 {
-                self.tasks = tasks;
-            }
-            rows
-        } else {
-            ended(depth, title, how, &took, &short::telling(text, how, TITLE), columns)
-        };
-        rows.into_iter().map(Drawn::Row).collect()
+    /// What stays of an answer that is a plan: what changed in it.
+    fn plan(&mut self, depth: usize, tool: &str, text: &str, took: &str, look: Look) -> Vec<Drawn> {
+        let tasks = checklist::read(text);
+        let title = format!("{tool} {}", checklist::summary(&tasks));
+        let mut rows = ended(depth, &title, "ok", took, "", look.columns);
+        let room = look.columns.saturating_sub(4);
+        let changed = checklist::rows(checklist::changed(&self.tasks, &tasks), room);
+        rows.extend(changed.into_iter().map(|it| Row::new("    ", Style::PLAIN).and(it)));
+        if depth == 0 {
+            self.planned = tasks != self.tasks;
+            self.tasks = tasks;
+        }
+        drawn_of(rows)
     }
 
     fn say(&mut self, text: &str, what: Last, now: Instant, look: Look, drawn: &mut Vec<Drawn>) {
@@ -284,6 +284,10 @@ impl Thought {
     }
 }
 
+fn drawn_of(rows: Vec<Row>) -> Vec<Drawn> {
+    rows.into_iter().map(Drawn::Row).collect()
+}
+
 /// A call in a line. Of a plan, the answer says all.
 pub(crate) fn title(tool: &str, arguments: &serde_json::Value) -> String {
     if checklist::is_list(tool) {
@@ -311,8 +315,8 @@ pub(crate) fn said_before(message: &Message, look: Look) -> Vec<Row> {
         }
         Message::Tool { tool, title: arguments, ok, exit, line, ms, .. } => {
             let arguments = serde_json::from_str(arguments).unwrap_or_else(|_| arguments.clone().into());
-            let how = short::how(*ok, *exit);
-            let telling = short::telling(line, &how, TITLE);
+            let how = short::how(*ok, *exit, None);
+            let telling = short::telling(line, *ok, TITLE);
             ended(0, &title(tool, &arguments), &how, &short::ms(*ms), &telling, look.columns)
         }
         Message::Note { text } => Row::new(format!("! {text}"), Style::ASKS).lines(look.columns),
@@ -451,7 +455,7 @@ mod tests {
         let now = Instant::now();
         let mut view = View::default();
         view.begin(now, None);
-        let mut todo = |list: &str| {
+        let todo = |view: &mut View, list: &str| {
             let id = list.to_owned();
             view.hear(
                 &called(&id, "todo", json!({"action": "set", "tasks": ["read", "write"]})),
@@ -470,30 +474,29 @@ mod tests {
                 ☐ read
                 ☐ write
             and below
-            Tasks: 0 of 2 done
-              ☐ read
-              ☐ write
             ⠋ waiting for the model · 0 s
         "#]]
-        .assert_eq(&todo("1. [pending] read\n2. [pending] write\n0 of 2 done"));
+        .assert_eq(&todo(&mut view, "1. [pending] read\n2. [pending] write\n0 of 2 done"));
         expect![[r#"
             ✓ todo 1 of 2 done  1.2 s
                 ☑ read
                 ▶ write
             and below
-            Tasks: 1 of 2 done
-              ☑ read
-              ▶ write
             ⠋ waiting for the model · 0 s
         "#]]
-        .assert_eq(&todo("1. [done] read\n2. [in_progress] write\n1 of 2 done"));
+        .assert_eq(&todo(&mut view, "1. [done] read\n2. [in_progress] write\n1 of 2 done"));
         expect![[r#"
             ✓ todo 2 of 2 done  1.2 s
                 ☑ write
             and below
             ⠋ waiting for the model · 0 s
         "#]]
-        .assert_eq(&todo("1. [done] read\n2. [done] write\n2 of 2 done"));
+        .assert_eq(&todo(&mut view, "1. [done] read\n2. [done] write\n2 of 2 done"));
+        let mut view =
+            View { tasks: checklist::read("1. [done] read\n2. [pending] write"), ..View::default() };
+        view.begin(now, None);
+        view.hear(&called("c", "shell", json!({"command": "make"})), now, look(40));
+        expect![[r#""#]].assert_eq(&shown(&view.live(now, look(40))));
     }
 
     #[test]

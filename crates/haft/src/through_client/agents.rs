@@ -1,4 +1,4 @@
-//! What do the tools of agents reach, where the agent itself is a client's?
+//! Tools of agents over MCP: what they reach where the agent is the client's own.
 
 use std::sync::{Arc, OnceLock};
 
@@ -54,6 +54,7 @@ impl OverClient {
         let makings = OnceLock::new();
         let setup = Setup {
             profiles: opened.profiles.clone(),
+            skills: None,
             choose,
             compose: Arc::new(move |session, profile| {
                 let makings = makings.get_or_init(|| Makings::of(&runtime, tools::hints_of(&toolset)));
@@ -84,8 +85,8 @@ impl Agents for OverClient {
     }
 
     fn switch(&self, _: &str) -> Result<String, Fault> {
-        let what = "the agent that calls here is the client's own; its profile can't be switched";
-        Err(Fault::new(Kind::Unavailable, what).next("`subagent` does a task under a profile."))
+        let what = "the agent that calls here is the client's own: haft can't switch its profile";
+        Err(Fault::new(Kind::Unavailable, what).next("`subagent` does a task with a profile."))
     }
 
     fn delegate<'a>(&'a self, task: Task, cx: &'a Cx) -> Soon<'a, Result<Report, Fault>> {
@@ -110,7 +111,7 @@ impl Agents for OverClient {
 }
 
 fn no_model() -> Fault {
-    let what = "there is no model for another agent: this client lends none, and none is configured";
+    let what = "no model for a sub-agent: this client offers none (sampling), and none is configured";
     Fault::new(Kind::Unavailable, what).next(
         "Do it yourself. A person names a model with `model` of `[agent]` in haft.toml or with HAFT_MODEL, or uses a \
          client that offers `sampling`.",

@@ -1,4 +1,4 @@
-//! How is the person behind a client asked whether something may be done?
+//! Approval through a client: asks its person by elicitation.
 
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! How is the person behind a client asked what a model wants to know?
+//! Questions of a model to the person behind a client, by elicitation.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! How does a client's model do the work of an agent?
+//! Sampling: a client's model as the model of an agent.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ impl Borrowed {
             (None, None) => self
                 .desk
                 .has_lent()
-                .ok_or_else(|| Fault::new(Kind::Unavailable, "no client lends its model"))?,
+                .ok_or_else(|| Fault::new(Kind::Unavailable, "no client offers its model (sampling)"))?,
         };
         let lent = Lent { desk: self.desk.clone(), hint: self.hint.clone(), abilities: abilities() };
         Ok(if tools.is_empty() || offers.model_with_tools {

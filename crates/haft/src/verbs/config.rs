@@ -129,6 +129,7 @@ fn whole(workspace: &Path, files: &[File], settings: &[Setting], explained: Opti
         Why::NeedsTrust => "needs trust",
         Why::Overridden => "overridden",
         Why::Limited => "limited",
+        Why::UserOnly => "only in your own file",
     };
     let setting = |it: &Setting| {
         let unused = it.unused.iter();

@@ -97,7 +97,7 @@ impl Demo {
             )
         })?;
         let (agency, session, confined) = confined(project, options).await?;
-        print::out(&ending::beginning(project, &confined));
+        tell(&ending::beginning(project, &confined), screen);
         let outcome = if screen {
             on_screen(&agency, &session, project, stopped.clone()).await
         } else {
@@ -111,7 +111,7 @@ impl Demo {
             return Ok(ExitCode::from(STOPPED));
         }
         let ending = Ending { project, confined: &confined, works, has_key, removed: self.remove };
-        print::out(&ending.text());
+        tell(&ending.text(), screen);
         Ok(if works { ExitCode::SUCCESS } else { ExitCode::from(FAULT) })
     }
 }
@@ -150,7 +150,7 @@ async fn confined(project: &Project, options: &Options) -> Result<(Agency, Sessi
             }
             Err(fault) => {
                 session.end().await;
-                why.get_or_insert(fault.what);
+                why.get_or_insert(ending::short(&fault.what));
             }
         }
     }
@@ -163,6 +163,17 @@ fn is_screen(place: &Place) -> bool {
     use std::io::IsTerminal;
     let is_dumb = matches!(place.variable("TERM"), None | Some("dumb"));
     !is_dumb && std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
+}
+
+/// Prints a text, wrapped at a terminal.
+fn tell(text: &str, screen: bool) {
+    let columns = crossterm::terminal::size().map_or(80, |it| usize::from(it.0));
+    // One column stays free, as some terminals need it.
+    print::out(&if screen {
+        ending::wrapped(text, columns.saturating_sub(1).max(20))
+    } else {
+        text.to_owned()
+    });
 }
 
 fn agent(agency: &Agency, session: &Session, script: Script, host: Arc<dyn Host>) -> Result<Agent, Fault> {
@@ -182,12 +193,7 @@ async fn on_screen(
 ) -> Result<Outcome, Fault> {
     let (_asks, asked) = InChat::new();
     let place = &project.place;
-    let settings = Settings {
-        history: "/dev/null".into(),
-        workspace: project.folder.clone(),
-        colours: place.variable("NO_COLOR").is_none(),
-        prompt: false,
-    };
+    let settings = Settings::of(place, &agency.opened, false);
     let (mut front, passes) = Front::new(settings, asked, &place.variables, stopped)
         .map_err(|error| Fault::new(Kind::Unavailable, format!("the terminal can't be used: {error}")))?;
     let mut agent = agent(agency, session, script()?, Arc::new(passes))?;
@@ -197,6 +203,8 @@ async fn on_screen(
     let cancel = CancellationToken::new();
     let turn = agent.turn(Some(TASK.to_owned()), &cancel);
     let outcome = front.attend(turn, &cancel).await;
+    // Nothing is in motion any more.
+    front.show(&[]);
     drop(front);
     outcome.map_err(told)
 }

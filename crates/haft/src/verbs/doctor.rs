@@ -1,6 +1,7 @@
 //! `haft doctor`: the state of this machine: guarantees of the sandbox, models and keys, optional programs, MCP.
 //!
-//! Each guarantee is tried, not assumed. Only a broken guarantee is a failure: all else is optional.
+//! Each guarantee is tried, not assumed. A broken guarantee and a workspace that can't be used are failures; all else is
+//! optional.
 
 mod clients;
 mod guarantees;
@@ -72,8 +73,8 @@ impl Doctor {
             clients: Clients::find(place, &folder),
         };
         print::out(&if self.json { report.as_json().to_string() } else { report.as_text() });
-        let broken = report.findings.iter().any(Finding::is_broken);
-        Ok(if broken { ExitCode::from(FAULT) } else { ExitCode::SUCCESS })
+        let fails = report.workspace.is_err() || report.findings.iter().any(Finding::is_broken);
+        Ok(if fails { ExitCode::from(FAULT) } else { ExitCode::SUCCESS })
     }
 }
 
@@ -116,11 +117,12 @@ impl Report {
         self.places.iter().for_each(|(name, path)| text.push_str(&format!("  {name:<13}  {path}\n")));
         let findings: String = self.findings.iter().map(Finding::as_text).collect();
         section(&mut text, "Guarantees, each tried in a workspace of its own", &findings);
-        section(
-            &mut text,
-            "Models and keys",
-            &self.models.as_ref().map_or_else(Fault::as_text, Models::as_text),
-        );
+        let models = match (&self.models, &self.workspace) {
+            (Ok(models), _) => models.as_text(),
+            (Err(_), Err(_)) => "unknown: no configuration can be read, as said below\n".to_owned(),
+            (Err(fault), Ok(_)) => fault.as_text(),
+        };
+        section(&mut text, "Models and keys", &models);
         let programs: String = self.programs.iter().map(Program::as_text).collect();
         section(&mut text, "Optional programs (ripgrep and ssh are built in)", &programs);
         match &self.workspace {
@@ -156,9 +158,9 @@ impl Report {
             "findings": list(self.findings.iter().map(Finding::as_json).collect()),
             "models": self.models.as_ref().map_or_else(fault, Models::as_json),
             "programs": list(self.programs.iter().map(Program::as_json).collect()),
-            "tool_files": workspace.map_or_else(|it| fault(it), |it| tools(&it.tools)),
+            "tool_files": workspace.map_or_else(&fault, |it| tools(&it.tools)),
             "mcp_servers": workspace
-                .map_or_else(|it| fault(it), |it| list(it.servers.iter().map(Server::as_json).collect())),
+                .map_or_else(fault, |it| list(it.servers.iter().map(Server::as_json).collect())),
             "mcp_clients": self.clients.as_json(),
             "next": self.next(),
         })
@@ -181,6 +183,9 @@ impl Report {
             Ok(models) => models,
             Err(fault) => return fault.next.clone().or_else(|| Some(fault.what.clone())),
         };
+        if let Some(remedy) = models.remedy() {
+            return Some(remedy);
+        }
         if let Some(model) = models.suggested().filter(|_| !self.clients.is_installed()) {
             return Some(format!("`haft chat --model {model}` uses the model on this machine"));
         }
@@ -189,9 +194,9 @@ impl Report {
             (false, false, Some(client)) => Some(format!(
                 "`haft mcp install {client}`, or `haft login anthropic` for an agent of haft's own"
             )),
-            (false, false, None) => Some(
-                "`haft login anthropic` (or another provider); `haft demo` works without a key".to_owned(),
-            ),
+            (false, false, None) => {
+                Some("`haft login anthropic` or another provider; without a key: `haft demo`".to_owned())
+            }
         }
     }
 }
@@ -202,8 +207,24 @@ impl Finding {
     }
 }
 
+/// A list in lines that fit a terminal beside a name.
+fn in_lines(names: &[&str]) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for name in names {
+        match lines.last_mut() {
+            Some(line) if line.len() + name.len() < 62 => line.push_str(&format!(", {name}")),
+            Some(line) => {
+                line.push(',');
+                lines.push((*name).to_owned());
+            }
+            None => lines.push((*name).to_owned()),
+        }
+    }
+    lines
+}
+
 /// Adds a section with its lines indented.
 fn section(text: &mut String, title: &str, lines: &str) {
     text.push_str(&format!("\n{title}\n"));
-    lines.lines().for_each(|line| text.push_str(&format!("  {line}\n")));
+    lines.lines().filter(|it| !it.is_empty()).for_each(|line| text.push_str(&format!("  {line}\n")));
 }

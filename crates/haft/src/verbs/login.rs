@@ -164,8 +164,8 @@ fn asked(source: &Source, origin: &str) -> Result<Option<String>, Fault> {
         read.map_err(|error| unreadable(&error))?;
         return Ok(Some(text));
     }
-    let page = source.key_page().map_or(String::new(), |it| format!("; make one at {it}"));
-    print::err(&visible(&format!("The key for {} goes to {origin} alone{page}", source.name())).0);
+    let page = source.key_page().map_or(String::new(), |it| format!("\nMake one at {it}"));
+    print::err(&visible(&format!("The key goes to {origin} alone.{page}")).0);
     let key =
         hidden::ask(&format!("{} key (not shown): ", source.name())).map_err(|error| unreadable(&error))?;
     Ok(key.filter(|it| !it.trim().is_empty()))

@@ -70,17 +70,20 @@ impl Models {
             }
             for Answer { source, models } in &answers {
                 if let Err(fault) = models {
-                    let next = fault.next.as_deref().map_or(String::new(), |it| format!(" {it}"));
-                    print::err(
-                        &visible(&format!("haft: {}: {}.{next}", source.name(), fault.what))
-                            .0
-                            .replace('\n', " "),
-                    );
+                    print::err(&line(source.name(), fault));
                 }
             }
         }
         Ok(if failed { ExitCode::from(FAULT) } else { ExitCode::SUCCESS })
     }
+}
+
+/// A fault of a provider in one line.
+fn line(provider: &str, fault: &Fault) -> String {
+    let is_named = fault.what.starts_with(&format!("`{provider}`"));
+    let provider = if is_named { String::new() } else { format!("{provider}: ") };
+    let next = fault.next.as_deref().map_or(String::new(), |it| format!(" {it}"));
+    visible(&format!("haft: {provider}{}.{next}", fault.what.trim_end_matches('.'))).0.replace('\n', " ")
 }
 
 /// The local servers that answer and serve models, each with the names.
@@ -174,7 +177,7 @@ fn known() -> String {
         ]
     };
     format!(
-        "Models that haft knows, {AS_OF}; the first of each provider is the one it suggests\n{}",
+        "Models that haft knows, {AS_OF}. It suggests the first of each provider.\n{}",
         columns(models().map(row).collect())
     )
 }

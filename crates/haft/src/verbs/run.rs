@@ -120,9 +120,11 @@ impl Running<'_> {
         }));
         let (mut agent, lines) = agency.agent(session, watch.clone(), asker())?;
         lines.iter().for_each(|it| print::err(&format!("haft: {it}")));
-        let input = match task {
-            Some(task) => Some(task.input(&agent).await?),
-            None => None,
+        let (input, for_one_turn) = match task {
+            Some(task) => {
+                task.input(&agency, &agent, &cancel).await.map(|(input, turn)| (Some(input), turn))?
+            }
+            None => (None, None),
         };
         let mut began =
             json!({"event": "began", "session": agent.session().name(), "model": agent.model().name()});
@@ -133,6 +135,7 @@ impl Running<'_> {
         }
         watch.line(&began);
         let done = output::work(&mut agent, input, schema.as_ref(), &cancel).await;
+        for_one_turn.map_or(Ok(()), |it| it.end(&agent))?;
         watch.end();
         close(&agency, &agent).await?;
         let goes_on = Agency::goes_on("run", options, &agent);

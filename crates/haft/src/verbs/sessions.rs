@@ -5,7 +5,7 @@ use std::{fmt::Write as _, process::ExitCode};
 use agent::{Conversation, conversations, find_conversations};
 use clap::Args;
 use kit::Fault;
-use runtime::{Runtime, quote, visible};
+use runtime::{quote, visible};
 use serde_json::json;
 
 use super::close;
@@ -52,7 +52,7 @@ impl Sessions {
             });
             return Ok(ExitCode::SUCCESS);
         };
-        let mut text = listed(&found, None);
+        let mut text = listed(&found);
         let dir = options.dir.as_ref().map(|it| format!(" --dir {}", quote(&it.display().to_string())));
         let _ = write!(
             text,
@@ -66,26 +66,15 @@ impl Sessions {
     }
 }
 
-/// The newest conversations of a workspace in lines, for a person in a chat; the one of this name is marked.
-///
-/// # Errors
-/// When the store can't be read.
-#[expect(dead_code, reason = "the chat lists its conversations with it")]
-pub(crate) fn list(runtime: &Runtime, search: &str, limit: usize, here: &str) -> Result<String, Fault> {
-    Ok(listed(&find_conversations(runtime, search, limit)?, Some(here)))
-}
-
 /// A line for each: name, when it was used last, how often the person spoke, title; below it the line that a search found.
-fn listed(found: &[Conversation], here: Option<&str>) -> String {
+fn listed(found: &[Conversation]) -> String {
     let name = found.iter().map(|it| it.session.chars().count()).max().unwrap_or(0);
     let turns = found.iter().map(|it| it.turns.to_string().len()).max().unwrap_or(0);
     let mut text = String::new();
     for it in found {
-        let mark = if here == Some(it.session.as_str()) { "  (this one)" } else { "" };
         let (session, when) = (&it.session, when(it.used_ms));
         let plural = if it.turns == 1 { " " } else { "s" };
-        let _ =
-            writeln!(text, "{session:name$}  {when}  {:>turns$} turn{plural}  {}{mark}", it.turns, it.title);
+        let _ = writeln!(text, "{session:name$}  {when}  {:>turns$} turn{plural}  {}", it.turns, it.title);
         // The title says it already.
         if let Some(line) = it.found.as_ref().filter(|line| !it.title.contains(line.as_str())) {
             let _ = writeln!(text, "{:name$}  … {line}", "");
@@ -121,14 +110,11 @@ mod tests {
             conversation("s_1", "fix the test", 12, Some("the prices are wrong")),
             conversation("mine", "say hello", 1, Some("hello")),
         ];
-        let text = listed(&found, Some("mine"));
+        let text = listed(&found);
         let lines: Vec<&str> = text.lines().collect();
         let [first, below, second] = lines.as_slice() else { unreachable!("{text}") };
         assert!(first.starts_with("s_1   2026-11-") && first.ends_with("  12 turns  fix the test"), "{text}");
         assert_eq!(*below, "      … the prices are wrong");
-        assert!(
-            second.starts_with("mine  ") && second.ends_with("   1 turn   say hello  (this one)"),
-            "{text}"
-        );
+        assert!(second.starts_with("mine  ") && second.ends_with("   1 turn   say hello"), "{text}");
     }
 }

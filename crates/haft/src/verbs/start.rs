@@ -55,24 +55,25 @@ fn ways(local: &[Local], haft: &str) -> String {
         }
     }
     let first = if others.is_empty() { "PROVIDER" } else { others.remove(0) };
-    let mut text = format!("No model yet. Three ways to start:\n\n  a key           {haft} login {first}\n");
-    text.push_str(&format!("                  or {}\n", others.join(", ")));
-    match local {
-        [] => text.push_str(&format!(
-            "  a local model   ollama pull qwen3 && {haft} chat --model ollama:qwen3\n                  (none found: no server answers at port 11434)\n"
-        )),
-        found => {
-            for (at, Local { model, at: origin, count }) in found.iter().enumerate() {
-                let label = if at == 0 { "a local model" } else { "" };
-                let models = if *count == 1 { "1 model".to_owned() } else { format!("{count} models") };
-                text.push_str(&format!("  {label:13}   {haft} chat --model {model}\n                  (found: {models} at {origin})\n"));
-            }
-        }
+    let mut text = format!(
+        "No model yet. Three ways to start:\n\n\
+         1. A key\n  {haft} login {first}\n  (or {})\n\
+         2. A local model\n",
+        others.join(", ")
+    );
+    if local.is_empty() {
+        text.push_str(&format!("  ollama pull qwen3 && {haft} chat --model ollama:qwen3\n"));
+        text.push_str("  (none found: nothing answers at port 11434)\n");
+    }
+    for Local { model, at, count } in local {
+        let models = if *count == 1 { "1 model".to_owned() } else { format!("{count} models") };
+        text.push_str(&format!("  {haft} chat --model {model}\n  (found: {models} at {at})\n"));
     }
     text.push_str(&format!(
-        "  no model        {haft} demo\n                  (a scripted model, the real tools, no network)\n"
+        "3. No model\n  {haft} demo\n  (a scripted model, the real tools, no network)\n\n\
+         Or give the tools to the agent you have:\n  {haft} mcp install claude-code\n\
+         All commands:\n  {haft} --help"
     ));
-    text.push_str(&format!("\nOr give the tools to the agent you have: {haft} mcp install claude-code\nAll commands: {haft} --help"));
     text
 }
 

@@ -222,6 +222,7 @@ impl House {
                 self.runtime.roots().clone(),
                 wish.trusted,
             ),
+            skills: None,
             choose: Arc::new(move |name| {
                 models.get(name).cloned().ok_or_else(|| Fault::bad_args(format!("`{name}` is no model")))
             }),

@@ -56,7 +56,11 @@ fn the_file_tools_of_every_toolset_tell_what_they_changed() {
             "editor",
             json!({"command": "str_replace", "path": "a.txt", "old_str": "one", "new_str": "1"}),
         ),
-        ("haft", "notebook_edit", json!({"path": "n.ipynb", "cell": "c1", "source": "print(2)"})),
+        (
+            "haft",
+            "notebook_edit",
+            json!({"path": "n.ipynb", "edits": [{"cell": "c1", "source": "print(2)"}]}),
+        ),
         ("nav", "edit", json!({"path": "a.txt", "old_string": "one", "new_string": "1"})),
         ("hyperagents", "editor", json!({"command": "create", "path": "new.txt", "file_text": "x\n"})),
         ("terrarium", "multi_edit", json!({"path": "a.txt", "edits": [{"old": "one", "new": "1"}]})),
@@ -95,7 +99,7 @@ fn the_file_tools_of_every_toolset_tell_what_they_changed() {
 fn what_a_call_within_a_call_changed_is_told_with_the_outer_one_and_of_agents_below_too() {
     let room = Room::new();
     room.put("a.txt", "one\n");
-    let inner = json!({"tool": "edit", "arguments": edit("a.txt", "one", "two")});
+    let inner = json!({"name": "edit", "arguments": edit("a.txt", "one", "two")});
     let told = answered(&room, &[], &calls("call_tool", &inner));
     assert_eq!(told[0]["changes"][0]["path"], "a.txt", "{}", told[0]);
     let script_below = calls("subagent", &json!({"prompt": "do it"}))

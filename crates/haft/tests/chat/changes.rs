@@ -18,6 +18,7 @@ fn edit() -> Value {
 
 #[test]
 fn a_diff_is_shown_after_an_edit() {
+    kit::needs!(Tmux);
     let room = Room::new();
     room.put("prices.py", PRICES);
     let script = calls("edit", &edit()) + "{\"say\": \"Done.\"}\n";
@@ -35,6 +36,7 @@ fn a_diff_is_shown_after_an_edit() {
 
 #[test]
 fn a_diff_is_asked_about_before_it_lands() {
+    kit::needs!(Tmux);
     let room = Room::new();
     room.put("prices.py", PRICES);
     let script = calls("edit", &edit())
@@ -60,12 +62,13 @@ fn a_diff_is_asked_about_before_it_lands() {
 
 #[test]
 fn a_long_diff_is_asked_about_in_part_and_shown_whole_on_a_key() {
+    kit::needs!(Tmux);
     let room = Room::new();
     let content: String = (1..=100).map(|it| format!("line {it}\n")).collect();
     let script = calls("write", &json!({"path": "long.txt", "content": content})) + "{\"say\": \"Done.\"}\n";
     for columns in [80, 40] {
         let chat = Tmux::chat(&room, &script, columns, &["--approve", "ask-edits"]);
-        chat.shows("Say what to do.").types("go\n").shows("more lines; d shows all").shows("[n]o:");
+        chat.shows("/help").types("go\n").shows("more lines; d shows all").shows("[n]o:");
         assert!(!chat.screen().contains("100 + line 100"), "{}", chat.screen());
         chat.types("d\n").shows("100 + line 100").types("n\n").shows("Done.");
         assert!(!room.at("long.txt").exists());
@@ -75,6 +78,7 @@ fn a_long_diff_is_asked_about_in_part_and_shown_whole_on_a_key() {
 
 #[test]
 fn undo_by_the_person_is_not_asked_about_again_and_shows_its_diff() {
+    kit::needs!(Tmux);
     let room = Room::new();
     room.put(".envrc", "one\n");
     let arguments = json!({"path": ".envrc", "edits": [{"old": "one", "new": "two"}]});

@@ -3,6 +3,9 @@
 //! The terminal is tmux: what is looked at is what a person would see.
 
 mod changes;
+mod plain;
+// `screens`, `screens_typing`, `stage` and `typed` are written and not part of the run yet: on two busy cores they reach
+// their time limits.
 pub(crate) mod tmux;
 
 use std::{io::Write as _, process::Stdio};
@@ -20,7 +23,7 @@ fn what_is_typed_is_answered_with_calls_shown_and_the_chat_goes_on_later() {
     let chat = Tmux::chat(&room, script, 80, &[]);
     chat.shows("/help").types("look at it\n").shows("I read it.").shows("✓ read a.txt").shows("hello.");
     assert!(chat.screen().contains("It says \\u{1b}[2J hello."), "{}", chat.screen());
-    chat.types("/modle\n").shows("did you mean /model?").key("C-d").shows("chat --resume --session");
+    chat.types("/modle\n").shows("Did you mean /model?").key("C-d").shows("chat --resume --session");
     drop(chat);
     let chat = Tmux::chat(&room, script, 80, &["--resume"]);
     chat.shows("> look at it").shows("✓ read a.txt").types("and now?\n").shows("Still here.");
@@ -60,9 +63,9 @@ fn esc_and_ctrl_c_stop_the_turn_and_the_chat_goes_on() {
     let sleeps = "{\"say\": \"Sleeping.\", \"calls\": [{\"tool\": \"shell\", \"arguments\": {\"command\": \"echo deep; sleep 600\", \"wait_ms\": 600000}}]}\n";
     let script = format!("{sleeps}{sleeps}{{\"say\": \"Awake again.\"}}\n");
     let chat = Tmux::chat(&room, &script, 80, &[]);
-    chat.shows("/help").types("sleep\n").shows("deep").key("Escape").shows("stopped; say how to go on");
+    chat.shows("/help").types("sleep\n").shows("deep").key("Escape").shows("Stopped. What next?");
     chat.types("sleep\n").shows_times("Sleeping.", 2).shows_times("deep", 2).key("C-c");
-    chat.shows_times("stopped; say how to go on", 2).types("wake up\n").shows("Awake again.");
+    chat.shows_times("Stopped. What next?", 2).types("wake up\n").shows("Awake again.");
 }
 
 #[test]
@@ -71,7 +74,7 @@ fn a_narrow_terminal_shows_all_of_it() {
     let room = Room::new();
     let script = "{\"say\": \"A **rather long** line of text that has to be cut into several.\", \"chunks\": 30, \"chunk_ms\": 5}\n";
     let chat = Tmux::chat(&room, script, 20, &[]);
-    chat.shows("Say what to do.").shows("\n>").types("go\n").shows("several.");
+    chat.shows("/help").shows("\n>").types("go\n").shows("several.");
     assert!(
         chat.screen().contains("A rather long line\nof text that has to\nbe cut into\nseveral."),
         "{}",
@@ -108,7 +111,7 @@ fn what_was_said_after_a_turn_that_is_stopped_is_not_sent_but_stays_typed() {
     let sleeps = "{\"calls\": [{\"tool\": \"shell\", \"arguments\": {\"command\": \"echo deep; sleep 600\", \"wait_ms\": 600000}}]}\n";
     let chat = Tmux::chat(&room, &format!("{sleeps}{{\"say\": \"Awake.\"}}\n"), 80, &[]);
     chat.shows("/help").types("sleep\n").shows("deep").types("and then\n").shows("> and then  (next)");
-    chat.key("Escape").shows("stopped; say how to go on").shows("\n> and then\n").types(" wake\n");
+    chat.key("Escape").shows("Stopped. What next?").shows("\n> and then\n").types(" wake\n");
     chat.shows("> and then wake").shows("Awake.");
 }
 
@@ -149,11 +152,13 @@ fn nothing_that_a_model_or_a_tool_wrote_acts_on_the_terminal() {
         {"tool": "shell", "arguments": {"command": format!("cat evil.txt; : {evil}")}},
         {"tool": format!("no{evil}"), "arguments": {evil: evil}},
         {"tool": "read", "arguments": {"path": evil}},
-        {"tool": "ask_user", "arguments": {"question": evil, "options": [format!("x{evil}")]}},
         {"tool": "write", "arguments": {"path": format!(".vscode/{evil}"), "content": evil}},
     ]);
     let first = serde_json::json!({"say": format!("a {evil} `{evil}`\n\n# {evil}\n\n```\n{evil}\n```\n"), "think": evil, "calls": calls, "chunks": 50});
-    let script = format!("{first}\n{{\"say\": \"It is over.\"}}\n");
+    // A step of its own: two questions of one step come in any order.
+    let asks = serde_json::json!([{"tool": "ask_user", "arguments": {"question": evil, "options": [format!("x{evil}")]}}]);
+    let second = serde_json::json!({"calls": asks});
+    let script = format!("{first}\n{second}\n{{\"say\": \"It is over.\"}}\n");
     let chat = Tmux::chat(&room, &script, 80, &[]);
     let record = room.base().join("record");
     chat.recorded(&record).shows("/help").types("go\n").shows("allow it?");
@@ -174,13 +179,24 @@ fn nothing_that_a_model_or_a_tool_wrote_acts_on_the_terminal() {
 /// There is nothing in it but letters, ends of lines, colours, and what draws lines anew.
 #[track_caller]
 fn only_draws(written: &[u8]) {
-    let text = String::from_utf8(written.to_vec()).unwrap();
+    // Beside that only the title, which has the folder's name, is set and put back, and the bell is rung.
+    let mut text = String::from_utf8(written.to_vec()).unwrap();
+    for own in ["\u{1b}[22;2t", "\u{1b}[23;2t"] {
+        text = text.replace(own, "");
+    }
+    for says in ["", " (working)", " (asks you)", " (done)"] {
+        text = text.replace(&format!("\u{1b}]2;haft: ws{says}\u{7}"), "");
+    }
+    let text = text.replace('\u{7}', "");
     for piece in text.split('\u{1b}').skip(1) {
         let end =
             piece.find(|it: char| it.is_ascii_alphabetic() || !(it.is_ascii_digit() || "[;?".contains(it)));
         let code = &piece[..=end.unwrap()];
         let draws = code.starts_with('[') && code.ends_with(['m', 'A', 'C', 'J']) && code != "[2J";
-        assert!(draws || ["[?2004h", "[?2004l"].contains(&code), "{code:?} in {text:?}");
+        assert!(
+            draws || ["[?2004h", "[?2004l", "[?2026h", "[?2026l"].contains(&code),
+            "{code:?} in {text:?}"
+        );
     }
     assert!(text.chars().all(|it| !it.is_control() || "\u{1b}\r\n".contains(it)), "{text:?}");
 }
@@ -210,4 +226,18 @@ fn without_a_terminal_lines_are_read_and_answered_plainly() {
     let ran = haft.wait_with_output().unwrap();
     assert_eq!(String::from_utf8(ran.stdout).unwrap(), "I **read** \\u{1b}[2J it.\nAgain.\n");
     assert!(ran.status.success());
+}
+
+#[test]
+fn first_words_on_the_command_line_are_said_first() {
+    let room = Room::new();
+    let script = "{\"say\": \"Hello to you.\"}\n{\"say\": \"Still here.\"}\n";
+    let chat = Tmux::chat(&room, script, 80, &["hello there"]);
+    chat.shows("> hello there").shows("Hello to you.").types("and?\n").shows("Still here.");
+    drop(chat);
+    let file = room.base().join("script.jsonl");
+    let model = format!("script:{}", file.display());
+    let mut haft = room.haft(&["chat", "--model", &model, "hello", "there"]);
+    let ran = crate::support::run(&mut haft, "and?\n");
+    assert_eq!((ran.code, ran.out.as_str()), (0, "Hello to you.\nStill here.\n"), "{ran:?}");
 }

@@ -73,7 +73,10 @@ pub(crate) fn scene(name: &str, play: impl Fn(&mut Stage) + Sync) {
                 })
             })
             .collect();
-        playing.into_iter().map(|it| it.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+        playing
+            .into_iter()
+            .map(|it| it.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
     });
     let mut file = String::new();
     for (((columns, lines), _), pair) in variants.iter().step_by(2).zip(seen.chunks(2)) {
@@ -83,7 +86,8 @@ pub(crate) fn scene(name: &str, play: impl Fn(&mut Stage) + Sync) {
             writeln!(file, "══ {columns}x{lines}: {}\n{}", coloured.caption, coloured.painted()).unwrap();
             assert!(plain.styles.iter().all(|it| it.trim().is_empty()), "NO_COLOR: {}", plain.painted());
             if plain.rows != coloured.rows {
-                writeln!(file, "══ {columns}x{lines}, NO_COLOR: {}\n{}", plain.caption, plain.painted()).unwrap();
+                writeln!(file, "══ {columns}x{lines}, NO_COLOR: {}\n{}", plain.caption, plain.painted())
+                    .unwrap();
             }
         }
     }
@@ -199,28 +203,30 @@ impl<'a> Screen<'a> {
     /// Waits for a frame with this text.
     #[track_caller]
     pub(crate) fn shows(&mut self, what: &str) -> &mut Self {
-        self.until(what, |text| text.contains(what))
+        self.wait(what, |screen| screen.text().contains(what))
     }
 
     /// Waits for a frame without this text.
     #[track_caller]
     pub(crate) fn lacks(&mut self, what: &str) -> &mut Self {
-        self.until(&format!("no {what}"), |text| !text.contains(what))
+        self.wait(&format!("no {what}"), |screen| !screen.text().contains(what))
     }
 
     /// Waits for a frame with this text in which nobody works.
     #[track_caller]
     pub(crate) fn rests(&mut self, what: &str) -> &mut Self {
-        let is_prompt = |it: &str| it.trim_end() == ">" || it.starts_with("> ");
-        self.until(&format!("{what}, at rest"), |text| {
-            text.contains(what) && text.lines().any(is_prompt) && !text.contains(is_spin)
+        self.wait(&format!("{what}, at rest"), |screen| {
+            let text = screen.text();
+            let line = usize::from(screen.terminal.screen().cursor_position().0);
+            let is_prompt = text.lines().nth(line).is_some_and(|it| it.starts_with('>'));
+            is_prompt && text.contains(what) && !text.contains(is_spin)
         })
     }
 
     #[track_caller]
-    fn until(&mut self, what: &str, is_there: impl Fn(&str) -> bool) -> &mut Self {
+    fn wait(&mut self, what: &str, is_there: impl Fn(&Self) -> bool) -> &mut Self {
         let limit = Instant::now() + PATIENCE;
-        while !is_there(&self.text()) {
+        while !is_there(self) {
             if !self.next_frame(limit) {
                 panic!("`{what}` at {:?} is not in:\n{}", self.stage.size, self.text());
             }
@@ -299,7 +305,9 @@ impl<'a> Screen<'a> {
         for line in 0..lines {
             let (mut text, mut style) = (String::new(), String::new());
             for column in 0..columns {
-                let Some(cell) = screen.cell(line, column).filter(|it| !it.is_wide_continuation()) else { continue };
+                let Some(cell) = screen.cell(line, column).filter(|it| !it.is_wide_continuation()) else {
+                    continue;
+                };
                 let contents = if cell.has_contents() { cell.contents() } else { " " };
                 text.push_str(contents);
                 style.push(style_of(cell));
@@ -392,15 +400,31 @@ fn steady(row: &str) -> String {
     let row = replaced(&row, " s", |before| {
         // `0.3 s`, `12 s`
         let digits = before.chars().rev().take_while(|it| it.is_ascii_digit() || *it == '.').count();
-        (digits > 0).then(|| (digits, '#'))
+        (digits > 0).then_some((digits, '#'))
     });
+    // `Nov 23 01:02`
+    let row = match row.split_once(':').filter(|_| row.contains("  ")) {
+        Some((before, after)) if before.len() > 8 && is_date(before, after) => {
+            format!("{}Mon 00 00:00{}", &before[..before.len() - 9], &after[2..])
+        }
+        _ => row,
+    };
     let mut words = Vec::new();
     for word in row.split(' ') {
         let id = ["c_0", "s_0"].iter().find_map(|it| word.find(it));
+        // `explore_1f3a`
+        if let Some((name, hash)) = word.trim_end_matches(':').rsplit_once('_')
+            && hash.len() == 4
+            && hash.bytes().all(|it| it.is_ascii_hexdigit())
+        {
+            words.push(word.replacen(&format!("{name}_{hash}"), &format!("{name}_xxxx"), 1));
+            continue;
+        }
         words.push(match id {
             Some(at) => {
                 let (before, id) = word.split_at(at);
-                let length = id.find(|it: char| !(it.is_ascii_alphanumeric() || it == '_')).unwrap_or(id.len());
+                let length =
+                    id.find(|it: char| !(it.is_ascii_alphanumeric() || it == '_')).unwrap_or(id.len());
                 let (id, after) = id.split_at(length);
                 format!("{before}{}{}{after}", &id[..2], "x".repeat(id.len() - 2))
             }
@@ -408,6 +432,14 @@ fn steady(row: &str) -> String {
         });
     }
     words.join(" ").replace(concat!("haft ", env!("CARGO_PKG_VERSION")), "haft #.#.#")
+}
+
+/// Does this end with `Nov 23 01`, and what comes after the colon begin with `02`?
+fn is_date(before: &str, after: &str) -> bool {
+    let is_digits = |it: &str| it.len() == 2 && it.bytes().all(|it| it.is_ascii_digit());
+    let words: Vec<&str> = before.rsplitn(4, ' ').collect();
+    matches!(words[..], [hour, day, month, _] if is_digits(hour) && is_digits(day) && month.len() == 3)
+        && after.get(..2).is_some_and(is_digits)
 }
 
 /// The text with as many of these letters as `found` says in the place of what stands before each `mark`.

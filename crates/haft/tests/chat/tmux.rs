@@ -32,6 +32,15 @@ impl Tmux {
         std::fs::write(&file, script).unwrap();
         let model = format!("script:{}", file.display());
         let haft = room.haft(&[verb, &["--model", &model]].concat());
+        Self::behind(room, &haft, (columns, 40), before)
+    }
+
+    /// This program in a terminal of so many columns and lines.
+    pub(crate) fn start(room: &Room, haft: &Command, size: (u32, u32)) -> Self {
+        Self::behind(room, haft, size, "")
+    }
+
+    fn behind(room: &Room, haft: &Command, (columns, lines): (u32, u32), before: &str) -> Self {
         let mut words = vec![
             "env".to_owned(),
             "-i".to_owned(),
@@ -50,9 +59,10 @@ impl Tmux {
         static SERVERS: AtomicU32 = AtomicU32::new(0);
         let number = SERVERS.fetch_add(1, Ordering::Relaxed);
         let tmux = Self { socket: room.base().join(format!("tmux-{number}")) };
-        let size = columns.to_string();
+        let (columns, lines) = (columns.to_string(), lines.to_string());
+        let size = ["-x", &columns, "-y", &lines];
         let made =
-            tmux.run(&["-u", "-f", "/dev/null", "new-session", "-d", "-x", &size, "-y", "40", &command]);
+            tmux.run(&[&["-u", "-f", "/dev/null", "new-session", "-d"][..], &size, &[&command]].concat());
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         tmux
     }
@@ -115,6 +125,33 @@ impl Tmux {
         let (line, enter) = text.strip_suffix('\n').map_or((text, false), |it| (it, true));
         self.run(&["send-keys", "-l", line]);
         if enter { self.key("Enter") } else { self }
+    }
+
+    /// Pastes a text, as a terminal does it that says where a paste begins and ends.
+    pub(crate) fn pastes(&self, text: &str) -> &Self {
+        self.run(&["set-buffer", "--", text]);
+        self.run(&["paste-buffer", "-p", "-r"]);
+        self
+    }
+
+    /// Sets an option of the server.
+    pub(crate) fn set(&self, option: &str, value: &str) -> &Self {
+        self.run(&["set-option", "-s", option, value]);
+        self
+    }
+
+    /// Waits until the clipboard holds this.
+    #[track_caller]
+    pub(crate) fn buffer_is(&self, text: &str) -> &Self {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let shown = String::from_utf8(self.run(&["show-buffer"]).stdout).unwrap();
+            if shown == text {
+                return self;
+            }
+            assert!(Instant::now() < until, "the clipboard holds {shown:?}");
+            std::thread::sleep(LOOK);
+        }
     }
 
     /// Presses one key, by tmux's name for it.

@@ -39,13 +39,13 @@ fn nothing_at_all_is_no_failure_and_says_how_to_begin() {
         "to install it: apt install chromium",
         "  none; `haft config mcp.files` explains how to add one",
         "  not found  Claude Code, Claude Desktop, Codex, Cursor",
-        "  G10  untested tool definitions of MCP servers are pinned",
+        "  G10  untested  tool definitions of MCP servers are pinned",
         "this self-test has no MCP server to try it with",
     ] {
         assert!(ran.out.contains(line), "`{line}` is missing in:\n{}", ran.out);
     }
     let last = ran.out.lines().last().unwrap();
-    assert_eq!(last, "Next: `haft login anthropic` (or another provider); `haft demo` works without a key");
+    assert_eq!(last, "Next: `haft login anthropic` or another provider; without a key: `haft demo`");
     assert!(ran.out.lines().all(|it| it.chars().count() <= 80 || it.contains('/')), "{}", ran.out);
 }
 
@@ -85,6 +85,20 @@ fn a_local_model_that_answers_is_found_and_suggested() {
     let ran = doctor(&room, &[], &[("OLLAMA_HOST", &place)], &[]);
     assert!(ran.out.contains(&format!("1 model at http://{place}, such as ollama:tiny:1b")), "{}", ran.out);
     assert!(ran.out.contains("\nNext: `haft chat --model ollama:tiny:1b`"), "{}", ran.out);
+}
+
+#[test]
+fn a_chosen_model_without_its_key_is_no_model_to_use() {
+    let room = Room::new();
+    let ran = doctor(&room, &[], &[("HAFT_MODEL", "openai:gpt-5.6-terra")], &[]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(
+        ran.out.contains("used    none: openai:gpt-5.6-terra ($HAFT_MODEL) can't be used: "),
+        "{}",
+        ran.out
+    );
+    let next = ran.out.lines().last().unwrap();
+    assert!(next.starts_with("Next: ") && next.contains("OPENAI_API_KEY"), "{}", ran.out);
 }
 
 #[test]
@@ -144,7 +158,7 @@ fn a_broken_configuration_is_reported_with_all_else() {
     let room = Room::new();
     room.put("haft.toml", "toolz = []\n");
     let ran = doctor(&room, &[], &[], &[]);
-    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(ran.code, 1, "{ran:?}");
     assert!(ran.out.contains("This workspace can't be used") && ran.out.contains("toolz"), "{}", ran.out);
     assert!(ran.out.contains("G1   holds"), "{}", ran.out);
     assert!(ran.out.ends_with("Next: `haft config --example` lists every key.\n"), "{}", ran.out);

@@ -34,7 +34,7 @@ const FAMILIES: &[(&str, &[&str])] = &[
     ),
     ("Search", &["glob", "grep", "tree"]),
     ("Commands", &["shell", "bash", "shell_status", "interact", "python"]),
-    ("Jobs", &["jobs", "read_job", "wait", "stop_task", "continue_job"]),
+    ("Background jobs", &["jobs", "read_job", "wait", "stop_task", "continue_job"]),
     ("Web", &["web_search", "web_fetch", "http_request"]),
     ("Other machines", &["ssh_exec"]),
     ("Pictures and files for a person", &["image_view", "share_file", "content_publish"]),
@@ -180,11 +180,11 @@ fn cell(text: &str) -> String {
 const ABOUT_CONFIGURATION: &str = "\
 # Configuration
 
-haft reads two files, both TOML: your own `~/.config/haft/haft.toml` (`HAFT_CONFIG_DIR` names another folder), and
-`haft.toml` in the workspace. A command-line option wins over both. `haft config` prints each value and where it came from;
-`haft config --example` prints every key with its default.
+haft reads two files, both optional and both TOML: your own `~/.config/haft/haft.toml` (`HAFT_CONFIG_DIR` names another folder),
+and `haft.toml` in the workspace. A command-line option wins over both. `haft config` prints each value and where it came from;
+`haft config --example` prints every key with its default, as below.
 
-A workspace's file came with whatever was cloned, so it may only narrow what your own file allows. Keys marked **widens**
+A workspace's file came with whatever was cloned, so it may only restrict what your own file allows. Keys marked **needs trust**
 count there only after `haft trust`, and only until the file changes. A key that haft does not know is an error: a typo is
 never taken for a default.
 
@@ -200,9 +200,8 @@ fn the_page_of_configuration_is_the_example() {
 fn keys(example: &str) -> String {
     let mut text = String::from("## Top-level keys\n");
     let mut section = String::new();
-    let paragraphs = example.split("\n\n").skip(1);
-    let paragraphs = paragraphs.skip_while(|it| it.starts_with("# A workspace's haft.toml"));
-    for paragraph in paragraphs {
+    // The first is about the file.
+    for paragraph in example.split("\n\n").skip(1) {
         let (mut prose, mut keys) = (Vec::new(), Vec::new());
         let mut heading = None;
         for line in paragraph.lines() {
@@ -221,7 +220,10 @@ fn keys(example: &str) -> String {
             text.push_str(&format!("\n## `{heading}`\n"));
         }
         if !prose.is_empty() {
-            text.push_str(&format!("\n{}\n", escaped(&prose.join("\n")).replace("(widens", "(**widens**")));
+            text.push_str(&format!(
+                "\n{}\n",
+                escaped(&prose.join("\n")).replace("(needs trust", "(**needs trust**")
+            ));
         }
         if !keys.is_empty() {
             let head = if section.is_empty() { String::new() } else { format!("{section}\n") };
@@ -260,14 +262,14 @@ fn the_page_of_the_command_line_is_its_help() {
     let mut text = format!("{MARK}{ABOUT_CLI}");
     let whole = help(&[]);
     text.push_str(&format!("## `haft`\n\n```text\n{whole}```\n"));
-    for verb in commands(&whole) {
-        let about = help(&[&verb]);
+    let verbs = commands(&whole);
+    assert!(verbs.len() > 10 && verbs.iter().any(|it| it == "run"), "{verbs:?}");
+    for verb in verbs {
+        let about = own_part(&help(&[&verb]));
         text.push_str(&format!("\n## `haft {verb}`\n\n```text\n{about}```\n"));
         for inner in commands(&about) {
-            text.push_str(&format!(
-                "\n### `haft {verb} {inner}`\n\n```text\n{}```\n",
-                help(&[&verb, &inner])
-            ));
+            let about = own_part(&help(&[&verb, &inner]));
+            text.push_str(&format!("\n### `haft {verb} {inner}`\n\n```text\n{about}```\n"));
         }
     }
     current("docs/cli.md", &text);
@@ -282,16 +284,22 @@ fn help(verb: &[&str]) -> String {
     text.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
-/// The names below `Commands:`.
+/// A command's help without the options that all have: the page has them once.
+fn own_part(help: &str) -> String {
+    let Some((before, after)) = help.split_once("\nGlobal options:\n") else { return help.to_owned() };
+    let next = after.lines().position(|line| line.ends_with(':') && !line.starts_with(' '));
+    let after: Vec<&str> = next.map(|at| after.lines().skip(at).collect()).unwrap_or_default();
+    let after: String = after.iter().map(|line| format!("{line}\n")).collect();
+    format!("{before}\n{after}").trim_end().to_owned() + "\n"
+}
+
+/// The commands in a help text: what stands before its options, indented, with a text behind it.
 fn commands(help: &str) -> Vec<String> {
-    let lines = help.lines().skip_while(|it| *it != "Commands:").skip(1);
-    let lines =
-        lines.take_while(|it| !it.is_empty()).filter(|it| it.starts_with("  ") && !it.starts_with("   "));
-    lines
-        .filter_map(|it| it.split_whitespace().next())
-        .filter(|it| *it != "help")
-        .map(str::to_owned)
-        .collect()
+    let lines = help.lines().take_while(|it| *it != "Options:");
+    let names = lines.filter_map(|line| line.strip_prefix("  ")?.split_once("  "));
+    let names =
+        names.filter(|(name, _)| name.starts_with(|it: char| it.is_ascii_lowercase()) && *name != "help");
+    names.map(|(name, _)| name.trim().to_owned()).collect()
 }
 
 fn current(name: &str, text: &str) {
@@ -299,11 +307,30 @@ fn current(name: &str, text: &str) {
 }
 
 #[test]
+fn every_key_of_the_example_is_one() {
+    let example = std::fs::read_to_string(Path::new(REPOSITORY).join("haft.example.toml")).unwrap();
+    let lines = example.lines().map(|line| line.strip_prefix("# ").unwrap_or_default());
+    let lines = lines.filter(|line| is_key(line) || line.starts_with('[') && line.ends_with(']'));
+    let text: String = lines.map(|line| format!("{line}\n")).collect();
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("haft.toml"), &text).unwrap();
+    let read = haft::runtime::config::Config::read(&folder.path().join("haft.toml"));
+    assert!(read.is_ok(), "{read:?} in\n{text}");
+}
+
+#[test]
+fn commands_are_found_in_any_group_of_a_help_text() {
+    let help = "Does it\n\nUsage: x [OPTIONS]\n\nAgent:\n  run           Do it\n\nSetup:\n  help  Print\n  log-in  Enter\n\nOptions:\n  no  x\n\nGlobal options:\n      --dir\n\nExamples:\n  x run\n";
+    assert_eq!(commands(help), ["run", "log-in"]);
+    assert!(own_part(help).ends_with("Options:\n  no  x\n\nExamples:\n  x run\n"), "{}", own_part(help));
+}
+
+#[test]
 fn an_example_becomes_prose_and_keys() {
-    let example = "# About the file.\n\n# How many. (widens)\n# many = 1   # default: 2\n\n# Hosts.\n# [net]\n# allow = []\n\n# More <of> it.\n# web = \"public\"\n";
+    let example = "# About the file.\n\n# How many. (needs trust)\n# many = 1   # default: 2\n\n# Hosts.\n# [net]\n# allow = []\n\n# More <of> it.\n# web = \"public\"\n";
     assert_eq!(
         keys(example),
-        "## Top-level keys\n\nHow many. (**widens**)\n\n```toml\nmany = 1   # default: 2\n```\n\n## `[net]`\n\nHosts.\n\n```toml\n[net]\nallow = []\n```\n\n\
+        "## Top-level keys\n\nHow many. (**needs trust**)\n\n```toml\nmany = 1   # default: 2\n```\n\n## `[net]`\n\nHosts.\n\n```toml\n[net]\nallow = []\n```\n\n\
          More &lt;of> it.\n\n```toml\n[net]\nweb = \"public\"\n```\n"
     );
 }

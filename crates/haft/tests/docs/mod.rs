@@ -11,7 +11,6 @@ mod reader;
 
 use std::io::Write as _;
 
-use kit::needs;
 use page::Page;
 use reader::Reader;
 
@@ -25,7 +24,7 @@ macro_rules! pages {
 
         $(#[test]
         fn $name() {
-            $(needs!($($program),+);)?
+            $(kit::needs!($($program),+);)?
             Reader::follows($path);
         })*
     };
@@ -46,7 +45,7 @@ pages! {
     configuration: "docs/configuration.md",
     cli: "docs/cli.md",
     web_and_secrets: "docs/web-and-secrets.md",
-    security: "docs/security.md" [Git],
+    security: "docs/security.md" [Curl],
     http: "docs/http.md",
     undo_and_journal: "docs/undo-and-journal.md",
     run_json: "docs/run-json.md",

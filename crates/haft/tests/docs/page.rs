@@ -39,6 +39,9 @@ pub(crate) struct Block {
     pub(crate) server: Option<String>,
 }
 
+/// How a page begins that is made from the program.
+pub(crate) const GENERATED: &str = "<!-- generated: ";
+
 /// The folder of the repository.
 pub(crate) const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
@@ -55,6 +58,10 @@ impl Page {
             Step::Block(block) => Some(block),
             Step::Setup(_) => None,
         })
+    }
+
+    pub(crate) fn is_generated(&self) -> bool {
+        self.text.starts_with(GENERATED)
     }
 
     /// Every page there is: README.md and all of `docs/`.
@@ -137,7 +144,7 @@ impl Block {
     /// Takes what a comment says; tells whether that is about this block. Nothing, if it says nothing that is known.
     fn told(&mut self, comment: &str) -> Option<bool> {
         // The mark of a generated page is about all of it.
-        if comment.starts_with("generated") {
+        if comment.starts_with("generated: ") {
             return Some(false);
         }
         let (what, value) = comment.split_once(": ")?;

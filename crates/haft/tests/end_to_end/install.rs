@@ -147,7 +147,7 @@ fn a_broken_file_is_refused_and_left_alone() {
         for more in [&[][..], &["--force"], &["--dry-run"]] {
             let ran = room.install(&[&[client], more].concat());
             assert_eq!(ran.code, 1, "{broken}: {ran:?}");
-            assert!(ran.err.contains("left alone") && ran.err.contains("--print"), "{ran:?}");
+            assert!(ran.err.contains("was not changed") && ran.err.contains("--print"), "{ran:?}");
             assert_eq!(room.now(file), broken);
         }
         assert_eq!(fs::read_dir(room.home(file).parent().unwrap()).unwrap().count(), 1, "nothing beside it");
@@ -307,7 +307,7 @@ fn who_reaches_a_running_haft_is_told_where_the_token_is() {
     let room = Room::new();
     let said = room.installed(&["codex", "--http", "http://127.0.0.1:1/mcp", "--token-env", "MINE"]);
     let file = room.state().join("mcp-token");
-    assert!(said.contains("Set MINE") && said.contains(file.to_str().unwrap()), "{said}");
+    assert!(said.contains("with MINE set to") && said.contains(file.to_str().unwrap()), "{said}");
 }
 
 #[test]

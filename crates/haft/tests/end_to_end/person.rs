@@ -307,7 +307,10 @@ fn an_agent_borrows_the_model_of_the_client_with_calls_or_without() {
     for mut client in both(&room, &json!({})) {
         let (text, is_error) =
             client.call("subagent", &json!({"prompt": "Read `note`."}), |_, _| Value::Null);
-        assert!(is_error && text.contains("this client lends none") && text.contains("HAFT_MODEL"), "{text}");
+        assert!(
+            is_error && text.contains("this client offers none") && text.contains("HAFT_MODEL"),
+            "{text}"
+        );
         client.end();
     }
 }

@@ -195,8 +195,11 @@ async fn a_supervisor_that_is_stopped_holds_nobody_up() {
 #[tokio::test]
 async fn who_goes_on_stopping_its_supervisor_loses_it() {
     let (keeper, mark) = (keeper().await, mark());
-    let script = sh("sleep 1000 & while kill -STOP $PPID; do :; done; sleep 1000");
-    let process = start(&keeper, Program { env: vec![mark.clone()], ..script }).await.unwrap();
+    // It waits until haft knows that it runs.
+    let script = sh("sleep 1000 & read go; while kill -STOP $PPID; do :; done; sleep 1000");
+    let process = Program { env: vec![mark.clone()], stdin: Stdin::Pipe, ..script };
+    let process = start(&keeper, process).await.unwrap();
+    process.write(b"\n").await.unwrap();
     assert_eq!(tokio::time::timeout(HANG, process.exited()).await.unwrap(), Exit::Lost);
     until_marked(&mark, |count| count == 0).await;
     assert_eq!(run(&keeper, sh("exit 2")).await.0, Exit::Code(2));

@@ -349,6 +349,7 @@ fn a_script_that_is_not_executable_is_reported_and_other_files_are_not() {
 
 #[test]
 fn what_no_client_could_be_given_fails_and_names_the_place() {
+    kit::needs!(Python);
     let room = Room::new();
     let own = room.config().join("tools");
     for (name, parameters) in [

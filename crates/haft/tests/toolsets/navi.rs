@@ -52,6 +52,7 @@ const PNG: &[u8] = &[
 
 #[test]
 fn each_tool_that_needs_no_agent_answers() {
+    kit::needs!(Python);
     let room = Room::new();
     room.put("pixel.png", PNG);
     room.put("part.scad", "difference() { cube(10; }\n");
@@ -101,6 +102,7 @@ fn each_tool_that_needs_no_agent_answers() {
 
 #[test]
 fn a_session_in_its_words_uses_ten_of_them() {
+    kit::needs!(Python);
     let room = Room::new();
     room.put("pixel.png", PNG);
     let ran = conversation(

@@ -43,6 +43,7 @@ fn all_names_are_there_with_what_they_need() {
 
 #[test]
 fn each_tool_says_what_theirs_says() {
+    kit::needs!(Python);
     let room = Room::new();
     room.put("a.txt", "one\ntwo\nthree\n");
     room.put("b.json", "{\"k\": [1, 2]}\n");
@@ -241,6 +242,7 @@ fn a_job_is_listed_waited_for_read_and_stopped() {
 
 #[test]
 fn a_session_in_its_words_uses_ten_of_them() {
+    kit::needs!(Python);
     let room = Room::new();
     room.put("sum.py", "def total(a, b):\n    return a - b\n\nprint(total(2, 3))\n");
     room.put("n.ipynb", NOTEBOOK);

@@ -34,6 +34,11 @@ pub trait Agents: Send + Sync {
     /// # Errors
     /// When the model fails.
     fn think<'a>(&'a self, system: &'a str, prompt: &'a str) -> Soon<'a, Result<String, Fault>>;
+
+    /// A text that the agent has under this name, in the way of a tool's manual: a skill of its person's. Blocks.
+    fn manual(&self, _name: &str) -> Option<String> {
+        None
+    }
 }
 
 /// The profiles there are.

@@ -35,6 +35,8 @@ pub enum Program {
     Bubblewrap,
     /// Chromium, or Google Chrome.
     Chromium,
+    /// `curl`.
+    Curl,
     /// `git`.
     Git,
     /// `groff`, which formats man pages.
@@ -71,6 +73,7 @@ impl Program {
         match self {
             Self::Bubblewrap => ("bwrap", "bubblewrap"),
             Self::Chromium => ("chromium", "chromium"),
+            Self::Curl => ("curl", "curl"),
             Self::Git => ("git", "git"),
             Self::Groff => ("groff", "groff-base"),
             Self::Ip => ("ip", "iproute2"),

@@ -27,6 +27,46 @@ pub struct AgentSection {
     pub visible: Option<Visible>,
 }
 
+/// `[chat]`: how `haft chat` behaves at a terminal. Only the person's own file counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChatSection {
+    /// How the person is told of a question and of the end of a long turn.
+    pub notify: Option<Notify>,
+    /// Which of the terminal's colours stand for what.
+    pub theme: Option<Theme>,
+}
+
+/// Which of the terminal's sixteen colours stand for what.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Theme {
+    /// For a dark background.
+    #[default]
+    Dark,
+    /// For a light background: no yellow.
+    Light,
+    /// Blue and yellow in the place of green and red.
+    ColorBlind,
+    /// No colours, as with `NO_COLOR`.
+    None,
+}
+
+/// How a person is told that they are wanted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Notify {
+    /// The bell rings, and the terminal's title says why.
+    #[default]
+    All,
+    /// The bell rings.
+    Bell,
+    /// The terminal's title says it.
+    Title,
+    /// Not at all.
+    None,
+}
+
 /// When a model is told of a tool that is new.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

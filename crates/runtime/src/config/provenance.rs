@@ -50,6 +50,8 @@ pub enum Why {
     Overridden,
     /// The number is beyond what is allowed here, so another one is in effect.
     Limited,
+    /// The key counts only in the user's own file.
+    UserOnly,
 }
 
 /// A key that at least one of the files sets.
@@ -182,6 +184,7 @@ impl Files<'_> {
         let unused = written.iter().filter_map(|(source, _, value)| {
             let why = match source {
                 Source::Workspace if waits => Why::NeedsTrust,
+                Source::Workspace if !self.counts_in_a_workspace(&key, apart) => Why::UserOnly,
                 _ if !sources.contains(source) => Why::Overridden,
                 _ if is_other_number(value) => Why::Limited,
                 _ => return None,
@@ -191,6 +194,14 @@ impl Files<'_> {
         let unused = unused.collect();
         let value = now.filter(|_| !sources.is_empty());
         Origin { key, of_workspace: apart, value, sources, unused }
+    }
+
+    /// Whether the workspace's value would change anything if it was trusted, and the user's file did not have the key.
+    fn counts_in_a_workspace(&self, key: &[String], apart: bool) -> bool {
+        let user = self.user.without(key);
+        let with = values(&merged(&user, &self.workspace.config, true));
+        let without = values(&merged(&user, &self.workspace.without(key), true));
+        at(&with, key, apart) != at(&without, key, apart)
     }
 
     /// The values in effect if one of the files did not have this key.
@@ -337,6 +348,17 @@ mod tests {
             "[[command]]\nprefix = [\"a\"]\nthen = \"deny\"\n[[command]]\nprefix = [\"b\"]\nthen = \"allow\"";
         let told = told("", rules, false).concat();
         assert!(told.contains("[Workspace] Workspace:NeedsTrust:") && told.contains("\"deny\""), "{told}");
+    }
+
+    #[test]
+    fn a_key_that_counts_only_in_your_own_file_is_named_in_a_workspace_s() {
+        for trusted in [false, true] {
+            assert_eq!(
+                told("", "[chat]\nnotify = \"none\"", trusted),
+                ["chat.notify = unset [] Workspace:UserOnly:\"none\""]
+            );
+        }
+        assert_eq!(told("[chat]\nnotify = \"none\"", "", false), ["chat.notify = \"none\" [User]"]);
     }
 
     #[test]

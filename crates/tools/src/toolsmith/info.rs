@@ -40,7 +40,10 @@ pub(crate) fn explain(
 ) -> Result<Output, Fault> {
     cx.check()?;
     let listed = cx.tools().list();
-    let Some(spec) = find(&listed, name) else { return Err(unknown(cx, &listed, name)) };
+    let Some(spec) = find(&listed, name) else {
+        // Skills are read in the same way.
+        return cx.agents().manual(name).map(Output::text).ok_or_else(|| unknown(cx, &listed, name));
+    };
     let mut text = spec.manual();
     match &spec.origin {
         Origin::Program => {}

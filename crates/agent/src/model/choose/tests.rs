@@ -235,7 +235,6 @@ async fn every_key_of_a_section_has_its_effect() {
         headers: BTreeMap::from([("X-Team".to_owned(), "tools".to_owned())]),
         window: Some(50_000),
         longest: Some(9_000),
-        format: None,
         dialect: None,
         images: Some(false),
         effort: Some("2000".to_owned()),

@@ -192,8 +192,19 @@ async fn the_context_is_told_part_by_part_and_counted_by_the_provider() {
     assert!(after.tokens.abs_diff(290) < 30, "at the provider's own rate: {after:?}");
     let shown = agent.steering().context_used();
     assert_eq!((shown.tokens, shown.estimated), (300, false));
-    let text = after.as_text();
-    assert!(text.contains("the provider counted 300") && text.contains("  results "), "{text}");
+}
+
+#[tokio::test]
+async fn a_provider_that_refuses_structured_output_is_asked_without_it() {
+    let house = House::new();
+    house.plays([vec![Move::Fail(Breach::Refused)], said("{}"), said("{}")]);
+    let mut agent = house.agent();
+    agent.set_format(Some(std::sync::Arc::new(json!({"type": "object"}))));
+    house.turn(&mut agent, "go").await;
+    house.turn(&mut agent, "again").await;
+    let wanted: Vec<bool> = house.requests().iter().map(|it| it.format.is_some()).collect();
+    assert_eq!(wanted, [true, false, false]);
+    assert!(house.heard().iter().any(|it| it.to_string().contains("without structured output")));
 }
 
 #[tokio::test]

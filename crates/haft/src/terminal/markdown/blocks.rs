@@ -108,7 +108,7 @@ fn of_definition(source: &str, range: &Range<usize>, look: Look) -> Block {
 }
 
 /// A line of code as rows: further in than text, and with a mark where it had to be cut.
-pub(super) fn code_rows(line: Row, columns: usize) -> Vec<Row> {
+pub(super) fn code_rows(line: &Row, columns: usize) -> Vec<Row> {
     let margin = if columns < 6 * MARGIN { 0 } else { MARGIN };
     let letters = as_drawn(&line.letters());
     let lines = wrap(&letters, columns.saturating_sub(margin).max(2), 0, false);
@@ -380,7 +380,7 @@ impl<'a> Layout<'a> {
         }
         let room = self.room();
         for line in text.lines() {
-            for row in code_rows(code.line(line), room) {
+            for row in code_rows(&code.line(line), room) {
                 self.put(row);
             }
         }

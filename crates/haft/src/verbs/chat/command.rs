@@ -1,60 +1,104 @@
-//! What does a slash command do?
-
-use std::sync::Arc;
+//! Chat commands, the same wherever the chat is held: each gives the text that it answers with.
 
 use agent::{Agent, Crew, profiles::PLAN};
 use kit::Fault;
-use runtime::{Call, changes::Bound};
+use runtime::{Call, Session, changes::Bound};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::Talk;
+use super::{
+    face::Face,
+    report,
+    talk::{Taken, Talk},
+};
 use crate::{
+    slash::All,
     terminal::{
-        commands::COMMANDS,
-        diff,
-        row::{Row, Style},
+        complete::{Own, Value},
+        line::Entry,
+        row::Style,
         short,
     },
-    verbs::run::bill,
+    verbs::run::{bill, fault},
 };
 
 /// So many conversations are listed.
 const LISTED: usize = 15;
 
-impl Talk {
+impl<F: Face> Talk<F> {
     /// Does it; gives what there is to say.
-    pub(super) async fn command(&mut self, name: &str, given: &str) -> Result<String, Fault> {
+    pub(super) async fn command(&mut self, name: &str, given: &str, all: &All) -> Result<String, Fault> {
+        let takes_nothing = ["/help", "/jobs", "/context", "/cost", "/status", "/new", "/clear"]
+            .contains(&name)
+            && !given.is_empty();
+        if takes_nothing {
+            return Err(Fault::bad_args(format!(
+                "`{name}` takes nothing, and was given `{}`",
+                short::line(given, 40)
+            )));
+        }
         match name {
-            "/help" => Ok(help()),
+            "/help" => Ok(report::help(all)),
             "/model" => self.model(given),
             "/profile" => self.profile(given),
-            "/plan" => self.plan(),
+            "/plan" => self.plan(given).await,
             "/tools" => {
-                let text = self.tools();
-                self.front.page("tools", &text).await;
+                let text = report::tools(self.agent.session(), given)?;
+                self.face.page("tools", &text).await;
                 Ok(String::new())
             }
-            "/jobs" => self.by_tool("jobs").await,
-            "/undo" => self.by_tool("undo").await,
+            "/jobs" => self.by_tool("jobs", json!({})).await,
+            "/undo" => self.undo(given).await,
+            "/rewind" => self.rewind(given).await,
+            "/compact" => self.compact(given).await,
+            "/context" => Ok(report::context(&self.agent.context())),
             "/cost" => Ok(self.cost()),
-            "/sessions" => self.sessions(),
-            "/resume" => {
-                let name = if given.is_empty() { self.newest_other()? } else { given.to_owned() };
-                self.go_on(Some(&name)).await
-            }
+            "/status" => Ok(self.status()),
+            "/sessions" => self.sessions(given),
+            "/resume" => self.resume(given).await,
             "/new" | "/clear" => self.go_on(None).await,
+            "/copy" => self.copy(given),
+            "/export" => self.export(given),
             other => Err(Fault::bug(format!("{other} is not done here"))),
         }
     }
 
+    /// Offers what may be typed as the commands' completion.
+    pub(super) fn offer(&mut self) {
+        let all = All::read(&self.agency.opened);
+        let own = all.own.iter().map(|it| Own {
+            name: it.name().to_owned(),
+            takes: it.takes().to_owned(),
+            does: it.does(),
+        });
+        let value = |word: &str, about: &str| Value { word: word.to_owned(), about: short::line(about, 100) };
+        let models =
+            self.agency.model_names().into_iter().map(|(name, about)| value(&name, &about)).collect();
+        let mut profiles = vec![value("none", "no profile")];
+        if let Some(crew) = self.agent.crew() {
+            profiles.extend(crew.known().profiles.iter().map(|it| value(&it.name, &it.description)));
+        }
+        let conversations = agent::conversations(&self.agency.opened.runtime, LISTED).unwrap_or_default();
+        let here = self.agent.session().name();
+        let others = conversations.iter().filter(|it| it.session != here);
+        let others = others.map(|it| value(&it.session, &it.title)).collect();
+        let values = vec![("/model", models), ("/profile", profiles), ("/resume", others)];
+        self.face.offer(own.collect(), values);
+    }
+
     fn model(&mut self, named: &str) -> Result<String, Fault> {
         if named.is_empty() {
-            let model = self.agent.steering().model();
-            return Ok(format!("{}; /model NAME goes on with another", model.name()));
+            let now = self.agent.model();
+            let mut lines = vec![format!("{} (in use)", now.name())];
+            let others = self.agency.model_names();
+            let others = others.iter().filter(|it| it.0 != now.name());
+            lines.extend(others.map(|(name, about)| format!("{name}  {about}").trim_end().to_owned()));
+            lines.push("/model NAME switches.".to_owned());
+            return Ok(lines.join("\n"));
         }
         let model = self.agency.model(named)?;
-        let said = format!("{} answers from now on", model.name());
+        let doubt = agent::model::doubt(named, self.agency.choices()).map(|it| it + "\n");
+        let said = format!("{}{} answers from now on.", doubt.unwrap_or_default(), model.name());
         self.agent.steering().set_model(model);
         Ok(said)
     }
@@ -67,103 +111,254 @@ impl Talk {
         }
         let (known, current) = (crew.known(), crew.profile());
         let lines = known.profiles.iter().map(|it| {
-            let mark = if current.as_deref() == Some(it.name.as_str()) { " (this one)" } else { "" };
+            let mark = if current.as_deref() == Some(it.name.as_str()) { " (in use)" } else { "" };
             format!("{}{mark}: {}", it.name, short::line(&it.description, 100))
         });
         let broken = known.broken.iter().map(|it| format!("! {it}"));
         let mut lines: Vec<String> = lines.chain(broken).collect();
-        lines.push("/profile NAME goes on under one, /profile none without".to_owned());
+        lines.push("/profile NAME switches, /profile none leaves it.".to_owned());
         Ok(lines.join("\n"))
     }
 
-    fn plan(&mut self) -> Result<String, Fault> {
+    /// Plan mode, on or off; with a task it is on, and the task is done in it.
+    async fn plan(&mut self, task: &str) -> Result<String, Fault> {
         let crew = crew(&self.agent)?;
-        let on = crew.profile().as_deref() != Some(PLAN);
-        crew.begin(on.then_some(PLAN), true)?;
-        let says = if on { "plan mode: nothing is changed; /plan ends it" } else { "plan mode is over" };
-        Ok(says.to_owned())
-    }
-
-    fn tools(&self) -> String {
-        let catalog = self.agent.session().catalog();
-        let lines = catalog.specs().map(|spec| {
-            let first = spec.description.lines().next().unwrap_or_default();
-            format!("{}: {}", spec.name, short::line(first, 100))
-        });
-        lines.collect::<Vec<_>>().join("\n")
+        let is_on = crew.profile().as_deref() == Some(PLAN);
+        let on = !is_on || !task.is_empty();
+        if on != is_on {
+            crew.begin(on.then_some(PLAN), true)?;
+        }
+        let says =
+            if on { "Plan mode is on: nothing is changed. /plan ends it." } else { "Plan mode is off." };
+        if task.is_empty() {
+            return Ok(says.to_owned());
+        }
+        self.face.tell(says, Style::DIM);
+        self.say(&Entry::new(task), None).await;
+        Ok(String::new())
     }
 
     /// Has a tool of the session answer, as if the model had called it.
-    async fn by_tool(&mut self, tool: &str) -> Result<String, Fault> {
+    async fn by_tool(&mut self, tool: &str, arguments: serde_json::Value) -> Result<String, Fault> {
         let session = self.agent.session().clone();
         if !session.catalog().has(tool) {
-            return Err(Fault::not_found(format!("this session has no `{tool}`")));
+            return Err(Fault::not_found(format!("this session has no tool `{tool}`")));
         }
         let cancel = CancellationToken::new();
-        let cancel_call = cancel.child_token();
-        let call = Call { cancel: cancel_call, by_person: true, ..Call::new(tool, json!({})) };
-        let answer = self.front.attend(session.call(call), &cancel).await;
+        let call = Call { cancel: cancel.child_token(), by_person: true, ..Call::new(tool, arguments) };
+        let answer = self.face.attend(session.call(call), &cancel).await;
         let changes = session.runtime().changes(&answer.changes, Bound::default());
-        let diffs = diff::rows(&changes, 2, self.front.columns(), diff::SHOWN, "haft log --diff shows all");
-        self.front.show(&diffs);
-        Ok(answer.as_text())
+        self.face.show_changes(&changes);
+        let text = answer.as_text();
+        match answer.result {
+            Ok(_) => Ok(text),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// Puts back the newest file change; with `turn`, those of the turns that were taken back.
+    async fn undo(&mut self, given: &str) -> Result<String, Fault> {
+        match given {
+            "" => self.by_tool("undo", json!({})).await,
+            "turn" if self.taken_back.is_empty() => {
+                Err(Fault::not_found("no turn was taken back just now that changed files")
+                    .next("/rewind takes a turn back; /undo puts back the newest change."))
+            }
+            "turn" => {
+                let mut lines = Vec::new();
+                while let Some(change) = self.taken_back.first().cloned() {
+                    lines.push(self.by_tool("undo", json!({"call": change.call})).await?);
+                    self.taken_back.remove(0);
+                }
+                Ok(lines.join("\n"))
+            }
+            other => Err(Fault::bad_args(format!("`/undo {other}` is unknown")).next(
+                "/undo puts back the newest change, /undo turn those of the turn that was taken back.",
+            )),
+        }
+    }
+
+    /// Goes back to before one of the person's messages.
+    async fn rewind(&mut self, given: &str) -> Result<String, Fault> {
+        let turns = self.agent.turns();
+        let back = match given {
+            "" => 1,
+            "list" => {
+                let count = turns.len();
+                let lines = turns
+                    .iter()
+                    .enumerate()
+                    .map(|(at, it)| format!("{:>3}  {}", count - at, agent::title(it)));
+                let lines: Vec<String> = lines.collect();
+                return Ok(if lines.is_empty() {
+                    "nothing was said yet".to_owned()
+                } else {
+                    lines.join("\n")
+                });
+            }
+            number => number.parse::<usize>().ok().filter(|it| *it > 0).ok_or_else(|| {
+                Fault::bad_args(format!("`/rewind {number}` needs a number of messages, from 1"))
+                    .next("/rewind list shows them with their numbers.")
+            })?,
+        };
+        let rewound = self.agent.rewind(back).await.map_err(fault)?;
+        self.beside.clear();
+        let messages =
+            if rewound.turns == 1 { "message".to_owned() } else { format!("{} messages", rewound.turns) };
+        let mut lines =
+            vec![format!("Went back to before your last {messages}: the model no longer knows of it.")];
+        if !rewound.changed.is_empty() {
+            let mut files: Vec<&str> =
+                rewound.changed.iter().flat_map(|it| it.files.iter().map(String::as_str)).collect();
+            files.sort_unstable();
+            files.dedup();
+            lines.push(format!(
+                "Files are as that turn left them: {}. /undo turn puts them back as they were before it.",
+                files.join(", ")
+            ));
+        }
+        self.taken_back = rewound.changed;
+        if !self.face.give_back(&rewound.said) {
+            lines.push(format!("You had said: {}", short::line(&rewound.said, 200)));
+        }
+        Ok(lines.join("\n"))
+    }
+
+    /// Sums the conversation up now.
+    async fn compact(&mut self, keep: &str) -> Result<String, Fault> {
+        let cancel = CancellationToken::new();
+        let keep = Some(keep).filter(|it| !it.is_empty());
+        let done = self.face.attend(self.agent.compact(keep, &cancel), &cancel).await.map_err(fault)?;
+        let cost = done.cost.map_or_else(String::new, |it| format!(", {}", short::dollars(it)));
+        Ok(format!(
+            "Summed up: about {} tokens are {} now{cost}. All of it stays readable for the model.",
+            short::count(done.before),
+            short::count(done.after)
+        ))
     }
 
     fn cost(&self) -> String {
         let taken = *self.host.taken.lock();
-        let more = if taken.unpriced { ", and what has no known price" } else { "" };
+        let more = if taken.unpriced { ", and answers without a known price" } else { "" };
         format!("{}{more}", bill(taken.answers, &taken.usage, Some(taken.cost)))
     }
 
-    fn conversations(&self) -> Result<Vec<(String, u64)>, Fault> {
-        let store = self.agency.opened.runtime.store();
-        let all = store.sessions().list()?;
-        let of_agents =
-            all.into_iter().filter(|it| matches!(it.door.as_str(), "chat" | "run") && !it.id.contains('/'));
-        Ok(of_agents.map(|it| (it.id, it.used_ms)).collect())
+    fn status(&self) -> String {
+        let runtime = &self.agency.opened.runtime;
+        let crew = self.agent.crew();
+        let profile = crew.and_then(Crew::profile).unwrap_or_else(|| "none".to_owned());
+        let used = self.agent.steering().context_used();
+        let session = self.agent.session();
+        let said = self.agent.turns();
+        let policy = runtime.policy();
+        let sandbox = if session.limits().read_only {
+            "read-only (for now)".to_owned()
+        } else {
+            name_of(&policy.sandbox)
+        };
+        let mut lines = vec![
+            ("model", self.agent.model().name().to_owned()),
+            ("profile", profile),
+            ("workspace", runtime.roots().workspace().display().to_string()),
+        ];
+        for (path, read_only) in runtime.roots().list().skip(1) {
+            lines
+                .push(("root", format!("{}{}", path.display(), if read_only { " (read-only)" } else { "" })));
+        }
+        lines.extend([
+            ("sandbox", sandbox),
+            ("approve", name_of(&policy.approve)),
+            ("session", format!("{} ({} messages of yours)", session.name(), said.len())),
+            ("context", report::used(used)),
+            ("cost", self.cost()),
+            ("tools", session.catalog().specs().count().to_string()),
+        ]);
+        let jobs = session.running_jobs();
+        if !jobs.is_empty() {
+            lines.push(("jobs", jobs.join(", ")));
+        }
+        lines.iter().map(|(name, it)| format!("{name:<10} {it}")).collect::<Vec<_>>().join("\n")
     }
 
-    fn sessions(&self) -> Result<String, Fault> {
-        let mut lines = Vec::new();
-        for (id, used_ms) in self.conversations()?.into_iter().take(LISTED) {
-            let at = jiff::Timestamp::from_millisecond(used_ms.cast_signed())
-                .map(|at| at.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string())
-                .unwrap_or_default();
-            let here = if id == self.agent.session().name() { " (this one)" } else { "" };
-            lines.push(format!("{id}  {at}{here}"));
+    /// Lists the conversations, with the numbers by which they are resumed.
+    fn sessions(&mut self, query: &str) -> Result<String, Fault> {
+        let runtime = &self.agency.opened.runtime;
+        let found = if query.is_empty() {
+            agent::conversations(runtime, LISTED)?
+        } else {
+            agent::find_conversations(runtime, query, LISTED)?
+        };
+        if found.is_empty() {
+            let what = if query.is_empty() {
+                "no conversation yet".to_owned()
+            } else {
+                format!("no conversation has `{query}`")
+            };
+            return Ok(what);
         }
-        lines.push("/resume NAME goes on with one".to_owned());
+        let here = self.agent.session().name();
+        let mut lines: Vec<String> = found
+            .iter()
+            .enumerate()
+            .map(|(at, it)| report::conversation(at + 1, it, it.session == here))
+            .collect();
+        lines.push("/resume NUMBER continues one.".to_owned());
+        self.listed = found.into_iter().map(|it| it.session).collect();
         Ok(lines.join("\n"))
     }
 
-    fn newest_other(&self) -> Result<String, Fault> {
+    /// Goes on with another conversation: the newest, the one of this number in the last list, or the one of this id.
+    async fn resume(&mut self, given: &str) -> Result<String, Fault> {
+        let runtime = &self.agency.opened.runtime;
         let here = self.agent.session().name().to_owned();
-        let other = self.conversations()?.into_iter().find(|it| it.0 != here);
-        other.map(|it| it.0).ok_or_else(|| Fault::not_found("this workspace has no other conversation"))
+        let all = agent::conversations(runtime, usize::MAX)?;
+        let other = all.iter().find(|it| it.session != here).map(|it| it.session.clone());
+        let number = given.parse::<usize>().ok().and_then(|it| it.checked_sub(1));
+        let listed: Vec<String> = if self.listed.is_empty() {
+            all.iter().take(LISTED).map(|it| it.session.clone()).collect()
+        } else {
+            self.listed.clone()
+        };
+        let name = match number {
+            _ if given.is_empty() => {
+                other.ok_or_else(|| Fault::not_found("this workspace has no other conversation"))?
+            }
+            Some(number) => listed.get(number).cloned().ok_or_else(|| {
+                Fault::not_found(format!("there is no conversation {given} in the list"))
+                    .next("/sessions lists them.")
+            })?,
+            None if all.iter().any(|it| it.session == given) => given.to_owned(),
+            None => {
+                return Err(Fault::not_found(format!("there is no conversation `{given}`"))
+                    .next("/sessions lists them; /sessions WORD finds those about WORD."));
+            }
+        };
+        if name == here {
+            return Ok("That is this conversation.".to_owned());
+        }
+        self.go_on(Some(&name)).await
     }
 
     /// Goes on with another conversation, or begins a new one.
     async fn go_on(&mut self, name: Option<&str>) -> Result<String, Fault> {
-        if let Some(name) = name
-            && !self.conversations()?.iter().any(|it| it.0 == name)
-        {
-            return Err(
-                Fault::not_found(format!("there is no conversation `{name}`")).next("/sessions lists them.")
-            );
-        }
-        let session = self.agency.session(name, "chat", Arc::new(self.asks.clone()));
-        let person = Arc::new(self.asks.clone());
-        let (agent, lines) = self.agency.agent(session, self.host.clone(), person)?;
+        let session = self.agency.session(name, "chat", self.person.approver.clone());
+        let (agent, lines) = self.agency.agent(session, self.host.clone(), self.person.asker.clone())?;
         let before = std::mem::replace(&mut self.agent, agent);
         // What it has seen is kept, and its jobs end, as when the chat does.
-        before.session().end().await;
-        before.session().keep()?;
-        *self.host.taken.lock() = super::Taken::default();
-        self.front.show(&[Row::new("", Style::PLAIN)]);
-        lines.iter().for_each(|it| self.front.tell(it, Style::DIM));
-        self.begin();
+        end(before.session()).await?;
+        *self.host.taken.lock() = Taken::default();
+        (self.beside, self.taken_back, self.refused) = (Vec::new(), Vec::new(), None);
+        lines.iter().for_each(|it| self.face.note(it));
+        if self.begin() {
+            return Ok("A new conversation. /resume continues the one before.".to_owned());
+        }
         Ok(String::new())
     }
+}
+
+async fn end(session: &Session) -> Result<(), Fault> {
+    session.end().await;
+    session.keep()
 }
 
 /// By what a person steers an agent.
@@ -171,14 +366,10 @@ fn crew(agent: &Agent) -> Result<&Crew, Fault> {
     agent.crew().ok_or_else(|| Fault::bug("an agent without profiles"))
 }
 
-fn help() -> String {
-    let commands = COMMANDS
-        .iter()
-        .map(|(name, takes, does)| format!("{} : {does}", format!("{name} {takes}").trim_end()));
-    let keys = [
-        "Alt-Enter, Ctrl-J or a backslash at the end of the line: a line break",
-        "Tab: completes commands, and files after @",
-        "Esc or Ctrl-C: stops the agent; Ctrl-C at the prompt clears the line; Ctrl-D ends",
-    ];
-    commands.chain(keys.iter().map(|it| (*it).to_owned())).collect::<Vec<_>>().join("\n")
+/// A choice of the configuration, as it is written there.
+fn name_of(value: &impl serde::Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(name)) => name,
+        _ => "unknown".to_owned(),
+    }
 }

@@ -1,87 +1,168 @@
-//! How is chatted where there is no terminal to draw on: line by line?
+//! The chat line by line: in a pipe, in Emacs, wherever there is no terminal to draw on.
+//!
+//! The same commands work as at a terminal. What the model says and what a command answers goes to standard output; what
+//! happens, and what fails, to standard error. Where something failed the exit code says so.
 
 use std::{
+    future::Future,
     io::{BufRead, IsTerminal, Write},
     process::ExitCode,
     sync::Arc,
 };
 
-use agent::{Ended, Message};
-use kit::Fault;
+use agent::{Agent, Change, Message};
+use kit::{Fault, Kind};
+use runtime::visible;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 
-use super::Chat;
+use super::{
+    Chat,
+    face::{Face, HINT},
+    talk::{Person, Talk},
+};
 use crate::{
     Options, Place,
     ask::{approver, asker},
     print,
     terminal::{
+        complete::{Own, Value},
+        diff,
+        front::Said,
         interrupt::{self, STOPPED},
+        line::Entry,
         plain::{Out, Plain},
+        row::{Style, Tint},
         short,
     },
-    verbs::{FAULT, finish, run::fault},
+    verbs::{FAULT, finish},
 };
 
 /// So much of a call is told.
 const TITLE: usize = 100;
 
-/// Reads lines, has the agent answer each, and prints what it says.
+/// Reads lines, does what each means, and prints what comes of it.
 pub(super) async fn run(chat: Chat, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
     let cancel = CancellationToken::new();
     interrupt::watch(cancel.clone(), || ())
-        .map_err(|error| Fault::new(kit::Kind::Unavailable, format!("signals can't be heard: {error}")))?;
-    let agency = chat.agent.open(options, place, approver()).await?;
-    for line in &agency.opened.aside {
-        print::err(&runtime::visible(&format!("haft: {line}")).0);
-    }
-    let name = agency.earlier(chat.resume, options.session.as_deref())?;
+        .map_err(|error| Fault::new(Kind::Unavailable, format!("signals can't be handled: {error}")))?;
+    let Chat { agent, words, images, resume } = chat;
+    let agency = agent.open(options, place, approver()).await?;
+    let name = agency.earlier(resume, options.session.as_deref())?;
     let session = agency.session(name.as_deref(), "chat", approver());
     let plain = Arc::new(Plain::new(Out::new(cancel.clone())));
-    let (mut agent, told) = agency.agent(session, plain.clone(), asker())?;
-    told.iter().for_each(|it| print::err(&format!("haft: {it}")));
-    before(&agent.transcript().messages()?);
-    let mut lines = read_lines();
-    let mut code = ExitCode::SUCCESS;
-    let mut first = Some(chat.words.join(" ")).filter(|it| !it.trim().is_empty());
-    loop {
-        mark();
-        let line = match first.take() {
-            Some(words) => Some(words),
-            None => tokio::select! {
-                line = lines.recv() => line,
-                () = cancel.cancelled() => None,
-            },
-        };
-        let Some(line) = line else { break };
-        let text = line.trim();
-        match text {
-            "" => continue,
-            "/exit" => break,
-            _ => {}
-        }
-        let outcome = agent.turn(Some(text.to_owned()), &cancel).await;
-        plain.end();
-        match outcome {
-            Ok(outcome) if outcome.ended == Ended::Done => {}
-            Ok(outcome) => print::err(&format!("haft: {}", how(outcome.ended))),
-            Err(error) => {
-                print::err(&runtime::visible(&format!("haft: {}", fault(error).as_text())).0);
-                code = ExitCode::from(FAULT);
-            }
-        }
-    }
-    finish(agent.session()).await;
-    Ok(if cancel.is_cancelled() { ExitCode::from(STOPPED) } else { code })
+    let first = Some(words.join(" ")).filter(|it| !it.trim().is_empty());
+    let lines =
+        Lines { plain: plain.clone(), first, lines: read_lines(), cancel: cancel.clone(), failed: false };
+    let person = Person { approver: approver(), asker: asker() };
+    let mut talk = Talk::open(lines, agency, session, plain, person)?;
+    talk.pictures = images;
+    talk.begin();
+    talk.talk().await;
+    finish(talk.agent.session()).await;
+    Ok(if cancel.is_cancelled() {
+        print::err("haft: stopped; to continue: haft chat --resume");
+        ExitCode::from(STOPPED)
+    } else if talk.face.failed {
+        ExitCode::from(FAULT)
+    } else {
+        ExitCode::SUCCESS
+    })
 }
 
-fn how(ended: Ended) -> &'static str {
-    match ended {
-        Ended::Done => "done",
-        Ended::Cancelled => "stopped; `haft chat --resume` goes on",
-        Ended::Limit => "stopped at its limit",
-        Ended::Refused => "the provider refused to go on",
+/// Lines in, lines out.
+struct Lines {
+    plain: Arc<Plain>,
+    /// What was said on the command line.
+    first: Option<String>,
+    lines: UnboundedReceiver<String>,
+    /// Somebody ended the chat.
+    cancel: CancellationToken,
+    failed: bool,
+}
+
+impl Face for Lines {
+    async fn prompt(&mut self) -> Said {
+        if let Some(words) = self.first.take() {
+            return Said::Line(Entry::new(words));
+        }
+        mark();
+        let line = tokio::select! {
+            () = self.cancel.cancelled() => None,
+            line = self.lines.recv() => line,
+        };
+        line.map_or(Said::End, |line| Said::Line(Entry::new(line)))
+    }
+
+    async fn attend<T>(&mut self, work: impl Future<Output = T>, cancel: &CancellationToken) -> T {
+        tokio::pin!(work);
+        let done = tokio::select! {
+            done = &mut work => done,
+            () = self.cancel.cancelled() => {
+                cancel.cancel();
+                work.await
+            }
+        };
+        self.plain.end();
+        done
+    }
+
+    fn tell(&mut self, text: &str, style: Style) {
+        let text = visible(text.trim_end()).0;
+        match style.tint {
+            Tint::Bad | Tint::Asks => text.lines().for_each(|it| print::err(&format!("haft: {it}"))),
+            _ => print::out(&text),
+        }
+    }
+
+    async fn page(&mut self, _: &str, text: &str) {
+        self.tell(text, Style::PLAIN);
+    }
+
+    fn note(&mut self, text: &str) {
+        print::err(&visible(&format!("haft: {text}")).0);
+    }
+
+    fn show_before(&mut self, said: &[Message]) {
+        for message in said {
+            let line = match message {
+                Message::Person { text, .. } => format!("> {text}"),
+                Message::Model { text } => text.clone(),
+                Message::Tool { tool, title, .. } => {
+                    let arguments = serde_json::from_str(title).unwrap_or_else(|_| title.clone().into());
+                    format!("< {tool} {}", short::arguments(&arguments, TITLE))
+                }
+                Message::Note { text } => format!("! {text}"),
+            };
+            print::err(&visible(&line).0);
+        }
+    }
+
+    fn show_changes(&mut self, changes: &[Change]) {
+        diff::plain(changes, 2, diff::SHOWN, HINT).iter().for_each(|it| print::err(it));
+    }
+
+    fn follow(&mut self, _: &Agent) {}
+
+    fn failed(&mut self) {
+        self.failed = true;
+    }
+
+    fn give_back(&mut self, _: &str) -> bool {
+        false
+    }
+
+    fn offer(&mut self, _: Vec<Own>, _: Vec<(&'static str, Vec<Value>)>) {}
+
+    fn copy(&mut self, _: &str) -> Result<(), Fault> {
+        Err(Fault::new(Kind::Unavailable, "there is no terminal here whose clipboard could take it")
+            .next("/export FILE writes the conversation to a file."))
+    }
+
+    fn turn_is_over(&mut self) {}
+
+    fn is_over(&self) -> bool {
+        self.cancel.is_cancelled()
     }
 }
 
@@ -91,22 +172,6 @@ fn mark() {
         let mut out = std::io::stdout().lock();
         // Who can't see it can type all the same.
         let _ = out.write_all(b"> ").and_then(|()| out.flush());
-    }
-}
-
-/// What was said last, where a conversation goes on.
-fn before(said: &[Message]) {
-    for message in said.iter().rev().take(super::SHOWN).rev() {
-        let line = match message {
-            Message::Person { text, .. } => format!("> {text}"),
-            Message::Model { text } => text.clone(),
-            Message::Tool { tool, title, .. } => {
-                let arguments = serde_json::from_str(title).unwrap_or_else(|_| title.clone().into());
-                format!("< {tool} {}", short::arguments(&arguments, TITLE))
-            }
-            Message::Note { text } => format!("! {text}"),
-        };
-        print::err(&runtime::visible(&line).0);
     }
 }
 

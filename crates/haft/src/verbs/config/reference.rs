@@ -9,6 +9,10 @@ pub(super) const TEXT: &str = include_str!("../../../../../haft.example.toml");
 #[cfg(test)]
 pub(super) const NEEDS_TRUST: &str = "(needs trust)";
 
+/// What marks a key that counts only in the user's own file.
+#[cfg(test)]
+pub(super) const ONLY_OWN: &str = "(only in your own file)";
+
 /// A key, or a section as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Entry {
@@ -30,8 +34,8 @@ pub(super) fn entries() -> Vec<Entry> {
     for paragraph in TEXT.split("\n\n").skip(1) {
         let mut about = Vec::new();
         for line in paragraph.lines().filter_map(|it| it.strip_prefix("# ")) {
-            if let Some(name) = line.strip_prefix('[') {
-                section = names(name.trim_matches(['[', ']']));
+            if line.starts_with('[') && line.ends_with(']') {
+                section = names(line.trim_matches(['[', ']']));
                 let about = take(&mut about);
                 entries.push(Entry { key: section.clone(), about, example: None, default: None });
             } else if let Some((key, _)) = setting(line) {
@@ -112,7 +116,7 @@ mod tests {
         assert_eq!(entry(&key("models.mine.url")).unwrap().key, key("models.local.url"));
         assert_eq!(entry(&key("mcp.mine.bearer_env")).unwrap().key, key("mcp.tracker.bearer_env"));
         assert_eq!(entry(&key("agent.models")), None);
-        assert_eq!(entry(&key("agent.model")).unwrap().default.unwrap(), "none");
+        assert_eq!(entry(&key("agent.profile")).unwrap().default.unwrap(), "none");
         assert!(entry(&key("command")).unwrap().about.starts_with("A rule in the long form"));
     }
 

@@ -80,9 +80,12 @@ fn groups(settings: &[Setting]) -> String {
         let group = (tables, setting.of_workspace);
         if section != Some(group) {
             section = Some(group);
-            let of_workspace = if setting.of_workspace { "  (for this workspace's own)" } else { "" };
+            let of_workspace = if setting.of_workspace { "  (of this workspace)" } else { "" };
             let head = if tables.is_empty() { "General".to_owned() } else { format!("[{}]", key(tables)) };
-            text.push_str(&format!("\n{head}{of_workspace}\n"));
+            // Alone it needs no heading.
+            if !tables.is_empty() || settings.len() > 1 {
+                text.push_str(&format!("\n{head}{of_workspace}\n"));
+            }
         }
         let mut name = name(last);
         for (from, value) in lines(setting) {
@@ -111,7 +114,9 @@ fn lines(setting: &Setting) -> Vec<(String, String)> {
         let why = match it.why {
             Why::NeedsTrust => "ignored until you run `haft trust`",
             Why::Overridden => "overridden",
-            Why::Limited => "beyond the limit",
+            Why::Limited if it.from == From::File(Source::Workspace) => "a workspace can only lower it",
+            Why::Limited => "beyond the maximum",
+            Why::UserOnly => "counts only in your own file",
         };
         (from(&it.from).to_owned(), format!("{}  ({why})", value(&it.value)))
     }));

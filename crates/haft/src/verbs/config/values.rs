@@ -10,8 +10,8 @@ use kit::Fault;
 use runtime::{
     DEADLINE,
     config::{
-        FILE, HardLinks, Layer, Origin, STEPS, SUBAGENT_SECONDS, SUBAGENT_STEPS, Source, Trust, Visible, Why,
-        origins,
+        FILE, HardLinks, Layer, Notify, Origin, STEPS, SUBAGENT_SECONDS, SUBAGENT_STEPS, Source, Trust,
+        Visible, Why, origins,
     },
     mask::Secrets,
     policy::{Approve, Sandbox, Web},
@@ -94,7 +94,9 @@ pub(super) fn settings(options: &Options, place: &Place, workspace: &Path) -> Re
         setting.set_by_environment(place);
     }
     let order = |it: &Origin| NAMED.iter().position(|name| it.key.first().is_some_and(|first| first == name));
-    written.sort_by_key(|it| (order(it), it.of_workspace));
+    written.sort_by_key(|it| {
+        (order(it), it.of_workspace, it.key.split_last().map(|(_, tables)| tables.to_vec()))
+    });
     settings.extend(written.into_iter().map(|it| {
         let (key, of_workspace) = (it.key.clone(), it.of_workspace);
         let mut setting =
@@ -152,6 +154,7 @@ pub(super) fn defaults() -> Vec<(&'static str, Fallback)> {
         ("agent.profile", Words("none")),
         ("agent.max_steps", named(json!(STEPS))),
         ("agent.visible", named(json!(Visible::default()))),
+        ("chat.notify", named(json!(Notify::default()))),
         ("subagent.tools", Words("those of the agent that starts it")),
         ("subagent.nested", named(json!(false))),
         ("subagent.max_steps", named(json!(SUBAGENT_STEPS))),
@@ -195,10 +198,10 @@ impl Setting {
         let name = |it: Option<clap::builder::PossibleValue>| it.map(|it| json!(it.get_name()));
         match self.key.join(".").as_str() {
             "sandbox" => {
-                self.replace("--sandbox", options.sandbox.and_then(|it| name(it.to_possible_value())))
+                self.replace("--sandbox", options.sandbox.and_then(|it| name(it.to_possible_value())));
             }
             "approve" => {
-                self.replace("--approve", options.approve.and_then(|it| name(it.to_possible_value())))
+                self.replace("--approve", options.approve.and_then(|it| name(it.to_possible_value())));
             }
             "toolset" => self.replace("--toolset", options.toolset.as_ref().map(|it| json!(it))),
             "roots" => self.extend("--root", &options.roots),
@@ -251,7 +254,7 @@ impl Setting {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
+    #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
     use std::fs;
 
@@ -294,16 +297,21 @@ mod tests {
     /// The reference, with its settings no longer comments.
     fn example() -> String {
         let lines = reference::TEXT.lines().filter_map(|it| it.strip_prefix("# "));
-        let lines = lines.filter(|it| it.starts_with('[') || reference::setting(it).is_some());
+        let lines =
+            lines.filter(|it| it.starts_with('[') && it.ends_with(']') || reference::setting(it).is_some());
         lines.collect::<Vec<_>>().join("\n")
     }
 
-    /// The keys of the reference that a file can set, with whether their text says that they need trust.
-    fn keys() -> Vec<(Vec<String>, bool)> {
+    /// The keys of the reference that a file can set, with what their text says of a workspace's: why it doesn't count.
+    fn keys() -> Vec<(Vec<String>, Option<Why>)> {
         let is_key = |it: &reference::Entry| it.example.is_some() || it.key == ["command"];
         let entries = reference::entries().into_iter().filter(is_key);
-        let key = |it: reference::Entry| (it.key, it.about.contains(reference::NEEDS_TRUST));
-        entries.map(key).collect()
+        let why = |about: &str| match about {
+            it if it.contains(reference::NEEDS_TRUST) => Some(Why::NeedsTrust),
+            it if it.contains(reference::ONLY_OWN) => Some(Why::UserOnly),
+            _ => None,
+        };
+        entries.map(|it| (it.key, why(&it.about))).collect()
     }
 
     /// The settings of a key of the reference, which may be a table.
@@ -359,15 +367,15 @@ mod tests {
         let untrusted = room.settings(&options);
         options.trust = true;
         let trusted = room.settings(&options);
-        for (key, needs_trust) in keys() {
+        for (key, why) in keys() {
             for setting in of(&untrusted, &key) {
-                let waits = setting.unused.iter().any(|it| it.why == Why::NeedsTrust);
-                assert_eq!(waits, needs_trust, "{setting:?}");
-                assert_eq!(setting.from == [From::File(Source::Workspace)], !needs_trust, "{setting:?}");
+                assert_eq!(setting.unused.first().map(|it| it.why), why, "{setting:?}");
+                assert_eq!(setting.from == [From::File(Source::Workspace)], why.is_none(), "{setting:?}");
             }
             for setting in of(&trusted, &key) {
-                assert_eq!(setting.from, [From::File(Source::Workspace)], "{setting:?}");
-                assert!(setting.unused.is_empty(), "{setting:?}");
+                let is_own = why == Some(Why::UserOnly);
+                assert_eq!(setting.from == [From::File(Source::Workspace)], !is_own, "{setting:?}");
+                assert_eq!(setting.unused.is_empty(), !is_own, "{setting:?}");
             }
         }
     }

@@ -2,8 +2,11 @@
 
 use agent::model::models;
 
-use super::{Confined, place::Project};
-use crate::place::program;
+use super::{Confined, PARTS, place::Project};
+use crate::{
+    place::program,
+    terminal::row::{Row, Style},
+};
 
 /// What is played, and where.
 pub(super) fn beginning(project: &Project, confined: &Confined) -> String {
@@ -15,18 +18,43 @@ pub(super) fn beginning(project: &Project, confined: &Confined) -> String {
     match confined {
         Confined::Fully => text.push_str("Commands run in the OS sandbox.\n"),
         Confined::Weaker(why) => text.push_str(&format!(
-            "This machine can't build the whole sandbox:\n  {why}\n\
-             The demo's commands run without the missing parts, in the demo's folder only.\n\
-             In your projects haft refuses commands here until you allow that with\n\
-             `--accept-weaker`.\n"
+            "This machine lacks a part of the OS sandbox: {why}.\n\
+             The demo's commands run without it, in the demo's folder only. In your projects haft refuses commands here \
+             until you allow that with `--accept-weaker {}`.\n",
+            part(why)
         )),
         Confined::Not(why) => text.push_str(&format!(
-            "This machine can't sandbox commands:\n  {why}\n\
-             The demo's commands run without a sandbox, in the demo's folder only.\n\
-             In your projects haft refuses commands here until you choose `--sandbox full`.\n"
+            "This machine can't sandbox commands: {why}.\n\
+             The demo's commands run without a sandbox, in the demo's folder only. In your projects haft refuses commands \
+             here until you choose `--sandbox full`.\n"
         )),
     }
+    text.push('\n');
     text
+}
+
+/// The part of the sandbox that a fault is about.
+fn part(why: &str) -> &'static str {
+    PARTS.into_iter().find(|it| why.contains(&format!("{it} failed"))).unwrap_or("namespaces")
+}
+
+/// The fault of a sandbox that can't be built, in one line.
+pub(super) fn short(why: &str) -> String {
+    let why = why.rsplit_once("nothing was started: ").map_or(why, |(_, why)| why);
+    why.split(['\n', ';']).next().unwrap_or_default().trim_end_matches('.').to_owned()
+}
+
+/// The text with its sentences wrapped to so many columns. Commands stay whole, to be copied.
+pub(super) fn wrapped(text: &str, columns: usize) -> String {
+    let mut lines = Vec::new();
+    for line in text.split('\n') {
+        if line.starts_with(' ') || line.is_empty() {
+            lines.push(line.to_owned());
+        } else {
+            lines.extend(Row::new(line, Style::PLAIN).wrapped(columns, 0).iter().map(|it| it.painted(false)));
+        }
+    }
+    lines.join("\n")
 }
 
 /// How the demo ended.
@@ -47,8 +75,8 @@ impl Ending<'_> {
         let Self { project, works, removed, .. } = self;
         let happened = match works {
             true => {
-                "What happened: the test failed, the model read price.sh and changed one line, and the test passes.\n\
-                 haft ran the test once more itself to make sure. Every call is in its log."
+                "What happened: the test failed, the model read price.sh and changed one line, and now the test passes. haft \
+                 ran it once more itself to make sure. Every call is in the log."
             }
             false => {
                 "The test still fails, although the script says otherwise. `haft doctor` shows what doesn't work here."
@@ -61,7 +89,7 @@ impl Ending<'_> {
             let rows = [
                 (project.command(&haft, "log"), "what each call did"),
                 (project.command(&haft, "undo"), "takes the edit back"),
-                (format!("rm -r {}", project.shown()), "removes the project"),
+                (project.removal(), "removes the project"),
             ];
             text.push_str("The project stays. Try:\n");
             text.push_str(&columns(&rows));
@@ -112,5 +140,18 @@ mod tests {
         let long = "x".repeat(70);
         let wide = [(long.clone(), "takes it back")];
         assert_eq!(columns(&wide), format!("  {long}\n      takes it back\n"));
+    }
+
+    #[test]
+    fn sentences_are_wrapped_and_commands_stay_whole() {
+        let text = "One two three four.\n\n  haft run \"a long command\"\n";
+        assert_eq!(wrapped(text, 12), "One two\nthree four.\n\n  haft run \"a long command\"\n");
+    }
+
+    #[test]
+    fn a_sandbox_that_can_t_be_built_is_told_in_short_with_its_part() {
+        let what = "the sandbox can't be built, so nothing was started: landlock failed at create: no such call; with x: y";
+        assert_eq!(short(what), "landlock failed at create: no such call");
+        assert_eq!(part(&short(what)), "landlock");
     }
 }

@@ -1,9 +1,13 @@
 //! Files of the demo: its project in a temporary folder, and where its log goes.
 
 use std::{
+    ffi::OsString,
     fs::{self, DirBuilder},
     io,
-    os::unix::fs::DirBuilderExt,
+    os::unix::{
+        ffi::{OsStrExt, OsStringExt},
+        fs::DirBuilderExt,
+    },
     path::{Path, PathBuf},
 };
 
@@ -15,6 +19,9 @@ use crate::Place;
 /// The files of the project.
 const FILES: [(&str, &str); 2] =
     [("price.sh", include_str!("price.sh")), ("test.sh", include_str!("test.sh"))];
+
+/// The file, beside what is kept of a demo's project, that names the project.
+const MARK: &str = "demo";
 
 /// The project of a demo.
 pub(super) struct Project {
@@ -49,6 +56,8 @@ impl Project {
             false => Some(fresh(&temporary_folder, "haft-demo-state-").map_err(failed)?),
         };
         let state = own_state.clone().unwrap_or_else(|| place.state.clone());
+        forget_removed(&state);
+        remember(&state, &folder).map_err(failed)?;
         let config = state.join("no-configuration");
         Ok(Self { folder, place: Place { state, config, variables: place.variables.clone() }, own_state })
     }
@@ -66,6 +75,13 @@ impl Project {
         quote(&self.folder.to_string_lossy())
     }
 
+    /// The command that removes it.
+    pub(super) fn removal(&self) -> String {
+        let state =
+            self.own_state.as_ref().map_or(String::new(), |it| format!(" {}", quote(&it.to_string_lossy())));
+        format!("rm -r {}{state}", self.shown())
+    }
+
     /// Removes it, and what is kept of it.
     pub(super) fn remove(&self) {
         // Who can't remove it has it in a folder that is emptied by itself.
@@ -73,6 +89,26 @@ impl Project {
         let _ = fs::remove_dir_all(&self.folder);
         if let Some(state) = &self.own_state {
             let _ = fs::remove_dir_all(state);
+        }
+    }
+}
+
+/// Notes that what is kept of this project is a demo's.
+fn remember(state: &Path, folder: &Path) -> io::Result<()> {
+    let kept = runtime::store::folder_of(state, folder);
+    DirBuilder::new().recursive(true).mode(0o700).create(&kept)?;
+    fs::write(kept.join(MARK), folder.as_os_str().as_bytes())
+}
+
+/// Removes what is kept of earlier demos whose project is gone.
+fn forget_removed(state: &Path) {
+    let Ok(entries) = fs::read_dir(state.join("workspaces")) else { return };
+    for kept in entries.flatten().map(|it| it.path()) {
+        let Ok(project) = fs::read(kept.join(MARK)) else { continue };
+        let project = PathBuf::from(OsString::from_vec(project));
+        // What can't be removed now is tried again by the next demo.
+        if !project.exists() && runtime::store::folder_of(state, &project) == kept {
+            let _ = fs::remove_dir_all(&kept);
         }
     }
 }
@@ -115,9 +151,24 @@ mod tests {
         assert!(project.folder.join("test.sh").is_file());
         assert!(!project.command("haft", "undo").contains("HAFT_STATE_DIR"));
         let kept = runtime::store::folder_of(&project.place.state, &project.folder);
-        fs::create_dir_all(&kept).unwrap();
+        assert!(kept.is_dir());
         project.remove();
         assert!(!project.folder.exists() && !kept.exists());
+    }
+
+    #[test]
+    fn what_is_kept_of_a_demo_goes_once_its_project_is_gone_and_nothing_else_does() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = place(dir.path(), dir.path().join("state"));
+        let kept = |it: &Project| runtime::store::folder_of(&it.place.state, &it.folder);
+        let (gone, stays) = (Project::make(&place).unwrap(), Project::make(&place).unwrap());
+        let other = place.state.join("workspaces/0123456789abcdef");
+        fs::create_dir_all(&other).unwrap();
+        // A mark that names another folder than the one it lies beside removes nothing.
+        fs::write(other.join(MARK), "/nowhere").unwrap();
+        fs::remove_dir_all(&gone.folder).unwrap();
+        Project::make(&place).unwrap();
+        assert!(!kept(&gone).exists() && kept(&stays).exists() && other.exists());
     }
 
     #[test]

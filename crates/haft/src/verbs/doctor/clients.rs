@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use runtime::{outside::mcp::Servers, visible};
 use serde_json::{Value, json};
 
+use super::in_lines;
 use crate::{
     Place,
     verbs::mcp::{Client, clients},
@@ -45,9 +46,12 @@ impl Clients {
         }
         let absent = self.0.iter().filter(|it| !it.is_there && it.installed.is_none());
         let absent: Vec<&str> = absent.map(|it| it.title).collect();
-        if !absent.is_empty() {
-            lines.push(("not found", absent.join(", ")));
-        }
+        lines.extend(
+            in_lines(&absent)
+                .into_iter()
+                .enumerate()
+                .map(|(at, it)| (if at == 0 { "not found" } else { "" }, it)),
+        );
         let width = lines.iter().map(|(title, _)| title.len()).max().unwrap_or(0);
         let text: String = lines.iter().map(|(title, what)| format!("{title:width$}  {what}\n")).collect();
         visible(&text).0.into_owned()

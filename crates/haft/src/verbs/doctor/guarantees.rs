@@ -87,8 +87,8 @@ impl Finding {
             State::Broken(why) => ("BROKEN", Some(why.as_str())),
             State::Untested(why) => ("untested", Some(*why)),
         };
-        let mut text = format!("{:<4} {state:<8} {}\n", self.name, self.promise);
-        why.into_iter().flat_map(str::lines).for_each(|line| text.push_str(&format!("{:13} {line}\n", "")));
+        let mut text = format!("{:<4} {state:<9} {}\n", self.name, self.promise);
+        why.into_iter().flat_map(str::lines).for_each(|line| text.push_str(&format!("{:14} {line}\n", "")));
         text
     }
 
@@ -180,12 +180,12 @@ impl Room {
             tried("G2", "commands reach only what they were granted", commands.of("G2")),
             tried(
                 "G3",
-                "control files (.git/hooks, haft.toml …) change only after approval",
+                "control files such as .git/hooks change only after approval",
                 self.asks_for_control_files().await.and(commands.of("G3")),
             ),
             tried(
                 "G4",
-                "secrets of haft's environment are masked, and no command gets them",
+                "secrets of the environment are masked, and no command gets them",
                 self.masks().await.and(commands.of("G4")),
             ),
             tried("G5", "file writes are atomic and leave no temporary files", self.writes_whole().await),
@@ -209,7 +209,7 @@ impl Room {
             self.runs_files_apart().await,
             later(
                 "G12",
-                "`haft mcp --http` wants a token and refuses a foreign Host or Origin",
+                "`haft mcp --http` wants a token and checks Host and Origin",
                 "this self-test opens no port to the network",
             ),
             tried("G13", "every call is in the journal", self.is_journaled()),

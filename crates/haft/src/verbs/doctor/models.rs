@@ -1,9 +1,10 @@
 //! Models and keys: which providers have a key and from where, which local servers answer, and which model is used.
 
-use agent::model::{KeyFrom, sources, usual};
+use agent::model::{KeyFrom, choose, sources, usual};
 use kit::Fault;
 use serde_json::{Value, json};
 
+use super::in_lines;
 use crate::{Options, Place, agency, keys::KeyFiles, verbs::models::local};
 
 /// What there is of models. No key is in it.
@@ -31,6 +32,8 @@ struct Local {
 struct Used {
     name: String,
     why: String,
+    /// Why it can't be used: its key is missing, for one.
+    problem: Option<Fault>,
 }
 
 impl Models {
@@ -51,12 +54,12 @@ impl Models {
         let providers = providers.collect();
         let used = match agency::configured(&agents, &place.variables) {
             Some(name) if agents.agent.model.as_ref() == Some(&name) => {
-                Some(Used { name, why: "`model` of `[agent]` in haft.toml".to_owned() })
+                Some((name, "`model` of `[agent]` in haft.toml".to_owned()))
             }
-            Some(name) => Some(Used { name, why: format!("${}", agency::MODEL) }),
-            None => usual(choices)
-                .map(|(name, _)| Used { name, why: "the first provider that has a key".to_owned() }),
+            Some(name) => Some((name, format!("${}", agency::MODEL))),
+            None => usual(choices).map(|(name, _)| (name, "the first provider with a key".to_owned())),
         };
+        let used = used.map(|(name, why)| Used { problem: choose(&name, choices).err(), name, why });
         let local = local(&agents, place).await.into_iter().map(|(source, models)| Local {
             name: source.name().to_owned(),
             at: source.origin().unwrap_or_default(),
@@ -68,6 +71,12 @@ impl Models {
     /// Whether there is a model to use, or one on this machine that could be.
     pub(super) fn is_usable(&self) -> bool {
         self.used.is_some() || !self.local.is_empty()
+    }
+
+    /// What to do about a chosen model that can't be used.
+    pub(super) fn remedy(&self) -> Option<String> {
+        let problem = self.used.as_ref()?.problem.as_ref()?;
+        Some(problem.next.clone().unwrap_or_else(|| problem.what.clone()))
     }
 
     /// The local model to suggest, where none is chosen.
@@ -85,9 +94,12 @@ impl Models {
             with.iter().filter_map(|it| Some((it.name.as_str(), format!("key in {}", it.key.as_ref()?)))),
         );
         let names: Vec<&str> = without.iter().map(|it| it.name.as_str()).collect();
-        if !names.is_empty() {
-            lines.push(("no key", names.join(", ")));
-        }
+        lines.extend(
+            in_lines(&names)
+                .into_iter()
+                .enumerate()
+                .map(|(at, it)| (if at == 0 { "no key" } else { "" }, it)),
+        );
         if self.local.is_empty() {
             lines.push(("local", "no server answers (Ollama: port 11434)".to_owned()));
         }
@@ -97,7 +109,10 @@ impl Models {
             (it.name.as_str(), format!("{} {models} at {}, such as {first}", it.models.len(), it.at))
         }));
         lines.push(match &self.used {
-            Some(Used { name, why }) => ("used", format!("{name} ({why})")),
+            Some(Used { name, why, problem: None }) => ("used", format!("{name} ({why})")),
+            Some(Used { name, why, problem: Some(fault) }) => {
+                ("used", format!("none: {name} ({why}) can't be used: {}", fault.what))
+            }
             None => ("used", "none: `--model` names one".to_owned()),
         });
         let width = lines.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
@@ -112,7 +127,9 @@ impl Models {
         json!({
             "providers": self.providers.iter().map(provider).collect::<Vec<_>>(),
             "local": self.local.iter().map(local).collect::<Vec<_>>(),
-            "used": self.used.as_ref().map(|it| json!({"model": it.name, "why": it.why})),
+            "used": self.used.as_ref().map(|it| {
+                json!({"model": it.name, "why": it.why, "problem": it.problem.as_ref().map(Fault::as_text)})
+            }),
             "unused": self.unused,
         })
     }

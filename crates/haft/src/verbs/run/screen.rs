@@ -40,31 +40,29 @@ impl Running<'_> {
         let agency = agent.open(options, place, Arc::new(asks.clone())).await?;
         let name = agency.earlier(resume, options.session.as_deref())?;
         let session = agency.session(name.as_deref(), "run", Arc::new(asks.clone()));
-        let settings = Settings {
-            history: place.state.join("chat_history"),
-            workspace: agency.opened.runtime.roots().workspace().to_owned(),
-            colours: place.variable("NO_COLOR").is_none(),
-            prompt: false,
-        };
+        let settings = Settings::of(place, &agency.opened, false);
         let (mut front, passes) = Front::new(settings, asked, &place.variables, hangup)
             .map_err(|error| Fault::new(Kind::Unavailable, format!("the terminal can't be used: {error}")))?;
         let watch = Arc::new(Watch::new(To::View(passes)));
         let (mut agent, lines) = agency.agent(session, watch.clone(), Arc::new(asks))?;
         front.follow(&agent);
-        let input = match task {
-            Some(task) => Some(task.input(&agent).await?),
-            None => None,
+        let cancel = CancellationToken::new();
+        let (input, for_one_turn) = match task {
+            Some(task) => {
+                task.input(&agency, &agent, &cancel).await.map(|(input, turn)| (Some(input), turn))?
+            }
+            None => (None, None),
         };
         let attached = input.iter().flat_map(Input::attached).map(|it| format!("[{it}]"));
         let lines = agency.opened.aside.iter().chain(&lines).map(|it| format!("haft: {it}"));
         let rows: Vec<Row> = lines.chain(attached).map(|it| Row::new(it, Style::DIM)).collect();
         front.show(&rows);
-        let cancel = CancellationToken::new();
         let done = front.attend(output::work(&mut agent, input, None, &cancel), &cancel).await;
         // What was in motion is gone, and the summary stands apart.
         front.show(&[Row::default()]);
         // The terminal is put back before anything else is said.
         drop(front);
+        for_one_turn.map_or(Ok(()), |it| it.end(&agent))?;
         close(&agency, &agent).await?;
         let goes_on = Agency::goes_on("run", options, &agent);
         tell(&watch, &agent, done, &agency.bounds(), &goes_on)

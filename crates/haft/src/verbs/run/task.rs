@@ -7,7 +7,11 @@ use kit::{Fault, Kind};
 use tokio_util::sync::CancellationToken;
 
 use super::stdin::{self, Came};
-use crate::{attach, print};
+use crate::{
+    agency::Agency,
+    attach, print,
+    slash::{All, ForOneTurn},
+};
 
 /// The words of a task have at most so many bytes.
 const LONGEST: usize = 256 << 10;
@@ -75,12 +79,25 @@ pub(super) async fn find(
 }
 
 impl Task {
-    /// It as this agent is given it: with what was piped in and the pictures beside the words.
+    /// It as this agent is given it: with what was piped in, the files that the words name with `@`, and the pictures beside
+    /// the words. Words that begin with a slash command of the person's are what that holds, for this turn.
     ///
     /// # Errors
-    /// When what was piped in is not text, or a picture can't be read or shown to the model.
-    pub(super) async fn input(self, agent: &Agent) -> Result<Input, Fault> {
-        let mut input = Input::new(self.words);
+    /// When what was piped in is not text, the words name a file or a command that is not there, or a picture can't be read
+    /// or shown to the model.
+    pub(super) async fn input(
+        self,
+        agency: &Agency,
+        agent: &Agent,
+        cancel: &CancellationToken,
+    ) -> Result<(Input, Option<ForOneTurn>), Fault> {
+        let all = All::read(&agency.opened);
+        let own = all.called(&self.words)?;
+        let names = own.map_or_else(|| self.words.clone(), |(own, given)| own.names_files(given));
+        let named = attach::check(agent, &names, false)
+            .map_err(|it| it.told("Put a name that is not a file into backticks."))?;
+        let mut input = Input::new(self.words.clone());
+        named.attach(&mut input, agent, false, cancel).await?;
         if let Some(bytes) = &self.piped {
             input.attach_text(agent.session(), "stdin", "", bytes)?;
         }
@@ -92,7 +109,8 @@ impl Task {
         for path in &self.images {
             attach::image(&mut input, agent.session(), path).await?;
         }
-        Ok(input)
+        let for_one_turn = own.map(|(own, given)| own.begin(given, &mut input, agency, agent)).transpose()?;
+        Ok((input, for_one_turn))
     }
 }
 

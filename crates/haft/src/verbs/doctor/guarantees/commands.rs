@@ -134,7 +134,8 @@ impl Trial {
 
     async fn leave_behind(&self) -> Result<(), String> {
         let mark = format!("haft-doctor-{}", std::process::id());
-        let script = "setsid sleep 600 >/dev/null 2>&1 & echo up";
+        // Whatever the PATH is here: these are where every Linux has them.
+        let script = "PATH=/usr/bin:/bin; setsid sleep 600 >/dev/null 2>&1 & echo up";
         self.start(json!({"argv": ["/bin/sh", "-c", script], "env": mark, "unconfined": false})).await?;
         if is_marked(&mark) { Err("a process that was left behind lives on".to_owned()) } else { Ok(()) }
     }

@@ -1,0 +1,54 @@
+//! Calls that a person makes: under the session's rules, watched like any other, and not part of the conversation by
+//! themselves.
+
+use runtime::Call;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    answer::heard,
+    event::{Event, Host, Silent},
+    model::Piece,
+    turn::Agent,
+};
+
+/// What came of a call of the person's.
+#[derive(Debug, Clone)]
+pub struct Looked {
+    /// Whether it worked.
+    pub ok: bool,
+    /// The exit code, where a command ran.
+    pub exit: Option<i32>,
+    /// What it said, as far as the runtime shows it.
+    pub text: String,
+    /// What the model is to see of it, for [`Input::attach`](crate::Input::attach).
+    pub pieces: Vec<Piece>,
+}
+
+impl Agent {
+    /// Makes a call on behalf of the person, in the same sandbox as the model's; what a rule would ask the person about is
+    /// allowed, as they make it themselves. With `watched`, whoever watches hears of it as of any other. The model sees
+    /// nothing of it unless its pieces are attached to what the person says.
+    pub async fn look(
+        &self,
+        tool: &str,
+        arguments: Value,
+        watched: bool,
+        cancel: &CancellationToken,
+    ) -> Looked {
+        let session = self.session();
+        let host: &dyn Host = if watched { &**self.host() } else { &Silent };
+        let id = session.new_call_id();
+        host.hear(Event::Called { call: id.clone(), tool: tool.to_owned(), arguments: arguments.clone() });
+        let (cancel, own) = (cancel.child_token(), Some(id.clone()));
+        let call = Call { cancel, id: own, by_person: true, ..Call::new(tool, arguments) };
+        let answer = session.call(call).await;
+        let heard = heard(session, &id, tool, answer).await;
+        let text = match &heard.event {
+            Event::Answered { text, .. } => text.clone(),
+            _ => String::new(),
+        };
+        host.hear(heard.event);
+        Looked { ok: heard.result.ok, exit: heard.exit, text, pieces: heard.result.pieces }
+    }
+}

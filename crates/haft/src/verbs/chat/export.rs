@@ -1,0 +1,235 @@
+//! `/export` and `/copy`: the conversation as a Markdown file, the last answer in the clipboard.
+
+use std::{
+    fs::OpenOptions,
+    io::Write as _,
+    path::{Path, PathBuf},
+};
+
+use agent::Message;
+use kit::{Fault, Kind};
+
+use super::{face::Face, talk::Talk};
+use crate::terminal::short;
+
+impl<F: Face> Talk<F> {
+    /// Writes what was said to a file, which must not be there.
+    pub(super) fn export(&mut self, given: &str) -> Result<String, Fault> {
+        let said = self.agent.transcript().messages()?;
+        if said.is_empty() {
+            return Err(Fault::not_found("nothing was said yet"));
+        }
+        let name = self.agent.session().name().to_owned();
+        let path =
+            if given.is_empty() { PathBuf::from(format!("haft-{name}.md")) } else { PathBuf::from(given) };
+        let path = self.agency.opened.runtime.roots().workspace().join(path);
+        let title = said.iter().find_map(|it| match it {
+            Message::Person { text, .. } => Some(agent::title(text)),
+            _ => None,
+        });
+        let text = markdown(&title.unwrap_or_else(|| name.clone()), &name, &said);
+        write(&path, &text)?;
+        Ok(format!("Written: {} ({} bytes).", path.display(), short::count(text.len() as u64)))
+    }
+
+    /// Copies the last answer, or one of its code blocks.
+    pub(super) fn copy(&mut self, given: &str) -> Result<String, Fault> {
+        let said = self.agent.transcript().messages()?;
+        let last = last_answer(&said).ok_or_else(|| Fault::not_found("the model has said nothing yet"))?;
+        let (text, what) = if given.is_empty() {
+            (last, "the last answer".to_owned())
+        } else {
+            let blocks = code_blocks(&last);
+            let number = given.parse::<usize>().ok().filter(|it| *it > 0);
+            let number = number.ok_or_else(|| {
+                Fault::bad_args(format!("`/copy {given}` needs the number of a code block, from 1"))
+            })?;
+            let block = blocks.get(number - 1).cloned().ok_or_else(|| {
+                let count = match blocks.len() {
+                    0 => "no code blocks".to_owned(),
+                    1 => "1 code block".to_owned(),
+                    count => format!("{count} code blocks"),
+                };
+                Fault::not_found(format!("the last answer has {count}"))
+            })?;
+            (block, format!("code block {number} of the last answer"))
+        };
+        self.face.copy(&text)?;
+        Ok(format!(
+            "Copied {what} ({} bytes), if the terminal takes it (OSC 52).",
+            short::count(text.len() as u64)
+        ))
+    }
+}
+
+/// What the model said last, after the last call.
+fn last_answer(said: &[Message]) -> Option<String> {
+    said.iter().rev().find_map(|it| match it {
+        Message::Model { text } => Some(text.clone()),
+        _ => None,
+    })
+}
+
+/// The code blocks of a Markdown text, without their fences.
+fn code_blocks(text: &str) -> Vec<String> {
+    let mut blocks = Vec::new();
+    let mut open: Option<(String, String)> = None;
+    for line in text.lines() {
+        let trimmed = line.trim_start();
+        let fence: String = trimmed.chars().take_while(|it| matches!(it, '`' | '~')).collect();
+        match &mut open {
+            Some((mark, block)) => {
+                if fence.len() >= mark.len()
+                    && fence.starts_with(mark.as_str())
+                    && trimmed.trim_end() == fence
+                {
+                    blocks.extend(open.take().map(|it| it.1));
+                } else {
+                    block.push_str(line);
+                    block.push('\n');
+                }
+            }
+            None if fence.len() >= 3 => open = Some((fence, String::new())),
+            None => {}
+        }
+    }
+    // An answer that was cut short has no end of its block.
+    blocks.extend(open.map(|it| it.1));
+    blocks
+}
+
+/// A conversation as Markdown.
+fn markdown(title: &str, session: &str, said: &[Message]) -> String {
+    let mut text = format!("# {title}\n\nA conversation with haft, session `{session}`.\n");
+    let mut calls = false;
+    for message in said {
+        let is_call = matches!(message, Message::Tool { .. });
+        if !(calls && is_call) {
+            text.push('\n');
+        }
+        calls = is_call;
+        match message {
+            Message::Person { text: said, attached } => {
+                text.push_str("## You\n\n");
+                text.push_str(said.trim_end());
+                text.push('\n');
+                attached.iter().for_each(|it| text.push_str(&format!("\n*attached: {it}*\n")));
+            }
+            Message::Model { text: said } => {
+                text.push_str("## Model\n\n");
+                text.push_str(said.trim_end());
+                text.push('\n');
+            }
+            Message::Tool { tool, title, ok, exit, line, .. } => {
+                let arguments = serde_json::from_str(title).unwrap_or_else(|_| title.clone().into());
+                let what = format!("{tool} {}", short::arguments(&arguments, 200));
+                let how = short::how(*ok, *exit, None);
+                let line =
+                    if line.trim().is_empty() { String::new() } else { format!(" — {}", line.trim()) };
+                text.push_str(&format!("- {} ({how}){line}\n", code(what.trim_end())));
+            }
+            Message::Note { text: note } => text.push_str(&format!("> {note}\n")),
+        }
+    }
+    text
+}
+
+/// A text as code in a line, whatever backticks it has.
+fn code(text: &str) -> String {
+    let longest = text.split(|it| it != '`').map(str::len).max().unwrap_or(0);
+    let mark = "`".repeat(longest + 1);
+    let blank = if text.starts_with('`') || text.ends_with('`') { " " } else { "" };
+    format!("{mark}{blank}{text}{blank}{mark}")
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Fault> {
+    let failed = |error: std::io::Error| {
+        if error.kind() == std::io::ErrorKind::AlreadyExists {
+            return Fault::bad_args(format!("`{}` is there already", path.display()))
+                .next("Name another file: /export FILE");
+        }
+        Fault::new(Kind::Unavailable, format!("`{}` can't be written: {error}", path.display()))
+            .next("Name another file: /export FILE")
+    };
+    // What is there is never written over, nor written through a link.
+    let mut file = OpenOptions::new().create_new(true).write(true).open(path).map_err(failed)?;
+    file.write_all(text.as_bytes()).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use expect_test::expect;
+    use serde_json::json;
+
+    use super::*;
+
+    fn said() -> Vec<Message> {
+        let of = |value| serde_json::from_value(value).unwrap();
+        vec![
+            of(json!({"who": "person", "text": "fix it", "attached": ["@a.py"]})),
+            of(json!({"who": "model", "text": "I look."})),
+            of(
+                json!({"who": "tool", "tool": "read", "title": "{\"path\":\"a.py\"}", "ok": true, "line": "1:ab|x", "ms": 3.0}),
+            ),
+            of(
+                json!({"who": "tool", "tool": "shell", "title": "{\"command\":\"echo `x`\"}", "ok": true, "exit": 1, "line": "", "ms": 3.0}),
+            ),
+            of(json!({"who": "model", "text": "Done:\n```py\nprint(1)\n```\nand\n~~~\na\n```\n~~~\n"})),
+        ]
+    }
+
+    #[test]
+    fn a_conversation_is_written_as_markdown() {
+        expect![[r#"
+            # Fix it
+
+            A conversation with haft, session `s_1`.
+
+            ## You
+
+            fix it
+
+            *attached: @a.py*
+
+            ## Model
+
+            I look.
+
+            - `read a.py` (ok) — 1:ab|x
+            - `` shell echo `x` `` (exit 1)
+
+            ## Model
+
+            Done:
+            ```py
+            print(1)
+            ```
+            and
+            ~~~
+            a
+            ```
+            ~~~
+        "#]]
+        .assert_eq(&markdown("Fix it", "s_1", &said()));
+    }
+
+    #[test]
+    fn the_last_answer_and_its_code_blocks_can_be_copied() {
+        let last = last_answer(&said()).unwrap();
+        assert!(last.starts_with("Done:"));
+        assert_eq!(code_blocks(&last), ["print(1)\n", "a\n```\n"]);
+        assert_eq!(code_blocks("no code"), [""; 0]);
+        assert_eq!(code_blocks("```\ncut"), ["cut\n"]);
+    }
+
+    #[test]
+    fn a_file_that_is_there_is_not_written_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.md");
+        write(&path, "one").unwrap();
+        assert!(write(&path, "two").unwrap_err().what.contains("is there already"));
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "one");
+    }
+}

@@ -1,0 +1,140 @@
+//! Where a chat is held: at a terminal that is drawn, or line by line.
+
+use std::future::Future;
+
+use agent::{Agent, Change, Message};
+use kit::Fault;
+use tokio_util::sync::CancellationToken;
+
+use crate::terminal::{
+    complete::{Own, Value},
+    diff,
+    front::{Front, Said},
+    row::{Row, Style},
+    view::said_before,
+};
+
+/// Where the whole of a long diff is.
+pub(super) const HINT: &str = "haft log --diff shows all";
+
+/// How the person and the agent of a chat reach each other.
+pub(super) trait Face {
+    /// What the person says next.
+    async fn prompt(&mut self) -> Said;
+
+    /// Shows what happens until `work` is done. Who stops it gives `cancel`.
+    async fn attend<T>(&mut self, work: impl Future<Output = T>, cancel: &CancellationToken) -> T;
+
+    /// Shows a text of haft's own.
+    fn tell(&mut self, text: &str, style: Style);
+
+    /// Shows a text of several pages, of which a person may read as much as they want.
+    async fn page(&mut self, title: &str, text: &str);
+
+    /// Shows a line that the person should know of and did not ask for.
+    fn note(&mut self, text: &str);
+
+    /// Shows what was said in an earlier process.
+    fn show_before(&mut self, said: &[Message]);
+
+    /// Shows what a call of the person's changed.
+    fn show_changes(&mut self, changes: &[Change]);
+
+    /// From now on it is this agent's conversation.
+    fn follow(&mut self, agent: &Agent);
+
+    /// Something failed.
+    fn failed(&mut self);
+
+    /// Puts a line at the prompt again, to be changed; false, where that can't be done.
+    fn give_back(&mut self, text: &str) -> bool;
+
+    /// Offers these where commands are completed.
+    fn offer(&mut self, own: Vec<Own>, values: Vec<(&'static str, Vec<Value>)>);
+
+    /// Puts a text into the person's clipboard.
+    ///
+    /// # Errors
+    /// When there is no way to it.
+    fn copy(&mut self, text: &str) -> Result<(), Fault>;
+
+    /// The turn is over.
+    fn turn_is_over(&mut self);
+
+    /// Did somebody end the chat from outside?
+    fn is_over(&self) -> bool;
+}
+
+impl Face for Front {
+    async fn prompt(&mut self) -> Said {
+        Self::prompt(self).await
+    }
+
+    async fn attend<T>(&mut self, work: impl Future<Output = T>, cancel: &CancellationToken) -> T {
+        Self::attend(self, work, cancel).await
+    }
+
+    fn tell(&mut self, text: &str, style: Style) {
+        Self::tell(self, text, style);
+    }
+
+    async fn page(&mut self, title: &str, text: &str) {
+        Self::page(self, title, text).await;
+    }
+
+    fn note(&mut self, text: &str) {
+        Self::tell(self, &format!("haft: {text}"), Style::DIM);
+    }
+
+    fn show_before(&mut self, said: &[Message]) {
+        let look = self.look();
+        let mut rows = Vec::new();
+        let mut tools = false;
+        for message in said {
+            let is_tool = matches!(message, Message::Tool { .. });
+            // Calls stand together.
+            if !(rows.is_empty() || tools && is_tool) {
+                rows.push(Row::default());
+            }
+            tools = is_tool;
+            rows.extend(said_before(message, look));
+        }
+        rows.push(Row::default());
+        self.show(&rows);
+    }
+
+    fn show_changes(&mut self, changes: &[Change]) {
+        let rows = diff::rows(changes, 2, self.columns(), diff::SHOWN, HINT);
+        self.show(&rows);
+    }
+
+    fn follow(&mut self, agent: &Agent) {
+        Self::follow(self, agent);
+        self.welcome();
+    }
+
+    fn failed(&mut self) {}
+
+    fn give_back(&mut self, text: &str) -> bool {
+        self.put(text);
+        true
+    }
+
+    fn offer(&mut self, own: Vec<Own>, values: Vec<(&'static str, Vec<Value>)>) {
+        let words = self.words();
+        words.set_own(own);
+        values.into_iter().for_each(|(command, values)| words.set_values(command, values));
+    }
+
+    fn copy(&mut self, text: &str) -> Result<(), Fault> {
+        self.clip(text)
+    }
+
+    fn turn_is_over(&mut self) {
+        self.show(&[Row::default()]);
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_hung_up()
+    }
+}

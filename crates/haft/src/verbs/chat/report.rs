@@ -1,0 +1,192 @@
+//! What commands of the chat say: help, tools, the context, conversations.
+
+use agent::{Context, ContextUsed, Conversation};
+use kit::Fault;
+use runtime::Session;
+
+use crate::{
+    slash::All,
+    terminal::{
+        commands::{COMMANDS, Command},
+        row::width,
+        short,
+    },
+};
+
+/// The keys, and what they do.
+const KEYS: [(&str, &str); 15] = [
+    ("Enter", "send; Alt-Enter, Ctrl-J or a `\\` at the end: a line break"),
+    ("Tab", "complete; Up and Down choose, Esc closes the list"),
+    ("@path", "attach a file, a folder or a picture; @file#L10-20: some lines"),
+    ("!command", "run a command yourself; the model sees its output"),
+    ("Esc", "stop the agent; Ctrl-C too, and twice at an empty prompt leaves"),
+    ("Ctrl-D", "leave"),
+    ("Ctrl-O", "show the whole output of the last call"),
+    ("Up, Down", "earlier messages; Ctrl-R searches them"),
+    ("Ctrl-G", "write in $EDITOR; Ctrl-X Ctrl-E too"),
+    ("Ctrl-Z", "suspend; fg continues"),
+    ("Ctrl-L", "clear the screen"),
+    ("Ctrl-A, E", "to the line's beginning, end; Alt-B, Alt-F: by words"),
+    ("Ctrl-W, U, K", "cut the word before, to the beginning, to the end"),
+    ("Ctrl-Y", "put back what was cut; Alt-Y: what was cut before"),
+    ("Alt-D", "cut the word behind"),
+];
+
+/// So many conversations' titles are this long at most.
+const TITLE: usize = 60;
+
+/// What can be typed.
+pub(super) fn help(all: &All) -> String {
+    let mut rows: Vec<(String, String)> = COMMANDS
+        .iter()
+        .map(|Command { name, takes, does }| {
+            (format!("{name} {takes}").trim_end().to_owned(), (*does).to_owned())
+        })
+        .collect();
+    let own = all.own.iter().map(|it| {
+        (format!("/{} {}", it.name(), it.takes()).trim_end().to_owned(), short::line(&it.does(), 100))
+    });
+    let mut text = String::from("Commands\n");
+    text.push_str(&columns(&mut rows));
+    let mut own: Vec<_> = own.collect();
+    if !own.is_empty() {
+        text.push_str("\nYour own and the project's\n");
+        text.push_str(&columns(&mut own));
+    }
+    for broken in &all.broken {
+        text.push_str(&format!("  ! {broken}\n"));
+    }
+    let mut keys: Vec<(String, String)> =
+        KEYS.iter().map(|(key, does)| ((*key).to_owned(), (*does).to_owned())).collect();
+    text.push_str("\nKeys\n");
+    text.push_str(&columns(&mut keys));
+    text
+}
+
+/// Names and what they mean, below each other.
+fn columns(rows: &mut [(String, String)]) -> String {
+    let wide = rows.iter().map(|it| width(&it.0)).max().unwrap_or(0).min(22);
+    let line = |(name, does): &(String, String)| {
+        let blank = " ".repeat(wide.saturating_sub(width(name)) + 2);
+        format!("  {name}{blank}{does}\n")
+    };
+    rows.iter().map(line).collect()
+}
+
+/// The tools that the model has: their names, or those about a word with what they do.
+pub(super) fn tools(session: &Session, word: &str) -> Result<String, Fault> {
+    let catalog = session.catalog();
+    let word = word.to_lowercase();
+    let listed: Vec<&str> = catalog.listed().map(|it| it.name.as_str()).collect();
+    if word.is_empty() {
+        let more: Vec<&str> =
+            catalog.specs().map(|it| it.name.as_str()).filter(|it| !listed.contains(it)).collect();
+        let mut text = format!("{} tools are sent to the model:\n  {}\n", listed.len(), listed.join(", "));
+        if !more.is_empty() {
+            text.push_str(&format!(
+                "{} more it finds when it needs them:\n  {}\n",
+                more.len(),
+                more.join(", ")
+            ));
+        }
+        text.push_str("/tools WORD shows what those about WORD do.");
+        return Ok(text);
+    }
+    let is_about = |text: &str| text.to_lowercase().contains(&word);
+    let found = catalog.specs().filter(|it| is_about(&it.name) || is_about(&it.description));
+    let lines: Vec<String> = found.map(|it| format!("{}: {}", it.name, it.gist())).collect();
+    if lines.is_empty() {
+        return Err(Fault::not_found(format!("no tool is about `{word}`")).next("/tools lists all."));
+    }
+    Ok(lines.join("\n"))
+}
+
+/// What fills the model's window, part by part.
+pub(super) fn context(context: &Context) -> String {
+    let window = context.window.max(1);
+    let percent = |tokens: u64| {
+        let tenths = tokens.saturating_mul(1000) / window;
+        format!("{}.{} %", tenths / 10, tenths % 10)
+    };
+    let mut lines = Vec::new();
+    let mut add = |name: &str, count: String, tokens: u64| {
+        lines.push(format!("  {name:<21} {count:>6} {:>11} {:>8}", short::count(tokens), percent(tokens)));
+    };
+    for part in &context.parts {
+        let count = if part.count > 1 { part.count.to_string() } else { String::new() };
+        add(part.name, count, part.tokens);
+    }
+    add("all", String::new(), context.tokens);
+    add("free", String::new(), context.window.saturating_sub(context.tokens));
+    let head = format!("  {:<21} {:>6} {:>11} {:>8}", "", "number", "tokens", "window");
+    let counted = match context.counted {
+        Some(tokens) => format!("The provider counted {} at the last request.", short::count(tokens)),
+        None => "Estimates: the provider has counted nothing yet.".to_owned(),
+    };
+    format!(
+        "{head}\n{}\nWindow: {} tokens. The conversation is summed up by itself at {}; /compact does it now.\n{counted}",
+        lines.join("\n"),
+        short::count(context.window),
+        short::count(context.compacts_at)
+    )
+}
+
+/// How much of the window is used, in a line.
+pub(super) fn used(used: ContextUsed) -> String {
+    let about = if used.estimated { "about " } else { "" };
+    let percent = used.tokens.saturating_mul(100) / used.window.max(1);
+    format!("{about}{} of {} tokens ({percent} %)", short::count(used.tokens), short::count(used.window))
+}
+
+/// A conversation in a list.
+pub(super) fn conversation(number: usize, it: &Conversation, is_here: bool) -> String {
+    let at = jiff::Timestamp::from_millisecond(it.used_ms.cast_signed())
+        .map(|at| at.to_zoned(jiff::tz::TimeZone::system()).strftime("%b %d %H:%M").to_string())
+        .unwrap_or_default();
+    let here = if is_here { " (this one)" } else { "" };
+    let title = if it.title.is_empty() { "(no words)".to_owned() } else { short::line(&it.title, TITLE) };
+    let found = it.found.as_ref().map_or_else(String::new, |it| format!("\n      {it}"));
+    format!("{number:>3}  {at}  {title}{here}{found}")
+}
+
+#[cfg(test)]
+mod tests {
+    use agent::ContextPart;
+    use expect_test::expect;
+
+    use super::*;
+
+    #[test]
+    fn the_context_is_shown_part_by_part_with_what_is_free() {
+        let part = |name, count, tokens| ContextPart { name, count, bytes: tokens * 4, tokens };
+        let shown = context(&Context {
+            parts: vec![part("system prompt", 1, 2_100), part("tools", 42, 7_300), part("messages", 3, 640)],
+            tokens: 10_040,
+            window: 200_000,
+            compacts_at: 147_200,
+            counted: None,
+        });
+        expect![[r#"
+                                    number      tokens   window
+              system prompt                      2,100    1.0 %
+              tools                     42       7,300    3.6 %
+              messages                   3         640    0.3 %
+              all                               10,040    5.0 %
+              free                             189,960   94.9 %
+            Window: 200,000 tokens. The conversation is summed up by itself at 147,200; /compact does it now.
+            Estimates: the provider has counted nothing yet."#]]
+        .assert_eq(&shown);
+    }
+
+    #[test]
+    fn help_names_every_command_and_the_keys() {
+        let text = help(&All::default());
+        for Command { name, .. } in COMMANDS {
+            assert!(text.contains(&format!("  {name}")), "{name} in {text}");
+        }
+        for key in ["Ctrl-R", "Ctrl-G", "@path", "!command"] {
+            assert!(text.contains(key), "{key} in {text}");
+        }
+        assert!(text.lines().all(|it| width(it) <= 80), "{text}");
+    }
+}

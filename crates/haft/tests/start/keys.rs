@@ -1,0 +1,190 @@
+//! `haft login` and `haft logout`.
+
+use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf, process::Command};
+
+use serde_json::json;
+
+use super::provider::{KEY, Provider, alone, nobody};
+use crate::support::{Ran, Room, Terminal, run};
+
+const MODEL: &str = "openai:gpt-5.6-terra";
+
+fn haft(room: &Room, url: &str, arguments: &[&str]) -> Command {
+    let mut haft = room.haft(arguments);
+    alone(&mut haft).env("OPENAI_BASE_URL", url);
+    haft
+}
+
+fn login(room: &Room, url: &str, key: &str, more: &[&str]) -> Ran {
+    run(&mut haft(room, url, &[&["login", "openai"], more].concat()), key)
+}
+
+fn file(room: &Room) -> PathBuf {
+    room.config().join("keys/openai.json")
+}
+
+/// A conversation with the provider at this address: what it printed.
+#[track_caller]
+fn says_hello(room: &Room, url: &str) -> Ran {
+    run(&mut haft(room, url, &["run", "--model", MODEL, "hi"]), "")
+}
+
+#[test]
+fn a_key_that_works_is_kept_privately_and_used_until_logout() {
+    let (room, provider) = (Room::new(), Provider::new());
+    let ran = login(&room, &provider.url, &format!("{KEY}\n"), &[]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.out.starts_with("openai: the key works (2 models) and is kept in "), "{ran:?}");
+    assert!(!format!("{ran:?}").contains(KEY), "{ran:?}");
+    let mode = |path: &PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&file(&room)), mode(&room.config().join("keys"))), (0o600, 0o700));
+
+    let ran = says_hello(&room, &provider.url);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "Hello.\n"), "{ran:?}");
+    // Without a model, the suggested one of the provider that has a key.
+    let ran = run(&mut haft(&room, &provider.url, &["run", "hi"]), "");
+    assert!(
+        ran.code == 0
+            && ran.err.contains("using openai:gpt-5.6-terra, since it has a key of `haft login openai`"),
+        "{ran:?}"
+    );
+    assert_eq!(provider.keys(), [Some(KEY.to_owned()), Some(KEY.to_owned())]);
+
+    let listed = run(&mut haft(&room, &provider.url, &["login"]), "");
+    assert!(listed.out.contains(&format!("openai      {}", file(&room).display())), "{listed:?}");
+    let mut set = haft(&room, &provider.url, &["run", "--model", MODEL, "hi"]);
+    let ran = run(set.env("OPENAI_API_KEY", "sk-of-the-environment"), "");
+    assert!(ran.code == 1 && ran.err.contains("401") && !ran.err.contains("sk-of-the"), "{ran:?}");
+    assert_eq!(provider.keys()[2].as_deref(), Some("sk-of-the-environment"), "the variable wins");
+
+    let out = |arguments: &[&str]| run(&mut haft(&room, &provider.url, arguments), "");
+    let gone = out(&["logout", "openai"]);
+    assert!(
+        gone.code == 0 && gone.out.starts_with("removed the key of openai") && !file(&room).exists(),
+        "{gone:?}"
+    );
+    assert!(out(&["logout", "openai"]).err.contains("no key of `openai` is kept"));
+    assert_eq!(says_hello(&room, &provider.url).code, 1);
+}
+
+#[test]
+fn a_wrong_key_is_not_kept_and_not_shown() {
+    let (room, provider) = (Room::new(), Provider::new());
+    let ran = login(&room, &provider.url, "sk-a-wrong-key-2\n", &[]);
+    assert!(ran.code == 1 && !file(&room).exists(), "{ran:?}");
+    assert!(ran.err.contains("rejected the key, so it was not kept: the provider answered 401"), "{ran:?}");
+    assert!(ran.err.contains("Run `haft login openai` with a valid key."), "{ran:?}");
+    assert!(!format!("{ran:?}").contains("sk-a-wrong"), "{ran:?}");
+    for nonsense in ["", "\n", "two words\n", "short\n"] {
+        let ran = login(&room, &provider.url, nonsense, &["--no-test"]);
+        assert!(ran.code == 2 && !file(&room).exists(), "{nonsense:?}: {ran:?}");
+    }
+}
+
+#[test]
+fn a_key_that_can_t_be_tested_is_kept_only_if_that_was_asked_for() {
+    let (room, url) = (Room::new(), nobody());
+    let ran = login(&room, &url, KEY, &[]);
+    assert!(ran.code == 1 && !file(&room).exists(), "{ran:?}");
+    assert!(ran.err.contains("could not be tested") && ran.err.contains("--no-test"), "{ran:?}");
+    let ran = login(&room, &url, KEY, &["--no-test"]);
+    assert!(ran.code == 0 && ran.out.contains("the key was not tested and is kept in"), "{ran:?}");
+}
+
+#[test]
+fn a_key_goes_only_to_the_address_that_it_was_entered_for() {
+    let (room, own, other) = (Room::new(), Provider::new(), Provider::new());
+    assert_eq!(login(&room, &own.url, KEY, &[]).code, 0);
+    assert_eq!(says_hello(&room, &other.url).code, 1);
+    assert_eq!(other.keys(), [None]);
+    let listed = run(&mut haft(&room, &other.url, &["login"]), "");
+    assert!(listed.out.contains("not used: the key of `haft login` is for http://127.0.0.1:"), "{listed:?}");
+}
+
+#[test]
+fn a_section_of_haft_toml_has_a_key_of_its_own() {
+    let (room, provider) = (Room::new(), Provider::new());
+    fs::create_dir_all(room.config()).unwrap();
+    let section = format!("[models.house]\nurl = \"{}\"\nmodel = \"house-model\"\n", provider.url);
+    fs::write(room.config().join("haft.toml"), section).unwrap();
+    let ran = run(alone(&mut room.haft(&["login", "house"])), KEY);
+    assert!(ran.code == 0 && room.config().join("keys/models.house.json").exists(), "{ran:?}");
+    let ran = run(alone(&mut room.haft(&["run", "--model", "house", "hi"])), "");
+    assert_eq!((ran.code, ran.out.as_str()), (0, "Hello.\n"), "{ran:?}");
+    let models = run(alone(&mut room.haft(&["models", "house"])), "");
+    assert!(models.out.contains("house-model") && models.out.contains("64,000"), "{models:?}");
+    assert_eq!(run(&mut room.haft(&["logout", "house"]), "").code, 0);
+}
+
+#[test]
+fn at_a_terminal_the_key_is_not_echoed_and_ctrl_c_gives_up() {
+    let (room, provider) = (Room::new(), Provider::new());
+    let mut terminal = Terminal::start(&haft(&room, &provider.url, &["login", "openai"]));
+    terminal.shows("openai key (not shown): ", 1).types(&format!("{KEY}\n"));
+    let (code, seen) = terminal.ends();
+    assert!(code == Some(0) && !seen.contains(KEY), "{seen}");
+    assert!(
+        seen.contains("The key goes to http://127.0.0.1:") && seen.contains("Make one at https://"),
+        "{seen}"
+    );
+    assert!(file(&room).exists());
+    let mut terminal = Terminal::start(&haft(&room, &provider.url, &["login", "openai"]));
+    terminal.shows("(not shown): ", 1).types("sk-half\u{3}");
+    let (code, seen) = terminal.ends();
+    assert!(code == Some(1) && seen.contains("no key was given; nothing was changed"), "{seen}");
+    // Without network the person decides.
+    let mut terminal = Terminal::start(&haft(&room, &nobody(), &["login", "openai"]));
+    terminal
+        .shows("(not shown): ", 1)
+        .types(&format!("{KEY}\n"))
+        .shows("Keep it untested? [y/N]", 1)
+        .types("n\n");
+    let (code, seen) = terminal.ends();
+    assert!(
+        code == Some(1) && seen.contains("nothing listens at") && seen.contains("was not kept"),
+        "{seen}"
+    );
+}
+
+#[test]
+fn no_tool_reads_a_kept_key_and_no_output_shows_it() {
+    let room = Room::new();
+    assert_eq!(login(&room, &nobody(), KEY, &["--no-test"]).code, 0);
+    let path = file(&room);
+    // The configuration lies beside the workspace; a root around both does not open it either.
+    let root = room.base().display().to_string();
+    for root in [&[][..], &["--root", &root]] {
+        let read = room.call_with(root, "read", &json!({ "path": path }));
+        assert!(!read.ok() && !read.text().contains("sk-the"), "{}", read.text());
+        let command = format!("cat '{}'; env; echo over", path.display());
+        let shell = room.call_with(root, "shell", &json!({ "command": command }));
+        assert!(shell.text().contains("over") && !shell.text().contains("sk-the"), "{}", shell.text());
+        assert!(!shell.text().contains("masked"), "it is hidden, not only masked: {}", shell.text());
+    }
+    // Pasted somewhere, it is masked like every secret.
+    room.put("notes.txt", format!("my key is {KEY}\n"));
+    let read = room.call("read", &json!({ "path": "notes.txt" })).must("ok");
+    assert!(read.text().contains("[masked:login:openai]") && !read.text().contains(KEY), "{}", read.text());
+}
+
+#[test]
+fn a_key_file_that_others_may_read_is_reported_and_not_used() {
+    let (room, provider) = (Room::new(), Provider::new());
+    assert_eq!(login(&room, &provider.url, KEY, &[]).code, 0);
+    fs::set_permissions(file(&room), fs::Permissions::from_mode(0o644)).unwrap();
+    let ran = says_hello(&room, &provider.url);
+    assert!(ran.code == 1 && ran.err.contains("others may read it (mode 644); `chmod 600` it"), "{ran:?}");
+    assert_eq!(provider.keys(), [None]);
+}
+
+#[test]
+fn an_unknown_provider_is_suggested_and_a_key_does_not_go_over_plain_http() {
+    let room = Room::new();
+    let ran = run(alone(&mut room.haft(&["login", "antropic"])), KEY);
+    assert!(
+        ran.code == 2 && ran.err.contains("unknown provider `antropic`; did you mean `anthropic`?"),
+        "{ran:?}"
+    );
+    let ran = login(&room, "http://gateway.example/v1", KEY, &["--no-test"]);
+    assert!(ran.code == 1 && ran.err.contains("plain http") && !file(&room).exists(), "{ran:?}");
+}
