@@ -4,9 +4,11 @@
 
 mod changes;
 mod plain;
-// `screens`, `screens_typing`, `stage` and `typed` are written and not part of the run yet: on two busy cores they reach
-// their time limits.
+mod screens;
+mod screens_typing;
+mod stage;
 pub(crate) mod tmux;
+mod typed;
 
 use std::{io::Write as _, process::Stdio};
 

@@ -138,6 +138,33 @@ impl Tmux {
         if enter { self.key("Enter") } else { self }
     }
 
+    /// Pastes a text, as a terminal does it that says where a paste begins and ends.
+    pub(crate) fn pastes(&self, text: &str) -> &Self {
+        self.run(&["set-buffer", "--", text]);
+        self.run(&["paste-buffer", "-p", "-r"]);
+        self
+    }
+
+    /// Sets an option of the server.
+    pub(crate) fn set(&self, option: &str, value: &str) -> &Self {
+        self.run(&["set-option", "-s", option, value]);
+        self
+    }
+
+    /// Waits until the clipboard holds this.
+    #[track_caller]
+    pub(crate) fn buffer_is(&self, text: &str) -> &Self {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let shown = String::from_utf8(self.run(&["show-buffer"]).stdout).unwrap();
+            if shown == text {
+                return self;
+            }
+            assert!(Instant::now() < until, "the clipboard holds {shown:?}");
+            std::thread::sleep(LOOK);
+        }
+    }
+
     /// Presses one key, by tmux's name for it.
     pub(crate) fn key(&self, name: &str) -> &Self {
         self.run(&["send-keys", name]);

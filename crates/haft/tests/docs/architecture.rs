@@ -51,5 +51,7 @@ fn named(page: &str, name: &str) -> BTreeSet<String> {
 /// Every file and folder below a folder.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap().map(|it| it.unwrap().path());
-    entries.flat_map(|path| if path.is_dir() { [files(&path), vec![path]].concat() } else { vec![path] }).collect()
+    entries
+        .flat_map(|path| if path.is_dir() { [files(&path), vec![path]].concat() } else { vec![path] })
+        .collect()
 }
