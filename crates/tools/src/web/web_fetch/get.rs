@@ -48,6 +48,12 @@ pub(super) async fn get(cx: &Cx, url: Url) -> Result<Got, Fault> {
         request.headers.insert(name, header::HeaderValue::from_static(value));
     }
     let mut answer = cx.net().send(request).await?;
+    // What was offered and understood is unpacked by now, and the header gone.
+    if let Some(packed) = header_text(&answer, header::CONTENT_ENCODING).filter(|it| it != "identity") {
+        let what = format!("{} answers in the encoding `{packed}`, which was not asked for", answer.url);
+        return Err(Fault::new(Kind::Failed, what)
+            .next("`http_request` with `save_to` keeps the bytes as they came; a command may unpack them."));
+    }
     let first = answer.chunk().await?.unwrap_or_default();
     let kind = kind_of(&answer, &first);
     let most = match kind.as_str() {
