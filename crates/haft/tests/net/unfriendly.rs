@@ -56,7 +56,11 @@ fn hostile_server_costs_little_time_and_memory() {
     for encoding in ["br", "zstd"] {
         let said = ask(&format!("/bomb/{encoding}"));
         let is_as_sent = said.text.contains(&format!("content-encoding: {encoding}"));
-        assert!(is_as_sent && said.text.contains(", not shown; `save_to` puts it into a file]"), "{encoding}: {}", said.text);
+        assert!(
+            is_as_sent && said.text.contains(", not shown; `save_to` puts it into a file]"),
+            "{encoding}: {}",
+            said.text
+        );
         let page = haft.call("web_fetch", &json!({"url": server.url(&format!("/bomb/{encoding}"))}));
         let expected = format!("answers in the encoding `{encoding}`, which was not asked for");
         assert!(page.is_error && page.text.contains(&expected), "{encoding}: {}", page.text);
