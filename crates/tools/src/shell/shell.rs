@@ -25,8 +25,7 @@ const GRACE: Duration = Duration::from_millis(100);
 /// What the runtime has to wait beyond `wait_ms` for our own words.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// Run a command in a bash (or sh) of its own. If it takes longer than `wait_ms`, or leaves processes running, it goes on
-/// as a job: the answer has the job's id, the output so far and the ports.
+/// Run a command in a bash (or sh) of its own. If it takes longer than `wait_ms`, or leaves processes running, it continues as a job: the answer has the job's id, the output so far and the ports.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Shell {
