@@ -146,7 +146,7 @@ impl Got {
             ),
             500.. => (Kind::Unavailable, "The fault is on that side: try again later, or take another source.".to_owned()),
             300..=399 => (Kind::Failed, "It names no place to go on to.".to_owned()),
-            _ => (Kind::Failed, "Look whether the address is right.".to_owned()),
+            _ => (Kind::Failed, "Check the address.".to_owned()),
         };
         Some(Fault::new(kind, what).next(next))
     }
