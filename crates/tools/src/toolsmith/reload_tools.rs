@@ -63,7 +63,7 @@ fn report(cx: &Cx, reloaded: &Reloaded) -> String {
     lines.extend(failed.iter().map(|it| format!(" {}: {}", file(&it.file), last_line(&it.why))));
     for it in failed {
         if it.older_serves {
-            lines.push(format!("The last good version of {} goes on.", file(&it.file)));
+            lines.push(format!("The last good version of {} stays in use.", file(&it.file)));
         }
         // An error of one line is said already.
         if it.why.trim().contains('\n') {
