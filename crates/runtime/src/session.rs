@@ -13,6 +13,7 @@ use std::{
 use arc_swap::ArcSwap;
 use kit::{
     Fault, Kinds, Spec, Touches,
+    decoders::Decoders,
     files::Roots,
     net::{Allowed, Net},
     procs::Procs,
@@ -139,6 +140,7 @@ struct Inner {
     ground: Ground,
     jobs: Arc<Jobs>,
     shelf: Arc<Shelf>,
+    decoders: Decoders,
     /// The tools that are files, as the model knows them.
     known: ArcSwap<Loaded>,
 }
@@ -198,6 +200,7 @@ impl Session {
         let ground = Ground::new(&runtime, &name);
         let (jobs, shelf) = (Arc::<Jobs>::default(), Arc::<Shelf>::default());
         let known = ArcSwap::new(runtime.outside().loaded());
+        let decoders = runtime.commands().decoders();
         let hold = Hold { jobs: jobs.clone(), shelf: shelf.clone() };
         let session = Self {
             _held: Some(Arc::new(hold)),
@@ -223,6 +226,7 @@ impl Session {
                 ground,
                 jobs,
                 shelf,
+                decoders,
                 known,
             }),
         };
@@ -516,6 +520,11 @@ impl Session {
             spec.name, spec.schema
         );
         fault.next(schema)
+    }
+
+    /// Where this session's foreign bytes are decoded: by workers that decode no other session's.
+    pub fn decoders(&self) -> &Decoders {
+        &self.inner.decoders
     }
 
     /// What the processes of a call are started with.

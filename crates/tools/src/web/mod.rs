@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use kit::{AnyTool, erase};
 
+pub(crate) use web_fetch::ReadAsText;
 pub use web_fetch::page_as_markdown;
 
 /// The tools of this family.
