@@ -33,6 +33,9 @@ pub const DECODERS: &[Entry] = &[
     #[cfg(feature = "pdf")]
     Entry::of::<media::ReadPages>(),
     Entry::of::<web::ReadAsText>(),
+    Entry::of::<web::ReadResults>(),
+    Entry::of::<cad::Measure>(),
+    Entry::of::<cad::Draw>(),
 ];
 
 /// What a client is told about a toolset as a whole, where it shows these tools, and may show its model.

@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 use lines::Lines;
 
 /// So long one call may work on one document.
-const LONGEST: Duration = Duration::from_secs(30);
+const LONGEST: Duration = Duration::from_secs(20);
 
 /// The most that a call draws or reads of a document: glyphs, lines, areas.
 const MOST_MARKS: usize = 3_000_000;

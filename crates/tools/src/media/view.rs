@@ -70,7 +70,7 @@ pub(crate) struct Seen {
 }
 
 /// As long as a page of a PDF may take.
-const DEADLINE: std::time::Duration = std::time::Duration::from_secs(32);
+const DEADLINE: std::time::Duration = std::time::Duration::from_secs(22);
 
 impl Decoder for Look {
     type Answer = Seen;

@@ -62,8 +62,8 @@ impl Decoder for ReadAsText {
     type Answer = Text;
 
     const NAME: &'static str = "web_text";
-    /// A PDF has a budget of 30 s, which ends it before.
-    const DEADLINE: Duration = Duration::from_secs(32);
+    /// A PDF has a budget of 20 s, which ends it before.
+    const DEADLINE: Duration = Duration::from_secs(22);
 
     fn decode(self, data: Vec<u8>) -> Result<Decoded<Text>, Fault> {
         let mut got = self.got;
