@@ -104,7 +104,6 @@ fn program() -> Result<BpfProgram, seccompiler::BackendError> {
     let process = u64::from(std::process::id());
     let this = Condition::new(0, Length::Dword, Op::Eq, process)?;
     rules.insert(libc::SYS_tgkill, vec![Rule::new(vec![this])?]);
-    #[expect(clippy::cast_sign_loss, reason = "an error number is positive")]
     let refused = SeccompAction::Errno(libc::EPERM as u32);
     SeccompFilter::new(rules, refused, SeccompAction::Allow, arch)?.try_into()
 }
