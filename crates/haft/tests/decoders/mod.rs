@@ -136,9 +136,14 @@ fn attack_of_one_http_session_leaves_the_other_one_alone() {
     let seen = || house.call(BOB, &bob, "image_view", json!({"path": "a.png"}));
     assert!(seen().starts_with("a.png: PNG"));
     std::thread::scope(|scope| {
-        // All that ann may have at once, and more.
-        let slow: Vec<_> = (0..3)
-            .map(|_| scope.spawn(|| house.call(ANN, &ann, "image_view", json!({"path": "shadings.pdf"}))))
+        // All that ann may have at once.
+        let slow: Vec<_> = (0..2)
+            .map(|id| {
+                let params = json!({"name": "image_view", "arguments": {"path": "shadings.pdf"}});
+                let call =
+                    json!({"jsonrpc": "2.0", "id": 100 + id, "method": "tools/call", "params": params});
+                scope.spawn(|| house.post(ANN, Some(&ann), &{ call }).body)
+            })
             .collect();
         let begun = Instant::now();
         assert!(seen().starts_with("a.png: PNG"));
@@ -159,16 +164,11 @@ fn attack_of_one_http_session_leaves_the_other_one_alone() {
 #[test]
 fn attack_through_a_model_call_is_a_fault_and_the_run_goes_on() {
     let room = room();
-    let steps = json!([
-        {"calls": [{"name": "image_view", "arguments": {"path": "widths.pdf"}}]},
-        {"calls": [{"name": "image_view", "arguments": {"path": "a.png"}}]},
-        {"say": "done"}
-    ]);
-    let steps = steps.as_array().unwrap().iter().map(|it| it.to_string() + "\n").collect::<String>();
-    let script = room.base().join("script.jsonl");
-    fs::write(&script, steps).unwrap();
-    let ran = room.run(&["run", "--model", &format!("script:{}", script.display()), "look"]);
-    assert!(ran.code == 0 && ran.out.contains("done"), "{ran:?}");
+    let looks = |path: &str| json!({"calls": [{"tool": "image_view", "arguments": {"path": path}}]});
+    let steps = [looks("widths.pdf"), looks("a.png"), json!({"say": "I see it."})];
+    room.put("script", steps.map(|it| format!("{it}\n")).concat());
+    let ran = room.run(&["run", "--model", &format!("script:{}", room.at("script").display()), "look"]);
+    assert!(ran.code == 0 && ran.out.contains("I see it."), "{ran:?}");
 }
 
 #[test]

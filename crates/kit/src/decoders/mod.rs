@@ -94,6 +94,19 @@ impl Entry {
     pub const fn of<D: Decoder>() -> Self {
         Self { name: D::NAME, prepare: D::prepare, decode: decode::<D> }
     }
+
+    /// The decoder's name.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Decodes in this process as a worker does: options as JSON, then the bytes. For fuzz targets.
+    ///
+    /// # Errors
+    /// Those of the decoder, and [`Kind::Bug`] for options that are none.
+    pub fn decode(&self, options: &[u8], data: Vec<u8>) -> Result<(), Fault> {
+        (self.decode)(options, data).map(drop)
+    }
 }
 
 fn decode<D: Decoder>(options: &[u8], data: Vec<u8>) -> Result<Raw, Fault> {
