@@ -18,6 +18,14 @@ pub fn leave(why: Fault) -> ! {
 
 struct Left(Fault);
 
+/// Runs a part of a decoder as a worker would: a panic is a fault, and it may be [left](leave). For tests.
+///
+/// # Errors
+/// Those of the work.
+pub fn catch<T>(what: &str, work: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
+    caught(what, work).0
+}
+
 /// What came of it, and whether it was left by unwinding.
 pub(super) fn caught<T>(what: &str, work: impl FnOnce() -> Result<T, Fault>) -> (Result<T, Fault>, bool) {
     match catch_unwind(AssertUnwindSafe(work)) {

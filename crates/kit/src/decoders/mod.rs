@@ -15,7 +15,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use serde::{Serialize, de::DeserializeOwned};
 
-pub use caught::leave;
+pub use caught::{catch, leave};
 pub use worker::{Confinement, serve};
 
 use crate::{Fault, Kind, text::Content};

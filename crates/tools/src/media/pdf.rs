@@ -358,6 +358,8 @@ impl<'a> Device<'a> for Reader<'_> {
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
+    use kit::decoders::catch;
+
     use super::*;
 
     /// A document of pages with these contents, in Helvetica, each 300 x 200 points.
@@ -437,13 +439,14 @@ mod tests {
             "there is no page 4; the PDF has 1 page"
         );
         let long = "0 0 1 1 re f ".repeat(700_000);
-        assert_eq!(page(document(&[&long]), 0, 100).map(|_| ()).unwrap_err().kind, Kind::TooBig);
+        let drawn = catch("a.pdf", || page(document(&[&long]), 0, 100).map(drop));
+        assert_eq!(drawn.unwrap_err().kind, Kind::TooBig);
         // A form that draws itself twice, which would be drawn 2^50 times.
         let form = "6 0 obj <</Type/XObject/Subtype/Form/BBox[0 0 9 9]/Resources<</XObject<</X 6 0 R>>>>/Length 29>> \
                     stream\n0 0 1 1 re f /X Do /X Do    \nendstream endobj\ntrailer";
         let text = String::from_utf8(document(&["/X Do"])).unwrap();
         let text = text.replace("/Font<<", "/XObject<</X 6 0 R>>/Font<<").replace("trailer", form);
-        let ended = page(text.into_bytes(), 0, 100).map(|_| ());
+        let ended = catch("a.pdf", || page(text.into_bytes(), 0, 100).map(drop));
         // It comes to an end, whether the loop is seen or the budget is spent.
         assert!(ended.is_ok() || ended.is_err_and(|it| matches!(it.kind, Kind::TooBig | Kind::Timeout)));
     }
@@ -456,20 +459,22 @@ mod tests {
             pixels: Cell::new(MOST_PIXELS),
         };
         let push = |it: &mut Counter<'_>| it.push_transparency_group(1.0, None, BlendMode::default());
-        let left = |work: &dyn Fn(&Budget)| {
+        let deep = catch("a.pdf", || {
             let budget = budget();
-            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(&budget))).is_err()
-        };
-        assert!(left(&|budget| {
-            let mut counter = Counter { budget, layers: 0 };
+            let mut counter = Counter { budget: &budget, layers: 0 };
             (0..=MOST_LAYERS).for_each(|_| push(&mut counter));
-        }));
-        assert!(left(&|budget| {
-            let mut counter = Counter { budget, layers: 0 };
+            Ok(())
+        });
+        assert!(deep.unwrap_err().what.contains("lie over each other"));
+        let many = catch("a.pdf", || {
+            let budget = budget();
+            let mut counter = Counter { budget: &budget, layers: 0 };
             for _ in 0..1_000 {
                 push(&mut counter);
                 counter.pop_transparency_group();
             }
-        }));
+            Ok(())
+        });
+        assert_eq!(many.unwrap_err().kind, Kind::TooBig);
     }
 }
