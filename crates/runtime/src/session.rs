@@ -102,6 +102,7 @@ struct Person {
     asking: Arc<tokio::sync::Mutex<()>>,
     asked: Arc<AskedTime>,
     files: SessionFiles,
+    decoders: Decoders,
 }
 
 struct Inner {
@@ -162,6 +163,7 @@ impl Session {
             asking: Arc::default(),
             asked: Arc::default(),
             files: SessionFiles::new(folder_of(&runtime.store().files_folder(), &name)),
+            decoders: runtime.commands().decoders(),
         };
         Self::of(runtime, name, named, door, person)
     }
@@ -183,6 +185,7 @@ impl Session {
             asking: this.asking.clone(),
             asked: this.asked.clone(),
             files: this.files.clone(),
+            decoders: this.decoders.clone(),
         };
         let below =
             Self::of(this.runtime.clone(), format!("{}/{agent}", this.name), this.named, &this.door, person);
@@ -192,7 +195,7 @@ impl Session {
     }
 
     fn of(runtime: Runtime, name: String, named: bool, door: &str, person: Person) -> Self {
-        let Person { approver, agent, passing, grants_of, asking, asked, files } = person;
+        let Person { approver, agent, passing, grants_of, asking, asked, files, decoders } = person;
         let sessions = runtime.store().sessions();
         // That the session was used is told to whoever lists sessions; a call does not depend on it.
         let _ = sessions.used(&*name, door);
@@ -200,7 +203,6 @@ impl Session {
         let ground = Ground::new(&runtime, &name);
         let (jobs, shelf) = (Arc::<Jobs>::default(), Arc::<Shelf>::default());
         let known = ArcSwap::new(runtime.outside().loaded());
-        let decoders = runtime.commands().decoders();
         let hold = Hold { jobs: jobs.clone(), shelf: shelf.clone() };
         let session = Self {
             _held: Some(Arc::new(hold)),
@@ -522,7 +524,7 @@ impl Session {
         fault.next(schema)
     }
 
-    /// Where this session's foreign bytes are decoded: by workers that decode no other session's.
+    /// Where the foreign bytes of this session and of its agents are decoded: by workers that decode no other session's.
     pub fn decoders(&self) -> &Decoders {
         &self.inner.decoders
     }
