@@ -20,6 +20,7 @@ mod touches;
 
 pub mod anchor;
 pub mod base64;
+pub mod decoders;
 pub mod edit;
 pub mod files;
 pub mod nearest;

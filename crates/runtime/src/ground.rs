@@ -14,6 +14,7 @@ use std::{
 
 use kit::{
     Fault, Kind, Touch, Touches,
+    decoders::Decoders,
     procs::{Base, Exit, Keeper, Limit, Procs, Program, SpillFile, Spilling, Starting},
     services::Mask,
 };
@@ -58,6 +59,8 @@ pub struct Commands {
     /// Our own binary, which is started as the keeper with [`KEEPER`] as its first argument; the program that
     /// runs, if this is not given. It has to call [`keep`](crate::sandbox::keep) then.
     pub keeper: Option<PathBuf>,
+    /// Whether foreign bytes are decoded in this process, without isolation: for tests, whose program is no worker.
+    pub decodes_here: bool,
     /// haft's own environment.
     pub variables: Vec<(String, String)>,
     /// The names of variables that commands get besides the short list.
@@ -68,6 +71,19 @@ pub struct Commands {
     pub unix_sockets: bool,
     /// What commands may use of the machine.
     pub limits: Limits,
+}
+
+impl Commands {
+    /// The program that is started as keeper and as decoder.
+    fn program(&self) -> PathBuf {
+        // What the link leads to may be deleted or replaced by an update; the link still is this very program.
+        self.keeper.clone().unwrap_or_else(|| PathBuf::from("/proc/self/exe"))
+    }
+
+    /// Where foreign bytes are decoded.
+    pub(crate) fn decoders(&self) -> Decoders {
+        if self.decodes_here { Decoders::here() } else { Decoders::apart(&self.program()) }
+    }
 }
 
 /// Where, below the state folder, what tools need of others is kept.
@@ -462,11 +478,7 @@ impl Ground {
 
     /// What starts a keeper of this plan.
     fn command(&self, plan: &Plan) -> Result<Command, Fault> {
-        let program = match &self.inner.commands.keeper {
-            Some(program) => program.clone(),
-            // What the link leads to may be deleted or replaced by an update; the link still is this very program.
-            None => PathBuf::from("/proc/self/exe"),
-        };
+        let program = self.inner.commands.program();
         let mut command = match self.bubblewrap().filter(|_| plan.confined == Confined::Wrapped) {
             None => Command::new(program),
             Some(wrapper) => {

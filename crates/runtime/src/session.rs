@@ -13,6 +13,7 @@ use std::{
 use arc_swap::ArcSwap;
 use kit::{
     Fault, Kinds, Spec, Touches,
+    decoders::Decoders,
     files::Roots,
     net::{Allowed, Net},
     procs::Procs,
@@ -101,6 +102,7 @@ struct Person {
     asking: Arc<tokio::sync::Mutex<()>>,
     asked: Arc<AskedTime>,
     files: SessionFiles,
+    decoders: Decoders,
 }
 
 struct Inner {
@@ -139,6 +141,7 @@ struct Inner {
     ground: Ground,
     jobs: Arc<Jobs>,
     shelf: Arc<Shelf>,
+    decoders: Decoders,
     /// The tools that are files, as the model knows them.
     known: ArcSwap<Loaded>,
 }
@@ -160,6 +163,7 @@ impl Session {
             asking: Arc::default(),
             asked: Arc::default(),
             files: SessionFiles::new(folder_of(&runtime.store().files_folder(), &name)),
+            decoders: runtime.commands().decoders(),
         };
         Self::of(runtime, name, named, door, person)
     }
@@ -181,6 +185,7 @@ impl Session {
             asking: this.asking.clone(),
             asked: this.asked.clone(),
             files: this.files.clone(),
+            decoders: this.decoders.clone(),
         };
         let below =
             Self::of(this.runtime.clone(), format!("{}/{agent}", this.name), this.named, &this.door, person);
@@ -190,7 +195,7 @@ impl Session {
     }
 
     fn of(runtime: Runtime, name: String, named: bool, door: &str, person: Person) -> Self {
-        let Person { approver, agent, passing, grants_of, asking, asked, files } = person;
+        let Person { approver, agent, passing, grants_of, asking, asked, files, decoders } = person;
         let sessions = runtime.store().sessions();
         // That the session was used is told to whoever lists sessions; a call does not depend on it.
         let _ = sessions.used(&*name, door);
@@ -223,6 +228,7 @@ impl Session {
                 ground,
                 jobs,
                 shelf,
+                decoders,
                 known,
             }),
         };
@@ -516,6 +522,11 @@ impl Session {
             spec.name, spec.schema
         );
         fault.next(schema)
+    }
+
+    /// Where the foreign bytes of this session and of its agents are decoded: by workers that decode no other session's.
+    pub fn decoders(&self) -> &Decoders {
+        &self.inner.decoders
     }
 
     /// What the processes of a call are started with.

@@ -10,6 +10,7 @@
     reason = "tests"
 )]
 
+mod decoders;
 mod drive;
 mod packages;
 mod support;
@@ -51,6 +52,7 @@ const CASES: &[Case] = &[
     ("a_fork_bomb_ends_at_its_limit", a_fork_bomb_ends_at_its_limit),
     ("a_memory_hog_is_ended", a_memory_hog_is_ended),
     ("nothing_outlives_haft", nothing_outlives_haft),
+    ("a_decoder_reaches_nothing", decoders::a_decoder_reaches_nothing),
     ("a_sandbox_that_can_t_be_built_is_refused", a_sandbox_that_can_t_be_built_is_refused),
     ("a_weaker_sandbox_is_had_by_name_and_still_holds", a_weaker_sandbox_is_had_by_name_and_still_holds),
     ("bubblewrap_does_what_we_may_not", bubblewrap_does_what_we_may_not),

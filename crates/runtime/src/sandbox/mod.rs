@@ -4,6 +4,8 @@ pub(crate) mod bubblewrap;
 pub(crate) mod closed;
 pub(crate) mod code;
 pub(crate) mod control;
+#[cfg(target_os = "linux")]
+pub mod decoding;
 pub mod denial;
 #[cfg(target_os = "linux")]
 mod enter;

@@ -5,6 +5,8 @@ mod commands;
 #[cfg(not(target_os = "linux"))]
 #[path = "guarantees/elsewhere.rs"]
 mod commands;
+#[cfg(target_os = "linux")]
+mod decoding;
 mod requests;
 
 use std::{
@@ -195,7 +197,11 @@ impl Room {
                 "output is bounded, and nothing outlives a stopped call",
                 self.is_bounded().await.and(commands.leaves_nothing()),
             ),
-            tried("G8", "bad input gives an error that says what to do", self.survives_bad_input().await),
+            tried(
+                "G8",
+                "bad input gives an error that says what to do",
+                self.survives_bad_input().await.and(self.decodes_apart().await),
+            ),
             tried(
                 "G9",
                 "requests reach no private address that was not granted (SSRF)",
@@ -304,6 +310,16 @@ impl Room {
         self.expect("no_such_tool", json!({}), Kind::NotFound).await?;
         self.expect("read", json!({"path": 1, "nonsense": true}), Kind::BadArgs).await?;
         self.expect("read", json!([1]), Kind::BadArgs).await
+    }
+
+    #[cfg(target_os = "linux")]
+    async fn decodes_apart(&self) -> Result<(), String> {
+        decoding::is_apart(&self.session, &self.folder).await
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    async fn decodes_apart(&self) -> Result<(), String> {
+        Ok(())
     }
 
     async fn runs_files_apart(&self) -> Finding {
