@@ -347,7 +347,8 @@ impl Location {
         if self.rel.as_os_str().is_empty() { self.root.path.clone() } else { self.root.path.join(&self.rel) }
     }
 
-    pub(super) fn root_path(&self) -> PathBuf {
+    /// The canonical path of its root.
+    pub fn root_path(&self) -> PathBuf {
         self.root.path.clone()
     }
 

@@ -1,6 +1,6 @@
 //! What is known of a process that was started, and how is it ended?
 
-use std::{sync::Arc, time::Duration};
+use std::{any::Any, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +19,8 @@ pub struct Process {
     errors: Option<Arc<Recording>>,
     input: Option<Input>,
     control: Control,
+    /// What lives as long as this.
+    _held: Option<Box<dyn Any + Send + Sync>>,
 }
 
 /// How a process ended.
@@ -60,7 +62,14 @@ impl Process {
         input: Option<Input>,
         control: Control,
     ) -> Self {
-        Self { pid, output, errors, input, control }
+        Self { pid, output, errors, input, control, _held: None }
+    }
+
+    /// The same, with something that is dropped when this is.
+    #[must_use]
+    pub fn holding(mut self, held: impl Any + Send + Sync) -> Self {
+        self._held = Some(Box::new(held));
+        self
     }
 
     /// Its id where it runs, which in a sandbox is not its id outside.

@@ -16,12 +16,14 @@ use super::{
     code::code_in,
     control,
     environment::FOLDERS,
-    memory::Memory,
     places::{
         ALSO_A_FOLDER, DEVICE_LINKS, DEVICES, HARDWARE, SYSTEM, below, closed_files, folder_of, home, secrets,
     },
 };
-use crate::policy::Sandbox;
+use crate::{
+    control::{configured::Configured, index::Index},
+    policy::Sandbox,
+};
 
 /// One thing that a command sees at one place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,8 +98,9 @@ pub struct Wanted {
     pub tools: Option<(PathBuf, Vec<PathBuf>)>,
     /// Paths as a person named them, by which they are found if links lead there.
     pub names: Vec<PathBuf>,
-    /// What was found when such a layout was last made.
-    pub(crate) memory: Memory,
+    /// Where control files are found, and those that git's configuration names.
+    pub(crate) index: Index,
+    pub(crate) configured: Configured,
 }
 
 const MIB: u64 = 1 << 20;
@@ -109,8 +112,6 @@ pub struct Layout {
     pub mounts: Vec<Mount>,
     /// Folders of git's of which only that can be changed which runs no program.
     pub guarded: BTreeSet<PathBuf>,
-    /// Roots too large to find every folder of git's in.
-    pub cut: Vec<PathBuf>,
     /// The folder of tools that can be changed, but for what is code in it.
     pub tools: Option<(PathBuf, BTreeSet<PathBuf>)>,
 }
@@ -160,7 +161,7 @@ pub fn layout(wanted: &Wanted) -> Result<Layout, Fault> {
         plan.bind(spill, Access::Read);
     }
     let tools = tools.filter(|it| plan.is_open(&it.folder)).map(|it| (it.folder, it.code));
-    Ok(Layout { mounts: plan.finish(), guarded: guards.folders, cut: guards.cut, tools })
+    Ok(Layout { mounts: plan.finish(), guarded: guards.folders, tools })
 }
 
 /// The places that a command may write to, of these mounts: what the second layer lets through.
@@ -290,7 +291,7 @@ impl Plan {
                 self.bind(common, Access::Read);
             }
         }
-        let guards = control::guards(&roots, &wanted.memory);
+        let guards = control::guards(&roots, &wanted.index, &wanted.configured);
         for (path, access) in &guards.mounts {
             self.bind(path, *access);
         }
