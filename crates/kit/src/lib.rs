@@ -20,6 +20,7 @@ mod touches;
 
 pub mod anchor;
 pub mod base64;
+pub mod broken;
 pub mod edit;
 pub mod files;
 pub mod nearest;

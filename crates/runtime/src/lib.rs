@@ -59,7 +59,7 @@ pub use jobs::Event;
 pub use registry::{Failure, Registry, Snapshot};
 pub use session::{Limits, Session, WeakSession};
 pub use shares::SessionFiles;
-pub use visible::visible;
+pub use visible::{is_unseen, visible};
 
 use changes::{Change, Versions};
 use control::{configured::Configured, index::Index};

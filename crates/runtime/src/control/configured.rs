@@ -13,6 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use kit::broken::is_broken;
 use parking_lot::Mutex;
 
 use super::{
@@ -114,7 +115,7 @@ impl Configured {
 
     /// Does a configuration name this file, or a folder around it, as something to run or to obey?
     pub(crate) fn names(&self, path: &Path) -> bool {
-        if self.inner.roots.is_empty() {
+        if self.inner.roots.is_empty() || is_broken("git-configuration") {
             return false;
         }
         let around = path.ancestors().skip(1).map(Path::to_owned);
@@ -142,6 +143,9 @@ impl Configured {
 
     /// The same, where the repositories in the roots were found before.
     pub(crate) fn paths_by<'a>(&self, repositories: impl Iterator<Item = &'a PathBuf>) -> BTreeSet<PathBuf> {
+        if is_broken("git-configuration") {
+            return BTreeSet::new();
+        }
         let mut tops: BTreeSet<PathBuf> = BTreeSet::new();
         for root in &self.inner.roots {
             tops.extend(root.ancestors().filter(|it| it.join(".git").exists()).map(Path::to_owned));
@@ -388,7 +392,7 @@ mod tests {
              [merge \"z\"]\ndriver = ./merge.sh %A\n[alias]\nco = checkout\nx = !FOO=1 ./alias && node a/b.js\n\
              [include]\npath = ../shared.inc\n[remote \"o\"]\nurl = ../other\n[branch \"main\"]\nmerge = refs/heads/main\n",
         );
-        fs::write(root.join("shared.inc"), "[credential]\nhelper = !~/../helper\n[pager]\nlog = ./page\n")
+        fs::write(root.join("shared.inc"), "[credential]\nhelper = !~/helper\n[pager]\nlog = ./page\n")
             .unwrap();
         let expected = [
             ".githooks",

@@ -10,10 +10,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use kit::broken::is_broken;
+
 use super::{handle::Folder, layout::Access};
 use crate::control::{
     configured::Configured,
-    index::Index,
+    index::{Index, Place},
     repository::{common_of, folder_named_in, has_worktree_configuration, is_git_folder},
 };
 
@@ -31,7 +33,10 @@ pub(super) fn guards(roots: &[(PathBuf, bool)], index: &Index, configured: &Conf
     let mut guarding = Guarding { roots, beyond: Vec::new(), guards: Guards::default() };
     let writable = || roots.iter().filter(|it| it.1).map(|it| it.0.as_path());
     let scans: Vec<_> = writable().map(|root| (root, index.scan(root))).collect();
-    for place in scans.iter().flat_map(|(_, scan)| &scan.control).filter(|it| !it.vendored) {
+    let nested = |it: &&Place| {
+        !is_broken("nested-control-files") || roots.iter().any(|root| it.path.parent() == Some(&root.0))
+    };
+    for place in scans.iter().flat_map(|(_, scan)| &scan.control).filter(|it| !it.vendored).filter(nested) {
         guarding.keep_pinned(&place.path);
     }
     if writable().next().is_some() {
@@ -297,7 +302,7 @@ mod tests {
     fn what_decides_over_programs_is_kept_as_it_is() {
         let (_dir, root) =
             tree(&["haft.toml", ".vscode/tasks.json", "src/main.rs", ".config/git/config", ".config/x"]);
-        assert_eq!(seen(&root), ["ro .config/git", "ro .vscode", "ro haft.toml"]);
+        assert_eq!(seen(&root), ["rw .config", "ro .config/git", "ro .vscode", "ro haft.toml"]);
     }
 
     #[test]

@@ -241,6 +241,8 @@ impl Plan {
             .chain([&ALSO_A_FOLDER])
             .filter_map(|name| value(name))
             .map(|it| (PathBuf::from(it), false));
+        let secrets = secrets(variables, home);
+        let is_secret = |path: &Path| secrets.iter().any(|it| path.starts_with(it));
         for (path, on_path) in entries.chain(folders) {
             if !path.is_absolute() || !path.is_dir() {
                 continue;
@@ -250,7 +252,8 @@ impl Plan {
                 for shown in
                     home.map_or_else(|| folder_of(&folder, on_path), |home| below(home, &folder, on_path))
                 {
-                    if shown.is_dir()
+                    if shown.exists()
+                        && !is_secret(&shown)
                         && !given(&shown)
                         && !self.is_there(&shown)
                         && Some(shown.as_path()) != home
@@ -511,7 +514,7 @@ mod tests {
             ".rustup/settings.toml",
             "docs/letter",
             ".local/bin/tool",
-            ".local/share/uv/x",
+            ".local/share/uv/python/x",
             ".local/share/keyrings/login",
             "venv/bin/python",
             "venv/pyvenv.cfg",
@@ -524,7 +527,7 @@ mod tests {
                 "ro .cargo",
                 "hidden .cargo/credentials.toml",
                 "ro .local/bin",
-                "ro .local/share/uv",
+                "ro .local/share/uv/python",
                 "ro .rustup",
                 "rw code/ws",
                 "ro venv",

@@ -18,6 +18,8 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
+use kit::broken::is_broken;
+
 use super::{
     code::code_in,
     handle::Folder,
@@ -190,11 +192,18 @@ impl Watch {
     pub(crate) fn look(&mut self, over: bool, allows: &dyn Fn(&Path) -> bool) {
         self.take_away();
         let now = now();
-        let began = self.window.began.unwrap_or(now);
-        // A clock that was set back tells nothing.
-        let since = if now < began { Duration::ZERO } else { began.saturating_sub(COARSE) };
+        let since = match self.window.began {
+            // No command ran, so nothing is a command's.
+            None => Duration::MAX,
+            // A clock that was set back tells nothing.
+            Some(began) if now < began => Duration::ZERO,
+            Some(began) => began.saturating_sub(COARSE),
+        };
         self.window.began = (self.window.running > usize::from(over)).then_some(now);
         self.window.looked = Some(Instant::now());
+        if is_broken("set-aside") {
+            return;
+        }
         let code = self.code_now();
         self.found.appeared.extend(code.difference(&self.code).cloned());
         self.code = code;
