@@ -280,7 +280,7 @@ fn plan(session: &Session, call: Call, told: &mut Told) -> Result<(Plan, Decisio
     let only_files = Kinds::WRITE.covers(touches.kinds());
     if !spec.at_most.covers(touches.kinds()) {
         return Err(Fault::bug(format!(
-            "`{}` wants to touch more than it declared it ever would",
+            "`{}` touches more than it declared",
             spec.name
         )));
     }

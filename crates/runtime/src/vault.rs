@@ -89,7 +89,7 @@ impl services::Vault for Vault {
         }
         kept.value
             .clone()
-            .map_err(|why| Fault::new(Kind::Unavailable, format!("the secret `{name}` can't be had: {why}")))
+            .map_err(|why| Fault::new(Kind::Unavailable, format!("the secret `{name}` is unavailable: {why}")))
     }
 
     fn may_go_in_clear(&self, name: &str, host: &str, port: u16) -> bool {

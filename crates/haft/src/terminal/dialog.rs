@@ -228,7 +228,7 @@ mod tests {
         );
         // A key that is none of them says which there are.
         let Err((dialog, shown)) = press(dialog, "2\n") else { unreachable!() };
-        assert_eq!(text(&shown), ["Type o, s, p or n; `n WORDS` refuses and tells the model why."]);
+        assert_eq!(text(&shown), ["Type o, s, p or n; `n WORDS` refuses and tells the model", "  why."]);
         let said = press(dialog, "n use tabs\n").map(|it| it.text());
         assert_eq!(said.ok().as_deref(), Some("refused: use tabs"));
         assert_eq!(answer.try_recv(), Ok(Verdict::Instead("use tabs".to_owned())));

@@ -133,7 +133,7 @@ impl Ground {
         };
         let anew = opened.iter().map(|path| {
             format!(
-                "sandbox: rule `control_files`: {} was replaced from outside, which opened it, so the sandbox was made anew; what \
+                "sandbox: rule `control_files`: {} was replaced from outside, which opened it, so the sandbox was rebuilt; what \
                  ran in the old one has ended",
                 path.display()
             )

@@ -9,7 +9,7 @@ use super::{bounded, last_line, told};
 /// Describing files that are new means running them, and they may be many.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// Look at the folders of tools again; says what was loaded, and why a file was not.
+/// Reload tool files; reports what was loaded, and why a file was not.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ReloadTools {}

@@ -32,8 +32,7 @@ const LONGEST: Duration = Duration::from_secs(90);
 /// The most that a page is waited for once it is there.
 const LONGEST_WAIT: Duration = Duration::from_secs(20);
 
-/// Fetch a page as Markdown with numbered links; PDF, JSON, feeds and text as text. Long pages come in parts: the
-/// last line of an answer says how to go on.
+/// Fetch a page as Markdown with numbered links; PDF, JSON, feeds and text as text. Long pages come in parts: the last line of an answer says how to continue.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct WebFetch {
@@ -51,7 +50,7 @@ pub(crate) struct WebFetch {
     /// Run the page's scripts first, in a headless Chromium.
     #[serde(default)]
     render: bool,
-    /// Render, and wait so long for what comes late.
+    /// Render, and wait this long for late content.
     #[serde(default)]
     wait_ms: Option<u64>,
     /// Also show a picture of the rendered page.

@@ -48,6 +48,12 @@ pub(super) async fn get(cx: &Cx, url: Url) -> Result<Got, Fault> {
         request.headers.insert(name, header::HeaderValue::from_static(value));
     }
     let mut answer = cx.net().send(request).await?;
+    // What was offered and understood is unpacked by now, and the header gone.
+    if let Some(packed) = header_text(&answer, header::CONTENT_ENCODING).filter(|it| it != "identity") {
+        let what = format!("{} answers in the encoding `{packed}`, which was not asked for", answer.url);
+        return Err(Fault::new(Kind::Failed, what)
+            .next("`http_request` with `save_to` keeps the bytes as they came; a command may unpack them."));
+    }
     let first = answer.chunk().await?.unwrap_or_default();
     let kind = kind_of(&answer, &first);
     let most = match kind.as_str() {
@@ -140,7 +146,7 @@ impl Got {
             ),
             500.. => (Kind::Unavailable, "The fault is on that side: try again later, or take another source.".to_owned()),
             300..=399 => (Kind::Failed, "It names no place to go on to.".to_owned()),
-            _ => (Kind::Failed, "Look whether the address is right.".to_owned()),
+            _ => (Kind::Failed, "Check the address.".to_owned()),
         };
         Some(Fault::new(kind, what).next(next))
     }
