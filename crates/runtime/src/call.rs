@@ -279,10 +279,7 @@ fn plan(session: &Session, call: Call, told: &mut Told) -> Result<(Plan, Decisio
     let touches = prepared.touches_with(&session.runtime().preferences());
     let only_files = Kinds::WRITE.covers(touches.kinds());
     if !spec.at_most.covers(touches.kinds()) {
-        return Err(Fault::bug(format!(
-            "`{}` touches more than it declared",
-            spec.name
-        )));
+        return Err(Fault::bug(format!("`{}` touches more than it declared", spec.name)));
     }
     let read_only = touches.kinds().is_read_only();
     if !read_only && let Some(placeholder) = session.secrets().placeholder(&told.arguments) {

@@ -337,8 +337,9 @@ impl Ground {
             program.env.extend(environment::proxy_variables(port, Some(pass)));
         }
         let base = Base { env: &living.env, limits: &living.limits, spilling: Some(&self.inner.spilling) };
-        let running = (place == Place::Inside).then(|| self.command_begins());
-        let process = living.keeper.start(program, base).await?.holding(running);
+        let starting = (place == Place::Inside).then(|| self.command_begins());
+        let process = living.keeper.start(program, base).await?;
+        let process = if let Some(starting) = starting { starting.began(process) } else { process };
         // What was allowed before nothing could be changed any more, must not begin after it.
         if self.is_read_only() && !read_only {
             return Err(held::held_now());
@@ -433,7 +434,7 @@ impl Ground {
         // What is there when the sandbox is made would be taken for the person's own.
         if seen.watch.is_due() {
             let allows = inner.allows();
-            seen.watch.look(false, &*allows);
+            seen.watch.look(&*allows);
         }
         seen.watch.take_away();
         let layout = layout::layout(&wanted)?;
@@ -593,7 +594,7 @@ impl Drop for Inner {
         let allows = self.allows();
         let watch = &mut self.seen.get_mut().watch;
         if watch.is_due() {
-            watch.look(false, &*allows);
+            watch.look(&*allows);
         }
         watch.take_away();
         // There mostly is none.

@@ -4,7 +4,7 @@ use std::{any::Any, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Recording, control::Control, input::Input, wire::Order};
+use super::{Life, Recording, control::Control, input::Input, wire::Order};
 use crate::{Fault, Kind};
 
 /// How long a supervisor may take for what needs no waiting.
@@ -19,8 +19,6 @@ pub struct Process {
     errors: Option<Arc<Recording>>,
     input: Option<Input>,
     control: Control,
-    /// What lives as long as this.
-    _held: Option<Box<dyn Any + Send + Sync>>,
 }
 
 /// How a process ended.
@@ -62,14 +60,19 @@ impl Process {
         input: Option<Input>,
         control: Control,
     ) -> Self {
-        Self { pid, output, errors, input, control, _held: None }
+        Self { pid, output, errors, input, control }
     }
 
-    /// The same, with something that is dropped when this is.
+    /// The same, with something that is dropped once nothing is left of it and of all it started.
     #[must_use]
-    pub fn holding(mut self, held: impl Any + Send + Sync) -> Self {
-        self._held = Some(Box::new(held));
+    pub fn holding(self, held: impl Any + Send + Sync) -> Self {
+        self.control.hold(Box::new(held));
         self
+    }
+
+    /// Whether anything may be left of it and of all it started.
+    pub fn life(&self) -> Life {
+        self.control.life().clone()
     }
 
     /// Its id where it runs, which in a sandbox is not its id outside.
@@ -118,7 +121,12 @@ impl Process {
         let grace_ms = u64::try_from(ending.grace.as_millis()).unwrap_or(u64::MAX);
         let order = Order::End { grace_ms, spare: ending.spare };
         match self.control.ask(order, ending.grace.saturating_add(KILL)).await {
-            Some(answer) => answer.value as usize,
+            Some(answer) => {
+                if ending.spare.is_none() {
+                    self.control.life().end();
+                }
+                answer.value as usize
+            }
             None if self.control.is_gone() => 0,
             None => {
                 self.control.give_up().await;

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use kit::procs::Exit;
+use kit::procs::{Exit, Life, Process};
 
 use super::{Ground, Inner, Living};
 use crate::{
@@ -89,7 +89,7 @@ impl Ground {
         }
         seen.changed = now;
         let allows = self.allows();
-        seen.watch.look(false, &*allows);
+        seen.watch.look(&*allows);
         let found = seen.watch.found();
         let known = Known {
             appeared: &found.appeared,
@@ -112,7 +112,7 @@ impl Ground {
         let kept: Vec<&str> = names.filter(|name| given().all(|it| it.0 != *name)).collect();
         let mut seen = self.inner.seen.lock();
         let allows = self.allows();
-        seen.watch.look(true, &*allows);
+        seen.watch.look(&*allows);
         let (ended, found) = (std::mem::take(&mut seen.ended), seen.watch.found());
         let opened = std::mem::take(&mut seen.opened);
         let refused_hosts = self.inner.hosts.take_refusals();
@@ -148,16 +148,16 @@ impl Ground {
         self.inner.allows()
     }
 
-    /// A command begins; while this lives, what changes may be its doing.
-    pub(super) fn command_begins(&self) -> Running {
+    /// A command begins: until nothing is left of it, what changes may be its doing.
+    pub(super) fn command_begins(&self) -> Starting {
         let mut seen = self.inner.seen.lock();
         // What ran before may have been stopped, and nobody looked since.
-        if seen.watch.is_due() {
+        if seen.watch.is_over() {
             let allows = self.allows();
-            seen.watch.look(false, &*allows);
+            seen.watch.look(&*allows);
         }
         seen.watch.command_begins();
-        Running { ground: Arc::downgrade(&self.inner) }
+        Starting { ground: self.inner.clone(), life: None }
     }
 }
 
@@ -179,8 +179,28 @@ impl Inner {
     }
 }
 
-/// A command that runs.
-pub(super) struct Running {
+/// A command that is about to begin.
+pub(super) struct Starting {
+    ground: Arc<Inner>,
+    life: Option<Life>,
+}
+
+impl Starting {
+    /// It began.
+    pub(super) fn began(mut self, process: Process) -> Process {
+        self.life = Some(process.life());
+        process.holding(Running { ground: Arc::downgrade(&self.ground) })
+    }
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        self.ground.seen.lock().watch.command_began(self.life.take());
+    }
+}
+
+/// A command that runs, and all it started.
+struct Running {
     ground: Weak<Inner>,
 }
 
@@ -188,14 +208,18 @@ impl Drop for Running {
     fn drop(&mut self) {
         let Some(ground) = self.ground.upgrade() else { return };
         // Who stopped it may not ask what it changed.
-        if ground.seen.lock().watch.command_ended() {
-            let look = move || {
-                let allows = ground.allows();
-                ground.seen.lock().watch.look(false, &*allows);
-            };
-            if let Err(error) = std::thread::Builder::new().name("haft-watch".to_owned()).spawn(look) {
-                tracing::warn!("no thread could be started to look at control files: {error}");
+        if !ground.seen.lock().watch.is_over() {
+            return;
+        }
+        let look = move || {
+            let allows = ground.allows();
+            let mut seen = ground.seen.lock();
+            if seen.watch.is_over() {
+                seen.watch.look(&*allows);
             }
+        };
+        if let Err(error) = std::thread::Builder::new().name("haft-watch".to_owned()).spawn(look) {
+            tracing::warn!("no thread could be started to look at control files: {error}");
         }
     }
 }

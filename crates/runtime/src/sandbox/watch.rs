@@ -18,7 +18,7 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use kit::broken::is_broken;
+use kit::{broken::is_broken, procs::Life};
 
 use super::{
     code::code_in,
@@ -75,7 +75,9 @@ pub(crate) struct Watch {
 #[derive(Debug, Default)]
 struct Window {
     began: Option<Duration>,
-    running: usize,
+    /// How many are about to begin.
+    starting: usize,
+    running: Vec<Life>,
     looked: Option<Instant>,
 }
 
@@ -121,6 +123,13 @@ pub(crate) struct Begun {
     pub(crate) configured: Configured,
 }
 
+impl Window {
+    fn is_open(&mut self) -> bool {
+        self.running.retain(|it| !it.is_over());
+        self.starting > 0 || !self.running.is_empty()
+    }
+}
+
 impl Watch {
     /// Notes what there is now. What an earlier watch has not said yet is still said.
     pub(crate) fn begin(&mut self, begun: Begun, mounts: &[Mount]) {
@@ -162,13 +171,18 @@ impl Watch {
     /// A command begins: from now on changes may be its.
     pub(crate) fn command_begins(&mut self) {
         self.window.began.get_or_insert_with(now);
-        self.window.running += 1;
+        self.window.starting += 1;
     }
 
-    /// A command, and all it started, has ended. Gives whether what it changed has still to be looked at.
-    pub(crate) fn command_ended(&mut self) -> bool {
-        self.window.running = self.window.running.saturating_sub(1);
-        self.window.running == 0 && self.window.began.is_some()
+    /// It began, with this life, or did not.
+    pub(crate) fn command_began(&mut self, life: Option<Life>) {
+        self.window.starting = self.window.starting.saturating_sub(1);
+        self.window.running.extend(life);
+    }
+
+    /// Have commands run since the last look, and do none run now?
+    pub(crate) fn is_over(&mut self) -> bool {
+        self.window.began.is_some() && !self.window.is_open()
     }
 
     /// How long ago it was looked.
@@ -187,11 +201,11 @@ impl Watch {
         self.found.taken.extend(taken);
     }
 
-    /// Looks at what changed, and sets aside what commands may not make; `allows` is whether a person allowed it. With
-    /// `over`, the one command that ran has ended.
-    pub(crate) fn look(&mut self, over: bool, allows: &dyn Fn(&Path) -> bool) {
+    /// Looks at what changed, and sets aside what commands may not make; `allows` is whether a person allowed it.
+    pub(crate) fn look(&mut self, allows: &dyn Fn(&Path) -> bool) {
         self.take_away();
-        let now = now();
+        // Before anything is looked at: what ends meanwhile has ended too late.
+        let (is_open, now) = (self.window.is_open(), now());
         let since = match self.window.began {
             // No command ran, so nothing is a command's.
             None => Duration::MAX,
@@ -199,7 +213,8 @@ impl Watch {
             Some(began) if now < began => Duration::ZERO,
             Some(began) => began.saturating_sub(COARSE),
         };
-        self.window.began = (self.window.running > usize::from(over)).then_some(now);
+        // What one makes that still runs is looked at the next time.
+        self.window.began = is_open.then_some(now);
         self.window.looked = Some(Instant::now());
         if is_broken("set-aside") {
             return;
@@ -480,7 +495,7 @@ mod tests {
     }
 
     fn looked(watch: &mut Watch) -> Found {
-        watch.look(false, &|_| false);
+        watch.look(&|_| false);
         watch.found()
     }
 
@@ -531,7 +546,8 @@ mod tests {
     fn what_a_person_or_a_file_tool_made_stays_and_so_does_what_is_allowed() {
         let (_dir, root) = room();
         let mut watch = begun(&root);
-        watch.command_ended();
+        watch.command_began(None);
+        assert!(watch.is_over());
         assert_eq!(looked(&mut watch), Found::default());
         make(&root.join("mine/.envrc"), "good");
         assert_eq!(looked(&mut watch), Found::default());
@@ -541,7 +557,7 @@ mod tests {
         accepted::note(&root.join("AGENTS.md"));
         assert_eq!(looked(&mut watch), Found::default());
         make(&root.join("CLAUDE.md"), "granted");
-        watch.look(false, &|path| path.ends_with("CLAUDE.md"));
+        watch.look(&|path| path.ends_with("CLAUDE.md"));
         assert_eq!(watch.found().appeared, [root.join("CLAUDE.md")]);
     }
 
