@@ -36,6 +36,9 @@ use crate::control::{
 /// With this file in its folder, git takes its configuration from where the file says.
 const COMMON: &str = "commondir";
 
+/// Where a workspace's own tools are.
+const TOOLS: &str = ".haft/tools";
+
 /// How coarse the times of files are.
 const COARSE: Duration = Duration::from_millis(20);
 
@@ -234,7 +237,11 @@ impl Watch {
     }
 
     fn look_at(&mut self, place: &Path, since: Duration, allows: &dyn Fn(&Path) -> bool) {
-        let now: Vec<PathBuf> = leaves(place);
+        // What a model's tools are is settled by attestation (`vouch.rs`), and they keep their data beside them.
+        let tools: Vec<PathBuf> = self.roots.iter().map(|it| it.join(TOOLS)).collect();
+        let is_tool_s = |path: &PathBuf| tools.iter().any(|it| path.starts_with(it));
+        let has_tools = tools.iter().any(|it| it.starts_with(place));
+        let now: Vec<PathBuf> = leaves(place).into_iter().filter(|it| !is_tool_s(it)).collect();
         let changed: Vec<PathBuf> = now.iter().filter(|it| !self.is_as_known(it)).cloned().collect();
         let (theirs, ours): (Vec<_>, Vec<_>) =
             changed.into_iter().partition(|path| !self.is_of_a_command(path, place, since));
@@ -248,7 +255,7 @@ impl Watch {
             return;
         }
         // All of it is new: it goes as a whole.
-        if now.iter().all(|it| ours.contains(it) && !self.known.contains_key(it)) {
+        if !has_tools && now.iter().all(|it| ours.contains(it) && !self.known.contains_key(it)) {
             return self.set_aside(place);
         }
         for path in ours {
