@@ -210,6 +210,7 @@ impl Options {
             web: config.net.web.unwrap_or_default(),
             workspace: workspace.as_path().into(),
             manual_first: config.manual_first.into(),
+            ..Policy::default()
         };
         let settings = Settings {
             tool_files,

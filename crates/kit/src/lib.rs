@@ -21,6 +21,7 @@ mod touches;
 pub mod anchor;
 pub mod base64;
 pub mod decoders;
+pub mod broken;
 pub mod edit;
 pub mod files;
 pub mod nearest;

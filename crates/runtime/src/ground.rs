@@ -31,6 +31,7 @@ use seen::{Seen, changed};
 
 use crate::{
     Runtime,
+    control::{configured::Configured, index::Index},
     grants::Effect,
     mask::Secrets,
     outside::{
@@ -45,9 +46,8 @@ use crate::{
         environment,
         layout::{self, Wanted},
         limits::Limits,
-        memory::Memory,
         proxy::{self, Granted, Hosts},
-        watch,
+        watch::{self, Begun},
     },
     spill::Spills,
     store::Grants,
@@ -104,6 +104,8 @@ struct Inner {
     /// And whether each may be written, where it may change something.
     roots: Vec<(PathBuf, bool)>,
     hidden: Vec<PathBuf>,
+    /// The name of the session.
+    session: String,
     spill: PathBuf,
     spilling: Arc<dyn Spilling>,
     hosts: Hosts,
@@ -122,8 +124,9 @@ struct Inner {
     seen: Mutex<Seen>,
     /// Of the runtime.
     appeared: Appeared,
-    /// Of the session, for the grounds of its tools as well.
-    memory: Memory,
+    /// Of the runtime: where control files are found, and those that git's configuration names.
+    index: Index,
+    configured: Configured,
 }
 
 /// A keeper, and the variables its commands have.
@@ -182,6 +185,7 @@ impl Ground {
             held: held.clone(),
             roots: runtime.roots().list().map(of_root).collect(),
             hidden: runtime.hidden().to_vec(),
+            session: session.to_owned(),
             spill: spills.folder_of(session),
             spilling: Arc::new(OfSession {
                 spills,
@@ -199,7 +203,8 @@ impl Ground {
             unconfined: tokio::sync::Mutex::default(),
             seen: Mutex::default(),
             appeared: runtime.appeared().clone(),
-            memory: Memory::default(),
+            index: runtime.index().clone(),
+            configured: runtime.policy().configured,
         };
         let ground = Self { inner: Arc::new(inner) };
         held.holds(&ground);
@@ -348,7 +353,9 @@ impl Ground {
             program.env.extend(environment::proxy_variables(port, Some(pass)));
         }
         let base = Base { env: &living.env, limits: &living.limits, spilling: Some(&self.inner.spilling) };
+        let starting = (place == Place::Inside).then(|| self.command_begins());
         let process = living.keeper.start(program, base).await?;
+        let process = if let Some(starting) = starting { starting.began(process) } else { process };
         // What was allowed before nothing could be changed any more, must not begin after it.
         if self.is_read_only() && !read_only {
             return Err(held::held_now());
@@ -435,11 +442,16 @@ impl Ground {
             hidden: inner.hidden.clone(),
             spill,
             tools: inner.own.as_ref().map(|it| (it.folder.clone(), it.code.clone())),
-            memory: inner.memory.clone(),
+            index: inner.index.clone(),
+            configured: inner.configured.clone(),
             names: inner.own.iter().flat_map(Own::paths).cloned().collect(),
         };
         let mut seen = inner.seen.lock();
         // What is there when the sandbox is made would be taken for the person's own.
+        if seen.watch.is_due() {
+            let allows = inner.allows();
+            seen.watch.look(&*allows);
+        }
         seen.watch.take_away();
         let layout = layout::layout(&wanted)?;
         seen.closed = Closed::by(&layout.mounts);
@@ -450,7 +462,14 @@ impl Ground {
             layout.tools.as_ref().map(|(folder, code)| inner.appeared.open(folder.clone(), code.clone()));
         let tools = layout.tools.map(|it| it.0);
         seen.changed = tools.as_deref().and_then(changed);
-        seen.watch.begin(roots, tools, layout.guarded.into_iter().collect(), layout.cut);
+        let begun = Begun {
+            roots,
+            tools,
+            folders: layout.guarded,
+            index: inner.index.clone(),
+            configured: inner.configured.clone(),
+        };
+        seen.watch.begin(begun, &layout.mounts);
         Ok(Plan {
             confined: Confined::Apart,
             mounts: layout.mounts,
@@ -584,7 +603,12 @@ impl Drop for Inner {
     fn drop(&mut self) {
         // Its end takes the commands with it; the keeper looks once more when they are gone.
         *self.confined.get_mut() = None;
-        self.seen.get_mut().watch.take_away();
+        let allows = self.allows();
+        let watch = &mut self.seen.get_mut().watch;
+        if watch.is_due() {
+            watch.look(&*allows);
+        }
+        watch.take_away();
         // There mostly is none.
         let _ = std::fs::remove_dir_all(self.scratch());
     }

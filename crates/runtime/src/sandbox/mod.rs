@@ -12,11 +12,11 @@ mod enter;
 pub mod environment;
 #[cfg(target_os = "linux")]
 mod filter;
+pub(crate) mod handle;
 #[cfg(target_os = "linux")]
 mod keep;
 pub mod layout;
 pub mod limits;
-pub(crate) mod memory;
 pub mod places;
 #[cfg(target_os = "linux")]
 pub mod probe;
