@@ -78,6 +78,28 @@ fn terminal() -> io::Result<File> {
     OpenOptions::new().read(true).write(true).open("/dev/tty")
 }
 
+/// Asks the person at the terminal for a yes or a no, before anything runs. `None` where nobody can be asked.
+pub(crate) fn confirm(question: &str) -> Option<bool> {
+    if !somebody() {
+        return None;
+    }
+    let (stopped, _stop) = rustix::pipe::pipe().ok()?;
+    let ask = || -> io::Result<bool> {
+        let terminal = terminal()?;
+        // What was typed before the question is no answer to it.
+        tcflush(&terminal, QueueSelector::IFlush)?;
+        let _quiet = Quiet::new(&terminal)?;
+        (&terminal).write_all(question.as_bytes())?;
+        let line = read_line(&terminal, &stopped)?.unwrap_or_default();
+        let is_yes = matches!(String::from_utf8_lossy(&line).trim().to_ascii_lowercase().as_str(), "y" | "yes");
+        if line.last() != Some(&b'\n') {
+            (&terminal).write_all(b"\n")?;
+        }
+        Ok(is_yes)
+    };
+    ask().ok()
+}
+
 struct AtTerminal;
 
 impl Approver for AtTerminal {

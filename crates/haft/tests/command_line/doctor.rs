@@ -159,7 +159,7 @@ fn a_broken_configuration_is_reported_with_all_else() {
     room.put("haft.toml", "toolz = []\n");
     let ran = doctor(&room, &[], &[], &[]);
     assert_eq!(ran.code, 1, "{ran:?}");
-    assert!(ran.out.contains("This workspace can't be used") && ran.out.contains("toolz"), "{}", ran.out);
+    assert!(ran.out.contains("A configuration file is not used") && ran.out.contains("toolz"), "{}", ran.out);
     assert!(ran.out.contains("G1   holds"), "{}", ran.out);
     assert!(ran.out.ends_with("Next: `haft config --example` lists every key.\n"), "{}", ran.out);
 }

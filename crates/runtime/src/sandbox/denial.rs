@@ -36,7 +36,7 @@ pub struct Known<'a> {
     pub is_server: bool,
     /// The variables that only haft's own environment has.
     pub kept_variables: &'a [&'a str],
-    /// What the memory watch ended while the command ran.
+    /// What the resource watch ended while the command ran.
     pub ended: &'a [Ended],
     /// Control files that the command made, and was allowed to make.
     pub appeared: &'a [PathBuf],
@@ -69,11 +69,23 @@ pub fn denials(exit: Exit, output: &str, known: &Known<'_>) -> Vec<String> {
         ));
     }
     for ended in known.ended {
-        let (name, used, limit) = (&ended.name, mib(ended.used), mib(known.limits.memory));
-        said.push((
-            "memory",
-            format!("`{name}` was ended when it used {used} MiB; all commands together have {limit} MiB"),
-        ));
+        said.push(match ended {
+            Ended::Memory { name, used } => {
+                let (used, limit) = (mib(*used), mib(known.limits.memory));
+                let says =
+                    format!("`{name}` was ended when it used {used} MiB; all commands together have {limit} MiB");
+                ("memory", says)
+            }
+            Ended::Processes { processes, threads } => {
+                let most = known.limits.tree;
+                let says = format!(
+                    "a command was ended with all that it had started: {processes} processes with {threads} threads; one command \
+                     may have {most} processes. Run fewer at once; a person can raise `processes` of `[limits]` in their own \
+                     haft.toml"
+                );
+                ("processes", says)
+            }
+        });
     }
     if !exit.is_success() {
         for line in tail(output).lines() {
@@ -459,7 +471,7 @@ mod tests {
 
     fn rules(output: &str) -> Vec<String> {
         let bind = |at: &str, access| Mount { at: at.into(), what: What::Bind { from: at.into(), access } };
-        let private = What::Private { bytes: 64 << 20, mode: 0o700, sealed: false };
+        let private = What::Private { bytes: 64 << 20, mode: 0o700, sealed: false, shared: true };
         let mounts = [
             bind("/usr", Access::Read),
             bind("/etc", Access::Read),

@@ -53,6 +53,8 @@ pub enum What {
         mode: u32,
         /// Nothing can be written once all other mounts are made.
         sealed: bool,
+        /// What fits is for all folders together that share it.
+        shared: bool,
     },
     /// An empty file or folder in place of what is there.
     Hidden {
@@ -136,18 +138,13 @@ pub fn layout(wanted: &Wanted) -> Result<Layout, Fault> {
     plan.system();
     plan.devices();
     let scratch = scratch_bytes();
-    for (at, bytes, mode) in [
-        ("/tmp", scratch, 0o1777),
-        ("/var/tmp", scratch, 0o1777),
-        ("/run", 64 * MIB, 0o755),
-        ("/dev/shm", scratch, 0o1777),
-    ] {
+    for (at, mode) in [("/tmp", 0o1777), ("/var/tmp", 0o1777), ("/run", 0o755), ("/dev/shm", 0o1777)] {
         if !given(Path::new(at)) {
-            plan.put(at, What::Private { bytes, mode, sealed: false });
+            plan.put(at, What::Private { bytes: scratch, mode, sealed: false, shared: true });
         }
     }
     if let Some(home) = home.as_ref().filter(|it| !given(it)) {
-        plan.put(home, What::Private { bytes: scratch, mode: 0o700, sealed: false });
+        plan.put(home, What::Private { bytes: scratch, mode: 0o700, sealed: false, shared: true });
         if let Some(identity) = git_identity(home) {
             plan.put(home.join(".gitconfig"), What::Text(identity));
         }
@@ -215,7 +212,7 @@ impl Plan {
     }
 
     fn devices(&mut self) {
-        self.put("/dev", What::Private { bytes: MIB, mode: 0o755, sealed: true });
+        self.put("/dev", What::Private { bytes: MIB, mode: 0o755, sealed: true, shared: false });
         for name in DEVICES {
             let path = Path::new("/dev").join(name);
             if path.exists() {
@@ -447,7 +444,7 @@ fn git_identity(home: &Path) -> Option<String> {
     (!kept.is_empty()).then(|| lines.collect())
 }
 
-/// How much fits into each private folder: they lie in memory.
+/// How much fits into all private folders together: they lie in memory.
 fn scratch_bytes() -> u64 {
     (super::limits::memory_of_machine() / 8).clamp(64 * MIB, 1024 * MIB)
 }

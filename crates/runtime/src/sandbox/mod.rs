@@ -24,6 +24,8 @@ pub mod proxy;
 #[cfg(target_os = "linux")]
 mod ruleset;
 pub mod seatbelt;
+#[cfg(target_os = "linux")]
+mod usage;
 pub(crate) mod watch;
 
 use std::{
