@@ -65,7 +65,8 @@ pub(crate) fn is_asking() -> bool {
     STANDING.load(Ordering::Acquire) > 0
 }
 
-fn somebody() -> bool {
+/// Is there a person at the terminal?
+pub(crate) fn somebody() -> bool {
     (io::stderr().is_terminal() || io::stdin().is_terminal()) && terminal().is_ok()
 }
 

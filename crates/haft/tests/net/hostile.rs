@@ -58,7 +58,10 @@ impl Hostile {
     }
 
     pub(crate) fn listen(address: &str) -> Self {
-        let listener = TcpListener::bind(address).unwrap();
+        Self::on(TcpListener::bind(address).unwrap())
+    }
+
+    pub(crate) fn on(listener: TcpListener) -> Self {
         let address = listener.local_addr().unwrap();
         let state = Arc::new(State::default());
         let of_thread = state.clone();

@@ -3,6 +3,8 @@
 mod canary;
 mod files;
 mod hostile;
+mod namespace;
+mod own_address;
 mod private;
 mod proxies;
 mod rebinding;

@@ -15,6 +15,7 @@ mod keep;
 pub mod layout;
 pub mod limits;
 pub(crate) mod memory;
+pub mod pass;
 pub mod places;
 #[cfg(target_os = "linux")]
 pub mod probe;
