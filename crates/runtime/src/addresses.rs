@@ -56,11 +56,13 @@ impl Addresses {
         self.add(written(text).chain(bare(text)));
     }
 
-    /// Remembers the addresses in what was read on the web.
-    pub(crate) fn read(&self, output: &Output) {
+    /// Remembers the addresses in what was read on the web, but for those in what was `asked`: an engine that repeats a query
+    /// names nothing.
+    pub(crate) fn read(&self, output: &Output, asked: &str) {
+        let own: HashSet<Key> = written(asked).chain(bare(asked)).filter_map(|it| key(&it)).collect();
         for part in &output.parts {
             if let Part::Text { text } = part {
-                self.add(written(text));
+                self.add(written(text).filter(|it| key(it).is_none_or(|it| !own.contains(&it))));
             }
         }
     }
@@ -265,6 +267,15 @@ mod tests {
             assert!(!has(text, url), "{url}");
         }
         assert!(!has(&format!("https://a.org/{}", "x".repeat(LONGEST)), "https://a.org/"));
+    }
+
+    #[test]
+    fn an_answer_that_repeats_what_was_asked_names_nothing() {
+        let addresses = Addresses::default();
+        let says = "no results for `https://a.org/?secret`; see https://b.org/";
+        addresses.read(&Output::text(says), "https://a.org/?secret");
+        assert!(!addresses.has(&Url::parse("https://a.org/?secret").unwrap()));
+        assert!(addresses.has(&Url::parse("https://b.org/").unwrap()));
     }
 
     #[test]

@@ -338,6 +338,12 @@ impl Plan {
         self.hosts.iter().any(|it| matches!(it, Want::Web { .. }))
     }
 
+    /// Does what it reads on the web name addresses for later calls? An answer to an address that the model composed, and
+    /// nobody saw, may repeat what the model put into it.
+    fn names_addresses(&self) -> bool {
+        self.looks() && (self.approved || self.hosts.iter().any(|it| matches!(it, Want::Web { known: true, .. })))
+    }
+
     /// Can this question wait until the content is known that would land? Then the person sees it.
     fn can_ask_later(&self, session: &Session, whose: &str, rule: &Rule) -> bool {
         self.only_files

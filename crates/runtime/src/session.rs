@@ -490,9 +490,9 @@ impl Session {
         }
     }
 
-    /// This was read on the web.
-    pub(crate) fn read_on_the_web(&self, output: &Output) {
-        self.inner.addresses.read(output);
+    /// This was read on the web by a call that asked for this.
+    pub(crate) fn read_on_the_web(&self, output: &Output, asked: &str) {
+        self.inner.addresses.read(output, asked);
     }
 
     /// Did a model take this address from elsewhere, unchanged?

@@ -1,6 +1,7 @@
 //! `http_request`: SSRF protection, bounded answers, secrets, proxies.
 
 mod canary;
+mod composed;
 mod files;
 mod hostile;
 mod namespace;
@@ -9,6 +10,7 @@ mod private;
 mod proxies;
 mod rebinding;
 mod requests;
+mod stolen_pass;
 mod unfriendly;
 
 use std::fs;

@@ -285,7 +285,8 @@ impl Work {
         let history = self.session.store().history(self.session.name(), &self.id);
         self.landed = history.landed().clone();
         let (net, procs) = (self.session.net(&plan), self.session.procs(&plan));
-        let (reads_web, web) = (plan.looks(), net.clone());
+        let asked_on_the_web = plan.names_addresses().then(|| plan.prepared.title());
+        let web = net.clone();
         let policy = self.session.policy();
         let asks = plan.asks_later || policy.approve == Approve::AskEdits;
         let review = || self.review.clone().map(|it| it as Arc<dyn Review>);
@@ -336,10 +337,10 @@ impl Work {
                 let done = settle(done);
                 // What a private host says may be the workspace's own, which names no address for anybody.
                 if let Ok(output) = &done
-                    && reads_web
+                    && let Some(asked) = asked_on_the_web
                     && !web.was_private()
                 {
-                    self.session.read_on_the_web(output);
+                    self.session.read_on_the_web(output, &asked);
                 }
                 return done;
             }
