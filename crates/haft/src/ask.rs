@@ -70,7 +70,8 @@ pub(crate) fn is_asking() -> bool {
     STANDING.load(Ordering::Acquire) > 0
 }
 
-fn somebody() -> bool {
+/// Is there a person at the terminal?
+pub(crate) fn somebody() -> bool {
     (io::stderr().is_terminal() || io::stdin().is_terminal()) && terminal().is_ok()
 }
 
@@ -91,7 +92,8 @@ pub(crate) fn confirm(question: &str) -> Option<bool> {
         let _quiet = Quiet::new(&terminal)?;
         (&terminal).write_all(question.as_bytes())?;
         let line = read_line(&terminal, &stopped)?.unwrap_or_default();
-        let is_yes = matches!(String::from_utf8_lossy(&line).trim().to_ascii_lowercase().as_str(), "y" | "yes");
+        let is_yes =
+            matches!(String::from_utf8_lossy(&line).trim().to_ascii_lowercase().as_str(), "y" | "yes");
         if line.last() != Some(&b'\n') {
             (&terminal).write_all(b"\n")?;
         }

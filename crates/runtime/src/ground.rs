@@ -15,6 +15,7 @@ use std::{
 use kit::{
     Fault, Kind, Touch, Touches,
     decoders::Decoders,
+    net::Reach,
     procs::{Base, Exit, Keeper, Limit, Procs, Program, SpillFile, Spilling, Starting},
     services::Mask,
 };
@@ -46,6 +47,7 @@ use crate::{
         environment,
         layout::{self, Wanted},
         limits::Limits,
+        pass::Pass,
         proxy::{self, Granted, Hosts},
         watch::{self, Begun},
     },
@@ -148,7 +150,7 @@ struct OfCall {
     /// For as long as the call.
     _hosts: Vec<Granted>,
     /// What its commands show the proxy, where hosts were granted to this call alone.
-    pass: Option<String>,
+    pass: Option<Pass>,
     /// The tool that is called, if it is a file.
     tool: Option<String>,
 }
@@ -214,16 +216,21 @@ impl Ground {
     /// What a call that touches these starts its processes with. They have been decided on: what is among
     /// them is allowed, and so are the hosts that were granted before.
     pub(crate) fn of_call(&self, touches: &Touches, granted: &[String]) -> Procs {
-        self.procs(None, touches, granted)
+        self.procs(None, touches, granted, &[])
+    }
+
+    /// The same where nobody was asked about some of the hosts: those are reached at public addresses alone.
+    pub(crate) fn of_session_call(&self, touches: &Touches, granted: &[String], unasked: &[&str]) -> Procs {
+        self.procs(None, touches, granted, unasked)
     }
 
     /// The same for a call of a tool that is a file, by its name.
     pub(crate) fn of_call_to(&self, tool: &str, touches: &Touches, granted: &[String]) -> Procs {
-        self.procs(Some(tool.to_owned()), touches, granted)
+        self.procs(Some(tool.to_owned()), touches, granted, &[])
     }
 
-    fn procs(&self, tool: Option<String>, touches: &Touches, granted: &[String]) -> Procs {
-        let (mut place, mut pass) = (Place::Nowhere, None);
+    fn procs(&self, tool: Option<String>, touches: &Touches, granted: &[String], unasked: &[&str]) -> Procs {
+        let (mut place, mut pass) = (Place::Nowhere, None::<Pass>);
         let mut hosts: Vec<_> = granted.iter().map(|host| self.inner.hosts.grant(host)).collect();
         for touch in touches.iter() {
             match touch {
@@ -232,7 +239,9 @@ impl Ground {
                 // All that runs in the sandbox of a tool is that tool.
                 Touch::Net(host) if self.inner.own.is_some() => hosts.push(self.inner.hosts.grant(host)),
                 Touch::Net(host) => {
-                    hosts.push(self.inner.hosts.grant_to(host, pass.get_or_insert_with(new_pass)));
+                    let most = if unasked.contains(&host.as_str()) { Reach::Public } else { Reach::Anywhere };
+                    let pass = pass.get_or_insert_with(|| Pass::new(new_pass()));
+                    hosts.push(self.inner.hosts.grant_to(host, most, pass));
                 }
                 Touch::Run(_)
                 | Touch::Read(_)
@@ -338,7 +347,7 @@ impl Ground {
     async fn start(
         &self,
         place: Place,
-        pass: Option<&str>,
+        pass: Option<&Pass>,
         mut program: Program,
     ) -> Result<kit::procs::Process, Fault> {
         let living = match place {
@@ -350,11 +359,15 @@ impl Ground {
         };
         let read_only = living.read_only;
         if let (Some(pass), Some(port)) = (pass, living.proxy) {
-            program.env.extend(environment::proxy_variables(port, Some(pass)));
+            program.env.extend(environment::proxy_variables(port, Some(pass.word())));
         }
         let base = Base { env: &living.env, limits: &living.limits, spilling: Some(&self.inner.spilling) };
         let starting = (place == Place::Inside).then(|| self.command_begins());
+        let coming = pass.map(Pass::coming);
         let process = living.keeper.start(program, base).await?;
+        if let Some(coming) = coming {
+            coming.is(process.supervisor());
+        }
         let process = if let Some(starting) = starting { starting.began(process) } else { process };
         // What was allowed before nothing could be changed any more, must not begin after it.
         if self.is_read_only() && !read_only {
@@ -616,7 +629,7 @@ impl Drop for Inner {
 
 impl kit::procs::Ground for OfCall {
     fn start(&self, program: Program) -> Starting<'_> {
-        Box::pin(self.ground.start(self.place, self.pass.as_deref(), program))
+        Box::pin(self.ground.start(self.place, self.pass.as_ref(), program))
     }
 
     fn denials(&self, exit: Exit, output: &str) -> Vec<String> {

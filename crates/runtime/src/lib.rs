@@ -1,5 +1,6 @@
 //! Whether, when and where a call happens.
 
+mod addresses;
 mod answer_schema;
 mod approve;
 mod asked_time;

@@ -86,8 +86,11 @@ pub enum Web {
     None,
     /// Each host after approval.
     Ask,
-    /// All of it that is public, without a question.
+    /// Public addresses that the person, a search result or a page named; a host that the model composed an address for
+    /// after approval.
     #[default]
+    Known,
+    /// All of it that is public, without a question.
     Public,
 }
 
@@ -115,8 +118,9 @@ pub struct Policy {
     pub commands: Arc<Rules>,
     /// The hosts that the configuration allows.
     pub hosts: Arc<[String]>,
-    /// Whether the open web may be looked at.
-    pub web: Web,
+    /// Whether the open web may be looked at. Where nobody decided it, [`Web::Known`] where somebody can be asked, otherwise
+    /// [`Web::Public`].
+    pub web: Option<Web>,
     /// The workspace, which grants to write are relative to.
     pub workspace: Arc<Path>,
     /// Tools that are called only once a session has read their manual.
@@ -132,7 +136,7 @@ impl Default for Policy {
             approve: Approve::default(),
             commands: Arc::default(),
             hosts: Arc::default(),
-            web: Web::default(),
+            web: None,
             workspace: Path::new("").into(),
             manual_first: Arc::default(),
             configured: Configured::default(),
@@ -159,7 +163,12 @@ pub enum Want {
     /// A host.
     Net(String),
     /// To look at what a host shows to everybody.
-    Web(String),
+    Web {
+        /// Which.
+        host: String,
+        /// The session came across this very address, or a person configured it: see [`Address`](kit::Address).
+        known: bool,
+    },
     /// To start a server that the person's own file does not name.
     Server {
         /// What it is, and what starts it.
@@ -169,6 +178,21 @@ pub enum Want {
     },
     /// To write or delete the workspace's own tool of this name.
     Tool(String),
+}
+
+impl Want {
+    /// The host that it is about, if it is about one.
+    pub(crate) fn host(&self) -> Option<&str> {
+        match self {
+            Self::Net(host) | Self::Web { host, .. } => Some(host),
+            Self::Place(..)
+            | Self::Change { .. }
+            | Self::Run(_)
+            | Self::Unconfined
+            | Self::Server { .. }
+            | Self::Tool(_) => None,
+        }
+    }
 }
 
 impl Policy {
@@ -295,10 +319,11 @@ impl Policy {
                 rule.offers.extend(grant.clone().map(Effect::Server));
                 Decision::Ask(rule)
             }
-            Want::Net(host) | Want::Web(host) => {
-                let looks = matches!(want, Want::Web(_));
-                let private = says_private(split_port(host).0);
-                if looks && !private && self.web == Web::Public {
+            Want::Net(host) | Want::Web { host, .. } => {
+                let looks = matches!(want, Want::Web { .. });
+                let known = matches!(want, Want::Web { known: true, .. });
+                let (web, private) = (self.web.unwrap_or_default(), says_private(split_port(host).0));
+                if looks && !private && (web == Web::Public || known && web == Web::Known) {
                     return Decision::Allow;
                 }
                 let allowed = self.hosts.iter().any(|it| host_matches(it, host))
@@ -306,16 +331,21 @@ impl Policy {
                 if allowed {
                     return Decision::Allow;
                 }
-                if looks && self.web == Web::None {
+                if looks && web == Web::None {
                     return Decision::Deny(Rule::new(
                         "web",
                         host,
                         "with `web = \"none\"` in `[net]` only hosts in its `allow` are looked at",
                     ));
                 }
-                // Which of its parts speaks to whom is judged where a command is.
-                let private = private && (looks || !runs);
-                let mut rule = if private {
+                let composed = looks && !private && web == Web::Known;
+                let mut rule = if composed {
+                    Rule::new(
+                        "composed",
+                        host,
+                        "the model composed this address, and what it holds is sent there; only after approval",
+                    )
+                } else if private {
                     Rule::new(
                         "private_net",
                         host,
@@ -326,7 +356,8 @@ impl Policy {
                 };
                 // That nobody is asked about hosts was not said of what listens behind the person's own door.
                 rule.firm = private;
-                let name = host.to_ascii_lowercase();
+                // A port would grant a private address too, which nobody was asked about.
+                let name = if composed { split_port(host).0 } else { host.as_str() }.to_ascii_lowercase();
                 // A yes to a look is none to speak.
                 let offer = if looks { Effect::Web(name) } else { Effect::Net(name) };
                 rule.offers.extend(is_host(host).then_some(offer));

@@ -15,7 +15,7 @@ mod log_and_undo;
 mod login;
 mod mcp;
 mod notes;
-mod person;
+pub(crate) mod person;
 mod policy;
 mod python;
 mod races;

@@ -10,8 +10,8 @@
     reason = "tests"
 )]
 
-mod decoders;
 mod control;
+mod decoders;
 mod drive;
 mod packages;
 mod support;
@@ -402,7 +402,7 @@ fn a_root_may_be_read_only_for_commands(user: User) {
 
 fn a_granted_host_is_reached_through_the_proxy(user: User) {
     let world = World::new(user);
-    let mut driver = confined(&world);
+    let mut driver = world.start(&drive::Setup { approve: Approve::Ask, agrees: true, ..world.setup() });
     let places: serde_json::Value = serde_json::from_str(&world.places(0)).unwrap();
     let host = format!("127.0.0.1:{}", places["tcp"]);
     let fetch = format!(
@@ -415,7 +415,22 @@ fn a_granted_host_is_reached_through_the_proxy(user: User) {
     assert!(refused.denials.iter().any(|it| it.contains("rule `net`") && it.contains(&host)), "{refused:?}");
     let reached = driver.run(&json!({"command": fetch, "net": [host]}));
     assert_eq!(reached.text.trim(), "b'hi'", "{reached:?}");
+    // What it leaves to another process, and what that leaves, is still of the call.
+    let below = format!("(setsid sh -c {} &) | cat", quoted(&fetch));
+    let reached = driver.run(&json!({"command": below, "net": [host]}));
+    assert_eq!(reached.text.trim(), "b'hi'", "{reached:?}");
     assert_ne!(driver.sh(&fetch).exit, 0, "a grant ends with its call");
+    // Where nobody was asked, no call reaches this machine, by its address or by a name.
+    let mut driver = confined(&world);
+    for host in [host.clone(), host.replace("127.0.0.1", "localhost")] {
+        let said = driver.run(&json!({"command": fetch, "net": [host]}));
+        let fault = said.fault.as_deref().unwrap_or_default();
+        assert!(fault.contains("rule `private_net`"), "{said:?}");
+    }
+}
+
+fn quoted(command: &str) -> String {
+    format!("'{}'", command.replace('\'', "'\\''"))
 }
 
 fn what_is_denied_is_told_with_its_rule(user: User) {

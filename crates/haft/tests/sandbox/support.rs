@@ -124,6 +124,7 @@ impl World {
             path: std::env::var("PATH").unwrap(),
             approve: Approve::Auto,
             hosts: Vec::new(),
+            agrees: false,
         }
     }
 

@@ -22,7 +22,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     Exit,
-    client::{Inner, receive, reply, send},
+    client::{Inner, receive, reply, reply_from, send},
     wire::{Order, Reply},
 };
 
@@ -73,6 +73,8 @@ impl Life {
 pub(super) struct Begun {
     pub(super) reply: Reply,
     pub(super) terminal: Option<OwnedFd>,
+    /// The supervisor's process id, as the kernel says it.
+    pub(super) supervisor: Option<u32>,
 }
 
 /// What came of an order.
@@ -198,9 +200,10 @@ async fn leave(shared: &Shared, hear: impl Future<Output = ()>) {
 
 async fn hear(shared: &Shared, exit: &watch::Sender<Option<Exit>>, begin: oneshot::Sender<Begun>) {
     let mut files = Vec::new();
-    let Ok(begun) = reply(&shared.socket, &mut files).await else { return };
+    let mut supervisor = None;
+    let Ok(begun) = reply_from(&shared.socket, &mut files, &mut supervisor).await else { return };
     // Who asked may have stopped waiting.
-    let _ = begin.send(Begun { reply: begun, terminal: files.pop() });
+    let _ = begin.send(Begun { reply: begun, terminal: files.pop(), supervisor });
     while let Ok(reply) = reply(&shared.socket, &mut files).await {
         let ended = match reply {
             Reply::Exited(code) => Exit::Code(code),

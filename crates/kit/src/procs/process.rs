@@ -15,6 +15,7 @@ const KILL: Duration = Duration::from_secs(8);
 /// A process that was started, and everything it started in turn. Dropping it ends them all.
 pub struct Process {
     pid: u32,
+    supervisor: Option<u32>,
     output: Arc<Recording>,
     errors: Option<Arc<Recording>>,
     input: Option<Input>,
@@ -55,12 +56,13 @@ pub struct Left {
 impl Process {
     pub(super) fn new(
         pid: u32,
+        supervisor: Option<u32>,
         output: Arc<Recording>,
         errors: Option<Arc<Recording>>,
         input: Option<Input>,
         control: Control,
     ) -> Self {
-        Self { pid, output, errors, input, control }
+        Self { pid, supervisor, output, errors, input, control }
     }
 
     /// The same, with something that is dropped once nothing is left of it and of all it started.
@@ -78,6 +80,11 @@ impl Process {
     /// Its id where it runs, which in a sandbox is not its id outside.
     pub fn pid(&self) -> u32 {
         self.pid
+    }
+
+    /// The id, as we see it, of the process that it and all it starts descend from, for as long as any of them lives.
+    pub fn supervisor(&self) -> Option<u32> {
+        self.supervisor
     }
 
     /// What it wrote; with [`Streams::Together`](super::Streams::Together) its errors too.

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use kit::procs::Exit;
+use kit::{net::why_closed, procs::Exit};
 
 use super::{
     layout::{Access, Mount, What},
@@ -150,8 +150,9 @@ fn refused(known: &Known<'_>) -> impl Iterator<Item = String> {
     let of_private = granted.into_iter().filter_map(|it| {
         let (with_port, at) = (it.to_string(), it.private?);
         Some(format!(
-            "{with_port} was refused: {} is granted, but is at {at}, which is not a public address; only a grant with the port reaches it: {}",
+            "{with_port} was refused: {} is granted, but is at {at}, which {}; only a grant with the port reaches it: {}",
             it.host,
+            why_closed(at),
             grant(&[&with_port], known)
         ))
     });

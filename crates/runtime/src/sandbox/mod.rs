@@ -17,6 +17,7 @@ pub(crate) mod handle;
 mod keep;
 pub mod layout;
 pub mod limits;
+pub mod pass;
 pub mod places;
 #[cfg(target_os = "linux")]
 pub mod probe;

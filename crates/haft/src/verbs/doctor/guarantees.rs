@@ -5,9 +5,9 @@ mod commands;
 #[cfg(not(target_os = "linux"))]
 #[path = "guarantees/elsewhere.rs"]
 mod commands;
+mod credentials;
 #[cfg(target_os = "linux")]
 mod decoding;
-mod credentials;
 mod requests;
 
 use std::{
