@@ -100,12 +100,12 @@ fn what_a_model_wrote_cannot_look_like_the_question() {
 fn blank_letters_push_no_end_of_a_command_out_of_sight() {
     let room = Room::new();
     for blank in ["\u{3164}", "\u{ffa0}", "\u{115f}", "\u{2800}", " "] {
-        let command = format!("echo fine #{}\necho the-end", blank.repeat(4_000));
+        let command = format!("touch fine #{}\nrm -rf the-end", blank.repeat(4_000));
         let arguments = json!({"command": command, "unconfined": true}).to_string();
         let mut terminal = Terminal::start(&room.haft(&["call", "shell", &arguments]));
         terminal.shows(QUESTION, 1).types("n\n");
         let (_, seen) = terminal.ends();
-        assert!(seen.contains("4000 ") && seen.contains("echo the-end"), "{blank:?}: {seen}");
+        assert!(seen.contains("4000 ") && seen.contains("rm -rf the-end"), "{blank:?}: {seen}");
         assert!(!seen.contains(&blank.repeat(20)), "{blank:?}: {seen}");
         assert_eq!(blank != " ", seen.contains("letters that can't be seen: U+"), "{blank:?}: {seen}");
     }
