@@ -199,3 +199,28 @@ fn what_a_command_made_is_kept_by_a_grant_or_by_a_write_that_is_approved() {
     assert_eq!(room.text("AGENTS.md"), "Be kind.\n");
     assert!(!Path::new(&room.at("AGENTS.md.haft-set-aside")).exists());
 }
+
+#[test]
+fn a_lasting_shell_is_watched_to_its_end() {
+    let room = Room::new();
+    let bash = |command: &str| ("bash", json!({"command": command}));
+    let said: Vec<String> = room
+        .batch(
+            &["--approve", "never"],
+            &[
+                bash("mkdir -p a b"),
+                bash("echo evil > a/.envrc"),
+                bash("echo evil > b/.mcp.json"),
+                bash("ls a b"),
+            ],
+        )
+        .into_iter()
+        .map(|it| it.text())
+        .collect();
+    assert!(
+        said[1].contains("a/.envrc.haft-set-aside") && said[2].contains("b/.mcp.json.haft-set-aside"),
+        "{said:?}"
+    );
+    assert!(!room.at("a/.envrc").exists() && !room.at("b/.mcp.json").exists());
+    assert!(!said[3].contains("rule `control_files`"), "each is told once: {said:?}");
+}
