@@ -103,7 +103,7 @@ impl Folder {
 
     /// Where the link of this name leads.
     pub(crate) fn link(&self, name: impl AsRef<OsStr>) -> Option<Vec<u8>> {
-        readlinkat(&self.handle, name.as_ref(), Vec::new()).ok().map(|it| it.into_bytes())
+        readlinkat(&self.handle, name.as_ref(), Vec::new()).ok().map(std::ffi::CString::into_bytes)
     }
 
     /// The content of a regular file, if it has at most so many bytes.
