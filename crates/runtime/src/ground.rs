@@ -15,6 +15,7 @@ use std::{
 use kit::{
     Fault, Kind, Touch, Touches,
     decoders::Decoders,
+    net::Reach,
     procs::{Base, Exit, Keeper, Limit, Procs, Program, SpillFile, Spilling, Starting},
     services::Mask,
 };
@@ -31,6 +32,7 @@ use seen::{Seen, changed};
 
 use crate::{
     Runtime,
+    control::{configured::Configured, index::Index},
     grants::Effect,
     mask::Secrets,
     outside::{
@@ -45,9 +47,9 @@ use crate::{
         environment,
         layout::{self, Wanted},
         limits::Limits,
-        memory::Memory,
+        pass::Pass,
         proxy::{self, Granted, Hosts},
-        watch,
+        watch::{self, Begun},
     },
     spill::Spills,
     store::Grants,
@@ -104,6 +106,8 @@ struct Inner {
     /// And whether each may be written, where it may change something.
     roots: Vec<(PathBuf, bool)>,
     hidden: Vec<PathBuf>,
+    /// The name of the session.
+    session: String,
     spill: PathBuf,
     spilling: Arc<dyn Spilling>,
     hosts: Hosts,
@@ -122,8 +126,9 @@ struct Inner {
     seen: Mutex<Seen>,
     /// Of the runtime.
     appeared: Appeared,
-    /// Of the session, for the grounds of its tools as well.
-    memory: Memory,
+    /// Of the runtime: where control files are found, and those that git's configuration names.
+    index: Index,
+    configured: Configured,
 }
 
 /// A keeper, and the variables its commands have.
@@ -145,7 +150,7 @@ struct OfCall {
     /// For as long as the call.
     _hosts: Vec<Granted>,
     /// What its commands show the proxy, where hosts were granted to this call alone.
-    pass: Option<String>,
+    pass: Option<Pass>,
     /// The tool that is called, if it is a file.
     tool: Option<String>,
 }
@@ -182,6 +187,7 @@ impl Ground {
             held: held.clone(),
             roots: runtime.roots().list().map(of_root).collect(),
             hidden: runtime.hidden().to_vec(),
+            session: session.to_owned(),
             spill: spills.folder_of(session),
             spilling: Arc::new(OfSession {
                 spills,
@@ -199,7 +205,8 @@ impl Ground {
             unconfined: tokio::sync::Mutex::default(),
             seen: Mutex::default(),
             appeared: runtime.appeared().clone(),
-            memory: Memory::default(),
+            index: runtime.index().clone(),
+            configured: runtime.policy().configured,
         };
         let ground = Self { inner: Arc::new(inner) };
         held.holds(&ground);
@@ -209,16 +216,21 @@ impl Ground {
     /// What a call that touches these starts its processes with. They have been decided on: what is among
     /// them is allowed, and so are the hosts that were granted before.
     pub(crate) fn of_call(&self, touches: &Touches, granted: &[String]) -> Procs {
-        self.procs(None, touches, granted)
+        self.procs(None, touches, granted, &[])
+    }
+
+    /// The same where nobody was asked about some of the hosts: those are reached at public addresses alone.
+    pub(crate) fn of_session_call(&self, touches: &Touches, granted: &[String], unasked: &[&str]) -> Procs {
+        self.procs(None, touches, granted, unasked)
     }
 
     /// The same for a call of a tool that is a file, by its name.
     pub(crate) fn of_call_to(&self, tool: &str, touches: &Touches, granted: &[String]) -> Procs {
-        self.procs(Some(tool.to_owned()), touches, granted)
+        self.procs(Some(tool.to_owned()), touches, granted, &[])
     }
 
-    fn procs(&self, tool: Option<String>, touches: &Touches, granted: &[String]) -> Procs {
-        let (mut place, mut pass) = (Place::Nowhere, None);
+    fn procs(&self, tool: Option<String>, touches: &Touches, granted: &[String], unasked: &[&str]) -> Procs {
+        let (mut place, mut pass) = (Place::Nowhere, None::<Pass>);
         let mut hosts: Vec<_> = granted.iter().map(|host| self.inner.hosts.grant(host)).collect();
         for touch in touches.iter() {
             match touch {
@@ -227,7 +239,9 @@ impl Ground {
                 // All that runs in the sandbox of a tool is that tool.
                 Touch::Net(host) if self.inner.own.is_some() => hosts.push(self.inner.hosts.grant(host)),
                 Touch::Net(host) => {
-                    hosts.push(self.inner.hosts.grant_to(host, pass.get_or_insert_with(new_pass)));
+                    let most = if unasked.contains(&host.as_str()) { Reach::Public } else { Reach::Anywhere };
+                    let pass = pass.get_or_insert_with(|| Pass::new(new_pass()));
+                    hosts.push(self.inner.hosts.grant_to(host, most, pass));
                 }
                 Touch::Run(_)
                 | Touch::Read(_)
@@ -333,7 +347,7 @@ impl Ground {
     async fn start(
         &self,
         place: Place,
-        pass: Option<&str>,
+        pass: Option<&Pass>,
         mut program: Program,
     ) -> Result<kit::procs::Process, Fault> {
         let living = match place {
@@ -345,10 +359,16 @@ impl Ground {
         };
         let read_only = living.read_only;
         if let (Some(pass), Some(port)) = (pass, living.proxy) {
-            program.env.extend(environment::proxy_variables(port, Some(pass)));
+            program.env.extend(environment::proxy_variables(port, Some(pass.word())));
         }
         let base = Base { env: &living.env, limits: &living.limits, spilling: Some(&self.inner.spilling) };
+        let starting = (place == Place::Inside).then(|| self.command_begins());
+        let coming = pass.map(Pass::coming);
         let process = living.keeper.start(program, base).await?;
+        if let Some(coming) = coming {
+            coming.is(process.supervisor());
+        }
+        let process = if let Some(starting) = starting { starting.began(process) } else { process };
         // What was allowed before nothing could be changed any more, must not begin after it.
         if self.is_read_only() && !read_only {
             return Err(held::held_now());
@@ -435,11 +455,16 @@ impl Ground {
             hidden: inner.hidden.clone(),
             spill,
             tools: inner.own.as_ref().map(|it| (it.folder.clone(), it.code.clone())),
-            memory: inner.memory.clone(),
+            index: inner.index.clone(),
+            configured: inner.configured.clone(),
             names: inner.own.iter().flat_map(Own::paths).cloned().collect(),
         };
         let mut seen = inner.seen.lock();
         // What is there when the sandbox is made would be taken for the person's own.
+        if seen.watch.is_due() {
+            let allows = inner.allows();
+            seen.watch.look(&*allows);
+        }
         seen.watch.take_away();
         let layout = layout::layout(&wanted)?;
         seen.closed = Closed::by(&layout.mounts);
@@ -450,7 +475,14 @@ impl Ground {
             layout.tools.as_ref().map(|(folder, code)| inner.appeared.open(folder.clone(), code.clone()));
         let tools = layout.tools.map(|it| it.0);
         seen.changed = tools.as_deref().and_then(changed);
-        seen.watch.begin(roots, tools, layout.guarded.into_iter().collect(), layout.cut);
+        let begun = Begun {
+            roots,
+            tools,
+            folders: layout.guarded,
+            index: inner.index.clone(),
+            configured: inner.configured.clone(),
+        };
+        seen.watch.begin(begun, &layout.mounts);
         Ok(Plan {
             confined: Confined::Apart,
             mounts: layout.mounts,
@@ -584,7 +616,12 @@ impl Drop for Inner {
     fn drop(&mut self) {
         // Its end takes the commands with it; the keeper looks once more when they are gone.
         *self.confined.get_mut() = None;
-        self.seen.get_mut().watch.take_away();
+        let allows = self.allows();
+        let watch = &mut self.seen.get_mut().watch;
+        if watch.is_due() {
+            watch.look(&*allows);
+        }
+        watch.take_away();
         // There mostly is none.
         let _ = std::fs::remove_dir_all(self.scratch());
     }
@@ -592,7 +629,7 @@ impl Drop for Inner {
 
 impl kit::procs::Ground for OfCall {
     fn start(&self, program: Program) -> Starting<'_> {
-        Box::pin(self.ground.start(self.place, self.pass.as_deref(), program))
+        Box::pin(self.ground.start(self.place, self.pass.as_ref(), program))
     }
 
     fn denials(&self, exit: Exit, output: &str) -> Vec<String> {

@@ -40,6 +40,13 @@ impl Tool for ImageView {
         }
     }
 
+    fn address(&self) -> Address {
+        match self.source() {
+            Ok(Source::Web(url, _)) => Address::Plain(url),
+            Ok(Source::File(_)) | Err(_) => Address::Composed,
+        }
+    }
+
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {
         let wish = Wish { page: self.page, region: self.region };
         match self.source()? {

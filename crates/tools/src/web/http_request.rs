@@ -107,6 +107,14 @@ impl Tool for HttpRequest {
         }
     }
 
+    fn address(&self) -> Address {
+        // The value of a header, or a query beside the address, is the model's as well.
+        match self.place() {
+            Ok((url, _)) if self.headers.is_empty() && self.query.is_empty() => Address::Plain(url),
+            _ => Address::Composed,
+        }
+    }
+
     fn patience(&self) -> Option<Duration> {
         Some(self.within())
     }

@@ -71,6 +71,10 @@ impl Tool for WebFetch {
         if self.renders() { touches.and(Touch::Run("chromium".to_owned())) } else { touches }
     }
 
+    fn address(&self) -> Address {
+        address::parse(&self.url).map_or(Address::Composed, Address::Plain)
+    }
+
     fn patience(&self) -> Option<Duration> {
         Some(LONGEST)
     }

@@ -79,6 +79,11 @@ impl Tool for WebSearch {
         Touches::none().and(Touch::Web(duckduckgo::HOST.to_owned()))
     }
 
+    fn address(&self) -> Address {
+        // The query goes to the engine and nowhere else.
+        Address::Configured
+    }
+
     fn title(&self) -> String {
         self.query.clone()
     }

@@ -5,6 +5,7 @@ mod commands;
 #[cfg(not(target_os = "linux"))]
 #[path = "guarantees/elsewhere.rs"]
 mod commands;
+mod credentials;
 #[cfg(target_os = "linux")]
 mod decoding;
 mod requests;
@@ -125,7 +126,11 @@ impl Room {
         let folder = state.join(format!("doctor-{}", std::process::id()));
         let make = || -> io::Result<()> {
             let ws = folder.join("ws");
-            fs::create_dir_all(ws.join(".git/hooks"))?;
+            for name in [".git/hooks", ".git/objects", ".git/refs", "sub"] {
+                fs::create_dir_all(ws.join(name))?;
+            }
+            fs::write(ws.join(".git/HEAD"), "")?;
+            fs::write(ws.join(".git/config"), "[core]\n\thooksPath = my-hooks\n")?;
             fs::write(folder.join("outside"), "outside\n")?;
             fs::create_dir(folder.join("tools"))?;
             fs::write(folder.join("tools/doctor_tool.py"), TOOL)?;
@@ -183,12 +188,12 @@ impl Room {
             tried(
                 "G3",
                 "control files such as .git/hooks change only after approval",
-                self.asks_for_control_files().await.and(commands.of("G3")),
+                self.asks_for_control_files().await.and(commands.of("G3")).and(commands.sets_aside()),
             ),
             tried(
                 "G4",
                 "secrets of the environment are masked, and no command gets them",
-                self.masks().await.and(commands.of("G4")),
+                self.masks().await.and(credentials::are_hidden(&self.folder).await).and(commands.of("G4")),
             ),
             tried("G5", "file writes are atomic and leave no temporary files", self.writes_whole().await),
             tried("G6", "edits are exact, and unclear ones are refused", self.edits_exactly().await),
@@ -246,10 +251,21 @@ impl Room {
     }
 
     async fn asks_for_control_files(&self) -> Result<(), String> {
-        for path in [".git/hooks/pre-commit", ".git/config", "haft.toml", ".mcp.json"] {
+        for path in [
+            ".git/hooks/pre-commit",
+            ".git/config",
+            "haft.toml",
+            ".mcp.json",
+            "sub/.envrc",
+            "sub/.gitattributes",
+            "AGENTS.md",
+            "my-hooks/pre-commit",
+        ] {
             self.expect("write", json!({"path": path, "content": ""}), Kind::Denied).await?;
         }
-        Ok(())
+        // The positive control: what is none is written.
+        let answer = self.call("write", json!({"path": "sub/other", "content": ""})).await;
+        answer.result.map(drop).map_err(|fault| fault.what)
     }
 
     async fn asks_before_private_addresses(&self) -> Result<(), String> {

@@ -19,6 +19,10 @@ impl Tool for WebView {
         self.0.touches()
     }
 
+    fn address(&self) -> Address {
+        self.0.address()
+    }
+
     fn patience(&self) -> Option<Duration> {
         self.0.patience()
     }
