@@ -23,7 +23,7 @@ use runtime::{
 };
 use serde_json::{Value, json};
 
-/// As many of each, in turn.
+/// As many of each, in turn, unless the first argument says how many.
 const TIMES: usize = 60;
 
 /// The page that is fetched, in bytes.
@@ -33,6 +33,7 @@ type Trouble = Box<dyn Error>;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Trouble> {
+    let times = std::env::args().nth(1).map_or(Ok(TIMES), |it| it.parse())?;
     let haft = std::env::current_exe()?.with_file_name("haft");
     let folder = tempfile::tempdir()?;
     let workspace = folder.path().join("ws");
@@ -64,7 +65,7 @@ async fn main() -> Result<(), Trouble> {
         timed(&apart, tool, &arguments).await?;
         timed(&here, tool, &arguments).await?;
         let (mut isolated, mut floor) = (Vec::new(), Vec::new());
-        for _ in 0..TIMES {
+        for _ in 0..times {
             isolated.push(timed(&apart, tool, &arguments).await?);
             floor.push(timed(&here, tool, &arguments).await?);
         }
