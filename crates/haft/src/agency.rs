@@ -82,7 +82,13 @@ impl AgentOptions {
         approver: Arc<dyn Approver>,
         more: Vec<Arc<dyn AnyTool>>,
     ) -> Result<Agency, Fault> {
-        let opened = options.open_with(place, |toolset| [tools::of_agents(toolset), more].concat())?;
+        let mut opened = options.open_with(place, |toolset| [tools::of_agents(toolset), more].concat())?;
+        // Without the file another provider may be the usual one, and would be sent what is in the workspace.
+        if self.model.is_none()
+            && let Some(fault) = opened.broken.own.take()
+        {
+            return Err(fault);
+        }
         opened.runtime.outside().asks(approver);
         opened.runtime.load_tools().await;
         let makings = Makings::of(&opened.runtime, tools::hints_of(&opened.toolset));

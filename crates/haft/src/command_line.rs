@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use kit::Fault;
 
-use crate::{Options, Place, help, place::program, print, verbs};
+use crate::{Options, Place, help, place::program, print, state_folder, verbs};
 
 /// haft runs tools for LLM agents: exact edits, sandboxed commands, guarded web access, undo
 #[derive(Parser)]
@@ -108,6 +108,9 @@ impl Haft {
     /// Those of the verb.
     pub async fn run(self, place: &Place) -> Result<ExitCode, Fault> {
         let Self { options, verb } = self;
+        if !matches!(verb, Some(Verb::Completions(_) | Verb::Man(_))) {
+            state_folder::check(place)?;
+        }
         let Some(verb) = verb else {
             let help = Self::shown().render_help().to_string();
             return verbs::start::without_command(&options, place, &help).await;

@@ -2,7 +2,7 @@
 //!
 //! Programs with windows start their servers in the root or in the home folder. A client that offers its roots is asked
 //! for them once, and what it calls waits for its answer. Without one, nothing is called there: nobody meant the whole
-//! machine, or all that a person has.
+//! machine, or all that a person has. A client's root that is too wide needs the same confirmation as any other start there.
 
 use std::{
     future::Future,
@@ -18,7 +18,7 @@ use runtime::{Answer, Call};
 use serve::{Abilities, Changes, Client, Content, Document, Hands, Line, Notice, Pattern, Prompt, Subject};
 use tokio::sync::{Mutex, broadcast, watch};
 
-use crate::print;
+use crate::{print, workspace_check::WideFolders};
 
 /// As many notices may wait for a client.
 const NOTICES: usize = 64;
@@ -34,7 +34,7 @@ pub(crate) struct Following<H> {
     /// Whoever is asking where the client works holds it. It is fair, so calls go on in the order in which they came.
     asking: Mutex<()>,
     started_in: PathBuf,
-    home: PathBuf,
+    wide: WideFolders,
     open: Open<H>,
     // A client hears by these whichever hands it has.
     tools: Option<watch::Sender<u64>>,
@@ -46,12 +46,11 @@ pub(crate) struct Following<H> {
 impl<H: Hands> Following<H> {
     /// `hands` in the folder that haft was started in, until a client says that it works elsewhere. What is called in the
     /// root or in the home folder is refused, where nobody named them.
-    pub(crate) fn new(hands: H, started_in: PathBuf, home: PathBuf, open: Open<H>) -> Self {
+    pub(crate) fn new(hands: H, started_in: PathBuf, wide: WideFolders, open: Open<H>) -> Self {
         let changes = hands.changes();
         let channel = |it: &Option<watch::Receiver<u64>>| it.as_ref().map(|_| watch::Sender::new(0));
-        let home = home.canonicalize().unwrap_or(home);
         let nowhere =
-            is_nowhere(&started_in, &home).then(|| "and the client did not say where it works".to_owned());
+            wide.refused(&started_in).map(|_| "and the client did not say where it works".to_owned());
         let following = Self {
             nowhere: RwLock::new(nowhere),
             tools: channel(&changes.tools),
@@ -61,7 +60,7 @@ impl<H: Hands> Following<H> {
             now: RwLock::new(Arc::new(hands)),
             asking: Mutex::new(()),
             started_in,
-            home,
+            wide,
             open,
         };
         following.pass_on(&following.now());
@@ -143,11 +142,11 @@ impl<H: Hands> Hands for Following<H> {
     async fn met(&self, folders: impl Future<Output = Vec<String>> + Send) {
         let _asking = self.asking.lock().await;
         let folders: Vec<PathBuf> = folders.await.iter().filter_map(|uri| folder_at(uri)).collect();
-        if folders.contains(&self.started_in) && self.started_in.parent().is_some() {
-            // Whoever opened it in the client meant it.
-            *self.nowhere.write() = None;
+        let refused = folders.iter().find_map(|it| Some((it, self.wide.refused(it)?)));
+        if let (Some((folder, what)), Some(nowhere)) = (refused, self.nowhere.write().as_mut()) {
+            *nowhere = format!("and the client works in `{}`, {what}", folder.display());
         }
-        if let Some((workspace, others)) = elsewhere(&self.started_in, &self.home, folders) {
+        if let Some((workspace, others)) = elsewhere(&self.started_in, &self.wide, folders) {
             self.go(workspace, others);
         }
     }
@@ -265,23 +264,18 @@ impl<H: Hands> Hands for Following<H> {
     }
 }
 
-/// Is it a folder in which a program is started that is started nowhere in particular?
-pub(crate) fn is_nowhere(folder: &Path, home: &Path) -> bool {
-    folder.parent().is_none() || folder == home
-}
-
 /// What a client is told whose calls have nowhere to work, and why that is.
 pub(crate) fn no_workspace(started_in: &Path, why: &str) -> Fault {
     let shown = started_in.display();
     Fault::new(Kind::Unavailable, format!("there is no workspace: haft was started in `{shown}`, {why}"))
-        .next("A person starts it with `--dir FOLDER`.")
+        .next("A person starts it with `--dir FOLDER`, or confirms that folder once at a terminal: `haft chat`, started there.")
 }
 
-/// The workspace and further roots of a client that works in these folders, where that is elsewhere than `here`. Nobody
-/// works in all of the machine.
-fn elsewhere(here: &Path, home: &Path, mut folders: Vec<PathBuf>) -> Option<(PathBuf, Vec<PathBuf>)> {
-    folders.retain(|folder| folder.parent().is_some());
-    if !is_nowhere(here, home) && folders.iter().any(|folder| here.starts_with(folder)) {
+/// The workspace and further roots of a client that works in these folders, where that is elsewhere than `here`. Folders
+/// that are too wide are left out.
+fn elsewhere(here: &Path, wide: &WideFolders, mut folders: Vec<PathBuf>) -> Option<(PathBuf, Vec<PathBuf>)> {
+    folders.retain(|folder| wide.refused(folder).is_none());
+    if wide.what(here).is_none() && folders.iter().any(|folder| here.starts_with(folder)) {
         return None;
     }
     let mut folders = folders.into_iter();
@@ -324,11 +318,14 @@ mod tests {
     #[test]
     fn the_client_s_first_folder_counts_where_haft_was_started_elsewhere() {
         let at = |paths: &[&str]| -> Vec<PathBuf> { paths.iter().map(PathBuf::from).collect() };
+        let wide = WideFolders::around(vec![PathBuf::from("/home/me")]);
         for (here, folders, expected) in [
             ("/", &["/p"][..], Some("/p")),
             ("/home/me", &["/p", "/q"], Some("/p")),
             ("/home/me", &["/home/me/p"], Some("/home/me/p")),
             ("/home/me", &["/home/me"], None),
+            ("/home/me", &["/home"], None),
+            ("/", &["/home/me", "/p"], Some("/p")),
             ("/p", &["/p"], None),
             ("/p/deep", &["/q", "/p"], None),
             ("/other", &["/p"], Some("/p")),
@@ -338,9 +335,11 @@ mod tests {
             ("/", &["/", "/p"], Some("/p")),
             ("/other", &["/p", "/"], Some("/p")),
         ] {
-            let others = folders.iter().filter(|it| !["/", expected.unwrap_or_default()].contains(*it));
+            let others = folders
+                .iter()
+                .filter(|it| !["/", "/home", "/home/me", expected.unwrap_or_default()].contains(*it));
             let expected = expected.map(|first| (PathBuf::from(first), others.map(PathBuf::from).collect()));
-            assert_eq!(elsewhere(Path::new(here), Path::new("/home/me"), at(folders)), expected, "{here}");
+            assert_eq!(elsewhere(Path::new(here), &wide, at(folders)), expected, "{here}");
         }
     }
 

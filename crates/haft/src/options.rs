@@ -92,6 +92,8 @@ pub struct Opened {
     pub runtime: Runtime,
     /// What is ignored, and why: one line each.
     pub aside: Vec<String>,
+    /// Configuration files that can't be read, and are not used.
+    pub broken: Broken,
     /// Those of these lines that are about tools.
     pub unseen: Vec<String>,
     /// The toolset that is shown.
@@ -106,6 +108,26 @@ pub struct Opened {
     pub slash: slash::Commands,
     /// Where skills are looked for.
     pub skills: Skills,
+}
+
+/// Configuration files that can't be read.
+#[derive(Debug, Default)]
+pub struct Broken {
+    /// What is wrong with the person's own. Nothing may be changed and nobody is asked until it is repaired: it may have
+    /// said so.
+    pub own: Option<Fault>,
+    /// What is wrong with the workspace's. It is ignored, as what it could have allowed needs trust.
+    pub workspace: Option<Fault>,
+}
+
+/// The configuration in effect.
+struct InEffect {
+    config: Config,
+    /// What is ignored, and why.
+    aside: Vec<String>,
+    /// Does the workspace's configuration count as the person's own?
+    trusted: bool,
+    broken: Broken,
 }
 
 /// Configuration of agents and their models.
@@ -143,6 +165,26 @@ impl Agents {
     }
 }
 
+impl Broken {
+    /// The fault of either file, the person's own first.
+    pub fn first(&self) -> Option<&Fault> {
+        self.own.as_ref().or(self.workspace.as_ref())
+    }
+
+    /// What a person is told of it.
+    fn notes(&self) -> Vec<String> {
+        let own = self.own.iter().map(|fault| {
+            format!(
+                "{}\nUntil it is repaired tools may only read: no changes, no network, no approvals.",
+                fault.what.trim_end()
+            )
+        });
+        let workspace =
+            self.workspace.iter().map(|fault| format!("{}\nIt is ignored.", fault.what.trim_end()));
+        own.chain(workspace).collect()
+    }
+}
+
 impl Options {
     /// Makes the runtime.
     ///
@@ -163,9 +205,7 @@ impl Options {
     ) -> Result<Opened, Fault> {
         let workspace = self.workspace()?;
         let trust = Trust::in_state(&place.state);
-        let trusted = self.trust || trust.holds(&workspace);
-        let own = Config::read(&place.config.join(FILE))?;
-        let (mut config, mut aside) = own.with_workspace(Config::read_workspace(&workspace)?, trusted);
+        let InEffect { mut config, mut aside, trusted, broken } = self.in_effect(place, &workspace);
         let toolset =
             self.toolset.clone().or_else(|| config.toolset.take()).unwrap_or_else(|| tools::HAFT.to_owned());
         let Some(mut tools) = tools::toolset(&toolset) else {
@@ -201,15 +241,18 @@ impl Options {
             ));
         }
         let beyond = beyond(place, &mut config)?;
-        let accept_weaker = [config.accept_weaker, self.accept_weaker.clone()].concat();
+        // What a person typed is meant beside their file, which may deny what the command line does not repeat.
+        let typed = if broken.own.is_none() { self.clone() } else { Self::default() };
+        let accept_weaker = [config.accept_weaker, typed.accept_weaker].concat();
         let policy = Policy {
-            sandbox: self.sandbox.map(Sandbox::from).or(config.sandbox).unwrap_or_default(),
-            approve: self.approve.map(Approve::from).or(config.approve).unwrap_or_default(),
+            sandbox: typed.sandbox.map(Sandbox::from).or(config.sandbox).unwrap_or_default(),
+            approve: typed.approve.map(Approve::from).or(config.approve).unwrap_or_default(),
             commands: Arc::new(Rules::new(&config.commands, &workspace)?),
             hosts: config.net.allow.into(),
             web: config.net.web,
             workspace: workspace.as_path().into(),
             manual_first: config.manual_first.into(),
+            ..Policy::default()
         };
         let settings = Settings {
             tool_files,
@@ -247,7 +290,26 @@ impl Options {
         let profiles = Profiles::new(own, roots.clone(), trusted);
         let slash = slash::Commands::new(place.config.join("commands"), roots.clone(), trusted);
         let skills = Skills::new(place.config.join("skills"), roots, trusted);
-        Ok(Opened { runtime, aside, unseen, toolset, listed, agents, profiles, slash, skills })
+        Ok(Opened { runtime, aside, broken, unseen, toolset, listed, agents, profiles, slash, skills })
+    }
+
+    /// The user's file with what counts of the workspace's; with the narrowest settings in place of a file that can't be
+    /// read.
+    fn in_effect(&self, place: &Place, workspace: &Path) -> InEffect {
+        let mut broken = Broken::default();
+        let own = Config::read(&place.config.join(FILE)).unwrap_or_else(|fault| {
+            broken.own = Some(fault);
+            Config::narrowest()
+        });
+        let trusted = self.trust || Trust::in_state(&place.state).holds(workspace);
+        let trusted = trusted && broken.own.is_none();
+        let theirs = Config::read_workspace(workspace).unwrap_or_else(|fault| {
+            broken.workspace = Some(fault);
+            Config::default()
+        });
+        let (config, mut aside) = own.with_workspace(theirs, trusted);
+        aside.splice(0..0, broken.notes());
+        InEffect { config, aside, trusted, broken }
     }
 
     /// Reads the configuration in effect: the user's file with what counts of the workspace's.
@@ -276,9 +338,7 @@ impl Options {
     /// When the workspace or a configuration is not what it should be.
     pub fn tool_files(&self, place: &Place, toolset: &str) -> Result<ToolFiles, Fault> {
         let workspace = self.workspace()?;
-        let trusted = self.trust || Trust::in_state(&place.state).holds(&workspace);
-        let own = Config::read(&place.config.join(FILE))?;
-        let (mut config, _) = own.with_workspace(Config::read_workspace(&workspace)?, trusted);
+        let mut config = self.in_effect(place, &workspace).config;
         Ok(self.tool_files_of(place, &workspace, &mut config, toolset).0)
     }
 
@@ -369,7 +429,8 @@ impl Options {
     /// # Errors
     /// When the user's configuration can't be read.
     pub fn accept_weaker(&self, place: &Place) -> Result<Vec<String>, Fault> {
-        let own = Config::read(&place.config.join(FILE))?;
+        // Whoever has a broken file gets the whole sandbox.
+        let own = Config::read(&place.config.join(FILE)).unwrap_or_default();
         Ok([own.accept_weaker, self.accept_weaker.clone()].concat())
     }
 

@@ -76,6 +76,16 @@ impl Place {
     }
 }
 
+impl Place {
+    /// The home folders of who runs haft: by `HOME`, by the system's list of users, and of the user that `sudo` was
+    /// called by.
+    pub(crate) fn homes(&self) -> Vec<PathBuf> {
+        let by_variable = self.variable("HOME").map(PathBuf::from);
+        let by_sudo = self.variable("SUDO_UID").and_then(|it| it.parse().ok()).and_then(home_of);
+        [by_variable, home_of_this_user(), by_sudo].into_iter().flatten().collect()
+    }
+}
+
 fn runs(path: &Path) -> bool {
     path.metadata().is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
 }
@@ -104,7 +114,12 @@ pub fn program() -> String {
 
 /// The home folder that the system's list of users has, for who starts us without `HOME`.
 fn home_of_this_user() -> Option<PathBuf> {
-    let user = rustix::process::getuid().as_raw().to_string();
+    home_of(rustix::process::getuid().as_raw())
+}
+
+/// The home folder of this user in the system's list.
+fn home_of(user: u32) -> Option<PathBuf> {
+    let user = user.to_string();
     let users = std::fs::read_to_string("/etc/passwd").ok()?;
     let home = users.lines().find_map(|line| {
         let fields: Vec<&str> = line.split(':').collect();

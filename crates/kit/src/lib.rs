@@ -20,6 +20,8 @@ mod touches;
 
 pub mod anchor;
 pub mod base64;
+pub mod broken;
+pub mod decoders;
 pub mod edit;
 pub mod files;
 pub mod nearest;

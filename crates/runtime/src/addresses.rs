@@ -167,7 +167,8 @@ fn bare(text: &str) -> impl Iterator<Item = Url> {
     words.filter(|it| !it.contains("://") && it.contains('.')).flat_map(forms).filter_map(|it| {
         let host = it.split(['/', '?', '#', ':']).next()?;
         let last = host.rsplit('.').next()?;
-        let is_host = host.contains('.') && last.len() >= 2 && last.bytes().all(|it| it.is_ascii_alphabetic());
+        let is_host =
+            host.contains('.') && last.len() >= 2 && last.bytes().all(|it| it.is_ascii_alphabetic());
         is_host.then(|| Url::parse(&format!("https://{it}")).ok())?
     })
 }

@@ -286,10 +286,7 @@ fn plan(session: &Session, call: Call, whose: &str, told: &mut Told) -> Result<(
     let touches = prepared.touches_with(&session.runtime().preferences());
     let only_files = Kinds::WRITE.covers(touches.kinds());
     if !spec.at_most.covers(touches.kinds()) {
-        return Err(Fault::bug(format!(
-            "`{}` wants to touch more than it declared it ever would",
-            spec.name
-        )));
+        return Err(Fault::bug(format!("`{}` touches more than it declared", spec.name)));
     }
     let read_only = touches.kinds().is_read_only();
     if !read_only && let Some(placeholder) = session.secrets().placeholder(&told.arguments) {
@@ -354,7 +351,8 @@ impl Plan {
     /// Does what it reads on the web name addresses for later calls? An answer to an address that the model composed, and
     /// nobody saw, may repeat what the model put into it.
     fn names_addresses(&self) -> bool {
-        self.looks() && (self.approved || self.hosts.iter().any(|it| matches!(it, Want::Web { known: true, .. })))
+        self.looks()
+            && (self.approved || self.hosts.iter().any(|it| matches!(it, Want::Web { known: true, .. })))
     }
 
     /// Can this question wait until the content is known that would land? Then the person sees it.

@@ -218,6 +218,17 @@ impl Config {
         Self::parse(path, bounded(path, OFlags::empty()))
     }
 
+    /// The narrowest settings: nothing is changed, nobody is asked, and nothing outside is contacted. They hold in place
+    /// of a person's file that can't be read, which may have said so.
+    pub fn narrowest() -> Self {
+        Self {
+            sandbox: Some(Sandbox::ReadOnly),
+            approve: Some(Approve::Never),
+            net: Net { web: Some(Web::None), ..Net::default() },
+            ..Self::default()
+        }
+    }
+
     /// What the workspace's file says. A link in its place is not followed.
     ///
     /// # Errors

@@ -109,7 +109,7 @@ impl Effect {
                 .map_or_else(|| Self::UnconfinedExactly(rest.to_owned()), Self::Unconfined)),
             "run-exactly" => Ok(Self::RunExactly(rest.to_owned())),
             "unconfined-exactly" => Ok(Self::UnconfinedExactly(rest.to_owned())),
-            _ => Err(wrong(format!("`{kind}` is nothing that could be granted"))),
+            _ => Err(wrong(format!("unknown kind of grant `{kind}`"))),
         }
     }
 

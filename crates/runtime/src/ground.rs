@@ -14,6 +14,7 @@ use std::{
 
 use kit::{
     Fault, Kind, Touch, Touches,
+    decoders::Decoders,
     net::Reach,
     procs::{Base, Exit, Keeper, Limit, Procs, Program, SpillFile, Spilling, Starting},
     services::Mask,
@@ -31,6 +32,7 @@ use seen::{Seen, changed};
 
 use crate::{
     Runtime,
+    control::{configured::Configured, index::Index},
     grants::Effect,
     mask::Secrets,
     outside::{
@@ -45,10 +47,9 @@ use crate::{
         environment,
         layout::{self, Wanted},
         limits::Limits,
-        memory::Memory,
         pass::Pass,
         proxy::{self, Granted, Hosts},
-        watch,
+        watch::{self, Begun},
     },
     spill::Spills,
     store::Grants,
@@ -60,6 +61,8 @@ pub struct Commands {
     /// Our own binary, which is started as the keeper with [`KEEPER`] as its first argument; the program that
     /// runs, if this is not given. It has to call [`keep`](crate::sandbox::keep) then.
     pub keeper: Option<PathBuf>,
+    /// Whether foreign bytes are decoded in this process, without isolation: for tests, whose program is no worker.
+    pub decodes_here: bool,
     /// haft's own environment.
     pub variables: Vec<(String, String)>,
     /// The names of variables that commands get besides the short list.
@@ -70,6 +73,19 @@ pub struct Commands {
     pub unix_sockets: bool,
     /// What commands may use of the machine.
     pub limits: Limits,
+}
+
+impl Commands {
+    /// The program that is started as keeper and as decoder.
+    fn program(&self) -> PathBuf {
+        // What the link leads to may be deleted or replaced by an update; the link still is this very program.
+        self.keeper.clone().unwrap_or_else(|| PathBuf::from("/proc/self/exe"))
+    }
+
+    /// Where foreign bytes are decoded.
+    pub(crate) fn decoders(&self) -> Decoders {
+        if self.decodes_here { Decoders::here() } else { Decoders::apart(&self.program()) }
+    }
 }
 
 /// Where, below the state folder, what tools need of others is kept.
@@ -90,6 +106,8 @@ struct Inner {
     /// And whether each may be written, where it may change something.
     roots: Vec<(PathBuf, bool)>,
     hidden: Vec<PathBuf>,
+    /// The name of the session.
+    session: String,
     spill: PathBuf,
     spilling: Arc<dyn Spilling>,
     hosts: Hosts,
@@ -108,8 +126,9 @@ struct Inner {
     seen: Mutex<Seen>,
     /// Of the runtime.
     appeared: Appeared,
-    /// Of the session, for the grounds of its tools as well.
-    memory: Memory,
+    /// Of the runtime: where control files are found, and those that git's configuration names.
+    index: Index,
+    configured: Configured,
 }
 
 /// A keeper, and the variables its commands have.
@@ -168,6 +187,7 @@ impl Ground {
             held: held.clone(),
             roots: runtime.roots().list().map(of_root).collect(),
             hidden: runtime.hidden().to_vec(),
+            session: session.to_owned(),
             spill: spills.folder_of(session),
             spilling: Arc::new(OfSession {
                 spills,
@@ -185,7 +205,8 @@ impl Ground {
             unconfined: tokio::sync::Mutex::default(),
             seen: Mutex::default(),
             appeared: runtime.appeared().clone(),
-            memory: Memory::default(),
+            index: runtime.index().clone(),
+            configured: runtime.policy().configured,
         };
         let ground = Self { inner: Arc::new(inner) };
         held.holds(&ground);
@@ -208,13 +229,7 @@ impl Ground {
         self.procs(Some(tool.to_owned()), touches, granted, &[])
     }
 
-    fn procs(
-        &self,
-        tool: Option<String>,
-        touches: &Touches,
-        granted: &[String],
-        unasked: &[&str],
-    ) -> Procs {
+    fn procs(&self, tool: Option<String>, touches: &Touches, granted: &[String], unasked: &[&str]) -> Procs {
         let (mut place, mut pass) = (Place::Nowhere, None::<Pass>);
         let mut hosts: Vec<_> = granted.iter().map(|host| self.inner.hosts.grant(host)).collect();
         for touch in touches.iter() {
@@ -347,11 +362,13 @@ impl Ground {
             program.env.extend(environment::proxy_variables(port, Some(pass.word())));
         }
         let base = Base { env: &living.env, limits: &living.limits, spilling: Some(&self.inner.spilling) };
+        let starting = (place == Place::Inside).then(|| self.command_begins());
         let coming = pass.map(Pass::coming);
         let process = living.keeper.start(program, base).await?;
         if let Some(coming) = coming {
             coming.is(process.supervisor());
         }
+        let process = if let Some(starting) = starting { starting.began(process) } else { process };
         // What was allowed before nothing could be changed any more, must not begin after it.
         if self.is_read_only() && !read_only {
             return Err(held::held_now());
@@ -438,11 +455,16 @@ impl Ground {
             hidden: inner.hidden.clone(),
             spill,
             tools: inner.own.as_ref().map(|it| (it.folder.clone(), it.code.clone())),
-            memory: inner.memory.clone(),
+            index: inner.index.clone(),
+            configured: inner.configured.clone(),
             names: inner.own.iter().flat_map(Own::paths).cloned().collect(),
         };
         let mut seen = inner.seen.lock();
         // What is there when the sandbox is made would be taken for the person's own.
+        if seen.watch.is_due() {
+            let allows = inner.allows();
+            seen.watch.look(&*allows);
+        }
         seen.watch.take_away();
         let layout = layout::layout(&wanted)?;
         seen.closed = Closed::by(&layout.mounts);
@@ -453,7 +475,14 @@ impl Ground {
             layout.tools.as_ref().map(|(folder, code)| inner.appeared.open(folder.clone(), code.clone()));
         let tools = layout.tools.map(|it| it.0);
         seen.changed = tools.as_deref().and_then(changed);
-        seen.watch.begin(roots, tools, layout.guarded.into_iter().collect(), layout.cut);
+        let begun = Begun {
+            roots,
+            tools,
+            folders: layout.guarded,
+            index: inner.index.clone(),
+            configured: inner.configured.clone(),
+        };
+        seen.watch.begin(begun, &layout.mounts);
         Ok(Plan {
             confined: Confined::Apart,
             mounts: layout.mounts,
@@ -481,11 +510,7 @@ impl Ground {
 
     /// What starts a keeper of this plan.
     fn command(&self, plan: &Plan) -> Result<Command, Fault> {
-        let program = match &self.inner.commands.keeper {
-            Some(program) => program.clone(),
-            // What the link leads to may be deleted or replaced by an update; the link still is this very program.
-            None => PathBuf::from("/proc/self/exe"),
-        };
+        let program = self.inner.commands.program();
         let mut command = match self.bubblewrap().filter(|_| plan.confined == Confined::Wrapped) {
             None => Command::new(program),
             Some(wrapper) => {
@@ -591,7 +616,12 @@ impl Drop for Inner {
     fn drop(&mut self) {
         // Its end takes the commands with it; the keeper looks once more when they are gone.
         *self.confined.get_mut() = None;
-        self.seen.get_mut().watch.take_away();
+        let allows = self.allows();
+        let watch = &mut self.seen.get_mut().watch;
+        if watch.is_due() {
+            watch.look(&*allows);
+        }
+        watch.take_away();
         // There mostly is none.
         let _ = std::fs::remove_dir_all(self.scratch());
     }

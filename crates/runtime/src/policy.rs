@@ -5,12 +5,7 @@
 //! Deny wins over ask, ask wins over allow. What is decided here is enforced by the
 //! kit's hands: they open nothing that was not granted.
 
-use std::{
-    ffi::OsStr,
-    fmt,
-    path::{Component, Path},
-    sync::Arc,
-};
+use std::{fmt, path::Path, sync::Arc};
 
 use kit::{
     files::{Access, Location},
@@ -20,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     commands::{Case, Ground, Judged, Rules},
+    control::{configured::Configured, is_control_file, is_control_file_in},
     grants::{Effect, host_matches, is_host},
 };
 
@@ -129,6 +125,8 @@ pub struct Policy {
     pub workspace: Arc<Path>,
     /// Tools that are called only once a session has read their manual.
     pub manual_first: Arc<[String]>,
+    /// What git's configuration runs, which makes a file a control file. Found on disk; the runtime sets it.
+    pub configured: Configured,
 }
 
 impl Default for Policy {
@@ -141,6 +139,7 @@ impl Default for Policy {
             web: None,
             workspace: Path::new("").into(),
             manual_first: Arc::default(),
+            configured: Configured::default(),
         }
     }
 }
@@ -395,107 +394,23 @@ impl Policy {
         if location.is_read_only() {
             return deny("read_only_root", "this root was added as read-only");
         }
-        if is_control_file(location.relative()) || lies_in_a_git_folder(&location.absolute()) {
+        let path = location.absolute();
+        if is_control_file(location.relative())
+            || is_control_file_in(&location.root_path(), &path)
+            || lies_in_a_git_folder(&path)
+            || self.configured.names(&path)
+        {
             let mut rule = Rule::new(
                 "control_files",
                 &location.to_string(),
                 "files that decide what other programs run are changed only after approval",
             );
-            let inside =
-                location.absolute().strip_prefix(&self.workspace).ok().map(|it| it.display().to_string());
+            let inside = path.strip_prefix(&self.workspace).ok().map(|it| it.display().to_string());
             rule.offers.extend(inside.filter(|it| !it.is_empty()).map(Effect::Write));
             return Decision::Ask(rule);
         }
         Decision::Allow
     }
-}
-
-/// Anything in a folder of this name, and what has this name itself: git's, editors', agents', builds'.
-const CONTROL_FOLDERS: &[&str] = &[
-    ".git",
-    ".hg",
-    ".haft",
-    ".vscode",
-    ".idea",
-    ".husky",
-    ".devcontainer",
-    ".zed",
-    ".ssh",
-    ".claude",
-    ".cursor",
-    ".codex",
-    ".gemini",
-    ".opencode",
-    ".windsurf",
-    ".nav",
-    ".cargo",
-];
-
-/// Files that programs, shells and builds run or obey without being asked.
-const CONTROL_NAMES: &[&str] = &[
-    "haft.toml",
-    ".mcp.json",
-    ".gitmodules",
-    ".gitconfig",
-    ".gitattributes",
-    ".envrc",
-    ".direnvrc",
-    ".bashrc",
-    ".bash_profile",
-    ".bash_login",
-    ".bash_logout",
-    ".bash_aliases",
-    ".profile",
-    ".xprofile",
-    ".zshrc",
-    ".zshenv",
-    ".zprofile",
-    ".zlogin",
-    ".zlogout",
-    ".cshrc",
-    ".tcshrc",
-    ".login",
-    ".kshrc",
-    "config.fish",
-    ".inputrc",
-    ".xinitrc",
-    ".xsession",
-    ".vimrc",
-    ".exrc",
-    ".nvimrc",
-    ".gdbinit",
-    ".lldbinit",
-    ".tmux.conf",
-    ".emacs",
-    ".screenrc",
-    ".ripgreprc",
-    ".npmrc",
-    ".yarnrc",
-    ".yarnrc.yml",
-    ".pypirc",
-    ".netrc",
-    ".curlrc",
-    ".pre-commit-config.yaml",
-    "lefthook.yml",
-];
-
-/// Files by which a change of text becomes a command that somebody's program runs.
-/// Compared without regard to case, since some file systems see no difference.
-pub(crate) fn is_control_file(path: &Path) -> bool {
-    let is = |name: &OsStr, one: &str| name.to_str().is_some_and(|name| name.eq_ignore_ascii_case(one));
-    let parts = || {
-        path.components().filter_map(|component| match component {
-            Component::Normal(name) => Some(name),
-            Component::Prefix(_) | Component::RootDir | Component::CurDir | Component::ParentDir => None,
-        })
-    };
-    // `.config/git/config`, `.config/nvim/init.lua` and their like.
-    let below_config = parts().zip(parts().skip(1)).any(|(one, next)| {
-        is(one, ".config") && ["git", "nvim", "fish", "systemd", "autostart"].iter().any(|it| is(next, it))
-    });
-    below_config
-        || path.file_name().is_some_and(|name| CONTROL_NAMES.iter().any(|it| is(name, it)))
-        || parts().any(|part| CONTROL_FOLDERS.iter().any(|it| is(part, it)))
 }
 
 /// Is this in what git keeps of a repository, whatever that folder is called: a bare

@@ -13,6 +13,7 @@ use std::{
 use arc_swap::ArcSwap;
 use kit::{
     Address, Fault, Kinds, Output, Spec, Touches,
+    decoders::Decoders,
     files::Roots,
     net::{Allowed, HostPattern, Net, Reach, host_of, says_private, split_port},
     procs::Procs,
@@ -24,8 +25,8 @@ use terms::Showing;
 use tokio::sync::{broadcast, watch};
 
 use crate::{
-    addresses::Addresses,
     Answer, Call, Runtime,
+    addresses::Addresses,
     approve::Approver,
     asked_time::AskedTime,
     call::{self, Plan},
@@ -107,6 +108,7 @@ struct Person {
     asked: Arc<AskedTime>,
     addresses: Arc<Addresses>,
     files: SessionFiles,
+    decoders: Decoders,
 }
 
 struct Inner {
@@ -147,6 +149,7 @@ struct Inner {
     ground: Ground,
     jobs: Arc<Jobs>,
     shelf: Arc<Shelf>,
+    decoders: Decoders,
     /// The tools that are files, as the model knows them.
     known: ArcSwap<Loaded>,
 }
@@ -169,6 +172,7 @@ impl Session {
             asked: Arc::default(),
             addresses: Arc::default(),
             files: SessionFiles::new(folder_of(&runtime.store().files_folder(), &name)),
+            decoders: runtime.commands().decoders(),
         };
         Self::of(runtime, name, named, door, person)
     }
@@ -191,6 +195,7 @@ impl Session {
             asked: this.asked.clone(),
             addresses: this.addresses.clone(),
             files: this.files.clone(),
+            decoders: this.decoders.clone(),
         };
         let below =
             Self::of(this.runtime.clone(), format!("{}/{agent}", this.name), this.named, &this.door, person);
@@ -200,7 +205,8 @@ impl Session {
     }
 
     fn of(runtime: Runtime, name: String, named: bool, door: &str, person: Person) -> Self {
-        let Person { approver, agent, passing, grants_of, asking, asked, addresses, files } = person;
+        let Person { approver, agent, passing, grants_of, asking, asked, addresses, files, decoders } =
+            person;
         let sessions = runtime.store().sessions();
         // That the session was used is told to whoever lists sessions; a call does not depend on it.
         let _ = sessions.used(&*name, door);
@@ -234,6 +240,7 @@ impl Session {
                 ground,
                 jobs,
                 shelf,
+                decoders,
                 known,
             }),
         };
@@ -580,6 +587,11 @@ impl Session {
         fault.next(schema)
     }
 
+    /// Where the foreign bytes of this session and of its agents are decoded: by workers that decode no other session's.
+    pub fn decoders(&self) -> &Decoders {
+        &self.inner.decoders
+    }
+
     /// What the processes of a call are started with.
     pub(crate) fn procs(&self, plan: &Plan) -> Procs {
         let touches = plan.prepared.touches();
@@ -619,7 +631,11 @@ impl Session {
                 pattern.reach() == Reach::Anywhere && pattern.fits(&host, port)
             };
             if granted.iter().any(allows) {
-                origins.push(if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") });
+                origins.push(if host.contains(':') {
+                    format!("[{host}]:{port}")
+                } else {
+                    format!("{host}:{port}")
+                });
             }
         }
         ground.of_browser(&origins, &public).of_call(&touches, &[])

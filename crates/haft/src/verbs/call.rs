@@ -19,6 +19,7 @@ use crate::{
     ask::{self, approver},
     print,
     terminal::interrupt::{self, STOPPED},
+    workspace_check::{self, Asking},
 };
 
 #[derive(Args)]
@@ -62,6 +63,7 @@ impl Call {
             Some(text) => text.to_owned(),
             None => String::new(),
         };
+        workspace_check::check(options, place, Asking::Possible)?;
         let cancel = CancellationToken::new();
         interrupt::watch(cancel.clone(), || ()).map_err(|error| {
             Fault::new(

@@ -25,6 +25,7 @@ use crate::{
         input::restore,
         interrupt::{self, STOPPED},
     },
+    workspace_check::{self, Asking},
 };
 use talk::{Person, Talk};
 
@@ -47,6 +48,7 @@ impl Chat {
     /// # Errors
     /// When there is no agent to be had.
     pub async fn run(self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
+        workspace_check::check(options, place, Asking::Possible)?;
         let is_dumb = matches!(place.variable("TERM"), None | Some("dumb"));
         if is_dumb || !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
             return lines::run(self, options, place).await;

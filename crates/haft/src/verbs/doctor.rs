@@ -25,7 +25,7 @@ use self::{
     programs::{Program, programs},
 };
 use super::FAULT;
-use crate::{Options, Place, print};
+use crate::{Broken, Options, Place, print};
 
 #[derive(Args)]
 pub struct Doctor {
@@ -50,6 +50,8 @@ struct Report {
 struct Workspace {
     tools: Standing,
     servers: Vec<Server>,
+    /// Configuration files that can't be read.
+    broken: Broken,
 }
 
 impl Doctor {
@@ -73,7 +75,7 @@ impl Doctor {
             clients: Clients::find(place, &folder),
         };
         print::out(&if self.json { report.as_json().to_string() } else { report.as_text() });
-        let fails = report.workspace.is_err() || report.findings.iter().any(Finding::is_broken);
+        let fails = report.problem().is_some() || report.findings.iter().any(Finding::is_broken);
         Ok(if fails { ExitCode::from(FAULT) } else { ExitCode::SUCCESS })
     }
 }
@@ -91,7 +93,7 @@ impl Workspace {
         let tools = outside.standing(&place.variables);
         let servers = servers(outside.servers());
         super::close(&opened.runtime);
-        Ok(Self { tools, servers })
+        Ok(Self { tools, servers, broken: opened.broken })
     }
 
     fn tools_as_text(&self) -> String {
@@ -125,6 +127,10 @@ impl Report {
         section(&mut text, "Models and keys", &models);
         let programs: String = self.programs.iter().map(Program::as_text).collect();
         section(&mut text, "Optional programs (ripgrep and ssh are built in)", &programs);
+        let broken = self.workspace.iter().flat_map(|it| [&it.broken.own, &it.broken.workspace]).flatten();
+        for fault in broken {
+            section(&mut text, "A configuration file is not used", &fault.as_text());
+        }
         match &self.workspace {
             Ok(workspace) => {
                 section(&mut text, "Your own tools", &workspace.tools_as_text());
@@ -155,6 +161,7 @@ impl Report {
         let workspace = self.workspace.as_ref();
         json!({
             "version": env!("CARGO_PKG_VERSION"),
+            "configuration_error": self.problem().map(Fault::as_text),
             "findings": list(self.findings.iter().map(Finding::as_json).collect()),
             "models": self.models.as_ref().map_or_else(fault, Models::as_json),
             "programs": list(self.programs.iter().map(Program::as_json).collect()),
@@ -164,6 +171,11 @@ impl Report {
             "mcp_clients": self.clients.as_json(),
             "next": self.next(),
         })
+    }
+
+    /// Why the workspace or a configuration file of it can't be used.
+    fn problem(&self) -> Option<&Fault> {
+        self.workspace.as_ref().map_or_else(Some, |it| it.broken.first())
     }
 
     /// What a person does next; nothing, where all is well.
@@ -176,6 +188,9 @@ impl Report {
             Ok(workspace) => workspace,
             Err(fault) => return fault.next.clone().or_else(|| Some(fault.what.clone())),
         };
+        if let Some(fault) = workspace.broken.first() {
+            return fault.next.clone().or_else(|| Some(fault.what.clone()));
+        }
         if workspace.tools.failed > 0 {
             return Some("`haft reload-tools` shows why tools failed to load".to_owned());
         }

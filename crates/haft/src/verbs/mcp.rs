@@ -16,7 +16,8 @@ pub(crate) use self::install::{Client, clients};
 use self::opening::Opening;
 use crate::{
     Options, Place,
-    following::{Following, is_nowhere, no_workspace},
+    following::{Following, no_workspace},
+    workspace_check::{self, Asking, WideFolders},
 };
 
 #[derive(Args)]
@@ -73,11 +74,16 @@ impl Mcp {
     }
 
     async fn serve(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
+        let wide = WideFolders::of(place);
         if self.http.is_wanted() && options.dir.is_none() {
-            let (here, home) = (options.workspace()?, place.home());
-            if is_nowhere(&here, &home.canonicalize().unwrap_or(home)) {
+            let here = options.workspace()?;
+            if wide.refused(&here).is_some() {
                 return Err(no_workspace(&here, "and over HTTP no client tells its folder"));
             }
+        }
+        // Over stdio a client may still say where it works; until then nothing is called in a folder that is too wide.
+        if options.dir.is_some() || wide.what(&options.workspace()?).is_none() {
+            workspace_check::check(options, place, Asking::No)?;
         }
         let listening = self.http.listen(place)?;
         let opening = Arc::new(Opening::new(options, place, self.all_tools)?);
@@ -88,7 +94,7 @@ impl Mcp {
             None => {
                 let elsewhere = opening.clone();
                 let open = Box::new(move |workspace, others| elsewhere.hands_in(workspace, others));
-                let following = Following::new(opening.hands()?, options.workspace()?, place.home(), open);
+                let following = Following::new(opening.hands()?, options.workspace()?, wide, open);
                 serve::mcp_stdio(following, about).await
             }
         };

@@ -31,6 +31,7 @@ use crate::{
         plain::{Out, Plain},
         short,
     },
+    workspace_check::{self, Asking},
 };
 use output::Done;
 use task::{Found, Task};
@@ -83,6 +84,7 @@ impl Run {
     async fn work(self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         let Self { agent, task, images, resume, json, output_schema } = self;
         let schema = output_schema.as_deref().map(output::read).transpose()?;
+        workspace_check::check(options, place, Asking::Possible)?;
         let at_terminal = !json && schema.is_none() && screen::is_possible(place);
         let stopped = CancellationToken::new();
         let put_back: fn() = if at_terminal { restore } else { || () };

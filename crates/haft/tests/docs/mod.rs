@@ -4,6 +4,7 @@
 
 mod architecture;
 mod generated;
+mod guarantees;
 mod links;
 mod messages;
 mod outcome;

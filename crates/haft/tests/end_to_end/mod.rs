@@ -3,6 +3,8 @@
 mod approval;
 mod arguments;
 mod concurrency;
+mod control_files;
+mod credentials;
 mod documents;
 mod encodings;
 mod install;

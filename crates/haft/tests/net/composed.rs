@@ -83,7 +83,15 @@ fn only_addresses_that_a_person_or_a_page_named_are_requested_where_nobody_can_b
             // A host that the person allowed is asked about nowhere, and what it echoes names nothing.
             let other = configured(&format!("[net]\nweb = \"known\"\nallow = [\"{PUBLIC}\"]\n"));
             let hidden = "/echo?http://93.184.216.99:8080/?secret";
-            let ends = run(&other, "Go.", &[get(hidden), get("/text?x"), ("http_request", json!({"url": "http://93.184.216.99:8080/?secret"}))]);
+            let ends = run(
+                &other,
+                "Go.",
+                &[
+                    get(hidden),
+                    get("/text?x"),
+                    ("http_request", json!({"url": "http://93.184.216.99:8080/?secret"})),
+                ],
+            );
             let kinds: Vec<&str> = ends.iter().map(|it| it.0.as_str()).collect();
             assert_eq!(kinds, [ok, ok, no], "{ends:#?}");
         },
@@ -98,7 +106,8 @@ fn composed_address_is_asked_about_once_per_host_through_a_client() {
         for client in 0..3 {
             // What is allowed for a session is not kept for the next.
             let room = Room::new();
-            let mut client: Client = both(&room, &json!({"elicitation": {}})).into_iter().nth(client).unwrap();
+            let mut client: Client =
+                both(&room, &json!({"elicitation": {}})).into_iter().nth(client).unwrap();
             let before = far.connections();
             let mut asked = Vec::new();
             for (path, decision, is_error) in

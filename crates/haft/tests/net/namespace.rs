@@ -17,7 +17,10 @@ pub(super) const PUBLIC: Ipv4Addr = Ipv4Addr::new(93, 184, 216, 34);
 
 /// Makes the machine far away, which is another network namespace behind a cable, and gives a socket that listens there at
 /// this port. The machine is there for as long as the socket.
-#[expect(unsafe_code, reason = "only this thread, which opens nothing but the socket, moves to the new namespace")]
+#[expect(
+    unsafe_code,
+    reason = "only this thread, which opens nothing but the socket, moves to the new namespace"
+)]
 pub(super) fn far_away(port: u16) -> TcpListener {
     let there = thread::spawn(move || {
         // SAFETY: no file descriptor table is taken apart.

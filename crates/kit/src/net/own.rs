@@ -52,8 +52,7 @@ mod route {
     /// Whether the route to this address ends here; nothing where the table can't be asked.
     pub(super) fn is_local(address: IpAddr) -> Option<bool> {
         // Protocol 0 is NETLINK_ROUTE.
-        let socket =
-            socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None).ok()?;
+        let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None).ok()?;
         send(&socket, &question(address), SendFlags::empty()).ok()?;
         let mut answer = [0; 4096];
         let (length, _) =

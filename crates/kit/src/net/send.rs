@@ -74,7 +74,8 @@ impl Net {
                 );
             }
             if request.stays && to.host_str() != request.url.host_str() {
-                let what = format!("{} redirects to {to}, another host; nothing was sent there", request.name());
+                let what =
+                    format!("{} redirects to {to}, another host; nothing was sent there", request.name());
                 return Err(Fault::denied(what).next("What is asked here is meant for the first host alone."));
             }
             let looks = request.looks();
@@ -209,9 +210,7 @@ fn unreached(host: &str, port: u16, why: &Unreached) -> Fault {
         Unreached::Private(at) if host.parse::<IpAddr>().is_ok() => {
             closed(&place, &format!("{at} {}", why_closed(*at)))
         }
-        Unreached::Private(at) => {
-            closed(&place, &format!("{host} is at {at}, which {}", why_closed(*at)))
-        }
+        Unreached::Private(at) => closed(&place, &format!("{host} is at {at}, which {}", why_closed(*at))),
         Unreached::Own => {
             closed(&place, &format!("{host} is a name of this machine or of a private network"))
         }

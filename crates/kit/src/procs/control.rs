@@ -1,12 +1,13 @@
 //! What does haft say to the supervisor of a process, and hear from it?
 
 use std::{
+    any::Any,
     collections::HashMap,
     io,
     os::fd::{BorrowedFd, OwnedFd},
     sync::{
         Arc,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::Duration,
 };
@@ -46,6 +47,26 @@ struct Shared {
     next: AtomicU32,
     /// One order after the other, each whole.
     sending: tokio::sync::Mutex<()>,
+    life: Life,
+    /// Dropped once nothing is left of the tree.
+    held: Mutex<Option<Box<dyn Any + Send + Sync>>>,
+}
+
+/// Whether anything may be left of a process and of all it started. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub struct Life {
+    over: Arc<AtomicBool>,
+}
+
+impl Life {
+    /// Is nothing left of it, and can nothing come again?
+    pub fn is_over(&self) -> bool {
+        self.over.load(Ordering::Acquire)
+    }
+
+    pub(super) fn end(&self) {
+        self.over.store(true, Ordering::Release);
+    }
 }
 
 /// What came of a request.
@@ -75,6 +96,8 @@ impl Control {
             asked: Mutex::new(Some(HashMap::new())),
             next: AtomicU32::new(1),
             sending: tokio::sync::Mutex::default(),
+            life: Life::default(),
+            held: Mutex::default(),
         });
         tokio::spawn(listen(shared.clone(), said, begin, dropped.clone()));
         (Self { shared, exit, _wanted: dropped.drop_guard() }, begun)
@@ -83,6 +106,15 @@ impl Control {
     /// Tells the supervisor what to start.
     pub(super) async fn request(&self, request: &[u8], files: &[BorrowedFd<'_>]) -> io::Result<()> {
         send(&self.shared.socket, request, files).await
+    }
+
+    pub(super) fn life(&self) -> &Life {
+        &self.shared.life
+    }
+
+    /// Drops this once nothing is left of the tree.
+    pub(super) fn hold(&self, held: Box<dyn Any + Send + Sync>) {
+        *self.shared.held.lock() = Some(held);
     }
 
     /// How the process ended, if it has.
@@ -152,6 +184,9 @@ async fn listen(
         }
     }
     *shared.asked.lock() = None;
+    shared.life.end();
+    let held = shared.held.lock().take();
+    drop(held);
     exit.send_if_modified(|it| it.is_none().then(|| *it = Some(Exit::Lost)).is_some());
 }
 

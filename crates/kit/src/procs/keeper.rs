@@ -30,8 +30,12 @@ use super::{
 
 /// How often it is looked whether what was killed has gone.
 const LOOK: Duration = Duration::from_millis(5);
-/// So often a supervisor may be stopped by what it keeps.
+/// So often a supervisor may be stopped by what it keeps, within [`STOPS_WITHIN`].
 const STOPS: usize = 64;
+/// What is longer ago does not count: a sibling that ends its tree stops all others for a moment.
+const STOPS_WITHIN: Duration = Duration::from_secs(10);
+/// How long it is tried to start a supervisor where there can be no more processes.
+const FULL: Duration = Duration::from_secs(5);
 /// How long what is killed may take to go, at the end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -77,12 +81,17 @@ impl Orders {
     }
 }
 
-/// What a keeper does from time to time, while commands run.
-pub struct Tick<'a> {
-    /// How often.
-    pub every: Duration,
-    /// What. It must not start processes.
-    pub run: &'a mut dyn FnMut(),
+/// What a keeper does from time to time, while commands run: it looks at the trees below these supervisors. It must not
+/// start processes.
+pub type Tick<'a> = &'a mut dyn FnMut(&[i32]) -> Looked;
+
+/// What came of a look.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Looked {
+    /// When the next is due.
+    pub next: Duration,
+    /// The supervisors whose commands are to be ended, with all that they started.
+    pub end: Vec<i32>,
 }
 
 struct Serving {
@@ -96,8 +105,10 @@ struct Serving {
     others: HashSet<i32>,
     /// Is there something to end that no supervisor minds?
     strays: bool,
-    /// How often each supervisor was stopped by somebody.
-    stopped: HashMap<i32, usize>,
+    /// How often each supervisor was stopped by somebody, and since when that counts.
+    stopped: HashMap<i32, (usize, Instant)>,
+    /// Is this the first process of a PID namespace, which ends with it?
+    apart: bool,
 }
 
 /// A fork that will be a supervisor, and how it hears that it is one.
@@ -122,20 +133,20 @@ impl Serving {
             others,
             strays: false,
             stopped: HashMap::new(),
+            apart: rustix::process::getpid().is_init(),
         })
     }
 
     fn serve(&mut self, inside: Inside<'_>, mut tick: Option<Tick<'_>>) -> io::Result<()> {
         self.fork(inside);
-        let mut last = Instant::now();
+        let mut due = Instant::now();
         loop {
             let at_most = match &mut tick {
                 Some(tick) if !self.supervisors.is_empty() => {
-                    if last.elapsed() >= tick.every {
-                        (tick.run)();
-                        last = Instant::now();
+                    if Instant::now() >= due {
+                        due = Instant::now() + self.look(tick);
                     }
-                    Some(tick.every.saturating_sub(last.elapsed()))
+                    Some(due.saturating_duration_since(Instant::now()))
                 }
                 _ => None,
             };
@@ -146,17 +157,30 @@ impl Serving {
             }
             self.reap();
             if self.strays {
-                self.strays = tree::kill_all(&self.spared(), &mut HashSet::new()) > 0;
+                self.strays = tree::kill_all(&self.spared(), &mut HashSet::new(), self.apart) > 0;
             }
-            if told && !self.obey(inside)? {
-                self.end();
+            if told && !self.obey(inside, &mut tick)? {
+                // With the first process of a namespace the kernel ends all others, at once and for sure.
+                if !self.apart {
+                    self.end();
+                }
                 return Ok(());
             }
         }
     }
 
+    /// Looks at what runs, and ends what is to be ended. Gives when the next look is due.
+    fn look(&self, tick: &mut Tick<'_>) -> Duration {
+        let supervisors: Vec<i32> = self.supervisors.keys().copied().collect();
+        let Looked { next, end } = tick(&supervisors);
+        for supervisor in end.iter().filter(|it| self.apart && self.supervisors.contains_key(it)) {
+            tree::kill_frozen(*supervisor, &Spared::default());
+        }
+        next
+    }
+
     /// Does what haft says. False: it says nothing more.
-    fn obey(&mut self, inside: Inside<'_>) -> io::Result<bool> {
+    fn obey(&mut self, inside: Inside<'_>, tick: &mut Option<Tick<'_>>) -> io::Result<bool> {
         let mut message = [0; TO_KEEPER];
         let mut files = Vec::new();
         // Who breaks off in the middle of a message is gone, too.
@@ -166,7 +190,7 @@ impl Serving {
         match ToKeeper::decode(&message) {
             Some(ToKeeper::Start(id)) => {
                 if let Some(socket) = files.pop() {
-                    self.start(id, socket, inside);
+                    self.start(id, socket, inside, tick);
                 }
             }
             Some(ToKeeper::Kill(id)) => {
@@ -180,9 +204,20 @@ impl Serving {
     }
 
     /// Gives this socket to a supervisor.
-    fn start(&mut self, id: u64, socket: OwnedFd, inside: Inside<'_>) {
-        if self.spare.is_none() {
+    fn start(&mut self, id: u64, socket: OwnedFd, inside: Inside<'_>, tick: &mut Option<Tick<'_>>) {
+        let until = Instant::now() + FULL;
+        while self.spare.is_none() {
             self.fork(inside);
+            if self.spare.is_some() || Instant::now() >= until {
+                break;
+            }
+            // Some command has taken all the processes that there may be: it loses them, and its supervisor reaps them.
+            if let Some(tick) = tick {
+                self.look(tick);
+            }
+            let _ = wait_for(&self.signals, &self.signals, Some(LOOK));
+            drain(&self.signals);
+            self.reap();
         }
         // If there is none, or it was killed just now, the socket closes, which says that nothing was started.
         if let Some(spare) = self.spare.take() {
@@ -208,8 +243,9 @@ impl Serving {
                 unsafe {
                     libc::close(self.socket.as_raw_fd());
                     // What panics here must not go on as a second keeper.
-                    let clean =
-                        catch_unwind(AssertUnwindSafe(|| wait_to_supervise(theirs, &self.signals, inside)));
+                    let clean = catch_unwind(AssertUnwindSafe(|| {
+                        wait_to_supervise(theirs, &self.signals, inside, self.apart)
+                    }));
                     libc::_exit(if clean.unwrap_or(false) { 0 } else { 1 })
                 }
             }
@@ -238,7 +274,10 @@ impl Serving {
         if !is_spare && !self.supervisors.contains_key(&pid) {
             return;
         }
-        let times = self.stopped.entry(pid).or_default();
+        let (times, since) = self.stopped.entry(pid).or_insert((0, Instant::now()));
+        if since.elapsed() > STOPS_WITHIN {
+            (*times, *since) = (0, Instant::now());
+        }
         *times += 1;
         // Whoever goes on stopping it loses it, and with it all that it keeps.
         tree::send(pid, if *times > STOPS { Signal::KILL } else { Signal::CONT });
@@ -250,13 +289,13 @@ impl Serving {
         Spared { children, ..Spared::default() }
     }
 
-    /// Ends all that was ever started here.
+    /// Ends all that was ever started here, where no PID namespace does.
     fn end(&mut self) {
         let until = Instant::now() + PATIENCE;
         self.supervisors.clear();
         self.spare = None;
         while Instant::now() < until {
-            tree::kill_all(&self.spared(), &mut HashSet::new());
+            tree::kill_all(&self.spared(), &mut HashSet::new(), self.apart);
             loop {
                 match tree::reap() {
                     Ok(Some((pid, _))) => drop(self.others.remove(&pid)),
@@ -274,13 +313,13 @@ impl Serving {
 }
 
 /// What a fork does until it is needed, and then.
-fn wait_to_supervise(line: UnixStream, signals: &OwnedFd, inside: Inside<'_>) -> bool {
+fn wait_to_supervise(line: UnixStream, signals: &OwnedFd, inside: Inside<'_>, apart: bool) -> bool {
     let mut files = Vec::new();
     // Without a message the keeper is gone.
     let told = supervisor::adopt() && matches!(wire::receive_all(&line, &mut [0], &mut files), Ok(true));
     drop(line);
     match files.pop() {
-        Some(socket) if told => supervisor::supervise(socket, signals, inside),
+        Some(socket) if told => supervisor::supervise(socket, signals, inside, apart),
         _ => true,
     }
 }

@@ -1,10 +1,10 @@
 //! What is known of a process that was started, and how is it ended?
 
-use std::{sync::Arc, time::Duration};
+use std::{any::Any, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Recording, control::Control, input::Input, wire::Order};
+use super::{Life, Recording, control::Control, input::Input, wire::Order};
 use crate::{Fault, Kind};
 
 /// How long a supervisor may take for what needs no waiting.
@@ -65,6 +65,18 @@ impl Process {
         Self { pid, supervisor, output, errors, input, control }
     }
 
+    /// The same, with something that is dropped once nothing is left of it and of all it started.
+    #[must_use]
+    pub fn holding(self, held: impl Any + Send + Sync) -> Self {
+        self.control.hold(Box::new(held));
+        self
+    }
+
+    /// Whether anything may be left of it and of all it started.
+    pub fn life(&self) -> Life {
+        self.control.life().clone()
+    }
+
     /// Its id where it runs, which in a sandbox is not its id outside.
     pub fn pid(&self) -> u32 {
         self.pid
@@ -116,7 +128,12 @@ impl Process {
         let grace_ms = u64::try_from(ending.grace.as_millis()).unwrap_or(u64::MAX);
         let order = Order::End { grace_ms, spare: ending.spare };
         match self.control.ask(order, ending.grace.saturating_add(KILL)).await {
-            Some(answer) => answer.value as usize,
+            Some(answer) => {
+                if ending.spare.is_none() {
+                    self.control.life().end();
+                }
+                answer.value as usize
+            }
             None if self.control.is_gone() => 0,
             None => {
                 self.control.give_up().await;

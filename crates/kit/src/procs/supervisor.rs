@@ -30,11 +30,14 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const SOON: Duration = Duration::from_millis(1);
 /// And so often in the end.
 const LATER: Duration = Duration::from_millis(20);
+/// How long a command may wait until there can be one more process.
+const FULL: Duration = Duration::from_secs(5);
 /// How many marks are remembered.
 const MARKS: usize = 8;
 
 /// Serves one command, whose request comes over `socket`. Whether nothing of it is left.
-pub(super) fn supervise(socket: OwnedFd, signals: &OwnedFd, inside: Inside<'_>) -> bool {
+/// `apart`: the PID namespace belongs to one session alone.
+pub(super) fn supervise(socket: OwnedFd, signals: &OwnedFd, inside: Inside<'_>, apart: bool) -> bool {
     let started = request(&socket).and_then(|(request, files)| begin(&request, files, inside));
     let (first, terminal) = match started {
         Ok(it) => it,
@@ -46,6 +49,7 @@ pub(super) fn supervise(socket: OwnedFd, signals: &OwnedFd, inside: Inside<'_>) 
     Supervisor {
         socket,
         signals,
+        apart,
         first,
         over: false,
         alone: false,
@@ -98,7 +102,18 @@ fn begin(
         .map(|(number, file)| Ok((number, rustix::io::fcntl_dupfd_cloexec(&file, ABOVE)?)))
         .collect::<io::Result<_>>()
         .map_err(|error| setup(&error))?;
-    Ok((start::start(request, &files, inside)?, terminal))
+    let until = Instant::now() + FULL;
+    loop {
+        match start::start(request, &files, inside) {
+            // Another command has taken all there are, and is about to lose them.
+            Err(failure)
+                if failure.step == Step::Fork && failure.errno == libc::EAGAIN && Instant::now() < until =>
+            {
+                std::thread::sleep(LATER);
+            }
+            started => return Ok((started?, terminal)),
+        }
+    }
 }
 
 fn setup(error: &io::Error) -> Failure {
@@ -121,6 +136,8 @@ fn open_terminal(rows: u16, cols: u16) -> Result<(OwnedFd, OwnedFd), i32> {
 struct Supervisor<'a> {
     socket: OwnedFd,
     signals: &'a OwnedFd,
+    /// Does the PID namespace belong to one session alone?
+    apart: bool,
     /// The command itself.
     first: i32,
     /// Has it ended?
@@ -254,7 +271,7 @@ impl Supervisor<'_> {
         let mut endings = std::mem::take(&mut self.endings);
         endings.retain_mut(|ending| {
             let left = if now >= ending.kill_at {
-                tree::kill_all(&ending.spared, &mut ending.ended)
+                tree::kill_all(&ending.spared, &mut ending.ended, self.apart)
             } else {
                 tree::below(&ending.spared).len()
             };

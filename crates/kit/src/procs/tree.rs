@@ -1,7 +1,7 @@
 //! Which processes descend from this one, and how are all of them ended?
 
 use std::{
-    collections::{BTreeSet, HashSet, VecDeque},
+    collections::{BTreeSet, HashMap, HashSet, VecDeque},
     fs,
 };
 
@@ -9,12 +9,19 @@ use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, wait};
 
 /// How often one sweep looks for processes that it has not stopped yet.
 const LOOKS: usize = 100;
+/// After so many looks, or from so many processes on, all of the namespace is stopped at once: what forks all the time
+/// is faster than a look.
+const FEW_LOOKS: usize = 3;
+const MANY: usize = 48;
 
 /// A process as the kernel lists it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stat {
     /// Has it ended, and only waits for its parent to notice?
     pub(super) gone: bool,
+    /// Is it stopped by a signal?
+    stopped: bool,
+    parent: i32,
     /// When it was started, in ticks since the machine was.
     pub(super) started: u64,
 }
@@ -57,10 +64,15 @@ pub(super) fn below(spared: &Spared) -> Vec<i32> {
 }
 
 /// Stops everything below this process, so that nothing is started meanwhile, and kills it. Gives how many there
-/// were; to be called again until that is none.
-pub(super) fn kill_all(spared: &Spared, ended: &mut HashSet<i32>) -> usize {
+/// were; to be called again until that is none. `apart`: the PID namespace belongs to one session alone.
+pub(super) fn kill_all(spared: &Spared, ended: &mut HashSet<i32>, apart: bool) -> usize {
     let mut stopped = HashSet::new();
-    for _ in 0..LOOKS {
+    for look in 0..LOOKS {
+        if apart && (look >= FEW_LOOKS || stopped.len() >= MANY) {
+            let killed = kill_frozen(own_pid(), spared);
+            ended.extend(&killed);
+            return killed.len();
+        }
         let fresh: Vec<i32> = below(spared).into_iter().filter(|it| !stopped.contains(it)).collect();
         if fresh.is_empty() {
             break;
@@ -75,6 +87,61 @@ pub(super) fn kill_all(spared: &Spared, ended: &mut HashSet<i32>) -> usize {
     }
     ended.extend(&stopped);
     stopped.len()
+}
+
+/// Kills everything below `root` while no process of this PID namespace runs, so that no fork escapes. Gives what was
+/// killed. To be called only in a namespace that belongs to one session.
+pub(super) fn kill_frozen(root: i32, spared: &Spared) -> HashSet<i32> {
+    let stopped: HashSet<i32> = everybody().filter(|(_, it)| it.stopped).map(|(pid, _)| pid).collect();
+    // The kernel sends it to all but the first process and this one. A fork that is under way comes to an end before it
+    // or inherits it.
+    send_to_all(Signal::STOP);
+    let all: Vec<(i32, Stat)> = everybody().collect();
+    let killed: HashSet<i32> = descendants(root, &all, spared);
+    for pid in &killed {
+        send(*pid, Signal::KILL);
+    }
+    // Newest first: a shell that goes on before its child would take the child for stopped.
+    for (pid, _) in all.iter().rev().filter(|(pid, _)| !killed.contains(pid) && !stopped.contains(pid)) {
+        send(*pid, Signal::CONT);
+    }
+    killed
+}
+
+/// The processes below `root` that have not ended, without what is spared.
+fn descendants(root: i32, all: &[(i32, Stat)], spared: &Spared) -> HashSet<i32> {
+    let mut children: HashMap<i32, Vec<&(i32, Stat)>> = HashMap::new();
+    for process in all {
+        children.entry(process.1.parent).or_default().push(process);
+    }
+    let (mut found, mut queue) = (HashSet::new(), vec![root]);
+    while let Some(parent) = queue.pop() {
+        for (pid, stat) in children.remove(&parent).into_iter().flatten() {
+            let is_spared = spared.children.contains(pid) || spared.whole.contains(&(*pid, stat.started));
+            if is_spared && spared.alone != Some(*pid) {
+                continue;
+            }
+            if !stat.gone && spared.alone != Some(*pid) {
+                found.insert(*pid);
+            }
+            queue.push(*pid);
+        }
+    }
+    found
+}
+
+/// All processes that `/proc` shows, by their ids.
+fn everybody() -> impl Iterator<Item = (i32, Stat)> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|it| it.file_name().to_str()?.parse::<i32>().ok());
+    pids.filter_map(|pid| Some((pid, stat(pid)?)))
+}
+
+/// Sends a signal to all processes of the namespace but its first and this one.
+#[expect(unsafe_code, reason = "rustix sends to one process or to one group")]
+fn send_to_all(signal: Signal) {
+    // SAFETY: it takes two numbers.
+    unsafe { libc::kill(-1, signal.as_raw()) };
 }
 
 /// Sends a signal to one process, if it is still there.
@@ -131,10 +198,12 @@ fn parse(stat: &[u8]) -> Option<Stat> {
     let rest = std::str::from_utf8(stat.get(end + 1..)?).ok()?;
     let mut fields = rest.split_ascii_whitespace();
     let state = fields.next()?;
-    let threads: u64 = fields.nth(16)?.parse().ok()?;
+    let parent = fields.next()?.parse().ok()?;
+    let threads: u64 = fields.nth(15)?.parse().ok()?;
     let started = fields.nth(1)?.parse().ok()?;
     // The first thread of a process can end before the others: it looks dead and is not.
-    Some(Stat { gone: matches!(state, "Z" | "X" | "x") && threads <= 1, started })
+    let gone = matches!(state, "Z" | "X" | "x") && threads <= 1;
+    Some(Stat { gone, stopped: state == "T", parent, started })
 }
 
 #[cfg(test)]
@@ -146,12 +215,35 @@ mod tests {
     #[test]
     fn a_name_with_brackets_and_spaces_is_read_over() {
         let line = b"7 (a) Z 1) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 3 18 4711 20 21\n";
-        assert_eq!(parse(line), Some(Stat { gone: false, started: 4711 }));
+        assert_eq!(parse(line), Some(Stat { gone: false, stopped: false, parent: 1, started: 4711 }));
         let line = b"7 (sh) Z 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 1 18 4711 20 21\n";
-        assert_eq!(parse(line), Some(Stat { gone: true, started: 4711 }));
+        assert_eq!(parse(line), Some(Stat { gone: true, stopped: false, parent: 1, started: 4711 }));
         let line = b"7 (java) Z 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 9 18 4711 20 21\n";
-        assert_eq!(parse(line), Some(Stat { gone: false, started: 4711 }));
+        assert_eq!(parse(line), Some(Stat { gone: false, stopped: false, parent: 1, started: 4711 }));
         assert_eq!(parse(b"7 (sh"), None);
+    }
+
+    #[test]
+    fn descendants_are_found_by_their_parents_and_spared_ones_are_left_out() {
+        let process = |pid, parent, gone| (pid, Stat { gone, stopped: false, parent, started: 7 });
+        let all = [
+            process(2, 1, false),
+            process(3, 2, false),
+            process(4, 3, true),
+            process(5, 4, false),
+            process(6, 2, false),
+            process(7, 6, false),
+            process(8, 1, false),
+        ];
+        let sorted = |root, spared: &Spared| {
+            let mut found: Vec<i32> = descendants(root, &all, spared).into_iter().collect();
+            found.sort_unstable();
+            found
+        };
+        assert_eq!(sorted(2, &Spared::default()), [3, 5, 6, 7]);
+        let spared = Spared { alone: Some(6), whole: BTreeSet::from([(3, 7)]), ..Spared::default() };
+        assert_eq!(sorted(2, &spared), [7]);
+        assert_eq!(sorted(1, &Spared { children: HashSet::from([2]), ..Spared::default() }), [8]);
     }
 
     #[test]

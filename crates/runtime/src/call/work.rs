@@ -302,6 +302,7 @@ impl Work {
         let services = Services {
             procs,
             net,
+            decoders: self.session.decoders().clone(),
             vault: self.session.runtime().vault(),
             preferences: self.session.runtime().preferences(),
             confirm: confirm.clone(),

@@ -130,6 +130,7 @@ impl Ground {
             held: held.clone(),
             roots,
             hidden: session.hidden.clone(),
+            session: session.session.clone(),
             spill: session.spill.clone(),
             spilling: session.spilling.clone(),
             hosts,
@@ -143,7 +144,8 @@ impl Ground {
             unconfined: tokio::sync::Mutex::default(),
             seen: Mutex::default(),
             appeared: session.appeared.clone(),
-            memory: session.memory.clone(),
+            index: session.index.clone(),
+            configured: session.configured.clone(),
         };
         let ground = Self { inner: Arc::new(inner) };
         held.holds(&ground);

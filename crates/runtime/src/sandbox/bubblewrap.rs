@@ -56,9 +56,11 @@ pub(crate) fn arguments(mounts: &[Mount], program: &Path, scratch: &Path) -> io:
             _ if at == Path::new("/dev") => given.pair("--dev", at),
             What::Bind { from, access: Access::Write } => given.mount("--bind-try", from, at),
             What::Bind { from, .. } => given.mount("--ro-bind-try", from, at),
-            What::Private { bytes, mode, sealed: seal } => {
+            What::Private { bytes, mode, sealed: seal, shared } => {
+                // It can't make one file system stand in several places, so each has its part.
+                let part = if *shared { bytes / count_of_shared(mounts) } else { *bytes };
                 given.pair("--perms", format!("{mode:o}"));
-                given.pair("--size", bytes.to_string());
+                given.pair("--size", part.to_string());
                 given.pair("--tmpfs", at);
                 sealed.extend(seal.then_some(at));
             }
@@ -91,6 +93,12 @@ pub(crate) fn arguments(mounts: &[Mount], program: &Path, scratch: &Path) -> io:
     Ok(given.0)
 }
 
+/// How many private folders share one bound.
+fn count_of_shared(mounts: &[Mount]) -> u64 {
+    let shared = mounts.iter().filter(|it| matches!(it.what, What::Private { shared: true, .. }));
+    (shared.count() as u64).max(1)
+}
+
 #[derive(Default)]
 struct Arguments(Vec<OsString>);
 
@@ -121,10 +129,11 @@ mod tests {
         let bind = |at: &str, access| mount(at, What::Bind { from: at.into(), access });
         let mounts = [
             mount("/bin", What::Link("usr/bin".into())),
-            mount("/dev", What::Private { bytes: 1, mode: 0o755, sealed: true }),
+            mount("/dev", What::Private { bytes: 1, mode: 0o755, sealed: true, shared: false }),
             bind("/dev/null", Access::Device),
             mount("/proc", What::Processes),
-            mount("/tmp", What::Private { bytes: 4096, mode: 0o1777, sealed: false }),
+            mount("/tmp", What::Private { bytes: 8192, mode: 0o1777, sealed: false, shared: true }),
+            mount("/var/tmp", What::Private { bytes: 8192, mode: 0o1777, sealed: false, shared: true }),
             bind("/usr", Access::Read),
             bind("/ws", Access::Write),
             mount("/ws/.ssh", What::Hidden { folder: true }),
@@ -136,7 +145,7 @@ mod tests {
         assert_eq!(
             mounts,
             "--symlink usr/bin /bin --dev /dev --proc /proc --perms 1777 --size 4096 --tmpfs /tmp --ro-bind-try /usr /usr \
-             --bind-try /ws /ws --tmpfs /ws/.ssh --ro-bind /opt/haft /run/haft-keeper --remount-ro /proc --remount-ro /ws/.ssh \
+             --perms 1777 --size 4096 --tmpfs /var/tmp --bind-try /ws /ws --tmpfs /ws/.ssh --ro-bind /opt/haft /run/haft-keeper --remount-ro /proc --remount-ro /ws/.ssh \
              --remount-ro / --chdir / -- /run/haft-keeper"
         );
     }

@@ -12,7 +12,7 @@ use super::{
     limits::{Ended, Limits},
     proxy::Refused,
 };
-use crate::{commands::quote, policy::is_control_file};
+use crate::{commands::quote, control::is_control_file};
 
 /// How much of the end is looked at: a command says last why it failed.
 const TAIL: usize = 8 * 1024;
@@ -36,14 +36,16 @@ pub struct Known<'a> {
     pub is_server: bool,
     /// The variables that only haft's own environment has.
     pub kept_variables: &'a [&'a str],
-    /// What the memory watch ended while the command ran.
+    /// What the resource watch ended while the command ran.
     pub ended: &'a [Ended],
-    /// Control files that the command made.
+    /// Control files that the command made, and was allowed to make.
     pub appeared: &'a [PathBuf],
+    /// Control files that the command made or changed, and under which name each was set aside.
+    pub aside: &'a [(PathBuf, PathBuf)],
+    /// Those that could not be set aside, and why.
+    pub stuck: &'a [(PathBuf, String)],
     /// Files that lead git's configuration elsewhere, which were taken away.
     pub taken: &'a [PathBuf],
-    /// Roots in which not every repository was found.
-    pub cut: &'a [PathBuf],
 }
 
 /// One line for each rule that the failure may be due to.
@@ -56,10 +58,7 @@ pub fn denials(exit: Exit, output: &str, known: &Known<'_>) -> Vec<String> {
             format!("{path} would lead git's configuration elsewhere, so it was deleted; tell the person"),
         ));
     }
-    for root in known.cut {
-        let root = root.display();
-        said.push(("control_files", format!("{root} has too many folders to find every repository in it: hooks and configuration of those that were not found can be changed by commands; tell the person")));
-    }
+    said.extend(set_aside(known).map(|says| ("control_files", says)));
     for path in known.appeared {
         let path = path.display();
         said.push((
@@ -70,11 +69,23 @@ pub fn denials(exit: Exit, output: &str, known: &Known<'_>) -> Vec<String> {
         ));
     }
     for ended in known.ended {
-        let (name, used, limit) = (&ended.name, mib(ended.used), mib(known.limits.memory));
-        said.push((
-            "memory",
-            format!("`{name}` was ended when it used {used} MiB; all commands together have {limit} MiB"),
-        ));
+        said.push(match ended {
+            Ended::Memory { name, used } => {
+                let (used, limit) = (mib(*used), mib(known.limits.memory));
+                let says =
+                    format!("`{name}` was ended when it used {used} MiB; all commands together have {limit} MiB");
+                ("memory", says)
+            }
+            Ended::Processes { processes, threads } => {
+                let most = known.limits.tree;
+                let says = format!(
+                    "a command was ended with all that it had started: {processes} processes with {threads} threads; one command \
+                     may have {most} processes. Run fewer at once; a person can raise `processes` of `[limits]` in their own \
+                     haft.toml"
+                );
+                ("processes", says)
+            }
+        });
     }
     if !exit.is_success() {
         for line in tail(output).lines() {
@@ -92,6 +103,35 @@ pub fn denials(exit: Exit, output: &str, known: &Known<'_>) -> Vec<String> {
     }
     said.dedup();
     said.into_iter().map(|(rule, says)| format!("sandbox: rule `{rule}`: {says}")).collect()
+}
+
+/// How many control files are named one by one.
+const NAMED: usize = 6;
+
+/// Which control files were set aside, and how one is kept.
+fn set_aside(known: &Known<'_>) -> impl Iterator<Item = String> {
+    let workspace = known.roots.first().map_or(Path::new("/"), |it| it.0.as_path());
+    let relative = |path: &Path| path.strip_prefix(workspace).unwrap_or(path).display().to_string();
+    let named = known.aside.iter().take(NAMED).map(move |(path, new)| {
+        let (path, new) = (relative(path), relative(new));
+        format!(
+            "{path} decides what other programs run, so what a command made of it was set aside as {new}; to keep it, `write` it \
+             (the person is asked), or the person runs {} first; tell the person",
+            quote_grant(&path)
+        )
+    });
+    let rest = known.aside.len().saturating_sub(NAMED);
+    let more =
+        (rest > 0).then(|| format!("{rest} more files or folders were set aside as NAME.haft-set-aside"));
+    let stuck = known.stuck.iter().map(move |(path, why)| {
+        let path = relative(path);
+        format!("{path} was changed by a command, decides what other programs run, and could not be set aside: {why}; tell the person before they use it")
+    });
+    named.chain(more).chain(stuck).collect::<Vec<_>>().into_iter()
+}
+
+fn quote_grant(path: &str) -> String {
+    format!("`haft grants add {}`", quote(&format!("write {path}")))
 }
 
 /// Which hosts were refused, why, and what reaches them.
@@ -432,7 +472,7 @@ mod tests {
 
     fn rules(output: &str) -> Vec<String> {
         let bind = |at: &str, access| Mount { at: at.into(), what: What::Bind { from: at.into(), access } };
-        let private = What::Private { bytes: 64 << 20, mode: 0o700, sealed: false };
+        let private = What::Private { bytes: 64 << 20, mode: 0o700, sealed: false, shared: true };
         let mounts = [
             bind("/usr", Access::Read),
             bind("/etc", Access::Read),

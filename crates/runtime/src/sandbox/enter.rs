@@ -30,6 +30,7 @@ use super::{
     Part, Plan, Trouble,
     filter::{self, Sockets},
     layout::{Access, Mount, What, writable},
+    limits,
     ruleset::{self, Enforced},
 };
 
@@ -89,8 +90,7 @@ pub(super) fn settle(plan: &Plan) -> Result<TcpListener, Trouble> {
     build(&plan.mounts)?;
     loopback_up().at(Part::Namespaces, "the loopback device")?;
     let proxy = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).at(Part::Namespaces, "the proxy's socket")?;
-    // Filling the tables of the machine by opening namespaces in namespaces.
-    fs::write("/proc/sys/user/max_user_namespaces", "0").at(Part::Namespaces, "max_user_namespaces")?;
+    limits::keep_counts_of_user().at(Part::Namespaces, "the limits of /proc/sys/user")?;
     plan.limits.set_processes_of_namespace().at(Part::Namespaces, "pid_max")?;
     set_attributes(&open_path("/proc")?, MountAttrFlags::MOUNT_ATTR_RDONLY)
         .at(Part::Namespaces, "/proc read-only")?;
@@ -217,8 +217,13 @@ fn build(mounts: &[Mount]) -> Result<(), Trouble> {
     // The old root lies over the new one now.
     unmount(".", UnmountFlags::DETACH).at(Part::Namespaces, "leaving the old root")?;
     rustix::process::chdir("/").at(Part::Namespaces, "the new root")?;
+    let scratch = Scratch::attach(&root, mounts).at(Part::Namespaces, "the private folders")?;
     for one in &held {
-        place(&root, one).at(Part::Namespaces, &format!("the mount of {}", one.mount.at.display()))?;
+        place(&root, one, scratch.as_ref())
+            .at(Part::Namespaces, &format!("the mount of {}", one.mount.at.display()))?;
+    }
+    if let Some(scratch) = scratch {
+        scratch.detach(&root).at(Part::Namespaces, "the private folders")?;
     }
     for one in &held {
         if let (What::Private { sealed: true, .. } | What::Hidden { folder: true }, Some(tree)) =
@@ -229,6 +234,48 @@ fn build(mounts: &[Mount]) -> Result<(), Trouble> {
         }
     }
     set_attributes(&root, MountAttrFlags::MOUNT_ATTR_RDONLY).at(Part::Namespaces, "sealing the new root")
+}
+
+/// The file system of all private folders that share a bound, while they are placed: each is a folder of it. It is
+/// attached meanwhile, as older kernels make no bind mounts of what is not.
+struct Scratch {
+    files: OwnedFd,
+}
+
+impl Scratch {
+    /// Where it is attached.
+    const NAME: &str = ".scratch";
+
+    /// Nothing, where no folder shares a bound.
+    fn attach(root: &OwnedFd, mounts: &[Mount]) -> io::Result<Option<Self>> {
+        let bytes = mounts.iter().find_map(|mount| match mount.what {
+            What::Private { bytes, shared: true, .. } => Some(bytes),
+            _ => None,
+        });
+        let Some(bytes) = bytes else { return Ok(None) };
+        let files = private(bytes, 0o700)?;
+        mkdirat(root, Self::NAME, Mode::from(0o700))?;
+        let target = below(root, Path::new(Self::NAME))?;
+        let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+        move_mount(&files, "", &target, "", flags)?;
+        Ok(Some(Self { files }))
+    }
+
+    /// One of its folders, as a mount without a place.
+    fn folder(&self, at: &Path, mode: u32) -> io::Result<OwnedFd> {
+        let name = at.as_os_str().as_encoded_bytes().escape_ascii().to_string().replace('/', "=");
+        mkdirat(&self.files, &name, Mode::from(mode))?;
+        // The mask of new files does not count here.
+        rustix::fs::chmodat(&self.files, &name, Mode::from(mode), AtFlags::empty())?;
+        let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+        Ok(open_tree(&self.files, &name, flags)?)
+    }
+
+    /// Leaves it to the folders alone: its top is nowhere to be found then.
+    fn detach(self, root: &OwnedFd) -> io::Result<()> {
+        unmount(format!("/{}", Self::NAME), UnmountFlags::DETACH)?;
+        Ok(rustix::fs::unlinkat(root, Self::NAME, AtFlags::REMOVEDIR)?)
+    }
 }
 
 /// Makes a mount without a place. Nothing, if what is to be bound has gone since the layout was made.
@@ -254,6 +301,7 @@ fn hold(mount: &Mount) -> io::Result<Option<Option<OwnedFd>>> {
             set_attributes_below(&tree, set)?;
             Some(tree)
         }
+        What::Private { shared: true, .. } => None,
         What::Private { bytes, mode, .. } => Some(private(*bytes, *mode)?),
         What::Hidden { folder: true } => Some(private(1 << 20, 0o555)?),
         What::Hidden { folder: false } => Some(empty_file()?),
@@ -268,7 +316,7 @@ fn hold(mount: &Mount) -> io::Result<Option<Option<OwnedFd>>> {
     Ok(Some(tree))
 }
 
-fn place(root: &OwnedFd, one: &Held<'_>) -> io::Result<()> {
+fn place(root: &OwnedFd, one: &Held<'_>, scratch: Option<&Scratch>) -> io::Result<()> {
     let rest = one.mount.at.strip_prefix("/").map_err(io::Error::other)?;
     let (Some(folder), Some(name)) = (rest.parent(), rest.file_name()) else {
         return Err(io::Error::other("it has no name"));
@@ -291,7 +339,13 @@ fn place(root: &OwnedFd, one: &Held<'_>) -> io::Result<()> {
         | What::Processes
         | What::Terminals => {}
     }
-    let Some(tree) = &one.tree else { return Ok(()) };
+    let of_scratch = match (&one.mount.what, scratch) {
+        (What::Private { mode, shared: true, .. }, Some(scratch)) => {
+            Some(scratch.folder(&one.mount.at, *mode)?)
+        }
+        _ => None,
+    };
+    let Some(tree) = of_scratch.as_ref().or(one.tree.as_ref()) else { return Ok(()) };
     let is_folder = rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(tree)?.st_mode).is_dir();
     let target = match below(&folder, Path::new(name)) {
         Err(Errno::NOENT) if is_folder => {

@@ -8,19 +8,17 @@ use std::{
         unix::net::UnixStream,
     },
     process::ExitCode,
-    time::Duration,
 };
 
-use kit::procs::{Orders, Tick};
+use kit::procs::Orders;
 
 use super::{
     Confined, Plan, Report, Trouble,
     enter::{self, Side},
-    limits, watch,
+    limits::Ended,
+    usage::Usage,
+    watch,
 };
-
-/// How often it is looked how much memory is used.
-const LOOK: Duration = Duration::from_millis(250);
 
 /// Runs this process as a keeper: takes its orders from the socket that is its standard input, enters the
 /// sandbox they describe, and starts what it is told to until that socket closes. To be called before
@@ -74,20 +72,19 @@ fn serve_apart(orders: Orders, plan: &Plan, proxy: &TcpListener) -> ExitCode {
     let _ = ours.set_nonblocking(true);
     let port = proxy.local_addr().ok().map(|it| it.port());
     let report = Report { proxy: port, ..Report::default() };
-    let limit = plan.limits.memory;
-    let mut look = || {
-        if let Some(ended) = limits::watch_memory(limit)
-            && let Ok(mut line) = serde_json::to_vec(&ended)
-        {
+    let mut usage = Usage::new(plan.limits);
+    let mut tell = move |ended: &Ended| {
+        if let Ok(mut line) = serde_json::to_vec(ended) {
             line.push(b'\n');
             let _ = ours.write_all(&line);
         }
     };
+    let mut look = |supervisors: &[i32]| usage.look(supervisors, &mut tell);
     let files = [proxy.as_fd(), theirs.as_fd()];
     if say(&orders, &report, &files).is_err() {
         return ExitCode::FAILURE;
     }
-    orders.serve(&|| Ok(()), Some(Tick { every: LOOK, run: &mut look }))
+    orders.serve(&|| Ok(()), Some(&mut look))
 }
 
 fn serve(orders: Orders) -> ExitCode {

@@ -1,22 +1,24 @@
-//! How much of the machine may commands use, and what happens to what uses more?
+//! Limits of commands: how much of the machine they may use. `usage.rs` ends what uses more.
 
 use std::{fs, io};
 
 use kit::procs::Limit;
-use rustix::process::{Pid, Resource, Signal, getrlimit, kill_process};
+use rustix::process::{Resource, getrlimit};
 use serde::{Deserialize, Serialize};
 
 /// What the processes of one sandbox may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    /// How much memory each may ask for, and all together may use, in bytes.
+    /// How much memory all together may use, in bytes; each may ask for twice as much.
     pub memory: u64,
     /// How long each file may become, in bytes.
     pub file: u64,
     /// How many files each may have open, until it asks for more.
     pub open_files: u64,
-    /// How many there may be.
+    /// How many processes and threads there may be in the sandbox.
     pub processes: u64,
+    /// How many processes one command may have, with all that it starts.
+    pub tree: u64,
 }
 
 const GIB: u64 = 1 << 30;
@@ -26,8 +28,8 @@ const MOST_OPEN_FILES: u64 = 4096;
 
 impl Default for Limits {
     fn default() -> Self {
-        let memory = (memory_of_machine() / 2).clamp(GIB / 4, 4 * GIB);
-        Self { memory, file: 2 * GIB, open_files: 1024, processes: 4096 }
+        let memory = (memory_of_machine() / 2).clamp(GIB / 4, 2 * GIB);
+        Self { memory, file: 2 * GIB, open_files: 1024, processes: 4096, tree: 256 }
     }
 }
 
@@ -44,7 +46,7 @@ impl Limits {
     pub fn of_each(&self) -> Vec<Limit> {
         let most = self.open_files.max(MOST_OPEN_FILES);
         let limits = [
-            (Resource::Data, self.memory.max(4 * GIB), None),
+            (Resource::Data, self.memory.saturating_mul(2).max(4 * GIB), None),
             (Resource::Fsize, self.file, None),
             (Resource::Core, 0, None),
             (Resource::Nproc, self.processes, None),
@@ -69,6 +71,42 @@ impl Limits {
     }
 }
 
+/// The parts of the user's own limits on watching files that a sandbox may use up: `inotify` counts them per user, inside
+/// and outside together.
+const WATCHING: [(&str, &str, u64); 2] =
+    [("max_inotify_instances", "max_user_instances", 4), ("max_inotify_watches", "max_user_watches", 2)];
+/// What a sandbox may have none of.
+const NONE: [&str; 10] = [
+    "max_cgroup_namespaces",
+    "max_fanotify_groups",
+    "max_fanotify_marks",
+    "max_ipc_namespaces",
+    "max_mnt_namespaces",
+    "max_net_namespaces",
+    "max_pid_namespaces",
+    "max_time_namespaces",
+    "max_user_namespaces",
+    "max_uts_namespaces",
+];
+
+/// Keeps most of what the kernel counts per user for what runs outside: commands have the same user. To be called inside,
+/// before `/proc` is made read-only.
+pub(super) fn keep_counts_of_user() -> io::Result<()> {
+    for (name, of_machine, part) in WATCHING {
+        let machine = fs::read_to_string(format!("/proc/sys/fs/inotify/{of_machine}"));
+        let machine: u64 = machine.ok().and_then(|it| it.trim().parse().ok()).unwrap_or(128);
+        fs::write(format!("/proc/sys/user/{name}"), (machine / part).clamp(16, 1 << 20).to_string())?;
+    }
+    for name in NONE {
+        match fs::write(format!("/proc/sys/user/{name}"), "0") {
+            // An older kernel, or one without that part.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            written => written?,
+        }
+    }
+    Ok(())
+}
+
 fn kernel() -> (u32, u32) {
     let name = rustix::system::uname();
     let release = name.release().to_string_lossy();
@@ -76,59 +114,21 @@ fn kernel() -> (u32, u32) {
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
 }
 
-/// A process that was ended because all together used too much memory.
+/// What was ended because it used too much.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ended {
-    /// Its id in the sandbox.
-    pub process: i32,
-    /// Its name.
-    pub name: String,
-    /// What it used, in bytes.
-    pub used: u64,
-}
-
-/// Ends the largest process when all that can be seen in `/proc` use more than `limit` bytes together.
-/// To be called by the first process of a PID namespace, again and again.
-pub fn watch_memory(limit: u64) -> Option<Ended> {
-    let own = std::process::id();
-    let processes = || {
-        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-        entries
-            .filter_map(|it| it.file_name().to_str()?.parse::<i32>().ok())
-            .filter(|it| i64::from(*it) != i64::from(own))
-    };
-    // What forked processes share is counted for each here; that is cheap, and never too little.
-    if processes().filter_map(anonymous).sum::<u64>() <= limit {
-        return None;
-    }
-    let used: Vec<(i32, u64)> =
-        processes().filter_map(|it| Some((it, share(it).or_else(|| anonymous(it))?))).collect();
-    if used.iter().map(|(_, used)| used).sum::<u64>() <= limit {
-        return None;
-    }
-    let (process, used) = used.into_iter().max_by_key(|(_, used)| *used)?;
-    let name = fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default().trim().to_owned();
-    kill_process(Pid::from_raw(process)?, Signal::KILL).ok()?;
-    Some(Ended { process, name, used })
-}
-
-/// The memory of a process that belongs to no file.
-fn anonymous(process: i32) -> Option<u64> {
-    let pages = fs::read_to_string(format!("/proc/{process}/statm")).ok()?;
-    let mut pages = pages.split(' ').skip(1).map(|it| it.parse::<u64>().unwrap_or(0));
-    let (resident, shared) = (pages.next()?, pages.next()?);
-    Some(resident.saturating_sub(shared) * page_size())
-}
-
-#[expect(unsafe_code, reason = "a library has it only behind a feature")]
-fn page_size() -> u64 {
-    // SAFETY: the call takes a plain number.
-    u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
-}
-
-/// The same, with what it shares with others divided among them.
-fn share(process: i32) -> Option<u64> {
-    let about = fs::read_to_string(format!("/proc/{process}/smaps_rollup")).ok()?;
-    let line = about.lines().find_map(|line| line.strip_prefix("Pss_Anon:"))?;
-    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
+pub enum Ended {
+    /// A process, because all together used too much memory.
+    Memory {
+        /// Its name.
+        name: String,
+        /// What it used, in bytes.
+        used: u64,
+    },
+    /// All that one command started, because there were too many.
+    Processes {
+        /// How many processes.
+        processes: u64,
+        /// How many threads.
+        threads: u64,
+    },
 }

@@ -83,9 +83,8 @@ impl Pass {
                     let now = trees.borrow_and_update();
                     (now.supervisors.clone(), now.coming == 0)
                 };
-                let found = tokio::task::spawn_blocking(move || {
-                    supervisors.iter().any(|it| holds(it, peer, proxy))
-                });
+                let found =
+                    tokio::task::spawn_blocking(move || supervisors.iter().any(|it| holds(it, peer, proxy)));
                 if found.await.unwrap_or(false) {
                     return true;
                 }

@@ -20,7 +20,7 @@ const LINES: usize = 2_000;
 const ENTRIES: usize = 200;
 
 /// Read a file. Every line is shown as `LINE:HASH|text`; `edit` takes `LINE:HASH` as an anchor.
-/// Pages of 2,000 lines: the last line says how to go on. Lists folders, shows pictures and PDFs.
+/// Pages of 2,000 lines: the last line says how to continue. Lists folders, shows pictures and PDFs.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Read {

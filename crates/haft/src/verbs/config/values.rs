@@ -422,7 +422,8 @@ mod tests {
             };
             assert_eq!(shown("sandbox"), json!(policy.sandbox), "{mine} {theirs}");
             assert_eq!(shown("approve"), json!(policy.approve), "{mine} {theirs}");
-            let web = policy.web.map_or(json!("known where a person can be asked, else public"), |it| json!(it));
+            let web =
+                policy.web.map_or(json!("known where a person can be asked, else public"), |it| json!(it));
             assert_eq!(shown("net.web"), web, "{mine} {theirs}");
             assert_eq!(shown("toolset"), json!(opened.toolset), "{mine} {theirs}");
             let hosts: Vec<String> = policy.hosts.to_vec();

@@ -5,6 +5,9 @@ mod commands;
 #[cfg(not(target_os = "linux"))]
 #[path = "guarantees/elsewhere.rs"]
 mod commands;
+mod credentials;
+#[cfg(target_os = "linux")]
+mod decoding;
 mod requests;
 
 use std::{
@@ -123,7 +126,11 @@ impl Room {
         let folder = state.join(format!("doctor-{}", std::process::id()));
         let make = || -> io::Result<()> {
             let ws = folder.join("ws");
-            fs::create_dir_all(ws.join(".git/hooks"))?;
+            for name in [".git/hooks", ".git/objects", ".git/refs", "sub"] {
+                fs::create_dir_all(ws.join(name))?;
+            }
+            fs::write(ws.join(".git/HEAD"), "")?;
+            fs::write(ws.join(".git/config"), "[core]\n\thooksPath = my-hooks\n")?;
             fs::write(folder.join("outside"), "outside\n")?;
             fs::create_dir(folder.join("tools"))?;
             fs::write(folder.join("tools/doctor_tool.py"), TOOL)?;
@@ -181,12 +188,12 @@ impl Room {
             tried(
                 "G3",
                 "control files such as .git/hooks change only after approval",
-                self.asks_for_control_files().await.and(commands.of("G3")),
+                self.asks_for_control_files().await.and(commands.of("G3")).and(commands.sets_aside()),
             ),
             tried(
                 "G4",
                 "secrets of the environment are masked, and no command gets them",
-                self.masks().await.and(commands.of("G4")),
+                self.masks().await.and(credentials::are_hidden(&self.folder).await).and(commands.of("G4")),
             ),
             tried("G5", "file writes are atomic and leave no temporary files", self.writes_whole().await),
             tried("G6", "edits are exact, and unclear ones are refused", self.edits_exactly().await),
@@ -195,7 +202,11 @@ impl Room {
                 "output is bounded, and nothing outlives a stopped call",
                 self.is_bounded().await.and(commands.leaves_nothing()),
             ),
-            tried("G8", "bad input gives an error that says what to do", self.survives_bad_input().await),
+            tried(
+                "G8",
+                "bad input gives an error that says what to do",
+                self.survives_bad_input().await.and(self.decodes_apart().await),
+            ),
             tried(
                 "G9",
                 "requests reach no private address that was not granted (SSRF)",
@@ -240,10 +251,21 @@ impl Room {
     }
 
     async fn asks_for_control_files(&self) -> Result<(), String> {
-        for path in [".git/hooks/pre-commit", ".git/config", "haft.toml", ".mcp.json"] {
+        for path in [
+            ".git/hooks/pre-commit",
+            ".git/config",
+            "haft.toml",
+            ".mcp.json",
+            "sub/.envrc",
+            "sub/.gitattributes",
+            "AGENTS.md",
+            "my-hooks/pre-commit",
+        ] {
             self.expect("write", json!({"path": path, "content": ""}), Kind::Denied).await?;
         }
-        Ok(())
+        // The positive control: what is none is written.
+        let answer = self.call("write", json!({"path": "sub/other", "content": ""})).await;
+        answer.result.map(drop).map_err(|fault| fault.what)
     }
 
     async fn asks_before_private_addresses(&self) -> Result<(), String> {
@@ -304,6 +326,16 @@ impl Room {
         self.expect("no_such_tool", json!({}), Kind::NotFound).await?;
         self.expect("read", json!({"path": 1, "nonsense": true}), Kind::BadArgs).await?;
         self.expect("read", json!([1]), Kind::BadArgs).await
+    }
+
+    #[cfg(target_os = "linux")]
+    async fn decodes_apart(&self) -> Result<(), String> {
+        decoding::is_apart(&self.session, &self.folder).await
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    async fn decodes_apart(&self) -> Result<(), String> {
+        Ok(())
     }
 
     async fn runs_files_apart(&self) -> Finding {

@@ -1,0 +1,343 @@
+//! Resource watch: ends a command whose tree has too many processes, and the largest process when all together use too much
+//! memory.
+//!
+//! The first process of the sandbox looks from time to time. What used no processor time since the last look is taken to be
+//! as it was. A look is cheap: one line of `/proc` per process; the exact share of memory is read only once an upper bound
+//! comes near the limit. Memory in shared mappings, in `memfd` files and in System V segments counts.
+
+use std::{
+    collections::{HashMap, HashSet},
+    fs,
+    os::unix::fs::MetadataExt as _,
+    time::{Duration, Instant},
+};
+
+use kit::procs::Looked;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::limits::{Ended, Limits};
+
+/// How soon the next look is due while something works.
+const SOON: Duration = Duration::from_millis(50);
+/// And while nothing does.
+const LATER: Duration = Duration::from_millis(250);
+/// How often all processes are looked at while something works.
+const BUSY: Duration = Duration::from_millis(250);
+/// And while nothing does.
+const IDLE: Duration = Duration::from_millis(500);
+/// All are looked at once so many were started since the last look.
+const STARTED: u64 = 48;
+/// A tree may have so many threads for each process that it may have: runtimes start one per processor.
+const THREADS: u64 = 8;
+
+/// A look at one process.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Process {
+    parent: i32,
+    threads: u64,
+    /// Processor time, in ticks.
+    cpu: u64,
+    /// When it was started, in ticks.
+    started: u64,
+    /// Its resident pages.
+    resident: u64,
+}
+
+/// What is remembered of a process that used no processor time since.
+#[derive(Debug, Default)]
+struct Known {
+    process: Process,
+    /// The `memfd` files that it has open: their numbers, and the bytes in them.
+    files: Vec<(u64, u64)>,
+    /// Its exact share, once that was read.
+    exact: Option<u64>,
+}
+
+/// Looks again and again at what runs in this sandbox.
+pub(super) struct Usage {
+    limits: Limits,
+    known: HashMap<i32, Known>,
+    /// The newest process id at the last look at all.
+    newest: u64,
+    last: Option<Instant>,
+    is_busy: bool,
+    has_swap: bool,
+    page: u64,
+}
+
+impl Usage {
+    /// Looks with these limits.
+    pub(super) fn new(limits: Limits) -> Self {
+        let about = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        let swap = about.lines().find_map(|line| line.strip_prefix("SwapTotal:"));
+        let has_swap = swap.is_none_or(|it| !it.trim().starts_with("0 "));
+        Self {
+            limits,
+            known: HashMap::new(),
+            newest: 0,
+            last: None,
+            is_busy: true,
+            has_swap,
+            page: page_size(),
+        }
+    }
+
+    /// Looks at the trees below these supervisors, and ends the largest process where all use too much memory. To be
+    /// called by the first process of a PID namespace.
+    pub(super) fn look(&mut self, supervisors: &[i32], mut say: impl FnMut(&Ended)) -> Looked {
+        let newest = newest_process();
+        let started = newest.wrapping_sub(self.newest);
+        let period = if self.is_busy { BUSY } else { IDLE };
+        let is_due = self.last.is_none_or(|it| it.elapsed() >= period);
+        let mut end = Vec::new();
+        if is_due || started >= STARTED {
+            self.is_busy = self.take_in() || started > 0;
+            self.newest = newest;
+            self.last = Some(Instant::now());
+            end = self.crowded(supervisors, &mut say);
+            if let Some(ended) = self.end_the_largest(&end) {
+                say(&ended);
+            }
+        }
+        Looked { next: if self.is_busy { SOON } else { LATER }, end }
+    }
+
+    /// Takes in all processes. Whether one of them used processor time, came or went.
+    fn take_in(&mut self) -> bool {
+        let own = i32::try_from(std::process::id()).unwrap_or(1);
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let pids = entries.filter_map(|it| it.file_name().to_str()?.parse::<i32>().ok());
+        let mut before = std::mem::take(&mut self.known);
+        let mut is_busy = false;
+        for pid in pids.filter(|it| *it != own) {
+            let Some(process) = process(pid) else { continue };
+            let known = match before.remove(&pid) {
+                Some(known) if known.process == process => known,
+                _ => {
+                    is_busy = true;
+                    Known { process, files: memory_files(pid), exact: None }
+                }
+            };
+            self.known.insert(pid, known);
+        }
+        is_busy || !before.is_empty()
+    }
+
+    /// The supervisors below which there are too many processes or threads.
+    fn crowded(&self, supervisors: &[i32], say: &mut impl FnMut(&Ended)) -> Vec<i32> {
+        let (most, most_threads) = (self.limits.tree, self.limits.tree.saturating_mul(THREADS));
+        let all: u64 = self.known.values().map(|it| it.process.threads).sum();
+        if all <= most {
+            return Vec::new();
+        }
+        let mut counts: HashMap<i32, (u64, u64)> = HashMap::new();
+        for (pid, known) in &self.known {
+            if let Some(supervisor) = self.supervisor_of(*pid, supervisors) {
+                let (processes, threads) = counts.entry(supervisor).or_default();
+                *processes += 1;
+                *threads += known.process.threads;
+            }
+        }
+        let mut end = Vec::new();
+        for (supervisor, (processes, threads)) in counts {
+            if processes > most || threads > most_threads {
+                say(&Ended::Processes { processes, threads });
+                end.push(supervisor);
+            }
+        }
+        end
+    }
+
+    /// The supervisor that a process is below.
+    fn supervisor_of(&self, pid: i32, supervisors: &[i32]) -> Option<i32> {
+        let mut at = self.known.get(&pid)?.process.parent;
+        // A process that ended meanwhile may leave a gap, but no circle.
+        for _ in 0..self.known.len() {
+            if supervisors.contains(&at) {
+                return Some(at);
+            }
+            at = self.known.get(&at)?.process.parent;
+        }
+        None
+    }
+
+    /// Ends the largest process where all use more memory than they may. What is ended anyway is left out.
+    fn end_the_largest(&mut self, ending: &[i32]) -> Option<Ended> {
+        let limit = self.limits.memory;
+        // Mapped files and what is shared count several times here: it is never too little but for what is swapped out.
+        let files: u64 = self.files().values().sum();
+        let segments = segments();
+        let resident: u64 = self.known.values().map(|it| it.process.resident * self.page).sum();
+        let at_most = resident + files + segments;
+        if at_most <= limit / 2 || (at_most <= limit && !self.has_swap) || !ending.is_empty() {
+            return None;
+        }
+        let page = self.page;
+        for (pid, known) in &mut self.known {
+            known.exact.get_or_insert_with(|| share(*pid).unwrap_or(known.process.resident * page));
+        }
+        let exact: u64 = self.known.values().filter_map(|it| it.exact).sum();
+        if exact + files + segments <= limit {
+            return None;
+        }
+        // A `memfd` that is mapped counted twice.
+        let mapped: u64 =
+            if files == 0 { 0 } else { self.known.iter().map(|(pid, it)| mapped(*pid, it)).sum() };
+        if exact + files + segments - mapped.min(files) <= limit {
+            return None;
+        }
+        let uses = |known: &Known| known.exact.unwrap_or(0) + known.files.iter().map(|it| it.1).sum::<u64>();
+        let (process, known) = self.known.iter().max_by_key(|(_, known)| uses(known))?;
+        let name = fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default().trim().to_owned();
+        kill_process(Pid::from_raw(*process)?, Signal::KILL).ok()?;
+        Some(Ended::Memory { name, used: uses(known) })
+    }
+
+    /// The bytes in each `memfd` file, whoever has it open.
+    fn files(&self) -> HashMap<u64, u64> {
+        self.known.values().flat_map(|it| it.files.iter().copied()).collect()
+    }
+}
+
+#[expect(unsafe_code, reason = "a library has it only behind a feature")]
+fn page_size() -> u64 {
+    // SAFETY: the call takes a plain number.
+    u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+}
+
+/// The id that the newest process of this namespace was given.
+fn newest_process() -> u64 {
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    load.split_ascii_whitespace().next_back().and_then(|it| it.parse().ok()).unwrap_or(0)
+}
+
+fn process(pid: i32) -> Option<Process> {
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    parse(&stat)
+}
+
+/// The name stands in brackets and may hold anything, brackets too.
+fn parse(stat: &[u8]) -> Option<Process> {
+    let end = memchr::memrchr(b')', stat)?;
+    let rest = std::str::from_utf8(stat.get(end + 1..)?).ok()?;
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    // The first of them is the third in proc(5).
+    let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
+    Some(Process {
+        parent: i32::try_from(field(4)?).ok()?,
+        cpu: field(14)? + field(15)?,
+        threads: field(20)?,
+        started: field(22)?,
+        resident: field(24)?,
+    })
+}
+
+/// The `memfd` files that a process has open: their numbers, and the bytes in them. None, where it may not be looked at.
+fn memory_files(pid: i32) -> Vec<(u64, u64)> {
+    let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let mut found = HashSet::new();
+    for entry in entries {
+        let path = entry.path();
+        let is_one =
+            fs::read_link(&path).is_ok_and(|it| it.as_os_str().as_encoded_bytes().starts_with(b"/memfd:"));
+        if is_one && let Ok(about) = fs::metadata(&path) {
+            found.insert((about.ino(), about.blocks() * 512));
+        }
+    }
+    found.into_iter().collect()
+}
+
+/// The bytes in System V segments that nothing has mapped.
+fn segments() -> u64 {
+    let table = fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default();
+    let used = table.lines().skip(1).filter_map(|line| {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        let field = |at: usize| fields.get(at)?.parse::<u64>().ok();
+        (field(6)? == 0).then_some(field(14)? + field(15)?)
+    });
+    used.sum()
+}
+
+/// The memory of a process that belongs to no file on a disk, with what it shares divided among those that share it.
+fn share(pid: i32) -> Option<u64> {
+    let about = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+    Some(["Pss_Anon:", "Pss_Shmem:", "SwapPss:"].iter().filter_map(|name| kib(&about, name)).sum())
+}
+
+/// How much of the `memfd` files of a process is in its share, too.
+fn mapped(pid: i32, known: &Known) -> u64 {
+    if known.files.is_empty() {
+        return 0;
+    }
+    let about = fs::read_to_string(format!("/proc/{pid}/smaps")).unwrap_or_default();
+    let (mut is_one, mut sum) = (false, 0);
+    for line in about.lines() {
+        match line.split_once(' ') {
+            Some(("Pss:", rest)) if is_one => sum += number(rest),
+            // The line that begins a mapping: its addresses.
+            Some((first, rest)) if first.contains('-') && !first.ends_with(':') => {
+                is_one = rest.contains(" /memfd:")
+            }
+            _ => {}
+        }
+    }
+    sum
+}
+
+fn kib(about: &str, name: &str) -> Option<u64> {
+    Some(number(about.lines().find_map(|line| line.strip_prefix(name))?))
+}
+
+/// The bytes of a number with `kB` behind it.
+fn number(text: &str) -> u64 {
+    text.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap_or(0) * 1024
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn process_is_read_past_its_name() {
+        let line = b"7 (a) Z 1) S 4 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 3 19 4711 21 22 23\n";
+        let expected = Process { parent: 4, threads: 3, cpu: 12 + 13, started: 4711, resident: 22 };
+        assert_eq!(parse(line), Some(expected));
+        assert_eq!(parse(b"7 (sh"), None);
+    }
+
+    #[test]
+    fn this_process_is_seen_with_its_memory_files() {
+        let file = rustix::fs::memfd_create("x", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        rustix::io::write(&file, &[1; 100_000]).unwrap();
+        let own = i32::try_from(std::process::id()).unwrap();
+        assert!(process(own).unwrap().resident > 0);
+        assert!(share(own).unwrap() > 0);
+        assert!(memory_files(own).iter().any(|(_, bytes)| *bytes >= 100_000));
+        assert_eq!(memory_files(-1), []);
+    }
+
+    #[test]
+    fn only_the_crowded_tree_is_ended() {
+        let limits = Limits { tree: 10, ..Limits::default() };
+        let mut usage = Usage::new(limits);
+        let mut put = |pid, parent, threads| {
+            let process = Process { parent, threads, ..Process::default() };
+            usage.known.insert(pid, Known { process, ..Known::default() });
+        };
+        for supervisor in [10, 20, 30] {
+            put(supervisor, 1, 1);
+        }
+        // A chain, a wide tree that is just small enough, and one process with many threads.
+        (100..111).for_each(|pid| put(pid, if pid == 100 { 10 } else { pid - 1 }, 1));
+        (200..210).for_each(|pid| put(pid, 20, 1));
+        put(300, 30, 81);
+        let mut said = Vec::new();
+        let mut end = usage.crowded(&[10, 20, 30], &mut |it| said.push(it.clone()));
+        end.sort_unstable();
+        assert_eq!(end, [10, 30]);
+        assert_eq!(said.len(), 2);
+        assert!(said.contains(&Ended::Processes { processes: 11, threads: 11 }));
+    }
+}
