@@ -11,7 +11,8 @@ const REPLACEMENT: &[u8] = b"\\ufffd";
 /// The id of the request on this line, as far as it can be told; otherwise null.
 pub(crate) fn id(line: &[u8]) -> Value {
     let found = members(line).find(|(name, _)| *name == b"id").map(|(_, value)| value);
-    let value = found.and_then(|it| serde_json::from_slice::<Value>(&repaired(it).unwrap_or_else(|| it.to_vec())).ok());
+    let value = found
+        .and_then(|it| serde_json::from_slice::<Value>(&repaired(it).unwrap_or_else(|| it.to_vec())).ok());
     value.filter(|it| it.is_string() || it.is_number()).unwrap_or_default()
 }
 
