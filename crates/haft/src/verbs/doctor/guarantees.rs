@@ -184,7 +184,11 @@ impl Room {
         let commands = commands::findings(&self.folder, &place.variables, accepted).await;
         vec![
             tried("G1", "file tools reach nothing outside the roots", self.stays_inside().await),
-            tried("G2", "commands reach only what they were granted", commands.of("G2")),
+            tried(
+                "G2",
+                "commands reach only what they were granted",
+                commands.of("G2").and(runtime::sandbox::pass::self_test().await),
+            ),
             tried(
                 "G3",
                 "control files such as .git/hooks change only after approval",
