@@ -26,7 +26,7 @@ use std::{
     process::{Command, ExitCode},
 };
 
-use haft::runtime::policy::Sandbox;
+use haft::runtime::policy::{Approve, Sandbox};
 use kit::testing::needs::{
     self,
     Program::{Bubblewrap, Git, Node, Procps, SystemPython, Uv},
