@@ -201,12 +201,12 @@ fn started(pid: u32) -> Option<String> {
 }
 
 /// The number of the socket between these addresses, in a table of the kernel's (proc_net_tcp).
-fn inode<'a>(
-    table: &'a str,
+fn inode(
+    table: &str,
     local: SocketAddr,
     remote: SocketAddr,
     spelled: impl Fn(SocketAddr) -> Option<String>,
-) -> Option<&'a str> {
+) -> Option<&str> {
     let (local, remote) = (spelled(local)?, spelled(remote)?);
     table.lines().skip(1).find_map(|line| {
         let mut fields = line.split_ascii_whitespace().skip(1);
