@@ -414,7 +414,7 @@ impl Agents for Crew {
             tokio::select! {
                 biased;
                 () = cx.cancelled() => Err(Fault::new(Kind::Cancelled, "the question was taken back")),
-                answer = asked => answer,
+                answer = asked => answer.inspect(|words| session.said_by_person(words)),
             }
         })
     }

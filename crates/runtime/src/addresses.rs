@@ -201,7 +201,7 @@ fn forms(token: &str) -> Vec<String> {
     // One bracket may belong to it: `/wiki/Rust_(language)`.
     let trimmed = token.trim_end_matches(BEHIND);
     add(trimmed);
-    add(token.trim_end_matches(&BEHIND[..6]));
+    add(token.trim_end_matches(['.', ',', ';', ':', '!', '?']));
     if let Some(rest) = token.get(trimmed.len()..)
         && let Some(bracket) = rest.chars().next().filter(|it| ")]".contains(*it))
     {

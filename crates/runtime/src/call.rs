@@ -36,7 +36,7 @@ use crate::{
     changes::Versions,
     grants,
     jobs::ThisCall,
-    policy::{Decision, Rule, Want, Web},
+    policy::{COMPOSED, Decision, Rule, Want, Web},
     repair::{self, Repaired},
     schedule::{Hold, Key, Who},
 };
@@ -210,7 +210,10 @@ pub(crate) async fn run(session: &Session, mut call: Call, within: Option<&Withi
         }
         Ok((plan, Decision::Ask(rule))) => {
             let asking = Asking { session, whose: &whose, tool: &tool, asked: &asked, cancel: &cancel };
-            let effects = asking::effects(&told.touches);
+            let mut effects = asking::effects(&told.touches);
+            if rule.name == COMPOSED {
+                effects.push(plan.sends(session, &told.arguments));
+            }
             let about = About { rule: &rule, arguments: &told.arguments, effects, changes: Vec::new() };
             let answered = asking.ask(about).await;
             answered.and_then(|answered| {
@@ -333,6 +336,16 @@ impl Plan {
     /// Does it look at the open web?
     pub(crate) fn looks(&self) -> bool {
         self.hosts.iter().any(|it| matches!(it, Want::Web { .. }))
+    }
+
+    /// All that a request to a composed address sends: what a person has to see of it.
+    fn sends(&self, session: &Session, arguments: &str) -> String {
+        match &self.address {
+            Address::Plain(url) => format!("request {}", session.secrets().mask(url.as_str())),
+            Address::Composed | Address::Configured => {
+                format!("request with {}", session.secrets().mask(arguments))
+            }
+        }
     }
 
     /// Does what it reads on the web name addresses for later calls? An answer to an address that the model composed, and

@@ -10,6 +10,7 @@ mod call;
 mod catalog;
 mod commands;
 mod control;
+mod credentials;
 mod ground;
 mod jobs;
 mod notes;
@@ -299,6 +300,11 @@ impl Runtime {
     /// The text without the secrets that this process knows.
     pub fn masked<'a>(&self, text: &'a str) -> std::borrow::Cow<'a, str> {
         self.inner.secrets.mask(text)
+    }
+
+    /// The arguments of a call as they may be kept: without secrets, and without credentials that the model wrote out.
+    pub fn kept_arguments(&self, arguments: &str) -> String {
+        self.inner.secrets.mask(&credentials::hide(arguments)).into_owned()
     }
 
     pub(crate) fn schedule(&self) -> &Schedule {

@@ -144,6 +144,9 @@ impl Default for Policy {
     }
 }
 
+/// The name of the rule about addresses that a model composed.
+pub(crate) const COMPOSED: &str = "composed";
+
 /// One thing that a call wants, with its place resolved.
 #[derive(Debug, Clone)]
 pub enum Want {
@@ -341,7 +344,7 @@ impl Policy {
                 let composed = looks && !private && web == Web::Known;
                 let mut rule = if composed {
                     Rule::new(
-                        "composed",
+                        COMPOSED,
                         host,
                         "the model composed this address, and what it holds is sent there; only after approval",
                     )

@@ -30,6 +30,9 @@ const SYNONYMS: [(&str, &[&str]); 14] = [
     ("old", &["old_text", "old_string", "old_str"]),
 ];
 
+/// A number in the place of one of these is a slip, and the name of no file.
+const PATHS: &[&str] = &["path", "paths", "dir", "from", "to", "upload", "save_to"];
+
 /// So much of a schema is looked at; what is beyond is not repaired.
 const STEPS: usize = 20_000;
 
@@ -195,6 +198,7 @@ impl<'a> Schema<'a> {
             && self.takes(schema, "string")
             && !self.takes(schema, "integer")
             && !self.takes(schema, "number")
+            && !PATHS.contains(&at)
         {
             // Nothing is lost by it, so nothing is said.
             *value = Value::String(number.to_string());

@@ -526,8 +526,12 @@ impl Session {
     /// What the first answer of a conversation says that looks at the web where composed addresses are requested unasked,
     /// and nobody decided that.
     pub(crate) fn told_of_open_web(&self, wants: &[Want], policy: &Policy) -> Option<String> {
-        let looks = wants.iter().any(|it| matches!(it, Want::Web { .. }));
-        if !looks || policy.web != Some(Web::Public) || self.inner.runtime.policy().web.is_some() {
+        let composed =
+            |it: &Want| matches!(it, Want::Web { host, known: false } if !says_private(split_port(host).0));
+        if !wants.iter().any(composed)
+            || policy.web != Some(Web::Public)
+            || self.inner.runtime.policy().web.is_some()
+        {
             return None;
         }
         self.recall_addresses();

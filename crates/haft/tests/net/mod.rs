@@ -4,6 +4,7 @@ mod canary;
 mod composed;
 mod files;
 mod hostile;
+mod kept;
 mod namespace;
 mod own_address;
 mod private;

