@@ -276,7 +276,7 @@ fn mapped(pid: i32, known: &Known) -> u64 {
             Some(("Pss:", rest)) if is_one => sum += number(rest),
             // The line that begins a mapping: its addresses.
             Some((first, rest)) if first.contains('-') && !first.ends_with(':') => {
-                is_one = rest.contains(" /memfd:")
+                is_one = rest.contains(" /memfd:");
             }
             _ => {}
         }
