@@ -450,7 +450,7 @@ fn pieces(text: &str) -> Vec<String> {
         };
         let mut count = 1;
         // A letter that is seen is no blank, however many there are of it.
-        if letter == ' ' || shown.len() > 1 {
+        if letter == ' ' || shown.chars().count() > 1 {
             while letters.next_if_eq(&letter).is_some() {
                 count += 1;
             }

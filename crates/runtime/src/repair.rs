@@ -390,8 +390,8 @@ mod tests {
         assert_eq!(mended(json!({"names": "[\"a\"]"})), (json!({"names": ["a"]}), 1));
         assert_eq!(mended(json!({"names": "a"})), (json!({"names": ["a"]}), 1));
         assert_eq!(mended(json!({"edits": {"line": "3"}})), (json!({"edits": [{"line": 3}]}), 2));
-        // What it says is the same.
-        assert_eq!(mended(json!({"path": 404})), (json!({"path": "404"}), 0));
+        // A number that stands where a path belongs is a mistake, not a file of that name.
+        assert_eq!(mended(json!({"path": 404})), (json!({"path": 404}), 0));
         assert_eq!(mended(json!({"limit": null})), (json!({}), 0));
         assert_eq!(mended(json!({"file_path": "a"})), (json!({"path": "a"}), 1));
         assert_eq!(mended(json!({"filePath": "a"})), (json!({"path": "a"}), 1));

@@ -239,7 +239,7 @@ mod tests {
         let (reply, mut answer) = oneshot::channel();
         let dialog = Dialog::new(Asked::May(request(Vec::new(), vec![change(100)]), reply));
         let rows = text(&dialog.rows(60));
-        assert!(rows.contains(&"  … 61 more lines; d shows all".to_owned()), "{rows:#?}");
+        assert!(rows.contains(&"  … 61 more lines; d shows all …".to_owned()), "{rows:#?}");
         let Err((dialog, shown)) = press(dialog, "x\nd\n") else { unreachable!() };
         let shown = text(&shown);
         assert!(

@@ -301,8 +301,8 @@ mod tests {
 
     #[test]
     fn process_is_read_past_its_name() {
-        let line = b"7 (a) Z 1) S 4 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 3 19 4711 21 22 23\n";
-        let expected = Process { parent: 4, threads: 3, cpu: 12 + 13, started: 4711, resident: 22 };
+        let line = b"7 (a) Z 1) S 4 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 3 18 4711 20 22 23\n";
+        let expected = Process { parent: 4, threads: 3, cpu: 11 + 12, started: 4711, resident: 22 };
         assert_eq!(parse(line), Some(expected));
         assert_eq!(parse(b"7 (sh"), None);
     }

@@ -140,7 +140,7 @@ pub(super) fn defaults() -> Vec<(&'static str, Fallback)> {
         ("commands.deny", Words("none")),
         ("commands.only", Words("all")),
         ("net.allow", Words("none")),
-        ("net.web", Words("known where a person can be asked, else public")),
+        ("net.web", Words("known if a person can be asked, else public")),
         ("net.proxy", Words("none")),
         ("search.engine", named(json!("duckduckgo"))),
         ("search.url", Words("the engine's own")),
@@ -422,8 +422,7 @@ mod tests {
             };
             assert_eq!(shown("sandbox"), json!(policy.sandbox), "{mine} {theirs}");
             assert_eq!(shown("approve"), json!(policy.approve), "{mine} {theirs}");
-            let web =
-                policy.web.map_or(json!("known where a person can be asked, else public"), |it| json!(it));
+            let web = policy.web.map_or(json!("known if a person can be asked, else public"), |it| json!(it));
             assert_eq!(shown("net.web"), web, "{mine} {theirs}");
             assert_eq!(shown("toolset"), json!(opened.toolset), "{mine} {theirs}");
             let hosts: Vec<String> = policy.hosts.to_vec();
