@@ -153,7 +153,7 @@ impl Runtime {
         let roots = roots.withholding(&sandbox::places::credentials(&settings.commands.variables));
         let secrets = Arc::new(settings.secrets);
         let store = Store::open(&settings.state, roots.workspace(), secrets.clone());
-        let spills = store.spills();
+        let spills = store.spills().bounded(settings.commands.kept_outputs);
         let workspace = roots.workspace().to_owned();
         let workspace_of_calls = workspace.clone();
         let registry = Arc::new(Registry::new(tools));
