@@ -125,8 +125,6 @@ struct InEffect {
     config: Config,
     /// What is ignored, and why.
     aside: Vec<String>,
-    /// Does the workspace's configuration count as the person's own?
-    trusted: bool,
     broken: Broken,
 }
 
@@ -205,7 +203,7 @@ impl Options {
     ) -> Result<Opened, Fault> {
         let workspace = self.workspace()?;
         let trust = Trust::in_state(&place.state);
-        let InEffect { mut config, mut aside, trusted, broken } = self.in_effect(place, &workspace);
+        let InEffect { mut config, mut aside, broken } = self.in_effect(place, &workspace);
         let toolset =
             self.toolset.clone().or_else(|| config.toolset.take()).unwrap_or_else(|| tools::HAFT.to_owned());
         let Some(mut tools) = tools::toolset(&toolset) else {
@@ -273,6 +271,8 @@ impl Options {
                 variables: place.variables.clone(),
                 env: config.env,
                 accept_weaker,
+                limits: config.limits.of_commands(),
+                kept_outputs: config.limits.outputs(),
                 ..Commands::default()
             },
         };
@@ -309,7 +309,7 @@ impl Options {
         });
         let (config, mut aside) = own.with_workspace(theirs, trusted);
         aside.splice(0..0, broken.notes());
-        InEffect { config, aside, trusted, broken }
+        InEffect { config, aside, broken }
     }
 
     /// Reads the configuration in effect: the user's file with what counts of the workspace's.
@@ -424,14 +424,12 @@ impl Options {
         (servers, aside)
     }
 
-    /// The parts of the sandbox that the person agreed to do without.
-    ///
-    /// # Errors
-    /// When the user's configuration can't be read.
-    pub fn accept_weaker(&self, place: &Place) -> Result<Vec<String>, Fault> {
-        // Whoever has a broken file gets the whole sandbox.
-        let own = Config::read(&place.config.join(FILE)).unwrap_or_default();
-        Ok([own.accept_weaker, self.accept_weaker.clone()].concat())
+    /// The parts of the sandbox that the person agreed to do without; none, where their configuration can't be read.
+    pub fn accept_weaker(&self, place: &Place) -> Vec<String> {
+        match Config::read(&place.config.join(FILE)) {
+            Ok(own) => [own.accept_weaker, self.accept_weaker.clone()].concat(),
+            Err(_) => Vec::new(),
+        }
     }
 
     /// These options, but for the workspace and what is for one run only, as they are given on a command line.

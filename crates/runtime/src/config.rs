@@ -5,6 +5,7 @@
 //! would widen it, it counts only once the person has trusted this very text.
 
 mod agent;
+mod limits;
 mod provenance;
 mod trust;
 
@@ -23,6 +24,7 @@ pub use agent::{
     AgentSection, ChatSection, ModelSection, Notify, PriceSection, STEPS, SUBAGENT_SECONDS, SUBAGENT_STEPS,
     SubagentSection, Theme, Visible,
 };
+pub use limits::LimitsSection;
 pub use provenance::{Layer, Origin, Origins, Source, Unused, Why, origins};
 pub use trust::Trust;
 
@@ -103,6 +105,9 @@ pub struct Config {
     /// What agents may do that an agent starts.
     #[serde(default)]
     pub subagent: SubagentSection,
+    /// How much of the machine commands may use.
+    #[serde(default)]
+    pub limits: LimitsSection,
     /// Models under names of their own.
     #[serde(default)]
     pub models: BTreeMap<String, ModelSection>,
@@ -252,6 +257,7 @@ impl Config {
     /// Bounds numbers, resolves paths against the file's folder, and checks hosts and rules.
     fn settled(mut self, path: &Path) -> Result<Self, Fault> {
         self.deadline_seconds = self.deadline_seconds.map(|it| it.clamp(1, LONGEST));
+        self.limits = self.limits.settled();
         self.commands.rules = std::mem::take(&mut self.command);
         let base = path.parent().unwrap_or(Path::new(""));
         self.tools_dirs.iter_mut().for_each(|it| meant_from(base, it));
@@ -320,6 +326,7 @@ impl Config {
             let mine = self.deadline_seconds.unwrap_or(DEADLINE.as_secs());
             self.deadline_seconds = Some(seconds.min(mine).clamp(1, LONGEST));
         }
+        self.limits = self.limits.narrowed(workspace.limits);
         if !workspace.env.is_empty() && widens("`env`") {
             self.env.extend(workspace.env);
         }

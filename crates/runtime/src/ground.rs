@@ -32,6 +32,7 @@ use seen::{Seen, changed};
 
 use crate::{
     Runtime,
+    config::LimitsSection,
     control::{configured::Configured, index::Index},
     grants::Effect,
     mask::Secrets,
@@ -56,7 +57,7 @@ use crate::{
 };
 
 /// What commands are started with.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Commands {
     /// Our own binary, which is started as the keeper with [`KEEPER`] as its first argument; the program that
     /// runs, if this is not given. It has to call [`keep`](crate::sandbox::keep) then.
@@ -73,6 +74,23 @@ pub struct Commands {
     pub unix_sockets: bool,
     /// What commands may use of the machine.
     pub limits: Limits,
+    /// How many bytes of outputs a session keeps that were too long to show.
+    pub kept_outputs: u64,
+}
+
+impl Default for Commands {
+    fn default() -> Self {
+        Self {
+            keeper: None,
+            decodes_here: false,
+            variables: Vec::new(),
+            env: Vec::new(),
+            accept_weaker: Vec::new(),
+            unix_sockets: false,
+            limits: Limits::default(),
+            kept_outputs: LimitsSection::default().outputs(),
+        }
+    }
 }
 
 impl Commands {
@@ -662,7 +680,8 @@ struct OfSession {
 impl Spilling for OfSession {
     fn open(&self) -> Result<SpillFile, Fault> {
         let (handle, file) = self.spills.create(&self.session)?;
-        Ok(SpillFile { handle, file })
+        let room = self.spills.room(&self.session, &handle);
+        Ok(SpillFile { handle, file, room: Some(room) })
     }
 
     fn mask(&self) -> Option<Arc<dyn Mask>> {

@@ -161,7 +161,7 @@ impl Runtime {
         let configured = Configured::new(paths, &settings.commands.variables, index.clone());
         let secrets = Arc::new(settings.secrets);
         let store = Store::open(&settings.state, roots.workspace(), secrets.clone());
-        let spills = store.spills();
+        let spills = store.spills().bounded(settings.commands.kept_outputs);
         let workspace = roots.workspace().to_owned();
         let workspace_of_calls = workspace.clone();
         let registry = Arc::new(Registry::new(tools));

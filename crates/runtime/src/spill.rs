@@ -1,4 +1,4 @@
-//! Where is the whole of an output that was too long to show?
+//! Kept outputs: the whole of what was too long to show, by session, within one bound per session.
 
 use std::{
     collections::HashMap,
@@ -6,10 +6,10 @@ use std::{
     io::{self, Read, Write},
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Weak},
 };
 
-use kit::{Fault, Kind};
+use kit::{Fault, Kind, procs::Room};
 use parking_lot::Mutex;
 
 use crate::store::{Store, create_folder};
@@ -23,16 +23,98 @@ pub struct Spills {
     folder: PathBuf,
     /// The number after the last one given, by session.
     next: Arc<Mutex<HashMap<String, u64>>>,
+    /// How much each session has kept.
+    kept: Arc<Mutex<HashMap<String, Kept>>>,
+    /// How much a session may keep, in bytes.
+    most: u64,
+}
+
+/// What a session has kept until now.
+#[derive(Default)]
+struct Kept {
+    bytes: u64,
+    /// The numbers of the outputs that are still being written, each as long as its room is there.
+    growing: Vec<Weak<OfOutput>>,
+}
+
+/// The room of one output in the bound of its session.
+struct OfOutput {
+    spills: Spills,
+    session: String,
+    number: u64,
+}
+
+impl Room for OfOutput {
+    fn take(&self, bytes: u64) -> u64 {
+        self.spills.take_room(&self.session, bytes)
+    }
 }
 
 impl Store {
     /// The spills of this workspace. Keep one and clone it: it remembers the numbers.
     pub fn spills(&self) -> Spills {
-        Spills { folder: self.spill_folder(), next: Arc::default() }
+        Spills { folder: self.spill_folder(), next: Arc::default(), kept: Arc::default(), most: u64::MAX }
     }
 }
 
 impl Spills {
+    /// The same where a session may keep so many bytes: its oldest outputs make room for new ones.
+    pub fn bounded(self, most: u64) -> Self {
+        Self { most, ..self }
+    }
+
+    /// The room of an output that is being written.
+    pub(crate) fn room(&self, session: &str, handle: &str) -> Arc<dyn Room> {
+        let number = number(handle).unwrap_or(0);
+        let room = Arc::new(OfOutput { spills: self.clone(), session: session.to_owned(), number });
+        let mut all = self.kept.lock();
+        let kept = all.entry(session.to_owned()).or_insert_with(|| self.counted(session));
+        kept.growing.retain(|it| it.strong_count() > 0);
+        kept.growing.push(Arc::downgrade(&room));
+        room
+    }
+
+    /// Takes room for so many bytes, for which the oldest outputs that are whole make way; gives how many fit.
+    fn take_room(&self, session: &str, bytes: u64) -> u64 {
+        let mut all = self.kept.lock();
+        let kept = all.entry(session.to_owned()).or_insert_with(|| self.counted(session));
+        if kept.bytes.saturating_add(bytes) > self.most {
+            // Another process may keep outputs of this session too, and what is old goes by itself.
+            kept.bytes = self.counted(session).bytes;
+            self.make_room(session, kept, bytes);
+        }
+        let fits = bytes.min(self.most.saturating_sub(kept.bytes));
+        kept.bytes += fits;
+        fits
+    }
+
+    /// Empties the oldest outputs until so many bytes fit.
+    fn make_room(&self, session: &str, kept: &mut Kept, bytes: u64) {
+        let growing: Vec<u64> = kept.growing.iter().filter_map(Weak::upgrade).map(|it| it.number).collect();
+        let folder = self.folder_of(session);
+        for (handle, length) in self.list(session).unwrap_or_default() {
+            if kept.bytes.saturating_add(bytes) <= self.most {
+                return;
+            }
+            if number(&handle).is_some_and(|it| growing.contains(&it)) {
+                continue;
+            }
+            // An empty file in its place: the handle must not come to mean another output, and a session that took it
+            // over keeps what it has.
+            let empty = folder.join(format!(".{handle}"));
+            let made = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&empty);
+            if made.and_then(|_| fs::rename(&empty, folder.join(&handle))).is_ok() {
+                kept.bytes = kept.bytes.saturating_sub(length);
+            }
+        }
+    }
+
+    /// What is there of a session.
+    fn counted(&self, session: &str) -> Kept {
+        let bytes = self.list(session).unwrap_or_default().iter().map(|it| it.1).sum();
+        Kept { bytes, growing: Vec::new() }
+    }
+
     /// Keeps `bytes` and gives the handle to find them by. Handles count up within a
     /// session, also when two processes work in one session. Blocks for the writing.
     ///
@@ -134,6 +216,12 @@ impl Spills {
     }
 
     fn write(&self, session: &str, bytes: &[u8]) -> io::Result<String> {
+        if self.take_room(session, bytes.len() as u64) < bytes.len() as u64 {
+            return Err(io::Error::other(format!(
+                "the outputs of a session may have {} MiB together",
+                self.most >> 20
+            )));
+        }
         let (handle, mut file) = self.open_new(session)?;
         if let Err(error) = file.write_all(bytes) {
             drop(fs::remove_file(self.folder_of(session).join(&handle)));
@@ -248,6 +336,26 @@ mod tests {
             assert_eq!(spills.read("", handle).unwrap_err().kind, Kind::BadArgs, "{handle}");
         }
         assert_eq!(spills.read("nobody", "out_1").unwrap_err().kind, Kind::NotFound);
+    }
+
+    #[test]
+    fn oldest_outputs_make_room_also_while_one_grows() {
+        let state = tempfile::tempdir().unwrap();
+        let spills = store(&state).spills().bounded(100);
+        assert_eq!(spills.keep("s", &[b'a'; 60]).unwrap(), "out_1");
+        let (handle, mut file) = spills.create("s").unwrap();
+        let room = spills.room("s", &handle);
+        for _ in 0..4 {
+            let fits = room.take(30);
+            file.write_all(&vec![b'b'; usize::try_from(fits).unwrap()]).unwrap();
+        }
+        assert_eq!(file.metadata().unwrap().len(), 100, "what grows is not emptied, and stops at the bound");
+        assert_eq!(spills.read("s", "out_1").unwrap_err().what, "out_1 was too old to be kept");
+        assert!(spills.keep("s", b"x").is_err(), "there is nothing left to make room");
+        drop(room);
+        assert_eq!(spills.keep("s", b"x").unwrap(), "out_3");
+        assert_eq!(spills.list("s").unwrap(), [("out_3".to_owned(), 1)]);
+        assert_eq!(spills.keep("other", &[b'a'; 100]).unwrap(), "out_1");
     }
 
     #[test]

@@ -10,9 +10,12 @@
     reason = "tests"
 )]
 
+mod bounds;
+mod client;
 mod control;
 mod decoders;
 mod drive;
+mod folders;
 mod packages;
 mod support;
 mod tools;
@@ -70,6 +73,21 @@ const CASES: &[Case] = &[
     ("a_weaker_sandbox_is_had_by_name_and_still_holds", a_weaker_sandbox_is_had_by_name_and_still_holds),
     ("bubblewrap_does_what_we_may_not", bubblewrap_does_what_we_may_not),
     ("a_new_control_file_is_named", a_new_control_file_is_named),
+    (
+        "fork_bomb_ends_itself_and_other_commands_go_on",
+        bounds::fork_bomb_ends_itself_and_other_commands_go_on,
+    ),
+    ("stopped_fork_bomb_is_gone_at_once", bounds::stopped_fork_bomb_is_gone_at_once),
+    ("fork_bomb_ends_with_a_killed_haft", bounds::fork_bomb_ends_with_a_killed_haft),
+    ("shared_memory_counts", bounds::shared_memory_counts),
+    ("private_folders_share_one_bound", bounds::private_folders_share_one_bound),
+    ("inotify_of_the_user_is_not_used_up", bounds::inotify_of_the_user_is_not_used_up),
+    ("kept_outputs_of_a_session_share_one_bound", bounds::kept_outputs_of_a_session_share_one_bound),
+    (
+        "home_and_what_holds_it_is_no_workspace_unasked",
+        folders::home_and_what_holds_it_is_no_workspace_unasked,
+    ),
+    ("state_folder_of_others_is_not_used", folders::state_folder_of_others_is_not_used),
     (
         "a_tool_leaves_its_sandbox_no_more_than_a_command",
         tools::a_tool_leaves_its_sandbox_no_more_than_a_command,
@@ -516,10 +534,15 @@ fn nothing_outlives_haft(user: User) {
 }
 
 /// Does a process of this machine have the mark in its environment?
-fn is_marked(mark: &str) -> bool {
+pub(crate) fn is_marked(mark: &str) -> bool {
+    marked(mark) > 0
+}
+
+/// How many processes of this machine have the mark in their environment?
+pub(crate) fn marked(mark: &str) -> usize {
     let processes = fs::read_dir("/proc").unwrap().flatten();
-    let mut environments = processes.filter_map(|it| fs::read(it.path().join("environ")).ok());
-    environments.any(|it| String::from_utf8_lossy(&it).contains(mark))
+    let environments = processes.filter_map(|it| fs::read(it.path().join("environ")).ok());
+    environments.filter(|it| String::from_utf8_lossy(it).contains(mark)).count()
 }
 
 /// A driver in a user namespace that allows no other below it.

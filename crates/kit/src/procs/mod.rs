@@ -35,7 +35,7 @@ pub use control::Life;
 #[cfg(target_os = "linux")]
 pub use keeper::{Looked, Orders, Tick};
 pub use process::{Ending, Exit, Left, Process};
-pub use recording::{Recording, Slice, SpillFile, Spilling, plain_text};
+pub use recording::{Recording, Room, Slice, SpillFile, Spilling, plain_text};
 pub use screen::Screen;
 pub use signal::signal_name;
 pub use wire::Limit;

@@ -10,8 +10,8 @@ use kit::Fault;
 use runtime::{
     DEADLINE,
     config::{
-        FILE, HardLinks, Layer, Notify, Origin, STEPS, SUBAGENT_SECONDS, SUBAGENT_STEPS, Source, Theme,
-        Trust, Visible, Why, origins,
+        FILE, HardLinks, Layer, LimitsSection, Notify, Origin, STEPS, SUBAGENT_SECONDS, SUBAGENT_STEPS,
+        Source, Theme, Trust, Visible, Why, origins,
     },
     mask::Secrets,
     policy::{Approve, Sandbox},
@@ -156,6 +156,9 @@ pub(super) fn defaults() -> Vec<(&'static str, Fallback)> {
         ("agent.visible", named(json!(Visible::default()))),
         ("chat.notify", named(json!(Notify::default()))),
         ("chat.theme", named(json!(Theme::default()))),
+        ("limits.processes", named(json!(LimitsSection::PROCESSES))),
+        ("limits.memory_mib", Words("half of the machine's, 256 to 2048")),
+        ("limits.outputs_mib", named(json!(LimitsSection::OUTPUTS))),
         ("subagent.tools", Words("those of the agent that starts it")),
         ("subagent.nested", named(json!(false))),
         ("subagent.max_steps", named(json!(SUBAGENT_STEPS))),

@@ -69,6 +69,14 @@ pub struct SpillFile {
     pub handle: String,
     /// Open for appending, and for reading.
     pub file: File,
+    /// What bounds it together with others; nothing, where it stands alone.
+    pub room: Option<Arc<dyn Room>>,
+}
+
+/// A bound on several files together, also while they grow.
+pub trait Room: Send + Sync {
+    /// Takes room for so many bytes more; gives how many of them may be written. May block to make room.
+    fn take(&self, bytes: u64) -> u64;
 }
 
 /// A piece of a recording, as text.

@@ -8,7 +8,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-use super::SpillFile;
+use super::{Room, SpillFile};
 use crate::services::Mask;
 
 /// As much of one output is kept.
@@ -31,6 +31,8 @@ struct Writing {
     held: Vec<u8>,
     written: u64,
     most: u64,
+    /// The bound that it shares with others.
+    room: Option<Arc<dyn Room>>,
     trouble: Option<String>,
 }
 
@@ -40,8 +42,9 @@ impl Spill {
     }
 
     fn bounded(file: SpillFile, mask: Option<Arc<dyn Mask>>, most: u64) -> Self {
-        let writing = Writing { file: file.file, mask, held: Vec::new(), written: 0, most, trouble: None };
-        Self { handle: file.handle, file: Mutex::new(writing) }
+        let SpillFile { handle, file, room } = file;
+        let writing = Writing { file, mask, held: Vec::new(), written: 0, most, room, trouble: None };
+        Self { handle, file: Mutex::new(writing) }
     }
 
     /// Writes these bytes; blocks.
@@ -89,14 +92,16 @@ impl Writing {
             return;
         }
         let room = usize::try_from(self.most - self.written).unwrap_or(usize::MAX);
-        let fits = bytes.get(..bytes.len().min(room)).unwrap_or_default();
+        let wanted = bytes.len().min(room);
+        let given = self.room.as_ref().map_or(wanted as u64, |it| it.take(wanted as u64));
+        let fits = bytes.get(..usize::try_from(given).unwrap_or(wanted).min(wanted)).unwrap_or_default();
         if let Err(error) = self.file.write_all(fits) {
             self.trouble = Some(format!("it could not be written on: {error}"));
             return;
         }
         self.written += fits.len() as u64;
         if fits.len() < bytes.len() {
-            self.trouble = Some(format!("only the first {} bytes were kept", self.most));
+            self.trouble = Some(format!("only the first {} bytes were kept", self.written));
         }
     }
 }
@@ -147,7 +152,7 @@ mod tests {
 
     fn spilled(parts: &[Vec<u8>], mask: bool, most: u64) -> (Vec<u8>, Option<String>) {
         let mut file = tempfile::tempfile().unwrap();
-        let spill = SpillFile { handle: "out_1".to_owned(), file: file.try_clone().unwrap() };
+        let spill = SpillFile { handle: "out_1".to_owned(), file: file.try_clone().unwrap(), room: None };
         let spill = Spill::bounded(spill, mask.then(|| Arc::new(Word) as Arc<dyn Mask>), most);
         for part in parts {
             spill.write(part);
