@@ -124,6 +124,8 @@ fn names(path: &Path) -> impl DoubleEndedIterator<Item = &OsStr> {
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::panic, reason = "tests")]
+
     use super::*;
 
     #[test]

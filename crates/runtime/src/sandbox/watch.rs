@@ -462,7 +462,7 @@ fn now() -> Duration {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
+    #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
     use super::*;
 
