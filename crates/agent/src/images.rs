@@ -5,7 +5,13 @@ use std::{collections::HashMap, io::Cursor, sync::Arc};
 use image::{
     DynamicImage, ImageFormat, ImageReader, Limits, codecs::jpeg::JpegEncoder, imageops::FilterType,
 };
+use kit::{
+    Fault, Kind,
+    decoders::{Decoded, Decoder},
+    text::Content,
+};
 use runtime::Session;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     event::Shown,
@@ -25,7 +31,7 @@ const LARGEST_FILE: usize = 64 << 20;
 const MOST_PIXELS: u64 = 50_000_000;
 
 /// How much memory the decoding of one picture may take.
-const MOST_MEMORY: u64 = 512 << 20;
+const MOST_MEMORY: u64 = 160 << 20;
 
 /// How good a JPEG is, from one attempt to make it small enough to the next.
 const QUALITIES: [u8; 3] = [85, 70, 50];
@@ -38,52 +44,77 @@ pub(crate) const NEWEST: usize = 4;
 /// # Errors
 /// Why it can't be shown, in words for the model.
 pub(crate) async fn keep(session: &Session, claimed: String, data: Vec<u8>) -> Result<Shown, String> {
-    let session = session.clone();
-    // Decoding takes its time, and the other calls of the answer go on meanwhile.
-    let work = tokio::task::spawn_blocking(move || {
-        let (mime, data) = fit(&claimed, data)?;
-        let handle = session.keep_output(&data).map_err(|fault| fault.what)?;
-        Ok(Shown { handle, mime: mime.to_owned(), bytes: data.len() })
-    });
-    work.await.unwrap_or_else(|_| Err("its decoder failed".to_owned()))
-}
-
-/// The picture as a model may be sent it: decoded to the end, of a type that providers take, and not too large.
-fn fit(claimed: &str, data: Vec<u8>) -> Result<(&'static str, Vec<u8>), String> {
     if data.len() > LARGEST_FILE {
         return Err(format!("it has {} MB, more than {}", data.len() >> 20, LARGEST_FILE >> 20));
     }
+    let data = Content::from(data);
+    let fitted =
+        session.decoders().run("it", Fit { claimed }, data.clone()).await.map_err(|fault| fault.what)?;
+    let session = session.clone();
+    let work = tokio::task::spawn_blocking(move || {
+        let made = fitted.blobs.into_iter().next().map_or(data, Content::from);
+        let handle = session.keep_output(&made).map_err(|fault| fault.what)?;
+        Ok(Shown { handle, mime: fitted.answer, bytes: made.len() })
+    });
+    work.await.unwrap_or_else(|_| Err("it could not be kept".to_owned()))
+}
+
+/// Decodes a picture to its end, and makes it small enough for every provider.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Fit {
+    /// What it was called by whoever sent it.
+    claimed: String,
+}
+
+impl Decoder for Fit {
+    /// Its media type. The picture follows where it is not the one that came.
+    type Answer = String;
+
+    const NAME: &'static str = "fit";
+
+    fn decode(self, data: Vec<u8>) -> Result<Decoded<String>, Fault> {
+        let (mime, made) = fit(&self.claimed, &data).map_err(|why| Fault::new(Kind::Failed, why))?;
+        Ok(Decoded { answer: mime.to_owned(), blobs: made.into_iter().collect() })
+    }
+}
+
+/// The picture as a model may be sent it: decoded to the end, of a type that providers take, and not too large. Gives its
+/// type, and its bytes where they are other ones.
+fn fit(claimed: &str, data: &[u8]) -> Result<(&'static str, Option<Vec<u8>>), String> {
     let reader = |data| ImageReader::new(Cursor::new(data)).with_guessed_format().ok();
-    let found = reader(data.as_slice()).and_then(|it| it.format());
+    let found = reader(data).and_then(|it| it.format());
     let Some((format, mime)) = found.and_then(|it| mime_of(it).map(|mime| (it, mime))) else {
         return Err(format!("it is called {claimed}, and is no png, jpeg, webp or gif"));
     };
     let broken = |error: image::ImageError| format!("it is broken as {mime}: {error}");
     let (width, height) =
-        ImageReader::with_format(Cursor::new(&data), format).into_dimensions().map_err(broken)?;
+        ImageReader::with_format(Cursor::new(data), format).into_dimensions().map_err(broken)?;
     if u64::from(width) * u64::from(height) > MOST_PIXELS || width == 0 || height == 0 {
         return Err(format!("it has {width} x {height} pixels; at most {MOST_PIXELS} are decoded"));
     }
-    let mut reader = ImageReader::with_format(Cursor::new(&data), format);
+    let mut reader = ImageReader::with_format(Cursor::new(data), format);
     let mut limits = Limits::default();
     limits.max_alloc = Some(MOST_MEMORY);
     reader.limits(limits);
     let picture = reader.decode().map_err(broken)?;
     if width.max(height) <= LONGEST && data.len() <= MOST_BYTES {
-        return Ok((mime, data));
+        return Ok((mime, None));
     }
-    smaller(&picture, format)
+    smaller(picture, format).map(|(mime, made)| (mime, Some(made)))
 }
 
-fn smaller(picture: &DynamicImage, format: ImageFormat) -> Result<(&'static str, Vec<u8>), String> {
+fn smaller(mut picture: DynamicImage, format: ImageFormat) -> Result<(&'static str, Vec<u8>), String> {
     let failed = |error: image::ImageError| format!("it can't be made smaller: {error}");
     let mut longest = LONGEST;
     loop {
-        let picture = if picture.width().max(picture.height()) > longest {
-            picture.resize(longest, longest, FilterType::Triangle)
-        } else {
-            picture.clone()
-        };
+        let side = picture.width().max(picture.height());
+        // What resizes well holds the picture in floating point, so it is given no more than it needs.
+        if side > 2 * longest {
+            picture = picture.thumbnail(2 * longest, 2 * longest);
+        }
+        if side > longest {
+            picture = picture.resize(longest, longest, FilterType::Triangle);
+        }
         if format != ImageFormat::Jpeg {
             let mut png = Vec::new();
             picture.write_to(&mut Cursor::new(&mut png), ImageFormat::Png).map_err(failed)?;
@@ -187,13 +218,13 @@ mod tests {
     #[test]
     fn a_small_picture_stays_as_it_is_and_has_the_type_that_it_is() {
         let bytes = png(20, 10);
-        assert_eq!(fit("image/jpeg", bytes.clone()), Ok(("image/png", bytes)));
+        assert_eq!(fit("image/jpeg", &bytes), Ok(("image/png", None)));
     }
 
     #[test]
     fn a_large_one_is_made_smaller_and_keeps_its_form() {
-        let (mime, bytes) = fit("image/png", png(4000, 1000)).unwrap();
-        let small = image::load_from_memory(&bytes).unwrap();
+        let (mime, bytes) = fit("image/png", &png(4000, 1000)).unwrap();
+        let small = image::load_from_memory(&bytes.unwrap()).unwrap();
         assert_eq!((mime, small.width(), small.height()), ("image/png", 1568, 392));
     }
 
@@ -202,20 +233,21 @@ mod tests {
         let mut bytes = Vec::new();
         noise(1500, 1500).write_to(&mut Cursor::new(&mut bytes), ImageFormat::Png).unwrap();
         assert!(bytes.len() > MOST_BYTES);
-        let (mime, bytes) = fit("image/png", bytes).unwrap();
+        let (mime, bytes) = fit("image/png", &bytes).unwrap();
+        let bytes = bytes.unwrap();
         assert_eq!((mime, bytes.len() <= MOST_BYTES), ("image/jpeg", true));
         image::load_from_memory(&bytes).unwrap();
     }
 
     #[test]
     fn what_is_no_picture_says_why() {
-        let why = fit("image/png", b"<!doctype html><p>not found".to_vec()).unwrap_err();
+        let why = fit("image/png", b"<!doctype html><p>not found").unwrap_err();
         assert!(why.contains("called image/png, and is no png"), "{why}");
         let mut cut = png(300, 300);
         cut.truncate(cut.len() / 2);
-        let why = fit("image/png", cut).unwrap_err();
+        let why = fit("image/png", &cut).unwrap_err();
         assert!(why.contains("broken as image/png"), "{why}");
-        assert!(fit("image/png", Vec::new()).is_err());
+        assert!(fit("image/png", b"").is_err());
     }
 
     #[test]
@@ -231,7 +263,7 @@ mod tests {
             }
         }
         bomb.splice(29..33, (!crc).to_be_bytes());
-        let why = fit("image/png", bomb).unwrap_err();
+        let why = fit("image/png", &bomb).unwrap_err();
         assert!(why.contains("65535 x 65535 pixels"), "{why}");
     }
 }

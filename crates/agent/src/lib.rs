@@ -24,6 +24,9 @@ pub mod profiles;
 pub mod skills;
 pub mod slash;
 
+/// The decoders of foreign bytes that an agent needs.
+pub const DECODERS: &[kit::decoders::Entry] = &[kit::decoders::Entry::of::<images::Fit>()];
+
 pub use asker::{Asker, NobodyToAsk, nobody};
 pub use context::size::{Context, ContextPart, ContextUsed};
 pub use conversations::{Conversation, conversations, find_conversations, title};

@@ -177,7 +177,7 @@ impl Crew {
         let session = self.session()?;
         let left: Vec<String> = names(&session).into_iter().filter(|it| tools.contains(it)).collect();
         if left.is_empty() {
-            let what = format!("none of these tools is to be had here: {}", tools.join(", "));
+            let what = format!("none of these tools is available here: {}", tools.join(", "));
             return Err(Fault::not_found(what).next("Correct `allowed-tools` in the file, or leave it out."));
         }
         let before = session.limits();
@@ -317,7 +317,7 @@ impl Crew {
                 Ok(otherwise.clone())
             }
             Err(fault) => Err(Fault {
-                what: format!("the model of the profile `{}` can't be had: {}", profile.name, fault.what),
+                what: format!("the model of the profile `{}` is unavailable: {}", profile.name, fault.what),
                 ..fault
             }),
         }
@@ -414,7 +414,7 @@ impl Agents for Crew {
             tokio::select! {
                 biased;
                 () = cx.cancelled() => Err(Fault::new(Kind::Cancelled, "the question was taken back")),
-                answer = asked => answer,
+                answer = asked => answer.inspect(|words| session.said_by_person(words)),
             }
         })
     }

@@ -414,7 +414,11 @@ impl Agent {
         pieces.extend(news);
         match input {
             Some(input) => {
-                let (is_persons, (message, given)) = (input.is_persons(), input.into_parts());
+                let is_persons = input.is_persons();
+                if is_persons {
+                    self.session.said_by_person(input.words());
+                }
+                let (message, given) = input.into_parts();
                 let news = pieces.len();
                 pieces.extend(given);
                 if is_persons {

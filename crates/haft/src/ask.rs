@@ -4,6 +4,7 @@
 //! shown so that it can't act on the terminal, nor look like a part of the question.
 
 use std::{
+    collections::BTreeMap,
     fs::{File, OpenOptions},
     future::Future,
     io::{self, IsTerminal, Write},
@@ -23,6 +24,7 @@ use kit::{
 use runtime::{
     Approver, Request, Unattended, Verdict,
     grants::{Effect, Scope},
+    is_unseen,
 };
 use rustix::{
     event::{PollFd, PollFlags, poll},
@@ -34,8 +36,11 @@ use serde_json::Value;
 
 use crate::terminal::diff;
 
-/// So much of a text is shown; the rest is counted.
+/// So much of a text is shown, its beginning and its end; what is between them is counted.
 const LONGEST: usize = 2_000;
+
+/// So many of the same blank or unseen letter are shown one by one; more are counted.
+const SAME: usize = 8;
 
 /// So many lines of what would be written are shown, and so many bytes of it.
 const LINES: usize = 20;
@@ -65,7 +70,8 @@ pub(crate) fn is_asking() -> bool {
     STANDING.load(Ordering::Acquire) > 0
 }
 
-fn somebody() -> bool {
+/// Is there a person at the terminal?
+pub(crate) fn somebody() -> bool {
     (io::stderr().is_terminal() || io::stdin().is_terminal()) && terminal().is_ok()
 }
 
@@ -86,7 +92,8 @@ pub(crate) fn confirm(question: &str) -> Option<bool> {
         let _quiet = Quiet::new(&terminal)?;
         (&terminal).write_all(question.as_bytes())?;
         let line = read_line(&terminal, &stopped)?.unwrap_or_default();
-        let is_yes = matches!(String::from_utf8_lossy(&line).trim().to_ascii_lowercase().as_str(), "y" | "yes");
+        let is_yes =
+            matches!(String::from_utf8_lossy(&line).trim().to_ascii_lowercase().as_str(), "y" | "yes");
         if line.last() != Some(&b'\n') {
             (&terminal).write_all(b"\n")?;
         }
@@ -280,11 +287,35 @@ pub(crate) fn parts(request: &Request) -> Parts {
     if request.changes.is_empty() {
         why.extend(content(&request.arguments).lines().map(str::to_owned));
     }
+    let hidden =
+        unseen(&format!("{}{}{}", request.effects.concat(), rule.about, in_words(&request.arguments)));
+    if !hidden.is_empty() {
+        why.push(format!("Careful, it has letters that can't be seen: {}", hidden.join("; ")));
+    }
     if !request.offers.is_empty() {
         why.push("A session or project approval covers:".to_owned());
         why.extend(request.offers.iter().map(|it| format!("  {}", shown(&covered(it)))));
     }
     Parts { asks: format!("{whose}Allow `{}` to do this?", shown(&request.tool)), effects, why }
+}
+
+/// All texts of these arguments: JSON may spell a letter out.
+fn in_words(arguments: &str) -> String {
+    fn add(value: &Value, text: &mut String) {
+        match value {
+            Value::String(it) => text.push_str(it),
+            Value::Array(list) => list.iter().for_each(|it| add(it, text)),
+            Value::Object(map) => map.iter().for_each(|(name, it)| {
+                text.push_str(name);
+                add(it, text);
+            }),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+    let Ok(value) = serde_json::from_str(arguments) else { return arguments.to_owned() };
+    let mut text = String::new();
+    add(&value, &mut text);
+    text
 }
 
 /// What a grant covers, as `haft grants` names it.
@@ -300,7 +331,9 @@ fn covered(offer: &Effect) -> String {
 /// The question as text, with the diffs of what would be written in at most so many lines.
 pub(crate) fn question(request: &Request, lines: usize, hint: &str) -> String {
     let Parts { asks, effects, why } = parts(request);
-    let diffs = diff::plain(&request.changes, 2, lines, hint);
+    let hint = if hint.is_empty() { String::new() } else { format!("; {hint}") };
+    let diffs = diff::plain(&request.changes, 2, usize::MAX, "");
+    let diffs = head_and_tail(diffs, lines, |rest| format!("  … {rest} more lines{hint} …"));
     let all: Vec<String> = [vec![asks], effects, diffs, why].concat();
     format!("\n{}\n", all.join("\n"))
 }
@@ -311,20 +344,15 @@ pub(crate) fn is_cut(request: &Request) -> bool {
     lines > diff::SHOWN
 }
 
-/// A line, or the beginning of a long one.
-fn begun(line: &str) -> String {
-    let line = shown(line);
-    let long = line.char_indices().nth(WIDTH);
-    long.and_then(|(end, _)| line.get(..end)).map_or_else(|| line.clone(), |it| format!("{it}…"))
-}
-
-/// The beginning of what would be written, if the arguments say it.
+/// The beginning and the end of what would be written, if the arguments say it.
 fn content(arguments: &str) -> String {
     let Ok(arguments) = serde_json::from_str::<Value>(arguments) else { return String::new() };
     let field = |of: &Value, name: &str| of.get(name).and_then(Value::as_str).map(str::to_owned);
     let mut lines: Vec<String> = Vec::new();
     let mut add = |mark: &str, text: Option<String>| {
-        lines.extend(text.iter().flat_map(|it| it.lines()).map(|line| format!("{mark}{}", begun(line))));
+        lines.extend(
+            text.iter().flat_map(|it| it.lines()).map(|line| format!("{mark}{}", bounded(line, WIDTH))),
+        );
     };
     add("", field(&arguments, "content"));
     for edit in arguments.get("edits").and_then(Value::as_array).into_iter().flatten() {
@@ -334,16 +362,28 @@ fn content(arguments: &str) -> String {
     if lines.is_empty() {
         return String::new();
     }
-    let mut text = "It would write:\n".to_owned();
-    for (count, line) in lines.iter().enumerate() {
-        if count >= LINES || text.len() + line.len() > CONTENT {
-            let rest = lines.len() - count;
-            text.push_str(&format!("  … and {rest} more {}\n", if rest == 1 { "line" } else { "lines" }));
-            break;
-        }
-        text.push_str(&format!("  {line}\n"));
+    // Few long lines fill as much as many short ones.
+    let longest = lines.iter().map(String::len).max().unwrap_or_default().max(1);
+    let most = LINES.min(CONTENT / longest).max(4);
+    let lines = head_and_tail(lines, most, |rest| {
+        format!("… {rest} more {} …", if rest == 1 { "line" } else { "lines" })
+    });
+    let lines: String = lines.iter().map(|line| format!("  {line}\n")).collect();
+    format!("It would write:\n{lines}")
+}
+
+/// The first and the last of so many lines, and between them one that counts what was left out.
+pub(crate) fn head_and_tail<T>(mut all: Vec<T>, most: usize, more: impl FnOnce(usize) -> T) -> Vec<T> {
+    if all.len() <= most.saturating_add(1) {
+        return all;
     }
-    text
+    let tail = all.split_off(all.len() - most / 3);
+    let head = most - most / 3;
+    let left_out = all.len() - head;
+    all.truncate(head);
+    all.push(more(left_out));
+    all.extend(tail);
+    all
 }
 
 pub(crate) fn choices(offers: &[Effect]) -> &'static str {
@@ -361,22 +401,112 @@ pub(crate) fn keys(request: &Request) -> String {
     format!("Type {keys}; `n WORDS` refuses and tells the model why{all}.")
 }
 
-/// A text in one line, in which nothing acts or hides: a line break can't begin a question of its own.
+/// A text in one line, in which nothing acts or hides: a line break can't begin a question of its own, and nothing pushes
+/// the end out of sight.
 pub(crate) fn shown(text: &str) -> String {
-    let mut line = String::new();
-    for (count, letter) in text.chars().enumerate() {
-        if count >= LONGEST {
-            line.push_str(&format!("… and {} more characters", text.chars().count() - count));
-            break;
-        }
-        match letter {
-            ' '..='~' => line.push(letter),
+    bounded(text, LONGEST)
+}
+
+/// The same in about so many characters: the beginning and the end.
+fn bounded(text: &str, longest: usize) -> String {
+    let pieces = pieces(text);
+    let width = |piece: &String| piece.chars().count();
+    let all: usize = pieces.iter().map(width).sum();
+    if all <= longest {
+        return pieces.concat();
+    }
+    let (mut head, mut room) = (String::new(), longest - longest / 3);
+    let mut rest = pieces.as_slice();
+    while let [first, after @ ..] = rest
+        && width(first) <= room
+    {
+        head.push_str(first);
+        room -= width(first);
+        rest = after;
+    }
+    let (mut tail, mut room) = (Vec::new(), longest / 3);
+    while let [before @ .., last] = rest
+        && width(last) <= room
+    {
+        tail.push(last.as_str());
+        room -= width(last);
+        rest = before;
+    }
+    let left_out: usize = rest.iter().map(width).sum();
+    tail.reverse();
+    format!("{head}… {left_out} more characters …{}", tail.concat())
+}
+
+/// A text letter by letter, as each is shown; many of the same blank in one piece that counts them.
+fn pieces(text: &str) -> Vec<String> {
+    let mut pieces: Vec<String> = Vec::new();
+    let mut letters = text.chars().peekable();
+    while let Some(letter) = letters.next() {
+        let shown = match letter {
+            ' '..='~' => letter.to_string(),
             // Letters of other scripts are shown; marks, blanks and controls are spelled out.
-            letter if letter.is_alphanumeric() => line.push(letter),
-            letter => line.extend(letter.escape_default()),
+            letter if letter.is_alphanumeric() && !is_unseen(letter) => letter.to_string(),
+            letter => letter.escape_default().to_string(),
+        };
+        let mut count = 1;
+        // A letter that is seen is no blank, however many there are of it.
+        if letter == ' ' || shown.chars().count() > 1 {
+            while letters.next_if_eq(&letter).is_some() {
+                count += 1;
+            }
+        }
+        match (count, letter) {
+            (..=SAME, _) => pieces.extend(std::iter::repeat_n(shown, count)),
+            (_, ' ') => pieces.push(format!("⟨{count} spaces⟩")),
+            _ => pieces.push(format!("⟨{count} × {shown}⟩")),
         }
     }
-    line
+    pieces
+}
+
+/// The letters in a text that nobody sees, each by its name: `U+3164 (Hangul filler), 500 times`.
+fn unseen(text: &str) -> Vec<String> {
+    let mut counts: BTreeMap<char, usize> = BTreeMap::new();
+    let odd = |it: &char| !it.is_ascii() && (is_unseen(*it) || it.is_whitespace() || *it == '\u{2800}');
+    text.chars().filter(odd).for_each(|it| *counts.entry(it).or_default() += 1);
+    let said = |(letter, count): (char, usize)| {
+        let times = if count == 1 { String::new() } else { format!(", {count} times") };
+        let name = name_of(letter).map(|it| format!(" ({it})")).unwrap_or_default();
+        format!("U+{:04X}{name}{times}", u32::from(letter))
+    };
+    counts.into_iter().map(said).collect()
+}
+
+/// What Unicode calls it, as far as it is met.
+fn name_of(letter: char) -> Option<&'static str> {
+    Some(match letter {
+        '\u{85}' => "next line",
+        '\u{a0}' => "no-break space",
+        '\u{ad}' => "soft hyphen",
+        '\u{34f}' => "combining grapheme joiner",
+        '\u{61c}' => "Arabic letter mark",
+        '\u{115f}' => "Hangul choseong filler",
+        '\u{1160}' => "Hangul jungseong filler",
+        '\u{17b4}' | '\u{17b5}' => "Khmer inherent vowel",
+        '\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}' => "space",
+        '\u{200b}' => "zero width space",
+        '\u{200c}' => "zero width non-joiner",
+        '\u{200d}' => "zero width joiner",
+        '\u{200e}' | '\u{200f}' => "direction mark",
+        '\u{2028}' => "line separator",
+        '\u{2029}' => "paragraph separator",
+        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => "direction override",
+        '\u{2060}' => "word joiner",
+        '\u{2061}'..='\u{2064}' => "invisible operator",
+        '\u{2800}' => "Braille blank",
+        '\u{3000}' => "ideographic space",
+        '\u{3164}' => "Hangul filler",
+        '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}' => "variation selector",
+        '\u{feff}' => "zero width no-break space",
+        '\u{ffa0}' => "halfwidth Hangul filler",
+        '\u{e0000}'..='\u{e007f}' => "tag",
+        _ => return None,
+    })
 }
 
 /// The terminal while it is asked: Ctrl-C is an answer, and the program goes on.
@@ -415,7 +545,36 @@ mod tests {
             shown("rm x\n[n]o: \u{1b}[2K\r\u{202e}\u{a0}\u{200b}ünï"),
             "rm x\\n[n]o: \\u{1b}[2K\\r\\u{202e}\\u{a0}\\u{200b}ünï"
         );
-        assert!(shown(&"x".repeat(5_000)).ends_with("xx… and 3000 more characters"));
+        let long = shown(&format!("begin {}; the end", "x".repeat(5_000)));
+        assert!(long.starts_with("begin xxx") && long.contains("x… 3015 more characters …x"), "{long}");
+        assert!(long.ends_with("x; the end") && long.len() < 2_100, "{long}");
+    }
+
+    #[test]
+    fn nothing_pushes_the_end_of_a_command_out_of_sight() {
+        for (blank, said) in [
+            ("\u{3164}", "⟨3000 × \\u{3164}⟩"),
+            ("\u{ffa0}", "⟨3000 × \\u{ffa0}⟩"),
+            ("\u{115f}", "⟨3000 × \\u{115f}⟩"),
+            ("\u{2800}", "⟨3000 × \\u{2800}⟩"),
+            ("\n", "⟨3000 × \\n⟩"),
+            (" ", "⟨3000 spaces⟩"),
+        ] {
+            assert_eq!(shown(&format!("ls{};rm -rf x", blank.repeat(3_000))), format!("ls{said};rm -rf x"));
+        }
+        // Different ones one after the other are cut in the middle.
+        let mixed = shown(&format!("ls{};rm -rf x", "\u{3164}\u{ffa0}".repeat(3_000)));
+        assert!(mixed.ends_with(";rm -rf x") && mixed.contains(" more characters …"), "{mixed}");
+        assert_eq!(shown("a    b ééééééééééééé"), "a    b ééééééééééééé");
+    }
+
+    #[test]
+    fn letters_that_nobody_sees_are_named() {
+        assert_eq!(
+            unseen("ls\u{3164}\u{3164}é\u{a0}\u{e0041}"),
+            ["U+00A0 (no-break space)", "U+3164 (Hangul filler), 2 times", "U+E0041 (tag)"]
+        );
+        assert_eq!(in_words(r#"{"a": ["\u3164"]}"#), "a\u{3164}");
     }
 
     #[test]
@@ -440,9 +599,12 @@ mod tests {
         let edit = r#"{"edits": [{"old": "a", "new": "b"}]}"#;
         assert_eq!(content(edit), "It would write:\n  - a\n  + b\n");
         let long = serde_json::json!({"content": "x\n".repeat(30)}).to_string();
-        assert!(content(&long).ends_with("  x\n  … and 10 more lines\n"));
-        let wide = serde_json::json!({"content": "x".repeat(3_000)}).to_string();
-        assert_eq!(content(&wide), format!("It would write:\n  {}…\n", "x".repeat(WIDTH)));
+        assert!(content(&long).contains("  x\n  … 10 more lines …\n  x\n"));
+        let ends = serde_json::json!({"content": format!("{}last", "x\n".repeat(30))}).to_string();
+        assert!(content(&ends).ends_with("  x\n  last\n"));
+        let wide = serde_json::json!({"content": format!("{}end", "x".repeat(3_000))}).to_string();
+        assert!(content(&wide).ends_with("xxxend\n"));
+        assert!(content(&wide).contains(" more characters …x") && content(&wide).len() < 300);
         assert_eq!(content(r#"{"command": "ls"}"#), "");
     }
 

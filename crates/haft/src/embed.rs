@@ -10,16 +10,20 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     Options, Place,
     agency::{Agency, AgentOptions},
-    verbs,
+    decoders, verbs,
 };
 
-/// Runs haft's keeper if this process was started as one, and returns its exit code.
+/// Runs haft's keeper or one of its decoders if this process was started as one, and returns its exit code.
 ///
-/// haft starts the commands of a session by running the current program again, as a keeper inside the sandbox. A
-/// program that embeds haft calls this first in `main`, before it starts a thread, and returns what it gives.
+/// haft starts the commands of a session by running the current program again, as a keeper inside the sandbox; and it
+/// decodes pictures, documents and pages in workers, which are the current program as well. A program that embeds haft
+/// calls this first in `main`, before it starts a thread, and returns what it gives.
 pub fn keeper() -> Option<ExitCode> {
     let first = std::env::args_os().nth(1)?;
-    (first == sandbox::KEEPER).then(sandbox::keep)
+    if first == sandbox::KEEPER {
+        return Some(sandbox::keep());
+    }
+    (first == kit::decoders::WORKER).then(decoders::decode)
 }
 
 /// Builds an agent with all of haft's tools, as `haft run` has it.

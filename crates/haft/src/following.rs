@@ -335,8 +335,9 @@ mod tests {
             ("/", &["/", "/p"], Some("/p")),
             ("/other", &["/p", "/"], Some("/p")),
         ] {
-            let others =
-                folders.iter().filter(|it| !["/", "/home", "/home/me", expected.unwrap_or_default()].contains(*it));
+            let others = folders
+                .iter()
+                .filter(|it| !["/", "/home", "/home/me", expected.unwrap_or_default()].contains(*it));
             let expected = expected.map(|first| (PathBuf::from(first), others.map(PathBuf::from).collect()));
             assert_eq!(elsewhere(Path::new(here), &wide, at(folders)), expected, "{here}");
         }

@@ -30,6 +30,7 @@ mod ask;
 mod attach;
 mod beyond;
 mod command_line;
+mod decoders;
 mod embed;
 mod following;
 mod for_clients;

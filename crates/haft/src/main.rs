@@ -5,13 +5,13 @@ use std::process::ExitCode;
 use haft::{Haft, Place, print, verbs};
 
 fn main() -> ExitCode {
-    // The process that starts commands in the sandbox is this program too, and so is what `haft doctor` runs there.
-    let first = std::env::args_os().nth(1).unwrap_or_default();
-    if first == haft::runtime::sandbox::KEEPER {
-        return haft::runtime::sandbox::keep();
+    // The processes that start commands and that decode files are this program too, and so is what `haft doctor` runs
+    // in the sandbox.
+    if let Some(code) = haft::keeper() {
+        return code;
     }
     #[cfg(target_os = "linux")]
-    if first == haft::runtime::sandbox::probe::PROBE {
+    if std::env::args_os().nth(1).unwrap_or_default() == haft::runtime::sandbox::probe::PROBE {
         return haft::runtime::sandbox::probe::probe();
     }
     let haft = match Haft::of_process() {

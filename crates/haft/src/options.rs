@@ -247,9 +247,10 @@ impl Options {
             approve: typed.approve.map(Approve::from).or(config.approve).unwrap_or_default(),
             commands: Arc::new(Rules::new(&config.commands, &workspace)?),
             hosts: config.net.allow.into(),
-            web: config.net.web.unwrap_or_default(),
+            web: config.net.web,
             workspace: workspace.as_path().into(),
             manual_first: config.manual_first.into(),
+            ..Policy::default()
         };
         let settings = Settings {
             tool_files,

@@ -196,7 +196,7 @@ impl Own {
                 let told = command.told(given).map_err(Fault::bad_args)?;
                 let model = command.model.as_deref().map(|name| agency.model(name)).transpose();
                 let model = model.map_err(|fault| Fault {
-                    what: format!("the model of `/{}` can't be had: {}", command.name, fault.what),
+                    what: format!("the model of `/{}` is unavailable: {}", command.name, fault.what),
                     ..fault
                 })?;
                 if let (Some(tools), Some(crew)) = (&command.tools, agent.crew()) {

@@ -46,7 +46,10 @@ pub(crate) fn check(place: &Place) -> Result<(), Fault> {
         return Ok(());
     }
     fs::set_permissions(folder, fs::Permissions::from_mode(PRIVATE)).map_err(|error| {
-        refused(folder, &format!("is writable by other users (mode {mode:o}), and that can't be changed: {error}"))
+        refused(
+            folder,
+            &format!("is writable by other users (mode {mode:o}), and that can't be changed: {error}"),
+        )
     })?;
     print::err(&format!(
         "haft: the state folder `{}` was writable by other users (mode {mode:o}) and is private now; `haft grants` shows \
@@ -57,6 +60,7 @@ pub(crate) fn check(place: &Place) -> Result<(), Fault> {
 }
 
 fn refused(folder: &Path, why: &str) -> Fault {
-    Fault::new(Kind::Denied, format!("the state folder `{}` {why}", folder.display()))
-        .next("Choose a folder of your own with HAFT_STATE_DIR, or change the owner: `chown -R \"$USER\" FOLDER`.")
+    Fault::new(Kind::Denied, format!("the state folder `{}` {why}", folder.display())).next(
+        "Choose a folder of your own with HAFT_STATE_DIR, or change the owner: `chown -R \"$USER\" FOLDER`.",
+    )
 }

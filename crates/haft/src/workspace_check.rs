@@ -76,12 +76,16 @@ fn sandbox(options: &Options, place: &Place) -> Sandbox {
 fn first_look(folder: &Path, sandbox: Sandbox) -> Vec<String> {
     let may = match sandbox {
         Sandbox::ReadOnly => "tools may read every file in it, and change none".to_owned(),
-        Sandbox::Workspace => "tools and sandboxed commands may change or delete every file in it without asking; \
+        Sandbox::Workspace => {
+            "tools and sandboxed commands may change or delete every file in it without asking; \
              `haft undo` restores edits, not what commands change"
-            .to_owned(),
-        Sandbox::Full => "tools may change every file in it without asking; commands run outside the sandbox, each \
+                .to_owned()
+        }
+        Sandbox::Full => {
+            "tools may change every file in it without asking; commands run outside the sandbox, each \
              after approval"
-            .to_owned(),
+                .to_owned()
+        }
     };
     let mut lines = vec![format!("first use in {}: {may}", shown(folder))];
     if sandbox != Sandbox::ReadOnly && !is_in_repository(folder) {
@@ -129,8 +133,7 @@ impl WideFolders {
     }
 
     pub(crate) fn around(homes: Vec<PathBuf>) -> Self {
-        let homes: Vec<PathBuf> =
-            homes.into_iter().map(|home| home.canonicalize().unwrap_or(home)).collect();
+        let homes: Vec<PathBuf> = homes.into_iter().map(|home| home.canonicalize().unwrap_or(home)).collect();
         let above = homes.iter().flat_map(|home| home.ancestors());
         let same = above.filter_map(identity).collect();
         Self { homes, same, known: None }

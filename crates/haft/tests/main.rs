@@ -14,6 +14,7 @@ mod cad;
 mod changes;
 mod chat;
 mod command_line;
+mod decoders;
 mod docs;
 mod end_to_end;
 mod http;

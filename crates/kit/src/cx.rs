@@ -8,10 +8,12 @@ use serde_json::Value;
 
 use crate::{
     Fault, Files, Kind, Output, Preferences,
+    decoders::{Decoded, Decoder},
     net::Net,
     procs::Procs,
     seen::Views,
     services::{Agents, Caller, Confirm, Jobs, Notes, Servers, Services, Shares, Shelf, Tools, Undo, Vault},
+    text::Content,
 };
 
 /// How long work may take to notice that it is to stop. The whole answer is promised within
@@ -61,6 +63,38 @@ impl Cx {
     /// How the network is reached: the hosts that this call was granted.
     pub fn net(&self) -> &Net {
         &self.inner.services.net
+    }
+
+    /// Decodes bytes that somebody else made, in a process that reaches nothing. `what` names them in faults.
+    ///
+    /// # Errors
+    /// Those of [`Decoders::run`](crate::decoders::Decoders::run), and [`Kind::Cancelled`] once the call is to stop.
+    pub async fn decode<D: Decoder>(
+        &self,
+        what: &str,
+        decoder: D,
+        data: impl Into<Content>,
+    ) -> Result<Decoded<D::Answer>, Fault> {
+        self.check()?;
+        let decoders = &self.inner.services.decoders;
+        tokio::select! {
+            biased;
+            () = self.cancelled() => Err(cancelled()),
+            done = decoders.run(what, decoder, data) => done,
+        }
+    }
+
+    /// The same for work on a thread that may block: below [`blocking`](Self::blocking).
+    ///
+    /// # Errors
+    /// Those of [`decode`](Self::decode).
+    pub fn decode_blocking<D: Decoder>(
+        &self,
+        what: &str,
+        decoder: D,
+        data: impl Into<Content>,
+    ) -> Result<Decoded<D::Answer>, Fault> {
+        tokio::runtime::Handle::current().block_on(self.decode(what, decoder, data))
     }
 
     /// The secrets that a person gave names.

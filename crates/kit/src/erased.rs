@@ -5,7 +5,7 @@ use std::{future::Future, marker::PhantomData, path::PathBuf, pin::Pin, sync::Ar
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 
-use crate::{Cx, Fault, Kinds, Mode, Output, Preferences, Tool, Touches};
+use crate::{Address, Cx, Fault, Kinds, Mode, Output, Preferences, Tool, Touches};
 
 /// What a model and a client are told about a tool.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,6 +59,11 @@ pub trait Prepared: Send {
     /// The same, with what a person decided: see [`Tool::touches_with`].
     fn touches_with(&self, _preferences: &Preferences) -> Touches {
         self.touches()
+    }
+
+    /// Who chose the address at which it looks: see [`Tool::address`].
+    fn address(&self) -> Address {
+        Address::Composed
     }
 
     /// How long it says that it may take: see [`Tool::patience`].
@@ -130,6 +135,10 @@ impl<T: Tool> Prepared for Ready<T> {
 
     fn touches_with(&self, preferences: &Preferences) -> Touches {
         self.0.touches_with(preferences)
+    }
+
+    fn address(&self) -> Address {
+        self.0.address()
     }
 
     fn patience(&self) -> Option<Duration> {

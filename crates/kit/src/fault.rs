@@ -2,7 +2,7 @@
 
 use std::{error::Error, fmt};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::Output;
 
@@ -24,7 +24,7 @@ pub struct Fault {
 }
 
 /// The kinds of fault.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// The arguments are wrong.

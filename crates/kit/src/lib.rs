@@ -20,6 +20,8 @@ mod touches;
 
 pub mod anchor;
 pub mod base64;
+pub mod broken;
+pub mod decoders;
 pub mod edit;
 pub mod files;
 pub mod nearest;
@@ -40,12 +42,12 @@ pub use hint::{Bucket, Hint, hints};
 pub use output::{Body, Output, Part};
 pub use preferences::{Preferences, Programs, Search, Ssh};
 pub use tool::{Mode, Tool};
-pub use touches::{Kinds, Touch, Touches};
+pub use touches::{Address, Kinds, Touch, Touches};
 
 /// Everything the file of a tool needs.
 pub mod prelude {
     pub use schemars::JsonSchema;
     pub use serde::Deserialize;
 
-    pub use crate::{Cx, Fault, Kind, Kinds, Mode, OrFault, Output, Tool, Touch, Touches};
+    pub use crate::{Address, Cx, Fault, Kind, Kinds, Mode, OrFault, Output, Tool, Touch, Touches};
 }

@@ -21,6 +21,7 @@ use serde_json::Value;
 
 use crate::{
     Fault, Output, Preferences, Spec,
+    decoders::Decoders,
     net::Net,
     procs::{Process, Procs, Recording, Slice},
     text::{Content, Digest},
@@ -419,6 +420,8 @@ pub trait Vault: Send + Sync {
 pub struct Services {
     /// What processes are started with.
     pub procs: Procs,
+    /// Where bytes that somebody else made are decoded.
+    pub decoders: Decoders,
     /// How the network is reached.
     pub net: Net,
     /// The secrets that have names.

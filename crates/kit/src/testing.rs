@@ -17,7 +17,9 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    AnyTool, Cx, Fault, Files, Kind, Output, Preferences, Spec, Tool, Touch, Touches, erase,
+    AnyTool, Cx, Fault, Files, Kind, Output, Preferences, Spec, Tool, Touch, Touches,
+    decoders::Decoders,
+    erase,
     files::{Access, Grant, OtherNames, RootSpec, Roots},
     net::{Allowed, Line, Net, System},
     own_tools::{OWN, own_files},
@@ -166,6 +168,7 @@ impl Room {
         });
         let services = Services {
             procs: Procs::new(Arc::new(Nothing)),
+            decoders: Decoders::here(),
             net: Net::new(self.line.clone(), allowed),
             vault: self.vault.clone(),
             preferences: self.preferences.clone(),

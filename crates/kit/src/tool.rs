@@ -5,7 +5,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
-use crate::{Cx, Fault, Kinds, Output, Preferences, Touches};
+use crate::{Address, Cx, Fault, Kinds, Output, Preferences, Touches};
 
 /// A tool is a struct the model fills in.
 ///
@@ -35,6 +35,12 @@ pub trait Tool: DeserializeOwned + JsonSchema + Send + 'static {
     /// `~/.ssh/config`: rules and person decide about where those lead. Asked once, before the call.
     fn touches_with(&self, _preferences: &Preferences) -> Touches {
         self.touches()
+    }
+
+    /// Who chose the address at which this call looks, where it touches a [`Touch::Web`](crate::Touch::Web). A model that
+    /// was misled can put what it read into an address, so a composed one is asked about.
+    fn address(&self) -> Address {
+        Address::Composed
     }
 
     /// How long this call says that it may take, where that is longer than most: a command with

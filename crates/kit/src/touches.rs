@@ -2,6 +2,7 @@
 
 use std::ops::BitOr;
 
+use reqwest::Url;
 use serde::Serialize;
 
 /// One thing that a call wants to touch.
@@ -37,6 +38,18 @@ pub enum Touch {
     Session(String),
     /// Must not run beside another exclusive call, or beside one that writes.
     Exclusive,
+}
+
+/// Who chose the address at which a call looks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Address {
+    /// The model put it together, or what is sent along with it.
+    Composed,
+    /// It is this one, and nothing of the model's goes along. The runtime knows whether a person, a search result or a page
+    /// named it.
+    Plain(Url),
+    /// The person's configuration, or haft itself.
+    Configured,
 }
 
 /// Everything that a call wants to touch.

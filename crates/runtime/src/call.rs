@@ -21,7 +21,7 @@ use std::{
 };
 
 use kit::{
-    Fault, Kinds, Origin, Output, Prepared, Touch, Touches,
+    Address, Fault, Kinds, Origin, Output, Prepared, Touch, Touches,
     files::{Access, Grant},
     own_tools::{OWN, own_files},
     services::Progress,
@@ -36,7 +36,7 @@ use crate::{
     changes::Versions,
     grants,
     jobs::ThisCall,
-    policy::{Decision, Rule, Want},
+    policy::{COMPOSED, Decision, Rule, Want, Web},
     repair::{self, Repaired},
     schedule::{Hold, Key, Who},
 };
@@ -138,6 +138,10 @@ pub(crate) struct Plan {
     options: Options,
     /// The hosts that it names: [`Want::Net`] and [`Want::Web`].
     pub(crate) hosts: Vec<Want>,
+    /// Whether it may look at the open web.
+    pub(crate) web: Web,
+    /// The address that it looks at, where a model named one.
+    pub(crate) address: Address,
     /// The files that it may write as those of one of the workspace's own tools.
     own: Vec<(PathBuf, String)>,
     /// A person was asked about this very call.
@@ -192,7 +196,7 @@ pub(crate) async fn run(session: &Session, mut call: Call, within: Option<&Withi
             () = session.look_for_server_of(&tool) => {}
         }
     }
-    let planned = match plan(session, call, &mut told) {
+    let planned = match plan(session, call, &whose, &mut told) {
         Ok((plan, Decision::Allow)) => Ok(plan),
         Ok((plan, Decision::Deny(rule))) => {
             told.decision = format!("denied: {}", rule.name);
@@ -206,7 +210,10 @@ pub(crate) async fn run(session: &Session, mut call: Call, within: Option<&Withi
         }
         Ok((plan, Decision::Ask(rule))) => {
             let asking = Asking { session, whose: &whose, tool: &tool, asked: &asked, cancel: &cancel };
-            let effects = asking::effects(&told.touches);
+            let mut effects = asking::effects(&told.touches);
+            if rule.name == COMPOSED {
+                effects.push(plan.sends(session, &told.arguments));
+            }
             let about = About { rule: &rule, arguments: &told.arguments, effects, changes: Vec::new() };
             let answered = asking.ask(about).await;
             answered.and_then(|answered| {
@@ -245,7 +252,7 @@ pub(crate) async fn run(session: &Session, mut call: Call, within: Option<&Withi
 }
 
 /// Understands a call and decides on it; touches nothing.
-fn plan(session: &Session, call: Call, told: &mut Told) -> Result<(Plan, Decision), Fault> {
+fn plan(session: &Session, call: Call, whose: &str, told: &mut Told) -> Result<(Plan, Decision), Fault> {
     if let Arguments::Json(value) = &call.arguments {
         told.arguments = value.to_string();
     } else if let Arguments::Raw(text) = &call.arguments {
@@ -279,10 +286,7 @@ fn plan(session: &Session, call: Call, told: &mut Told) -> Result<(Plan, Decisio
     let touches = prepared.touches_with(&session.runtime().preferences());
     let only_files = Kinds::WRITE.covers(touches.kinds());
     if !spec.at_most.covers(touches.kinds()) {
-        return Err(Fault::bug(format!(
-            "`{}` wants to touch more than it declared it ever would",
-            spec.name
-        )));
+        return Err(Fault::bug(format!("`{}` touches more than it declared", spec.name)));
     }
     let read_only = touches.kinds().is_read_only();
     if !read_only && let Some(placeholder) = session.secrets().placeholder(&told.arguments) {
@@ -291,6 +295,7 @@ fn plan(session: &Session, call: Call, told: &mut Told) -> Result<(Plan, Decisio
         ))
         .next("Change only the lines around it, by anchor.".to_owned()));
     }
+    let (policy, address) = (session.policy_of(whose), prepared.address());
     let mut plan = Plan {
         prepared,
         grants: Vec::new(),
@@ -300,6 +305,8 @@ fn plan(session: &Session, call: Call, told: &mut Told) -> Result<(Plan, Decisio
         only_files,
         options,
         hosts: Vec::new(),
+        web: policy.web.unwrap_or_default(),
+        address,
         own: Vec::new(),
         approved: false,
         asks_later: false,
@@ -313,7 +320,8 @@ fn plan(session: &Session, call: Call, told: &mut Told) -> Result<(Plan, Decisio
     if options.allow_concurrent {
         plan.locks.retain(|(key, _)| *key != Key::World);
     }
-    let (mut decision, by) = session.decide(&wants);
+    let (mut decision, by) = session.decide_by(&policy, &wants);
+    told.notes.extend(session.told_of_open_web(&wants, &policy));
     told.decision = by;
     // A grant of what a file runs would outlive what the file holds.
     if let (Decision::Ask(rule), Origin::File(_)) = (&mut decision, &spec.origin)
@@ -327,7 +335,24 @@ fn plan(session: &Session, call: Call, told: &mut Told) -> Result<(Plan, Decisio
 impl Plan {
     /// Does it look at the open web?
     pub(crate) fn looks(&self) -> bool {
-        self.hosts.iter().any(|it| matches!(it, Want::Web(_)))
+        self.hosts.iter().any(|it| matches!(it, Want::Web { .. }))
+    }
+
+    /// All that a request to a composed address sends: what a person has to see of it.
+    fn sends(&self, session: &Session, arguments: &str) -> String {
+        match &self.address {
+            Address::Plain(url) => format!("request {}", session.secrets().mask(url.as_str())),
+            Address::Composed | Address::Configured => {
+                format!("request with {}", session.secrets().mask(arguments))
+            }
+        }
+    }
+
+    /// Does what it reads on the web name addresses for later calls? An answer to an address that the model composed, and
+    /// nobody saw, may repeat what the model put into it.
+    fn names_addresses(&self) -> bool {
+        self.looks()
+            && (self.approved || self.hosts.iter().any(|it| matches!(it, Want::Web { known: true, .. })))
     }
 
     /// Can this question wait until the content is known that would land? Then the person sees it.
@@ -376,8 +401,11 @@ impl Plan {
                     return Err(Fault::bad_args(format!("`{host}` is no host"))
                         .next("Name the host alone: `example.org`, `example.org:8443`, `*.example.org`."));
                 }
-                let is_web = matches!(touch, Touch::Web(_));
-                let want = if is_web { Want::Web(host.clone()) } else { Want::Net(host.clone()) };
+                let host = host.clone();
+                let want = match touch {
+                    Touch::Web(_) => Want::Web { host, known: session.knows(&self.address) },
+                    _ => Want::Net(host),
+                };
                 self.hosts.push(want.clone());
                 wants.push(want);
                 touch.clone()

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use crate::{
     Session, commands,
-    policy::{Decision, Want},
+    policy::{Decision, Policy, Want},
 };
 
 /// What a grant allows: an effect, not a text, wherever that is possible.
@@ -109,7 +109,7 @@ impl Effect {
                 .map_or_else(|| Self::UnconfinedExactly(rest.to_owned()), Self::Unconfined)),
             "run-exactly" => Ok(Self::RunExactly(rest.to_owned())),
             "unconfined-exactly" => Ok(Self::UnconfinedExactly(rest.to_owned())),
-            _ => Err(wrong(format!("`{kind}` is nothing that could be granted"))),
+            _ => Err(wrong(format!("unknown kind of grant `{kind}`"))),
         }
     }
 
@@ -270,7 +270,11 @@ impl Session {
     /// What becomes of a call that wants these things, and by which grant or rule, in the
     /// words of the journal. The store is looked at only where somebody would be asked.
     pub(crate) fn decide(&self, wants: &[Want]) -> (Decision, String) {
-        let policy = self.policy();
+        self.decide_by(&self.policy(), wants)
+    }
+
+    /// The same by this policy.
+    pub(crate) fn decide_by(&self, policy: &Policy, wants: &[Want]) -> (Decision, String) {
         let (decision, _) = policy.weigh(wants, &[]);
         if let Decision::Ask(_) = decision {
             let held = self.held();

@@ -14,6 +14,8 @@ use std::{
 
 use kit::{
     Fault, Kind, Touch, Touches,
+    decoders::Decoders,
+    net::Reach,
     procs::{Base, Exit, Keeper, Limit, Procs, Program, SpillFile, Spilling, Starting},
     services::Mask,
 };
@@ -31,6 +33,7 @@ use seen::{Seen, changed};
 use crate::{
     Runtime,
     config::LimitsSection,
+    control::{configured::Configured, index::Index},
     grants::Effect,
     mask::Secrets,
     outside::{
@@ -45,9 +48,9 @@ use crate::{
         environment,
         layout::{self, Wanted},
         limits::Limits,
-        memory::Memory,
+        pass::Pass,
         proxy::{self, Granted, Hosts},
-        watch,
+        watch::{self, Begun},
     },
     spill::Spills,
     store::Grants,
@@ -59,6 +62,8 @@ pub struct Commands {
     /// Our own binary, which is started as the keeper with [`KEEPER`] as its first argument; the program that
     /// runs, if this is not given. It has to call [`keep`](crate::sandbox::keep) then.
     pub keeper: Option<PathBuf>,
+    /// Whether foreign bytes are decoded in this process, without isolation: for tests, whose program is no worker.
+    pub decodes_here: bool,
     /// haft's own environment.
     pub variables: Vec<(String, String)>,
     /// The names of variables that commands get besides the short list.
@@ -77,6 +82,7 @@ impl Default for Commands {
     fn default() -> Self {
         Self {
             keeper: None,
+            decodes_here: false,
             variables: Vec::new(),
             env: Vec::new(),
             accept_weaker: Vec::new(),
@@ -84,6 +90,19 @@ impl Default for Commands {
             limits: Limits::default(),
             kept_outputs: LimitsSection::default().outputs(),
         }
+    }
+}
+
+impl Commands {
+    /// The program that is started as keeper and as decoder.
+    fn program(&self) -> PathBuf {
+        // What the link leads to may be deleted or replaced by an update; the link still is this very program.
+        self.keeper.clone().unwrap_or_else(|| PathBuf::from("/proc/self/exe"))
+    }
+
+    /// Where foreign bytes are decoded.
+    pub(crate) fn decoders(&self) -> Decoders {
+        if self.decodes_here { Decoders::here() } else { Decoders::apart(&self.program()) }
     }
 }
 
@@ -105,6 +124,8 @@ struct Inner {
     /// And whether each may be written, where it may change something.
     roots: Vec<(PathBuf, bool)>,
     hidden: Vec<PathBuf>,
+    /// The name of the session.
+    session: String,
     spill: PathBuf,
     spilling: Arc<dyn Spilling>,
     hosts: Hosts,
@@ -123,8 +144,9 @@ struct Inner {
     seen: Mutex<Seen>,
     /// Of the runtime.
     appeared: Appeared,
-    /// Of the session, for the grounds of its tools as well.
-    memory: Memory,
+    /// Of the runtime: where control files are found, and those that git's configuration names.
+    index: Index,
+    configured: Configured,
 }
 
 /// A keeper, and the variables its commands have.
@@ -146,7 +168,7 @@ struct OfCall {
     /// For as long as the call.
     _hosts: Vec<Granted>,
     /// What its commands show the proxy, where hosts were granted to this call alone.
-    pass: Option<String>,
+    pass: Option<Pass>,
     /// The tool that is called, if it is a file.
     tool: Option<String>,
 }
@@ -183,6 +205,7 @@ impl Ground {
             held: held.clone(),
             roots: runtime.roots().list().map(of_root).collect(),
             hidden: runtime.hidden().to_vec(),
+            session: session.to_owned(),
             spill: spills.folder_of(session),
             spilling: Arc::new(OfSession {
                 spills,
@@ -200,7 +223,8 @@ impl Ground {
             unconfined: tokio::sync::Mutex::default(),
             seen: Mutex::default(),
             appeared: runtime.appeared().clone(),
-            memory: Memory::default(),
+            index: runtime.index().clone(),
+            configured: runtime.policy().configured,
         };
         let ground = Self { inner: Arc::new(inner) };
         held.holds(&ground);
@@ -210,16 +234,21 @@ impl Ground {
     /// What a call that touches these starts its processes with. They have been decided on: what is among
     /// them is allowed, and so are the hosts that were granted before.
     pub(crate) fn of_call(&self, touches: &Touches, granted: &[String]) -> Procs {
-        self.procs(None, touches, granted)
+        self.procs(None, touches, granted, &[])
+    }
+
+    /// The same where nobody was asked about some of the hosts: those are reached at public addresses alone.
+    pub(crate) fn of_session_call(&self, touches: &Touches, granted: &[String], unasked: &[&str]) -> Procs {
+        self.procs(None, touches, granted, unasked)
     }
 
     /// The same for a call of a tool that is a file, by its name.
     pub(crate) fn of_call_to(&self, tool: &str, touches: &Touches, granted: &[String]) -> Procs {
-        self.procs(Some(tool.to_owned()), touches, granted)
+        self.procs(Some(tool.to_owned()), touches, granted, &[])
     }
 
-    fn procs(&self, tool: Option<String>, touches: &Touches, granted: &[String]) -> Procs {
-        let (mut place, mut pass) = (Place::Nowhere, None);
+    fn procs(&self, tool: Option<String>, touches: &Touches, granted: &[String], unasked: &[&str]) -> Procs {
+        let (mut place, mut pass) = (Place::Nowhere, None::<Pass>);
         let mut hosts: Vec<_> = granted.iter().map(|host| self.inner.hosts.grant(host)).collect();
         for touch in touches.iter() {
             match touch {
@@ -228,7 +257,9 @@ impl Ground {
                 // All that runs in the sandbox of a tool is that tool.
                 Touch::Net(host) if self.inner.own.is_some() => hosts.push(self.inner.hosts.grant(host)),
                 Touch::Net(host) => {
-                    hosts.push(self.inner.hosts.grant_to(host, pass.get_or_insert_with(new_pass)));
+                    let most = if unasked.contains(&host.as_str()) { Reach::Public } else { Reach::Anywhere };
+                    let pass = pass.get_or_insert_with(|| Pass::new(new_pass()));
+                    hosts.push(self.inner.hosts.grant_to(host, most, pass));
                 }
                 Touch::Run(_)
                 | Touch::Read(_)
@@ -334,7 +365,7 @@ impl Ground {
     async fn start(
         &self,
         place: Place,
-        pass: Option<&str>,
+        pass: Option<&Pass>,
         mut program: Program,
     ) -> Result<kit::procs::Process, Fault> {
         let living = match place {
@@ -346,10 +377,16 @@ impl Ground {
         };
         let read_only = living.read_only;
         if let (Some(pass), Some(port)) = (pass, living.proxy) {
-            program.env.extend(environment::proxy_variables(port, Some(pass)));
+            program.env.extend(environment::proxy_variables(port, Some(pass.word())));
         }
         let base = Base { env: &living.env, limits: &living.limits, spilling: Some(&self.inner.spilling) };
+        let starting = (place == Place::Inside).then(|| self.command_begins());
+        let coming = pass.map(Pass::coming);
         let process = living.keeper.start(program, base).await?;
+        if let Some(coming) = coming {
+            coming.is(process.supervisor());
+        }
+        let process = if let Some(starting) = starting { starting.began(process) } else { process };
         // What was allowed before nothing could be changed any more, must not begin after it.
         if self.is_read_only() && !read_only {
             return Err(held::held_now());
@@ -436,11 +473,16 @@ impl Ground {
             hidden: inner.hidden.clone(),
             spill,
             tools: inner.own.as_ref().map(|it| (it.folder.clone(), it.code.clone())),
-            memory: inner.memory.clone(),
+            index: inner.index.clone(),
+            configured: inner.configured.clone(),
             names: inner.own.iter().flat_map(Own::paths).cloned().collect(),
         };
         let mut seen = inner.seen.lock();
         // What is there when the sandbox is made would be taken for the person's own.
+        if seen.watch.is_due() {
+            let allows = inner.allows();
+            seen.watch.look(&*allows);
+        }
         seen.watch.take_away();
         let layout = layout::layout(&wanted)?;
         seen.closed = Closed::by(&layout.mounts);
@@ -451,7 +493,14 @@ impl Ground {
             layout.tools.as_ref().map(|(folder, code)| inner.appeared.open(folder.clone(), code.clone()));
         let tools = layout.tools.map(|it| it.0);
         seen.changed = tools.as_deref().and_then(changed);
-        seen.watch.begin(roots, tools, layout.guarded.into_iter().collect(), layout.cut);
+        let begun = Begun {
+            roots,
+            tools,
+            folders: layout.guarded,
+            index: inner.index.clone(),
+            configured: inner.configured.clone(),
+        };
+        seen.watch.begin(begun, &layout.mounts);
         Ok(Plan {
             confined: Confined::Apart,
             mounts: layout.mounts,
@@ -479,11 +528,7 @@ impl Ground {
 
     /// What starts a keeper of this plan.
     fn command(&self, plan: &Plan) -> Result<Command, Fault> {
-        let program = match &self.inner.commands.keeper {
-            Some(program) => program.clone(),
-            // What the link leads to may be deleted or replaced by an update; the link still is this very program.
-            None => PathBuf::from("/proc/self/exe"),
-        };
+        let program = self.inner.commands.program();
         let mut command = match self.bubblewrap().filter(|_| plan.confined == Confined::Wrapped) {
             None => Command::new(program),
             Some(wrapper) => {
@@ -589,7 +634,12 @@ impl Drop for Inner {
     fn drop(&mut self) {
         // Its end takes the commands with it; the keeper looks once more when they are gone.
         *self.confined.get_mut() = None;
-        self.seen.get_mut().watch.take_away();
+        let allows = self.allows();
+        let watch = &mut self.seen.get_mut().watch;
+        if watch.is_due() {
+            watch.look(&*allows);
+        }
+        watch.take_away();
         // There mostly is none.
         let _ = std::fs::remove_dir_all(self.scratch());
     }
@@ -597,7 +647,7 @@ impl Drop for Inner {
 
 impl kit::procs::Ground for OfCall {
     fn start(&self, program: Program) -> Starting<'_> {
-        Box::pin(self.ground.start(self.place, self.pass.as_deref(), program))
+        Box::pin(self.ground.start(self.place, self.pass.as_ref(), program))
     }
 
     fn denials(&self, exit: Exit, output: &str) -> Vec<String> {

@@ -15,7 +15,10 @@ use serde::Serialize;
 pub use read::{CallRecord, ChangeRecord, Filter};
 pub use recover::{Interrupted, ReadFile};
 
-use crate::store::{Store, now_ms};
+use crate::{
+    credentials,
+    store::{Store, now_ms},
+};
 
 /// How many bytes of the arguments of a call are kept.
 const ARGUMENTS: usize = 4096;
@@ -171,7 +174,7 @@ impl Journal {
                 up,
                 begun.tool,
                 hash.as_bytes(),
-                short(&stamp.secrets.mask(&begun.arguments), ARGUMENTS),
+                short(&stamp.secrets.mask(&credentials::hide(&begun.arguments)), ARGUMENTS),
                 stamp.secrets.mask(&touches),
                 stamp.secrets.mask(&begun.decision),
                 signed(begun.arguments.len() as u64),

@@ -1,5 +1,6 @@
 //! Whether, when and where a call happens.
 
+mod addresses;
 mod answer_schema;
 mod approve;
 mod asked_time;
@@ -8,6 +9,8 @@ mod beyond;
 mod call;
 mod catalog;
 mod commands;
+mod control;
+mod credentials;
 mod ground;
 mod jobs;
 mod notes;
@@ -58,9 +61,10 @@ pub use jobs::Event;
 pub use registry::{Failure, Registry, Snapshot};
 pub use session::{Limits, Session, WeakSession};
 pub use shares::SessionFiles;
-pub use visible::visible;
+pub use visible::{is_unseen, visible};
 
 use changes::{Change, Versions};
+use control::{configured::Configured, index::Index};
 use ground::Ground;
 use mask::Secrets;
 use outside::{Outside, ToolFiles, appeared::Appeared};
@@ -118,6 +122,7 @@ struct Inner {
     outside: Arc<Outside>,
     schedule: Schedule,
     policy: Policy,
+    index: Index,
     allowed: Option<Vec<String>>,
     deadline: Duration,
     secrets: Arc<Secrets>,
@@ -151,6 +156,9 @@ impl Runtime {
         let roots = Roots::open(&specs, settings.other_names)?.hiding(&own);
         // What a person's programs keep there lets one act as that person, by whatever tool it is read.
         let roots = roots.withholding(&sandbox::places::credentials(&settings.commands.variables));
+        let index = Index::default();
+        let paths = roots.list().map(|it| it.0.to_owned()).collect();
+        let configured = Configured::new(paths, &settings.commands.variables, index.clone());
         let secrets = Arc::new(settings.secrets);
         let store = Store::open(&settings.state, roots.workspace(), secrets.clone());
         let spills = store.spills().bounded(settings.commands.kept_outputs);
@@ -178,7 +186,8 @@ impl Runtime {
                 registry,
                 outside,
                 schedule: Schedule::default(),
-                policy: Policy { workspace: workspace.into(), ..settings.policy },
+                policy: Policy { workspace: workspace.into(), configured, ..settings.policy },
+                index,
                 allowed: settings.allowed,
                 deadline: settings.deadline.min(LONGEST),
                 secrets,
@@ -293,6 +302,11 @@ impl Runtime {
         self.inner.secrets.mask(text)
     }
 
+    /// The arguments of a call as they may be kept: without secrets, and without credentials that the model wrote out.
+    pub fn kept_arguments(&self, arguments: &str) -> String {
+        self.inner.secrets.mask(&credentials::hide(arguments)).into_owned()
+    }
+
     pub(crate) fn schedule(&self) -> &Schedule {
         &self.inner.schedule
     }
@@ -341,6 +355,11 @@ impl Runtime {
     pub fn config(&self) -> &std::path::Path {
         let [_, config] = &self.inner.hidden;
         config
+    }
+
+    /// Where control files are found.
+    pub(crate) fn index(&self) -> &Index {
+        &self.inner.index
     }
 
     pub(crate) fn hidden(&self) -> &[PathBuf] {

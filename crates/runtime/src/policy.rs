@@ -5,12 +5,7 @@
 //! Deny wins over ask, ask wins over allow. What is decided here is enforced by the
 //! kit's hands: they open nothing that was not granted.
 
-use std::{
-    ffi::OsStr,
-    fmt,
-    path::{Component, Path},
-    sync::Arc,
-};
+use std::{fmt, path::Path, sync::Arc};
 
 use kit::{
     files::{Access, Location},
@@ -20,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     commands::{Case, Ground, Judged, Rules},
+    control::{configured::Configured, is_control_file, is_control_file_in},
     grants::{Effect, host_matches, is_host},
 };
 
@@ -90,8 +86,11 @@ pub enum Web {
     None,
     /// Each host after approval.
     Ask,
-    /// All of it that is public, without a question.
+    /// Public addresses that the person, a search result or a page named; a host that the model composed an address for
+    /// after approval.
     #[default]
+    Known,
+    /// All of it that is public, without a question.
     Public,
 }
 
@@ -119,12 +118,15 @@ pub struct Policy {
     pub commands: Arc<Rules>,
     /// The hosts that the configuration allows.
     pub hosts: Arc<[String]>,
-    /// Whether the open web may be looked at.
-    pub web: Web,
+    /// Whether the open web may be looked at. Where nobody decided it, [`Web::Known`] where somebody can be asked, otherwise
+    /// [`Web::Public`].
+    pub web: Option<Web>,
     /// The workspace, which grants to write are relative to.
     pub workspace: Arc<Path>,
     /// Tools that are called only once a session has read their manual.
     pub manual_first: Arc<[String]>,
+    /// What git's configuration runs, which makes a file a control file. Found on disk; the runtime sets it.
+    pub configured: Configured,
 }
 
 impl Default for Policy {
@@ -134,12 +136,16 @@ impl Default for Policy {
             approve: Approve::default(),
             commands: Arc::default(),
             hosts: Arc::default(),
-            web: Web::default(),
+            web: None,
             workspace: Path::new("").into(),
             manual_first: Arc::default(),
+            configured: Configured::default(),
         }
     }
 }
+
+/// The name of the rule about addresses that a model composed.
+pub(crate) const COMPOSED: &str = "composed";
 
 /// One thing that a call wants, with its place resolved.
 #[derive(Debug, Clone)]
@@ -160,7 +166,12 @@ pub enum Want {
     /// A host.
     Net(String),
     /// To look at what a host shows to everybody.
-    Web(String),
+    Web {
+        /// Which.
+        host: String,
+        /// The session came across this very address, or a person configured it: see [`Address`](kit::Address).
+        known: bool,
+    },
     /// To start a server that the person's own file does not name.
     Server {
         /// What it is, and what starts it.
@@ -170,6 +181,21 @@ pub enum Want {
     },
     /// To write or delete the workspace's own tool of this name.
     Tool(String),
+}
+
+impl Want {
+    /// The host that it is about, if it is about one.
+    pub(crate) fn host(&self) -> Option<&str> {
+        match self {
+            Self::Net(host) | Self::Web { host, .. } => Some(host),
+            Self::Place(..)
+            | Self::Change { .. }
+            | Self::Run(_)
+            | Self::Unconfined
+            | Self::Server { .. }
+            | Self::Tool(_) => None,
+        }
+    }
 }
 
 impl Policy {
@@ -296,10 +322,11 @@ impl Policy {
                 rule.offers.extend(grant.clone().map(Effect::Server));
                 Decision::Ask(rule)
             }
-            Want::Net(host) | Want::Web(host) => {
-                let looks = matches!(want, Want::Web(_));
-                let private = says_private(split_port(host).0);
-                if looks && !private && self.web == Web::Public {
+            Want::Net(host) | Want::Web { host, .. } => {
+                let looks = matches!(want, Want::Web { .. });
+                let known = matches!(want, Want::Web { known: true, .. });
+                let (web, private) = (self.web.unwrap_or_default(), says_private(split_port(host).0));
+                if looks && !private && (web == Web::Public || known && web == Web::Known) {
                     return Decision::Allow;
                 }
                 let allowed = self.hosts.iter().any(|it| host_matches(it, host))
@@ -307,16 +334,21 @@ impl Policy {
                 if allowed {
                     return Decision::Allow;
                 }
-                if looks && self.web == Web::None {
+                if looks && web == Web::None {
                     return Decision::Deny(Rule::new(
                         "web",
                         host,
                         "with `web = \"none\"` in `[net]` only hosts in its `allow` are looked at",
                     ));
                 }
-                // Which of its parts speaks to whom is judged where a command is.
-                let private = private && (looks || !runs);
-                let mut rule = if private {
+                let composed = looks && !private && web == Web::Known;
+                let mut rule = if composed {
+                    Rule::new(
+                        COMPOSED,
+                        host,
+                        "the model composed this address, and what it holds is sent there; only after approval",
+                    )
+                } else if private {
                     Rule::new(
                         "private_net",
                         host,
@@ -327,7 +359,8 @@ impl Policy {
                 };
                 // That nobody is asked about hosts was not said of what listens behind the person's own door.
                 rule.firm = private;
-                let name = host.to_ascii_lowercase();
+                // A port would grant a private address too, which nobody was asked about.
+                let name = if composed { split_port(host).0 } else { host.as_str() }.to_ascii_lowercase();
                 // A yes to a look is none to speak.
                 let offer = if looks { Effect::Web(name) } else { Effect::Net(name) };
                 rule.offers.extend(is_host(host).then_some(offer));
@@ -361,107 +394,23 @@ impl Policy {
         if location.is_read_only() {
             return deny("read_only_root", "this root was added as read-only");
         }
-        if is_control_file(location.relative()) || lies_in_a_git_folder(&location.absolute()) {
+        let path = location.absolute();
+        if is_control_file(location.relative())
+            || is_control_file_in(&location.root_path(), &path)
+            || lies_in_a_git_folder(&path)
+            || self.configured.names(&path)
+        {
             let mut rule = Rule::new(
                 "control_files",
                 &location.to_string(),
                 "files that decide what other programs run are changed only after approval",
             );
-            let inside =
-                location.absolute().strip_prefix(&self.workspace).ok().map(|it| it.display().to_string());
+            let inside = path.strip_prefix(&self.workspace).ok().map(|it| it.display().to_string());
             rule.offers.extend(inside.filter(|it| !it.is_empty()).map(Effect::Write));
             return Decision::Ask(rule);
         }
         Decision::Allow
     }
-}
-
-/// Anything in a folder of this name, and what has this name itself: git's, editors', agents', builds'.
-const CONTROL_FOLDERS: &[&str] = &[
-    ".git",
-    ".hg",
-    ".haft",
-    ".vscode",
-    ".idea",
-    ".husky",
-    ".devcontainer",
-    ".zed",
-    ".ssh",
-    ".claude",
-    ".cursor",
-    ".codex",
-    ".gemini",
-    ".opencode",
-    ".windsurf",
-    ".nav",
-    ".cargo",
-];
-
-/// Files that programs, shells and builds run or obey without being asked.
-const CONTROL_NAMES: &[&str] = &[
-    "haft.toml",
-    ".mcp.json",
-    ".gitmodules",
-    ".gitconfig",
-    ".gitattributes",
-    ".envrc",
-    ".direnvrc",
-    ".bashrc",
-    ".bash_profile",
-    ".bash_login",
-    ".bash_logout",
-    ".bash_aliases",
-    ".profile",
-    ".xprofile",
-    ".zshrc",
-    ".zshenv",
-    ".zprofile",
-    ".zlogin",
-    ".zlogout",
-    ".cshrc",
-    ".tcshrc",
-    ".login",
-    ".kshrc",
-    "config.fish",
-    ".inputrc",
-    ".xinitrc",
-    ".xsession",
-    ".vimrc",
-    ".exrc",
-    ".nvimrc",
-    ".gdbinit",
-    ".lldbinit",
-    ".tmux.conf",
-    ".emacs",
-    ".screenrc",
-    ".ripgreprc",
-    ".npmrc",
-    ".yarnrc",
-    ".yarnrc.yml",
-    ".pypirc",
-    ".netrc",
-    ".curlrc",
-    ".pre-commit-config.yaml",
-    "lefthook.yml",
-];
-
-/// Files by which a change of text becomes a command that somebody's program runs.
-/// Compared without regard to case, since some file systems see no difference.
-pub(crate) fn is_control_file(path: &Path) -> bool {
-    let is = |name: &OsStr, one: &str| name.to_str().is_some_and(|name| name.eq_ignore_ascii_case(one));
-    let parts = || {
-        path.components().filter_map(|component| match component {
-            Component::Normal(name) => Some(name),
-            Component::Prefix(_) | Component::RootDir | Component::CurDir | Component::ParentDir => None,
-        })
-    };
-    // `.config/git/config`, `.config/nvim/init.lua` and their like.
-    let below_config = parts().zip(parts().skip(1)).any(|(one, next)| {
-        is(one, ".config") && ["git", "nvim", "fish", "systemd", "autostart"].iter().any(|it| is(next, it))
-    });
-    below_config
-        || path.file_name().is_some_and(|name| CONTROL_NAMES.iter().any(|it| is(name, it)))
-        || parts().any(|part| CONTROL_FOLDERS.iter().any(|it| is(part, it)))
 }
 
 /// Is this in what git keeps of a repository, whatever that folder is called: a bare

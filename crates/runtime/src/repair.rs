@@ -30,6 +30,9 @@ const SYNONYMS: [(&str, &[&str]); 14] = [
     ("old", &["old_text", "old_string", "old_str"]),
 ];
 
+/// A number in the place of one of these is a slip, and the name of no file.
+const PATHS: &[&str] = &["path", "paths", "dir", "from", "to", "upload", "save_to"];
+
 /// So much of a schema is looked at; what is beyond is not repaired.
 const STEPS: usize = 20_000;
 
@@ -195,6 +198,7 @@ impl<'a> Schema<'a> {
             && self.takes(schema, "string")
             && !self.takes(schema, "integer")
             && !self.takes(schema, "number")
+            && !PATHS.contains(&at)
         {
             // Nothing is lost by it, so nothing is said.
             *value = Value::String(number.to_string());
@@ -386,8 +390,8 @@ mod tests {
         assert_eq!(mended(json!({"names": "[\"a\"]"})), (json!({"names": ["a"]}), 1));
         assert_eq!(mended(json!({"names": "a"})), (json!({"names": ["a"]}), 1));
         assert_eq!(mended(json!({"edits": {"line": "3"}})), (json!({"edits": [{"line": 3}]}), 2));
-        // What it says is the same.
-        assert_eq!(mended(json!({"path": 404})), (json!({"path": "404"}), 0));
+        // A number that stands where a path belongs is a mistake, not a file of that name.
+        assert_eq!(mended(json!({"path": 404})), (json!({"path": 404}), 0));
         assert_eq!(mended(json!({"limit": null})), (json!({}), 0));
         assert_eq!(mended(json!({"file_path": "a"})), (json!({"path": "a"}), 1));
         assert_eq!(mended(json!({"filePath": "a"})), (json!({"path": "a"}), 1));

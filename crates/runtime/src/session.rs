@@ -12,9 +12,10 @@ use std::{
 
 use arc_swap::ArcSwap;
 use kit::{
-    Fault, Kinds, Spec, Touches,
+    Address, Fault, Kinds, Output, Spec, Touches,
+    decoders::Decoders,
     files::Roots,
-    net::{Allowed, Net},
+    net::{Allowed, HostPattern, Net, Reach, host_of, says_private, split_port},
     procs::Procs,
     seen::Views,
     services::{Agents, NoAgent, Reloaded, Review, Shelf, Transcript, Undo},
@@ -25,6 +26,7 @@ use tokio::sync::{broadcast, watch};
 
 use crate::{
     Answer, Call, Runtime,
+    addresses::Addresses,
     approve::Approver,
     asked_time::AskedTime,
     call::{self, Plan},
@@ -53,6 +55,10 @@ pub use terms::Limits;
 fn view_key(file: &Path) -> String {
     format!("view {}", file.display())
 }
+
+/// What a conversation is told once where nobody decided how open the web is, and nobody can be asked.
+const OPEN_WEB: &str = "nobody can be asked here, so addresses that the model composes are requested unasked; `web = \"known\"` in \
+                        `[net]` of haft.toml refuses them";
 
 /// How long the end of a session waits for its jobs.
 const LAST_JOBS: Duration = Duration::from_secs(2);
@@ -100,7 +106,9 @@ struct Person {
     grants_of: (String, bool),
     asking: Arc<tokio::sync::Mutex<()>>,
     asked: Arc<AskedTime>,
+    addresses: Arc<Addresses>,
     files: SessionFiles,
+    decoders: Decoders,
 }
 
 struct Inner {
@@ -128,6 +136,8 @@ struct Inner {
     asking: Arc<tokio::sync::Mutex<()>>,
     /// How long they were asked.
     asked: Arc<AskedTime>,
+    /// What they named, and what was read on the web. Agents that one of them started read for it.
+    addresses: Arc<Addresses>,
     /// What was given to the person. The agents that it started give in its name.
     files: SessionFiles,
     /// The roots with this session's spilled outputs, once there are any.
@@ -139,6 +149,7 @@ struct Inner {
     ground: Ground,
     jobs: Arc<Jobs>,
     shelf: Arc<Shelf>,
+    decoders: Decoders,
     /// The tools that are files, as the model knows them.
     known: ArcSwap<Loaded>,
 }
@@ -159,7 +170,9 @@ impl Session {
             grants_of: (name.clone(), named),
             asking: Arc::default(),
             asked: Arc::default(),
+            addresses: Arc::default(),
             files: SessionFiles::new(folder_of(&runtime.store().files_folder(), &name)),
+            decoders: runtime.commands().decoders(),
         };
         Self::of(runtime, name, named, door, person)
     }
@@ -180,7 +193,9 @@ impl Session {
             grants_of: this.grants_of.clone(),
             asking: this.asking.clone(),
             asked: this.asked.clone(),
+            addresses: this.addresses.clone(),
             files: this.files.clone(),
+            decoders: this.decoders.clone(),
         };
         let below =
             Self::of(this.runtime.clone(), format!("{}/{agent}", this.name), this.named, &this.door, person);
@@ -190,7 +205,8 @@ impl Session {
     }
 
     fn of(runtime: Runtime, name: String, named: bool, door: &str, person: Person) -> Self {
-        let Person { approver, agent, passing, grants_of, asking, asked, files } = person;
+        let Person { approver, agent, passing, grants_of, asking, asked, addresses, files, decoders } =
+            person;
         let sessions = runtime.store().sessions();
         // That the session was used is told to whoever lists sessions; a call does not depend on it.
         let _ = sessions.used(&*name, door);
@@ -216,6 +232,7 @@ impl Session {
                 grants_of,
                 asking,
                 asked,
+                addresses,
                 files,
                 with_shelf: OnceLock::new(),
                 manuals: Mutex::default(),
@@ -223,6 +240,7 @@ impl Session {
                 ground,
                 jobs,
                 shelf,
+                decoders,
                 known,
             }),
         };
@@ -431,6 +449,12 @@ impl Session {
             return Ok(());
         }
         let sessions = self.store().sessions();
+        if self.inner.agent.is_none() {
+            self.recall_addresses();
+            if let Some((key, kept)) = self.inner.addresses.keep() {
+                sessions.put(self.name(), key, kept)?;
+            }
+        }
         for (file, kept) in self.inner.views.keep() {
             let kept = kept.without(&**self.secrets());
             // What is not kept has to be read again; nothing worse.
@@ -463,6 +487,55 @@ impl Session {
             }
             Err(fault) => tracing::warn!("what was seen of {} can't be read: {fault}", file.display()),
         }
+    }
+
+    /// The person of this session said this: the addresses in it are requested without a question. An agent that another
+    /// one started has no person of its own, so there it changes nothing.
+    pub fn said_by_person(&self, words: &str) {
+        if self.inner.agent.is_none() {
+            self.inner.addresses.said(words);
+        }
+    }
+
+    /// This was read on the web by a call that asked for this.
+    pub(crate) fn read_on_the_web(&self, output: &Output, asked: &str) {
+        self.inner.addresses.read(output, asked);
+    }
+
+    /// Did a model take this address from elsewhere, unchanged?
+    pub(crate) fn knows(&self, address: &Address) -> bool {
+        match address {
+            Address::Composed => false,
+            Address::Configured => true,
+            Address::Plain(url) => {
+                self.inner.addresses.has(url) || {
+                    self.recall_addresses();
+                    self.inner.addresses.has(url)
+                }
+            }
+        }
+    }
+
+    fn recall_addresses(&self) {
+        let (name, named) = self.grants_of();
+        if named {
+            self.inner.addresses.recall(self.store(), name);
+        }
+    }
+
+    /// What the first answer of a conversation says that looks at the web where composed addresses are requested unasked,
+    /// and nobody decided that.
+    pub(crate) fn told_of_open_web(&self, wants: &[Want], policy: &Policy) -> Option<String> {
+        let composed =
+            |it: &Want| matches!(it, Want::Web { host, known: false } if !says_private(split_port(host).0));
+        if !wants.iter().any(composed)
+            || policy.web != Some(Web::Public)
+            || self.inner.runtime.policy().web.is_some()
+        {
+            return None;
+        }
+        self.recall_addresses();
+        self.inner.addresses.tell_once().then(|| OPEN_WEB.to_owned())
     }
 
     /// Undoes changes of this session, on behalf of the call of `history`, which keeps other processes off
@@ -518,6 +591,11 @@ impl Session {
         fault.next(schema)
     }
 
+    /// Where the foreign bytes of this session and of its agents are decoded: by workers that decode no other session's.
+    pub fn decoders(&self) -> &Decoders {
+        &self.inner.decoders
+    }
+
     /// What the processes of a call are started with.
     pub(crate) fn procs(&self, plan: &Plan) -> Procs {
         let touches = plan.prepared.touches();
@@ -527,20 +605,44 @@ impl Session {
             return ground.of_call(&touches, &[]);
         }
         let mut granted = self.granted_hosts();
+        let policy = self.policy_by(plan.web);
+        let asked_about = |want: &Want| plan.approved && policy.asks(want);
         if !plan.looks() {
-            return ground.of_call(&touches, &granted);
+            // What nobody was asked about opens no door behind which only this machine is.
+            let unasked = plan.hosts.iter().filter(|it| !asked_about(it));
+            let unasked: Vec<&str> = unasked.filter_map(Want::host).collect();
+            return ground.of_session_call(&touches, &granted, &unasked);
         }
         granted.extend(self.hosts_to_look_at());
-        // What is shown is not chosen by whoever looks: it runs apart, and reaches what the call itself may look at.
-        let policy = self.policy();
-        let public = (policy.web == Web::Public).then(|| "*".to_owned());
-        let approved = plan.hosts.iter().filter_map(|want| match want {
-            Want::Net(host) | Want::Web(host) if plan.approved && policy.asks(want) => Some(host.clone()),
-            _ => None,
-        });
-        let hosts: Vec<String> =
-            public.into_iter().chain(policy.hosts.iter().cloned()).chain(granted).chain(approved).collect();
-        ground.of_browser(&hosts).of_call(&touches, &[])
+        granted.extend(policy.hosts.iter().cloned());
+        // What is shown is not chosen by whoever looks: it runs apart, and reaches what the call itself may look at. Of private
+        // hosts that is the one that was asked for: what others are allowed, a page has no business with.
+        let mut public: Vec<String> = granted.clone();
+        if plan.web >= Web::Known {
+            public.push("*".to_owned());
+        }
+        let asked = plan.hosts.iter().filter(|it| asked_about(it)).filter_map(Want::host);
+        let mut origins: Vec<String> = Vec::new();
+        for host in asked {
+            let is_private = says_private(split_port(host).0);
+            if is_private { &mut origins } else { &mut public }.push(host.to_owned());
+        }
+        if let Address::Plain(url) = &plan.address
+            && let Ok((host, port)) = host_of(url)
+        {
+            let allows = |it: &String| {
+                let pattern = HostPattern::parse(it);
+                pattern.reach() == Reach::Anywhere && pattern.fits(&host, port)
+            };
+            if granted.iter().any(allows) {
+                origins.push(if host.contains(':') {
+                    format!("[{host}]:{port}")
+                } else {
+                    format!("{host}:{port}")
+                });
+            }
+        }
+        ground.of_browser(&origins, &public).of_call(&touches, &[])
     }
 
     /// How a call reaches the network: what the configuration and grants name, what it was approved for, and what is
@@ -549,8 +651,9 @@ impl Session {
         if plan.hosts.is_empty() {
             return Net::new(self.runtime().line(), Allowed::default());
         }
-        let policy = self.policy();
-        let open = if plan.looks() && policy.web == Web::Public {
+        let policy = self.policy_by(plan.web);
+        // Where a request is redirected counts with the address that was asked for.
+        let open = if plan.looks() && plan.web >= Web::Known {
             Allowed::default().and_web()
         } else {
             Allowed::default()
@@ -561,8 +664,11 @@ impl Session {
         }
         let allowed = policy.hosts.iter().chain(&granted).fold(open, |it, host| it.and(host));
         let of_call = |it: Allowed, want: &Want| match want {
+            Want::Web { host, .. } if plan.web == Web::Known && !says_private(split_port(host).0) => {
+                it.and_public(host)
+            }
             // What nobody was asked about opens no door behind which only this machine is.
-            Want::Net(host) | Want::Web(host) if plan.approved && policy.asks(want) => it.and(host),
+            Want::Net(host) | Want::Web { host, .. } if plan.approved && policy.asks(want) => it.and(host),
             Want::Net(host) => it.and_public(host),
             // To look is open or asked about; it is no leave to speak.
             _ => it,
@@ -676,6 +782,20 @@ impl Session {
         let policy = self.inner.runtime.policy();
         let sandbox = if self.limits().read_only { Sandbox::ReadOnly } else { policy.sandbox };
         Policy { sandbox, ..policy }
+    }
+
+    /// The policy for a call of this id at the door, with what holds where nobody decided how open the web is.
+    pub(crate) fn policy_of(&self, call: &str) -> Policy {
+        let policy = self.policy();
+        let web = policy.web.unwrap_or_else(|| {
+            let can_ask = policy.approve.asks() && self.approver().is_attended(call);
+            if can_ask { Web::Known } else { Web::Public }
+        });
+        Policy { web: Some(web), ..policy }
+    }
+
+    fn policy_by(&self, web: Web) -> Policy {
+        Policy { web: Some(web), ..self.policy() }
     }
 
     pub(crate) fn secrets(&self) -> &Arc<Secrets> {

@@ -87,9 +87,9 @@ impl services::Vault for Vault {
             return Err(Fault::denied(format!("the secret `{name}` is not for {host}:{port}"))
                 .next(format!("A person can put that host into `hosts` of `[secret.{name}]`.")));
         }
-        kept.value
-            .clone()
-            .map_err(|why| Fault::new(Kind::Unavailable, format!("the secret `{name}` can't be had: {why}")))
+        kept.value.clone().map_err(|why| {
+            Fault::new(Kind::Unavailable, format!("the secret `{name}` is unavailable: {why}"))
+        })
     }
 
     fn may_go_in_clear(&self, name: &str, host: &str, port: u16) -> bool {

@@ -60,7 +60,7 @@ fn is_joined(letter: char) -> bool {
 }
 
 /// Has it no shape of its own wherever it stands?
-fn is_unseen(letter: char) -> bool {
+pub fn is_unseen(letter: char) -> bool {
     match letter {
         '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' => true,
         // Soft hyphen, the joiner of graphemes, direction marks, fillers, inherent vowels.
@@ -69,9 +69,11 @@ fn is_unseen(letter: char) -> bool {
         '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' => true,
         // Invisible operators, deprecated formats, fillers, presentation, notes on notes.
         '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' => true,
-        '\u{fff9}'..='\u{fffb}' | '\u{1d173}'..='\u{1d17a}' => true,
+        '\u{fff0}'..='\u{fffb}' | '\u{1d159}' | '\u{1d173}'..='\u{1d17a}' => true,
+        // Shorthand and hieroglyph controls, a filler of Khitan.
+        '\u{1bca0}'..='\u{1bca3}' | '\u{13430}'..='\u{1343f}' | '\u{16fe4}' => true,
         // Tags and more presentation: whole alphabets that nobody sees.
-        '\u{e0000}'..='\u{e007f}' | '\u{e0100}'..='\u{e01ef}' => true,
+        '\u{e0000}'..='\u{e0fff}' => true,
         _ => false,
     }
 }

@@ -300,7 +300,7 @@ async fn an_interrupted_call_tells_what_the_files_hold_now() {
     let at = state.path().display().to_string();
     assert_eq!(
         found[0].text.replace(&at, ""),
-        "interrupted; it may have happened; these paths were declared: /new, /old, /other, /not; check before retrying\n\
+        "interrupted; it may or may not have finished; these paths were declared: /new, /old, /other, /not; check before retrying\n\
          /new: it holds the new content\n\
          /old: it holds the old content; the change did not land\n\
          /other: it holds other content: neither the old nor the new\n\
@@ -310,7 +310,7 @@ async fn an_interrupted_call_tells_what_the_files_hold_now() {
     assert_eq!(found[1].text, "interrupted; it only read, so nothing was changed; call it again");
     assert_eq!(
         found[2].text,
-        "interrupted; it may have happened; it was to run `make`; check before retrying"
+        "interrupted; it may or may not have finished; it was going to run `make`; check before retrying"
     );
     let log = store.journal().log(all()).unwrap();
     assert_eq!(log[0].said.as_ref(), Some(&found[0].text));
@@ -428,7 +428,7 @@ async fn a_newer_database_is_a_fault_and_is_left_as_it_is() {
     database.execute_batch("PRAGMA user_version = 77").unwrap();
     drop(database);
     let fault = open(state.path()).flush().await.unwrap_err();
-    assert!(fault.what.contains("made by a newer haft (version 77; this one knows 4)"), "{}", fault.what);
+    assert!(fault.what.contains("made by a newer haft (version 77; this one knows 5)"), "{}", fault.what);
     let database = rusqlite::Connection::open(&path).unwrap();
     let version: i64 = database.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();
     assert_eq!(version, 77);

@@ -135,7 +135,7 @@ async fn an_address_of_this_machine_is_reached_by_a_persons_yes_and_by_nothing_l
         Policy::default(),
         Policy { approve: Approve::Auto, ..Policy::default() },
         Policy { approve: Approve::Auto, sandbox: Sandbox::Full, ..Policy::default() },
-        Policy { web: Web::Ask, approve: Approve::Auto, ..Policy::default() },
+        Policy { web: Some(Web::Ask), approve: Approve::Auto, ..Policy::default() },
         hosts(&without_port),
         Policy { approve: Approve::Auto, ..hosts(&without_port) },
     ] {
@@ -176,7 +176,7 @@ async fn a_yes_to_one_thing_is_none_to_another() {
 #[tokio::test]
 async fn the_open_web_is_looked_at_unless_a_person_says_otherwise() {
     let url = "http://93.184.216.34:1/";
-    let policy = |web| Policy { web, ..Policy::default() };
+    let policy = |web| Policy { web: Some(web), ..Policy::default() };
     for (web, says) in [(Web::None, "rule `web`"), (Web::Ask, "rule `net`")] {
         let house = house(policy(web), Arc::new(Unattended));
         let said = house.ask("web 93.184.216.34:1", url).await;

@@ -14,6 +14,7 @@ mod lines;
 mod mcp;
 mod message;
 mod progress;
+mod salvage;
 mod stdio;
 
 pub use answer::{list_bytes, tool_bytes};

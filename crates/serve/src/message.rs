@@ -7,7 +7,10 @@ use rmcp::model::{
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use crate::mcp::LISTENING;
+use crate::{
+    mcp::LISTENING,
+    salvage::{id, repaired},
+};
 
 /// What a line, or one member of a batch, turned out to be.
 #[derive(Debug)]
@@ -78,11 +81,19 @@ pub(crate) fn json(line: &[u8]) -> Result<Option<Value>, Refusal> {
     // A line that is short enough can't hold too many.
     if line.len() > MOST_VALUES && values(line) > MOST_VALUES {
         let what = format!("the message has more than {MOST_VALUES} values");
-        return Err(Refusal::new(Value::Null, ErrorCode::INVALID_REQUEST, what));
+        return Err(Refusal::new(id(line), ErrorCode::INVALID_REQUEST, what));
     }
-    serde_json::from_slice(line).map(Some).map_err(|error| {
-        Refusal::new(Value::Null, ErrorCode::PARSE_ERROR, format!("the line is not JSON: {error}"))
-    })
+    let error = match serde_json::from_slice(line) {
+        Ok(value) => return Ok(Some(value)),
+        Err(error) => error,
+    };
+    // Models write half an emoji.
+    if let Some(repaired) = repaired(line)
+        && let Ok(value) = serde_json::from_slice(&repaired)
+    {
+        return Ok(Some(value));
+    }
+    Err(Refusal::new(id(line), ErrorCode::PARSE_ERROR, format!("the line is not JSON: {error}")))
 }
 
 /// What a JSON value asks for.
@@ -295,7 +306,7 @@ mod tests {
         let null = &Value::Null;
         refused("{", -32700, null);
         refused("nonsense", -32700, null);
-        refused(r#"{"jsonrpc":"2.0","id":1,"method":"ping"} trailing"#, -32700, null);
+        refused(r#"{"jsonrpc":"2.0","id":1,"method":"ping"} trailing"#, -32700, &json!(1));
         refused(&"[".repeat(1000), -32700, null);
         refused(&format!(r#"{{"a":{}{}}}"#, "[".repeat(200), "]".repeat(200)), -32700, null);
         refused("5", -32600, null);

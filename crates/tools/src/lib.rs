@@ -19,12 +19,24 @@ mod web;
 
 use std::sync::Arc;
 
-use kit::{AnyTool, Bucket, Hint, Spec};
+use kit::{AnyTool, Bucket, Hint, Spec, decoders::Entry};
 
 pub use importance::{DAILY, SELDOM};
 pub use toolsets::{HAFT, of_agents, toolset, toolsets};
 pub use toolsmith::with_enabled;
 pub use web::page_as_markdown;
+
+/// The decoders of foreign bytes that the tools need.
+pub const DECODERS: &[Entry] = &[
+    Entry::of::<media::Look>(),
+    Entry::of::<media::LookWithFonts>(),
+    #[cfg(feature = "pdf")]
+    Entry::of::<media::ReadPages>(),
+    Entry::of::<web::ReadAsText>(),
+    Entry::of::<web::ReadResults>(),
+    Entry::of::<cad::Measure>(),
+    Entry::of::<cad::Draw>(),
+];
 
 /// What a client is told about a toolset as a whole, where it shows these tools, and may show its model.
 pub fn instructions<'a>(toolset: &str, shown: impl IntoIterator<Item = &'a Spec>) -> String {

@@ -88,7 +88,8 @@ impl Crew {
         };
         let left = agent.session().running_jobs();
         if !left.is_empty() {
-            made.notes.push(format!("its jobs still ran and were ended with it: {}", left.join(", ")));
+            made.notes
+                .push(format!("its jobs were still running and were stopped with it: {}", left.join(", ")));
         }
         agent.session().end().await;
         let seen = || Output::text(now.text());

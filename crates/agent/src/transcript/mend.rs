@@ -154,7 +154,7 @@ fn what_is_known(session: &Session, call: Option<&String>) -> Result<String, Fau
             "this call was done, but haft ended before its result was kept.{touched} Look before you repeat it."
         ),
         None | Some("interrupted") => format!(
-            "haft ended in the middle of this call: it may have happened, or a part of it.{touched} Look before you repeat it."
+            "haft ended in the middle of this call: it may or may not have finished.{touched} Look before you repeat it."
         ),
         Some(kind) => format!("this call failed ({kind}): {}", record.said.unwrap_or_default()),
     })

@@ -42,8 +42,10 @@ impl Dialog {
                 let Parts { asks, effects, why } = ask::parts(request);
                 say(&asks, Style::ASKS);
                 effects.iter().for_each(|it| say(it, Style::PLAIN));
-                let hint = if ask::is_cut(request) { "d shows all" } else { "" };
-                rows.extend(diff::rows(&request.changes, 2, columns, diff::SHOWN, hint));
+                // The end counts as much as the beginning.
+                let diffs = diff::rows(&request.changes, 2, columns, usize::MAX, "");
+                let more = |rest| Row::new(format!("  … {rest} more lines; d shows all …"), Style::DIM);
+                rows.extend(ask::head_and_tail(diffs, diff::SHOWN, more));
                 let mut say = |line: &str, style| rows.extend(Row::new(line, style).wrapped(columns, 4));
                 why.iter().for_each(|it| say(it, Style::PLAIN));
             }
@@ -226,7 +228,7 @@ mod tests {
         );
         // A key that is none of them says which there are.
         let Err((dialog, shown)) = press(dialog, "2\n") else { unreachable!() };
-        assert_eq!(text(&shown), ["Type o, s, p or n; `n WORDS` refuses and tells the model why."]);
+        assert_eq!(text(&shown), ["Type o, s, p or n; `n WORDS` refuses and tells the model", "  why."]);
         let said = press(dialog, "n use tabs\n").map(|it| it.text());
         assert_eq!(said.ok().as_deref(), Some("refused: use tabs"));
         assert_eq!(answer.try_recv(), Ok(Verdict::Instead("use tabs".to_owned())));
@@ -237,7 +239,7 @@ mod tests {
         let (reply, mut answer) = oneshot::channel();
         let dialog = Dialog::new(Asked::May(request(Vec::new(), vec![change(100)]), reply));
         let rows = text(&dialog.rows(60));
-        assert!(rows.contains(&"  … 61 more lines; d shows all".to_owned()), "{rows:#?}");
+        assert!(rows.contains(&"  … 61 more lines; d shows all …".to_owned()), "{rows:#?}");
         let Err((dialog, shown)) = press(dialog, "x\nd\n") else { unreachable!() };
         let shown = text(&shown);
         assert!(

@@ -397,27 +397,246 @@ mod tests {
     fn painted(columns: usize, colours: bool, expected: &Expect) {
         let rows = rows(&example(), 4, columns, 100, "");
         assert!(rows.iter().all(|it| it.width() <= columns), "at most {columns} columns");
-        let text: String = rows.iter().map(|it| it.painted(colours).replace('\u{1b}', "^") + "\n").collect();
+        let rows = rows.iter().map(|it| it.painted(colours).replace('\u{1b}', "^"));
+        // A margin, as blanks at the beginning of an expected text are its layout.
+        let text: String = rows.map(|it| format!("│{}\n", it.trim_end())).collect();
         expected.assert_eq(&text);
     }
 
     #[test]
     fn diffs_without_colours_at_40_80_and_200_columns() {
-        painted(40, false, &expect![[""]]);
-        painted(80, false, &expect![[""]]);
-        painted(200, false, &expect![[""]]);
+        painted(
+            40,
+            false,
+            &expect![[r#"
+                │    prices.py (+4 -4)
+                │      9   def total(items):
+                │     10 -     return sum(items)
+                │     10 +     return round(sum(items), 2
+                │          )
+                │     11 +
+                │     12
+                │     12 -     old = 1
+                │     13 +     new = 1
+                │     14   # 日本語 \u{1b}[2J
+                │      ⋮
+                │    121   keep
+                │    121 - gone
+                │    122 - const KEYS = "aaaaaaaaaaaaaaaa
+                │          aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
+                │          aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
+                │          aaaaaaaaaaaaaaaaaaaaaaaaaaaa…
+                │    122 + const KEYS = "aaaaaaaaaaaaaaaa
+                │          aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
+                │          aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
+                │          aaaaaaaaaaaaaaaaaaaaaaaaaaaa…
+                │          (no line break at the end)
+                │    logo.png: binary, 120 bytes -> 99 b…
+                │    created sub/new.txt (+2 -0)
+                │    1 + one
+                │    2 + two
+            "#]],
+        );
+        painted(
+            80,
+            false,
+            &expect![[r#"
+                │    prices.py (+4 -4)
+                │      9   def total(items):
+                │     10 -     return sum(items)
+                │     10 +     return round(sum(items), 2)
+                │     11 +
+                │     12
+                │     12 -     old = 1
+                │     13 +     new = 1
+                │     14   # 日本語 \u{1b}[2J
+                │      ⋮
+                │    121   keep
+                │    121 - gone
+                │    122 - const KEYS = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
+                │          aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
+                │          aaaaaaaaaaaaaaaaaaaaaaaaOLDbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb
+                │          bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb…
+                │    122 + const KEYS = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
+                │          aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
+                │          aaaaaaaaaaaaaaaaaaaaaaaaNEWbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb
+                │          bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb…
+                │          (no line break at the end)
+                │    logo.png: binary, 120 bytes -> 99 bytes
+                │    created sub/new.txt (+2 -0)
+                │    1 + one
+                │    2 + two
+            "#]],
+        );
+        painted(
+            200,
+            false,
+            &expect![[r#"
+                │    prices.py (+4 -4)
+                │      9   def total(items):
+                │     10 -     return sum(items)
+                │     10 +     return round(sum(items), 2)
+                │     11 +
+                │     12
+                │     12 -     old = 1
+                │     13 +     new = 1
+                │     14   # 日本語 \u{1b}[2J
+                │      ⋮
+                │    121   keep
+                │    121 - gone
+                │    122 - const KEYS = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaOLDbbbbbbbbbbbbbbbbbbbbbbb
+                │          bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb
+                │          bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb
+                │          bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb…
+                │    122 + const KEYS = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaNEWbbbbbbbbbbbbbbbbbbbbbbb
+                │          bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb
+                │          bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb
+                │          bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb…
+                │          (no line break at the end)
+                │    logo.png: binary, 120 bytes -> 99 bytes
+                │    created sub/new.txt (+2 -0)
+                │    1 + one
+                │    2 + two
+            "#]],
+        );
     }
 
     #[test]
     fn diffs_in_colour_at_40_80_and_200_columns() {
-        painted(40, true, &expect![[""]]);
-        painted(80, true, &expect![[""]]);
-        painted(200, true, &expect![[""]]);
+        painted(
+            40,
+            true,
+            &expect![[r#"
+                │    ^[1mprices.py^[0m (^[32m+4^[0m ^[31m-4^[0m)
+                │^[2m      9 ^[0m  def total(items):
+                │^[2m     10 ^[0m^[31m-     return sum(items)^[0m
+                │^[2m     10 ^[0m^[32m+     return ^[0m^[7;32mround(^[0m^[32msum(items)^[0m^[7;32m, 2^[0m
+                │          ^[7;32m)^[0m
+                │^[2m     11 ^[0m^[32m+ ^[0m
+                │^[2m     12 ^[0m
+                │^[2m     12 ^[0m^[31m-     old = 1^[0m
+                │^[2m     13 ^[0m^[32m+     new = 1^[0m
+                │^[2m     14 ^[0m  # 日本語 \u{1b}[2J
+                │^[2m      ⋮^[0m
+                │^[2m    121 ^[0m  keep
+                │^[2m    121 ^[0m^[31m- gone^[0m
+                │^[2m    122 ^[0m^[31m- const KEYS = "aaaaaaaaaaaaaaaa^[0m
+                │          ^[31maaaaaaaaaaaaaaaaaaaaaaaaaaaaaa^[0m
+                │          ^[31maaaaaaaaaaaaaaaaaaaaaaaaaaaaaa^[0m
+                │          ^[31maaaaaaaaaaaaaaaaaaaaaaaaaaaa^[0m^[2m…^[0m
+                │^[2m    122 ^[0m^[32m+ const KEYS = "aaaaaaaaaaaaaaaa^[0m
+                │          ^[32maaaaaaaaaaaaaaaaaaaaaaaaaaaaaa^[0m
+                │          ^[32maaaaaaaaaaaaaaaaaaaaaaaaaaaaaa^[0m
+                │          ^[32maaaaaaaaaaaaaaaaaaaaaaaaaaaa^[0m^[2m…^[0m
+                │^[2m          (no line break at the end)^[0m
+                │    ^[1mlogo.png^[0m^[2m: binary, 120 bytes -> 99 b…^[0m
+                │    created ^[1msub/new.txt^[0m (^[32m+2^[0m ^[31m-0^[0m)
+                │^[2m    1 ^[0m^[32m+ one^[0m
+                │^[2m    2 ^[0m^[32m+ two^[0m
+            "#]],
+        );
+        painted(
+            80,
+            true,
+            &expect![[r#"
+                │    ^[1mprices.py^[0m (^[32m+4^[0m ^[31m-4^[0m)
+                │^[2m      9 ^[0m  def total(items):
+                │^[2m     10 ^[0m^[31m-     return sum(items)^[0m
+                │^[2m     10 ^[0m^[32m+     return ^[0m^[7;32mround(^[0m^[32msum(items)^[0m^[7;32m, 2)^[0m
+                │^[2m     11 ^[0m^[32m+ ^[0m
+                │^[2m     12 ^[0m
+                │^[2m     12 ^[0m^[31m-     old = 1^[0m
+                │^[2m     13 ^[0m^[32m+     new = 1^[0m
+                │^[2m     14 ^[0m  # 日本語 \u{1b}[2J
+                │^[2m      ⋮^[0m
+                │^[2m    121 ^[0m  keep
+                │^[2m    121 ^[0m^[31m- gone^[0m
+                │^[2m    122 ^[0m^[31m- const KEYS = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa^[0m
+                │          ^[31maaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa^[0m
+                │          ^[31maaaaaaaaaaaaaaaaaaaaaaaaOLDbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb^[0m
+                │          ^[31mbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb^[0m^[2m…^[0m
+                │^[2m    122 ^[0m^[32m+ const KEYS = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa^[0m
+                │          ^[32maaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa^[0m
+                │          ^[32maaaaaaaaaaaaaaaaaaaaaaaaNEWbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb^[0m
+                │          ^[32mbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb^[0m^[2m…^[0m
+                │^[2m          (no line break at the end)^[0m
+                │    ^[1mlogo.png^[0m^[2m: binary, 120 bytes -> 99 bytes^[0m
+                │    created ^[1msub/new.txt^[0m (^[32m+2^[0m ^[31m-0^[0m)
+                │^[2m    1 ^[0m^[32m+ one^[0m
+                │^[2m    2 ^[0m^[32m+ two^[0m
+            "#]],
+        );
+        painted(
+            200,
+            true,
+            &expect![[r#"
+                │    ^[1mprices.py^[0m (^[32m+4^[0m ^[31m-4^[0m)
+                │^[2m      9 ^[0m  def total(items):
+                │^[2m     10 ^[0m^[31m-     return sum(items)^[0m
+                │^[2m     10 ^[0m^[32m+     return ^[0m^[7;32mround(^[0m^[32msum(items)^[0m^[7;32m, 2)^[0m
+                │^[2m     11 ^[0m^[32m+ ^[0m
+                │^[2m     12 ^[0m
+                │^[2m     12 ^[0m^[31m-     old = 1^[0m
+                │^[2m     13 ^[0m^[32m+     new = 1^[0m
+                │^[2m     14 ^[0m  # 日本語 \u{1b}[2J
+                │^[2m      ⋮^[0m
+                │^[2m    121 ^[0m  keep
+                │^[2m    121 ^[0m^[31m- gone^[0m
+                │^[2m    122 ^[0m^[31m- const KEYS = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaOLDbbbbbbbbbbbbbbbbbbbbbbb^[0m
+                │          ^[31mbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb^[0m
+                │          ^[31mbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb^[0m
+                │          ^[31mbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb^[0m^[2m…^[0m
+                │^[2m    122 ^[0m^[32m+ const KEYS = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaNEWbbbbbbbbbbbbbbbbbbbbbbb^[0m
+                │          ^[32mbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb^[0m
+                │          ^[32mbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb^[0m
+                │          ^[32mbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb^[0m^[2m…^[0m
+                │^[2m          (no line break at the end)^[0m
+                │    ^[1mlogo.png^[0m^[2m: binary, 120 bytes -> 99 bytes^[0m
+                │    created ^[1msub/new.txt^[0m (^[32m+2^[0m ^[31m-0^[0m)
+                │^[2m    1 ^[0m^[32m+ one^[0m
+                │^[2m    2 ^[0m^[32m+ two^[0m
+            "#]],
+        );
     }
 
     #[test]
     fn diffs_on_a_very_narrow_terminal_have_no_line_numbers() {
-        painted(20, false, &expect![[""]]);
+        painted(
+            20,
+            false,
+            &expect![[r#"
+                │    prices.py (+4 -…
+                │      def total(item
+                │      s):
+                │    -     return sum
+                │      (items)
+                │    +     return rou
+                │      nd(sum(items),
+                │       2)
+                │    +
+                │
+                │    -     old = 1
+                │    +     new = 1
+                │      # 日本語 \u{1b
+                │      }[2J
+                │    ⋮
+                │      keep
+                │    - gone
+                │    - const KEYS = "
+                │      aaaaaaaaaaaaaa
+                │      aaaaaaaaaaaaaa
+                │      aaaaaaaaaaaa…
+                │    + const KEYS = "
+                │      aaaaaaaaaaaaaa
+                │      aaaaaaaaaaaaaa
+                │      aaaaaaaaaaaa…
+                │      (no line brea…
+                │    logo.png: binar…
+                │    created sub/new…
+                │    + one
+                │    + two
+            "#]],
+        );
     }
 
     fn text(rows: &[Row]) -> Vec<String> {
@@ -472,7 +691,10 @@ mod tests {
             differ("return sum(items)", "return round(sum(items), 2)"),
             some(&[], &["round(", ", 2)"])
         );
-        assert_eq!(differ("let a = one two;", "let a = three four;"), some(&["one two"], &["three four"]));
+        assert_eq!(
+            differ("let total = one two;", "let total = three four;"),
+            some(&["one two"], &["three four"])
+        );
         assert_eq!(differ("    x = 1", "x = 1"), some(&["    "], &[]));
         assert_eq!(differ("entirely something", "of another kind"), None);
     }

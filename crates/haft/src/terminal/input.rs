@@ -25,6 +25,9 @@ use super::screen;
 /// How soon the thread sees that it is to end.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
+/// How long a key may take that has come already: what takes the keys apart looks for none in no time at all.
+const NOW: Duration = Duration::from_millis(1);
+
 /// So long the end of the chat waits for the thread.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -174,7 +177,7 @@ fn wait(keys: &OwnedFd) -> Option<()> {
 
 /// Tells all that was typed until now; nothing, when there is no keyboard or nobody listens any more.
 fn read(tell: &UnboundedSender<Heard>, as_meant: impl Fn(KeyEvent) -> KeyEvent) -> Option<()> {
-    while event::poll(Duration::ZERO).ok()? {
+    while event::poll(NOW).ok()? {
         let heard = match event::read().ok()? {
             Event::Key(key) if key.kind != KeyEventKind::Release => Heard::Key(as_meant(key)),
             Event::Paste(text) => Heard::Paste(text),

@@ -7,6 +7,7 @@ mod chips;
 mod layout;
 mod popup;
 mod search;
+mod text;
 
 use std::path::{Path, PathBuf};
 

@@ -219,34 +219,35 @@ impl Pager {
         let count = |it: usize| short::count(it as u64);
         let last = (self.top + self.room).min(self.rows.len());
         let line = |row: usize| self.rows.get(row).map_or(0, |it| it.0 + 1);
-        let place = match all {
+        let part = match all {
             0 => "empty".to_owned(),
-            _ => {
-                let part = if last >= self.rows.len() {
-                    "end".to_owned()
-                } else {
-                    format!("{}%", last * 100 / self.rows.len())
-                };
-                format!(
-                    "lines {}-{} of {} ({part})",
-                    count(line(self.top)),
-                    count(line(last.saturating_sub(1))),
-                    count(all)
-                )
-            }
+            _ if last >= self.rows.len() => "end".to_owned(),
+            _ => format!("{}%", last * 100 / self.rows.len()),
+        };
+        let place = match all {
+            0 => part.clone(),
+            _ => format!(
+                "lines {}-{} of {} ({part})",
+                count(line(self.top)),
+                count(line(last.saturating_sub(1))),
+                count(all)
+            ),
         };
         let found = match (&self.search.wanted, self.search.found.len()) {
             (wanted, _) if wanted.is_empty() => String::new(),
             (wanted, 0) => format!(" · nothing found for {wanted}"),
             (_, 1) => " · found once".to_owned(),
-            (_, count) => format!(" · found {count} times, n N"),
+            (_, count) => format!(" · found {count} times, n next"),
         };
         let style = Style { reverse: true, ..Style::PLAIN };
         let keys = ["↑↓ PgUp PgDn g G · / search", self.hint.as_str(), "q leaves"];
         let keys: Vec<&str> = keys.into_iter().filter(|it| !it.is_empty()).collect();
-        let text = |keys: &str| Row::new(format!(" {place}{found} · {keys} "), style);
-        let whole = text(&keys.join(" · "));
-        if whole.width() <= self.columns { whole } else { text("q leaves") }
+        let text = |place: &str, keys: &str| Row::new(format!(" {place}{found} · {keys} "), style);
+        // What there is no room for is left out, the keys first.
+        let whole = text(&place, &keys.join(" · "));
+        let shorter = [text(&place, "/ search · q leaves"), text(&place, "q leaves")];
+        let fitting = std::iter::once(whole).chain(shorter).find(|it| it.width() <= self.columns);
+        fitting.unwrap_or_else(|| text(&part, "q leaves"))
     }
 }
 
@@ -293,7 +294,7 @@ mod tests {
             line 2
             line 3
             line 4
-             lines 1-4 of 100 (4%) · q leaves
+             lines 1-4 of 100 (4%) · / search · q leaves
         "#]]
         .assert_eq(&seen(&mut pager));
         let top = |pager: &mut Pager, keys: &str| {
@@ -326,7 +327,7 @@ mod tests {
             line 8
             line 9
             line 10
-             lines 7-10 of 100 (10%) · found 11 times, n N · q leaves
+             lines 7-10 of 100 (10%) · found 11 times, n next · / search · q leaves
         "#]]
         .assert_eq(&seen(&mut pager));
         let marked = pager.rows(80, 6).get(1).map(|it| it.painted(true));

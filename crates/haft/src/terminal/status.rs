@@ -309,14 +309,20 @@ mod tests {
             folder: "~/work/shop".to_owned(),
         };
         let widths = [200, 100, 90, 84, 70, 60, 50, 40, 20];
-        let rows: Vec<String> = widths.iter().map(|it| facts.row(*it).text() + "\n").collect();
-        assert!(
-            widths
-                .iter()
-                .zip(&rows)
-                .all(|(columns, row)| super::super::row::width(row.trim_end()) <= *columns)
-        );
-        expect![[r#""#]].assert_eq(&rows.concat());
+        let rows: Vec<Row> = widths.iter().map(|it| facts.row(*it)).collect();
+        assert!(rows.iter().zip(widths).all(|(row, columns)| row.width() <= columns));
+        let rows: Vec<String> = rows.iter().map(|it| it.text().trim_start().to_owned() + "\n").collect();
+        expect![[r#"
+            plan mode · anthropic:claude-sonnet-5-5 · 24k of 200k tokens (12%) · $0.12 · approve: ask · main · ~/work/shop
+            plan mode · anthropic:claude-sonnet-5-5 · 24k of 200k tokens (12%) · $0.12 · approve: ask · main
+            plan mode · claude-sonnet-5-5 · 24k of 200k tokens (12%) · $0.12 · approve: ask · main
+            plan mode · claude-sonnet-5-5 · 12% · $0.12 · approve: ask · main
+            plan mode · claude-sonnet-5-5 · 12% · $0.12 · approve: ask · main
+            plan mode · claude-sonnet-5-5 · 12% · $0.12 · approve: ask
+            plan mode · claude-sonnet-5-5 · 12% · $0.12
+            plan mode · claude-sonnet-5-5 · 12%
+            plan mode · claud…
+        "#]].assert_eq(&rows.concat());
         let full = Facts { used: Some(190_000), ..facts };
         assert!(full.row(200).painted(true).contains("\u{1b}[1;33m190k of 200k tokens (95%)"));
         let new = Facts { used: None, cost: None, branch: None, limits: Vec::new(), ..full };

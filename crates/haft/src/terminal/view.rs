@@ -402,16 +402,17 @@ mod tests {
             (
                 60,
                 expect![[r#"
-                hm, the tests
 
-                I run the tests.
+                    hm, the tests
 
-                And
-                look
+                    I run the tests.
 
-                ✗ shell python3 -m unittest discover --verbose  error, 1.2 s
-                    FAILED (failures=1)
-            "#]],
+                    And
+                    look
+
+                    ✗ shell python3 -m unittest discover --verbose  error, 1.2 s
+                        FAILED (failures=1)
+                "#]],
                 expect![[r#"
                 • subagent find it  3.0 s
                     last line
@@ -424,16 +425,17 @@ mod tests {
             (
                 20,
                 expect![[r#"
-                hm, the tests
 
-                I run the tests.
+                    hm, the tests
 
-                And
-                look
+                    I run the tests.
 
-                ✗ shell…  error, 1.…
-                    FAILED (failure…
-            "#]],
+                    And
+                    look
+
+                    ✗ shell…  error, 1.…
+                        FAILED (failure…
+                "#]],
                 expect![[r#"
                 • subagent f…  3.0 s
                     last line
@@ -482,6 +484,7 @@ mod tests {
             shown(&stays) + "and below\n" + &shown(&view.live(now, look(40)))
         };
         expect![[r#"
+
             ✓ todo 0 of 2 done  1.2 s
                 ☐ read
                 ☐ write
@@ -508,7 +511,16 @@ mod tests {
             View { tasks: checklist::read("1. [done] read\n2. [pending] write"), ..View::default() };
         view.begin(now, None);
         view.hear(&called("c", "shell", json!({"command": "make"})), now, look(40));
-        expect![[r#""#]].assert_eq(&shown(&view.live(now, look(40))));
+        expect![[r#"
+
+            • shell make  0.0 s
+
+            Tasks: 1 of 2 done
+              ☑ read
+              ☐ write
+            ⠋ running 1 call · 0 s · Esc to stop
+        "#]]
+        .assert_eq(&shown(&view.live(now, look(40))));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::{FAULT, SHELL_SESSION, finish, manual::needs_agent};
 use crate::{
     Options, Place,
-    ask::approver,
+    ask::{self, approver},
     print,
     terminal::interrupt::{self, STOPPED},
     workspace_check::{self, Asking},
@@ -148,6 +148,12 @@ impl Call {
 
 /// Makes a call. A tool that only agents have is named as such.
 async fn called(with: &With<'_>, tool: &str, arguments: Arguments) -> Answer {
+    if ask::somebody() {
+        with.session.said_by_person(&match &arguments {
+            Arguments::Raw(text) => text.clone(),
+            Arguments::Json(value) => value.to_string(),
+        });
+    }
     let cancel = with.cancel.child_token();
     let call = runtime::Call { arguments, cancel, ..runtime::Call::new(tool, Value::Null) };
     let mut answer = with.session.call(call).await;

@@ -95,7 +95,7 @@ fn check(room: &Room) {
                 assert_eq!(there, Some(false), "{tool} {arguments}: {said}");
             } else {
                 assert!(
-                    said.contains("it may have happened") && there.is_some(),
+                    said.contains("it may or may not have finished") && there.is_some(),
                     "{tool} {arguments}: {said}"
                 );
             }

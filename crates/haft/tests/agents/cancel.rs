@@ -73,6 +73,6 @@ async fn jobs_of_an_agent_end_with_it_and_are_reported() {
     let mut home = house.agent(model, Wish::default());
     home.turn().await;
     let said = &home.answered("subagent")[0];
-    assert!(said.contains("left one") && said.contains("ended with it: job_1"), "{said}");
+    assert!(said.contains("left one") && said.contains("stopped with it: job_1"), "{said}");
     until(|| house.processes() == 0).await;
 }

@@ -84,14 +84,26 @@ fn a_yes_is_for_exactly_what_was_shown() {
     let room = Room::new();
     room.put("a.txt", "one\n");
     // A file that changed while the question stood is not overwritten.
+    let session = ["--session", "one"];
+    room.call_with(&session, "read", &json!({"path": "a.txt"})).must("ok");
     let write = json!({"path": "a.txt", "content": "new\n", "overwrite": true});
-    let mut terminal = asked(&room, &[], "write", &write);
+    let mut terminal = asked(&room, &session, "write", &write);
     terminal.shows(QUESTION, 1);
     room.put("a.txt", "somebody else's\n");
     terminal.types("o\n");
     assert_eq!(terminal.ends().0, Some(1));
     assert_eq!(room.text("a.txt"), "somebody else's\n");
     assert_eq!(last(&room)["outcome"], "stale");
+    // An edit is planned again on what is there now, and asked about again.
+    room.put("a.txt", "one\n");
+    let mut terminal = asked(&room, &[], "edit", &edit("a.txt", "one", "1"));
+    terminal.shows(QUESTION, 1);
+    room.put("a.txt", "one\nmore\n");
+    terminal.types("o\n").shows("+1 -1", 2).shows("   more", 1).shows(QUESTION, 2);
+    assert_eq!(room.text("a.txt"), "one\nmore\n");
+    terminal.types("o\n");
+    assert_eq!(terminal.ends().0, Some(0));
+    assert_eq!(room.text("a.txt"), "1\nmore\n");
 }
 
 #[test]

@@ -69,8 +69,10 @@ fn a_long_diff_is_asked_about_in_part_and_shown_whole_on_a_key() {
     for columns in [80, 40] {
         let chat = Tmux::chat(&room, &script, columns, &["--approve", "ask-edits"]);
         chat.shows("/help").types("go\n").shows("more lines; d shows all").shows("[n]o:");
-        assert!(!chat.screen().contains("100 + line 100"), "{}", chat.screen());
-        chat.types("d\n").shows("100 + line 100").types("n\n").shows("Done.");
+        // The beginning and the end, as either may be what matters.
+        chat.shows("100 + line 100");
+        assert!(!chat.screen().contains("60 + line 60"), "{}", chat.screen());
+        chat.types("d\n").shows("60 + line 60").types("n\n").shows("Done.");
         assert!(!room.at("long.txt").exists());
         assert!(chat.screen().lines().all(|it| it.chars().count() <= columns as usize));
     }

@@ -27,7 +27,7 @@ fn a_chat_begins_with_what_a_person_should_know() {
         let mut chat = stage.chat(&says("Hello."));
         chat.snapshot("at the start");
         chat.types("hi\n").rests("Hello.").snapshot("after an answer: context and cost");
-        chat.types("/plan\n").rests("plan mode:").snapshot("in plan mode");
+        chat.types("/plan\n").rests("  plan mode ·").snapshot("in plan mode");
     });
 }
 
@@ -94,7 +94,7 @@ fn calls_are_seen_while_they_run_and_summed_up_by_their_last_line() {
             ("read", json!({"path": "b.txt"})),
         ]) + &says("All done.");
         let mut chat = stage.chat(&script);
-        chat.types("go\n").shows("1 match").shows("[ 63%]").snapshot("one runs, two are over");
+        chat.types("go\n").shows("1 match").shows("\n    ........ [ 63%]").snapshot("one runs, two are over");
         stage.room.put("go", "");
         chat.rests("All done.").snapshot("all are over");
     });
@@ -125,7 +125,7 @@ fn a_plan_is_a_checklist() {
             + &calls(&[("shell", until("go", "echo testing", "echo tested"))])
             + &says("Planned.");
         let mut chat = stage.chat(&script);
-        chat.types("go\n").shows("testing").snapshot("while a call runs");
+        chat.types("go\n").shows("\n    testing").snapshot("while a call runs");
         stage.room.put("go", "");
         chat.rests("Planned.").snapshot("at the end");
     });
@@ -228,7 +228,7 @@ fn a_conversation_is_seen_again_when_it_goes_on() {
         let mut chat = stage.chat(&script);
         chat.types("read it\n").rests("two lines.").key("C-d");
         chat.ends();
-        let mut chat = stage.chat_with(&script, &["--resume"]);
+        let mut chat = stage.run(&script, &["chat", "--resume"]);
         chat.rests("two lines.").snapshot("gone on with");
     });
 }

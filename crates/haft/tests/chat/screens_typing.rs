@@ -19,8 +19,11 @@ fn what_may_be_typed_pops_up() {
             .types("look at @pri")
             .shows("› src/shop/prices.py")
             .snapshot("files, by fuzzy search");
+        // A blank follows what was completed, so a second key is no part of it.
         chat.key("Tab")
-            .shows("@src/shop/prices.py ")
+            .lacks("›")
+            .types("please")
+            .shows("@src/shop/prices.py please")
             .key("Enter")
             .rests("Seen.")
             .snapshot("a file is attached");
@@ -44,12 +47,12 @@ fn long_and_many_lines_are_typed_and_pasted() {
 fn a_message_that_is_typed_while_the_agent_works_waits() {
     scene("queue", |stage| {
         let mut chat = stage.chat(
-            &(calls(&[("shell", until("go", "echo working", "echo worked"))])
+            &(calls(&[("shell", until("go", "echo building", "echo built"))])
                 + &says("Over.")
                 + &says("Next.")),
         );
         chat.types("go\n")
-            .shows("working")
+            .shows("\n    building")
             .types("and then\n")
             .shows("(next)")
             .types("a dra")
@@ -127,7 +130,7 @@ fn a_task_at_a_terminal_looks_like_the_chat() {
             ("shell", until("go", "echo building", "echo built")),
         ]) + &says("It has **two** lines.");
         let mut run = stage.run(&script, &["run", "how long is a.txt?"]);
-        run.shows("building").snapshot("while a call runs");
+        run.shows("2 lines").shows("\n    building").snapshot("while a call runs");
         stage.room.put("go", "");
         run.shows("done:").snapshot("at the end");
     });

@@ -49,7 +49,7 @@ use vt100::{Cell, Color, Parser};
 use crate::support::Room;
 
 /// Nothing takes as long, unless it hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The terminals on which each scene plays: columns and lines.
 const SIZES: [(u16, u16); 3] = [(80, 24), (200, 50), (40, 12)];
@@ -298,11 +298,31 @@ impl<'a> Screen<'a> {
 
     /// Keeps what is seen now under this caption.
     pub(crate) fn snapshot(&mut self, caption: &str) -> &mut Self {
+        let lines = self.stage.size.1;
+        let mut seen = self.rows();
+        while seen.last().is_some_and(|(row, style)| row.is_empty() && style.is_empty()) {
+            seen.pop();
+        }
+        // What was in motion may have been longer for a moment, and have pushed this up: how far is chance.
+        let screen = self.terminal.screen_mut();
+        screen.set_scrollback(usize::from(lines));
+        let above = screen.scrollback();
+        let mut gone = self.rows();
+        gone.truncate(above);
+        self.terminal.screen_mut().set_scrollback(0);
+        let room = usize::from(lines).saturating_sub(seen.len()).min(gone.len());
+        let all = gone.split_off(gone.len() - room).into_iter().chain(seen);
+        let (rows, styles) = all.map(|(row, style)| (steady(&row), style)).unzip();
+        let shot = Shot { caption: caption.to_owned(), rows, styles };
+        self.stage.shots.borrow_mut().push(shot);
+        self
+    }
+
+    /// The rows of the screen, and how their letters look.
+    fn rows(&self) -> Vec<(String, String)> {
         let screen = self.terminal.screen();
         let (columns, lines) = self.stage.size;
-        let mut rows = Vec::new();
-        let mut styles = Vec::new();
-        for line in 0..lines {
+        let row = |line| {
             let (mut text, mut style) = (String::new(), String::new());
             for column in 0..columns {
                 let Some(cell) = screen.cell(line, column).filter(|it| !it.is_wide_continuation()) else {
@@ -315,16 +335,9 @@ impl<'a> Screen<'a> {
                     style.push(' ');
                 }
             }
-            rows.push(steady(text.trim_end()));
-            styles.push(style.trim_end().to_owned());
-        }
-        while rows.last().is_some_and(String::is_empty) && styles.last().is_some_and(String::is_empty) {
-            rows.pop();
-            styles.pop();
-        }
-        let shot = Shot { caption: caption.to_owned(), rows, styles };
-        self.stage.shots.borrow_mut().push(shot);
-        self
+            (text.trim_end().to_owned(), style.trim_end().to_owned())
+        };
+        (0..lines).map(row).collect()
     }
 
     /// Waits until the program has ended, and gives all that its screen shows then.
@@ -345,7 +358,7 @@ impl Drop for Screen<'_> {
 
 fn parser((columns, lines): (u16, u16)) -> Parser {
     let size = |it| NonZeroU16::new(it).unwrap();
-    Parser::new(size(lines), size(columns), 0)
+    Parser::new(size(lines), size(columns), usize::from(lines))
 }
 
 impl Shot {

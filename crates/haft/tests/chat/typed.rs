@@ -62,7 +62,13 @@ fn earlier_messages_are_searched_as_in_a_shell() {
         .types("ls\n")
         .shows("Second over.");
     chat.key("C-r").types("tes").shows("search: tes").shows("> make the tests pass").key("Tab").types("X");
-    chat.shows("> make the Xtests pass").key("C-u").key("C-k").key("C-r").types("zzz").shows("nothing older").key("C-c");
+    chat.shows("> make the Xtests pass")
+        .key("C-u")
+        .key("C-k")
+        .key("C-r")
+        .types("zzz")
+        .shows("nothing older")
+        .key("C-c");
     chat.lacks("search:").key("C-r").types("make").shows("search: make").key("Enter").shows("Third over.");
     assert_eq!(chat.screen().matches("\n> make the tests pass").count(), 2, "{}", chat.screen());
 }

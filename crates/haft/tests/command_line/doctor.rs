@@ -163,3 +163,35 @@ fn a_broken_configuration_is_reported_with_all_else() {
     assert!(ran.out.contains("G1   holds"), "{}", ran.out);
     assert!(ran.out.ends_with("Next: `haft config --example` lists every key.\n"), "{}", ran.out);
 }
+
+/// Each fault breaks one promise on purpose, and the doctor has to notice. A release has no such switches.
+#[test]
+#[cfg(all(target_os = "linux", debug_assertions))]
+fn a_guarantee_that_is_broken_on_purpose_is_reported() {
+    let room = Room::new();
+    let states = |fault: &str| {
+        let mut command = room.haft(&["doctor", "--json"]);
+        command.env("PATH", "/usr/bin:/bin").env("OLLAMA_HOST", "127.0.0.1:9").env("HAFT_BREAK", fault);
+        let ran = run(&mut command, "");
+        let report: Value = serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{error}: {ran:?}"));
+        let findings = report["findings"].as_array().unwrap().clone();
+        let broken = findings.iter().filter(|it| it["state"] == "broken");
+        let told =
+            broken.map(|it| format!("{}: {}", it["name"].as_str().unwrap(), it["why"].as_str().unwrap()));
+        told.collect::<Vec<_>>()
+    };
+    assert_eq!(states(""), Vec::<String>::new());
+    for (fault, guarantee, why) in [
+        ("nested-control-files", "G3", "a control file in a subfolder"),
+        ("git-configuration", "G3", "my-hooks/pre-commit"),
+        ("set-aside", "G3", "was not set aside"),
+        ("hidden-names", "G4", "~/.netrc"),
+        ("beside-programs", "G4", "a credential beside a program on PATH"),
+    ] {
+        let told = states(fault);
+        assert!(
+            told.len() == 1 && told[0].starts_with(&format!("{guarantee}: ")) && told[0].contains(why),
+            "{fault}: {told:?}"
+        );
+    }
+}

@@ -99,7 +99,8 @@ fn man_pages_have_each_command_and_its_examples() {
         }
     }
     let whole = fs::read_to_string(folder.join("haft.1")).unwrap();
-    for part in ["haft \\- runs tools for LLM agents", ".SH FILES", ".SH ENVIRONMENT", ".SH \"EXIT STATUS\""]
+    for part in
+        ["haft \\- runs tools for LLM agents", ".SH \"FILES\"", ".SH \"ENVIRONMENT\"", ".SH \"EXIT STATUS\""]
     {
         assert!(whole.contains(part), "`{part}`: {whole}");
     }

@@ -72,7 +72,7 @@ asks nobody, `write` to `.git/config` does.
 | reads files | below the roots | yes |
 | changes files | below the roots that are not `:ro` | yes, except [control files](security.md#control-files) |
 | runs commands | in the sandbox | yes, in the sandbox |
-| web | GET and HEAD to public hosts | yes (`web` in `[net]`) |
+| web | GET and HEAD to public hosts | yes, if the address is known (`web` in `[net]`) |
 | network | any other request, and any private address | no: a grant or an answer per host |
 | session | state of this session only | yes |
 | runs alone | no call that writes runs beside it | |

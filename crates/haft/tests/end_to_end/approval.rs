@@ -97,6 +97,31 @@ fn what_a_model_wrote_cannot_look_like_the_question() {
 }
 
 #[test]
+fn blank_letters_push_no_end_of_a_command_out_of_sight() {
+    let room = Room::new();
+    for blank in ["\u{3164}", "\u{ffa0}", "\u{115f}", "\u{2800}", " "] {
+        let command = format!("touch fine #{}\nrm -rf the-end", blank.repeat(4_000));
+        let arguments = json!({"command": command, "unconfined": true}).to_string();
+        let mut terminal = Terminal::start(&room.haft(&["call", "shell", &arguments]));
+        terminal.shows(QUESTION, 1).types("n\n");
+        let (_, seen) = terminal.ends();
+        assert!(seen.contains("4000 ") && seen.contains("rm -rf the-end"), "{blank:?}: {seen}");
+        assert!(!seen.contains(&blank.repeat(20)), "{blank:?}: {seen}");
+        assert_eq!(blank != " ", seen.contains("letters that can't be seen: U+"), "{blank:?}: {seen}");
+    }
+    // Of a file that would be written the end is shown as well.
+    let content = format!("first\n{}last line\n", "x\n".repeat(500));
+    let mut terminal = Terminal::start(&room.haft(&[
+        "call",
+        "write",
+        &json!({"path": ".envrc", "content": content}).to_string(),
+    ]));
+    terminal.shows(QUESTION, 1).types("n\n");
+    let (_, seen) = terminal.ends();
+    assert!(seen.contains("first") && seen.contains("last line") && seen.contains("more lines"), "{seen}");
+}
+
+#[test]
 fn one_answer_serves_the_calls_that_wait_behind_it() {
     let room = Room::new();
     let lines = |count: usize| {

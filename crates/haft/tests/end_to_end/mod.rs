@@ -3,6 +3,8 @@
 mod approval;
 mod arguments;
 mod concurrency;
+mod control_files;
+mod credentials;
 mod documents;
 mod encodings;
 mod install;
@@ -13,7 +15,7 @@ mod log_and_undo;
 mod login;
 mod mcp;
 mod notes;
-mod person;
+pub(crate) mod person;
 mod policy;
 mod python;
 mod races;

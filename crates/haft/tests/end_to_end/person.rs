@@ -15,7 +15,7 @@ use crate::support::Room;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A client that can be asked.
-struct Client {
+pub(crate) struct Client {
     child: Child,
     input: Option<ChildStdin>,
     lines: Receiver<Value>,
@@ -88,7 +88,7 @@ impl Client {
     }
 
     /// Calls, and answers each question; gives the result as text, and whether it is an error.
-    fn call(
+    pub(crate) fn call(
         &mut self,
         tool: &str,
         arguments: &Value,
@@ -120,13 +120,13 @@ impl Client {
         }
     }
 
-    fn end(mut self) {
+    pub(crate) fn end(mut self) {
         drop(self.input.take());
         assert!(self.child.wait().unwrap().success());
     }
 }
 
-fn both(room: &Room, capabilities: &Value) -> [Client; 3] {
+pub(crate) fn both(room: &Room, capabilities: &Value) -> [Client; 3] {
     [
         Client::by_requests(room, "2025-06-18", capabilities),
         Client::by_requests(room, "2025-11-25", capabilities),

@@ -84,6 +84,8 @@ fn only_content_types_that_need_a_cors_preflight_are_accepted() {
         "Content-Type: text/plain; application/json\r\n",
         "Content-Type: application/json\r\nContent-Type: text/plain\r\n",
         "Content-Type: application/json\r\nContent-Encoding: gzip\r\n",
+        "Content-Type: application/json; charset=utf-16\r\n",
+        "Content-Type: application/json; charset=\"latin1\"\r\n",
     ] {
         assert_eq!(house.ask("POST /mcp", &format!("{bearer}{mime}"), &body).status, 415, "{mime}");
     }

@@ -5,4 +5,4 @@ mod killed;
 mod names;
 mod sessions;
 mod slow;
-mod support;
+pub(crate) mod support;

@@ -31,6 +31,9 @@ fn session_of_another_token_is_not_found() {
 fn ended_session_is_not_found() {
     let house = Room::new().open();
     let session = house.begin(ANN);
+    // Two of them, and be they the same, are one too many.
+    let twice = format!("{}Mcp-Session-Id: {session}\r\nMcp-Session-Id: {session}\r\n", good(ANN));
+    assert_eq!(house.ask("GET /mcp", &twice, "").status, 400);
     let header = format!("{}Mcp-Session-Id: {session}\r\n", good(ANN));
     assert!(house.ask("DELETE /mcp", &header, "").status < 300);
     assert_eq!(house.ask("DELETE /mcp", &header, "").status, 404);

@@ -1,6 +1,6 @@
 //! Pictures, PDFs and shared files: shown, given away, and bounded against hostile content.
 
-mod pictures;
+pub(crate) mod pictures;
 mod shared;
 
 use std::{

@@ -58,7 +58,10 @@ impl Hostile {
     }
 
     pub(crate) fn listen(address: &str) -> Self {
-        let listener = TcpListener::bind(address).unwrap();
+        Self::on(TcpListener::bind(address).unwrap())
+    }
+
+    pub(crate) fn on(listener: TcpListener) -> Self {
         let address = listener.local_addr().unwrap();
         let state = Arc::new(State::default());
         let of_thread = state.clone();
@@ -179,6 +182,12 @@ fn serve(state: &State, mut stream: TcpStream) -> std::io::Result<()> {
             "200 OK",
             "Content-Type: text/html\r\n",
             b"<!doctype html><title>A page</title><p>A paragraph.",
+        ),
+        "page" => whole(
+            out,
+            "200 OK",
+            "Content-Type: text/html\r\n",
+            b"<!doctype html><title>A page</title><p><a href='/text?of-a-page'>One</a> <a href='/302?/text?behind'>two</a>.",
         ),
         "latin1" => {
             whole(out, "200 OK", "Content-Type: text/plain; charset=iso-8859-1\r\n", b"caf\xe9 cr\xe8me\n")

@@ -1,12 +1,17 @@
 //! `http_request`: SSRF protection, bounded answers, secrets, proxies.
 
 mod canary;
+mod composed;
 mod files;
 mod hostile;
+mod kept;
+mod namespace;
+mod own_address;
 mod private;
 mod proxies;
 mod rebinding;
 mod requests;
+mod stolen_pass;
 mod unfriendly;
 
 use std::fs;

@@ -38,8 +38,6 @@ fn hostile_server_costs_little_time_and_memory() {
     for (path, says) in [
         ("/bomb/gzip", "[binary, not shown; `save_to` puts it into a file]"),
         ("/bomb/deflate", "[binary, not shown; `save_to` puts it into a file]"),
-        ("/bomb/br", "[binary, not shown; `save_to` puts it into a file]"),
-        ("/bomb/zstd", "[binary, not shown; `save_to` puts it into a file]"),
         ("/huge", "`save_to` puts all of it into a file]"),
     ] {
         let before = server.sent();
@@ -53,6 +51,19 @@ fn hostile_server_costs_little_time_and_memory() {
         assert!(said.text.len() < 128 << 10, "{path}: {} bytes", said.text.len());
         // What the system keeps on the way is all that is taken of it besides.
         assert!(server.sent() - before < 64 << 20, "{path}: {} bytes", server.sent() - before);
+    }
+    // What haft doesn't offer to unpack stays as small as it came.
+    for encoding in ["br", "zstd"] {
+        let said = ask(&format!("/bomb/{encoding}"));
+        let is_as_sent = said.text.contains(&format!("content-encoding: {encoding}"));
+        assert!(
+            is_as_sent && said.text.contains(", not shown; `save_to` puts it into a file]"),
+            "{encoding}: {}",
+            said.text
+        );
+        let page = haft.call("web_fetch", &json!({"url": server.url(&format!("/bomb/{encoding}"))}));
+        let expected = format!("answers in the encoding `{encoding}`, which was not asked for");
+        assert!(page.is_error && page.text.contains(&expected), "{encoding}: {}", page.text);
     }
     let said = ask("/too-long");
     assert!(said.text.ends_with("hello"), "{}", said.text);

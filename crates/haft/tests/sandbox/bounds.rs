@@ -15,7 +15,9 @@ use crate::{
 
 /// A fork bomb that grows as fast as it can. `MARK` is in the environment of all of it.
 fn bomb(mark: &str) -> String {
-    format!("MARK={mark} /usr/bin/python3 -c 'import os\nwhile True:\n  try: os.fork()\n  except OSError: pass'")
+    format!(
+        "MARK={mark} /usr/bin/python3 -c 'import os\nwhile True:\n  try: os.fork()\n  except OSError: pass'"
+    )
 }
 
 /// Waits for this; how long that took.
@@ -125,16 +127,26 @@ pub(crate) fn private_folders_share_one_bound(user: User) {
     let world = World::new(user);
     let mut client = Client::start(&world);
     let size = client.shell("df -B1 --output=size /tmp | tail -1");
-    let size: u64 = size.split_whitespace().find_map(|it| it.parse().ok()).unwrap_or_else(|| panic!("{size}"));
+    let size: u64 =
+        size.split_whitespace().find_map(|it| it.parse().ok()).unwrap_or_else(|| panic!("{size}"));
     assert!((64 << 20..=1 << 30).contains(&size), "{size}");
     let most = (size >> 20) * 6 / 10;
     for (first, second) in [("/tmp", "/dev/shm"), ("/var/tmp", "$HOME"), ("$HOME", "/run")] {
         let fill = |at: &str| format!("head -c {most}M /dev/zero > {at}/fill");
-        let text = client.shell(&format!("{} && echo first && {}; rm -f {first}/fill {second}/fill", fill(first), fill(second)));
-        assert!(text.contains("first") && text.contains("No space left on device"), "{first} {second}: {text}");
+        let text = client.shell(&format!(
+            "{} && echo first && {}; rm -f {first}/fill {second}/fill",
+            fill(first),
+            fill(second)
+        ));
+        assert!(
+            text.contains("first") && text.contains("No space left on device"),
+            "{first} {second}: {text}"
+        );
     }
     // They are folders of their own all the same, with the modes that programs expect.
-    let text = client.shell("echo x > /tmp/a; ls -A /var/tmp /dev/shm; stat -c '%a' /tmp /var/tmp /dev/shm ~; ls -d /.scratch");
+    let text = client.shell(
+        "echo x > /tmp/a; ls -A /var/tmp /dev/shm; stat -c '%a' /tmp /var/tmp /dev/shm ~; ls -d /.scratch",
+    );
     assert!(text.contains("1777\n1777\n1777\n700") && !text.contains("\na\n"), "{text}");
     assert!(text.contains("cannot access '/.scratch'"), "{text}");
 }

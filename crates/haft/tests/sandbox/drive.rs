@@ -3,6 +3,7 @@
 use std::{
     io::{BufRead, Write},
     path::PathBuf,
+    pin::Pin,
     sync::Arc,
     time::Duration,
 };
@@ -13,7 +14,8 @@ use haft::{
         procs::{Procs, Program, Stdin, Streams},
     },
     runtime::{
-        Call, Commands, DEADLINE, Own, Runtime, Session, Settings, Unattended,
+        Approver, Call, Commands, DEADLINE, Own, Request, Runtime, Session, Settings, Unattended, Verdict,
+        grants::Scope,
         mask::Secrets,
         policy::{Approve, Policy, Sandbox},
         sandbox::limits::Limits,
@@ -33,6 +35,17 @@ pub(crate) struct Setup {
     pub(crate) approve: Approve,
     /// Hosts that are granted to everything.
     pub(crate) hosts: Vec<String>,
+    /// A person is asked, and says yes to each call.
+    pub(crate) agrees: bool,
+}
+
+/// Says yes to this one call, each time.
+struct Agreeable;
+
+impl Approver for Agreeable {
+    fn approve(&self, _: Request) -> Pin<Box<dyn Future<Output = Verdict> + Send + '_>> {
+        Box::pin(std::future::ready(Verdict::Yes(Scope::Once)))
+    }
 }
 
 /// Run a command.
@@ -142,7 +155,8 @@ pub(crate) fn drive(setup: &str) {
     };
     tokio.block_on(async {
         let runtime = Runtime::open(settings, vec![haft::kit::erase::<Run>()]).unwrap();
-        let session = runtime.session(None, "test", Arc::new(Unattended));
+        let person: Arc<dyn Approver> = if setup.agrees { Arc::new(Agreeable) } else { Arc::new(Unattended) };
+        let session = runtime.session(None, "test", person);
         for line in std::io::stdin().lock().lines() {
             let arguments: Value = serde_json::from_str(&line.unwrap()).unwrap();
             if let Some(tool) = arguments.get("tool").filter(|it| !it.is_null()) {

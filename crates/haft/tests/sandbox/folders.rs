@@ -40,7 +40,8 @@ pub(crate) fn home_and_what_holds_it_is_no_workspace_unasked(user: User) {
     // Without HOME the home folder is the one of the system's list of users.
     let own = rustix::process::getuid().as_raw();
     let users = fs::read_to_string("/etc/passwd").unwrap();
-    let listed = users.lines().map(|it| it.split(':').collect::<Vec<_>>()).find(|it| it[2] == own.to_string());
+    let listed =
+        users.lines().map(|it| it.split(':').collect::<Vec<_>>()).find(|it| it[2] == own.to_string());
     if let Some(listed) = listed.filter(|it| user != User::Ordinary && Path::new(it[5]).is_dir()) {
         let ran = world.haft(Path::new(listed[5]), &["call", "tree"]).env_remove("HOME").output().unwrap();
         assert_eq!(ran.status.code(), Some(1), "{:?}", said(&ran));
@@ -49,7 +50,13 @@ pub(crate) fn home_and_what_holds_it_is_no_workspace_unasked(user: User) {
     let project = home.join("project");
     fs::create_dir(&project).unwrap();
     world.give(&project);
-    assert!(world.haft(&project, &["call", "write", "{\"path\": \"a\", \"content\": \"\"}"]).status().unwrap().success());
+    assert!(
+        world
+            .haft(&project, &["call", "write", "{\"path\": \"a\", \"content\": \"\"}"])
+            .status()
+            .unwrap()
+            .success()
+    );
     assert!(world.haft(&home, &["--dir", ".", "call", "tree"]).status().unwrap().success());
 }
 

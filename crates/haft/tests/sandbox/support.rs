@@ -124,6 +124,7 @@ impl World {
             path: std::env::var("PATH").unwrap(),
             approve: Approve::Auto,
             hosts: Vec::new(),
+            agrees: false,
         }
     }
 
@@ -253,6 +254,12 @@ impl Driver {
 }
 
 impl Driver {
+    /// Closes haft's input, and waits until it has ended.
+    pub(crate) fn close(&mut self) {
+        drop(self.stdin.take());
+        let _ = self.child.wait();
+    }
+
     /// Kills haft, which can do nothing about it.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::Command,
     sync::OnceLock,
@@ -26,14 +27,21 @@ pub(crate) fn wheel(folder: &Path, version: &str) -> PathBuf {
     folder.join(format!("gadget-{version}-py3-none-any.whl"))
 }
 
-/// A `PATH` with `uv` on it: the one that is installed, or one that is fetched once.
+/// A `PATH` with `uv` on it: the one that is installed for everybody, or one that is fetched once.
 pub(crate) fn with_uv() -> String {
     let path = std::env::var("PATH").unwrap();
-    if path.split(':').any(|it| Path::new(it).join("uv").is_file()) {
+    if path.split(':').map(|it| Path::new(it).join("uv")).any(|it| it.is_file() && is_for_all(&it)) {
         return path;
     }
     static FETCHED: OnceLock<PathBuf> = OnceLock::new();
     format!("{}:{path}", FETCHED.get_or_init(fetched).display())
+}
+
+/// Other users reach it too: nothing above it is closed to them, as a home folder may be.
+fn is_for_all(path: &Path) -> bool {
+    path.ancestors()
+        .filter(|it| !it.as_os_str().is_empty())
+        .all(|it| fs::metadata(it).is_ok_and(|it| it.permissions().mode() & 0o001 != 0))
 }
 
 /// The same without it.

@@ -24,7 +24,7 @@ fn a_client_is_told_why_a_tool_is_missing() {
         said.contains("broken.py could not be loaded: ModuleNotFoundError") && !said.contains('\n'),
         "{said}"
     );
-    let waits = ".haft/tools/waits.py is left aside until a person runs `haft trust`";
+    let waits = ".haft/tools/waits.py is ignored until a person runs `haft trust`";
     assert_eq!(refused(&server, "waits"), format!("there is no tool `waits`: {waits}"));
     assert_eq!(refused(&server, "globb"), "there is no tool `globb`: did you mean `glob`?");
     assert_eq!(

@@ -277,7 +277,7 @@ fn what_can_not_be_met_and_what_can_not_be_read_is_said() {
         &["reload-tools"],
         &[
             "loaded: plain\n",
-            "newer.py needs Python >=3.99 (`requires-python`), which can't be had",
+            "newer.py needs Python >=3.99 (`requires-python`), which is unavailable",
             "broken.py: the `# /// script` block can't be read: TOML parse error",
             "twice.py: the file has 2 `# /// script` blocks; PEP 723 allows one",
             "option.py: `-r list.txt` in the `# /// script` block is no package",

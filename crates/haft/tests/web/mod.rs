@@ -4,13 +4,13 @@ mod fetch;
 mod hostile;
 mod render;
 mod search;
-mod site;
+pub(crate) mod site;
 
 use crate::support::Room;
 use site::Site;
 
 /// A room whose person granted these sites, and configured this.
-fn room(sites: &[&Site], more: &str) -> Room {
+pub(crate) fn room(sites: &[&Site], more: &str) -> Room {
     let room = Room::new();
     let hosts: Vec<String> = sites.iter().map(|it| format!("{:?}", it.host())).collect();
     std::fs::create_dir_all(room.config()).unwrap();

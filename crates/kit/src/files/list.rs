@@ -11,7 +11,7 @@ use rustix::{
 };
 
 use super::{
-    Files, Location,
+    Files, Location, Roots,
     roots::{Opened, refused},
 };
 use crate::Fault;
@@ -59,13 +59,14 @@ impl Files {
     /// # Errors
     /// [`Kind::NotFound`](crate::Kind::NotFound), [`Kind::BadArgs`](crate::Kind::BadArgs) for a file.
     pub fn list(&self, dir: &str) -> Result<Vec<Entry>, Fault> {
-        let (handle, _) = self.open_folder(dir)?;
+        let (handle, location) = self.open_folder(dir)?;
+        let hidden = self.roots().hidden_in(&location.absolute());
         let mut entries = Vec::new();
         let mut folder = Dir::new(handle).map_err(|errno| refused(dir, "list", errno.into()))?;
         while let Some(entry) = folder.read() {
             let entry = entry.map_err(|errno| refused(dir, "list", errno.into()))?;
             let name = OsStr::from_bytes(entry.file_name().to_bytes());
-            if name == "." || name == ".." {
+            if name == "." || name == ".." || hidden.iter().any(|it| it == name) {
                 continue;
             }
             entries.push(Entry { name: name.to_owned(), kind: entry.file_type().into() });
@@ -92,15 +93,18 @@ impl Files {
 }
 
 /// At most three names much like the one that is not there, the nearest first.
-pub(super) fn nearest_names(opened: &Opened) -> Vec<String> {
+pub(super) fn nearest_names(opened: &Opened, roots: &Roots) -> Vec<String> {
     const LOOK_AT: usize = 5_000;
     let wanted = opened.name().to_string_lossy().to_lowercase();
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let Ok(folder) = openat(&opened.found.dir, ".", flags, Mode::empty()).and_then(Dir::new) else {
         return Vec::new();
     };
+    let around = opened.location.above(opened.found.rest.len() + 1);
+    let hidden = roots.hidden_in(&around.absolute());
     let mut near: Vec<(f32, String)> = folder
         .flatten()
+        .filter(|entry| !hidden.iter().any(|it| it.as_bytes() == entry.file_name().to_bytes()))
         .take(LOOK_AT)
         .filter_map(|entry| {
             let name = entry.file_name().to_string_lossy().into_owned();
@@ -109,6 +113,5 @@ pub(super) fn nearest_names(opened: &Opened) -> Vec<String> {
         })
         .collect();
     near.sort_by(|one, other| other.0.total_cmp(&one.0).then_with(|| one.1.cmp(&other.1)));
-    let folder = opened.location.above(opened.found.rest.len() + 1);
-    near.into_iter().take(3).map(|(_, name)| folder.join(&name).to_string()).collect()
+    near.into_iter().take(3).map(|(_, name)| around.join(&name).to_string()).collect()
 }

@@ -144,7 +144,7 @@ impl Files {
 
     pub(super) fn not_there(&self, path: &str, opened: &super::roots::Opened) -> Fault {
         let fault = Fault::not_found(format!("`{path}` does not exist"));
-        let near = super::list::nearest_names(opened);
+        let near = super::list::nearest_names(opened, self.roots());
         if near.is_empty() {
             return fault.next("Find it with `glob`, for example {\"pattern\": \"**/name*\"}.".to_owned());
         }

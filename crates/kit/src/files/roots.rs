@@ -1,6 +1,7 @@
 //! Which folders may be reached at all, and where in them does a path lead?
 
 use std::{
+    collections::HashMap,
     ffi::OsString,
     fmt, io,
     os::fd::OwnedFd,
@@ -16,7 +17,7 @@ use super::{
     links::HardLinks,
     pages::LineIndexes,
 };
-use crate::{Fault, Kind};
+use crate::{Fault, Kind, broken::is_broken};
 
 /// Longer paths are refused by the system anyway, in words of its own.
 const MAX_PATH: usize = 4096;
@@ -53,6 +54,8 @@ pub struct Roots {
     hidden: Arc<[PathBuf]>,
     /// Files and folders with a person's credentials in them.
     withheld: Arc<[PathBuf]>,
+    /// The names of all these, by the folder that each lies in.
+    hidden_names: Arc<HashMap<PathBuf, Vec<OsString>>>,
     pub(super) kept: Arc<Kept>,
 }
 
@@ -107,6 +110,7 @@ impl Roots {
             shelf: None,
             hidden: Arc::default(),
             withheld: Arc::default(),
+            hidden_names: Arc::default(),
             kept: Arc::new(kept),
         })
     }
@@ -146,23 +150,48 @@ impl Roots {
     /// what decides over calls by a call. A folder that a root lies in stays as it is.
     #[must_use]
     pub fn hiding(&self, folders: &[PathBuf]) -> Self {
-        Self { hidden: self.not_around_a_root(folders), ..self.clone() }
+        Self { hidden: self.not_around_a_root(folders), ..self.clone() }.with_names()
     }
 
     /// The same roots without these files and folders, which hold credentials. One that a root lies in
     /// stays as it is: a person named that root.
     #[must_use]
     pub fn withholding(&self, paths: &[PathBuf]) -> Self {
-        Self { withheld: self.not_around_a_root(paths), ..self.clone() }
+        Self { withheld: self.not_around_a_root(paths), ..self.clone() }.with_names()
     }
 
+    /// Each as it is named, in a folder without links, and where it leads: one may be a link to a folder of settings.
     fn not_around_a_root(&self, paths: &[PathBuf]) -> Arc<[PathBuf]> {
-        let canonical = |path: &PathBuf| {
-            let path = std::path::absolute(path).ok()?;
-            path.canonicalize().ok().or_else(|| canonical_ancestor(&path))
+        let places = |path: &PathBuf| {
+            let Ok(path) = std::path::absolute(path) else { return Vec::new() };
+            let named = path.parent().and_then(|it| it.canonicalize().ok()).zip(path.file_name());
+            let named = named.map(|(folder, name)| folder.join(name));
+            let real = path.canonicalize().ok().or_else(|| canonical_ancestor(&path));
+            let mut places = Vec::from_iter(named);
+            places.extend(real.filter(|it| !places.contains(it)));
+            places
         };
-        let paths = paths.iter().filter_map(canonical);
+        let paths = paths.iter().flat_map(places);
         paths.filter(|path| !self.roots.iter().any(|root| root.path.starts_with(path))).collect()
+    }
+
+    fn with_names(mut self) -> Self {
+        let mut names: HashMap<PathBuf, Vec<OsString>> = HashMap::new();
+        for path in self.hidden.iter().chain(&*self.withheld) {
+            if let (Some(folder), Some(name)) = (path.parent(), path.file_name()) {
+                names.entry(folder.to_owned()).or_default().push(name.to_owned());
+            }
+        }
+        self.hidden_names = Arc::new(names);
+        self
+    }
+
+    /// The names in this folder that nobody sees: files and folders of haft's own, and with credentials.
+    pub(super) fn hidden_in(&self, folder: &Path) -> &[OsString] {
+        if is_broken("hidden-names") {
+            return &[];
+        }
+        self.hidden_names.get(folder).map_or(&[], Vec::as_slice)
     }
 
     /// Is this canonical path haft's own, or does it hold credentials?
@@ -347,7 +376,8 @@ impl Location {
         if self.rel.as_os_str().is_empty() { self.root.path.clone() } else { self.root.path.join(&self.rel) }
     }
 
-    pub(super) fn root_path(&self) -> PathBuf {
+    /// The canonical path of its root.
+    pub fn root_path(&self) -> PathBuf {
         self.root.path.clone()
     }
 

@@ -271,10 +271,12 @@ impl Crew<'_> {
         };
         let Ok(handle) = handle.map(Arc::new) else { return self.unreadable() };
         let Ok(entries) = Dir::read_from(&*handle) else { return self.unreadable() };
+        // One rule for all that is listed, searched and read: what can't be read by its name isn't met either.
+        let hidden = self.files.roots().hidden_in(&self.top.join(&path));
         let mut names: Names = entries
             .flatten()
             .map(|entry| (OsStr::from_bytes(entry.file_name().to_bytes()).to_owned(), entry.file_type()))
-            .filter(|(name, _)| name != "." && name != "..")
+            .filter(|(name, _)| name != "." && name != ".." && !hidden.contains(name))
             .collect();
         // In order, so that what is met first does not depend on the file system.
         names.sort_unstable_by(|one, other| one.0.cmp(&other.0));
@@ -314,8 +316,7 @@ impl Crew<'_> {
             let kind = EntryKind::from(kind);
             let is_folder = kind == EntryKind::Folder;
             let at = path.join(&name);
-            if (is_folder
-                && (is_never_walked(&name, skip) || self.files.roots().is_hidden(&self.top.join(&at))))
+            if (is_folder && is_never_walked(&name, skip))
                 || Rules::leave_out(rules.as_deref(), &at, is_folder)
             {
                 continue;

@@ -17,7 +17,10 @@ use reqwest::{
 };
 use tokio::net::TcpStream;
 
-use super::place::{Reach, is_public, plain, says_private};
+use super::{
+    own,
+    place::{Reach, is_public, plain, says_private},
+};
 use crate::services::Soon;
 
 /// How long a host may take to be connected to.
@@ -26,10 +29,20 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// How long a connection that nobody uses is kept.
 const IDLE: Duration = Duration::from_secs(30);
 
-/// Finds the addresses of a name.
+/// Finds the addresses of a name, and knows which of them are this machine's.
 pub trait Lookup: Send + Sync {
     /// The addresses, in the order in which they are tried.
     fn lookup<'a>(&'a self, host: &'a str, port: u16) -> Soon<'a, std::io::Result<Vec<SocketAddr>>>;
+
+    /// Is this an address of this machine? Checked for each connection, as interfaces come and go.
+    fn is_own(&self, address: IpAddr) -> bool {
+        own::is_own(address)
+    }
+}
+
+/// Is this a public address of another machine? A public address of this one counts as loopback.
+pub fn is_elsewhere(address: IpAddr) -> bool {
+    is_public(address) && !own::is_own(address)
 }
 
 /// What the operating system knows of names.
@@ -107,6 +120,10 @@ impl Line {
         }
     }
 
+    fn is_elsewhere(&self, address: IpAddr) -> bool {
+        is_public(address) && !self.lookup.is_own(address)
+    }
+
     /// Which way a request to this host goes. An address that may not be reached so far ends it here, if it is known
     /// before a connection is made: a number is never looked up, and a proxy looks up by itself.
     ///
@@ -117,7 +134,7 @@ impl Line {
         let number = host.parse::<IpAddr>().ok();
         if self.proxy.is_none() {
             return match number {
-                Some(at) if reach == Reach::Public && !is_public(at) => Err(Unreached::Private(at)),
+                Some(at) if reach == Reach::Public && !self.is_elsewhere(at) => Err(Unreached::Private(at)),
                 _ => Ok(Way::Direct),
             };
         }
@@ -126,7 +143,7 @@ impl Line {
             // What nobody here knows, the proxy may.
             None => self.lookup.lookup(host, port).await.unwrap_or_default(),
         };
-        match found.iter().find(|it| !is_public(it.ip())) {
+        match found.iter().find(|it| !self.is_elsewhere(it.ip())) {
             None => Ok(Way::Proxy),
             Some(private) if reach == Reach::Public => Err(Unreached::Private(private.ip())),
             // What is behind the person's own door is not behind the proxy's.
@@ -146,8 +163,8 @@ impl Line {
             Ok(address) => vec![SocketAddr::new(address, port)],
             Err(_) => self.lookup.lookup(host, port).await.map_err(Unreached::NotFound)?,
         };
-        let open: Vec<SocketAddr> =
-            found.iter().copied().filter(|it| reach == Reach::Anywhere || is_public(it.ip())).collect();
+        let may = |it: &SocketAddr| reach == Reach::Anywhere || self.is_elsewhere(it.ip());
+        let open: Vec<SocketAddr> = found.iter().copied().filter(may).collect();
         match found.first() {
             Some(first) if open.is_empty() => Err(Unreached::Private(first.ip())),
             None => Err(Unreached::NotFound(std::io::ErrorKind::NotFound.into())),
@@ -177,6 +194,11 @@ fn named_openly(host: &str, reach: Reach) -> Result<(), Unreached> {
     }
 }
 
+/// Why an address is refused without a grant of `host:port`.
+pub fn why_closed(address: IpAddr) -> &'static str {
+    if is_public(address) { "is an address of this machine" } else { "is not a public address" }
+}
+
 /// Why a host can't be spoken to.
 #[derive(Debug)]
 pub(super) enum Unreached {
@@ -193,7 +215,7 @@ pub(super) enum Unreached {
 impl fmt::Display for Unreached {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Private(at) => write!(f, "at {at}, which is not a public address"),
+            Self::Private(at) => write!(f, "at {at}, which {}", why_closed(*at)),
             Self::Own => f.write_str("of this machine or of a private network, by its name"),
             Self::NotFound(error) | Self::Failed(error) => error.fmt(f),
         }

@@ -7,6 +7,7 @@
 mod allowed;
 mod body;
 mod line;
+mod own;
 mod place;
 mod request;
 mod response;
@@ -14,7 +15,8 @@ mod send;
 
 pub use allowed::Allowed;
 pub use body::{Body, Form};
-pub use line::{Line, Lookup, System};
+pub use line::{Line, Lookup, System, is_elsewhere, why_closed};
+pub use own::is_own;
 pub use place::{HostPattern, Reach, is_public, plain, says_private, split_port};
 pub use request::{Request, only_looks};
 pub use reqwest::{Method, StatusCode, Url, header};

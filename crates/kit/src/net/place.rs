@@ -2,7 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Is this an address that anybody on the internet may reach?
+use super::own::is_own;
+
+/// Is this an address that anybody on the internet may reach? It may still be this machine's own.
 pub fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(it) => is_public_v4(it),
@@ -55,7 +57,7 @@ fn is_public_v6(it: Ipv6Addr) -> bool {
 pub fn says_private(host: &str) -> bool {
     let host = plain(host);
     match host.parse::<IpAddr>() {
-        Ok(address) => !is_public(address),
+        Ok(address) => !is_public(address) || is_own(address),
         Err(_) => {
             let ends =
                 |it: &str| host.strip_suffix(it).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));

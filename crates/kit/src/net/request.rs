@@ -25,6 +25,8 @@ pub struct Request {
     pub body: Option<Body>,
     /// How many redirects are followed; each is looked at as if it were asked for by itself.
     pub redirects: usize,
+    /// Whether a redirect to another host is refused: what is asked is meant for this one alone.
+    pub stays: bool,
     /// How long all of it may take, up to the last byte of the body.
     pub within: Duration,
     /// How long the other side may be silent in the middle of its body.
@@ -43,6 +45,7 @@ impl Request {
             headers: HeaderMap::new(),
             body: None,
             redirects: 10,
+            stays: false,
             within: Duration::from_secs(30),
             silence: Duration::from_secs(15),
             as_sent: false,

@@ -4,7 +4,10 @@ use std::{
     error::Error,
     io::ErrorKind,
     net::IpAddr,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -15,8 +18,8 @@ use reqwest::{
 use tokio::{net::TcpStream, time::timeout};
 
 use super::{
-    Allowed, Body, Hop, Line, Request, Response,
-    line::{Unreached, Use},
+    Allowed, Body, Hop, Line, Reach, Request, Response,
+    line::{Unreached, Use, why_closed},
     place::plain,
     request::for_others,
 };
@@ -27,12 +30,20 @@ use crate::{Fault, Kind};
 pub struct Net {
     line: Arc<Line>,
     allowed: Arc<Allowed>,
+    /// A request went to a host that may be private.
+    was_private: Arc<AtomicBool>,
 }
 
 impl Net {
     /// The network as one call may use it.
     pub fn new(line: Arc<Line>, allowed: Allowed) -> Self {
-        Self { line, allowed: Arc::new(allowed) }
+        Self { line, allowed: Arc::new(allowed), was_private: Arc::default() }
+    }
+
+    /// Did one of its requests go to a host that a person allowed at a private address? What such a host says may be the
+    /// workspace's own.
+    pub fn was_private(&self) -> bool {
+        self.was_private.load(Ordering::Acquire)
     }
 
     /// Sends a request, follows what redirects it, and gives the answer as soon as its head is here.
@@ -62,6 +73,11 @@ impl Net {
                     Fault::new(Kind::Failed, what).next("Ask for that address, if it is the right one.")
                 );
             }
+            if request.stays && to.host_str() != request.url.host_str() {
+                let what =
+                    format!("{} redirects to {to}, another host; nothing was sent there", request.name());
+                return Err(Fault::denied(what).next("What is asked here is meant for the first host alone."));
+            }
             let looks = request.looks();
             hops.push(Hop { url: request.url.clone(), status: inner.status() });
             redirected(&mut request, inner.status(), to)?;
@@ -89,6 +105,7 @@ impl Net {
         let Some(reach) = self.allowed.reach(&host, port, request.looks()) else {
             return Err(not_granted(&host, port));
         };
+        self.was_private.fetch_or(reach == Reach::Anywhere, Ordering::AcqRel);
         let left = || request.within.saturating_sub(began.elapsed());
         let way = timeout(left(), self.line.way(&host, port, reach))
             .await
@@ -191,11 +208,9 @@ fn unreached(host: &str, port: u16, why: &Unreached) -> Fault {
     let place = place(host, port);
     match why {
         Unreached::Private(at) if host.parse::<IpAddr>().is_ok() => {
-            closed(&place, &format!("{at} is not a public address"))
+            closed(&place, &format!("{at} {}", why_closed(*at)))
         }
-        Unreached::Private(at) => {
-            closed(&place, &format!("{host} is at {at}, which is not a public address"))
-        }
+        Unreached::Private(at) => closed(&place, &format!("{host} is at {at}, which {}", why_closed(*at))),
         Unreached::Own => {
             closed(&place, &format!("{host} is a name of this machine or of a private network"))
         }

@@ -146,6 +146,7 @@ impl Keeper {
         let (request, files, mut ends) = self.prepare(&program, base)?;
         let (ours, theirs) = Socket::pair().map_err(refusal::no_pipe)?;
         ours.set_nonblocking(true).map_err(refusal::no_pipe)?;
+        wire::ask_for_sender(ours.as_fd()).map_err(refusal::no_pipe)?;
         let ours = UnixStream::from_std(ours).map_err(refusal::no_pipe)?;
         let id = self.inner.next.fetch_add(1, Ordering::Relaxed);
         // From here on the supervisor ends with what it has started when this is broken off.
@@ -172,7 +173,7 @@ impl Keeper {
             ends.input = Some(terminal.try_clone().map_err(refusal::no_pipe)?);
             ends.output = Some(terminal);
         }
-        process(pid, control, ends)
+        process(pid, begun.supervisor, control, ends)
     }
 
     /// Has the keeper ended? All its processes have, too.
@@ -295,7 +296,7 @@ impl Keeper {
     }
 }
 
-fn process(pid: u32, control: Control, ends: Ends) -> Result<Process, Fault> {
+fn process(pid: u32, supervisor: Option<u32>, control: Control, ends: Ends) -> Result<Process, Fault> {
     let Some(output) = ends.output else {
         return Err(Fault::bug("the command has no output to read"));
     };
@@ -304,7 +305,7 @@ fn process(pid: u32, control: Control, ends: Ends) -> Result<Process, Fault> {
     let errors = ends.errors.map(recording).transpose()?;
     let input =
         ends.input.map(|it| Input::new(it, ends.is_terminal)).transpose().map_err(refusal::no_pipe)?;
-    Ok(Process::new(pid, output, errors, input, control))
+    Ok(Process::new(pid, supervisor, output, errors, input, control))
 }
 
 /// Our ends of what a command reads and writes.
@@ -383,10 +384,19 @@ pub(super) async fn receive(
     bytes: &mut [u8],
     files: &mut Vec<OwnedFd>,
 ) -> io::Result<()> {
+    receive_from(socket, bytes, files, &mut None).await
+}
+
+async fn receive_from(
+    socket: &UnixStream,
+    bytes: &mut [u8],
+    files: &mut Vec<OwnedFd>,
+    sender: &mut Option<u32>,
+) -> io::Result<()> {
     let mut have = 0;
     while let Some(rest) = bytes.get_mut(have..).filter(|it| !it.is_empty()) {
-        let got =
-            socket.async_io(Interest::READABLE, || Ok(wire::receive(socket.as_fd(), rest, files)?)).await?;
+        let take = || Ok(wire::receive_from(socket.as_fd(), rest, files, sender)?);
+        let got = socket.async_io(Interest::READABLE, take).await?;
         if got == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
@@ -397,7 +407,16 @@ pub(super) async fn receive(
 
 /// What a supervisor says next.
 pub(super) async fn reply(socket: &UnixStream, files: &mut Vec<OwnedFd>) -> io::Result<Reply> {
+    reply_from(socket, files, &mut None).await
+}
+
+/// The same, and which process it is.
+pub(super) async fn reply_from(
+    socket: &UnixStream,
+    files: &mut Vec<OwnedFd>,
+    sender: &mut Option<u32>,
+) -> io::Result<Reply> {
     let mut message = [0; REPLY];
-    receive(socket, &mut message, files).await?;
+    receive_from(socket, &mut message, files, sender).await?;
     Reply::decode(&message).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }

@@ -1,12 +1,13 @@
 //! What does haft say to the supervisor of a process, and hear from it?
 
 use std::{
+    any::Any,
     collections::HashMap,
     io,
     os::fd::{BorrowedFd, OwnedFd},
     sync::{
         Arc,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::Duration,
 };
@@ -21,7 +22,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     Exit,
-    client::{Inner, receive, reply, send},
+    client::{Inner, receive, reply, reply_from, send},
     wire::{Order, Reply},
 };
 
@@ -46,12 +47,34 @@ struct Shared {
     next: AtomicU32,
     /// One order after the other, each whole.
     sending: tokio::sync::Mutex<()>,
+    life: Life,
+    /// Dropped once nothing is left of the tree.
+    held: Mutex<Option<Box<dyn Any + Send + Sync>>>,
+}
+
+/// Whether anything may be left of a process and of all it started. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub struct Life {
+    over: Arc<AtomicBool>,
+}
+
+impl Life {
+    /// Is nothing left of it, and can nothing come again?
+    pub fn is_over(&self) -> bool {
+        self.over.load(Ordering::Acquire)
+    }
+
+    pub(super) fn end(&self) {
+        self.over.store(true, Ordering::Release);
+    }
 }
 
 /// What came of a request.
 pub(super) struct Begun {
     pub(super) reply: Reply,
     pub(super) terminal: Option<OwnedFd>,
+    /// The supervisor's process id, as the kernel says it.
+    pub(super) supervisor: Option<u32>,
 }
 
 /// What came of an order.
@@ -73,6 +96,8 @@ impl Control {
             asked: Mutex::new(Some(HashMap::new())),
             next: AtomicU32::new(1),
             sending: tokio::sync::Mutex::default(),
+            life: Life::default(),
+            held: Mutex::default(),
         });
         tokio::spawn(listen(shared.clone(), said, begin, dropped.clone()));
         (Self { shared, exit, _wanted: dropped.drop_guard() }, begun)
@@ -81,6 +106,15 @@ impl Control {
     /// Tells the supervisor what to start.
     pub(super) async fn request(&self, request: &[u8], files: &[BorrowedFd<'_>]) -> io::Result<()> {
         send(&self.shared.socket, request, files).await
+    }
+
+    pub(super) fn life(&self) -> &Life {
+        &self.shared.life
+    }
+
+    /// Drops this once nothing is left of the tree.
+    pub(super) fn hold(&self, held: Box<dyn Any + Send + Sync>) {
+        *self.shared.held.lock() = Some(held);
     }
 
     /// How the process ended, if it has.
@@ -150,6 +184,9 @@ async fn listen(
         }
     }
     *shared.asked.lock() = None;
+    shared.life.end();
+    let held = shared.held.lock().take();
+    drop(held);
     exit.send_if_modified(|it| it.is_none().then(|| *it = Some(Exit::Lost)).is_some());
 }
 
@@ -163,9 +200,10 @@ async fn leave(shared: &Shared, hear: impl Future<Output = ()>) {
 
 async fn hear(shared: &Shared, exit: &watch::Sender<Option<Exit>>, begin: oneshot::Sender<Begun>) {
     let mut files = Vec::new();
-    let Ok(begun) = reply(&shared.socket, &mut files).await else { return };
+    let mut supervisor = None;
+    let Ok(begun) = reply_from(&shared.socket, &mut files, &mut supervisor).await else { return };
     // Who asked may have stopped waiting.
-    let _ = begin.send(Begun { reply: begun, terminal: files.pop() });
+    let _ = begin.send(Begun { reply: begun, terminal: files.pop(), supervisor });
     while let Ok(reply) = reply(&shared.socket, &mut files).await {
         let ended = match reply {
             Reply::Exited(code) => Exit::Code(code),

@@ -243,8 +243,9 @@ impl Serving {
                 unsafe {
                     libc::close(self.socket.as_raw_fd());
                     // What panics here must not go on as a second keeper.
-                    let clean =
-                        catch_unwind(AssertUnwindSafe(|| wait_to_supervise(theirs, &self.signals, inside, self.apart)));
+                    let clean = catch_unwind(AssertUnwindSafe(|| {
+                        wait_to_supervise(theirs, &self.signals, inside, self.apart)
+                    }));
                     libc::_exit(if clean.unwrap_or(false) { 0 } else { 1 })
                 }
             }

@@ -1,10 +1,10 @@
 //! What is known of a process that was started, and how is it ended?
 
-use std::{sync::Arc, time::Duration};
+use std::{any::Any, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Recording, control::Control, input::Input, wire::Order};
+use super::{Life, Recording, control::Control, input::Input, wire::Order};
 use crate::{Fault, Kind};
 
 /// How long a supervisor may take for what needs no waiting.
@@ -15,6 +15,7 @@ const KILL: Duration = Duration::from_secs(8);
 /// A process that was started, and everything it started in turn. Dropping it ends them all.
 pub struct Process {
     pid: u32,
+    supervisor: Option<u32>,
     output: Arc<Recording>,
     errors: Option<Arc<Recording>>,
     input: Option<Input>,
@@ -55,17 +56,35 @@ pub struct Left {
 impl Process {
     pub(super) fn new(
         pid: u32,
+        supervisor: Option<u32>,
         output: Arc<Recording>,
         errors: Option<Arc<Recording>>,
         input: Option<Input>,
         control: Control,
     ) -> Self {
-        Self { pid, output, errors, input, control }
+        Self { pid, supervisor, output, errors, input, control }
+    }
+
+    /// The same, with something that is dropped once nothing is left of it and of all it started.
+    #[must_use]
+    pub fn holding(self, held: impl Any + Send + Sync) -> Self {
+        self.control.hold(Box::new(held));
+        self
+    }
+
+    /// Whether anything may be left of it and of all it started.
+    pub fn life(&self) -> Life {
+        self.control.life().clone()
     }
 
     /// Its id where it runs, which in a sandbox is not its id outside.
     pub fn pid(&self) -> u32 {
         self.pid
+    }
+
+    /// The id, as we see it, of the process that it and all it starts descend from, for as long as any of them lives.
+    pub fn supervisor(&self) -> Option<u32> {
+        self.supervisor
     }
 
     /// What it wrote; with [`Streams::Together`](super::Streams::Together) its errors too.
@@ -109,7 +128,12 @@ impl Process {
         let grace_ms = u64::try_from(ending.grace.as_millis()).unwrap_or(u64::MAX);
         let order = Order::End { grace_ms, spare: ending.spare };
         match self.control.ask(order, ending.grace.saturating_add(KILL)).await {
-            Some(answer) => answer.value as usize,
+            Some(answer) => {
+                if ending.spare.is_none() {
+                    self.control.life().end();
+                }
+                answer.value as usize
+            }
             None if self.control.is_gone() => 0,
             None => {
                 self.control.give_up().await;

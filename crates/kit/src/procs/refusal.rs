@@ -76,7 +76,7 @@ pub(super) fn failed(program: &Program, base: &[(String, String)], failure: Fail
         )
         .next("End jobs that are not needed."),
         (Step::Terminal, _) => {
-            Fault::new(Kind::Unavailable, format!("no terminal is to be had for {name}: {error}"))
+            Fault::new(Kind::Unavailable, format!("no terminal is available for {name}: {error}"))
         }
         (Step::Limits, _) => {
             Fault::new(Kind::Unavailable, format!("the limits of {name} can't be set: {error}"))
@@ -105,7 +105,7 @@ pub(super) fn too_slow(program: &Program, waited: Duration) -> Fault {
 
 /// Too many files are open, most likely.
 pub(super) fn no_pipe(error: io::Error) -> Fault {
-    Fault::new(Kind::Unavailable, format!("no pipe to a command is to be had: {error}")).caused_by(error)
+    Fault::new(Kind::Unavailable, format!("can't create a pipe to a command: {error}")).caused_by(error)
 }
 
 fn missing(name: &str, program: &Program, base: &[(String, String)]) -> Fault {

@@ -107,9 +107,7 @@ fn begin(
         match start::start(request, &files, inside) {
             // Another command has taken all there are, and is about to lose them.
             Err(failure)
-                if failure.step == Step::Fork
-                    && failure.errno == libc::EAGAIN
-                    && Instant::now() < until =>
+                if failure.step == Step::Fork && failure.errno == libc::EAGAIN && Instant::now() < until =>
             {
                 std::thread::sleep(LATER);
             }

@@ -279,19 +279,48 @@ pub(super) fn send(
     rustix::io::retry_on_intr(|| sendmsg(socket, &[IoSlice::new(bytes)], &mut control, SEND))
 }
 
+/// Has the kernel say with each message which process sent it.
+pub(super) fn ask_for_sender(socket: BorrowedFd<'_>) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    rustix::net::sockopt::set_socket_passcred(socket, true)?;
+    #[cfg(not(target_os = "linux"))]
+    let _ = socket;
+    Ok(())
+}
+
+#[cfg(target_os = "linux")]
+const SPACE: usize = rustix::cmsg_space!(ScmRights(FILES), ScmCredentials(1));
+#[cfg(not(target_os = "linux"))]
+const SPACE: usize = rustix::cmsg_space!(ScmRights(FILES));
+
 /// Receives what there is, and the files that came with it; 0 bytes at the end.
 pub(super) fn receive(
     socket: BorrowedFd<'_>,
     bytes: &mut [u8],
     files: &mut Vec<OwnedFd>,
 ) -> rustix::io::Result<usize> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES))];
+    receive_from(socket, bytes, files, &mut None)
+}
+
+/// The same, and which process sent it, where the socket [asks](ask_for_sender) for that: its id as we see it.
+pub(super) fn receive_from(
+    socket: BorrowedFd<'_>,
+    bytes: &mut [u8],
+    files: &mut Vec<OwnedFd>,
+    sender: &mut Option<u32>,
+) -> rustix::io::Result<usize> {
+    let mut space = [MaybeUninit::uninit(); SPACE];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let got =
         rustix::io::retry_on_intr(|| recvmsg(socket, &mut [IoSliceMut::new(bytes)], &mut control, RECEIVE))?;
     for message in control.drain() {
-        if let RecvAncillaryMessage::ScmRights(came) = message {
-            files.extend(came);
+        match message {
+            RecvAncillaryMessage::ScmRights(came) => files.extend(came),
+            #[cfg(target_os = "linux")]
+            RecvAncillaryMessage::ScmCredentials(from) => {
+                *sender = Some(from.pid.as_raw_nonzero().get().cast_unsigned());
+            }
+            _ => {}
         }
     }
     Ok(got.bytes)

@@ -56,7 +56,7 @@ fn withheld(session: &Session, name: &str) -> Option<Fault> {
         return None;
     }
     let why = if limits.read_only && (at_most.covers(Kinds::WRITE) || at_most.covers(Kinds::RUN)) {
-        ": for now the session only reads"
+        ": this session is read-only"
     } else {
         ""
     };

@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::{
     Session,
     bound::{self, Limits},
+    credentials::hide_in_text,
     mask::Secrets,
     visible::visible,
 };
@@ -78,7 +79,8 @@ pub(super) fn title(session: &Session, title: String) -> String {
     if title.is_empty() {
         return title;
     }
-    let masked = session.secrets().mask(&title);
+    let open = hide_in_text(&title);
+    let masked = session.secrets().mask(&open);
     let line = masked.lines().next().unwrap_or_default().trim();
     let (line, _) = visible(line);
     if line.len() <= TITLE {

@@ -285,6 +285,8 @@ impl Work {
         let history = self.session.store().history(self.session.name(), &self.id);
         self.landed = history.landed().clone();
         let (net, procs) = (self.session.net(&plan), self.session.procs(&plan));
+        let asked_on_the_web = plan.names_addresses().then(|| plan.prepared.title());
+        let web = net.clone();
         let policy = self.session.policy();
         let asks = plan.asks_later || policy.approve == Approve::AskEdits;
         let review = || self.review.clone().map(|it| it as Arc<dyn Review>);
@@ -300,6 +302,7 @@ impl Work {
         let services = Services {
             procs,
             net,
+            decoders: self.session.decoders().clone(),
             vault: self.session.runtime().vault(),
             preferences: self.session.runtime().preferences(),
             confirm: confirm.clone(),
@@ -331,7 +334,17 @@ impl Work {
         // The tool itself says in its answer what came of it.
         self.told.asked.extend(confirm.said());
         let stopped = match attended {
-            Ok(done) => return settle(done),
+            Ok(done) => {
+                let done = settle(done);
+                // What a private host says may be the workspace's own, which names no address for anybody.
+                if let Ok(output) = &done
+                    && let Some(asked) = asked_on_the_web
+                    && !web.was_private()
+                {
+                    self.session.read_on_the_web(output, &asked);
+                }
+                return done;
+            }
             Err(stopped) => stopped,
         };
         stop.cancel();

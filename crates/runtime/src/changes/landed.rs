@@ -6,6 +6,7 @@ use kit::{services::After, text::Content};
 use parking_lot::Mutex;
 
 use super::{Version, Versions};
+use crate::control::accepted;
 
 /// Contents of more bytes than this are not held for one call; of further ones only the sizes are known.
 const HELD: usize = 64 << 20;
@@ -20,6 +21,7 @@ pub(crate) struct Landed(Mutex<Vec<Versions>>);
 impl Landed {
     /// Takes a change. Several of one file become one, where nobody else changed it between them.
     pub(crate) fn add(&self, path: &Path, before: Option<&Content>, after: After<'_>) {
+        accepted::note(path);
         let after = match after {
             After::Gone => Version::Absent,
             After::Holds(content) => Version::Known(content.clone()),

@@ -15,8 +15,8 @@ use super::{
 };
 use crate::{
     config::{Commands, Then},
+    control::is_control_file,
     grants::Effect,
-    policy::is_control_file,
 };
 
 /// The first words of a command.

@@ -68,7 +68,8 @@ mod tests {
     #[test]
     fn workspace_lowers_limits_and_never_raises_them() {
         let mine = LimitsSection { processes: Some(500), ..LimitsSection::default() };
-        let theirs = LimitsSection { processes: Some(1000), memory_mib: Some(100), outputs_mib: Some(1 << 20) };
+        let theirs =
+            LimitsSection { processes: Some(1000), memory_mib: Some(100), outputs_mib: Some(1 << 20) };
         let both = mine.narrowed(theirs);
         assert_eq!((both.of_commands().tree, both.of_commands().memory), (500, 100 * MIB));
         assert_eq!(both.outputs(), 4 << 30);

@@ -96,10 +96,12 @@ impl Ground {
     }
 
     /// The ground of a browser that shows what strangers wrote: in the sandbox whatever the session's commands are. It
-    /// sees the machine but nothing of the workspace, keeps nothing, and reaches these hosts and no other.
-    pub(crate) fn of_browser(&self, hosts: &[String]) -> Self {
+    /// sees the machine but nothing of the workspace, keeps nothing, and reaches these hosts and no other: `public` ones at
+    /// public addresses alone.
+    pub(crate) fn of_browser(&self, origins: &[String], public: &[String]) -> Self {
         let granted = Hosts::default();
-        hosts.iter().for_each(|host| granted.grant_lasting(host));
+        origins.iter().for_each(|host| granted.grant_lasting(host));
+        public.iter().for_each(|host| granted.grant_lasting_public(host));
         let own = Own { unix_sockets: true, ..Own::default() };
         // It changes nothing that lasts, so it goes on where nothing may be changed.
         self.another(own, Vec::new(), Sandbox::Workspace, granted, &Arc::default())
@@ -128,6 +130,7 @@ impl Ground {
             held: held.clone(),
             roots,
             hidden: session.hidden.clone(),
+            session: session.session.clone(),
             spill: session.spill.clone(),
             spilling: session.spilling.clone(),
             hosts,
@@ -141,7 +144,8 @@ impl Ground {
             unconfined: tokio::sync::Mutex::default(),
             seen: Mutex::default(),
             appeared: session.appeared.clone(),
-            memory: session.memory.clone(),
+            index: session.index.clone(),
+            configured: session.configured.clone(),
         };
         let ground = Self { inner: Arc::new(inner) };
         held.holds(&ground);

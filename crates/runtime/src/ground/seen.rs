@@ -2,14 +2,17 @@
 
 use std::{
     path::{Path, PathBuf},
-    time::SystemTime,
+    sync::{Arc, Weak},
+    time::{Duration, SystemTime},
 };
 
-use kit::procs::Exit;
+use kit::procs::{Exit, Life, Process};
 
-use super::{Ground, Living};
+use super::{Ground, Inner, Living};
 use crate::{
+    grants::Effect,
     outside::appeared::Open,
+    policy::Approve,
     sandbox::{
         closed::Closed,
         denial::{self, Known},
@@ -19,6 +22,9 @@ use crate::{
         watch::Watch,
     },
 };
+
+/// How often it is looked at most what the calls of a tool changed in the workspace.
+const RARELY: Duration = Duration::from_secs(1);
 
 /// What is known of the sandbox for who asks why something failed.
 #[derive(Default)]
@@ -76,12 +82,23 @@ impl Ground {
         let Some(own) = &self.inner.own else { return Vec::new() };
         let now = changed(&own.folder);
         let mut seen = self.inner.seen.lock();
-        if seen.open.is_none() || seen.changed == now {
+        let is_new = seen.open.is_some() && seen.changed != now;
+        // One who calls again and again does not have all folders looked at each time; the last look is at the end.
+        if !is_new && seen.watch.looked_ago().is_some_and(|it| it < RARELY) {
             return Vec::new();
         }
         seen.changed = now;
+        let allows = self.allows();
+        seen.watch.look(&*allows);
         let found = seen.watch.found();
-        let known = Known { appeared: &found.appeared, taken: &found.taken, ..Known::default() };
+        let known = Known {
+            appeared: &found.appeared,
+            aside: &found.aside,
+            stuck: &found.stuck,
+            taken: &found.taken,
+            roots: &self.inner.roots,
+            ..Known::default()
+        };
         denial::denials(Exit::Code(0), "", &known)
     }
 
@@ -94,6 +111,8 @@ impl Ground {
         let names = self.inner.commands.variables.iter().map(|it| it.0.as_str());
         let kept: Vec<&str> = names.filter(|name| given().all(|it| it.0 != *name)).collect();
         let mut seen = self.inner.seen.lock();
+        let allows = self.allows();
+        seen.watch.look(&*allows);
         let (ended, found) = (std::mem::take(&mut seen.ended), seen.watch.found());
         let opened = std::mem::take(&mut seen.opened);
         let refused_hosts = self.inner.hosts.take_refusals();
@@ -108,17 +127,100 @@ impl Ground {
             kept_variables: &kept,
             ended: &ended,
             appeared: &found.appeared,
+            aside: &found.aside,
+            stuck: &found.stuck,
             taken: &found.taken,
-            cut: &found.cut,
         };
         let anew = opened.iter().map(|path| {
             format!(
-                "sandbox: rule `control_files`: {} was replaced from outside, which opened it, so the sandbox was made anew; what \
+                "sandbox: rule `control_files`: {} was replaced from outside, which opened it, so the sandbox was rebuilt; what \
                  ran in the old one has ended",
                 path.display()
             )
         });
         denial::denials(exit, output, &known).into_iter().chain(anew).collect()
+    }
+}
+
+impl Ground {
+    /// Did a person allow that this control file is made by a command?
+    fn allows(&self) -> Box<dyn Fn(&Path) -> bool> {
+        self.inner.allows()
+    }
+
+    /// A command begins: until nothing is left of it, what changes may be its doing.
+    pub(super) fn command_begins(&self) -> Starting {
+        let mut seen = self.inner.seen.lock();
+        // What ran before may have been stopped, and nobody looked since.
+        if seen.watch.is_over() {
+            let allows = self.allows();
+            seen.watch.look(&*allows);
+        }
+        seen.watch.command_begins();
+        Starting { ground: self.inner.clone(), life: None }
+    }
+}
+
+impl Inner {
+    pub(super) fn allows(&self) -> Box<dyn Fn(&Path) -> bool> {
+        if self.approve == Approve::Auto {
+            return Box::new(|_| true);
+        }
+        let workspace = self.roots.first().map_or_else(PathBuf::new, |it| it.0.clone());
+        let granted = self.grants.in_force(&self.session).unwrap_or_default();
+        let granted: Vec<PathBuf> = granted
+            .iter()
+            .filter_map(|it| match Effect::parse(&it.effect) {
+                Ok(Effect::Write(path)) => Some(workspace.join(path)),
+                _ => None,
+            })
+            .collect();
+        Box::new(move |path| granted.iter().any(|it| path.starts_with(it)))
+    }
+}
+
+/// A command that is about to begin.
+pub(super) struct Starting {
+    ground: Arc<Inner>,
+    life: Option<Life>,
+}
+
+impl Starting {
+    /// It began.
+    pub(super) fn began(mut self, process: Process) -> Process {
+        self.life = Some(process.life());
+        process.holding(Running { ground: Arc::downgrade(&self.ground) })
+    }
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        self.ground.seen.lock().watch.command_began(self.life.take());
+    }
+}
+
+/// A command that runs, and all it started.
+struct Running {
+    ground: Weak<Inner>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let Some(ground) = self.ground.upgrade() else { return };
+        // Who stopped it may not ask what it changed.
+        if !ground.seen.lock().watch.is_over() {
+            return;
+        }
+        let look = move || {
+            let allows = ground.allows();
+            let mut seen = ground.seen.lock();
+            if seen.watch.is_over() {
+                seen.watch.look(&*allows);
+            }
+        };
+        if let Err(error) = std::thread::Builder::new().name("haft-watch".to_owned()).spawn(look) {
+            tracing::warn!("no thread could be started to look at control files: {error}");
+        }
     }
 }
 

@@ -164,12 +164,12 @@ fn text(call: &CallRecord, read: ReadFile) -> String {
     if names.is_empty() && others.is_empty() {
         return "interrupted; it only read, so nothing was changed; call it again".to_owned();
     }
-    let mut text = "interrupted; it may have happened; ".to_owned();
+    let mut text = "interrupted; it may or may not have finished; ".to_owned();
     if !names.is_empty() {
         text.push_str(&format!("these paths were declared: {}; ", names.join(", ")));
     }
     if !others.is_empty() {
-        text.push_str(&format!("it was to {}; ", others.join(", ")));
+        text.push_str(&format!("it was going to {}; ", others.join(", ")));
     }
     text.push_str("check before retrying");
     for (path, name) in paths.iter().zip(names) {

@@ -197,7 +197,7 @@ impl Outside {
             let fault = Fault::not_found(what);
             return Err(match now.aside {
                 0 => fault.next("`haft tools` shows the tools."),
-                _ => fault.next("This workspace's tools are left aside until you run `haft trust`."),
+                _ => fault.next("This workspace's tools are ignored until you run `haft trust`."),
             });
         };
         let unavailable =
@@ -359,7 +359,7 @@ impl Outside {
         let shown = path.strip_prefix(&self.workspace).unwrap_or(&path).display().to_string();
         let Some(failed) = report.failed.iter().find(|it| it.file == shown) else { return Ok(()) };
         let older = if file.failed.is_some() && file.serves.is_some() {
-            "; its last good version goes on"
+            "; its last good version stays in use"
         } else {
             ""
         };

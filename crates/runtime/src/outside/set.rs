@@ -294,7 +294,7 @@ impl Loaded {
         for failure in broken.iter().take(NAMED) {
             let why = gist(&failure.why);
             let why = why.get(..why.floor_char_boundary(WHY)).unwrap_or_default();
-            let older = if failure.older_serves { " (its last good version goes on)" } else { "" };
+            let older = if failure.older_serves { " (its last good version stays in use)" } else { "" };
             parts.push(format!("{} is broken{older}: {why}", failure.tool));
         }
         (!parts.is_empty()).then(|| parts.join("; "))

@@ -45,7 +45,7 @@ impl Outside {
         let files = untrusted.flat_map(|folder| folders::read(folder, self.workspace()).files);
         let path = files.map(|it| it.path).find(|path| is_of(path, name))?;
         let shown = path.strip_prefix(self.workspace()).unwrap_or(&path).display();
-        Some(format!("{shown} is left aside until a person runs `haft trust`"))
+        Some(format!("{shown} is ignored until a person runs `haft trust`"))
     }
 }
 

@@ -331,8 +331,10 @@ impl Making<'_> {
             let what = format!("there is no Python here for the packages of {}: {said}", self.file);
             return Fault::new(Kind::Unavailable, what);
         };
-        let what =
-            format!("{} needs Python {requires} (`requires-python`), which can't be had: {said}", self.file);
+        let what = format!(
+            "{} needs Python {requires} (`requires-python`), which is unavailable: {said}",
+            self.file
+        );
         Fault::new(Kind::Unavailable, what).next(
             "A person can install such a Python, so that it is on haft's PATH. Or ask for what the tool really needs: \
              haft runs tools on Python 3.8 or newer.",
@@ -340,7 +342,8 @@ impl Making<'_> {
     }
 
     fn failed(&self, said: &str, refused: &[String], of: &Ground) -> Fault {
-        let what = format!("the packages of {} ({}) can't be had: {said}", self.file, list(self.script));
+        let what =
+            format!("the packages of {} ({}) can't be installed: {said}", self.file, list(self.script));
         let fault = Fault::new(Kind::Failed, what);
         if refused.is_empty() { fault } else { fault.next(permit::refused(of, refused, self.reach)) }
     }

@@ -144,8 +144,8 @@ mod tests {
         let (_, mounts) = said.split_once("--cap-add CAP_SETPCAP ").unwrap();
         assert_eq!(
             mounts,
-            "--symlink usr/bin /bin --dev /dev --proc /proc --perms 1777 --size 4096 --tmpfs /tmp --ro-bind-try /usr /usr \
-             --perms 1777 --size 4096 --tmpfs /var/tmp --bind-try /ws /ws --tmpfs /ws/.ssh --ro-bind /opt/haft /run/haft-keeper --remount-ro /proc --remount-ro /ws/.ssh \
+            "--symlink usr/bin /bin --dev /dev --proc /proc --perms 1777 --size 4096 --tmpfs /tmp \
+             --perms 1777 --size 4096 --tmpfs /var/tmp --ro-bind-try /usr /usr --bind-try /ws /ws --tmpfs /ws/.ssh --ro-bind /opt/haft /run/haft-keeper --remount-ro /proc --remount-ro /ws/.ssh \
              --remount-ro / --chdir / -- /run/haft-keeper"
         );
     }

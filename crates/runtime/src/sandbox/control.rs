@@ -1,31 +1,23 @@
-//! Which files inside the roots decide what other programs run, and how are they kept as they are?
+//! Read-only control files: which files inside the roots decide what other programs run, and the mounts that keep them.
 //!
-//! What exists is bound on itself, read-only, and every folder on the way to it is bound on itself
-//! too: a mount point can't be renamed away, and what is bound inside it with it. What does not
-//! exist can't be bound: `watch.rs` looks for that.
+//! What exists is bound on itself, read-only, at any depth, and every folder on the way to it is bound on itself too: a
+//! mount point can't be renamed away, and what is bound inside it with it. What does not exist can't be bound, nor can what
+//! a package manager replaces all the time: `watch.rs` looks after that.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
-    time::{Duration, Instant},
 };
 
-use super::{
-    layout::Access,
-    memory::{Memory, Search},
+use kit::broken::is_broken;
+
+use super::{handle::Folder, layout::Access};
+use crate::control::{
+    configured::Configured,
+    index::{Index, Place},
+    repository::{common_of, folder_named_in, has_worktree_configuration, is_git_folder},
 };
-use crate::policy::is_control_file;
-
-/// How many files and folders are looked at in a search for git's folders, nearest first.
-const MANY: usize = 20_000;
-
-/// How long that may take.
-const LONG: Duration = Duration::from_millis(100);
-
-/// Folders that are full of what a program put there, and not searched.
-const FULL: &[&str] =
-    &["node_modules", "target", ".venv", "venv", "__pycache__", ".tox", ".mypy_cache", ".cache"];
 
 /// What is kept as it is.
 #[derive(Debug, Default)]
@@ -34,29 +26,32 @@ pub(super) struct Guards {
     pub(super) mounts: BTreeMap<PathBuf, Access>,
     /// Git's folders among it.
     pub(super) folders: BTreeSet<PathBuf>,
-    /// Roots in which not everything was looked at.
-    pub(super) cut: Vec<PathBuf>,
 }
 
 /// What is kept as it is in these roots, of which each may be written or not.
-pub(super) fn guards(roots: &[(PathBuf, bool)], memory: &Memory) -> Guards {
-    let mut guarding = Guarding { roots, memory, beyond: Vec::new(), guards: Guards::default() };
+pub(super) fn guards(roots: &[(PathBuf, bool)], index: &Index, configured: &Configured) -> Guards {
+    let mut guarding = Guarding { roots, beyond: Vec::new(), guards: Guards::default() };
     let writable = || roots.iter().filter(|it| it.1).map(|it| it.0.as_path());
-    for root in writable() {
-        for path in at_the_top(root) {
-            // A link can't be covered: what takes its place is found afterwards.
-            let kept = fs::symlink_metadata(&path).is_ok_and(|it| it.is_dir() || it.is_file());
-            if kept && !is_named(&path, ".git") {
-                guarding.keep(path, Access::Read);
-            }
+    let scans: Vec<_> = writable().map(|root| (root, index.scan(root))).collect();
+    let nested = |it: &&Place| {
+        !is_broken("nested-control-files") || roots.iter().any(|root| it.path.parent() == Some(&root.0))
+    };
+    for place in scans.iter().flat_map(|(_, scan)| &scan.control).filter(|it| !it.vendored).filter(nested) {
+        guarding.keep_pinned(&place.path);
+    }
+    if writable().next().is_some() {
+        for path in configured.paths_by(scans.iter().flat_map(|(_, scan)| &scan.repositories)) {
+            guarding.keep_pinned(&path);
         }
     }
-    for root in writable() {
+    for (root, scan) in &scans {
         guarding.git(&root.join(".git"));
         if is_git_folder(root) {
             guarding.folder(root);
         }
-        guarding.search(root);
+        for git in &scan.repositories {
+            if is_named(git, ".git") { guarding.git(git) } else { guarding.folder(git) }
+        }
     }
     guarding.guards
 }
@@ -71,7 +66,6 @@ pub(super) fn common_folder(root: &Path) -> Option<PathBuf> {
 
 struct Guarding<'a> {
     roots: &'a [(PathBuf, bool)],
-    memory: &'a Memory,
     /// Repositories outside the roots whose worktrees are roots.
     beyond: Vec<PathBuf>,
     guards: Guards,
@@ -105,6 +99,14 @@ impl Guarding<'_> {
             path.ancestors().skip(1).take_while(|it| *it != root).map(Path::to_owned).collect();
         for folder in between.into_iter().rev().filter(|_| path != root) {
             self.keep(folder, Access::Write);
+        }
+    }
+
+    /// Keeps what has this name, where it is.
+    fn keep_pinned(&mut self, path: &Path) {
+        if self.is_open(path) && fs::symlink_metadata(path).is_ok() {
+            self.pin(path);
+            self.keep_existing(path, Access::Read);
         }
     }
 
@@ -182,10 +184,13 @@ impl Guarding<'_> {
         self.keep(git.to_owned(), Access::Write);
         let per_worktree = has_worktree_configuration(git);
         if self.is_open(git) {
-            // Empty it harms nobody; missing, it could be made with something in it.
-            let _ = fs::create_dir(git.join("hooks"));
-            if per_worktree {
-                let _ = fs::File::create_new(git.join("config.worktree"));
+            // Empty it harms nobody; missing, it could be made with something in it. Another sandbox of the session may
+            // swap the folder meanwhile, so it is entered once, and not through a link.
+            if let Ok(folder) = Folder::open(git) {
+                let _ = folder.create_folder("hooks");
+                if per_worktree {
+                    let _ = folder.create_file("config.worktree", &[], 0o644);
+                }
             }
         }
         for name in ["hooks", "config", "config.worktree", "commondir", "gitdir"] {
@@ -211,8 +216,8 @@ impl Guarding<'_> {
     }
 
     fn worktree(&mut self, own: &Path, per_worktree: bool) {
-        if per_worktree {
-            let _ = fs::File::create_new(own.join("config.worktree"));
+        if per_worktree && let Ok(folder) = Folder::open(own) {
+            let _ = folder.create_file("config.worktree", &[], 0o644);
         }
         for name in ["gitdir", "commondir", "config.worktree"] {
             self.keep_existing(&own.join(name), Access::Read);
@@ -223,10 +228,8 @@ impl Guarding<'_> {
     /// The submodules' own git folders, whose names may have slashes in them.
     fn modules(&mut self, modules: &Path) {
         let mut folders = vec![modules.to_owned()];
-        let mut looked_at = 0;
         while let Some(folder) = folders.pop() {
-            looked_at += 1;
-            if !fs::symlink_metadata(&folder).is_ok_and(|it| it.is_dir()) || looked_at > MANY {
+            if !fs::symlink_metadata(&folder).is_ok_and(|it| it.is_dir()) {
                 continue;
             }
             if is_git_folder(&folder) {
@@ -237,93 +240,6 @@ impl Guarding<'_> {
             }
         }
     }
-
-    /// Looks for every `.git` below a root but the root's own, and for what has all that is in one.
-    fn search(&mut self, root: &Path) {
-        let closed = self.roots.iter().filter(|it| !it.1 && it.0.starts_with(root)).map(|it| it.0.clone());
-        let closed: Vec<_> = closed.collect();
-        let search = match self.memory.recall(root, &closed) {
-            Some(search) => {
-                for path in &search.found {
-                    self.near(path);
-                }
-                search
-            }
-            None => {
-                let search = self.search_anew(root);
-                self.memory.keep(root, closed, search.clone());
-                search
-            }
-        };
-        if search.cut {
-            self.guards.cut.push(root.to_owned());
-        }
-    }
-
-    fn search_anew(&mut self, root: &Path) -> Search {
-        let begun = Instant::now();
-        let mut search = Search::default();
-        let mut folders = VecDeque::from([root.to_owned()]);
-        let mut looked_at = 0;
-        while let Some(folder) = folders.pop_front() {
-            search.note(&folder);
-            for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
-                looked_at += 1;
-                let name = entry.file_name();
-                if !entry.file_type().is_ok_and(|it| it.is_dir())
-                    || FULL.iter().any(|it| name == *it)
-                    || name.eq_ignore_ascii_case(".git")
-                {
-                    continue;
-                }
-                let path = entry.path();
-                if !self.is_open(&path) || self.guards.folders.contains(&path) {
-                    continue;
-                }
-                // Seen from above: what is near is found before much is opened.
-                let is_git_s = self.near(&path);
-                if is_git_s || fs::symlink_metadata(path.join(".git")).is_ok() {
-                    search.found.push(path.clone());
-                }
-                if !is_git_s {
-                    folders.push_back(path);
-                }
-            }
-            if !folders.is_empty() && (looked_at > MANY || begun.elapsed() > LONG) {
-                search.cut = true;
-                break;
-            }
-        }
-        search
-    }
-
-    /// Keeps the `.git` in this folder, and the folder itself if it is one of git's.
-    fn near(&mut self, path: &Path) -> bool {
-        self.git(&path.join(".git"));
-        let is_git_s = is_git_folder(path);
-        if is_git_s {
-            self.folder(path);
-        }
-        is_git_s
-    }
-}
-
-/// The control files and folders that lie directly in a root, in `.config` too.
-pub(super) fn at_the_top(root: &Path) -> Vec<PathBuf> {
-    let entries = |folder: &Path| {
-        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-        entries.map(|entry| entry.path()).collect::<Vec<_>>()
-    };
-    let mut found = entries(root);
-    found.extend(entries(&root.join(".config")));
-    found.retain(|path| path.strip_prefix(root).is_ok_and(is_control_file));
-    found.sort();
-    found
-}
-
-/// Has this folder all that git takes a folder for its own by?
-pub(super) fn is_git_folder(folder: &Path) -> bool {
-    folder.join("HEAD").exists() && folder.join("objects").is_dir() && folder.join("refs").is_dir()
 }
 
 fn is_named(path: &Path, name: &str) -> bool {
@@ -333,24 +249,6 @@ fn is_named(path: &Path, name: &str) -> bool {
 fn folders_in(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.filter(|it| it.file_type().is_ok_and(|it| it.is_dir())).map(|it| it.path()).collect()
-}
-
-/// With this extension git reads `config.worktree`, of the repository and of every worktree.
-fn has_worktree_configuration(git: &Path) -> bool {
-    let text = fs::read(git.join("config")).unwrap_or_default();
-    String::from_utf8_lossy(&text).to_ascii_lowercase().contains("worktreeconfig")
-}
-
-/// Where a `.git` file says that git's folder is.
-fn folder_named_in(git: &Path) -> Option<PathBuf> {
-    let says = fs::read_to_string(git).ok()?;
-    git.parent()?.join(says.strip_prefix("gitdir:")?.trim()).canonicalize().ok()
-}
-
-/// Where a folder of git's says that the repository is.
-fn common_of(own: &Path) -> Option<PathBuf> {
-    let common = fs::read_to_string(own.join("commondir")).ok()?;
-    own.join(common.trim()).canonicalize().ok()
 }
 
 /// Where git keeps what belongs to the worktree at `root` alone: `<repository>/worktrees/<name>`.
@@ -386,19 +284,25 @@ mod tests {
         (dir, root)
     }
 
+    fn guarded(roots: &[(PathBuf, bool)]) -> Guards {
+        let index = Index::default();
+        let paths = roots.iter().map(|it| it.0.clone()).collect();
+        guards(roots, &index, &Configured::new(paths, &[], index.clone()))
+    }
+
     fn seen(root: &Path) -> Vec<String> {
         let name = |access| if access == Access::Read { "ro" } else { "rw" };
         let line = |(path, access): (PathBuf, Access)| {
             format!("{} {}", name(access), path.strip_prefix(root).unwrap().display())
         };
-        guards(&[(root.to_owned(), true)], &Memory::default()).mounts.into_iter().map(line).collect()
+        guarded(&[(root.to_owned(), true)]).mounts.into_iter().map(line).collect()
     }
 
     #[test]
     fn what_decides_over_programs_is_kept_as_it_is() {
         let (_dir, root) =
             tree(&["haft.toml", ".vscode/tasks.json", "src/main.rs", ".config/git/config", ".config/x"]);
-        assert_eq!(seen(&root), ["ro .config/git", "ro .vscode", "ro haft.toml"]);
+        assert_eq!(seen(&root), ["rw .config", "ro .config/git", "ro .vscode", "ro haft.toml"]);
     }
 
     #[test]
@@ -484,7 +388,7 @@ mod tests {
     fn what_is_read_only_stays_so() {
         let (_dir, root) = tree(&["vendor/x/.git/config", ".vscode/x/.git/config"]);
         let roots = [(root.clone(), true), (root.join("vendor"), false)];
-        let mounts: Vec<_> = guards(&roots, &Memory::default()).mounts.into_iter().collect();
+        let mounts: Vec<_> = guarded(&roots).mounts.into_iter().collect();
         assert!(
             mounts
                 .iter()

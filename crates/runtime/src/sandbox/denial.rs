@@ -5,14 +5,14 @@
 
 use std::path::{Path, PathBuf};
 
-use kit::procs::Exit;
+use kit::{net::why_closed, procs::Exit};
 
 use super::{
     layout::{Access, Mount, What},
     limits::{Ended, Limits},
     proxy::Refused,
 };
-use crate::{commands::quote, policy::is_control_file};
+use crate::{commands::quote, control::is_control_file};
 
 /// How much of the end is looked at: a command says last why it failed.
 const TAIL: usize = 8 * 1024;
@@ -38,12 +38,14 @@ pub struct Known<'a> {
     pub kept_variables: &'a [&'a str],
     /// What the resource watch ended while the command ran.
     pub ended: &'a [Ended],
-    /// Control files that the command made.
+    /// Control files that the command made, and was allowed to make.
     pub appeared: &'a [PathBuf],
+    /// Control files that the command made or changed, and under which name each was set aside.
+    pub aside: &'a [(PathBuf, PathBuf)],
+    /// Those that could not be set aside, and why.
+    pub stuck: &'a [(PathBuf, String)],
     /// Files that lead git's configuration elsewhere, which were taken away.
     pub taken: &'a [PathBuf],
-    /// Roots in which not every repository was found.
-    pub cut: &'a [PathBuf],
 }
 
 /// One line for each rule that the failure may be due to.
@@ -56,10 +58,7 @@ pub fn denials(exit: Exit, output: &str, known: &Known<'_>) -> Vec<String> {
             format!("{path} would lead git's configuration elsewhere, so it was deleted; tell the person"),
         ));
     }
-    for root in known.cut {
-        let root = root.display();
-        said.push(("control_files", format!("{root} has too many folders to find every repository in it: hooks and configuration of those that were not found can be changed by commands; tell the person")));
-    }
+    said.extend(set_aside(known).map(|says| ("control_files", says)));
     for path in known.appeared {
         let path = path.display();
         said.push((
@@ -106,6 +105,35 @@ pub fn denials(exit: Exit, output: &str, known: &Known<'_>) -> Vec<String> {
     said.into_iter().map(|(rule, says)| format!("sandbox: rule `{rule}`: {says}")).collect()
 }
 
+/// How many control files are named one by one.
+const NAMED: usize = 6;
+
+/// Which control files were set aside, and how one is kept.
+fn set_aside(known: &Known<'_>) -> impl Iterator<Item = String> {
+    let workspace = known.roots.first().map_or(Path::new("/"), |it| it.0.as_path());
+    let relative = |path: &Path| path.strip_prefix(workspace).unwrap_or(path).display().to_string();
+    let named = known.aside.iter().take(NAMED).map(move |(path, new)| {
+        let (path, new) = (relative(path), relative(new));
+        format!(
+            "{path} decides what other programs run, so what a command made of it was set aside as {new}; to keep it, `write` it \
+             (the person is asked), or the person runs {} first; tell the person",
+            quote_grant(&path)
+        )
+    });
+    let rest = known.aside.len().saturating_sub(NAMED);
+    let more =
+        (rest > 0).then(|| format!("{rest} more files or folders were set aside as NAME.haft-set-aside"));
+    let stuck = known.stuck.iter().map(move |(path, why)| {
+        let path = relative(path);
+        format!("{path} was changed by a command, decides what other programs run, and could not be set aside: {why}; tell the person before they use it")
+    });
+    named.chain(more).chain(stuck).collect::<Vec<_>>().into_iter()
+}
+
+fn quote_grant(path: &str) -> String {
+    format!("`haft grants add {}`", quote(&format!("write {path}")))
+}
+
 /// Which hosts were refused, why, and what reaches them.
 fn refused(known: &Known<'_>) -> impl Iterator<Item = String> {
     let (granted, others): (Vec<&Refused>, Vec<&Refused>) =
@@ -122,8 +150,9 @@ fn refused(known: &Known<'_>) -> impl Iterator<Item = String> {
     let of_private = granted.into_iter().filter_map(|it| {
         let (with_port, at) = (it.to_string(), it.private?);
         Some(format!(
-            "{with_port} was refused: {} is granted, but is at {at}, which is not a public address; only a grant with the port reaches it: {}",
+            "{with_port} was refused: {} is granted, but is at {at}, which {}; only a grant with the port reaches it: {}",
             it.host,
+            why_closed(at),
             grant(&[&with_port], known)
         ))
     });

@@ -30,7 +30,8 @@ use super::{
     Part, Plan, Trouble,
     filter::{self, Sockets},
     layout::{Access, Mount, What, writable},
-    limits, ruleset::{self, Enforced},
+    limits,
+    ruleset::{self, Enforced},
 };
 
 /// What came of the first step.
@@ -339,7 +340,9 @@ fn place(root: &OwnedFd, one: &Held<'_>, scratch: Option<&Scratch>) -> io::Resul
         | What::Terminals => {}
     }
     let of_scratch = match (&one.mount.what, scratch) {
-        (What::Private { mode, shared: true, .. }, Some(scratch)) => Some(scratch.folder(&one.mount.at, *mode)?),
+        (What::Private { mode, shared: true, .. }, Some(scratch)) => {
+            Some(scratch.folder(&one.mount.at, *mode)?)
+        }
         _ => None,
     };
     let Some(tree) = of_scratch.as_ref().or(one.tree.as_ref()) else { return Ok(()) };

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{places, proxy::USER};
+use super::{pass::USER, places};
 
 /// Taken over as they are, where they are set.
 const TAKEN: &[&str] = &["USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "COLUMNS"];

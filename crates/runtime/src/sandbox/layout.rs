@@ -16,12 +16,14 @@ use super::{
     code::code_in,
     control,
     environment::FOLDERS,
-    memory::Memory,
     places::{
         ALSO_A_FOLDER, DEVICE_LINKS, DEVICES, HARDWARE, SYSTEM, below, closed_files, folder_of, home, secrets,
     },
 };
-use crate::policy::Sandbox;
+use crate::{
+    control::{configured::Configured, index::Index},
+    policy::Sandbox,
+};
 
 /// One thing that a command sees at one place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -98,8 +100,9 @@ pub struct Wanted {
     pub tools: Option<(PathBuf, Vec<PathBuf>)>,
     /// Paths as a person named them, by which they are found if links lead there.
     pub names: Vec<PathBuf>,
-    /// What was found when such a layout was last made.
-    pub(crate) memory: Memory,
+    /// Where control files are found, and those that git's configuration names.
+    pub(crate) index: Index,
+    pub(crate) configured: Configured,
 }
 
 const MIB: u64 = 1 << 20;
@@ -111,8 +114,6 @@ pub struct Layout {
     pub mounts: Vec<Mount>,
     /// Folders of git's of which only that can be changed which runs no program.
     pub guarded: BTreeSet<PathBuf>,
-    /// Roots too large to find every folder of git's in.
-    pub cut: Vec<PathBuf>,
     /// The folder of tools that can be changed, but for what is code in it.
     pub tools: Option<(PathBuf, BTreeSet<PathBuf>)>,
 }
@@ -157,7 +158,7 @@ pub fn layout(wanted: &Wanted) -> Result<Layout, Fault> {
         plan.bind(spill, Access::Read);
     }
     let tools = tools.filter(|it| plan.is_open(&it.folder)).map(|it| (it.folder, it.code));
-    Ok(Layout { mounts: plan.finish(), guarded: guards.folders, cut: guards.cut, tools })
+    Ok(Layout { mounts: plan.finish(), guarded: guards.folders, tools })
 }
 
 /// The places that a command may write to, of these mounts: what the second layer lets through.
@@ -237,6 +238,8 @@ impl Plan {
             .chain([&ALSO_A_FOLDER])
             .filter_map(|name| value(name))
             .map(|it| (PathBuf::from(it), false));
+        let secrets = secrets(variables, home);
+        let is_secret = |path: &Path| secrets.iter().any(|it| path.starts_with(it));
         for (path, on_path) in entries.chain(folders) {
             if !path.is_absolute() || !path.is_dir() {
                 continue;
@@ -246,7 +249,8 @@ impl Plan {
                 for shown in
                     home.map_or_else(|| folder_of(&folder, on_path), |home| below(home, &folder, on_path))
                 {
-                    if shown.is_dir()
+                    if shown.exists()
+                        && !is_secret(&shown)
                         && !given(&shown)
                         && !self.is_there(&shown)
                         && Some(shown.as_path()) != home
@@ -287,7 +291,7 @@ impl Plan {
                 self.bind(common, Access::Read);
             }
         }
-        let guards = control::guards(&roots, &wanted.memory);
+        let guards = control::guards(&roots, &wanted.index, &wanted.configured);
         for (path, access) in &guards.mounts {
             self.bind(path, *access);
         }
@@ -507,7 +511,7 @@ mod tests {
             ".rustup/settings.toml",
             "docs/letter",
             ".local/bin/tool",
-            ".local/share/uv/x",
+            ".local/share/uv/python/x",
             ".local/share/keyrings/login",
             "venv/bin/python",
             "venv/pyvenv.cfg",
@@ -520,7 +524,7 @@ mod tests {
                 "ro .cargo",
                 "hidden .cargo/credentials.toml",
                 "ro .local/bin",
-                "ro .local/share/uv",
+                "ro .local/share/uv/python",
                 "ro .rustup",
                 "rw code/ws",
                 "ro venv",

@@ -4,17 +4,20 @@ pub(crate) mod bubblewrap;
 pub(crate) mod closed;
 pub(crate) mod code;
 pub(crate) mod control;
+#[cfg(target_os = "linux")]
+pub mod decoding;
 pub mod denial;
 #[cfg(target_os = "linux")]
 mod enter;
 pub mod environment;
 #[cfg(target_os = "linux")]
 mod filter;
+pub(crate) mod handle;
 #[cfg(target_os = "linux")]
 mod keep;
 pub mod layout;
 pub mod limits;
-pub(crate) mod memory;
+pub mod pass;
 pub mod places;
 #[cfg(target_os = "linux")]
 pub mod probe;

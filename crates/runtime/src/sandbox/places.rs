@@ -1,4 +1,4 @@
-//! Which places of a machine and of a home are known, and what for?
+//! Known places of a machine and of a home folder: what commands see of toolchains, and where credentials are.
 
 use std::{
     fs,
@@ -7,6 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use kit::broken::is_broken;
 use parking_lot::Mutex;
 
 /// How long what was found in `/etc` is taken to be there.
@@ -30,92 +31,90 @@ pub(super) const DEVICE_LINKS: &[(&str, &str)] = &[
     ("ptmx", "pts/ptmx"),
 ];
 
-/// Where a person's programs keep what lets one act as that person. Below home.
-const SECRETS: &[&str] = &[
-    ".ssh",
-    ".gnupg",
-    ".aws",
-    ".azure",
-    ".kube",
-    ".docker",
-    ".oci",
-    ".password-store",
-    ".netrc",
-    ".npmrc",
-    ".pypirc",
-    ".git-credentials",
-    ".pgpass",
-    ".my.cnf",
-    ".vault-token",
-    ".boto",
-    ".s3cfg",
-    ".databrickscfg",
-    ".yarnrc.yml",
-    ".cargo/credentials",
-    ".cargo/credentials.toml",
-    ".gem/credentials",
-    ".bundle/config",
-    ".m2/settings.xml",
-    ".m2/settings-security.xml",
-    ".gradle/gradle.properties",
-    ".composer/auth.json",
-    ".nuget/NuGet/NuGet.Config",
-    ".terraform.d",
-    ".terraformrc",
-    ".huggingface",
-    ".cache/huggingface/token",
-    ".config/gh",
-    ".config/hub",
-    ".config/gcloud",
-    ".config/git/credentials",
-    ".config/op",
-    ".config/rclone",
-    ".config/sops",
-    ".config/pip",
-    ".config/composer/auth.json",
-    ".config/google-chrome",
-    ".config/chromium",
-    ".config/BraveSoftware",
-    ".mozilla",
-    ".thunderbird",
-    ".local/share/keyrings",
-    ".local/share/password-store",
-    ".bash_history",
-    ".zsh_history",
-    ".python_history",
-    ".node_repl_history",
-    ".psql_history",
-    ".mysql_history",
-    ".sqlite_history",
-    ".lesshst",
-    ".claude",
-    ".claude.json",
-    ".codex",
-    ".gemini",
-    ".config/claude",
-    ".config/opencode",
-    ".local/share/opencode",
-];
+/// Where a person's programs keep what lets one act as that person, with a source for each line.
+const CREDENTIALS: &str = include_str!("credentials.txt");
 
 /// A variable that names a toolchain's folder too, but that its programs need not be told.
 pub(super) const ALSO_A_FOLDER: &str = "GHCUP_INSTALL_BASE_PREFIX";
 
-/// Visible folders below home that are a toolchain as a whole.
-const KNOWN: &[&str] =
-    &["go", "sdk", "miniconda3", "anaconda3", "miniforge3", "mambaforge", "micromamba", "perl5", "flutter"];
+/// Folders below home that are a toolchain as a whole: its programs find their own by where they lie. What is a credential
+/// in them is hidden all the same.
+const TOOLCHAINS: &[&str] = &[
+    "go",
+    "sdk",
+    "miniconda3",
+    "anaconda3",
+    "miniforge3",
+    "mambaforge",
+    "micromamba",
+    "perl5",
+    "flutter",
+    ".cargo",
+    ".rustup",
+    ".pyenv",
+    ".nvm",
+    ".nodenv",
+    ".fnm",
+    ".volta",
+    ".bun",
+    ".deno",
+    ".rbenv",
+    ".rvm",
+    ".asdf",
+    ".sdkman",
+    ".jenv",
+    ".jabba",
+    ".goenv",
+    ".gvm",
+    ".ghcup",
+    ".stack",
+    ".elan",
+    ".opam",
+    ".juliaup",
+    ".julia",
+    ".zvm",
+    ".swiftly",
+    ".dotnet",
+    ".perlbrew",
+    ".phpbrew",
+    ".luaver",
+    ".tfenv",
+    ".linuxbrew",
+    ".moon",
+    ".proto",
+    ".pixi",
+    ".choosenim",
+    ".nimble",
+    ".rye",
+    ".pub-cache",
+    ".plenv",
+    ".phpenv",
+    ".nodebrew",
+    ".luarocks",
+    ".kiex",
+];
 
-/// Hidden folders below home of which no more is shown than what is named.
-const MIXED: &[&str] = &[".local", ".config", ".cache", ".var"];
+/// What lies beside a `bin` and belongs to it.
+const BESIDE: &[&str] =
+    &["lib", "lib64", "libexec", "share", "include", "pyvenv.cfg", "gems", "specifications", "extensions"];
 
 /// What installers put below `.local` beside `.local/bin`.
 const LOCAL: &[&str] = &[
     ".local/lib",
-    ".local/share/uv",
-    ".local/share/pipx",
-    ".local/share/mise",
+    ".local/share/uv/python",
+    ".local/share/uv/tools",
+    ".local/share/pipx/venvs",
+    ".local/share/pipx/shared",
+    ".local/share/pipx/py",
+    ".local/share/mise/installs",
+    ".local/share/mise/shims",
+    ".local/share/mise/plugins",
     ".local/share/pnpm",
     ".local/share/fnm",
 ];
+
+/// How many links of one folder are followed.
+const LINKS: usize = 2_000;
 
 /// The home folder of who runs haft, without links.
 pub fn home(variables: &[(String, String)]) -> Option<PathBuf> {
@@ -133,37 +132,89 @@ pub fn credentials(variables: &[(String, String)]) -> Vec<PathBuf> {
 
 /// The same, with this home.
 pub(super) fn secrets(variables: &[(String, String)], home: Option<&Path>) -> Vec<PathBuf> {
-    let of_home = home.into_iter().flat_map(|home| SECRETS.iter().map(|it| home.join(it)));
-    let cargo = variables.iter().filter(|(name, value)| name == "CARGO_HOME" && !value.is_empty());
-    let of_cargo =
-        cargo.flat_map(|(_, cargo)| ["credentials", "credentials.toml"].map(|it| Path::new(cargo).join(it)));
-    of_home.chain(of_cargo).collect()
+    let mut found = Vec::new();
+    for line in CREDENTIALS.lines().filter(|it| !it.starts_with('#')) {
+        let mut words = line.split_whitespace();
+        match (words.next(), words.next(), words.next()) {
+            (Some("home"), Some(path), _) => found.extend(home.map(|home| home.join(path))),
+            (Some("variable"), Some(name), Some(path)) => {
+                let named = variables.iter().filter(|(it, value)| it == name && value.starts_with('/'));
+                // `KUBECONFIG` names several.
+                let named = named.flat_map(|it| it.1.split(':')).filter(|it| it.len() > 1).map(Path::new);
+                found.extend(named.map(|it| if path == "." { it.to_owned() } else { it.join(path) }));
+            }
+            _ => {}
+        }
+    }
+    // Nobody keeps credentials in a whole home folder, or in one around it.
+    found.retain(|path| !home.is_some_and(|home| home.starts_with(path)) && path.components().count() > 2);
+    found
 }
 
-/// Which folders have to be shown so that what lies in `folder` can run.
+/// Which files and folders have to be shown so that what lies in `folder` can run: a toolchain as a whole; of anything else
+/// in a home folder the folder itself, and what its links need.
 pub(super) fn below(home: &Path, folder: &Path, on_path: bool) -> Vec<PathBuf> {
     let Ok(rest) = folder.strip_prefix(home) else { return folder_of(folder, on_path) };
     let Some(first) = rest.components().next().and_then(|it| it.as_os_str().to_str()) else {
         return Vec::new();
     };
-    if SECRETS.contains(&first) {
-        return Vec::new();
-    }
-    if MIXED.contains(&first) {
-        let mut shown = folder_of(folder, on_path);
-        if first == ".local" {
-            shown.retain(|it| it != &home.join(".local"));
-            shown.push(folder.to_owned());
-            shown.extend(LOCAL.iter().map(|it| home.join(it)));
+    let mut shown = if TOOLCHAINS.contains(&first) || is_broken("beside-programs") {
+        vec![home.join(first)]
+    } else if first.starts_with('.') {
+        if on_path && folder != home.join(".local/bin") {
+            with_its_own(folder)
+        } else {
+            vec![folder.to_owned()]
         }
-        return shown;
-    }
-    if !first.starts_with('.') && !KNOWN.contains(&first) {
-        return folder_of(folder, on_path);
-    }
-    let mut shown = vec![home.join(first)];
+    } else {
+        folder_of(folder, on_path)
+    };
     if first == ".cargo" {
         shown.push(home.join(".rustup"));
+    }
+    if first == ".local" {
+        shown.extend(LOCAL.iter().map(|it| home.join(it)));
+    }
+    if on_path && !TOOLCHAINS.contains(&first) {
+        shown.extend(led_to(home, folder));
+    }
+    shown
+}
+
+/// What the links in a folder of programs lead to in a home: the folder of each, with what belongs to that; of one that lies
+/// directly in a hidden folder, the file alone.
+fn led_to(home: &Path, folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten().take(LINKS);
+    let links = entries.filter(|it| it.file_type().is_ok_and(|it| it.is_symlink()));
+    let mut found = Vec::new();
+    for target in links.filter_map(|it| it.path().canonicalize().ok()) {
+        let Some(parent) = target.parent().filter(|it| it.starts_with(home) && !it.starts_with(folder))
+        else {
+            continue;
+        };
+        let depth = parent.strip_prefix(home).map_or(0, |it| it.components().count());
+        // A package of node's finds what it needs beside itself.
+        let packages =
+            target.ancestors().filter(|it| it.file_name().is_some_and(|it| it == "node_modules")).last();
+        let shown = match packages {
+            Some(packages) => vec![packages.to_owned()],
+            None if depth < 2 => vec![target.clone()],
+            None => with_its_own(parent),
+        };
+        found.extend(shown.into_iter().filter(|it| !found.contains(it)).collect::<Vec<_>>());
+    }
+    found
+}
+
+/// A folder of programs, and what belongs to it.
+fn with_its_own(folder: &Path) -> Vec<PathBuf> {
+    // Programs of PHP packages read what lies around their folder.
+    if folder.ends_with("vendor/bin") {
+        return folder.parent().map(Path::to_owned).into_iter().collect();
+    }
+    let mut shown = vec![folder.to_owned()];
+    if folder.file_name().is_some_and(|it| it == "bin") {
+        shown.extend(folder.parent().into_iter().flat_map(|it| BESIDE.iter().map(|name| it.join(name))));
     }
     shown
 }

@@ -27,8 +27,10 @@ pub struct Targets {
     pub outside: PathBuf,
     /// haft's state, with a file `secret` in it.
     pub state: PathBuf,
-    /// The workspace, with a `.git` in it.
+    /// The workspace, with a `.git` in it, and the files that [`NESTED`] and [`CONFIGURED`] name.
     pub workspace: PathBuf,
+    /// A home folder, with [`BESIDE`] in it.
+    pub home: PathBuf,
     /// haft's process.
     pub haft: i32,
     /// Ports that are served outside, for TCP and UDP.
@@ -36,6 +38,19 @@ pub struct Targets {
     /// A socket's path, and the name of one that has none.
     pub sockets: (PathBuf, String),
 }
+
+/// Control files below the top of the workspace.
+pub const NESTED: &[&str] =
+    &["sub/.envrc", "sub/.mcp.json", "sub/.vscode/tasks.json", "sub/.gitattributes", "sub/deep/AGENTS.md"];
+
+/// What the configuration of the workspace's repository runs.
+pub const CONFIGURED: &[&str] = &["my-hooks/pre-commit", "tools/filter"];
+
+/// A repository where a package manager keeps what it installs.
+pub const VENDORED: &str = "node_modules/x/.git/hooks";
+
+/// A folder of programs in the home folder, and a credential beside it.
+pub const BESIDE: (&str, &str) = (".doctor/bin", ".doctor/token");
 
 type Try = fn(&Targets) -> io::Result<()>;
 
@@ -68,6 +83,10 @@ const TRIES: &[(&str, &str, Try)] = &[
         fs::rename(at.workspace.join(".git"), at.workspace.join("git2"))?;
         fs::rename(at.workspace.join("git2"), at.workspace.join(".git"))
     }),
+    ("G3", "a control file in a subfolder", |at| append_any(at, NESTED)),
+    ("G3", "what git's configuration runs", |at| append_any(at, CONFIGURED)),
+    ("G3", "a hook below node_modules", |at| fs::write(at.workspace.join(VENDORED).join("probe"), "")),
+    ("G4", "a credential beside a program on PATH", |at| fs::read(at.home.join(BESIDE.1)).map(drop)),
     ("G4", "haft's state", |at| fs::read(at.state.join("secret")).map(drop)),
     ("G4", "haft's environment", |at| fs::read(format!("/proc/{}/environ", at.haft)).map(drop)),
     ("G4", "a key of haft's environment in its own", |_| {
@@ -101,6 +120,18 @@ pub fn probe() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }
+}
+
+/// Opens the first of these that can be opened to be changed.
+fn append_any(at: &Targets, names: &[&str]) -> io::Result<()> {
+    let mut opened = Err(io::ErrorKind::NotFound.into());
+    for name in names {
+        opened = fs::OpenOptions::new().append(true).open(at.workspace.join(name)).map(drop);
+        if opened.is_ok() {
+            break;
+        }
+    }
+    opened
 }
 
 fn udp(at: &Targets) -> io::Result<()> {

@@ -10,11 +10,10 @@ use std::{
     time::Duration,
 };
 
-use kit::{
-    base64,
-    net::{HostPattern, Reach, is_public, plain, split_port},
-};
+use kit::net::{HostPattern, Reach, is_elsewhere, plain, split_port, why_closed};
 use parking_lot::Mutex;
+
+use super::pass::Pass;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional},
     net::{TcpListener, TcpStream, lookup_host},
@@ -30,9 +29,6 @@ const LONGEST_HEAD: usize = 32 * 1024;
 
 /// How long a program may take to say what it wants, and a host to answer.
 const PATIENCE: Duration = Duration::from_secs(20);
-
-/// The name in the address of the proxy, where there is a pass.
-pub const USER: &str = "haft";
 
 /// How many connections there are at a time.
 const MOST: usize = 256;
@@ -77,8 +73,10 @@ impl fmt::Display for Refused {
 struct Entry {
     id: u64,
     pattern: HostPattern,
-    /// What one has to show who is meant, where not everybody is.
-    pass: Option<String>,
+    /// How far it reaches at most, whatever it names.
+    most: Reach,
+    /// Who is meant, where not everybody is.
+    pass: Option<Pass>,
 }
 
 /// A grant, which ends when this is dropped.
@@ -94,18 +92,23 @@ impl Hosts {
     /// granted with its port.
     #[must_use = "the grant ends when this is dropped"]
     pub fn grant(&self, host: &str) -> Granted {
-        Granted { id: self.add(host, None), hosts: self.clone() }
+        Granted { id: self.add(host, Reach::Anywhere, None), hosts: self.clone() }
     }
 
-    /// The same for those alone who show the proxy this pass, as the password of [`USER`].
+    /// The same, at most so far, for the processes of one call alone: those that show the proxy its pass.
     #[must_use = "the grant ends when this is dropped"]
-    pub fn grant_to(&self, host: &str, pass: &str) -> Granted {
-        Granted { id: self.add(host, Some(credentials(pass))), hosts: self.clone() }
+    pub fn grant_to(&self, host: &str, most: Reach, pass: &Pass) -> Granted {
+        Granted { id: self.add(host, most, Some(pass.clone())), hosts: self.clone() }
     }
 
     /// Grants a host for as long as the session lasts.
     pub fn grant_lasting(&self, host: &str) {
-        self.add(host, None);
+        self.add(host, Reach::Anywhere, None);
+    }
+
+    /// The same at public addresses alone.
+    pub fn grant_lasting_public(&self, host: &str) {
+        self.add(host, Reach::Public, None);
     }
 
     /// A list of its own for somebody who may reach these as well: what is granted there is granted to nobody else.
@@ -123,18 +126,36 @@ impl Hosts {
         std::mem::take(&mut self.inner.lock().refused)
     }
 
-    fn add(&self, host: &str, pass: Option<String>) -> u64 {
+    fn add(&self, host: &str, most: Reach, pass: Option<Pass>) -> u64 {
         let mut inner = self.inner.lock();
         inner.next += 1;
         let id = inner.next;
-        inner.granted.push(Entry { id, pattern: HostPattern::parse(host), pass });
+        inner.granted.push(Entry { id, pattern: HostPattern::parse(host), most, pass });
         id
     }
 
-    /// Whether this host may be reached, and whether at a private address too.
-    fn allows(&self, host: &str, port: u16, shown: Option<&str>) -> Option<Reach> {
-        let reach = |list: &Mutex<Inner>| list.lock().allows(host, port, shown);
+    /// Whether everybody may reach this host, and whether at a private address too.
+    fn allows(&self, host: &str, port: u16) -> Option<Reach> {
+        let reach = |list: &Mutex<Inner>| list.lock().allows(host, port, None);
         reach(&self.inner).max(self.above.as_deref().and_then(reach))
+    }
+
+    /// How far a pass that was shown reaches this host, and whose pass it is.
+    fn by_pass(&self, host: &str, port: u16, shown: &str) -> Option<(Reach, Pass)> {
+        let inner = self.inner.lock();
+        let pass = inner.granted.iter().filter_map(|it| it.pass.as_ref()).find(|it| it.is(shown))?.clone();
+        inner.allows(host, port, Some(&pass)).map(|reach| (reach, pass))
+    }
+
+    /// Whether whoever is at the other end of this connection may reach this host, and whether at a private address too.
+    /// A grant of one call is for its own processes: who read its pass elsewhere (`/proc/PID/environ`) is none of them.
+    async fn allows_peer(&self, wanted: &Wanted, client: &TcpStream) -> Option<Reach> {
+        let (host, port) = (&wanted.host, wanted.port);
+        let everybody = self.allows(host, port);
+        let Some((reach, pass)) = wanted.shown.as_deref().and_then(|it| self.by_pass(host, port, it)) else {
+            return everybody;
+        };
+        if everybody >= Some(reach) || !pass.is_shown_by(client).await { everybody } else { Some(reach) }
     }
 
     fn note_refused(&self, wanted: &Wanted, private: Option<IpAddr>) {
@@ -149,9 +170,10 @@ impl Hosts {
 }
 
 impl Inner {
-    fn allows(&self, host: &str, port: u16, shown: Option<&str>) -> Option<Reach> {
-        let meant = self.granted.iter().filter(|it| it.pass.is_none() || it.pass.as_deref() == shown);
-        meant.map(|it| &it.pattern).filter(|it| it.fits(host, port)).map(HostPattern::reach).max()
+    /// By grants for everybody, and those of this pass.
+    fn allows(&self, host: &str, port: u16, pass: Option<&Pass>) -> Option<Reach> {
+        let meant = self.granted.iter().filter(|it| it.pass.is_none() || it.pass.as_ref() == pass);
+        meant.filter(|it| it.pattern.fits(host, port)).map(|it| it.pattern.reach().min(it.most)).max()
     }
 }
 
@@ -193,7 +215,7 @@ async fn handle(mut client: TcpStream, hosts: &Hosts) -> io::Result<()> {
     let Some(wanted) = Wanted::parse(&head) else {
         return refuse(&mut client, "400 Bad Request", "this is a proxy for HTTP").await;
     };
-    let Some(reach) = hosts.allows(&wanted.host, wanted.port, wanted.shown.as_deref()) else {
+    let Some(reach) = hosts.allows_peer(&wanted, &client).await else {
         hosts.note_refused(&wanted, None);
         let says = format!("{REFUSAL}: {}:{}", wanted.host, wanted.port);
         return refuse(&mut client, &format!("403 {REFUSAL}"), &says).await;
@@ -203,8 +225,9 @@ async fn handle(mut client: TcpStream, hosts: &Hosts) -> io::Result<()> {
         Ok(Err(Unreached::Private(at))) => {
             hosts.note_refused(&wanted, Some(at));
             let (host, port) = (&wanted.host, wanted.port);
+            let why = why_closed(at);
             let says = format!(
-                "{REFUSAL}: {host} is at {at}, which is not a public address; only a grant with the port, {host}:{port}, reaches it"
+                "{REFUSAL}: {host} is at {at}, which {why}; only a grant with the port, {host}:{port}, reaches it"
             );
             return refuse(&mut client, &format!("403 {REFUSAL}"), &says).await;
         }
@@ -237,8 +260,8 @@ impl From<io::Error> for Unreached {
 /// Connects to an address that was looked at; the name is not looked up a second time.
 async fn connect(wanted: &Wanted, reach: Reach) -> Result<TcpStream, Unreached> {
     let found: Vec<SocketAddr> = lookup_host((plain(&wanted.host).as_str(), wanted.port)).await?.collect();
-    let open: Vec<SocketAddr> =
-        found.iter().copied().filter(|it| reach == Reach::Anywhere || is_public(it.ip())).collect();
+    let may = |it: &SocketAddr| reach == Reach::Anywhere || is_elsewhere(it.ip());
+    let open: Vec<SocketAddr> = found.iter().copied().filter(may).collect();
     if let (true, Some(first)) = (open.is_empty(), found.first()) {
         return Err(Unreached::Private(first.ip()));
     }
@@ -338,11 +361,6 @@ fn shown(line: &str) -> Option<String> {
     ours.then(|| credentials.trim().to_owned())
 }
 
-/// What a program sends that was given this pass in the proxy's address: name and password in base64 (RFC 7617).
-fn credentials(pass: &str) -> String {
-    base64::encoded(format!("{USER}:{pass}").as_bytes())
-}
-
 #[cfg(test)]
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
@@ -352,21 +370,21 @@ mod tests {
     #[test]
     fn only_what_is_granted_is_allowed_and_only_as_long() {
         let hosts = Hosts::default();
-        assert_eq!(hosts.allows("crates.io", 443, None), None);
+        assert_eq!(hosts.allows("crates.io", 443), None);
         let grant = hosts.grant("Crates.io");
-        assert_eq!(hosts.allows("crates.io.", 443, None), Some(Reach::Public));
-        assert_eq!(hosts.allows("index.crates.io", 443, None), None);
-        assert_eq!(hosts.allows("evilcrates.io", 443, None), None);
+        assert_eq!(hosts.allows("crates.io.", 443), Some(Reach::Public));
+        assert_eq!(hosts.allows("index.crates.io", 443), None);
+        assert_eq!(hosts.allows("evilcrates.io", 443), None);
         drop(grant);
-        assert_eq!(hosts.allows("crates.io", 443, None), None);
+        assert_eq!(hosts.allows("crates.io", 443), None);
         hosts.grant_lasting("*.crates.io");
-        assert_eq!(hosts.allows("index.crates.io", 443, None), Some(Reach::Public));
-        assert_eq!(hosts.allows("crates.io", 443, None), None);
+        assert_eq!(hosts.allows("index.crates.io", 443), Some(Reach::Public));
+        assert_eq!(hosts.allows("crates.io", 443), None);
         hosts.grant_lasting("localhost:8080");
-        assert_eq!(hosts.allows("localhost", 8080, None), Some(Reach::Anywhere));
-        assert_eq!(hosts.allows("localhost", 22, None), None);
+        assert_eq!(hosts.allows("localhost", 8080), Some(Reach::Anywhere));
+        assert_eq!(hosts.allows("localhost", 22), None);
         hosts.grant_lasting("*");
-        assert_eq!(hosts.allows("localhost", 22, None), Some(Reach::Public));
+        assert_eq!(hosts.allows("localhost", 22), Some(Reach::Public));
     }
 
     #[test]
@@ -390,17 +408,24 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_with_a_pass_is_for_who_shows_it() {
-        assert_eq!(credentials("a"), "aGFmdDph");
-        assert_eq!(credentials("ab"), "aGFmdDphYg==");
-        assert_eq!(credentials("abc"), "aGFmdDphYmM=");
+    fn a_grant_with_a_pass_is_for_who_shows_it_and_reaches_no_further_than_it_may() {
         let hosts = Hosts::default();
-        let _granted = hosts.grant_to("crates.io", "abc");
-        assert_eq!(hosts.allows("crates.io", 443, None), None);
-        assert_eq!(hosts.allows("crates.io", 443, Some("aGFmdDphYg==")), None);
+        let (pass, other) = (Pass::new("abc".to_owned()), Pass::new("ab".to_owned()));
+        let _granted = [
+            hosts.grant_to("crates.io", Reach::Anywhere, &pass),
+            hosts.grant_to("a.org:80", Reach::Anywhere, &pass),
+            hosts.grant_to("b.org:80", Reach::Public, &pass),
+            hosts.grant_to("c.org", Reach::Anywhere, &other),
+        ];
+        assert_eq!(hosts.allows("crates.io", 443), None);
         let head = "CONNECT crates.io:443 HTTP/1.1\r\nproxy-authorization: Basic aGFmdDphYmM=\r\n\r\n";
-        let wanted = Wanted::parse(head).unwrap();
-        assert_eq!(hosts.allows("crates.io", 443, wanted.shown.as_deref()), Some(Reach::Public));
+        let shown = Wanted::parse(head).unwrap().shown.unwrap();
+        let reach = |host: &str, port| hosts.by_pass(host, port, &shown).map(|it| it.0);
+        assert_eq!(reach("crates.io", 443), Some(Reach::Public));
+        assert_eq!(reach("a.org", 80), Some(Reach::Anywhere));
+        assert_eq!(reach("b.org", 80), Some(Reach::Public));
+        assert_eq!(reach("c.org", 80), None);
+        assert!(hosts.by_pass("crates.io", 443, "aGFmdDphYmQ=").is_none());
     }
 
     #[tokio::test]

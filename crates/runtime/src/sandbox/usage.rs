@@ -71,7 +71,15 @@ impl Usage {
         let about = fs::read_to_string("/proc/meminfo").unwrap_or_default();
         let swap = about.lines().find_map(|line| line.strip_prefix("SwapTotal:"));
         let has_swap = swap.is_none_or(|it| !it.trim().starts_with("0 "));
-        Self { limits, known: HashMap::new(), newest: 0, last: None, is_busy: true, has_swap, page: page_size() }
+        Self {
+            limits,
+            known: HashMap::new(),
+            newest: 0,
+            last: None,
+            is_busy: true,
+            has_swap,
+            page: page_size(),
+        }
     }
 
     /// Looks at the trees below these supervisors, and ends the largest process where all use too much memory. To be
@@ -173,7 +181,8 @@ impl Usage {
             return None;
         }
         // A `memfd` that is mapped counted twice.
-        let mapped: u64 = if files == 0 { 0 } else { self.known.iter().map(|(pid, it)| mapped(*pid, it)).sum() };
+        let mapped: u64 =
+            if files == 0 { 0 } else { self.known.iter().map(|(pid, it)| mapped(*pid, it)).sum() };
         if exact + files + segments - mapped.min(files) <= limit {
             return None;
         }
@@ -229,7 +238,8 @@ fn memory_files(pid: i32) -> Vec<(u64, u64)> {
     let mut found = HashSet::new();
     for entry in entries {
         let path = entry.path();
-        let is_one = fs::read_link(&path).is_ok_and(|it| it.as_os_str().as_encoded_bytes().starts_with(b"/memfd:"));
+        let is_one =
+            fs::read_link(&path).is_ok_and(|it| it.as_os_str().as_encoded_bytes().starts_with(b"/memfd:"));
         if is_one && let Ok(about) = fs::metadata(&path) {
             found.insert((about.ino(), about.blocks() * 512));
         }
@@ -265,7 +275,9 @@ fn mapped(pid: i32, known: &Known) -> u64 {
         match line.split_once(' ') {
             Some(("Pss:", rest)) if is_one => sum += number(rest),
             // The line that begins a mapping: its addresses.
-            Some((first, rest)) if first.contains('-') && !first.ends_with(':') => is_one = rest.contains(" /memfd:"),
+            Some((first, rest)) if first.contains('-') && !first.ends_with(':') => {
+                is_one = rest.contains(" /memfd:");
+            }
             _ => {}
         }
     }
@@ -289,8 +301,8 @@ mod tests {
 
     #[test]
     fn process_is_read_past_its_name() {
-        let line = b"7 (a) Z 1) S 4 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 3 19 4711 21 22 23\n";
-        let expected = Process { parent: 4, threads: 3, cpu: 12 + 13, started: 4711, resident: 22 };
+        let line = b"7 (a) Z 1) S 4 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 3 18 4711 20 22 23\n";
+        let expected = Process { parent: 4, threads: 3, cpu: 11 + 12, started: 4711, resident: 22 };
         assert_eq!(parse(line), Some(expected));
         assert_eq!(parse(b"7 (sh"), None);
     }

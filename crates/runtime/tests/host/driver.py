@@ -73,7 +73,11 @@ class Host:
         self.socket.sendall(b"".join(map(piece, (boot, *compiled, script()))))
         self.socket.settimeout(PATIENCE)
         self.heard, self.answered = b"", set()
-        self.send({"token": TOKEN, "mode": mode, "keep": keep})
+        try:
+            self.send({"token": TOKEN, "mode": mode, "keep": keep})
+        except BrokenPipeError:
+            # Code that exits at once has ended by now; what it wrote can still be read.
+            pass
 
     def __enter__(self):
         return self

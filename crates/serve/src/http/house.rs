@@ -33,6 +33,7 @@ use crate::{
     hands::Hands,
     mcp::{About, Door, LISTENING},
     message::{self, Message, Refusal, understand},
+    salvage::repaired,
 };
 
 /// So many requests of one principal that belong to no session may be under way.
@@ -305,10 +306,12 @@ impl<H: Hands> House<H> {
     async fn read(&self, head: &Parts, body: Incoming) -> Result<Asked, Reply> {
         // What a page can send without asking first is never this.
         if !is_json(head) {
-            let what = "a message is sent as `Content-Type: application/json`, without an encoding";
+            let what = "a message is sent as `Content-Type: application/json` in UTF-8, without an encoding";
             return Err(replies::last(StatusCode::UNSUPPORTED_MEDIA_TYPE, what));
         }
         let bytes = self.room.read(body).await?;
+        // rmcp reads these bytes once more.
+        let bytes = repaired(&bytes).map_or(bytes, Bytes::from);
         let refusal = |refusal: &Refusal| replies::refused(StatusCode::BAD_REQUEST, refusal);
         let value = match message::json(&bytes) {
             Ok(Some(value)) => value,
@@ -383,7 +386,13 @@ impl<H: Hands> House<H> {
 impl<H: Hands> Place<H> {
     /// The session that a request names.
     fn session(&self, head: &Parts) -> Result<Option<Arc<Entry<H>>>, Box<Reply>> {
-        let Some(id) = head.headers.get("mcp-session-id") else { return Ok(None) };
+        let mut ids = head.headers.get_all("mcp-session-id").iter();
+        let Some(id) = ids.next() else { return Ok(None) };
+        // Somebody on the way may look at the other one.
+        if ids.next().is_some() {
+            let what = "a request has one Mcp-Session-Id header";
+            return Err(Box::new(replies::text(StatusCode::BAD_REQUEST, what)));
+        }
         match id.to_str().ok().and_then(|id| self.sessions.get(id)) {
             Some(session) => Ok(Some(session)),
             None => Err(Box::new(replies::text(
@@ -427,7 +436,15 @@ fn without_session(head: &Parts) -> Reply {
 fn is_json(head: &Parts) -> bool {
     let mut types = head.headers.get_all(header::CONTENT_TYPE).iter();
     let (Some(value), None) = (types.next(), types.next()) else { return false };
-    let essence = value.to_str().unwrap_or_default().split(';').next().unwrap_or_default();
+    let mut parts = value.to_str().unwrap_or_default().split(';').map(str::trim);
+    let essence = parts.next().unwrap_or_default();
+    // JSON is UTF-8, whatever is said of it; who says otherwise reads the body as something else than haft does.
+    let is_utf8 = parts.all(|it| match it.split_once('=') {
+        Some((name, value)) if name.trim().eq_ignore_ascii_case("charset") => {
+            value.trim().trim_matches('"').eq_ignore_ascii_case("utf-8")
+        }
+        _ => true,
+    });
     let is_plain = head.headers.get(header::CONTENT_ENCODING).is_none_or(|it| it == "identity");
-    essence.trim().eq_ignore_ascii_case("application/json") && is_plain
+    essence.eq_ignore_ascii_case("application/json") && is_plain && is_utf8
 }

@@ -14,7 +14,7 @@ const PRAGMATIST: &str = "You are the pragmatist. You are shown where somebody's
 const DETAILER: &str = "You are the one who reads closely. You are shown where somebody's work stands. Say which detail was passed \
     over: a word in a message, a case, a number, a file that nobody looked at. At most five sentences, only what the text bears out.";
 
-/// Have three voices look at where you stand: a critic, a pragmatist, one for details. For when you are stuck, or before
+/// Get three opinions on where you stand: a critic's, a pragmatist's, one on details. For when you are stuck, or before
 /// something that can't be undone.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

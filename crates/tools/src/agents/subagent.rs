@@ -18,7 +18,7 @@ pub(crate) struct Subagent {
     prompt: String,
     /// Profile it works under, such as `explore`; `list_profiles` shows them. Default: yours.
     profile: Option<String>,
-    /// At most so many answers of its model.
+    /// Maximum model responses.
     max_turns: Option<usize>,
 }
 

@@ -2,7 +2,7 @@
 
 use kit::prelude::*;
 
-/// Go on under another profile, from your next answer on: its prompt, model and tools.
+/// Switch to another profile, from your next answer on: its prompt, model and tools.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SwitchProfile {

@@ -1,4 +1,4 @@
-//! How does an idea become a solid part?
+//! Tools for parts that are printed: OpenSCAD source, STL meshes and pictures of them.
 
 mod model_3d;
 mod render_3d;
@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use kit::{AnyTool, erase};
 
-pub(crate) use model_3d::Model3d;
-pub(crate) use render_3d::Render3d;
+pub(crate) use model_3d::{Measure, Model3d};
+pub(crate) use render_3d::{Draw, Render3d};
 pub(crate) use scad_lint::ScadLint;
 
 /// The tools of this family.

@@ -7,10 +7,12 @@ mod parameters;
 use std::time::Duration;
 
 use kit::{
+    decoders::{Decoded, Decoder},
     files::{Before, Loaded},
     prelude::*,
     text::Content,
 };
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use self::{compile::Compile, messages::Messages};
@@ -98,14 +100,13 @@ impl Tool for Model3d {
             return Err(failed(cx, &compiled, &messages, &source));
         }
         let notes = self.without_effect(&source);
+        let stl = Content::from(compiled.stl);
+        // Whoever wrote the source decides what OpenSCAD makes of it.
+        let measure = Measure { name: output.clone() };
+        let mut lines = cx.decode(&format!("`{output}`"), measure, &stl).await?.answer;
         cx.blocking(move |cx| {
-            let stl = Content::from(compiled.stl);
-            let mesh = Mesh::read(&output, &stl)?;
-            let solid = Solid::of(&mesh);
-            cx.check()?;
             let before = before(cx, &output)?;
             cx.files().save(&output, before.as_ref().map_or(Before::Absent, Before::Was), &stl)?;
-            let mut lines = told(&output, &mesh, &solid, stl.len());
             lines.extend(notes);
             lines.extend(messages.lines);
             Ok(Output::text(lines.join("\n")))
@@ -136,6 +137,30 @@ impl Model3d {
 fn ends_in(path: &str, ending: &str) -> bool {
     let stem = path.len().checked_sub(ending.len()).filter(|it| *it > 0);
     stem.and_then(|it| path.get(it..)).is_some_and(|it| it.eq_ignore_ascii_case(ending))
+}
+
+/// Measures an STL file: its size, what it encloses, and whether it is closed; in lines for a model.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Measure {
+    /// What the file is called.
+    name: String,
+}
+
+impl Decoder for Measure {
+    type Answer = Vec<String>;
+
+    const NAME: &'static str = "mesh_measure";
+    const DEADLINE: Duration = stl::DEADLINE;
+
+    fn memory(bytes: u64) -> u64 {
+        stl::memory(bytes)
+    }
+
+    fn decode(self, data: Vec<u8>) -> Result<Decoded<Vec<String>>, Fault> {
+        let bytes = data.len();
+        let mesh = Mesh::read(&self.name, data)?;
+        Ok(told(&self.name, &mesh, &Solid::of(&mesh), bytes).into())
+    }
 }
 
 /// What came of it, for a model.

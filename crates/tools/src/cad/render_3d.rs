@@ -1,4 +1,4 @@
-//! `render_3d`: what does a part look like?
+//! `render_3d`: draws a part from some sides, in a worker.
 
 mod letters;
 mod picture;
@@ -6,15 +6,20 @@ mod raster;
 mod smooth;
 mod view;
 
+use std::time::Duration;
+
 use image::{
     ExtendedColorType, ImageEncoder,
     codecs::png::{CompressionType, FilterType, PngEncoder},
 };
 use kit::{
     Part,
+    decoders::{Decoded, Decoder},
     files::{Before, Loaded},
     prelude::*,
 };
+
+use serde::Serialize;
 
 use self::{picture::Picture, smooth::Smooth, view::View};
 use super::stl::{self, Mesh};
@@ -69,7 +74,7 @@ impl Tool for Render3d {
     }
 
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {
-        cx.blocking(move |cx| self.draw(cx)).await
+        self.draw(cx).await
     }
 }
 
@@ -120,34 +125,62 @@ impl Render3d {
         Ok(())
     }
 
-    fn draw(&self, cx: &Cx) -> Result<Output, Fault> {
+    async fn draw(self, cx: &Cx) -> Result<Output, Fault> {
         self.check()?;
-        let loaded = cx.files().load(&self.path, stl::LONGEST)?;
-        let mesh = Mesh::read(&self.path, loaded.bytes)?;
-        cx.check()?;
-        let smooth = Smooth::of(&mesh);
-        let mut lines = vec![format!("{}: {} triangles, {}", self.path, mesh.len(), mesh.size())];
-        let mut pictures = Vec::new();
+        let path = self.path.clone();
+        let stl = cx.blocking(move |cx| Ok(cx.files().load(&path, stl::LONGEST)?.bytes)).await?;
         let mut views = self.views.clone();
         views.dedup();
-        for (done, view) in views.iter().enumerate() {
-            cx.progress(done as f64, Some(views.len() as f64), view.name());
-            let goes_on = || cx.check().is_ok();
-            let picture = Picture::of(&mesh, smooth.as_ref(), *view, (self.width, self.height), &goes_on);
-            cx.check()?;
-            let data = png(&picture)?;
-            let file = self.file(*view);
-            let before = before(cx, &file)?;
-            cx.files().save(&file, before.as_ref().map_or(Before::Absent, Before::Was), data.as_slice())?;
-            lines.push(format!("{}: {file} ({} × {})", view.name(), self.width, self.height));
-            pictures.push(Part::Image { mime: "image/png".to_owned(), data });
-        }
-        if self.views.len() > views.len() {
-            lines.push("a view that was asked for twice was drawn once".to_owned());
-        }
-        let mut output = Output::text(lines.join("\n"));
-        output.parts.extend(pictures);
-        Ok(output)
+        cx.progress(0.0, Some(1.0), "drawing");
+        let draw = Draw { name: self.path.clone(), views: views.clone(), size: (self.width, self.height) };
+        let Decoded { answer, blobs } = cx.decode(&format!("`{}`", self.path), draw, stl).await?;
+        cx.blocking(move |cx| {
+            let mut lines = vec![answer];
+            let mut pictures = Vec::new();
+            for (view, data) in views.iter().zip(blobs) {
+                let file = self.file(*view);
+                let before = before(cx, &file)?;
+                let expected = before.as_ref().map_or(Before::Absent, Before::Was);
+                cx.files().save(&file, expected, data.as_slice())?;
+                lines.push(format!("{}: {file} ({} × {})", view.name(), self.width, self.height));
+                pictures.push(Part::Image { mime: "image/png".to_owned(), data });
+            }
+            if self.views.len() > views.len() {
+                lines.push("a view that was asked for twice was drawn once".to_owned());
+            }
+            let mut output = Output::text(lines.join("\n"));
+            output.parts.extend(pictures);
+            Ok(output)
+        })
+        .await
+    }
+}
+
+/// Draws an STL file from some sides: a line on it, and a PNG for each side.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Draw {
+    /// What the file is called.
+    name: String,
+    views: Vec<View>,
+    size: (usize, usize),
+}
+
+impl Decoder for Draw {
+    type Answer = String;
+
+    const NAME: &'static str = "mesh_draw";
+    const DEADLINE: Duration = stl::DEADLINE;
+
+    fn memory(bytes: u64) -> u64 {
+        stl::memory(bytes)
+    }
+
+    fn decode(self, data: Vec<u8>) -> Result<Decoded<String>, Fault> {
+        let mesh = Mesh::read(&self.name, data)?;
+        let smooth = Smooth::of(&mesh);
+        let draw = |view: &View| png(&Picture::of(&mesh, smooth.as_ref(), *view, self.size));
+        let blobs = self.views.iter().map(draw).collect::<Result<_, _>>()?;
+        Ok(Decoded { answer: format!("{}: {} triangles, {}", self.name, mesh.len(), mesh.size()), blobs })
     }
 }
 

@@ -1,8 +1,8 @@
-//! What does an STL file hold, in either of its forms, and is it to be believed?
+//! STL files in both forms: their triangles, checked. Decoded in a worker only.
 
-use std::ops::ControlFlow;
+use std::{ops::ControlFlow, time::Duration};
 
-use kit::{Fault, Kind, text::Content};
+use kit::{Fault, Kind, decoders::MEMORY, text::Content};
 
 /// A point, in millimetres.
 pub(super) type Point = [f32; 3];
@@ -11,11 +11,19 @@ pub(super) type Triangle = [Point; 3];
 
 /// The longest file: 2.6 million triangles.
 pub(super) const LONGEST: u64 = 128 << 20;
+/// After how long a decoder of meshes is stopped.
+pub(super) const DEADLINE: Duration = Duration::from_secs(60);
 /// What is farther away is no part but a mistake.
 const FARTHEST: f32 = 1e9;
 
 const HEADER: usize = 80;
 const RECORD: usize = 50;
+
+/// The memory that a decoder of a file of so many bytes may use. What it knows of a triangle is some times as long as the
+/// triangle itself.
+pub(super) fn memory(bytes: u64) -> u64 {
+    MEMORY + 7 * bytes
+}
 
 /// Triangles. Those of a binary file stay as they are in the file, so that they are in memory but once.
 pub(super) struct Mesh {

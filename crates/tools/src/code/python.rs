@@ -16,7 +16,7 @@ const LONGEST: u64 = 600;
 /// How long the interpreter itself may take before and after the code.
 const AROUND: Duration = Duration::from_secs(5);
 
-/// Runs Python in a fresh interpreter; nothing lasts to the next call.
+/// Run Python in a fresh interpreter; no state is kept between calls.
 /// Shows the output, and the value of a last expression.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -20,7 +20,7 @@ const ENTRIES: usize = 500;
 
 /// View and change files by command. `view`: a file with line numbers, or a folder two levels deep;
 /// `create`: a new file; `str_replace`: `old_str` must occur exactly once; `insert`: after line `insert_line`;
-/// `undo_edit`: takes back the newest change of the file, and repeated goes further back.
+/// `undo_edit`: undoes the newest change of the file; repeat to go further back.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Editor {

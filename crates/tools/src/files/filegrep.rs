@@ -22,7 +22,7 @@ const MATCHES: usize = 100;
 pub(crate) struct Filegrep {
     /// File, relative to the workspace or absolute.
     path: String,
-    /// Text to find, as it stands, unless `regex` is set.
+    /// Text to find; a regular expression if `regex` is set.
     pattern: String,
     /// The pattern is a regular expression (Rust syntax).
     #[serde(default)]
@@ -39,7 +39,7 @@ pub(crate) struct Filegrep {
     /// Matches to skip; a longer result names the value to pass.
     #[serde(default)]
     offset: usize,
-    /// Most matches. Default 100.
+    /// Maximum matches. Default 100.
     #[serde(default)]
     limit: Option<usize>,
 }

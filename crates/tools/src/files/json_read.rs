@@ -40,7 +40,7 @@ pub(crate) struct JsonRead {
     /// Matches to skip; a longer result names the value to pass.
     #[serde(default)]
     offset: usize,
-    /// Most matches. Default 100.
+    /// Maximum matches. Default 100.
     #[serde(default)]
     limit: Option<usize>,
 }

@@ -51,7 +51,7 @@ pub(crate) struct One {
     r#type: Option<Kindred>,
     /// For edit: text of the cell that occurs once.
     old: Option<String>,
-    /// For edit: what takes its place.
+    /// For edit: the replacement.
     new: Option<String>,
     /// For edit: every occurrence.
     #[serde(default)]

@@ -20,7 +20,7 @@ const LINES: usize = 2_000;
 const ENTRIES: usize = 200;
 
 /// Read a file. Every line is shown as `LINE:HASH|text`; `edit` takes `LINE:HASH` as an anchor.
-/// Pages of 2,000 lines: the last line says how to go on. Lists folders, shows pictures and PDFs.
+/// Pages of 2,000 lines: the last line says how to continue. Lists folders, shows pictures and PDFs.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Read {
@@ -52,6 +52,9 @@ impl Tool for Read {
 
 impl Read {
     fn read(&self, cx: &Cx) -> Result<Output, Fault> {
+        if self.path.trim().is_empty() {
+            return Err(Fault::bad_args("`path` is empty").next("Name a file; `.` lists the workspace."));
+        }
         if self.offset == Some(0) {
             return Err(Fault::bad_args("`offset` is 0, and lines are counted from 1"));
         }
@@ -193,8 +196,7 @@ impl Read {
             1 => "1 entry".to_owned(),
             count => format!("{count} entries"),
         };
-        let name = if self.path.is_empty() { "." } else { &self.path };
-        Some(Output::page(format!("`{}` is a folder with {count}:\n{}{more}", name, shown.join("\n"))))
+        Some(Output::page(format!("`{}` is a folder with {count}:\n{}{more}", self.path, shown.join("\n"))))
     }
 }
 

@@ -5,8 +5,7 @@ use kit::{prelude::*, services::Which};
 /// Changes that are listed.
 const LISTED: usize = 20;
 
-/// Put files back as they were before a call of this session: by default the newest that is not undone
-/// yet, and repeated goes further back. A file that was changed since is left alone. An undo can be undone.
+/// Undo the file changes of a call of this session: by default the newest not undone yet; repeat to go further back. A file that was changed since is left alone. An undo can be undone.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Undo {

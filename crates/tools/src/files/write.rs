@@ -8,7 +8,7 @@ use kit::{
 
 use super::open::{self, Opened};
 
-/// Create a file with this content; folders on the way are made. To change an existing file use `edit`.
+/// Create a file with this content and any missing folders. To change an existing file use `edit`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Write {

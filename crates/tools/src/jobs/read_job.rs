@@ -12,7 +12,7 @@ const LIMIT: usize = 8 << 10;
 /// How much is shown at most.
 const MOST: usize = 64 << 10;
 
-/// Show a job's state and its result, or the newest output of one that runs.
+/// Show a job's state and its result, or the newest output if it still runs.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ReadJob {

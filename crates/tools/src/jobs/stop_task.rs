@@ -7,7 +7,7 @@ use super::{Id, report};
 /// How much of what the job wrote is shown, in bytes.
 const SHOWN: usize = 2 << 10;
 
-/// Stop a job and all it started.
+/// Stop a job and all its processes.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct StopTask {

@@ -16,7 +16,7 @@ const LONGEST: u64 = 3600;
 /// How much of what the job wrote is shown, in bytes.
 const SHOWN: usize = 2 << 10;
 
-/// Wait for a job's end, or for a sign before it.
+/// Wait until a job ends, prints a matching line, or falls silent.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Wait {
@@ -26,10 +26,10 @@ pub(crate) struct Wait {
     /// Regex: until a line it wrote matches.
     #[serde(default)]
     pattern: Option<String>,
-    /// Until it wrote nothing for so many seconds.
+    /// Until it printed nothing for this many seconds.
     #[serde(default)]
     quiet_s: Option<u64>,
-    /// At most so many seconds, up to 3600. Default 60.
+    /// Maximum seconds, up to 3600. Default 60.
     #[serde(default)]
     timeout_s: Option<u64>,
 }

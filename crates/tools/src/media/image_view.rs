@@ -1,14 +1,11 @@
-//! `image_view`: what does a picture show?
+//! `image_view`: shows a picture, an SVG or a page of a PDF to the model.
 
 use kit::{
     net::{Request, Url, host_of},
     prelude::*,
 };
 
-use super::{
-    decoding::turn,
-    view::{Wish, view},
-};
+use super::view::{Wish, view};
 
 /// The most bytes of a file that is looked at.
 const MOST_BYTES: usize = 20 << 20;
@@ -43,23 +40,24 @@ impl Tool for ImageView {
         }
     }
 
+    fn address(&self) -> Address {
+        match self.source() {
+            Ok(Source::Web(url, _)) => Address::Plain(url),
+            Ok(Source::File(_)) | Err(_) => Address::Composed,
+        }
+    }
+
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {
         let wish = Wish { page: self.page, region: self.region };
         match self.source()? {
             Source::File(path) => {
-                let path = path.to_owned();
-                // First the turn: a file that waits in memory counts as much as one that is decoded.
-                let _turn = turn(cx).await?;
-                cx.blocking(move |cx| {
-                    let data = load(cx, &path)?;
-                    view(cx, &path, data, wish)
-                })
-                .await
+                let name = path.to_owned();
+                let data = cx.blocking(move |cx| load(cx, &name)).await?;
+                view(cx, path, data, wish).await
             }
             Source::Web(url, _) => {
                 let data = fetch(cx, &url).await?;
-                let _turn = turn(cx).await?;
-                cx.blocking(move |cx| view(cx, url.as_str(), data, wish)).await
+                view(cx, url.as_str(), data, wish).await
             }
         }
     }

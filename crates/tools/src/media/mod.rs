@@ -1,8 +1,7 @@
-//! What does an agent look at, and give away?
+//! Tools for what is no text: pictures, documents, files that are given to the person.
 
 mod bare;
 mod content_publish;
-mod decoding;
 mod image_view;
 mod kind;
 #[cfg(feature = "pdf")]
@@ -19,11 +18,12 @@ use std::sync::Arc;
 use kit::{AnyTool, erase};
 
 pub(crate) use content_publish::ContentPublish;
-pub(crate) use decoding::turn;
 pub(crate) use image_view::ImageView;
+#[cfg(feature = "pdf")]
+pub(crate) use pdf::ReadPages;
 pub(crate) use reading::read;
 pub(crate) use share_file::ShareFile;
-pub(crate) use view::{Wish, view};
+pub(crate) use view::{Look, LookWithFonts, Wish, view};
 
 /// The tools of this family.
 pub(crate) fn all() -> Vec<Arc<dyn AnyTool>> {

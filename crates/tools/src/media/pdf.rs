@@ -1,4 +1,4 @@
-//! What does a PDF say, and how do its pages look?
+//! PDF documents: the text of their pages, and how a page looks. Decoded in a worker only.
 
 mod lines;
 mod unpacked;
@@ -19,13 +19,16 @@ use hayro::{
     kurbo::{BezPath, Rect},
 };
 use image::RgbaImage;
-use kit::{Cx, Fault, Kind};
+use kit::{
+    Fault, Kind,
+    decoders::{Decoded, Decoder, leave},
+};
+use serde::{Deserialize, Serialize};
 
-use super::decoding::{apart, leave};
 use lines::Lines;
 
 /// So long one call may work on one document.
-const LONGEST: Duration = Duration::from_secs(30);
+const LONGEST: Duration = Duration::from_secs(20);
 
 /// The most that a call draws or reads of a document: glyphs, lines, areas.
 const MOST_MARKS: usize = 3_000_000;
@@ -42,7 +45,29 @@ const MOST_PIXELS: u64 = 48_000_000;
 /// The most bytes of text that one call gives.
 const MOST_TEXT: usize = 8 << 20;
 
+/// Reads the text of these pages, counted from 0.
+///
+/// Its faults: [`Kind::BadArgs`] for what is no PDF, needs a password, or has no such page; [`Kind::TooBig`] for one that
+/// unpacks to more than is looked at; [`Kind::Timeout`]; [`Kind::Failed`] for one that is broken.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct ReadPages {
+    pub(crate) pages: Range<usize>,
+}
+
+impl Decoder for ReadPages {
+    type Answer = Text;
+
+    const NAME: &'static str = "pdf_text";
+    /// The budget of the work ends it before.
+    const DEADLINE: Duration = Duration::from_secs(LONGEST.as_secs() + 2);
+
+    fn decode(self, data: Vec<u8>) -> Result<Decoded<Text>, Fault> {
+        text(data, self.pages).map(Decoded::from)
+    }
+}
+
 /// What pages of a document say.
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Text {
     /// How many pages the document has.
     pub(crate) total: usize,
@@ -51,7 +76,7 @@ pub(crate) struct Text {
 }
 
 /// What a page says.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PageText {
     /// Its text in reading order, a line for each line.
     pub(crate) text: String,
@@ -78,13 +103,9 @@ impl Text {
     }
 }
 
-/// The text of these pages, counted from 0. Blocks: for [`Cx::blocking`].
-///
-/// # Errors
-/// [`Kind::BadArgs`] for what is no PDF, needs a password, or has no such page; [`Kind::TooBig`] for one that unpacks to
-/// more than is looked at; [`Kind::Timeout`]; [`Kind::Failed`] for one that is broken.
-pub(crate) fn text(cx: &Cx, data: Vec<u8>, pages: Range<usize>) -> Result<Text, Fault> {
-    opened(cx, data, |pdf, budget| {
+/// The same, for a decoder that reads documents among other things. Only in a worker.
+pub(crate) fn text(data: Vec<u8>, pages: Range<usize>) -> Result<Text, Fault> {
+    opened(data, |pdf, budget| {
         let all = pdf.pages();
         if pages.start >= all.len() {
             return Err(no_page(pages.start, all.len()));
@@ -108,19 +129,19 @@ pub(crate) fn text(cx: &Cx, data: Vec<u8>, pages: Range<usize>) -> Result<Text, 
 }
 
 /// A page, drawn.
-pub(crate) struct Drawn {
+pub(super) struct Drawn {
     /// How many pages the document has.
-    pub(crate) total: usize,
+    pub(super) total: usize,
     /// What can be seen, on white.
-    pub(crate) picture: RgbaImage,
+    pub(super) picture: RgbaImage,
 }
 
-/// A picture of the page `number`, counted from 0, whose longest side has `longest` pixels. Blocks.
+/// A picture of the page `number`, counted from 0, whose longest side has `longest` pixels. Only in a worker.
 ///
 /// # Errors
-/// Those of [`text`].
-pub(crate) fn page(cx: &Cx, data: Vec<u8>, number: usize, longest: u16) -> Result<Drawn, Fault> {
-    opened(cx, data, |pdf, budget| {
+/// Those of [`ReadPages`].
+pub(super) fn page(data: Vec<u8>, number: usize, longest: u16) -> Result<Drawn, Fault> {
+    opened(data, |pdf, budget| {
         let all = pdf.pages();
         let Some(page) = all.get(number) else { return Err(no_page(number, all.len())) };
         // What draws can't be told to stop, so all that it would draw is counted before.
@@ -159,22 +180,15 @@ pub(crate) fn is_pdf(data: &[u8]) -> bool {
     data.get(..data.len().min(1024)).is_some_and(|head| head.windows(5).any(|it| it == b"%PDF-"))
 }
 
-fn opened<T: Send>(
-    cx: &Cx,
-    data: Vec<u8>,
-    work: impl FnOnce(&Pdf, &Budget) -> Result<T, Fault> + Send,
-) -> Result<T, Fault> {
+fn opened<T>(data: Vec<u8>, work: impl FnOnce(&Pdf, &Budget) -> Result<T, Fault>) -> Result<T, Fault> {
     if !is_pdf(&data) {
         return Err(Fault::bad_args("it is no PDF: `%PDF-` is not at its beginning"));
     }
     let until = Instant::now() + LONGEST;
-    let cx = cx.clone();
-    apart("the PDF", move || {
-        unpacked::check(&data, &|| in_time(&cx, until))?;
-        let pdf = Pdf::new(data).map_err(|error| unopened(&error))?;
-        let budget = Budget { cx, until, marks: Cell::new(MOST_MARKS), pixels: Cell::new(MOST_PIXELS) };
-        work(&pdf, &budget)
-    })
+    unpacked::check(&data, &|| in_time(until))?;
+    let pdf = Pdf::new(data).map_err(|error| unopened(&error))?;
+    let budget = Budget { until, marks: Cell::new(MOST_MARKS), pixels: Cell::new(MOST_PIXELS) };
+    work(&pdf, &budget)
 }
 
 fn unopened(error: &LoadPdfError) -> Fault {
@@ -195,8 +209,7 @@ fn no_page(number: usize, total: usize) -> Fault {
     Fault::bad_args(format!("there is no page {}; the PDF has {pages}", number + 1))
 }
 
-fn in_time(cx: &Cx, until: Instant) -> Result<(), Fault> {
-    cx.check()?;
+fn in_time(until: Instant) -> Result<(), Fault> {
     if Instant::now() < until {
         return Ok(());
     }
@@ -218,7 +231,6 @@ fn look<'a>(page: &'a Page<'a>, cache: &InterpreterCache<'a>, device: &mut impl 
 
 /// What is left of what one call may do.
 struct Budget {
-    cx: Cx,
     until: Instant,
     marks: Cell<usize>,
     pixels: Cell<u64>,
@@ -237,7 +249,7 @@ impl Budget {
         self.marks.set(left);
         // The clock is looked at now and then.
         if before / 256 != left / 256
-            && let Err(fault) = in_time(&self.cx, self.until)
+            && let Err(fault) = in_time(self.until)
         {
             leave(fault)
         }
@@ -346,7 +358,7 @@ impl<'a> Device<'a> for Reader<'_> {
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
-    use kit::testing::Room;
+    use kit::decoders::catch;
 
     use super::*;
 
@@ -374,7 +386,7 @@ mod tests {
     }
 
     fn says(contents: &[&str]) -> Text {
-        text(&Room::empty().cx(), document(contents), 0..100).unwrap()
+        text(document(contents), 0..100).unwrap()
     }
 
     #[test]
@@ -401,8 +413,7 @@ mod tests {
 
     #[test]
     fn a_page_is_drawn_in_the_size_that_is_asked_for() {
-        let cx = Room::empty().cx();
-        let drawn = page(&cx, document(&["1 0 0 rg 0 0 150 200 re f"]), 0, 600).unwrap();
+        let drawn = page(document(&["1 0 0 rg 0 0 150 200 re f"]), 0, 600).unwrap();
         assert_eq!((drawn.total, drawn.picture.dimensions()), (1, (600, 400)));
         assert_eq!(drawn.picture.get_pixel(100, 200).0, [255, 0, 0, 255]);
         assert_eq!(drawn.picture.get_pixel(500, 200).0, [255, 255, 255, 255]);
@@ -410,10 +421,9 @@ mod tests {
 
     #[test]
     fn a_page_of_any_size_is_drawn_no_larger() {
-        let cx = Room::empty().cx();
         let huge = |size: &str| {
             let text = String::from_utf8(document(&["0 0 1 rg 0 0 9999999 9999999 re f"])).unwrap();
-            page(&cx, text.replace("[0 0 300 200]", size).into_bytes(), 0, 400)
+            page(text.replace("[0 0 300 200]", size).into_bytes(), 0, 400)
         };
         assert_eq!(huge("[0 0 9000000 9000000]").unwrap().picture.dimensions(), (400, 400));
         assert_eq!(huge("[0 0 9000000 1]").unwrap().picture.dimensions().0, 400);
@@ -421,44 +431,42 @@ mod tests {
 
     #[test]
     fn what_is_no_document_or_draws_for_ever_is_refused() {
-        let cx = Room::empty().cx();
-        let kind = |data: &[u8]| text(&cx, data.to_vec(), 0..1).map(|_| ()).unwrap_err().kind;
+        let kind = |data: &[u8]| text(data.to_vec(), 0..1).map(|_| ()).unwrap_err().kind;
         assert_eq!(kind(b"<html>"), Kind::BadArgs);
         assert_eq!(kind(b"%PDF-1.4\nnothing"), Kind::Failed);
         assert_eq!(
-            text(&cx, document(&[""]), 3..4).map(|_| ()).unwrap_err().what,
+            text(document(&[""]), 3..4).map(|_| ()).unwrap_err().what,
             "there is no page 4; the PDF has 1 page"
         );
         let long = "0 0 1 1 re f ".repeat(700_000);
-        assert_eq!(page(&cx, document(&[&long]), 0, 100).map(|_| ()).unwrap_err().kind, Kind::TooBig);
+        let drawn = catch("a.pdf", || page(document(&[&long]), 0, 100).map(drop));
+        assert_eq!(drawn.unwrap_err().kind, Kind::TooBig);
         // A form that draws itself twice, which would be drawn 2^50 times.
         let form = "6 0 obj <</Type/XObject/Subtype/Form/BBox[0 0 9 9]/Resources<</XObject<</X 6 0 R>>>>/Length 29>> \
                     stream\n0 0 1 1 re f /X Do /X Do    \nendstream endobj\ntrailer";
         let text = String::from_utf8(document(&["/X Do"])).unwrap();
         let text = text.replace("/Font<<", "/XObject<</X 6 0 R>>/Font<<").replace("trailer", form);
-        let ended = page(&cx, text.into_bytes(), 0, 100).map(|_| ());
+        let ended = catch("a.pdf", || page(text.into_bytes(), 0, 100).map(drop));
         // It comes to an end, whether the loop is seen or the budget is spent.
         assert!(ended.is_ok() || ended.is_err_and(|it| matches!(it.kind, Kind::TooBig | Kind::Timeout)));
     }
 
     #[test]
     fn layers_over_each_other_and_very_many_of_them_are_refused() {
-        let cx = Room::empty().cx();
         let budget = || Budget {
-            cx: cx.clone(),
             until: Instant::now() + LONGEST,
             marks: Cell::new(MOST_MARKS),
             pixels: Cell::new(MOST_PIXELS),
         };
         let push = |it: &mut Counter<'_>| it.push_transparency_group(1.0, None, BlendMode::default());
-        let deep = apart("a.pdf", || {
+        let deep = catch("a.pdf", || {
             let budget = budget();
             let mut counter = Counter { budget: &budget, layers: 0 };
             (0..=MOST_LAYERS).for_each(|_| push(&mut counter));
             Ok(())
         });
         assert!(deep.unwrap_err().what.contains("lie over each other"));
-        let many = apart("a.pdf", || {
+        let many = catch("a.pdf", || {
             let budget = budget();
             let mut counter = Counter { budget: &budget, layers: 0 };
             for _ in 0..1_000 {

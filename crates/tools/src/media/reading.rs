@@ -1,9 +1,9 @@
-//! What does `read` say of a file that is no text?
+//! What `read` says of a file that is no text: a picture is shown, a PDF is read page by page.
 
-use kit::{Cx, Fault, Kind, Output};
+use kit::{Cx, Fault, Kind, Output, text::Content};
 use tokio::runtime::Handle;
 
-use super::{Wish, picture, turn, view};
+use super::{Wish, picture, view};
 
 /// The most bytes of a picture, or of a document, that is looked at.
 const MOST_BYTES: usize = 20 << 20;
@@ -21,7 +21,7 @@ const TEXT: usize = 96 << 10;
 pub(crate) fn read(
     cx: &Cx,
     path: &str,
-    bytes: &[u8],
+    bytes: &Content,
     offset: Option<i64>,
     limit: Option<usize>,
 ) -> Option<Result<Output, Fault>> {
@@ -40,24 +40,20 @@ pub(crate) fn read(
         );
         return Some(Err(Fault::new(Kind::TooBig, what)));
     }
-    // This is a thread that may wait.
-    let _turn = match Handle::current().block_on(turn(cx)) {
-        Ok(turn) => turn,
-        Err(fault) => return Some(Err(fault)),
-    };
     #[cfg(feature = "pdf")]
     if is_pdf {
         return Some(pages(cx, path, bytes, offset, limit));
     }
     let _ = (offset, limit);
-    Some(view(cx, path, bytes.to_vec(), Wish::default()))
+    // This is a thread that may wait.
+    Some(Handle::current().block_on(view(cx, path, bytes, Wish::default())))
 }
 
 #[cfg(feature = "pdf")]
 fn pages(
     cx: &Cx,
     path: &str,
-    bytes: &[u8],
+    bytes: &Content,
     offset: Option<i64>,
     limit: Option<usize>,
 ) -> Result<Output, Fault> {
@@ -68,8 +64,15 @@ fn pages(
         })?,
     };
     let pages = first..first.saturating_add(limit.unwrap_or(PAGES));
-    let found = super::pdf::text(cx, bytes.to_vec(), pages)
-        .map_err(|fault| Fault { what: format!("`{path}` can't be read: {}", fault.what), ..fault })?;
+    let what = format!("`{path}`");
+    let found = cx
+        .decode_blocking(&what, super::ReadPages { pages }, bytes)
+        .map_err(|fault| {
+            let is_said = fault.what.starts_with(&what);
+            let said = if is_said { fault.what } else { format!("{what} can't be read: {}", fault.what) };
+            Fault { what: said, ..fault }
+        })?
+        .answer;
     let mut shown = String::new();
     let mut last = first;
     for page in &found.pages {

@@ -1,11 +1,9 @@
-//! How does an SVG look, with nothing but itself?
+//! SVG drawings, drawn with nothing but themselves and the fonts of this machine. Decoded in a worker only.
 
 mod cost;
+mod fonts;
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, OnceLock},
-};
+use std::{collections::HashMap, sync::Arc};
 
 use image::{DynamicImage, RgbaImage};
 use kit::{Fault, Kind};
@@ -13,6 +11,8 @@ use resvg::{
     tiny_skia::{Color, Pixmap, Transform},
     usvg::{Group, ImageHrefResolver, ImageKind, Node, Options, Tree, fontdb::Database, roxmltree::Document},
 };
+
+pub(super) use fonts::prepare as prepare_fonts;
 
 use super::{
     bare::bare_png,
@@ -77,7 +77,7 @@ pub(super) fn draw(data: &[u8], region: Option<Region>) -> Result<Decoded, Fault
     }
     let mut notes = Vec::new();
     let has_text = document.descendants().any(|it| it.tag_name().name() == "text");
-    let fonts = if has_text { fonts() } else { Arc::default() };
+    let fonts = if has_text { fonts::all() } else { Arc::default() };
     if has_text && fonts.is_empty() {
         notes.push(
             "its text is missing: this machine has no fonts (`apt install fonts-dejavu-core`)".to_owned(),
@@ -147,31 +147,9 @@ fn options(fonts: Arc<Database>) -> Options<'static> {
     }
 }
 
-/// The fonts of this machine, read at first use.
-fn fonts() -> Arc<Database> {
-    static FONTS: OnceLock<Arc<Database>> = OnceLock::new();
-    let load = || {
-        let mut fonts = Database::new();
-        fonts.load_system_fonts();
-        // A family that is not here is shown in one that is.
-        if let Some(family) = family(&fonts) {
-            fonts.set_serif_family(&family);
-            fonts.set_sans_serif_family(&family);
-            fonts.set_monospace_family(&family);
-            fonts.set_cursive_family(&family);
-            fonts.set_fantasy_family(family);
-        }
-        Arc::new(fonts)
-    };
-    FONTS.get_or_init(load).clone()
-}
-
-/// The family that has most letters, by its name; or any.
-fn family(fonts: &Database) -> Option<String> {
-    let names = || fonts.faces().filter_map(|face| face.families.first()).map(|(name, _)| name);
-    let known = |name: &&str| names().any(|it| it == name);
-    let wide = ["DejaVu Sans", "Noto Sans", "Liberation Sans", "Arial", "Helvetica"];
-    wide.iter().find(|it| known(it)).map(|it| (*it).to_owned()).or_else(|| names().next().cloned())
+/// May an SVG have text? One without is drawn without fonts.
+pub(super) fn may_have_text(data: &[u8]) -> bool {
+    data.windows(5).any(|it| it == b"<text" || it == b":text")
 }
 
 /// How many elements are drawn in the end, where some are used by others; very many, if one uses itself.

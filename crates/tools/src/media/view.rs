@@ -1,14 +1,16 @@
-//! What does a model see of a file that is no text?
+//! Pictures of files that are no text: what a model sees of a picture, an SVG or a page of a PDF.
 
-use kit::{Cx, Fault, Output, Part};
-
-use super::{
-    decoding::apart,
-    picture::{self, Decoded, Region},
+use kit::{
+    Cx, Fault, Output, Part,
+    decoders::{Decoded, Decoder},
+    text::Content,
 };
+use serde::{Deserialize, Serialize};
+
+use super::picture::{self, Decoded as Picture, Region};
 
 /// What of a file is to be seen.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(crate) struct Wish {
     /// The page of a PDF, from 1.
     pub(crate) page: Option<usize>,
@@ -16,38 +18,109 @@ pub(crate) struct Wish {
     pub(crate) region: Option<Region>,
 }
 
-/// A line on the file and the picture that it is, or that one of its pages is. Blocks.
+/// A line on the file, and the picture that it is or that one of its pages is.
 ///
 /// # Errors
 /// Those of the formats; [`kit::Kind::BadArgs`] for what is no picture.
-pub(crate) fn view(cx: &Cx, name: &str, data: Vec<u8>, wish: Wish) -> Result<Output, Fault> {
-    cx.check()?;
-    let name = name.to_owned();
-    let named = name.clone();
-    apart(&named, move || {
-        // Whichever picture it was, the fault says so.
-        looked(cx, &name, data, wish)
-            .map_err(|fault| Fault { what: format!("`{name}` can't be shown: {}", fault.what), ..fault })
-    })
+pub(crate) async fn view(cx: &Cx, name: &str, data: impl Into<Content>, wish: Wish) -> Result<Output, Fault> {
+    let data = data.into();
+    let look = Look { name: name.to_owned(), wish };
+    let what = format!("`{name}`");
+    let seen = if needs_fonts(&data) {
+        cx.decode(&what, LookWithFonts(look), data).await
+    } else {
+        cx.decode(&what, look, data).await
+    };
+    // Whichever picture it was, the fault says so.
+    let seen = seen.map_err(|fault| {
+        let is_said = fault.what.starts_with(&what);
+        let said = if is_said { fault.what } else { format!("{what} can't be shown: {}", fault.what) };
+        Fault { what: said, ..fault }
+    })?;
+    let Seen { line, mime } = seen.answer;
+    let data = seen.blobs.into_iter().next().unwrap_or_default();
+    Ok(Output { parts: vec![Part::Text { text: line }, Part::Image { mime, data }], ..Output::default() })
 }
 
-fn looked(cx: &Cx, name: &str, data: Vec<u8>, wish: Wish) -> Result<Output, Fault> {
+/// An SVG with text is drawn with the fonts of this machine, which only workers of its own have read.
+fn needs_fonts(data: &[u8]) -> bool {
+    #[cfg(feature = "svg")]
+    {
+        picture::format_of(data).is_none() && super::svg::is_svg(data) && super::svg::may_have_text(data)
+    }
+    #[cfg(not(feature = "svg"))]
+    {
+        let _ = data;
+        false
+    }
+}
+
+/// Decodes a file into a picture that a model takes.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Look {
+    name: String,
+    wish: Wish,
+}
+
+/// What is seen; the picture follows.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Seen {
+    line: String,
+    mime: String,
+}
+
+/// As long as a page of a PDF may take.
+const DEADLINE: std::time::Duration = std::time::Duration::from_secs(22);
+
+impl Decoder for Look {
+    type Answer = Seen;
+
+    const NAME: &'static str = "look";
+    const DEADLINE: std::time::Duration = DEADLINE;
+
+    fn decode(self, data: Vec<u8>) -> Result<Decoded<Seen>, Fault> {
+        looked(&self.name, data, self.wish)
+    }
+}
+
+/// The same by a worker that has read the fonts of this machine.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct LookWithFonts(Look);
+
+impl Decoder for LookWithFonts {
+    type Answer = Seen;
+
+    const NAME: &'static str = "look_with_fonts";
+    const DEADLINE: std::time::Duration = DEADLINE;
+    const PREPARES: bool = true;
+
+    fn prepare() {
+        #[cfg(feature = "svg")]
+        super::svg::prepare_fonts();
+    }
+
+    fn decode(self, data: Vec<u8>) -> Result<Decoded<Seen>, Fault> {
+        self.0.decode(data)
+    }
+}
+
+fn looked(name: &str, data: Vec<u8>, wish: Wish) -> Result<Decoded<Seen>, Fault> {
     let bytes = data.len();
     if let Some((format, called)) = picture::format_of(&data) {
         no_page(wish, called)?;
         let decoded = picture::decode(&data, format, called, wish.region)?;
         drop(data);
-        return shown(cx, name, called, bytes, decoded, wish);
+        return shown(name, called, bytes, decoded, wish);
     }
     #[cfg(feature = "pdf")]
     if super::pdf::is_pdf(&data) {
-        return page(cx, name, data, wish);
+        return page(name, data, wish);
     }
     #[cfg(feature = "svg")]
     if super::svg::is_svg(&data) {
         no_page(wish, "SVG")?;
         let decoded = super::svg::draw(&data, wish.region)?;
-        return shown(cx, name, "SVG", bytes, decoded, wish);
+        return shown(name, "SVG", bytes, decoded, wish);
     }
     let kind = kind(&data);
     let next = if kind == "text" { "Read it as text files are read." } else { SHOWN };
@@ -77,7 +150,7 @@ fn no_page(wish: Wish, called: &str) -> Result<(), Fault> {
 }
 
 #[cfg(feature = "pdf")]
-fn page(cx: &Cx, name: &str, data: Vec<u8>, wish: Wish) -> Result<Output, Fault> {
+fn page(name: &str, data: Vec<u8>, wish: Wish) -> Result<Decoded<Seen>, Fault> {
     let number = wish.page.unwrap_or(1);
     let Some(at) = number.checked_sub(1) else {
         return Err(Fault::bad_args("`page` is 0, and pages are counted from 1"));
@@ -91,7 +164,7 @@ fn page(cx: &Cx, name: &str, data: Vec<u8>, wish: Wish) -> Result<Output, Fault>
         }
         None => 1,
     };
-    let drawn = super::pdf::page(cx, data, at, longest * closer)?;
+    let drawn = super::pdf::page(data, at, longest * closer)?;
     let called = format!("PDF, page {number} of {}", drawn.total);
     let (width, height) = drawn.picture.dimensions();
     let closer = u32::from(closer);
@@ -102,19 +175,17 @@ fn page(cx: &Cx, name: &str, data: Vec<u8>, wish: Wish) -> Result<Output, Fault>
         picture = picture.crop_imm(x, y, wide, high);
     }
     let picture = picture::reduced(picture, picture::LONGEST);
-    shown(cx, name, &called, bytes, Decoded { picture, size, notes: Vec::new() }, wish)
+    shown(name, &called, bytes, Picture { picture, size, notes: Vec::new() }, wish)
 }
 
 fn shown(
-    cx: &Cx,
     name: &str,
     called: &str,
     bytes: usize,
-    decoded: Decoded,
+    decoded: Picture,
     wish: Wish,
-) -> Result<Output, Fault> {
-    cx.check()?;
-    let Decoded { picture, size, notes } = decoded;
+) -> Result<Decoded<Seen>, Fault> {
+    let Picture { picture, size, notes } = decoded;
     let shown = picture::encode(picture)?;
     let mut line = format!("{name}: {called}, {} x {} pixels, {}", size.0, size.1, in_bytes(bytes));
     for note in notes {
@@ -126,8 +197,7 @@ fn shown(
     if wish.region.is_some() || shown.size != size {
         line.push_str(&format!("; shown at {} x {}", shown.size.0, shown.size.1));
     }
-    let image = Part::Image { mime: shown.mime.to_owned(), data: shown.data };
-    Ok(Output { parts: vec![Part::Text { text: line }, image], ..Output::default() })
+    Ok(Decoded { answer: Seen { line, mime: shown.mime.to_owned() }, blobs: vec![shown.data] })
 }
 
 /// A number of bytes as a person says it.

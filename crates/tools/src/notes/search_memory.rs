@@ -8,7 +8,7 @@ use super::{clipped, day};
 const LIMIT: usize = 5;
 const MOST: usize = 50;
 
-/// Search what was said in this session, also what was summed up since.
+/// Search this session's messages, including compacted ones.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SearchMemory {

@@ -285,7 +285,7 @@ fn refused(cx: &Cx, hop: &Hop, known: &Known, key: &PublicKey, standing: Standin
         before.join(", ")
     ))
     .next(format!(
-        "Tell the person. If the machine was made anew, they can remove the old key: `ssh-keygen -R '{name}'`."
+        "Tell the person. If the machine was reinstalled, they can remove the old key: `ssh-keygen -R '{name}'`."
     ))
 }
 

@@ -209,7 +209,7 @@ impl Command {
             How::Lost => {
                 let why = self.connection.why_ended();
                 let what = format!(
-                    "{place}: {why}, after the command was sent; it may have happened, or go on there"
+                    "{place}: {why}, after the command was sent; it may or may not have been done, or may still run there"
                 );
                 return Err(Fault::new(Kind::Unavailable, what)
                     .next("Look there what became of it before it is run again.")

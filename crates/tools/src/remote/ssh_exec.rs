@@ -23,8 +23,7 @@ const LONGEST_COMMAND: usize = 120 << 10;
 /// How long a way may take to open, and our own words after it.
 const TO_CONNECT: Duration = Duration::from_secs(60);
 
-/// Run a command on another machine by SSH, or bring a file there or from there. If it takes longer than `wait_ms`, it
-/// goes on as a job. Connections are kept for the next call.
+/// Run a command on another machine by SSH, or copy a file to or from it. If it takes longer than `wait_ms`, it continues as a job. Connections are kept for the next call.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SshExec {
@@ -42,7 +41,7 @@ pub(crate) struct SshExec {
     /// Where to run it there. Default: the home folder.
     #[serde(default)]
     pub(crate) dir: String,
-    /// Variables of its environment.
+    /// Environment variables.
     #[serde(default)]
     pub(crate) env: BTreeMap<String, String>,
     /// What it reads.
@@ -51,13 +50,13 @@ pub(crate) struct SshExec {
     /// How long to wait for it; 0: not at all. Default: 30000.
     #[serde(default)]
     pub(crate) wait_ms: Option<u64>,
-    /// Stop it after so long. Default: never.
+    /// Stop it after this long. Default: never.
     #[serde(default)]
     pub(crate) timeout_ms: Option<u64>,
     /// Give it a terminal.
     #[serde(default)]
     pub(crate) pty: bool,
-    /// Who to be there.
+    /// User to log in as.
     #[serde(default)]
     pub(crate) user: Option<String>,
     /// Default: 22.

@@ -24,7 +24,7 @@ pub(crate) struct Glob {
     /// Folder; default: the workspace.
     #[serde(default)]
     dir: String,
-    /// Most paths; default 100.
+    /// Maximum paths; default 100.
     limit: Option<usize>,
     /// Paths to skip; a cut result says how many.
     #[serde(default)]

@@ -56,9 +56,9 @@ pub(crate) struct Grep {
     /// Matches may span lines; `(?s)`: `.` takes line breaks.
     #[serde(default)]
     multiline: bool,
-    /// Most matches (`files`, `count`: files); default 100.
+    /// Maximum matches (`files`, `count`: files); default 100.
     limit: Option<usize>,
-    /// Matches or files to skip: a cut result says where to go on.
+    /// Matches or files to skip: a cut result says where to continue.
     #[serde(default)]
     offset: usize,
     /// Also what git ignores, and vendored folders.

@@ -33,7 +33,7 @@ pub(crate) struct Tree {
     dir: String,
     /// How many levels; default 3.
     depth: Option<usize>,
-    /// Most lines; default 200. Each folder gets its share.
+    /// Maximum lines; default 200. Each folder gets its share.
     limit: Option<usize>,
     /// Also what git ignores, and vendored folders.
     #[serde(default)]

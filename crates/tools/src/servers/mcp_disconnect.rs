@@ -2,7 +2,7 @@
 
 use kit::prelude::*;
 
-/// End an MCP server. The next call of a tool of it starts it again, unless mcp_connect added it.
+/// Stop an MCP server. The next call of one of its tools restarts it, unless mcp_connect added it.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct McpDisconnect {

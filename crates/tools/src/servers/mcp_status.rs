@@ -4,7 +4,7 @@ use kit::prelude::*;
 
 use super::standing;
 
-/// How things stand with the MCP servers, one line each. Starts none.
+/// Status of the MCP servers, one line each. Starts none.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct McpStatus {

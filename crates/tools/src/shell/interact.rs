@@ -49,10 +49,10 @@ pub(crate) struct Interact {
     /// Default: 80.
     #[serde(default)]
     cols: Option<u64>,
-    /// Regex to wait for on the screen. Default: until it is still.
+    /// Regex to wait for on the screen. Default: until it stops changing.
     #[serde(default)]
     until: Option<String>,
-    /// At most so long. Default: 30000.
+    /// Maximum wait. Default: 30000.
     #[serde(default)]
     wait_ms: Option<u64>,
 }

@@ -25,8 +25,7 @@ const GRACE: Duration = Duration::from_millis(100);
 /// What the runtime has to wait beyond `wait_ms` for our own words.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// Run a command in a bash (or sh) of its own. If it takes longer than `wait_ms`, or leaves processes running, it goes on
-/// as a job: the answer has the job's id, the output so far and the ports.
+/// Run a command in a bash (or sh) of its own. If it takes longer than `wait_ms`, or leaves processes running, it continues as a job: the answer has the job's id, the output so far and the ports.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Shell {
@@ -147,7 +146,7 @@ impl Running {
         let took = answer::time(self.began.elapsed());
         let ports = match answer::ports(&left) {
             Some(ports) => format!("listening on {ports}"),
-            None => "listening on nothing".to_owned(),
+            None => "no open port".to_owned(),
         };
         let pid = self.process.pid();
         let text = self.process.output().since(0, SHOWN).text;
@@ -170,7 +169,7 @@ impl Running {
         let job = cx.caller().job();
         let ports = answer::ports(left).map(|it| format!(", listening on {it}")).unwrap_or_default();
         let note = format!(
-            "[{job} keeps: {}{ports}; it lives until `stop_task` or the session's end]",
+            "[still running as {job}: {}{ports}; until `stop_task` or the end of the session]",
             answer::left(left)
         );
         output.parts = Output::text(answer::with(&output.as_text(), &[note])).parts;

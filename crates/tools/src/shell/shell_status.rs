@@ -13,7 +13,7 @@ const STATUS: usize = 2 << 10;
 const TAIL: usize = 8 << 10;
 const WHOLE: usize = 48 << 10;
 
-/// Look after commands in the background.
+/// Check commands in the background.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ShellStatus {

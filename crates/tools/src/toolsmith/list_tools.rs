@@ -39,7 +39,7 @@ impl Tool for ListTools {
             lines.push(format!("Not loaded ({}), `reload_tools` says more:", listed.failed.len()));
         }
         lines.extend(listed.failed.iter().map(|it| {
-            let older = if it.older_serves { " (its last good version goes on)" } else { "" };
+            let older = if it.older_serves { " (its last good version stays in use)" } else { "" };
             format!(" {}: {}{older}", told(cx, Path::new(&it.file)), last_line(&it.why))
         }));
         if lines.is_empty() {

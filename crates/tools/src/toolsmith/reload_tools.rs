@@ -9,7 +9,7 @@ use super::{bounded, last_line, told};
 /// Describing files that are new means running them, and they may be many.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// Look at the folders of tools again; says what was loaded, and why a file was not.
+/// Reload tool files; reports what was loaded, and why a file was not.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ReloadTools {}
@@ -63,7 +63,7 @@ fn report(cx: &Cx, reloaded: &Reloaded) -> String {
     lines.extend(failed.iter().map(|it| format!(" {}: {}", file(&it.file), last_line(&it.why))));
     for it in failed {
         if it.older_serves {
-            lines.push(format!("The last good version of {} goes on.", file(&it.file)));
+            lines.push(format!("The last good version of {} stays in use.", file(&it.file)));
         }
         // An error of one line is said already.
         if it.why.trim().contains('\n') {

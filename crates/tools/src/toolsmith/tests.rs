@@ -149,7 +149,7 @@ fn a_list_has_one_line_for_each_tool_and_then_what_is_broken() {
         disk: Space left. [.haft/tools/disk.sh]
         mine: The person's. [/config/tools/mine.py]
         Not loaded (1), `reload_tools` says more:
-         .haft/tools/broken.py: SyntaxError: invalid syntax (its last good version goes on)"#]]
+         .haft/tools/broken.py: SyntaxError: invalid syntax (its last good version stays in use)"#]]
     .assert_eq(&room.says::<ListTools>(&json!({})));
 }
 
@@ -307,7 +307,7 @@ fn a_reload_with_errors_fails_with_the_whole_report() {
          b.py: NameError: name 'x' is not defined
          c.sh: it says nothing
          d.py: RecursionError: deep
-        The last good version of b.py goes on.
+        The last good version of b.py stays in use.
 
         b.py:
         Traceback:

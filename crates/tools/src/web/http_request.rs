@@ -23,8 +23,7 @@ const LONGEST: Duration = Duration::from_secs(3600);
 /// How long the other side of a transfer may be silent.
 const SILENCE: Duration = Duration::from_secs(30);
 
-/// Send one HTTP request and show the answer: status, headers that matter, body. `{{secret:NAME}}` stands for a secret
-/// in `url`, `query`, `headers` and what is sent. To read a web page use `web_fetch`.
+/// Send one HTTP request and show the answer: status, headers that matter, body. `{{secret:NAME}}` stands for a secret in `url`, `query`, `headers` and the body. To read a web page use `web_fetch`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct HttpRequest {
@@ -105,6 +104,14 @@ impl Tool for HttpRequest {
             Ok((_, place)) if self.only_looks() => touches.and(Touch::Web(place)),
             Ok((_, place)) => touches.and(Touch::Net(place)),
             Err(_) => touches,
+        }
+    }
+
+    fn address(&self) -> Address {
+        // The value of a header, or a query beside the address, is the model's as well.
+        match self.place() {
+            Ok((url, _)) if self.headers.is_empty() && self.query.is_empty() => Address::Plain(url),
+            _ => Address::Composed,
         }
     }
 

@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use kit::{AnyTool, erase};
 
+pub(crate) use web_fetch::ReadAsText;
 pub use web_fetch::page_as_markdown;
+pub(crate) use web_search::ReadResults;
 
 /// The tools of this family.
 pub(crate) fn all() -> Vec<Arc<dyn AnyTool>> {

@@ -22,9 +22,9 @@ use kit::{Part as Shown, net::Url, prelude::*};
 
 use super::address;
 use article::Part;
+pub(crate) use content::ReadAsText;
 use render::{Picture, Rendered};
 use text::{Page, Pages, Text};
-use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// How long a page may take, with all that it loads.
 const LONGEST: Duration = Duration::from_secs(90);
@@ -32,8 +32,7 @@ const LONGEST: Duration = Duration::from_secs(90);
 /// The most that a page is waited for once it is there.
 const LONGEST_WAIT: Duration = Duration::from_secs(20);
 
-/// Fetch a page as Markdown with numbered links; PDF, JSON, feeds and text as text. Long pages come in parts: the
-/// last line of an answer says how to go on.
+/// Fetch a page as Markdown with numbered links; PDF, JSON, feeds and text as text. Long pages come in parts: the last line of an answer says how to continue.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct WebFetch {
@@ -51,7 +50,7 @@ pub(crate) struct WebFetch {
     /// Run the page's scripts first, in a headless Chromium.
     #[serde(default)]
     render: bool,
-    /// Render, and wait so long for what comes late.
+    /// Render, and wait this long for late content.
     #[serde(default)]
     wait_ms: Option<u64>,
     /// Also show a picture of the rendered page.
@@ -70,6 +69,10 @@ impl Tool for WebFetch {
         let Ok(url) = address::parse(&self.url) else { return Touches::none() };
         let touches = Touches::none().and(address::looks_at(&url));
         if self.renders() { touches.and(Touch::Run("chromium".to_owned())) } else { touches }
+    }
+
+    fn address(&self) -> Address {
+        address::parse(&self.url).map_or(Address::Composed, Address::Plain)
     }
 
     fn patience(&self) -> Option<Duration> {
@@ -121,15 +124,8 @@ impl Tool for WebFetch {
             got.url.set_fragment(fragment.as_deref());
         }
         let from = got.url.clone();
-        let turn = if got.body.len() > LARGE { Some(turn(cx).await?) } else { None };
         let is_early = got.rendered && self.wait_ms.is_none();
-        let mut text = cx
-            .blocking(move |cx| {
-                let text = content::read(cx, got, part);
-                drop(turn);
-                text
-            })
-            .await?;
+        let mut text = content::read(cx, got, part).await?;
         if is_early && text.body.len() < LITTLE {
             text.notes.push("there is little text: `wait_ms: 5000` waits for what comes late".to_owned());
         }
@@ -150,17 +146,6 @@ impl WebFetch {
 
 /// A rendered page with less text may not be done.
 const LITTLE: usize = 150;
-
-/// What is larger is converted one at a time, so that what one page may take of the memory is what all of them take.
-const LARGE: usize = 256 << 10;
-static TURN: Semaphore = Semaphore::const_new(1);
-
-async fn turn(cx: &Cx) -> Result<SemaphorePermit<'static>, Fault> {
-    tokio::select! {
-        turn = TURN.acquire() => turn.map_err(|error| Fault::bug(format!("no turn: {error}"))),
-        () = cx.cancelled() => Err(Fault::new(Kind::Cancelled, "the call was stopped before it was done")),
-    }
-}
 
 /// This page as Markdown, all of it at once: what `web_fetch` shows part by part.
 pub fn page_as_markdown(html: &str, url: &Url) -> String {

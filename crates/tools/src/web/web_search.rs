@@ -7,6 +7,7 @@ mod searxng;
 mod tavily;
 
 use kit::{net::Url, prelude::*};
+use serde::Serialize;
 
 use super::address;
 
@@ -16,6 +17,8 @@ const MOST: usize = 20;
 
 /// Later pages are not asked for.
 const PAGES: usize = 10;
+
+pub(crate) use duckduckgo::ReadResults;
 
 /// Characters of a query that are sent, and of a snippet and a title that are shown.
 const QUERY: usize = 500;
@@ -60,8 +63,8 @@ struct Region<'a> {
 }
 
 /// What an engine found.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Hit {
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Hit {
     title: String,
     url: String,
     snippet: String,
@@ -74,6 +77,11 @@ impl Tool for WebSearch {
     fn touches(&self) -> Touches {
         // Another engine is one that a person named, and that is granted by it.
         Touches::none().and(Touch::Web(duckduckgo::HOST.to_owned()))
+    }
+
+    fn address(&self) -> Address {
+        // The query goes to the engine and nowhere else.
+        Address::Configured
     }
 
     fn title(&self) -> String {
@@ -162,11 +170,52 @@ fn short(text: &str, most: usize) -> String {
     }
 }
 
-/// Text in which words are marked as HTML.
+/// Text in which words are marked as HTML, without its tags and with its commonest entities as letters. One pass: it
+/// builds no tree that could be nested too deeply.
 fn without_markup(text: &str) -> String {
-    if text.contains('<') || text.contains('&') {
-        dom_query::Document::fragment(text).text().to_string()
-    } else {
-        text.to_owned()
+    const ENTITIES: [(&str, &str); 7] = [
+        ("&amp;", "&"),
+        ("&lt;", "<"),
+        ("&gt;", ">"),
+        ("&quot;", "\""),
+        ("&#39;", "'"),
+        ("&#x27;", "'"),
+        ("&nbsp;", " "),
+    ];
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(['<', '&']) {
+        let (before, marked) = rest.split_at(at);
+        plain.push_str(before);
+        let begins_tag = marked
+            .get(1..2)
+            .is_some_and(|it| it.starts_with(|it: char| matches!(it, '/' | '!') || it.is_ascii_alphabetic()));
+        rest = match (ENTITIES.iter().find(|(entity, _)| marked.starts_with(entity)), marked.find('>')) {
+            (Some((entity, letter)), _) => {
+                plain.push_str(letter);
+                marked.get(entity.len()..).unwrap_or_default()
+            }
+            (None, Some(end)) if marked.starts_with('<') && begins_tag => {
+                marked.get(end + 1..).unwrap_or_default()
+            }
+            _ => {
+                plain.push_str(marked.get(..1).unwrap_or_default());
+                marked.get(1..).unwrap_or_default()
+            }
+        };
+    }
+    plain + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_in_a_snippet_are_taken_off_and_other_signs_stay() {
+        let marked = "<strong>a</strong> &lt; b &amp;&amp; c &quot;d&quot; 1 < 2 & 3 > 2 <!-- x -->e&#x27;s";
+        assert_eq!(without_markup(marked), "a < b && c \"d\" 1 < 2 & 3 > 2 e's");
+        let deep = "<b>".repeat(300_000) + "x <unclosed";
+        assert_eq!(without_markup(&deep), "x <unclosed");
     }
 }

@@ -1,6 +1,6 @@
 //! The text of the line and its cursor: movement, deletion and the kill ring, as readline has them.
 
-use reedline::LineBuffer;
+use super::text::Text;
 
 /// So many cut-out texts are kept.
 const RING: usize = 20;
@@ -8,7 +8,7 @@ const RING: usize = 20;
 /// What is typed, and where the next letter comes.
 #[derive(Default)]
 pub(super) struct Buffer {
-    text: LineBuffer,
+    text: Text,
     /// What was cut out, the newest last.
     ring: Vec<String>,
     /// The last key cut something out: the next cut belongs to it.
@@ -26,40 +26,38 @@ enum Side {
 
 impl Buffer {
     pub(super) fn text(&self) -> &str {
-        self.text.get_buffer()
+        self.text.as_str()
     }
 
     pub(super) fn at(&self) -> usize {
-        self.text.insertion_point()
+        self.text.at()
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.text.is_empty()
+        self.text().is_empty()
     }
 
     /// Where the letter that begins here ends.
     pub(super) fn next_letter(&self, at: usize) -> usize {
-        self.text.grapheme_right_index_from_pos(at)
+        self.text.after(at)
     }
 
     /// Puts another text in the place of all; the cursor is at its end.
     pub(super) fn put(&mut self, text: String) {
-        self.text.set_buffer(text);
-        self.text.move_to_end();
+        self.text.set(text);
     }
 
     pub(super) fn go(&mut self, to: usize) {
-        self.text.set_insertion_point(to);
+        self.text.go(to);
     }
 
     pub(super) fn insert(&mut self, text: &str) {
-        self.text.insert_str(text);
+        self.text.replace(self.at()..self.at(), text);
     }
 
     /// Puts a text in the place of this part; the cursor is behind it.
     pub(super) fn replace(&mut self, range: std::ops::Range<usize>, text: &str) {
-        self.text.replace_range(range.clone(), text);
-        self.text.set_insertion_point(range.start + text.len());
+        self.text.replace(range, text);
     }
 
     /// A key begins: what belongs together only if two keys follow each other ends, unless the key goes on with it.
@@ -68,19 +66,19 @@ impl Buffer {
     }
 
     pub(super) fn left(&mut self) {
-        self.text.move_left();
+        self.go(self.text.before(self.at()));
     }
 
     pub(super) fn right(&mut self) {
-        self.text.move_right();
+        self.go(self.text.after(self.at()));
     }
 
     pub(super) fn go_line_start(&mut self) {
-        self.text.move_to_line_start();
+        self.go(self.text.line().start);
     }
 
     pub(super) fn go_line_end(&mut self) {
-        self.text.move_to_line_end();
+        self.go(self.text.line().end);
     }
 
     pub(super) fn go_word_left(&mut self) {
@@ -93,32 +91,24 @@ impl Buffer {
 
     /// False: it is on the first line already.
     pub(super) fn line_up(&mut self) -> bool {
-        let first = self.text.is_cursor_at_first_line();
-        if !first {
-            self.text.move_line_up();
-        }
-        !first
+        self.text.line_up()
     }
 
     /// False: it is on the last line already.
     pub(super) fn line_down(&mut self) -> bool {
-        let last = self.text.is_cursor_at_last_line();
-        if !last {
-            self.text.move_line_down();
-        }
-        !last
+        self.text.line_down()
     }
 
     pub(super) fn delete_left(&mut self) {
-        self.text.delete_left_grapheme();
+        self.text.replace(self.text.before(self.at())..self.at(), "");
     }
 
     pub(super) fn delete_right(&mut self) {
-        self.text.delete_right_grapheme();
+        self.text.replace(self.at()..self.text.after(self.at()), "");
     }
 
     pub(super) fn swap(&mut self) {
-        self.text.swap_graphemes();
+        self.text.swap();
     }
 
     pub(super) fn cut_word_left(&mut self, goes_on: bool) {
@@ -137,11 +127,11 @@ impl Buffer {
     }
 
     pub(super) fn cut_line_left(&mut self, goes_on: bool) {
-        self.cut(self.text.line_start_index(), Side::Before, goes_on);
+        self.cut(self.text.line().start, Side::Before, goes_on);
     }
 
     pub(super) fn cut_line_right(&mut self, goes_on: bool) {
-        let mut end = self.text.find_current_line_end();
+        let mut end = self.text.line().end;
         // At its end, the line break goes.
         if end == self.at() && self.text().get(end..).is_some_and(|it| it.starts_with('\n')) {
             end += 1;
@@ -184,8 +174,7 @@ impl Buffer {
         }
         let over = self.ring.len().saturating_sub(RING);
         self.ring.drain(..over);
-        self.text.clear_range_safe(range.clone());
-        self.text.set_insertion_point(range.start);
+        self.text.replace(range, "");
     }
 
     fn word_left(&self) -> usize {

@@ -10,11 +10,11 @@ use kit::Fault;
 use runtime::{
     DEADLINE,
     config::{
-        FILE, HardLinks, Layer, LimitsSection, Notify, Origin, STEPS, SUBAGENT_SECONDS, SUBAGENT_STEPS, Source, Theme,
-        Trust, Visible, Why, origins,
+        FILE, HardLinks, Layer, LimitsSection, Notify, Origin, STEPS, SUBAGENT_SECONDS, SUBAGENT_STEPS,
+        Source, Theme, Trust, Visible, Why, origins,
     },
     mask::Secrets,
-    policy::{Approve, Sandbox, Web},
+    policy::{Approve, Sandbox},
 };
 use serde_json::{Value, json};
 
@@ -140,7 +140,7 @@ pub(super) fn defaults() -> Vec<(&'static str, Fallback)> {
         ("commands.deny", Words("none")),
         ("commands.only", Words("all")),
         ("net.allow", Words("none")),
-        ("net.web", named(json!(Web::default()))),
+        ("net.web", Words("known if a person can be asked, else public")),
         ("net.proxy", Words("none")),
         ("search.engine", named(json!("duckduckgo"))),
         ("search.url", Words("the engine's own")),
@@ -425,7 +425,8 @@ mod tests {
             };
             assert_eq!(shown("sandbox"), json!(policy.sandbox), "{mine} {theirs}");
             assert_eq!(shown("approve"), json!(policy.approve), "{mine} {theirs}");
-            assert_eq!(shown("net.web"), json!(policy.web), "{mine} {theirs}");
+            let web = policy.web.map_or(json!("known if a person can be asked, else public"), |it| json!(it));
+            assert_eq!(shown("net.web"), web, "{mine} {theirs}");
             assert_eq!(shown("toolset"), json!(opened.toolset), "{mine} {theirs}");
             let hosts: Vec<String> = policy.hosts.to_vec();
             let allow = if hosts.is_empty() { json!("none") } else { json!(hosts) };

@@ -5,6 +5,9 @@ mod commands;
 #[cfg(not(target_os = "linux"))]
 #[path = "guarantees/elsewhere.rs"]
 mod commands;
+mod credentials;
+#[cfg(target_os = "linux")]
+mod decoding;
 mod requests;
 
 use std::{
@@ -19,7 +22,7 @@ use runtime::{
     journal::Filter,
     mask::Secrets,
     outside::{Folder, ToolFiles, Whose},
-    policy::Policy,
+    policy::{Policy, Web},
 };
 use serde_json::{Value, json};
 
@@ -123,7 +126,11 @@ impl Room {
         let folder = state.join(format!("doctor-{}", std::process::id()));
         let make = || -> io::Result<()> {
             let ws = folder.join("ws");
-            fs::create_dir_all(ws.join(".git/hooks"))?;
+            for name in [".git/hooks", ".git/objects", ".git/refs", "sub"] {
+                fs::create_dir_all(ws.join(name))?;
+            }
+            fs::write(ws.join(".git/HEAD"), "")?;
+            fs::write(ws.join(".git/config"), "[core]\n\thooksPath = my-hooks\n")?;
             fs::write(folder.join("outside"), "outside\n")?;
             fs::create_dir(folder.join("tools"))?;
             fs::write(folder.join("tools/doctor_tool.py"), TOOL)?;
@@ -151,7 +158,7 @@ impl Room {
             roots: Vec::new(),
             state: folder.join("state"),
             config: folder.join("config"),
-            policy: Policy::default(),
+            policy: Policy { web: Some(Web::Known), ..Policy::default() },
             other_names: kit::files::OtherNames::Refuse,
             allowed: None,
             deadline: DEADLINE,
@@ -177,16 +184,20 @@ impl Room {
         let commands = commands::findings(&self.folder, &place.variables, accepted).await;
         vec![
             tried("G1", "file tools reach nothing outside the roots", self.stays_inside().await),
-            tried("G2", "commands reach only what they were granted", commands.of("G2")),
+            tried(
+                "G2",
+                "commands reach only what they were granted",
+                commands.of("G2").and(runtime::sandbox::pass::self_test().await),
+            ),
             tried(
                 "G3",
                 "control files such as .git/hooks change only after approval",
-                self.asks_for_control_files().await.and(commands.of("G3")),
+                self.asks_for_control_files().await.and(commands.of("G3")).and(commands.sets_aside()),
             ),
             tried(
                 "G4",
                 "secrets of the environment are masked, and no command gets them",
-                self.masks().await.and(commands.of("G4")),
+                self.masks().await.and(credentials::are_hidden(&self.folder).await).and(commands.of("G4")),
             ),
             tried("G5", "file writes are atomic and leave no temporary files", self.writes_whole().await),
             tried("G6", "edits are exact, and unclear ones are refused", self.edits_exactly().await),
@@ -195,11 +206,18 @@ impl Room {
                 "output is bounded, and nothing outlives a stopped call",
                 self.is_bounded().await.and(commands.leaves_nothing()),
             ),
-            tried("G8", "bad input gives an error that says what to do", self.survives_bad_input().await),
+            tried(
+                "G8",
+                "bad input gives an error that says what to do",
+                self.survives_bad_input().await.and(self.decodes_apart().await),
+            ),
             tried(
                 "G9",
                 "requests reach no private address that was not granted (SSRF)",
-                self.asks_before_private_addresses().await.and(requests::are_guarded().await),
+                self.asks_before_private_addresses()
+                    .await
+                    .and(self.asks_before_composed_addresses().await)
+                    .and(requests::are_guarded().await),
             ),
             later(
                 "G10",
@@ -240,15 +258,34 @@ impl Room {
     }
 
     async fn asks_for_control_files(&self) -> Result<(), String> {
-        for path in [".git/hooks/pre-commit", ".git/config", "haft.toml", ".mcp.json"] {
+        for path in [
+            ".git/hooks/pre-commit",
+            ".git/config",
+            "haft.toml",
+            ".mcp.json",
+            "sub/.envrc",
+            "sub/.gitattributes",
+            "AGENTS.md",
+            "my-hooks/pre-commit",
+        ] {
             self.expect("write", json!({"path": path, "content": ""}), Kind::Denied).await?;
         }
-        Ok(())
+        // The positive control: what is none is written.
+        let answer = self.call("write", json!({"path": "sub/other", "content": ""})).await;
+        answer.result.map(drop).map_err(|fault| fault.what)
     }
 
     async fn asks_before_private_addresses(&self) -> Result<(), String> {
         for host in ["127.0.0.1:9", "localhost", "169.254.169.254", "metadata.google.internal"] {
             self.expect("http_request", json!({"url": format!("http://{host}/")}), Kind::Denied).await?;
+        }
+        Ok(())
+    }
+
+    /// A model could put what it read into an address.
+    async fn asks_before_composed_addresses(&self) -> Result<(), String> {
+        for tool in ["http_request", "web_fetch"] {
+            self.expect(tool, json!({"url": "https://doctor.invalid/?what-was-read"}), Kind::Denied).await?;
         }
         Ok(())
     }
@@ -304,6 +341,16 @@ impl Room {
         self.expect("no_such_tool", json!({}), Kind::NotFound).await?;
         self.expect("read", json!({"path": 1, "nonsense": true}), Kind::BadArgs).await?;
         self.expect("read", json!([1]), Kind::BadArgs).await
+    }
+
+    #[cfg(target_os = "linux")]
+    async fn decodes_apart(&self) -> Result<(), String> {
+        decoding::is_apart(&self.session, &self.folder).await
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    async fn decodes_apart(&self) -> Result<(), String> {
+        Ok(())
     }
 
     async fn runs_files_apart(&self) -> Finding {

@@ -30,8 +30,8 @@ fn what_is_left_running_is_named_and_lives_until_it_is_stopped() {
     let shells = Shells::new();
     let command = format!("export {}; sleep 1234 & echo done", mark(&shells.room));
     let said = shells.shell(&command, 1_000);
-    assert!(said.starts_with("done\n[job_"), "{said}");
-    assert!(said.contains("keeps: sleep 1234 (pid "), "{said}");
+    assert!(said.starts_with("done\n[still running as job_1: "), "{said}");
+    assert!(said.contains(": sleep 1234 (pid "), "{said}");
     assert!(alive(&shells.room).iter().any(|it| it.contains("sleep 1234")));
     let job = job_in(&said);
     shells.does("stop_task", &json!({"job": job}));

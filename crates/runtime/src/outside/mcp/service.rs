@@ -73,7 +73,7 @@ impl ServersOf {
                 state = ServerState::Failed;
                 let again = match standing.again_in {
                     Some(left) if left > Duration::ZERO => {
-                        format!("; it is tried again in {} s", left.as_secs() + 1)
+                        format!("; retrying in {} s", left.as_secs() + 1)
                     }
                     _ => String::new(),
                 };

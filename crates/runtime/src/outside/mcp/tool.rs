@@ -175,11 +175,11 @@ impl OneCall {
             (None, None) => "it closed the connection".to_owned(),
         };
         let what = format!(
-            "the connection to `{name}` was lost after the call was sent, so it may have happened: {how}"
+            "the connection to `{name}` was lost after the call was sent, so it may or may not have been done: {how}"
         );
         let fault = live.with_seen(Fault::new(Kind::Unavailable, what)).await;
         link.lost(live, &fault);
-        let next = "Look at what it changed before you call it again: the next call starts the server anew.";
+        let next = "Look at what it changed before you call it again: the next call restarts the server.";
         match &fault.next {
             Some(_) => fault,
             None => fault.next(next),
@@ -251,7 +251,7 @@ impl OneCall {
             () = until(too_long) => {
                 let seconds = self.patience().unwrap_or_default().as_secs();
                 let _ = handle.cancel(Some("the call took too long".to_owned())).await;
-                let what = format!("`{}` did not answer within its {seconds} s, so the call was stopped; it may have happened", self.terms.spec.name);
+                let what = format!("`{}` did not answer within its {seconds} s, so the call was stopped; it may or may not have been done", self.terms.spec.name);
                 return Err(Lost::Otherwise(live.with_seen(Fault::new(Kind::Timeout, what)).await));
             }
             // A process that it left behind may hold its output.

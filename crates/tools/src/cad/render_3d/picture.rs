@@ -31,20 +31,19 @@ pub(super) struct Picture {
 }
 
 impl Picture {
-    /// Draws a mesh as it is seen from there; what is drawn when `goes_on` says no is not whole.
+    /// Draws a mesh as it is seen from there.
     pub(super) fn of(
         mesh: &Mesh,
         smooth: Option<&Smooth>,
         view: View,
         (width, height): (usize, usize),
-        goes_on: &dyn Fn() -> bool,
     ) -> Self {
         let fine = (width * FINE, height * FINE);
         let mut picture = Self { width, height, pixels: Vec::with_capacity(width * height * 3) };
         // The axes and the bar stand below the part; in a low picture they have to stand on it.
         let below = (picture.zoom() * 66).min(height * 3 / 10) * FINE;
         let camera = Camera::fit(mesh, view, (fine.0 as f32, fine.1 as f32), below as f32);
-        let samples = Samples::of(mesh, smooth, &camera, fine, goes_on);
+        let samples = Samples::of(mesh, smooth, &camera, fine);
         picture.shade(&samples);
         picture.axes(&camera);
         picture.scale(camera.scale / FINE as f32);

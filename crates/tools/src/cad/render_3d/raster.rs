@@ -8,9 +8,6 @@ use super::{
     view::{Camera, cross, minus, unit},
 };
 
-/// How many triangles are drawn before somebody is asked whether to go on.
-const AT_ONCE: usize = 1 << 14;
-
 /// What is in front at each sample: how near it is, and how it is turned.
 pub(super) struct Samples {
     pub(super) width: usize,
@@ -49,13 +46,12 @@ impl Turned {
 }
 
 impl Samples {
-    /// Draws a mesh; stops where `goes_on` says so.
+    /// Draws a mesh.
     pub(super) fn of(
         mesh: &Mesh,
         smooth: Option<&Smooth>,
         camera: &Camera,
         (width, height): (usize, usize),
-        goes_on: &dyn Fn() -> bool,
     ) -> Self {
         let count = width * height;
         let mut samples = Self {
@@ -65,9 +61,6 @@ impl Samples {
             turned: vec![Turned::NOTHING; count],
         };
         mesh.each(|number, triangle| {
-            if number % AT_ONCE == 0 && !goes_on() {
-                return ControlFlow::Break(());
-            }
             samples.draw(number, triangle, smooth, camera);
             ControlFlow::Continue(())
         });

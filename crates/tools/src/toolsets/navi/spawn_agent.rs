@@ -27,7 +27,7 @@ pub(super) struct SpawnAgent {
     /// Keep the profile's prompt before `system_prompt`.
     #[serde(default)]
     inherit_system_prompt: bool,
-    /// At most so many answers of its model. Default: 40.
+    /// Maximum model responses. Default: 40.
     max_iterations: Option<usize>,
 }
 

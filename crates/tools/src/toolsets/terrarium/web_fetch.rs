@@ -6,8 +6,7 @@ use kit::prelude::*;
 
 use crate::web::web_fetch;
 
-/// Fetch a page as readable Markdown with numbered links; PDF, JSON, feeds and text as text. Long pages come in
-/// parts: the last line of an answer says how to go on.
+/// Fetch a page as readable Markdown with numbered links; PDF, JSON, feeds and text as text. Long pages come in parts: the last line of an answer says how to continue.
 #[derive(Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub(crate) struct WebFetch(web_fetch::WebFetch);
@@ -18,6 +17,10 @@ impl Tool for WebFetch {
 
     fn touches(&self) -> Touches {
         self.0.touches()
+    }
+
+    fn address(&self) -> Address {
+        self.0.address()
     }
 
     fn patience(&self) -> Option<Duration> {

@@ -3,6 +3,7 @@
 use dom_query::{Document, NodeRef};
 use dom_smoothie::{Config, Readability};
 use kit::net::Url;
+use serde::{Deserialize, Serialize};
 
 use super::{
     markdown::{Markdown, TARGET, clean},
@@ -22,7 +23,7 @@ const AROUND: &str = "nav, footer, aside, button, [role=navigation], [role=banne
     #cookie-banner, .skip-link, .skiplink, .breadcrumbs, .breadcrumb, .mw-editsection, .mw-jump-link, .noprint";
 
 /// Which part of a page is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Part {
     /// What one came to read.
     Article,

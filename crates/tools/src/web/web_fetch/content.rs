@@ -1,6 +1,12 @@
-//! How does what a server sent read as text?
+//! What a server sent, as text: pages, feeds, documents and data, converted in a worker.
 
-use kit::{Cx, Fault};
+use std::time::Duration;
+
+use kit::{
+    Cx, Fault,
+    decoders::{Decoded, Decoder},
+};
+use serde::{Deserialize, Serialize};
 
 use super::{
     article::{self, Part},
@@ -37,8 +43,36 @@ const CHALLENGES: &[&str] = &[
     "vercel security checkpoint",
 ];
 
-/// What came as text; or the fault that it is. Blocks: for [`Cx::blocking`].
-pub(super) fn read(cx: &Cx, mut got: Got, part: Part) -> Result<Text, Fault> {
+/// What came as text; or the fault that it is.
+pub(super) async fn read(cx: &Cx, mut got: Got, part: Part) -> Result<Text, Fault> {
+    let what = format!("`{}`", got.url);
+    let body = std::mem::take(&mut got.body);
+    Ok(cx.decode(&what, ReadAsText { got, part }, body).await?.answer)
+}
+
+/// Reads what a server sent as text: a page, a feed, a document, data.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct ReadAsText {
+    /// All but the body.
+    got: Got,
+    part: Part,
+}
+
+impl Decoder for ReadAsText {
+    type Answer = Text;
+
+    const NAME: &'static str = "web_text";
+    /// A PDF has a budget of 20 s, which ends it before.
+    const DEADLINE: Duration = Duration::from_secs(22);
+
+    fn decode(self, data: Vec<u8>) -> Result<Decoded<Text>, Fault> {
+        let mut got = self.got;
+        got.body = data;
+        converted(got, self.part).map(Decoded::from)
+    }
+}
+
+fn converted(mut got: Got, part: Part) -> Result<Text, Fault> {
     let is_page = is_html(&got.kind);
     if !(200..300).contains(&got.status) {
         let says = if is_readable(&got.kind) { in_short(&got, is_page) } else { String::new() };
@@ -48,7 +82,7 @@ pub(super) fn read(cx: &Cx, mut got: Got, part: Part) -> Result<Text, Fault> {
         return Err(fault);
     }
     let mut text = if got.kind == "application/pdf" {
-        pdf::read(cx, &got)?
+        pdf::read(&mut got)?
     } else if is_readable(&got.kind) {
         let body = std::mem::take(&mut got.body);
         let decoded = decode(&body, got.charset.as_deref(), is_page);

@@ -4,6 +4,7 @@ use kit::{
     Cx, Fault, Kind,
     net::{Hop, Request, Response, Url, header},
 };
+use serde::{Deserialize, Serialize};
 
 /// The most of a page that is read, and of a PDF.
 pub(super) const LARGEST_PAGE: usize = 8 << 20;
@@ -17,13 +18,17 @@ const ACCEPT: &str = "text/markdown, text/html;q=0.9, application/xhtml+xml;q=0.
 const WHO: &str = concat!("Mozilla/5.0 (compatible; haft/", env!("CARGO_PKG_VERSION"), ")");
 
 /// What a server sent.
+#[derive(Serialize, Deserialize)]
 pub(super) struct Got {
     /// Where it came from in the end.
+    #[serde(with = "as_text")]
     pub(super) url: Url,
     /// What it is: as the server says, or by its content where that says nothing.
     pub(super) kind: String,
     /// The encoding that the server names.
     pub(super) charset: Option<String>,
+    /// Apart from the rest where it is sent to a worker.
+    #[serde(skip)]
     pub(super) body: Vec<u8>,
     /// How long it is, if that is known.
     pub(super) length: Option<u64>,
@@ -40,6 +45,20 @@ pub(super) struct Got {
     is_challenge: bool,
 }
 
+/// An address as the text that it is.
+mod as_text {
+    use kit::net::Url;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<S: Serializer>(url: &Url, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(url.as_str())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Url, D::Error> {
+        Url::parse(&String::deserialize(from)?).map_err(D::Error::custom)
+    }
+}
+
 /// Asks for what stands there. Of what is no text only the beginning is read.
 pub(super) async fn get(cx: &Cx, url: Url) -> Result<Got, Fault> {
     let mut request = Request::get(url.clone());
@@ -48,6 +67,12 @@ pub(super) async fn get(cx: &Cx, url: Url) -> Result<Got, Fault> {
         request.headers.insert(name, header::HeaderValue::from_static(value));
     }
     let mut answer = cx.net().send(request).await?;
+    // What was offered and understood is unpacked by now, and the header gone.
+    if let Some(packed) = header_text(&answer, header::CONTENT_ENCODING).filter(|it| it != "identity") {
+        let what = format!("{} answers in the encoding `{packed}`, which was not asked for", answer.url);
+        return Err(Fault::new(Kind::Failed, what)
+            .next("`http_request` with `save_to` keeps the bytes as they came; a command may unpack them."));
+    }
     let first = answer.chunk().await?.unwrap_or_default();
     let kind = kind_of(&answer, &first);
     let most = match kind.as_str() {
@@ -140,7 +165,7 @@ impl Got {
             ),
             500.. => (Kind::Unavailable, "The fault is on that side: try again later, or take another source.".to_owned()),
             300..=399 => (Kind::Failed, "It names no place to go on to.".to_owned()),
-            _ => (Kind::Failed, "Look whether the address is right.".to_owned()),
+            _ => (Kind::Failed, "Check the address.".to_owned()),
         };
         Some(Fault::new(kind, what).next(next))
     }

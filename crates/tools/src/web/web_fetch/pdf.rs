@@ -1,6 +1,6 @@
-//! How does a PDF read?
+//! The text of a PDF that a server sent, page by page.
 
-use kit::{Cx, Fault};
+use kit::Fault;
 
 use super::{get::Got, text::Text};
 
@@ -10,7 +10,7 @@ const PAGES: usize = 300;
 
 /// The text of the document, page by page.
 #[cfg(feature = "pdf")]
-pub(super) fn read(cx: &Cx, got: &Got) -> Result<Text, Fault> {
+pub(super) fn read(got: &mut Got) -> Result<Text, Fault> {
     use super::markdown::clean;
     use crate::media::pdf;
 
@@ -19,7 +19,7 @@ pub(super) fn read(cx: &Cx, got: &Got) -> Result<Text, Fault> {
         return Err(Fault::new(kit::Kind::TooBig, what)
             .next("`http_request` with `save_to` puts it into a file for `read`."));
     }
-    let found = pdf::text(cx, got.body.clone(), 0..PAGES)?;
+    let found = pdf::text(std::mem::take(&mut got.body), 0..PAGES)?;
     let pages = found.pages.iter().enumerate();
     let blocks = pages
         .map(|(at, page)| format!("## Page {} of {}\n\n{}", at + 1, found.total, clean(page.text.trim())));
@@ -33,7 +33,7 @@ pub(super) fn read(cx: &Cx, got: &Got) -> Result<Text, Fault> {
 
 /// The same where it can't be read.
 #[cfg(not(feature = "pdf"))]
-pub(super) fn read(_: &Cx, got: &Got) -> Result<Text, Fault> {
+pub(super) fn read(got: &mut Got) -> Result<Text, Fault> {
     let what = format!("{} is a PDF, and this haft was built without reading them", got.url);
     Err(Fault::new(kit::Kind::Unavailable, what).next("`http_request` with `save_to` puts it into a file."))
 }

@@ -29,7 +29,7 @@ pub(super) async fn check(cx: &Cx, url: &Url) -> Result<(), Fault> {
         Err(fault) if fault.kind == Kind::Denied => return Err(fault),
         Err(fault) => {
             return Err(denied(format!(
-                "the rules for robots can't be had, so none may come: {}",
+                "robots.txt can't be fetched, so no page of the site may be: {}",
                 fault.what
             )));
         }

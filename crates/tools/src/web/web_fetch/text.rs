@@ -7,6 +7,7 @@ use std::{
 
 use kit::{Fault, net::Url};
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 
 use super::markdown::{END, LINK, TARGET};
 
@@ -31,8 +32,8 @@ const TEXTS: usize = 16;
 const BYTES: usize = 16 << 20;
 
 /// What stands at an address, as a model reads it.
-#[derive(Debug, Default)]
-pub(super) struct Text {
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Text {
     /// What it calls itself.
     pub(super) title: String,
     /// The text, with links as numbers between [`LINK`] and [`END`].

@@ -73,6 +73,7 @@ pub(super) async fn once(cx: &Cx, mut request: Request) -> Result<Answer, Fault>
     ));
     request.headers.entry(header::USER_AGENT).or_insert(who);
     request.within = Duration::from_secs(20);
+    request.stays = true;
     let host = request.url.host_str().unwrap_or_default().to_owned();
     let mut answer = cx.net().send(request).await.map_err(|fault| unreached(fault, &host))?;
     let pause = answer.headers.get(header::RETRY_AFTER).and_then(|it| it.to_str().ok()?.trim().parse().ok());

@@ -1,10 +1,12 @@
-//! What does DuckDuckGo find, by its pages for browsers without scripts?
+//! DuckDuckGo, by its pages for browsers without scripts; a worker reads them.
 
 use dom_query::{Document, NodeRef};
 use kit::{
     Cx, Fault, Kind,
+    decoders::{Decoded, Decoder},
     net::{Request, Url, header},
 };
+use serde::{Deserialize, Serialize};
 
 use super::{
     Hit, Question,
@@ -21,13 +23,15 @@ pub(super) const HOST: &str = "html.duckduckgo.com";
 const TURNS: usize = 6;
 
 /// A page of results: they, and what asks for the next one.
-struct Results {
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Results {
     hits: Vec<Hit>,
     next: Vec<(String, String)>,
 }
 
 /// What came of asking.
-enum Came {
+#[derive(Serialize, Deserialize)]
+pub(crate) enum Came {
     Results(Results),
     /// It turns away who asks too much.
     Blocked(String),
@@ -93,12 +97,35 @@ async fn turn(cx: &Cx, url: Url) -> Result<Came, Fault> {
     }
     pace(cx).await?;
     let answer = once(cx, request.clone()).await?;
-    match (read(&answer), answer.pause()) {
+    let pause = answer.pause();
+    match (read(cx, answer).await?, pause) {
         (Came::Blocked(_), Some(pause)) => {
             wait(cx, pause).await?;
-            Ok(read(&once(cx, request).await?))
+            read(cx, once(cx, request).await?).await
         }
         (came, _) => Ok(came),
+    }
+}
+
+async fn read(cx: &Cx, answer: Answer) -> Result<Came, Fault> {
+    let page = ReadResults { status: answer.status };
+    Ok(cx.decode("the page of results", page, answer.body).await?.answer)
+}
+
+/// Reads a page of results.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct ReadResults {
+    /// The status of the answer.
+    status: u16,
+}
+
+impl Decoder for ReadResults {
+    type Answer = Came;
+
+    const NAME: &'static str = "web_results";
+
+    fn decode(self, data: Vec<u8>) -> Result<Decoded<Came>, Fault> {
+        Ok(found(self.status, &data).into())
     }
 }
 
@@ -109,12 +136,12 @@ fn blocked(how: &str) -> Fault {
     )
 }
 
-fn read(answer: &Answer) -> Came {
-    let html = String::from_utf8_lossy(&answer.body);
+fn found(status: u16, body: &[u8]) -> Came {
+    let html = String::from_utf8_lossy(body);
     if html.contains("anomaly-modal") || html.contains("anomaly.js") || html.contains("challenge-form") {
         return Came::Blocked("it asks whether we are a robot".to_owned());
     }
-    match answer.status {
+    match status {
         200 => {}
         status => return Came::Blocked(format!("status {status}")),
     }

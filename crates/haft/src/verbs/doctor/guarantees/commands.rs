@@ -20,7 +20,7 @@ use kit::{
 use runtime::{
     Call, Commands, Runtime, Session, Settings, Unattended,
     policy::{Approve, Policy},
-    sandbox::probe::{PROBE, Targets, Tried},
+    sandbox::probe::{self, PROBE, Targets, Tried},
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -34,6 +34,7 @@ pub(super) struct Findings {
     inside: Result<Vec<Tried>, String>,
     outside: Result<Vec<Tried>, String>,
     leaves_nothing: Result<(), String>,
+    sets_aside: Result<(), String>,
 }
 
 impl Findings {
@@ -62,6 +63,11 @@ impl Findings {
         }
     }
 
+    /// Is a control file set aside that a command makes?
+    pub(super) fn sets_aside(&self) -> Result<(), String> {
+        self.sets_aside.clone()
+    }
+
     /// Does a process live on that was left behind?
     pub(super) fn leaves_nothing(&self) -> Result<(), String> {
         self.leaves_nothing.clone()
@@ -79,15 +85,21 @@ pub(super) async fn findings(
             outside: trial.probe(true).await,
             inside: trial.probe(false).await,
             leaves_nothing: trial.leave_behind().await,
+            sets_aside: trial.make_control_file().await,
         },
-        Err(why) => {
-            Findings { inside: Err(why.clone()), outside: Err(why.clone()), leaves_nothing: Err(why) }
-        }
+        Err(why) => Findings {
+            inside: Err(why.clone()),
+            outside: Err(why.clone()),
+            leaves_nothing: Err(why.clone()),
+            sets_aside: Err(why),
+        },
     }
 }
 
 struct Trial {
     session: Session,
+    /// One in the same workspace where nothing is allowed that a person would be asked about.
+    unasked: Session,
     targets: Targets,
 }
 
@@ -98,27 +110,32 @@ impl Trial {
         accept_weaker: &[String],
     ) -> Result<Self, String> {
         let targets = targets(folder).map_err(|error| error.to_string())?;
-        let settings = Settings {
+        let variables = of_home(variables, &targets.home);
+        let settings = |approve| Settings {
             beyond: Default::default(),
             tool_files: Default::default(),
             workspace: targets.workspace.clone(),
             roots: Vec::new(),
             state: targets.state.clone(),
             config: folder.join("config"),
-            policy: Policy { approve: Approve::Auto, ..Policy::default() },
+            policy: Policy { approve, ..Policy::default() },
             other_names: kit::files::OtherNames::Refuse,
             allowed: None,
             deadline: runtime::DEADLINE,
             secrets: runtime::mask::Secrets::none(),
             commands: Commands {
-                variables: variables.to_vec(),
+                variables: variables.clone(),
                 accept_weaker: accept_weaker.to_vec(),
                 ..Commands::default()
             },
         };
-        let runtime =
-            Runtime::open(settings, vec![kit::erase::<Start>()]).map_err(|fault| fault.as_text())?;
-        Ok(Self { session: runtime.session(None, "doctor", Arc::new(Unattended)), targets })
+        let session = |approve| {
+            let runtime = Runtime::open(settings(approve), vec![kit::erase::<Start>()])?;
+            Ok(runtime.session(None, "doctor", Arc::new(Unattended)))
+        };
+        let sessions = session(Approve::Auto).and_then(|one| Ok((one, session(Approve::Never)?)));
+        let (session, unasked) = sessions.map_err(|fault: Fault| fault.as_text())?;
+        Ok(Self { session, unasked, targets })
     }
 
     async fn probe(&self, unconfined: bool) -> Result<Vec<Tried>, String> {
@@ -140,6 +157,19 @@ impl Trial {
         if is_marked(&mark) { Err("a process that was left behind lives on".to_owned()) } else { Ok(()) }
     }
 
+    async fn make_control_file(&self) -> Result<(), String> {
+        let script = "PATH=/usr/bin:/bin; mkdir -p made && echo x > made/.envrc && echo x > made/other";
+        let arguments = json!({"argv": ["/bin/sh", "-c", script], "unconfined": false});
+        let answer = self.unasked.call(Call::new(Start::NAME, arguments)).await;
+        answer.result.map_err(|fault| fault.as_text())?;
+        let is_there = |name: &str| self.targets.workspace.join("made").join(name).exists();
+        match (is_there(".envrc"), is_there("other")) {
+            (false, true) => Ok(()),
+            (true, _) => Err("a command made sub/.envrc, and it was not set aside".to_owned()),
+            (false, false) => Err("a command could make no file at all".to_owned()),
+        }
+    }
+
     async fn start(&self, arguments: Value) -> Result<String, String> {
         let answer = self.session.call(Call::new(Start::NAME, arguments)).await;
         answer.result.map(|output| output.as_text()).map_err(|fault| fault.as_text())
@@ -148,7 +178,9 @@ impl Trial {
 
 impl Drop for Trial {
     fn drop(&mut self) {
-        self.session.runtime().store().close(crate::verbs::LAST_WRITE);
+        for session in [&self.session, &self.unasked] {
+            session.runtime().store().close(crate::verbs::LAST_WRITE);
+        }
     }
 }
 
@@ -192,6 +224,10 @@ impl Tool for Start {
             return Err(Fault::bug("it left nothing behind to look for"));
         }
         process.end(Ending::NOW).await;
+        // What it changed is looked at where it is asked why it failed.
+        if let Ok(exit) = ended {
+            cx.procs().denials(exit, "");
+        }
         let text = process.output().since(0, 1 << 16).text;
         match ended {
             Ok(exit) if exit.is_success() => Ok(Output::text(text)),
@@ -201,15 +237,38 @@ impl Tool for Start {
     }
 }
 
+/// The configuration of a repository that runs what lies in the workspace.
+const CONFIGURATION: &str = "[core]\n\thooksPath = my-hooks\n[filter \"x\"]\n\tclean = sh tools/filter\n";
+
+/// The variables of a person whose home this is, with a folder of programs in it.
+fn of_home(variables: &[(String, String)], home: &Path) -> Vec<(String, String)> {
+    let path = variables.iter().find(|(name, _)| name == "PATH").map_or("/usr/bin:/bin", |it| it.1.as_str());
+    let path = format!("{}:{path}", home.join(probe::BESIDE.0).display());
+    let mut variables: Vec<_> =
+        variables.iter().filter(|(name, _)| name != "PATH" && name != "HOME").cloned().collect();
+    variables.extend([("PATH".to_owned(), path), ("HOME".to_owned(), home.display().to_string())]);
+    variables
+}
+
 /// Makes what must not be reached.
 fn targets(folder: &Path) -> io::Result<Targets> {
     let folder = folder.join("commands");
-    for name in ["ws/.git/hooks", "outside", "state", "config"] {
+    for name in ["ws/.git/hooks", "ws/.git/objects", "ws/.git/refs", "outside", "state", "config"] {
         fs::create_dir_all(folder.join(name))?;
     }
-    for name in ["outside/secret", "state/secret", "ws/.git/config"] {
+    for name in ["outside/secret", "state/secret", "ws/.git/HEAD"] {
         fs::write(folder.join(name), "")?;
     }
+    fs::write(folder.join("ws/.git/config"), CONFIGURATION)?;
+    let vendored = folder.join("ws").join(probe::VENDORED);
+    fs::create_dir_all(&vendored)?;
+    fs::write(vendored.with_file_name("config"), "")?;
+    let in_workspace = probe::NESTED.iter().chain(probe::CONFIGURED).map(|it| folder.join("ws").join(it));
+    for file in in_workspace.chain([folder.join("home").join(probe::BESIDE.1)]) {
+        fs::create_dir_all(file.parent().unwrap_or(&folder))?;
+        fs::write(file, "")?;
+    }
+    fs::create_dir_all(folder.join("home").join(probe::BESIDE.0))?;
     let folder = folder.canonicalize()?;
     let tcp = TcpListener::bind("127.0.0.1:0")?;
     let udp = UdpSocket::bind("127.0.0.1:0")?;
@@ -230,6 +289,7 @@ fn targets(folder: &Path) -> io::Result<Targets> {
         outside: folder.join("outside"),
         state: folder.join("state"),
         workspace: folder.join("ws"),
+        home: folder.join("home"),
         haft: rustix::process::getpid().as_raw_nonzero().get(),
         ports,
         sockets: (path, name),

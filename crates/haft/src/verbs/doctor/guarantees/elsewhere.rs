@@ -21,6 +21,10 @@ impl Findings {
         self.of("")
     }
 
+    pub(super) fn sets_aside(&self) -> Result<(), String> {
+        self.of("")
+    }
+
     pub(super) fn leaves_nothing(&self) -> Result<(), String> {
         self.of("")
     }

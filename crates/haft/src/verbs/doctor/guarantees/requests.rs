@@ -7,7 +7,7 @@ use std::sync::{
 
 use kit::{
     Fault, Kind,
-    net::{Allowed, Line, Net, Request, System, Url},
+    net::{Allowed, Line, Lookup, Net, Request, System, Url},
 };
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -20,21 +20,42 @@ use tokio::{
 /// # Errors
 /// What was reached, or why nothing could be tried.
 pub(super) async fn are_guarded() -> Result<(), String> {
+    are_guarded_by(&(Arc::new(System) as Arc<dyn Lookup>)).await
+}
+
+async fn are_guarded_by(lookup: &Arc<dyn Lookup>) -> Result<(), String> {
+    own_addresses_count_as_loopback(&**lookup)?;
     let failed = |error: std::io::Error| format!("nothing can listen here: {error}");
     let closed = Listener::start(String::new()).await.map_err(failed)?;
     let port = closed.port;
     let open = Listener::start(format!("Location: http://127.0.0.1:{port}/\r\n")).await.map_err(failed)?;
     let web = || Allowed::default().and_web();
     for host in ["127.0.0.1", "localhost", "2130706433", "0x7f.1", "127.1", "[::ffff:127.0.0.1]", "0.0.0.0"] {
-        expect_refusal(ask(web(), &format!("http://{host}:{port}/")).await, host)?;
+        expect_refusal(ask(lookup, web(), &format!("http://{host}:{port}/")).await, host)?;
     }
     // What is granted is reached, which shows that something listens; where it leads is looked at again.
     let granted = web().and(&format!("127.0.0.1:{}", open.port));
-    expect_refusal(ask(granted, &format!("http://127.0.0.1:{}/", open.port)).await, "a redirect")?;
+    expect_refusal(ask(lookup, granted, &format!("http://127.0.0.1:{}/", open.port)).await, "a redirect")?;
     match (closed.connections.load(Ordering::Acquire), open.connections.load(Ordering::Acquire)) {
         (0, 1) => Ok(()),
         (0, _) => Err("a request to a granted address did not arrive".to_owned()),
         _ => Err("an address of this machine was connected to".to_owned()),
+    }
+}
+
+/// Each address that this machine would send from is known as its own; a public one would lead to local services.
+fn own_addresses_count_as_loopback(lookup: &dyn Lookup) -> Result<(), String> {
+    // Nothing is sent: the kernel only picks the address that it would use.
+    let toward = |from: &str, to: &str| {
+        let socket = std::net::UdpSocket::bind(from).ok()?;
+        socket.connect(to).ok()?;
+        Some(socket.local_addr().ok()?.ip())
+    };
+    let used = [toward("0.0.0.0:0", "8.8.8.8:53"), toward("[::]:0", "[2001:4860:4860::8888]:53")];
+    let own = used.into_iter().flatten().chain([std::net::Ipv4Addr::LOCALHOST.into()]);
+    match own.into_iter().find(|it| !lookup.is_own(*it)) {
+        Some(missed) => Err(format!("{missed}, an address of this machine, counts as another machine's")),
+        None => Ok(()),
     }
 }
 
@@ -46,9 +67,9 @@ fn expect_refusal(asked: Result<(), Fault>, what: &str) -> Result<(), String> {
     }
 }
 
-async fn ask(allowed: Allowed, url: &str) -> Result<(), Fault> {
+async fn ask(lookup: &Arc<dyn Lookup>, allowed: Allowed, url: &str) -> Result<(), Fault> {
     let url = Url::parse(url).map_err(|error| Fault::bad_args(error.to_string()))?;
-    let net = Net::new(Arc::new(Line::new(Arc::new(System), None)), allowed);
+    let net = Net::new(Arc::new(Line::new(lookup.clone(), None)), allowed);
     net.send(Request::get(url)).await.map(drop)
 }
 
@@ -82,5 +103,35 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         self.task.abort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, SocketAddr};
+
+    use kit::services::Soon;
+
+    use super::*;
+
+    /// Takes every address for another machine's.
+    struct Blind;
+
+    impl Lookup for Blind {
+        fn lookup<'a>(&'a self, host: &'a str, port: u16) -> Soon<'a, std::io::Result<Vec<SocketAddr>>> {
+            System.lookup(host, port)
+        }
+
+        fn is_own(&self, _: IpAddr) -> bool {
+            false
+        }
+    }
+
+    #[tokio::test]
+    async fn an_own_address_that_counts_as_another_machine_s_is_reported() {
+        let blind: Arc<dyn Lookup> = Arc::new(Blind);
+        let said = are_guarded_by(&blind).await;
+        assert!(said.as_ref().is_err_and(|it| it.contains("counts as another machine's")), "{said:?}");
+        assert_eq!(are_guarded().await, Ok(()));
     }
 }

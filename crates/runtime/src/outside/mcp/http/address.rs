@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use kit::{Fault, Kind, net::is_public};
+use kit::{Fault, Kind, net::is_elsewhere};
 use reqwest::{
     Url,
     dns::{Addrs, Name, Resolve, Resolving},
@@ -71,10 +71,10 @@ impl Resolve for Resolver {
         Box::pin(async move {
             let found: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
             let (allowed, held): (Vec<_>, Vec<_>) =
-                found.into_iter().partition(|it| private || is_public(it.ip()));
+                found.into_iter().partition(|it| private || is_elsewhere(it.ip()));
             match held.first() {
                 Some(held) if allowed.is_empty() => Err(format!(
-                    "`{}` is at {}, in a private network; a person can name it with its port, in `url` or `net`",
+                    "`{}` is at {}, of this machine or in a private network; a person can name it with its port, in `url` or `net`",
                     name.as_str(),
                     held.ip()
                 )
@@ -119,7 +119,7 @@ mod tests {
         let name = || "localhost".parse::<Name>().unwrap();
         let unnamed = Resolver::new(&Url::parse("https://mcp.example.com/").unwrap(), &[]);
         let error = unnamed.resolve(name()).await.map(|_| ()).unwrap_err();
-        assert!(error.to_string().contains("in a private network"), "{error}");
+        assert!(error.to_string().contains("or in a private network"), "{error}");
         let granted = Resolver::new(
             &Url::parse("https://mcp.example.com/").unwrap(),
             &["mcp.example.com:443".to_owned()],

@@ -1,0 +1,180 @@
+//! Folders by handle: makes, removes and renames names in a folder that another sandbox of the session may swap for a link.
+//!
+//! A folder is entered once, and never through a link (`openat2` with `RESOLVE_NO_SYMLINKS`). What is done after that is
+//! done in that very folder, whatever has its path by then.
+
+use std::{
+    ffi::OsStr,
+    fs::File,
+    io::{self, Read, Write},
+    os::fd::OwnedFd,
+    path::{Component, Path},
+};
+
+use rustix::{
+    fs::{AtFlags, Mode, OFlags, Stat, mkdirat, open, openat, readlinkat, statat, symlinkat, unlinkat},
+    io::Errno,
+};
+
+/// A folder that was entered.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    handle: OwnedFd,
+}
+
+impl Folder {
+    /// The folder at this absolute path, in which no component is a link.
+    ///
+    /// # Errors
+    /// When it is not there, is no folder, or a link lies on the way.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut handle = open("/", flags, Mode::empty())?;
+        #[cfg(target_os = "linux")]
+        {
+            use rustix::fs::{ResolveFlags, openat2};
+            let below = path.strip_prefix("/").map_err(|_| io::Error::from(Errno::INVAL))?;
+            let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+            match openat2(
+                &handle,
+                if below.as_os_str().is_empty() { Path::new(".") } else { below },
+                flags,
+                Mode::empty(),
+                resolve,
+            ) {
+                Ok(handle) => return Ok(Self { handle }),
+                // Kernels before 5.6, and filters that know no such call.
+                Err(Errno::NOSYS | Errno::PERM) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        for component in path.components() {
+            match component {
+                Component::Normal(name) => handle = openat(&handle, name, flags, Mode::empty())?,
+                Component::RootDir | Component::CurDir => {}
+                Component::ParentDir | Component::Prefix(_) => return Err(Errno::INVAL.into()),
+            }
+        }
+        Ok(Self { handle })
+    }
+
+    /// The folder that this path lies in, and its name there.
+    ///
+    /// # Errors
+    /// Those of [`open`](Self::open).
+    pub(crate) fn around(path: &Path) -> io::Result<(Self, &OsStr)> {
+        let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(Errno::INVAL.into());
+        };
+        Ok((Self::open(folder)?, name))
+    }
+
+    /// What has this name, if anything has. Links are not followed.
+    pub(crate) fn look(&self, name: impl AsRef<OsStr>) -> Option<Stat> {
+        statat(&self.handle, name.as_ref(), AtFlags::SYMLINK_NOFOLLOW).ok()
+    }
+
+    /// Makes an empty folder.
+    ///
+    /// # Errors
+    /// Those of the system, also when the name is taken.
+    pub(crate) fn create_folder(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
+        Ok(mkdirat(&self.handle, name.as_ref(), Mode::from_raw_mode(0o755))?)
+    }
+
+    /// Makes a file with this content.
+    ///
+    /// # Errors
+    /// Those of the system, also when the name is taken.
+    pub(crate) fn create_file(&self, name: impl AsRef<OsStr>, content: &[u8], mode: u32) -> io::Result<()> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut file =
+            File::from(openat(&self.handle, name.as_ref(), flags, Mode::from_raw_mode(mode & 0o7777))?);
+        file.write_all(content)
+    }
+
+    /// Makes a link.
+    ///
+    /// # Errors
+    /// Those of the system, also when the name is taken.
+    pub(crate) fn create_link(&self, name: impl AsRef<OsStr>, to: &Path) -> io::Result<()> {
+        Ok(symlinkat(to, &self.handle, name.as_ref())?)
+    }
+
+    /// Where the link of this name leads.
+    pub(crate) fn link(&self, name: impl AsRef<OsStr>) -> Option<Vec<u8>> {
+        readlinkat(&self.handle, name.as_ref(), Vec::new()).ok().map(std::ffi::CString::into_bytes)
+    }
+
+    /// The content of a regular file, if it has at most so many bytes.
+    pub(crate) fn read(&self, name: impl AsRef<OsStr>, most: u64) -> Option<Vec<u8>> {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = File::from(openat(&self.handle, name.as_ref(), flags, Mode::empty()).ok()?);
+        let about = file.metadata().ok()?;
+        if !about.is_file() || about.len() > most {
+            return None;
+        }
+        let mut bytes = Vec::new();
+        file.take(most).read_to_end(&mut bytes).ok()?;
+        Some(bytes)
+    }
+
+    /// Removes what has this name, and is no folder.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub(crate) fn remove(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
+        Ok(unlinkat(&self.handle, name.as_ref(), AtFlags::empty())?)
+    }
+
+    /// Gives what has one name another one in the same folder, if that is free.
+    ///
+    /// # Errors
+    /// Those of the system, also when the new name is taken.
+    pub(crate) fn rename(&self, from: impl AsRef<OsStr>, to: impl AsRef<OsStr>) -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        {
+            use rustix::fs::{RenameFlags, renameat_with};
+            let flags = RenameFlags::NOREPLACE;
+            match renameat_with(&self.handle, from.as_ref(), &self.handle, to.as_ref(), flags) {
+                // Some file systems don't know the flag.
+                Err(Errno::INVAL | Errno::NOSYS) => {}
+                done => return Ok(done?),
+            }
+        }
+        if self.look(to.as_ref()).is_some() {
+            return Err(Errno::EXIST.into());
+        }
+        Ok(rustix::fs::renameat(&self.handle, from.as_ref(), &self.handle, to.as_ref())?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_link_on_the_way_is_refused_and_what_was_entered_stays_what_it_was() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        fs::create_dir_all(root.join("a/b")).unwrap();
+        fs::create_dir(root.join("other")).unwrap();
+        let folder = Folder::open(&root.join("a/b")).unwrap();
+        fs::rename(root.join("a"), root.join("moved")).unwrap();
+        std::os::unix::fs::symlink("other", root.join("a")).unwrap();
+        assert!(Folder::open(&root.join("a")).is_err() && Folder::open(&root.join("a/../other")).is_err());
+        folder.create_folder("hooks").unwrap();
+        folder.create_file("x", b"1", 0o600).unwrap();
+        assert!(folder.create_file("x", b"2", 0o600).is_err() && folder.rename("hooks", "x").is_err());
+        assert!(root.join("moved/b/hooks").is_dir());
+        assert_eq!(folder.read("x", 1).unwrap(), b"1");
+        assert_eq!(folder.read("x", 0), None);
+        folder.rename("x", "y").unwrap();
+        folder.remove("y").unwrap();
+        assert!(fs::read_dir(root.join("other")).unwrap().next().is_none());
+    }
+}
