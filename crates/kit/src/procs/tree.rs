@@ -67,6 +67,12 @@ pub(super) fn below(spared: &Spared) -> Vec<i32> {
 /// were; to be called again until that is none. `apart`: the PID namespace belongs to one session alone.
 pub(super) fn kill_all(spared: &Spared, ended: &mut HashSet<i32>, apart: bool) -> usize {
     let mut stopped = HashSet::new();
+    // Beside a fork bomb there is hardly a processor left for us: each look takes seconds until all of it stands still.
+    if apart && pids().nth(MANY).is_some() {
+        let killed = kill_frozen(own_pid(), spared);
+        ended.extend(&killed);
+        return killed.len();
+    }
     for look in 0..LOOKS {
         if apart && (look >= FEW_LOOKS || stopped.len() >= MANY) {
             let killed = kill_frozen(own_pid(), spared);
@@ -92,7 +98,12 @@ pub(super) fn kill_all(spared: &Spared, ended: &mut HashSet<i32>, apart: bool) -
 /// Kills everything below `root` while no process of this PID namespace runs, so that no fork escapes. Gives what was
 /// killed. To be called only in a namespace that belongs to one session.
 pub(super) fn kill_frozen(root: i32, spared: &Spared) -> HashSet<i32> {
-    let stopped: HashSet<i32> = everybody().filter(|(_, it)| it.stopped).map(|(pid, _)| pid).collect();
+    // Where there are many, that would take too long: what a person had stopped elsewhere goes on then.
+    let stopped: HashSet<i32> = if pids().nth(MANY).is_some() {
+        HashSet::new()
+    } else {
+        everybody().filter(|(_, it)| it.stopped).map(|(pid, _)| pid).collect()
+    };
     // The kernel sends it to all but the first process and this one. A fork that is under way comes to an end before it
     // or inherits it.
     send_to_all(Signal::STOP);
@@ -132,9 +143,13 @@ fn descendants(root: i32, all: &[(i32, Stat)], spared: &Spared) -> HashSet<i32> 
 
 /// All processes that `/proc` shows, by their ids.
 fn everybody() -> impl Iterator<Item = (i32, Stat)> {
+    pids().filter_map(|pid| Some((pid, stat(pid)?)))
+}
+
+/// The ids of all processes that `/proc` shows.
+fn pids() -> impl Iterator<Item = i32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = entries.filter_map(|it| it.file_name().to_str()?.parse::<i32>().ok());
-    pids.filter_map(|pid| Some((pid, stat(pid)?)))
+    entries.filter_map(|it| it.file_name().to_str()?.parse::<i32>().ok())
 }
 
 /// Sends a signal to all processes of the namespace but its first and this one.
