@@ -8,6 +8,12 @@ pub fn telling(text: &str, ok: bool) -> String {
     if !ok {
         return lines.next().or_else(|| said().next()).unwrap_or_default().to_owned();
     }
+    if let Some(job) = text.lines().find_map(in_background) {
+        return match lines.rfind(|it| *it != "(no output)") {
+            Some(last) => format!("{BACKGROUND}{job}; so far: {last}"),
+            None => format!("{BACKGROUND}{job}"),
+        };
+    }
     let last = lines.rfind(|it| !is_anchored(it));
     let anchored = said().filter(|it| is_anchored(it)).count();
     match last.or_else(|| said().rfind(|it| !is_anchored(it))) {
@@ -17,6 +23,20 @@ pub fn telling(text: &str, ok: bool) -> String {
         _ if anchored > 0 => format!("{anchored} lines"),
         _ => String::new(),
     }
+}
+
+/// How the line of a call begins that goes on as a job.
+const BACKGROUND: &str = "runs in the background as ";
+
+/// Does this line, which [`telling`] gave, say that the call goes on?
+pub fn is_in_background(telling: &str) -> bool {
+    telling.starts_with(BACKGROUND)
+}
+
+/// The job as which a command goes on: `[still running after 0.1 s: job_1 (pid 4, no open port)]`.
+fn in_background(line: &str) -> Option<&str> {
+    let (_, job) = line.strip_prefix("[still running after ")?.split_once(": ")?;
+    job.split(' ').next()
 }
 
 /// What haft itself puts around an answer.
@@ -50,6 +70,11 @@ mod tests {
         assert_eq!(telling("........ [ 63%]\n456 passed in 3.1s\n", true), "456 passed in 3.1s");
         assert_eq!((telling("", true), telling("[exit 1]", true)), (String::new(), "exit 1".to_owned()));
         assert_eq!(telling("one\ntwo\n[job_1 goes on in the background]", true), "two");
+        let job = "[still running after 0.1 s: job_1 (pid 4, listening on nothing)]\n[next: wait {\"job\": \"job_1\"}]";
+        assert_eq!(telling(&format!("(no output)\n{job}"), true), "runs in the background as job_1");
+        let so_far = telling(&format!("ready\n{job}"), true);
+        assert_eq!(so_far, "runs in the background as job_1; so far: ready");
+        assert!(is_in_background(&so_far) && !is_in_background("ready"));
         let fault = "`nope.txt` does not exist\nDid you mean `c.txt`?\nnote: waited 1.2 s";
         assert_eq!(telling(fault, false), "`nope.txt` does not exist");
         assert_eq!(telling("ZeroDivisionError\nnote: waited 1.2 s", true), "ZeroDivisionError");

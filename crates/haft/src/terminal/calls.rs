@@ -90,11 +90,10 @@ impl Calls {
         self.below.insert(agent, line);
     }
 
-    /// The title of a call that is not over, and the name of its agent where there are several below.
+    /// The title of a call that is not over; of an agent below, with its name: its heading goes when it ends.
     pub(crate) fn title(&self, id: &str) -> Option<String> {
         let call = self.all.iter().find(|it| it.id == id)?;
-        let others = self.all.iter().any(|it| !it.above.is_empty() && it.above != call.above);
-        Some(match call.above.last().filter(|_| others) {
+        Some(match call.above.last() {
             Some(agent) => format!("{agent}: {}", call.title),
             None => call.title.clone(),
         })
@@ -263,7 +262,12 @@ pub(crate) fn ended(
     columns: usize,
 ) -> Vec<Row> {
     let indent = "  ".repeat(depth);
-    let (sign, style) = if how == "ok" { ("✓", Style::GOOD) } else { ("✗", Style::BAD) };
+    let (sign, style) = match how {
+        // It is over only for the model.
+        "ok" if agent::is_in_background(telling) => ("•", Style::ASKS),
+        "ok" => ("✓", Style::GOOD),
+        _ => ("✗", Style::BAD),
+    };
     let said = if how == "ok" { took.to_owned() } else { format!("{how}, {took}") };
     let mut rows = vec![titled(&format!("{indent}{sign} "), style, title, &format!("  {said}"), columns)];
     if !telling.is_empty() {

@@ -26,7 +26,7 @@ pub(crate) const COMMANDS: [Command; 20] = [
     command("/plan", "[TASK]", "plan mode, on or off: nothing is changed"),
     command("/tools", "[WORD]", "list the model's tools"),
     command("/jobs", "", "list background commands"),
-    command("/undo", "", "undo the last file change"),
+    command("/undo", "[CALL]", "undo the last file change, or that of CALL"),
     command("/rewind", "[N]", "go back to before your last message, or the Nth last"),
     command("/compact", "[KEEP]", "sum up the conversation now; KEEP says what matters"),
     command("/context", "", "show what fills the context window"),

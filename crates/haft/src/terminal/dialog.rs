@@ -41,13 +41,12 @@ impl Dialog {
             Asked::May(request, _) => {
                 let Parts { asks, effects, why } = ask::parts(request);
                 say(&asks, Style::ASKS);
-                effects.iter().for_each(|it| say(it, Style::PLAIN));
-                // The end counts as much as the beginning.
+                effects.iter().chain(&why).for_each(|it| say(it, Style::PLAIN));
+                // What is decided on stands next to the answer, so that a small terminal shows both; its end counts as
+                // much as its beginning.
                 let diffs = diff::rows(&request.changes, 2, columns, usize::MAX, "");
                 let more = |rest| Row::new(format!("  … {rest} more lines; d shows all …"), Style::DIM);
                 rows.extend(ask::head_and_tail(diffs, diff::SHOWN, more));
-                let mut say = |line: &str, style| rows.extend(Row::new(line, style).wrapped(columns, 4));
-                why.iter().for_each(|it| say(it, Style::PLAIN));
             }
             Asked::Wants(question, _) => {
                 for (at, line) in ask::wanted(question).trim().lines().enumerate() {
@@ -216,14 +215,14 @@ mod tests {
             [
                 "",
                 "Allow `edit` to do this?",
-                "  src/a.py (+2 -0)",
-                "  1 + 0",
-                "  2 + 1",
                 "Reason: each change of a file needs approval (rule",
                 "    ask_edits)",
                 "A session or project approval covers:",
                 "  edit .  (every file in the workspace, except those that",
                 "    always need approval)",
+                "  src/a.py (+2 -0)",
+                "  1 + 0",
+                "  2 + 1",
             ]
         );
         // A key that is none of them says which there are.

@@ -285,6 +285,18 @@ impl Front {
         self.screen.draw(rows, Vec::new());
     }
 
+    /// Ends with an empty line, so that what comes next stands apart.
+    pub(crate) fn part(&mut self) {
+        if !self.screen.is_parted() {
+            self.show(&[Row::default()]);
+        }
+    }
+
+    /// The whole answer of the next call is shown, so nothing sums it up.
+    pub(crate) fn shows_whole(&mut self) {
+        self.view.shows_whole();
+    }
+
     /// Shows a text that is no one's own: it may have several lines.
     pub(crate) fn tell(&mut self, text: &str, style: Style) {
         let rows = Row::new(text.trim_end(), style).lines(self.columns());
@@ -538,7 +550,8 @@ impl Front {
         let size = short::size(picture.bytes);
         let where_it_is = if is_shown { "" } else { "; Ctrl-O says where it is" };
         let text = format!("    picture {} ({}, {size}{where_it_is})", picture.handle, picture.mime);
-        self.tell(&text, Style::DIM);
+        let rows = Row::new(harmless(&text), Style::DIM).wrapped(self.columns(), 4);
+        self.show(&rows);
     }
 
     /// Takes up what each call that is not over has written, and what it waits for.

@@ -240,14 +240,19 @@ impl Pager {
             (_, count) => format!(" · found {count} times, n next"),
         };
         let style = Style { reverse: true, ..Style::PLAIN };
-        let keys = ["↑↓ PgUp PgDn g G · / search", self.hint.as_str(), "q leaves"];
-        let keys: Vec<&str> = keys.into_iter().filter(|it| !it.is_empty()).collect();
-        let text = |place: &str, keys: &str| Row::new(format!(" {place}{found} · {keys} "), style);
-        // What there is no room for is left out, the keys first.
-        let whole = text(&place, &keys.join(" · "));
-        let shorter = [text(&place, "/ search · q leaves"), text(&place, "q leaves")];
-        let fitting = std::iter::once(whole).chain(shorter).find(|it| it.width() <= self.columns);
-        fitting.unwrap_or_else(|| text(&part, "q leaves"))
+        // What there is no room for is left out, the keys that everybody tries first.
+        let keys: [&[&str]; 4] = [
+            &["↑↓ PgUp PgDn g G", "/ search", &self.hint, "q leaves"],
+            &["/ search", &self.hint, "q leaves"],
+            &[&self.hint, "q leaves"],
+            &["q leaves"],
+        ];
+        let text = |place: &str, keys: &[&str]| {
+            let keys: Vec<&str> = keys.iter().copied().filter(|it| !it.is_empty()).collect();
+            Row::new(format!(" {place}{found} · {} ", keys.join(" · ")), style)
+        };
+        let fitting = keys.iter().map(|it| text(&place, it)).find(|it| it.width() <= self.columns);
+        fitting.unwrap_or_else(|| text(&part, &["q leaves"]))
     }
 }
 

@@ -58,8 +58,12 @@ impl Reading {
 
     fn output(before: usize, outputs: &Outputs, session: &Session) -> Option<Self> {
         let output = outputs.newest(before)?;
-        let title = format!("{} ({} of {})", output.title, outputs.count() - before, outputs.count());
-        let pager = Pager::new(&title, lines(output, session), "Ctrl-O earlier · → later");
+        let count = outputs.count();
+        let title = format!("{} ({} of {count})", output.title, count - before);
+        let earlier = (before + 1 < count).then_some("Ctrl-O earlier");
+        let later = (before > 0).then_some("→ later");
+        let keys: Vec<&str> = earlier.into_iter().chain(later).collect();
+        let pager = Pager::new(&title, lines(output, session), &keys.join(" · "));
         Some(Self { pager, what: What::Output(before) })
     }
 

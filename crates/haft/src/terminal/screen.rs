@@ -46,6 +46,8 @@ pub(crate) struct Screen {
     gone: bool,
     /// Another program has the terminal: what would be written waits.
     away: bool,
+    /// What stays ends with an empty line.
+    parted: bool,
 }
 
 /// Something that is to stay.
@@ -94,6 +96,7 @@ impl Screen {
             later: Vec::new(),
             gone: false,
             away: false,
+            parted: true,
         };
         screen.resized(columns, lines);
         screen
@@ -130,8 +133,16 @@ impl Screen {
         self.lines
     }
 
+    /// Does what stays end with an empty line?
+    pub(crate) fn is_parted(&self) -> bool {
+        self.parted
+    }
+
     /// Writes what stays, and draws what is in motion below it.
     pub(crate) fn draw(&mut self, stays: &[Row], live: impl Into<Live>) {
+        if let Some(last) = stays.last() {
+            self.parted = last.width() == 0;
+        }
         if self.full.is_some() || self.away {
             self.later.extend(stays.iter().cloned().map(Later::Row));
             return;

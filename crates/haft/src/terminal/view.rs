@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use agent::{Event, Message, Shown};
+use kit::Kind;
 use runtime::bound::kept_as;
 
 use super::{
@@ -42,6 +43,8 @@ pub(crate) struct View {
     tasks: Vec<Task>,
     /// The plan was drawn just now, so it is not drawn once more below.
     planned: bool,
+    /// Whole answers are shown, so nothing sums them up.
+    whole: bool,
 }
 
 /// What was drawn last.
@@ -69,6 +72,11 @@ impl View {
     pub(crate) fn begin(&mut self, now: Instant, limit: Option<Duration>) {
         self.life.begin(now, limit);
         self.last = Last::Person;
+    }
+
+    /// The whole answer of the next call is shown, so nothing sums it up.
+    pub(crate) fn shows_whole(&mut self) {
+        self.whole = true;
     }
 
     /// Takes an event; returns what stays of it.
@@ -169,8 +177,11 @@ impl View {
                 let how = short::how(*ok, *exit, *fault);
                 let title = self.calls.title(call).unwrap_or_else(|| tool.clone());
                 // The diff says what was done to the files.
-                let text = if *ok && !changes.is_empty() { "" } else { text.as_str() };
-                let telling = summed_up(text, *ok, exit.is_some());
+                let text = if *ok && (self.whole || !changes.is_empty()) { "" } else { text.as_str() };
+                let telling = match *fault {
+                    Some(Kind::Denied) => refused(text).unwrap_or_else(|| summed_up(text, *ok, false)),
+                    _ => summed_up(text, *ok, exit.is_some()),
+                };
                 let mut stays = match how == "ok" && checklist::is_list(tool) {
                     true => self.plan(depth, tool, text, &short::ms(*ms), look),
                     false => drawn_of(ended(depth, &title, &how, &short::ms(*ms), &telling, look.columns)),
@@ -280,9 +291,18 @@ impl Thought {
             return rows;
         }
         let took = took.map_or_else(String::new, |it| format!(" for {}", short::clock(it)));
-        let text = format!("thought{took}, {} lines (Ctrl-O shows them)", rows.len());
-        vec![Row::new(text, Style::DIM).cut(look.columns)]
+        let whole = Row::new(format!("thought{took}, {} lines (Ctrl-O shows them)", rows.len()), Style::DIM);
+        if whole.width() <= look.columns {
+            return vec![whole];
+        }
+        vec![Row::new(format!("thought{took} (Ctrl-O shows it)"), Style::DIM).cut(look.columns)]
     }
+}
+
+/// What the person said to a call that they refused, if they did: the rest of the fault is what they were asked.
+fn refused(text: &str) -> Option<String> {
+    let (_, words) = text.lines().next()?.split_once("; the person said no")?;
+    Some(format!("you said no{}", short::line(words, TITLE)))
 }
 
 /// The line of an answer that says most; of a command also how much more there is to read.

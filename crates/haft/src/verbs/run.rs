@@ -29,6 +29,7 @@ use crate::{
         input::restore,
         interrupt::{self, STOPPED},
         plain::{Out, Plain},
+        row::{Row, Style},
         short,
     },
     workspace_check::{self, Asking},
@@ -235,10 +236,20 @@ fn tell(
         print::out(&value.to_string());
     }
     let bill = bill(outcome.steps, &outcome.usage, outcome.cost);
+    // A terminal cuts its lines in the middle of a word.
+    let columns = if watch.is_drawn() {
+        crossterm::terminal::size().map_or(80, |it| usize::from(it.0))
+    } else {
+        usize::MAX
+    };
+    let say = |text: &str| {
+        let rows = Row::new(text, Style::PLAIN).wrapped(columns, 2);
+        rows.iter().for_each(|it| print::err(&it.text()));
+    };
     if !denied.is_empty() {
         let (calls, were) = if denied.len() == 1 { ("call", "was") } else { ("calls", "were") };
         let tools: Vec<&str> = denied.iter().map(|it| it.tool.as_str()).collect();
-        print::err(&format!("haft: {} {calls} {were} denied: {}", denied.len(), tools.join(", ")));
+        say(&format!("haft: {} {calls} {were} denied: {}", denied.len(), tools.join(", ")));
     }
     if let Some(fault) = &misfit {
         print::fault(fault);
@@ -250,7 +261,7 @@ fn tell(
         Ended::Limit => (format!("{}; {bill}", limit(&outcome, bounds)), ExitCode::from(FAULT)),
         Ended::Refused => (format!("the provider refused to go on; {bill}"), ExitCode::from(FAULT)),
     };
-    print::err(&format!("haft: {how}"));
+    say(&format!("haft: {how}"));
     if misfit.is_some() || matches!(outcome.ended, Ended::Cancelled | Ended::Limit) {
         print::err(&format!("haft: to continue: {goes_on}"));
     }

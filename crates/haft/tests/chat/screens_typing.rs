@@ -14,7 +14,7 @@ fn what_may_be_typed_pops_up() {
         stage.room.put("src/shop/prices.py", "price = 1\n");
         let mut chat = stage.chat(&says("Seen."));
         chat.types("/").shows("› /help").snapshot("commands");
-        chat.types("mo").shows("› /model").snapshot("commands that begin so");
+        chat.types("mo").shows("> /mo\n› /model").snapshot("commands that begin so");
         chat.key("C-u")
             .types("look at @pri")
             .shows("› src/shop/prices.py")
@@ -105,7 +105,7 @@ fn conversations_have_titles() {
     scene("sessions", |stage| {
         let mut chat = stage.chat(&says("Rounded."));
         chat.types("round the prices\n").rests("Rounded.").types("/new\n").rests("/help");
-        chat.types("/sessions\n").rests("round the prices").snapshot("a list");
+        chat.types("/sessions\n").rests("/resume NUMBER").snapshot("a list");
         chat.types("/help\n").shows("Commands").snapshot("help, in the pager where it is long");
     });
 }

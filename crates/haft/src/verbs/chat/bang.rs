@@ -30,6 +30,7 @@ impl<F: Face> Talk<F> {
         };
         let cancel = CancellationToken::new();
         let look = self.agent.look(tool, json!({"command": command}), true, &cancel);
+        self.face.shows_whole();
         let looked = self.face.attend(look, &cancel).await;
         let text = looked.text.trim_end();
         self.face.tell(if text.is_empty() { "(no output)" } else { text }, Style::PLAIN);

@@ -39,7 +39,7 @@ impl<F: Face> Talk<F> {
         }
         match name {
             "/help" => {
-                self.face.page("help", &report::help(all)).await;
+                self.face.page("help", &report::help(all, self.face.columns())).await;
                 Ok(String::new())
             }
             "/model" => self.model(given),
@@ -154,7 +154,7 @@ impl<F: Face> Talk<F> {
         self.face.show_changes(&changes);
         let text = answer.as_text();
         match answer.result {
-            Ok(_) => Ok(text),
+            Ok(_) => Ok(here(&text)),
             Err(fault) => Err(fault),
         }
     }
@@ -163,6 +163,7 @@ impl<F: Face> Talk<F> {
     async fn undo(&mut self, given: &str) -> Result<String, Fault> {
         match given {
             "" => self.by_tool("undo", json!({})).await,
+            call if call.starts_with("c_") => self.by_tool("undo", json!({"call": call})).await,
             "turn" if self.taken_back.is_empty() => {
                 Err(Fault::not_found("no turn was taken back just now that changed files")
                     .next("/rewind takes a turn back; /undo puts back the newest change."))
@@ -176,7 +177,8 @@ impl<F: Face> Talk<F> {
                 Ok(lines.join("\n"))
             }
             other => Err(Fault::bad_args(format!("`/undo {other}` is unknown")).next(
-                "/undo puts back the newest change, /undo turn those of the turn that was taken back.",
+                "/undo puts back the newest change, /undo CALL that of a call, /undo turn those of the turn that was \
+                 taken back.",
             )),
         }
     }
@@ -357,6 +359,15 @@ impl<F: Face> Talk<F> {
         }
         Ok(String::new())
     }
+}
+
+/// The answer of a tool in the words of the chat: what a model or a shell would do is a command here.
+fn here(text: &str) -> String {
+    let line = |line: &str| {
+        let call = line.strip_prefix("To redo: undo the call ").and_then(|it| it.split(' ').next());
+        call.map_or_else(|| line.to_owned(), |call| format!("To redo: /undo {call}"))
+    };
+    text.lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
 async fn end(session: &Session) -> Result<(), Fault> {

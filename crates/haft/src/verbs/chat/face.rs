@@ -59,8 +59,14 @@ pub(super) trait Face {
     /// When there is no way to it.
     fn copy(&mut self, text: &str) -> Result<(), Fault>;
 
-    /// The turn is over.
-    fn turn_is_over(&mut self);
+    /// What the person typed is done: what comes next stands apart.
+    fn is_answered(&mut self);
+
+    /// The whole answer of the next call is shown, so nothing sums it up.
+    fn shows_whole(&mut self);
+
+    /// How many columns a line may take.
+    fn columns(&self) -> usize;
 
     /// Did somebody end the chat from outside?
     fn is_over(&self) -> bool;
@@ -131,8 +137,16 @@ impl Face for Front {
         self.clip(text)
     }
 
-    fn turn_is_over(&mut self) {
-        self.show(&[Row::default()]);
+    fn is_answered(&mut self) {
+        self.part();
+    }
+
+    fn shows_whole(&mut self) {
+        Self::shows_whole(self);
+    }
+
+    fn columns(&self) -> usize {
+        Self::columns(self)
     }
 
     fn is_over(&self) -> bool {

@@ -119,6 +119,10 @@ impl Face for Lines {
         self.tell(text, Style::PLAIN);
     }
 
+    fn columns(&self) -> usize {
+        usize::MAX
+    }
+
     fn note(&mut self, text: &str) {
         print::err(&visible(&format!("haft: {text}")).0);
     }
@@ -159,7 +163,9 @@ impl Face for Lines {
             .next("/export FILE writes the conversation to a file."))
     }
 
-    fn turn_is_over(&mut self) {}
+    fn is_answered(&mut self) {}
+
+    fn shows_whole(&mut self) {}
 
     fn is_over(&self) -> bool {
         self.cancel.is_cancelled()

@@ -8,7 +8,7 @@ use crate::{
     slash::All,
     terminal::{
         commands::{COMMANDS, Command},
-        row::width,
+        row::{Row, Style, width},
         short,
     },
 };
@@ -32,12 +32,15 @@ const KEYS: [(&str, &str); 15] = [
     ("Alt-D", "cut the word behind"),
 ];
 
+/// Below this many columns a name stands in a line of its own.
+const SIDE_BY_SIDE: usize = 70;
+
 /// So many conversations' titles are this long at most.
 const TITLE: usize = 60;
 
-/// What can be typed.
-pub(super) fn help(all: &All) -> String {
-    let mut rows: Vec<(String, String)> = COMMANDS
+/// What can be typed, in lines of so many columns where they are few.
+pub(super) fn help(all: &All, wide: usize) -> String {
+    let rows: Vec<(String, String)> = COMMANDS
         .iter()
         .map(|Command { name, takes, does }| {
             (format!("{name} {takes}").trim_end().to_owned(), (*does).to_owned())
@@ -47,24 +50,32 @@ pub(super) fn help(all: &All) -> String {
         (format!("/{} {}", it.name(), it.takes()).trim_end().to_owned(), short::line(&it.does(), 100))
     });
     let mut text = String::from("Commands\n");
-    text.push_str(&columns(&mut rows));
-    let mut own: Vec<_> = own.collect();
+    text.push_str(&columns(&rows, wide));
+    let own: Vec<_> = own.collect();
     if !own.is_empty() {
         text.push_str("\nYour own and the project's\n");
-        text.push_str(&columns(&mut own));
+        text.push_str(&columns(&own, wide));
     }
     for broken in &all.broken {
         text.push_str(&format!("  ! {broken}\n"));
     }
-    let mut keys: Vec<(String, String)> =
+    let keys: Vec<(String, String)> =
         KEYS.iter().map(|(key, does)| ((*key).to_owned(), (*does).to_owned())).collect();
     text.push_str("\nKeys\n");
-    text.push_str(&columns(&mut keys));
+    text.push_str(&columns(&keys, wide));
     text
 }
 
-/// Names and what they mean, below each other.
-fn columns(rows: &mut [(String, String)]) -> String {
+/// Names and what they mean, side by side; where there is no room for that, what they mean stands below, further in.
+fn columns(rows: &[(String, String)], wide: usize) -> String {
+    if wide < SIDE_BY_SIDE {
+        let line = |(name, does): &(String, String)| {
+            let rows = Row::new(does.as_str(), Style::PLAIN).wrapped(wide.saturating_sub(6), 0);
+            let does: String = rows.iter().map(|it| format!("      {}\n", it.text())).collect();
+            format!("  {name}\n{does}")
+        };
+        return rows.iter().map(line).collect();
+    }
     let wide = rows.iter().map(|it| width(&it.0)).max().unwrap_or(0).min(22);
     let line = |(name, does): &(String, String)| {
         let blank = " ".repeat(wide.saturating_sub(width(name)) + 2);
@@ -180,7 +191,7 @@ mod tests {
 
     #[test]
     fn help_names_every_command_and_the_keys() {
-        let text = help(&All::default());
+        let text = help(&All::default(), 80);
         for Command { name, .. } in COMMANDS {
             assert!(text.contains(&format!("  {name}")), "{name} in {text}");
         }
@@ -188,5 +199,10 @@ mod tests {
             assert!(text.contains(key), "{key} in {text}");
         }
         assert!(text.lines().all(|it| width(it) <= 80), "{text}");
+        let narrow = help(&All::default(), 39);
+        assert!(narrow.lines().all(|it| width(it) <= 39), "{narrow}");
+        assert!(
+            narrow.contains("  /model [NAME]\n      show the model and others, or\n      switch to NAME\n")
+        );
     }
 }

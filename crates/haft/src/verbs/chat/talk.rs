@@ -151,6 +151,7 @@ impl<F: Face> Talk<F> {
             if let Err(fault) = self.agency.keep(&self.agent) {
                 self.fails(&fault);
             }
+            self.face.is_answered();
             self.offer();
             if self.face.is_over() {
                 return;
@@ -254,7 +255,7 @@ impl<F: Face> Talk<F> {
         let outcome = self.face.attend(self.agent.turn_with(input, &cancel), &cancel).await;
         match outcome {
             Ok(outcome) => match outcome.ended {
-                Ended::Done => self.face.turn_is_over(),
+                Ended::Done => {}
                 Ended::Cancelled => self.face.tell("Stopped. What next?", Style::ASKS),
                 Ended::Limit => {
                     self.face.tell("Step limit reached; type anything to continue.", Style::ASKS);

@@ -49,6 +49,11 @@ impl Watch {
         matches!(self.to, To::Json(..))
     }
 
+    /// Is it a person at a terminal that is drawn?
+    pub(super) fn is_drawn(&self) -> bool {
+        matches!(self.to, To::View(_))
+    }
+
     /// The calls that were denied until now.
     pub(super) fn denied(&self) -> Vec<Denied> {
         self.denials.lock().all().to_vec()
