@@ -61,14 +61,14 @@ fn large_bomb(world: &World, mark: &str) -> (Client, String) {
     // It stays below its own bound and forks on and on.
     let job = client.job(&format!(
         "MARK={mark} /usr/bin/python3 -c 'import os, time\n\
-         for _ in range(9):\n  os.fork()\n\
+         for _ in range(8):\n  os.fork()\n\
          while True:\n\
          \x20 try:\n\
          \x20   if os.fork() == 0: os._exit(0)\n\
          \x20   os.wait()\n\
          \x20 except OSError: pass'"
     ));
-    wait_until("it grows", || marked(mark) > 400);
+    wait_until("it grows", || marked(mark) > 200);
     (client, job)
 }
 

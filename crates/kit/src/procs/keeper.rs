@@ -174,7 +174,11 @@ impl Serving {
         let supervisors: Vec<i32> = self.supervisors.keys().copied().collect();
         let Looked { next, end } = tick(&supervisors);
         for supervisor in end.iter().filter(|it| self.apart && self.supervisors.contains_key(it)) {
-            tree::kill_frozen(*supervisor, &Spared::default());
+            let until = Instant::now() + FULL;
+            // A fork that was under way shows up only now: stopped, so that it starts nothing more.
+            while !tree::kill_frozen(*supervisor, &Spared::default()).is_empty() && Instant::now() < until {
+                std::thread::sleep(LOOK);
+            }
         }
         next
     }

@@ -186,6 +186,11 @@ impl Usage {
         if exact + files + segments - mapped.min(files) <= limit {
             return None;
         }
+        // What nobody has mapped is ended by ending no process.
+        if segments > 0 {
+            remove_segments();
+            return None;
+        }
         let uses = |known: &Known| known.exact.unwrap_or(0) + known.files.iter().map(|it| it.1).sum::<u64>();
         let (process, known) = self.known.iter().max_by_key(|(_, known)| uses(known))?;
         let name = fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default().trim().to_owned();
@@ -249,13 +254,27 @@ fn memory_files(pid: i32) -> Vec<(u64, u64)> {
 
 /// The bytes in System V segments that nothing has mapped.
 fn segments() -> u64 {
-    let table = fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default();
-    let used = table.lines().skip(1).filter_map(|line| {
+    unmapped_segments(&fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default()).map(|it| it.1).sum()
+}
+
+/// The segments of this table that nothing has mapped: their ids, and the bytes in them.
+fn unmapped_segments(table: &str) -> impl Iterator<Item = (i32, u64)> {
+    table.lines().skip(1).filter_map(|line| {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
         let field = |at: usize| fields.get(at)?.parse::<u64>().ok();
-        (field(6)? == 0).then_some(field(14)? + field(15)?)
-    });
-    used.sum()
+        let id = i32::try_from(field(1)?).ok()?;
+        (field(6)? == 0).then_some((id, field(14)? + field(15)?))
+    })
+}
+
+/// Removes the segments of this namespace that nothing has mapped: they outlive the process that made them.
+#[expect(unsafe_code, reason = "rustix has no call for it")]
+fn remove_segments() {
+    let table = fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default();
+    for (id, _) in unmapped_segments(&table) {
+        // SAFETY: to remove a segment takes no pointer.
+        unsafe { libc::shmctl(id, libc::IPC_RMID, std::ptr::null_mut()) };
+    }
 }
 
 /// The memory of a process that belongs to no file on a disk, with what it shares divided among those that share it.
@@ -316,6 +335,14 @@ mod tests {
         assert!(share(own).unwrap() > 0);
         assert!(memory_files(own).iter().any(|(_, bytes)| *bytes >= 100_000));
         assert_eq!(memory_files(-1), []);
+    }
+
+    #[test]
+    fn only_segments_that_nothing_has_mapped_are_counted() {
+        let table = "       key      shmid perms       size  cpid  lpid nattch   uid   gid  cuid  cgid      atime      dtime      ctime        rss       swap\n\
+                     0          3  1600     409600     7     7      0     0     0     0     0          0          0 1700000000     409600       4096\n\
+                     0          4  1600     409600     7     7      1     0     0     0     0          0          0 1700000000     409600          0\n";
+        assert_eq!(unmapped_segments(table).collect::<Vec<_>>(), [(3, 413_696)]);
     }
 
     #[test]
