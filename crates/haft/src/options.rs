@@ -177,8 +177,9 @@ impl Broken {
                 fault.what.trim_end()
             )
         });
-        let workspace =
-            self.workspace.iter().map(|fault| format!("{}\nIt is ignored.", fault.what.trim_end()));
+        let workspace = self.workspace.iter().map(|fault| {
+            format!("{}\nIt is ignored; `haft config --example` lists every key.", fault.what.trim_end())
+        });
         own.chain(workspace).collect()
     }
 }

@@ -54,6 +54,9 @@ impl Tools {
             ));
         }
         if self.strict {
+            if let Some(fault) = opened.broken.first() {
+                return Err(Fault::new(fault.kind, fault.what.clone()));
+            }
             all_seen(&opened)?;
         }
         print::out(&shown);
