@@ -39,6 +39,9 @@ const COMMON: &str = "commondir";
 /// Where a workspace's own tools are.
 const TOOLS: &str = ".haft/tools";
 
+/// The configuration of a workspace.
+const CONFIGURATION: &str = "haft.toml";
+
 /// How coarse the times of files are.
 const COARSE: Duration = Duration::from_millis(20);
 
@@ -249,7 +252,9 @@ impl Watch {
         if ours.is_empty() {
             return;
         }
-        if allows(place) {
+        // haft's own configuration counts for nothing until a person trusts its content (`config/trust.rs`).
+        let is_haft_s = self.roots.iter().any(|it| it.join(CONFIGURATION) == place);
+        if is_haft_s || allows(place) {
             ours.iter().for_each(|path| self.learn(path));
             self.found.appeared.push(place.to_owned());
             return;
