@@ -299,7 +299,7 @@ mod tests {
             line 2
             line 3
             line 4
-             lines 1-4 of 100 (4%) · / search · q leaves
+             lines 1-4 of 100 (4%) · / search · Ctrl-O earlier · q leaves
         "#]]
         .assert_eq(&seen(&mut pager));
         let top = |pager: &mut Pager, keys: &str| {
@@ -332,7 +332,7 @@ mod tests {
             line 8
             line 9
             line 10
-             lines 7-10 of 100 (10%) · found 11 times, n next · / search · q leaves
+             lines 7-10 of 100 (10%) · found 11 times, n next · Ctrl-O earlier · q leaves
         "#]]
         .assert_eq(&seen(&mut pager));
         let marked = pager.rows(80, 6).get(1).map(|it| it.painted(true));

@@ -155,7 +155,7 @@ fn commands_pop_up_as_they_are_typed_and_enter_takes_the_choice() {
     assert_eq!(seen(&line, 60).0, ["> /review "]);
     assert_eq!(press(&mut line, "src\n"), ["/review src"]);
     // What needs nothing is.
-    assert_eq!(press(&mut line, "/und\n"), ["/undo"]);
+    assert_eq!(press(&mut line, "/cos\n"), ["/cost"]);
     assert_eq!(press(&mut line, "/help\n"), ["/help"]);
     assert_eq!(press(&mut line, "/modle\n"), ["/modle"]);
 }
