@@ -136,7 +136,7 @@ fn what_is_no_message_is_refused_and_the_next_one_served() {
     let nested = "[".repeat(100_000);
     let lines: &[(&[u8], i64, Value)] = &[
         (b"{nonsense", -32700, Value::Null),
-        (b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\xfe\"}", -32700, Value::Null),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\xfe\"}", -32700, json!(1)),
         (nested.as_bytes(), -32700, Value::Null),
         (b"{\"jsonrpc\":\"2.0\",\"id\":\"x\"}", -32600, json!("x")),
         (b"{\"jsonrpc\":\"2.0\",\"id\":4,\"method\":\"tools/none\"}", -32601, json!(4)),
