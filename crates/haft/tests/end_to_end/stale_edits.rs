@@ -173,3 +173,19 @@ fn a_session_remembers_across_processes_and_others_do_not_know() {
     assert!(server.finish().0.success());
     as_one("mine", "write", json!({"path": "file", "content": "again\n", "overwrite": true})).must("ok");
 }
+
+#[test]
+fn many_edits_whose_text_is_absent_are_refused_at_once() {
+    let room = Room::new();
+    let line = |it: usize| format!("    let value_{it} = compute(it, \"some text of some length\");\n");
+    let file: String = (0..13_000).map(line).collect();
+    room.put("file", &file);
+    let edits: Vec<_> =
+        (0..1_000).map(|it| json!({"old": format!("let other_{it} = computed(that);"), "new": ""})).collect();
+    let edits: Vec<_> = [vec![json!({"old": "let value_7 = ", "new": "let seven = "})], edits].concat();
+    let said = room.call("edit", &json!({"path": "file", "edits": edits})).must("not_found").text();
+    assert!(said.contains("edit 2: `old` is not in the file; line"), "{said}");
+    assert!(said.contains("990 more edits of those from 12 to 1001 can't be made either."), "{said}");
+    assert!(said.len() < 16_000, "{} bytes", said.len());
+    assert_eq!(room.text("file"), file);
+}

@@ -200,7 +200,7 @@ fn uncounted(lines: &[&str]) -> usize {
     };
     let length =
         lines.iter().enumerate().find(|(at, line)| ends(*at, line)).map_or(lines.len(), |(at, _)| at);
-    // Blank lines before the next hunk are no context.
+    // Blank lines before the next hunk are not context.
     let body = lines.get(..length).unwrap_or_default();
     body.iter().rposition(|line| !line.is_empty()).map_or(0, |at| at + 1)
 }

@@ -155,7 +155,7 @@ pub(super) fn replacement(text: &Text, hit: &Hit, new: &str) -> Result<Change, U
     Ok(Change { span: hit.span.clone(), bytes, whole_lines: false })
 }
 
-/// The text with plain line feeds, and without the mark that is no part of the file's text.
+/// The text with plain line feeds, and without the mark that is not part of the file's text.
 fn plain<'a>(text: &Text, given: &'a str) -> Cow<'a, str> {
     let given = if text.has_bom() { given.strip_prefix('\u{feff}').unwrap_or(given) } else { given };
     if given.contains("\r\n") { Cow::Owned(given.replace("\r\n", "\n")) } else { Cow::Borrowed(given) }

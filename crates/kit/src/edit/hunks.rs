@@ -105,7 +105,7 @@ fn occurrences(text: &Text, old: &[&str], within: impl Fn(Range<usize>) -> bool)
         .collect()
 }
 
-/// Adds the changes of a hunk whose old lines begin at `row`. Context is no part of them.
+/// Adds the changes of a hunk whose old lines begin at `row`. Context is not part of them.
 fn add(text: &Text, hunk: &Hunk, row: usize, changes: &mut Vec<Change>) -> Result<(), Trouble> {
     let mut row = row;
     let mut gone = row..row;

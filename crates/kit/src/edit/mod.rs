@@ -132,28 +132,31 @@ impl Plan {
 /// A fault of kind `BadArgs`, `NotFound`, `Ambiguous` or `Stale`. Lines that it shows
 /// are recorded in `views`, so an edit by these anchors lands without another read.
 pub fn plan(current: &Text, views: &Views, file: &Path, edits: &[Edit]) -> Result<Plan, Fault> {
-    plan_large(current, None, views, file, edits)
+    plan_large(current, None, views, file, edits, || Ok(()))
 }
 
 /// Like [`plan`], for a file that may have been shown in windows: `identity` is what
-/// the file had when `current` was read.
+/// the file had when `current` was read. `check` is asked again and again whether to go on.
 ///
 /// # Errors
-/// Those of [`plan`].
+/// Those of [`plan`] and of `check`.
 pub fn plan_large(
     current: &Text,
     identity: Option<&Identity>,
     views: &Views,
     file: &Path,
     edits: &[Edit],
+    check: impl Fn() -> Result<(), Fault>,
 ) -> Result<Plan, Fault> {
     if edits.is_empty() {
         return Err(Fault::bad_args("there is no edit").next("Give one edit or more."));
     }
-    let past = Past::new(current, identity, views.of(file));
+    let alive = || check().is_ok();
+    let past = Past::new(current, identity, views.of(file), &alive);
     let mut made = Made::default();
     let mut refusals = Vec::new();
     for (at, edit) in edits.iter().enumerate() {
+        check()?;
         let which = (edits.len() > 1).then_some(at);
         match made.add(at, edit, &past, file) {
             Ok(()) => {}
@@ -161,6 +164,7 @@ pub fn plan_large(
             Err(Trouble::Refusal(refusal)) => refusals.push((which, *refusal)),
         }
     }
+    check()?;
     if !refusals.is_empty() {
         return Err(refusal::fault(refusals, current, identity, views, file));
     }
@@ -273,9 +277,7 @@ impl Made {
         let lines: Vec<Cow<'_, str>> = plain.split('\n').map(Cow::Borrowed).collect();
         let Some(bare) = anchor::unpaste(&lines, |anchor| past.showed(anchor)) else { return plain };
         // A file that holds such lines itself may be meant to hold more of them.
-        let text = past.current;
-        if (0..text.line_count()).any(|row| text.line(row).is_some_and(|line| anchor::split(&line).is_some()))
-        {
+        if past.holds_anchors() {
             return plain;
         }
         self.note("took the pasted `LINE:HASH|` off the text".to_owned());
@@ -307,8 +309,11 @@ impl Made {
         let mut old = Cow::Borrowed(old);
         let mut hits = everywhere(&old);
         if hits.is_empty() {
-            old = self.without_anchors(past, &old).into_owned().into();
-            hits = everywhere(&old);
+            let bare = self.without_anchors(past, &old).into_owned();
+            if bare != old {
+                hits = everywhere(&bare);
+                old = bare.into();
+            }
         }
         if hits.is_empty() {
             return Err(not_found(past, &old).into());
@@ -375,7 +380,7 @@ fn reread(current: &Text, bytes: Vec<u8>, changes: &[Change]) -> Result<Text, Fa
 }
 
 fn not_found(past: &Past<'_>, old: &str) -> Refusal {
-    let nearest = nearest::nearest(past.current, old);
+    let nearest = past.nearby.nearest(old);
     let mut refusal = Refusal {
         kind: Kind::NotFound,
         what: "`old` is not in the file.".to_owned(),

@@ -1,10 +1,14 @@
 //! What in the file is most like a text that is not in it, and how does it differ?
 
-use std::{fmt::Write, ops::Range};
+use std::{
+    cell::{Cell, OnceCell},
+    fmt::Write,
+    ops::Range,
+};
 
 use crate::{anchor, text::Text};
 
-/// Bytes of lines that are compared at most, so that a large file does not take long.
+/// Bytes of lines that are compared at most for all edits of a call, so that neither a large file nor many edits take long.
 const COMPARED: usize = 8 * 1024 * 1024;
 /// Less of a line in common than this is not worth showing.
 const ALIKE: f64 = 0.4;
@@ -22,17 +26,92 @@ pub(super) struct Nearest {
     pub(super) differences: Vec<String>,
 }
 
-/// Finds the rows most like the lines of `old`.
-pub(super) fn nearest(text: &Text, old: &str) -> Option<Nearest> {
-    let wanted: Vec<&str> = old.lines().collect();
-    let start = [without_space as fn(&str) -> String, plainest]
-        .into_iter()
-        .find_map(|plain| same_when(text, &wanted, plain))
-        .or_else(|| most_alike(text, &wanted))?;
+/// What is known of a file's lines for all searches in it.
+pub(super) struct Nearby<'a> {
+    text: &'a Text,
+    /// Whether the search is still wanted.
+    alive: &'a dyn Fn() -> bool,
+    /// The hash of each line, made plain. None, where there is too much text.
+    spaceless: OnceCell<Option<Vec<u32>>>,
+    plainest: OnceCell<Option<Vec<u32>>>,
+    /// Bytes of lines that may still be compared.
+    left: Cell<usize>,
+}
+
+impl<'a> Nearby<'a> {
+    pub(super) fn new(text: &'a Text, alive: &'a dyn Fn() -> bool) -> Self {
+        let (spaceless, plainest) = (OnceCell::new(), OnceCell::new());
+        Self { text, alive, spaceless, plainest, left: Cell::new(COMPARED) }
+    }
+
+    /// Finds the rows most like the lines of `old`.
+    pub(super) fn nearest(&self, old: &str) -> Option<Nearest> {
+        let wanted: Vec<&str> = old.lines().collect();
+        let same = |known, plain: fn(&str) -> String| same_when(self.hashes(known, plain)?, &wanted, plain);
+        let start = same(&self.spaceless, without_space)
+            .or_else(|| same(&self.plainest, plainest))
+            .or_else(|| self.most_alike(&wanted))?;
+        Some(compared(self.text, &wanted, start))
+    }
+
+    fn hashes<'h>(
+        &self,
+        known: &'h OnceCell<Option<Vec<u32>>>,
+        plain: fn(&str) -> String,
+    ) -> Option<&'h [u32]> {
+        let hash = |row: usize| {
+            let line =
+                (!row.is_multiple_of(1024) || (self.alive)()).then(|| self.text.line(row)).flatten()?;
+            Some(anchor::squashed(&plain(&line)))
+        };
+        let fits = self.text.bytes().len() <= COMPARED;
+        known
+            .get_or_init(|| fits.then(|| (0..self.text.line_count()).map(hash).collect()).flatten())
+            .as_deref()
+    }
+
+    /// The row from which the lines have most in common with those wanted, going by pairs
+    /// of letters of the most telling line.
+    fn most_alike(&self, wanted: &[&str]) -> Option<usize> {
+        let text = self.text;
+        let (at, telling) =
+            wanted.iter().enumerate().max_by_key(|(_, line)| without_space(line).len().min(120))?;
+        let telling = Pairs::of(telling);
+        let mut best: Vec<(f64, usize)> = Vec::new();
+        for row in 0..text.line_count() {
+            let line = text.line(row)?;
+            let Some(left) = self.left.get().checked_sub(line.len()) else { break };
+            self.left.set(left);
+            if row.is_multiple_of(1024) && !(self.alive)() {
+                return None;
+            }
+            let alike = telling.alike(&line);
+            if alike >= ALIKE && (best.len() < 8 || best.last().is_some_and(|(least, _)| alike > *least)) {
+                let place = best.partition_point(|(other, _)| *other >= alike);
+                best.insert(place, (alike, row));
+                best.truncate(8);
+            }
+        }
+        // Of the best few, the one whose neighbours are alike too.
+        let together = |row: usize| -> f64 {
+            let start = row.saturating_sub(at);
+            let near = wanted.iter().take(20).enumerate();
+            near.map(|(at, wanted)| text.line(start + at).map_or(0.0, |line| Pairs::of(wanted).alike(&line)))
+                .sum()
+        };
+        let scored = best.into_iter().map(|(_, row)| (together(row), row));
+        scored
+            .reduce(|one, other| if other.0 > one.0 { other } else { one })
+            .map(|(_, row)| row.saturating_sub(at))
+    }
+}
+
+/// How the rows from `start` differ from those wanted.
+fn compared(text: &Text, wanted: &[&str], start: usize) -> Nearest {
     let rows = start..(start + wanted.len()).min(text.line_count());
     let pairs: Vec<(usize, &str, String)> = rows
         .clone()
-        .zip(&wanted)
+        .zip(wanted)
         .map(|(row, wanted)| (row, *wanted, text.line(row).unwrap_or_default().into_owned()))
         .collect();
     let all = |plain: fn(&str) -> String| {
@@ -62,53 +141,14 @@ pub(super) fn nearest(text: &Text, old: &str) -> Option<Nearest> {
             format!("line {} is  {}\n`old` has {}", row + 1, made_visible(line), made_visible(wanted))
         })
         .collect();
-    Some(Nearest { rows, only, differences })
+    Nearest { rows, only, differences }
 }
 
-/// The first row from which all lines are the same once they are made `plain`.
-fn same_when(text: &Text, wanted: &[&str], plain: impl Fn(&str) -> String) -> Option<usize> {
+/// The first row from which all lines are the same once they are made `plain`, as those with these hashes were.
+fn same_when(hashes: &[u32], wanted: &[&str], plain: impl Fn(&str) -> String) -> Option<usize> {
     let wanted: Vec<u32> = wanted.iter().map(|line| anchor::squashed(&plain(line))).collect();
     let (first, _) = wanted.split_first()?;
-    let mut budget = COMPARED;
-    let mut hashes = Vec::with_capacity(text.line_count());
-    for row in 0..text.line_count() {
-        let line = text.line(row)?;
-        budget = budget.checked_sub(line.len().min(budget + 1))?;
-        hashes.push(anchor::squashed(&plain(&line)));
-    }
     hashes.windows(wanted.len()).position(|window| window.first() == Some(first) && window == wanted)
-}
-
-/// The row from which the lines have most in common with those wanted, going by pairs
-/// of letters of the most telling line.
-fn most_alike(text: &Text, wanted: &[&str]) -> Option<usize> {
-    let (at, telling) =
-        wanted.iter().enumerate().max_by_key(|(_, line)| without_space(line).len().min(120))?;
-    let telling = Pairs::of(telling);
-    let mut budget = COMPARED;
-    let mut best: Vec<(f64, usize)> = Vec::new();
-    for row in 0..text.line_count() {
-        let line = text.line(row)?;
-        let Some(left) = budget.checked_sub(line.len()) else { break };
-        budget = left;
-        let alike = telling.alike(&line);
-        if alike >= ALIKE && (best.len() < 8 || best.last().is_some_and(|(least, _)| alike > *least)) {
-            let place = best.partition_point(|(other, _)| *other >= alike);
-            best.insert(place, (alike, row));
-            best.truncate(8);
-        }
-    }
-    // Of the best few, the one whose neighbours are alike too.
-    let together = |row: usize| -> f64 {
-        let start = row.saturating_sub(at);
-        let near = wanted.iter().take(20).enumerate();
-        near.map(|(at, wanted)| text.line(start + at).map_or(0.0, |line| Pairs::of(wanted).alike(&line)))
-            .sum()
-    };
-    let scored = best.into_iter().map(|(_, row)| (together(row), row));
-    scored
-        .reduce(|one, other| if other.0 > one.0 { other } else { one })
-        .map(|(_, row)| row.saturating_sub(at))
 }
 
 /// The pairs of neighbouring letters in a line.
@@ -197,7 +237,7 @@ mod tests {
     use super::*;
 
     fn near(text: &str, old: &str) -> Nearest {
-        nearest(&Text::parse(text).unwrap(), old).unwrap()
+        Nearby::new(&Text::parse(text).unwrap(), &|| true).nearest(old).unwrap()
     }
 
     #[test]
@@ -222,7 +262,32 @@ mod tests {
 
     #[test]
     fn nothing_is_near_what_is_quite_different() {
-        assert!(nearest(&Text::parse("abc\ndef\n").unwrap(), "xyzzy plugh").is_none());
-        assert!(nearest(&Text::parse("").unwrap(), "x").is_none());
+        for (text, old) in [("abc\ndef\n", "xyzzy plugh"), ("", "x")] {
+            assert!(Nearby::new(&Text::parse(text).unwrap(), &|| true).nearest(old).is_none());
+        }
+    }
+
+    #[test]
+    fn many_searches_compare_no_more_than_one() {
+        let file: String =
+            (0..20_000).map(|it| format!("let value_{it} = compute(it, \"some text\");\n")).collect();
+        let text = Text::parse(file).unwrap();
+        let nearby = Nearby::new(&text, &|| true);
+        let near =
+            |at: usize| nearby.nearest(&format!("let other_{at} = computed(that, 'no text');")).is_some();
+        assert!(near(0));
+        let last = (1..1_000).take_while(|at| near(*at)).count();
+        assert_eq!(last, COMPARED.div_ceil(text.bytes().len()) - 1, "then no more lines are looked at");
+        let spaced = nearby.nearest("let  value_7 = compute(it,\"some text\");").unwrap();
+        assert_eq!(spaced.rows, 7..8, "a difference in white space only is still found");
+    }
+
+    #[test]
+    fn a_search_that_nobody_wants_any_more_ends() {
+        let text = Text::parse("abc\n".repeat(5_000)).unwrap();
+        let asked = Cell::new(0);
+        let alive = || asked.replace(asked.get() + 1) < 2;
+        assert!(Nearby::new(&text, &alive).nearest("abcd").is_none());
+        assert_eq!(asked.get(), 5, "each of its parts asks once more, and ends");
     }
 }

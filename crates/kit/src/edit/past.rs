@@ -2,7 +2,7 @@
 
 use std::{cell::OnceCell, ops::Range};
 
-use super::{map::Map, refusal::Refusal};
+use super::{map::Map, nearest::Nearby, refusal::Refusal};
 use crate::{
     Kind,
     anchor::{self, Anchor},
@@ -13,6 +13,9 @@ use crate::{
 /// The file as it is, and all that the session was shown of it.
 pub(super) struct Past<'a> {
     pub(super) current: &'a Text,
+    pub(super) nearby: Nearby<'a>,
+    /// Has a line of the file what looks like an anchor before it?
+    holds_anchors: OnceCell<bool>,
     identity: Option<&'a Identity>,
     versions: Vec<Then>,
     windows: Vec<Window>,
@@ -41,6 +44,7 @@ impl<'a> Past<'a> {
         current: &'a Text,
         identity: Option<&'a Identity>,
         (versions, windows): (Vec<Version>, Vec<Window>),
+        alive: &'a dyn Fn() -> bool,
     ) -> Self {
         // No two versions are alike, and mostly it is the newest: to compare is quicker than to hash.
         let same = versions.iter().position(|version| version.text == *current);
@@ -55,7 +59,15 @@ impl<'a> Past<'a> {
                 map: OnceCell::new(),
             })
             .collect();
-        Self { current, identity, versions, windows }
+        let nearby = Nearby::new(current, alive);
+        Self { current, nearby, holds_anchors: OnceCell::new(), identity, versions, windows }
+    }
+
+    /// Whether a line of the file as it is looks like one that was pasted with its anchor.
+    pub(super) fn holds_anchors(&self) -> bool {
+        let text = self.current;
+        let is_anchored = |row| text.line(row).is_some_and(|line| anchor::split(&line).is_some());
+        *self.holds_anchors.get_or_init(|| (0..text.line_count()).any(is_anchored))
     }
 
     /// Whether a line was shown under this name.

@@ -8,6 +8,9 @@ use crate::{
     text::{Digest, Text},
 };
 
+/// Edits that can't be made and are told of one by one.
+const TOLD: usize = 10;
+
 /// Why one edit can't be made.
 #[derive(Debug)]
 pub(super) struct Refusal {
@@ -37,13 +40,23 @@ pub(super) fn fault(
     let mut rows = Rows::new();
     let mut retired = Retired::default();
     let mut more = vec![];
-    for (edit, refusal) in refusals {
+    let rest: Vec<String> =
+        refusals.iter().skip(TOLD).filter_map(|(edit, _)| Some((edit.as_ref()? + 1).to_string())).collect();
+    for (edit, refusal) in refusals.into_iter().take(TOLD) {
         let which = edit.map(|edit| format!("edit {}: ", edit + 1)).unwrap_or_default();
         what.push(format!("{which}{}", refusal.what));
         next.extend(refusal.next.map(|it| format!("{which}{it}")));
         more.extend(refusal.more);
         retired.rows.extend(refusal.retired);
         rows.add_all(&refusal.rows);
+    }
+    match rest.as_slice() {
+        [] => {}
+        [one] => what.push(format!("Edit {one} can't be made either.")),
+        [first, .., last] => {
+            let count = rest.len();
+            what.push(format!("{count} more edits of those from {first} to {last} can't be made either."));
+        }
     }
     what.push("Nothing was written.".to_owned());
 

@@ -416,8 +416,36 @@ fn a_window_is_good_for_the_file_it_was_of() {
     let (then, now) = (Identity([1, 2, 3, 4]), Identity([1, 2, 3, 5]));
     views.showed_window(file, &then, Some(3), 1, &["b"]);
     let edits = [replace(2, "b", "B")];
-    assert_eq!(plan_large(&text, Some(&then), &views, file, &edits).unwrap().bytes(), b"a\nB\nc\n");
-    let fault = plan_large(&text, Some(&now), &views, file, &edits).unwrap_err();
+    assert_eq!(
+        plan_large(&text, Some(&then), &views, file, &edits, || Ok(())).unwrap().bytes(),
+        b"a\nB\nc\n"
+    );
+    let fault = plan_large(&text, Some(&now), &views, file, &edits, || Ok(())).unwrap_err();
     assert_eq!(fault.kind, Kind::Stale);
-    assert_eq!(plan_large(&text, Some(&now), &views, file, &edits).unwrap().bytes(), b"a\nB\nc\n");
+    assert_eq!(plan_large(&text, Some(&now), &views, file, &edits, || Ok(())).unwrap().bytes(), b"a\nB\nc\n");
+}
+
+#[test]
+fn an_edit_that_is_cancelled_stops_its_search() {
+    let text = Text::parse("some text\n".repeat(10_000)).unwrap();
+    let edits: Vec<Edit> = (0..1_000).map(|it| swap(&format!("absent {it}"), "")).collect();
+    let asked = std::cell::Cell::new(0);
+    let check = || match asked.replace(asked.get() + 1) {
+        100.. => Err(Fault::new(Kind::Cancelled, "stopped")),
+        _ => Ok(()),
+    };
+    let fault = plan_large(&text, None, &Views::default(), Path::new(FILE), &edits, check).unwrap_err();
+    assert_eq!(fault.kind, Kind::Cancelled);
+    assert!(asked.get() < 110, "asked {} times, and went on", asked.get());
+}
+
+#[test]
+fn of_many_edits_that_can_t_be_made_ten_are_told_of() {
+    let desk = Desk::read("one\ntwo\n");
+    let edits: Vec<Edit> = (0..1_000).map(|it| swap(&format!("absent {it}"), "")).collect();
+    let said = desk.refuses(&edits, Kind::NotFound);
+    assert_eq!(said.matches("`old` is not in the file").count(), 10, "{said}");
+    assert!(said.contains("990 more edits of those from 11 to 1000 can't be made either."), "{said}");
+    let said = desk.refuses(edits.split_at(11).0, Kind::NotFound);
+    assert!(said.contains("Edit 11 can't be made either.\nNothing was written."), "{said}");
 }

@@ -198,7 +198,7 @@ pub(crate) fn land(cx: &Cx, path: &str, changes: &[Change]) -> Result<(Plan, kit
         let opened = open::text(cx, path)?;
         let file = opened.location().absolute();
         let identity = Identity::from(&opened.loaded.identity);
-        let plan = plan_large(&opened.text, Some(&identity), cx.views(), &file, changes)?;
+        let plan = plan_large(&opened.text, Some(&identity), cx.views(), &file, changes, || cx.check())?;
         cx.keep_secrets_whole(&plan)?;
         match cx.files().save(path, opened.before(), plan.text.whole()) {
             Ok(saved) => {
