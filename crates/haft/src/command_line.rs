@@ -74,7 +74,7 @@ enum Verb {
     /// haft tries each of its guarantees in a workspace of its own and reports whether it holds. Nothing is installed,
     /// and nothing outside the state folder is changed.
     ///
-    /// The exit code is 1 if a guarantee is broken or the workspace can't be used. A missing key or program is no failure.
+    /// The exit code is 1 if a guarantee is broken or the workspace can't be used. A missing key or program is not a failure.
     Doctor(verbs::doctor::Doctor),
     /// Print a shell's completion script
     Completions(verbs::completions::Completions),
@@ -150,7 +150,9 @@ fn misused(error: &clap::Error) -> ExitCode {
         std::env::args_os().skip(1).map(|it| it.to_string_lossy().into_owned()).collect();
     match verbs::start::unknown_command(error, &words, &commands, &program()) {
         Some(text) => print::err(&format!("haft: {text}")),
-        // Who reads it may be gone.
+        // It quotes what was typed, which a script may have made of anything.
+        None if error.use_stderr() => print::err(error.render().to_string().trim_end()),
+        // Help has haft's own words only. Who reads it may be gone.
         None => drop(error.print()),
     }
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(verbs::USAGE))

@@ -1,13 +1,44 @@
-//! Output to the person: standard output, standard error, and faults with control characters escaped.
+//! Output to the person. Everything that reaches a terminal is escaped here or, where it is drawn, in
+//! [`Row`](crate::terminal::row::Row): words may be anybody's, a model's, a provider's or a file's.
 
-use std::io::{self, Write};
+use std::{
+    borrow::Cow,
+    io::{self, Write},
+};
 
 use kit::Fault;
+use serde::Serialize;
 
-/// Writes a text to standard output, with a line break at its end. A reader that has
+/// Writes a text to standard output, escaped, with a line break at its end. A reader that has
 /// gone (as with `| head`) ends us quietly, like any other program in a pipe; any other
 /// failure, such as a full disk, ends us with a line that says so and exit code 1.
 pub fn out(text: &str) {
+    write(&harmless(text));
+}
+
+/// Writes one line of JSON to standard output. What a terminal would obey is escaped as JSON does, so the value stays the
+/// same.
+pub fn json(value: &impl Serialize) {
+    write(&line_of_json(value));
+}
+
+/// As [`json`], in many lines.
+pub fn pretty_json(value: &impl Serialize) {
+    // All keys are strings, so this can't fail.
+    write(&runtime::visible_json(&serde_json::to_string_pretty(value).unwrap_or_default()));
+}
+
+/// A value as one line of JSON that is safe to print.
+pub(crate) fn line_of_json(value: &impl Serialize) -> String {
+    runtime::visible_json(&serde_json::to_string(value).unwrap_or_default()).into_owned()
+}
+
+/// Writes rows that were drawn, colours and all, to standard output.
+pub(crate) fn drawn(rows: &str) {
+    write(rows);
+}
+
+fn write(text: &str) {
     let mut out = io::stdout().lock();
     let written = out
         .write_all(text.as_bytes())
@@ -22,20 +53,29 @@ pub fn out(text: &str) {
     }
 }
 
-/// Writes a line to standard error.
+/// Writes a line to standard error, escaped.
 pub fn err(text: &str) {
     // Who can't be told can't be told that either.
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    let _ = writeln!(io::stderr().lock(), "{}", harmless(text));
 }
 
-/// Writes to standard error what went wrong. Its words may be anybody's: a provider's, a file's.
+/// Writes to standard error what went wrong.
 pub fn fault(fault: &Fault) {
-    err(&format!("haft: {}", harmless(&fault.as_text())));
+    err(&format!("haft: {}", fault.as_text()));
 }
 
-/// A text with nothing in it that a terminal obeys.
-fn harmless(text: &str) -> String {
-    runtime::visible(text).0.replace('\r', "\\r")
+/// A text with nothing in it that a terminal obeys. A carriage return stays at the end of a line only.
+pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
+    let shown = runtime::visible(text).0;
+    if !shown.contains('\r') {
+        return shown;
+    }
+    let lines = shown.split_inclusive('\n').map(|line| {
+        let end = line.len() - if line.ends_with("\r\n") { 2 } else { 0 };
+        let (text, end) = line.split_at_checked(end).unwrap_or((line, ""));
+        text.replace('\r', "\\r") + end
+    });
+    Cow::Owned(lines.collect())
 }
 
 #[cfg(test)]
@@ -45,8 +85,15 @@ mod tests {
     #[test]
     fn no_word_of_an_error_steers_the_terminal() {
         let fault = Fault::bad_args("bad\u{1b}]0;x\u{7}\r\u{9b}2J").next("do\u{8}");
-        let shown = harmless(&fault.as_text());
+        let text = fault.as_text();
+        let shown = harmless(&text);
         assert!(shown.chars().all(|it| it == '\n' || !it.is_control()), "{shown:?}");
         assert!(shown.contains(r"bad\u{1b}]0;x\u{7}\r\u{9b}2J"), "{shown}");
+    }
+
+    #[test]
+    fn line_breaks_of_windows_stay() {
+        assert_eq!(harmless("one\r\ntwo\r\n"), "one\r\ntwo\r\n");
+        assert_eq!(harmless("one\rtwo\r\n"), "one\\rtwo\r\n");
     }
 }

@@ -4,10 +4,31 @@
 //! writing, and characters without any width can hide words from the person that the
 //! model reads, or the other way round; so they are spelled out, as `\u{1b}`.
 
-use std::{borrow::Cow, fmt::Write};
+use std::{
+    borrow::Cow,
+    fmt::{self, Write},
+};
+
+use kit::broken::is_broken;
 
 /// The text with what can't be seen spelled out, and how many characters that were.
 pub fn visible(text: &str) -> (Cow<'_, str>, usize) {
+    spelled(text, |shown, letter| write!(shown, "\\u{{{:x}}}", u32::from(letter)))
+}
+
+/// JSON with what can't be seen spelled out by JSON's own escapes, so that its values stay the same. Such characters stand
+/// in strings only.
+pub fn visible_json(json: &str) -> Cow<'_, str> {
+    let escape = |shown: &mut String, letter: char| {
+        letter.encode_utf16(&mut [0; 2]).iter().try_for_each(|unit| write!(shown, "\\u{unit:04x}"))
+    };
+    spelled(json, escape).0
+}
+
+fn spelled(text: &str, spell: impl Fn(&mut String, char) -> fmt::Result) -> (Cow<'_, str>, usize) {
+    if is_broken("escapes") {
+        return (Cow::Borrowed(text), 0);
+    }
     let Some(first) = text.char_indices().find(|(at, letter)| is_hidden(text, *at, *letter)) else {
         return (Cow::Borrowed(text), 0);
     };
@@ -19,7 +40,7 @@ pub fn visible(text: &str) -> (Cow<'_, str>, usize) {
         if is_hidden(rest, at, letter) {
             count += 1;
             // Writing to a string can't fail.
-            let _ = write!(shown, "\\u{{{:x}}}", u32::from(letter));
+            let _ = spell(&mut shown, letter);
         } else {
             shown.push(letter);
         }
@@ -97,6 +118,17 @@ mod tests {
             ("\u{1160}\u{17b4}\u{180f}\u{1d173}", "\\u{1160}\\u{17b4}\\u{180f}\\u{1d173}"),
         ] {
             assert_eq!(visible(text).0, shown);
+        }
+    }
+
+    #[test]
+    fn json_keeps_its_value_and_shows_what_nobody_sees() {
+        let text = "a\u{9b}2J\u{202e}b\u{e0041}\u{1b}[0m\n日本";
+        let json = serde_json::json!({ text: [text] });
+        for written in [json.to_string(), format!("{json:#}")] {
+            let shown = visible_json(&written);
+            assert!(shown.chars().all(|it| it == '\n' || !is_unseen(it)), "{shown:?}");
+            assert_eq!(shown.parse::<serde_json::Value>().ok().as_ref(), Some(&json));
         }
     }
 

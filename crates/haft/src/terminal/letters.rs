@@ -1,6 +1,6 @@
 //! How is a text that comes in pieces made harmless, without taking letters apart?
 
-use runtime::visible;
+use crate::print::harmless;
 
 /// Spells out what acts or hides in a text that comes piece by piece. The last letter waits for the next piece, where
 /// that may belong to it.
@@ -16,12 +16,12 @@ impl Letters {
         let waits = waits_from(&self.held);
         let rest = self.held.split_off(waits);
         let whole = std::mem::replace(&mut self.held, rest);
-        visible(&whole).0.into_owned()
+        harmless(&whole).into_owned()
     }
 
     /// The rest: nothing belongs to it any more.
     pub(crate) fn end(&mut self) -> String {
-        visible(&std::mem::take(&mut self.held)).0.into_owned()
+        harmless(&std::mem::take(&mut self.held)).into_owned()
     }
 }
 
@@ -31,8 +31,8 @@ fn waits_from(text: &str) -> usize {
         let belongs = matches!(letter, '\u{200c}' | '\u{200d}' | '\u{fe00}'..='\u{fe0f}' | '\u{20e3}' | '\u{1f3fb}'..='\u{1f3ff}');
         let joined = text.get(..at).is_some_and(|it| it.ends_with(['\u{200c}', '\u{200d}']));
         if !belongs && !joined {
-            // A digit may become a key cap, but only with the very next letter.
-            return if letter.is_ascii() && text.len() == at + 1 { text.len() } else { at };
+            // A digit may become a key cap, and a carriage return the end of a line, but only with the very next letter.
+            return if letter.is_ascii() && letter != '\r' && text.len() == at + 1 { text.len() } else { at };
         }
     }
     0
@@ -44,8 +44,8 @@ mod tests {
 
     #[test]
     fn a_joined_letter_is_whole_wherever_the_text_is_cut() {
-        let text = "ok 👩\u{200d}💻 \u{1b}[2J \u{202e}x ünï";
-        let whole = visible(text).0.into_owned();
+        let text = "ok 👩\u{200d}💻 \u{1b}[2J \u{202e}x\r\nover\rünï";
+        let whole = harmless(text).into_owned();
         for (cut, _) in text.char_indices() {
             let (before, after) = text.split_at(cut);
             let mut letters = Letters::default();

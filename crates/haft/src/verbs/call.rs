@@ -107,7 +107,10 @@ impl Call {
         if let Some(line) = with.session.runtime().outside().lapsed_of(&tool) {
             print::err(&format!("haft: {line}"));
         }
-        print::out(&if self.json { whole(&tool, &answer).to_string() } else { read(&answer) });
+        match self.json {
+            true => print::json(&whole(&tool, &answer)),
+            false => print::out(&read(&answer)),
+        }
         Ok(answer.result.is_ok())
     }
 
@@ -136,7 +139,7 @@ impl Call {
             };
             good &= answer.result.is_ok();
             if self.json {
-                print::out(&whole(&tool, &answer).to_string());
+                print::json(&whole(&tool, &answer));
             } else {
                 let how = answer.result.as_ref().map_or_else(|fault| fault.kind.name(), |_| "ok");
                 print::out(&format!("## {number} {tool}: {how}\n{}", read(&answer)));
@@ -166,7 +169,7 @@ async fn called(with: &With<'_>, tool: &str, arguments: Arguments) -> Answer {
     answer
 }
 
-/// A line that is no call gives an answer like any other; the lines after it still run.
+/// A line that is not a call gives an answer like any other; the lines after it still run.
 fn misread(number: usize, error: &serde_json::Error) -> Answer {
     let fault = Fault::bad_args(format!("line {number} is not a call: {error}; it was not run"))
         .next("A line is {\"tool\": \"read\", \"arguments\": {\"path\": \"…\"}}.".to_owned());
@@ -174,7 +177,7 @@ fn misread(number: usize, error: &serde_json::Error) -> Answer {
     Answer { id: String::new(), result: Err(fault), notes, changes, took: std::time::Duration::ZERO }
 }
 
-/// What a model reads, with a line for each part that is no text.
+/// What a model reads, with a line for each part that is not text.
 fn read(answer: &Answer) -> String {
     match &answer.result {
         Ok(output) if output.parts.iter().any(|part| !matches!(part, Part::Text { .. })) => {

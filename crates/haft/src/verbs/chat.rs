@@ -79,7 +79,7 @@ impl Chat {
         finish(agent.session()).await;
         if !matches!(agent.transcript().messages(), Ok(said) if said.is_empty()) {
             let goes_on = format!("haft: to continue: {}", Agency::goes_on("chat", options, &agent));
-            print::err(&runtime::visible(&goes_on).0);
+            print::err(&goes_on);
         }
         Ok(if hangup.is_cancelled() { ExitCode::from(STOPPED) } else { ExitCode::SUCCESS })
     }

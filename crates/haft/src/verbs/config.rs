@@ -47,10 +47,10 @@ impl Config {
         let workspace = options.workspace()?;
         let files = files(options, place, &workspace);
         if self.path {
-            print::out(&match self.json {
-                true => json(&json!({ "files": as_json(&files) })),
-                false => text::files(&files),
-            });
+            match self.json {
+                true => print::pretty_json(&json!({ "files": as_json(&files) })),
+                false => print::out(&text::files(&files)),
+            }
             return Ok(ExitCode::SUCCESS);
         }
         let mut settings = settings(options, place, &workspace)?;
@@ -64,11 +64,11 @@ impl Config {
             }
             explained = entry;
         }
-        print::out(&match self.json {
-            true => whole(&workspace, &files, &settings, explained.as_ref()),
-            false if self.key.is_some() => text::some(&settings, explained.as_ref()),
-            false => text::all(&workspace, &files, &settings),
-        });
+        match self.json {
+            true => print::pretty_json(&whole(&workspace, &files, &settings, explained.as_ref())),
+            false if self.key.is_some() => print::out(&text::some(&settings, explained.as_ref())),
+            false => print::out(&text::all(&workspace, &files, &settings)),
+        }
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -117,7 +117,7 @@ fn as_json(files: &[File]) -> Value {
     files.iter().map(file).collect()
 }
 
-fn whole(workspace: &Path, files: &[File], settings: &[Setting], explained: Option<&Entry>) -> String {
+fn whole(workspace: &Path, files: &[File], settings: &[Setting], explained: Option<&Entry>) -> Value {
     let source = |it: &From| match it {
         From::Default => json!("default"),
         From::File(Source::User) => json!("user"),
@@ -163,9 +163,5 @@ fn whole(workspace: &Path, files: &[File], settings: &[Setting], explained: Opti
         let about = it.about.replace('\n', " ");
         map.insert("about".to_owned(), json!({"text": about, "default": it.default, "example": it.example}));
     }
-    json(&whole)
-}
-
-fn json(value: &Value) -> String {
-    serde_json::to_string_pretty(value).unwrap_or_default()
+    whole
 }

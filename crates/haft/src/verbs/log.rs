@@ -10,10 +10,14 @@ use runtime::{
     changes::{Bound, Change},
     journal::{CallRecord, Filter},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{LAST_WRITE, close};
-use crate::{Options, Place, print, terminal::diff};
+use crate::{
+    Options, Place,
+    print::{self, line_of_json},
+    terminal::{diff, row},
+};
 
 #[derive(Args)]
 pub struct Log {
@@ -66,14 +70,14 @@ impl Log {
             .iter()
             .map(|(diffs, record)| {
                 if self.json {
-                    return json(record, diffs.as_deref()) + "\n";
+                    return line_of_json(&json(record, diffs.as_deref())) + "\n";
                 }
                 let text =
                     if self.call.is_some() { whole(record, workspace) } else { line(record, workspace) };
-                text + &look.drawn(diffs.as_deref().unwrap_or_default())
+                print::harmless(&text).into_owned() + &look.drawn(diffs.as_deref().unwrap_or_default())
             })
             .collect();
-        print::out(if text.is_empty() { "no calls" } else { &text });
+        print::drawn(if text.is_empty() { "no calls" } else { &text });
         Ok(ExitCode::SUCCESS)
     }
 
@@ -85,12 +89,12 @@ impl Log {
 }
 
 /// The record with the diffs of what the call changed, where they were asked for, as JSON.
-fn json(record: &CallRecord, diffs: Option<&[Change]>) -> String {
+fn json(record: &CallRecord, diffs: Option<&[Change]>) -> Value {
     let mut value = serde_json::to_value(record).unwrap_or_default();
     if let (Some(fields), Some(diffs)) = (value.as_object_mut(), diffs) {
         fields.insert("diffs".to_owned(), json!(diffs));
     }
-    value.to_string()
+    value
 }
 
 /// How diffs are printed: drawn at a terminal, as plain text in a pipe.
@@ -153,8 +157,13 @@ pub(crate) fn line(record: &CallRecord, workspace: &std::path::Path) -> String {
             }
         })
         .collect();
-    let mut line =
-        format!("{began}  {}  {}  {outcome}{took}  {}", record.call, record.tool, touched.join(", "));
+    let touched = touched.join(", ");
+    let mut line = format!(
+        "{began}  {}  {}  {outcome}{took}  {}",
+        record.call,
+        row::harmless(&record.tool),
+        row::harmless(&touched)
+    );
     if record.decision != "allowed" {
         line.push_str(&format!("  ({})", record.decision));
     }

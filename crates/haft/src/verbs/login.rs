@@ -9,7 +9,6 @@ use std::{
 use agent::model::{KeyFrom, Source, source, sources};
 use clap::Args;
 use kit::{Fault, Kind};
-use runtime::visible;
 
 use super::FAULT;
 use crate::{
@@ -144,7 +143,7 @@ async fn test(source: &Source, origin: &str) -> Result<Tested, Fault> {
         let what = format!("the key could not be tested, so it was not kept: {}", fault.what);
         return Err(Fault::new(fault.kind, what).next("Try again, or keep it untested with `--no-test`."));
     }
-    print::err(&visible(&format!("The key could not be tested: {}", fault.what)).0);
+    print::err(&format!("The key could not be tested: {}", fault.what));
     Ok(if agrees("Keep it untested? [y/N] ")? { Tested::Not } else { Tested::Refused })
 }
 
@@ -165,7 +164,7 @@ fn asked(source: &Source, origin: &str) -> Result<Option<String>, Fault> {
         return Ok(Some(text));
     }
     let page = source.key_page().map_or(String::new(), |it| format!("\nMake one at {it}"));
-    print::err(&visible(&format!("The key goes to {origin} alone.{page}")).0);
+    print::err(&format!("The key goes to {origin} alone.{page}"));
     let key =
         hidden::ask(&format!("{} key (not shown): ", source.name())).map_err(|error| unreadable(&error))?;
     Ok(key.filter(|it| !it.trim().is_empty()))
@@ -197,5 +196,5 @@ fn list(agents: &Agents, place: &Place) -> String {
         text.push_str(&format!("{:width$}  {key}\n", source.name()));
     }
     text.push_str("\n`haft login PROVIDER` asks for a key, tests it and keeps it; `haft models PROVIDER` lists its models.");
-    visible(&text).0.into_owned()
+    text
 }

@@ -6,7 +6,6 @@ use agent::model::{AS_OF, KeyFrom, Offered, Price, Source, models, source, sourc
 use clap::Args;
 use futures_util::future::join_all;
 use kit::{Fault, Kind};
-use runtime::visible;
 use serde_json::{Value, json};
 
 use super::FAULT;
@@ -44,7 +43,10 @@ impl Models {
     /// When there is no such provider, or none has a key.
     pub async fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         if self.known {
-            print::out(&if self.json { known_as_json().to_string() } else { known() });
+            match self.json {
+                true => print::json(&known_as_json()),
+                false => print::out(&known()),
+            }
             return Ok(ExitCode::SUCCESS);
         }
         let (agents, unused) = options.agents(place)?;
@@ -61,7 +63,7 @@ impl Models {
         }
         let failed = answers.iter().any(|it| it.models.is_err());
         if self.json {
-            print::out(&as_json(&answers).to_string());
+            print::json(&as_json(&answers));
         } else {
             let listed = answers.iter().filter_map(|it| Some((&it.source, it.models.as_ref().ok()?)));
             let text: Vec<String> = listed.map(|(source, models)| table(source, models)).collect();
@@ -83,7 +85,7 @@ fn line(provider: &str, fault: &Fault) -> String {
     let is_named = fault.what.starts_with(&format!("`{provider}`"));
     let provider = if is_named { String::new() } else { format!("{provider}: ") };
     let next = fault.next.as_deref().map_or(String::new(), |it| format!(" {it}"));
-    visible(&format!("haft: {provider}{}.{next}", fault.what.trim_end_matches('.'))).0.replace('\n', " ")
+    format!("haft: {provider}{}.{next}", fault.what.trim_end_matches('.')).replace('\n', " ")
 }
 
 /// The local servers that answer and serve models, each with the names.
@@ -129,7 +131,7 @@ fn table(source: &Source, models: &[Offered]) -> String {
         ]
     });
     text.push_str(&columns(rows.collect()));
-    visible(&text).0.into_owned()
+    text
 }
 
 /// Rows under their headings: the name to the left, numbers to the right.

@@ -59,7 +59,7 @@ impl Prompt {
             whole.insert("sections".to_owned(), sections.collect());
             whole.insert("tools".to_owned(), json!(bill.tools));
             whole.insert("total".to_owned(), json!({"bytes": bill.total.bytes, "tokens": bill.total.tokens}));
-            print::out(&serde_json::to_string_pretty(&Value::Object(whole)).unwrap_or_default());
+            print::pretty_json(&Value::Object(whole));
         } else {
             print::out(&format!("{}\n\n---\n{}", prompt.text(), bill.as_text()));
         }

@@ -77,7 +77,7 @@ impl Run {
         let json = self.json;
         let done = self.work(options, place).await;
         if json && let Err(fault) = &done {
-            print::out(&json!({"event": "ended", "ended": "error", "error": error(fault)}).to_string());
+            print::json(&json!({"event": "ended", "ended": "error", "error": error(fault)}));
         }
         done
     }
@@ -233,7 +233,7 @@ fn tell(
     }
     watch.line(&ended);
     if let (Some(Ok(value)), false) = (&output, watch.is_json()) {
-        print::out(&value.to_string());
+        print::json(value);
     }
     let bill = bill(outcome.steps, &outcome.usage, outcome.cost);
     // A terminal cuts its lines in the middle of a word.

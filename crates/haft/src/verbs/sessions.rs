@@ -5,7 +5,7 @@ use std::{fmt::Write as _, process::ExitCode};
 use agent::{Conversation, conversations, find_conversations};
 use clap::Args;
 use kit::Fault;
-use runtime::{quote, visible};
+use runtime::quote;
 use serde_json::json;
 
 use super::close;
@@ -40,13 +40,13 @@ impl Sessions {
         close(runtime);
         let found = found?;
         if self.json {
-            print::out(&json!({ "workspace": workspace, "sessions": found }).to_string());
+            print::json(&json!({ "workspace": workspace, "sessions": found }));
             return Ok(ExitCode::SUCCESS);
         }
         let Some(first) = found.first() else {
             print::out(&match &self.search {
                 Some(search) => {
-                    format!("no conversation of {} has `{}`", workspace.display(), visible(search).0)
+                    format!("no conversation of {} has `{search}`", workspace.display())
                 }
                 None => format!("no conversations in {}", workspace.display()),
             });
@@ -61,7 +61,7 @@ impl Sessions {
             dir.unwrap_or_default(),
             quote(&first.session),
         );
-        print::out(&visible(&text).0);
+        print::out(&text);
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -10,7 +10,6 @@ use kit::{Fault, Kind};
 use runtime::{
     config::{Config, FILE, Trust as Trusted, servers_text, workspace_text},
     outside::{OWN, Section, Vouched, Whose, adopt, mcp::DOT_MCP},
-    visible,
 };
 
 use super::close;
@@ -43,7 +42,7 @@ impl Trust {
         let vouched: Result<Vec<_>, Fault> = vouched.collect();
         close(&opened.runtime);
         let text: String = vouched?.iter().map(|(name, vouched)| as_text(name, vouched)).collect();
-        print::out(&visible(&text).0);
+        print::out(&text);
         for line in &opened.aside {
             print::err(&format!("haft: {line}"));
         }
@@ -87,7 +86,7 @@ fn trust_workspace(options: &Options, place: &Place) -> Result<ExitCode, Fault> 
             return Err(Fault::new(Kind::Unavailable, what));
         }
     };
-    // One that is no configuration names no folders; whoever uses it is told so.
+    // One that is not a configuration names no folders; whoever uses it is told so.
     let more = Config::read_workspace(&workspace).map(|it| it.tools_dirs).unwrap_or_default();
     let (folders, aside) = tool_folders(place, &workspace, &more, Whose::Workspace);
     let own = folders.iter().any(|it| it.whose == Whose::Workspace && it.path.is_dir());
@@ -123,7 +122,7 @@ fn trust_workspace(options: &Options, place: &Place) -> Result<ExitCode, Fault> 
         said.push_str(&format!("{}{by_model}\n", tool.file));
     }
     // It came with the workspace, and is what the person decides by.
-    print::out(&visible(&said).0);
+    print::out(&said);
     for line in aside {
         print::err(&format!("haft: {line}"));
     }

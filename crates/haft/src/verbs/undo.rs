@@ -15,7 +15,10 @@ use runtime::{
 };
 
 use super::{close, log::Look};
-use crate::{Options, Place, print};
+use crate::{
+    Options, Place,
+    print::{self, harmless},
+};
 
 #[derive(Args)]
 pub struct Undo {
@@ -84,7 +87,7 @@ impl Undo {
         close(&runtime);
         let text = result?.as_text();
         // What was put back is told even if its diff can't be.
-        print::out(&format!("{text}\n{}", Look::of(place).drawn(&diffs.unwrap_or_default())));
+        print::drawn(&format!("{}\n{}", harmless(&text), Look::of(place).drawn(&diffs.unwrap_or_default())));
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -187,6 +187,11 @@ fn a_guarantee_that_is_broken_on_purpose_is_reported() {
         ("set-aside", "G3", "was not set aside"),
         ("hidden-names", "G4", "~/.netrc"),
         ("beside-programs", "G4", "a credential beside a program on PATH"),
+        ("process-limit", "G7", "too many processes was not ended"),
+        ("memory-limit", "G7", "too much memory was not ended"),
+        ("inotify-limit", "G7", "most of the user's inotify instances"),
+        ("home", "G7", "would be a workspace unasked"),
+        ("escapes", "G10", "an answer had a control character"),
     ] {
         let told = states(fault);
         assert!(

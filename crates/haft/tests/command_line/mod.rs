@@ -2,5 +2,6 @@
 
 mod config;
 mod doctor;
+mod escaped;
 mod help;
 mod messages;

@@ -31,7 +31,7 @@ pub(crate) struct Server {
 struct Heard {
     /// Who waits for an answer; none once the output has ended.
     waiting: Mutex<Option<HashMap<u64, Sender<Value>>>>,
-    /// Messages that nobody waits for, and lines that are no messages.
+    /// Messages that nobody waits for, and lines that are not messages.
     other: Mutex<Vec<String>>,
 }
 

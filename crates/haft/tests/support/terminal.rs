@@ -24,6 +24,15 @@ pub(crate) struct Terminal {
 impl Terminal {
     /// The program in a session of its own; its input and errors are the terminal, its output is not.
     pub(crate) fn start(command: &Command) -> Self {
+        Self::of(command, false)
+    }
+
+    /// The same, with its output at the terminal, too.
+    pub(crate) fn with_output(command: &Command) -> Self {
+        Self::of(command, true)
+    }
+
+    fn of(command: &Command, with_output: bool) -> Self {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
@@ -36,7 +45,8 @@ impl Terminal {
             setsid.env(name, value.unwrap());
         }
         setsid.current_dir(command.get_current_dir().unwrap());
-        let child = setsid.stdin(end(&theirs)).stderr(end(&theirs)).stdout(Stdio::null()).spawn().unwrap();
+        let output = if with_output { end(&theirs) } else { Stdio::null() };
+        let child = setsid.stdin(end(&theirs)).stderr(end(&theirs)).stdout(output).spawn().unwrap();
         drop((theirs, setsid));
         let ours = File::from(master);
         let mut reader = ours.try_clone().unwrap();

@@ -12,7 +12,6 @@ use std::{
 
 use agent::{Agent, Change, Message};
 use kit::{Fault, Kind};
-use runtime::visible;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 
@@ -108,10 +107,10 @@ impl Face for Lines {
     }
 
     fn tell(&mut self, text: &str, style: Style) {
-        let text = visible(text.trim_end()).0;
+        let text = text.trim_end();
         match style.tint {
             Tint::Bad | Tint::Asks => text.lines().for_each(|it| print::err(&format!("haft: {it}"))),
-            _ => print::out(&text),
+            _ => print::out(text),
         }
     }
 
@@ -124,7 +123,7 @@ impl Face for Lines {
     }
 
     fn note(&mut self, text: &str) {
-        print::err(&visible(&format!("haft: {text}")).0);
+        print::err(&format!("haft: {text}"));
     }
 
     fn show_before(&mut self, said: &[Message]) {
@@ -138,7 +137,7 @@ impl Face for Lines {
                 }
                 Message::Note { text } => format!("! {text}"),
             };
-            print::err(&visible(&line).0);
+            print::err(&line);
         }
     }
 

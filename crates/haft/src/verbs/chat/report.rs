@@ -66,7 +66,7 @@ pub(super) fn help(all: &All, wide: usize) -> String {
     text
 }
 
-/// Names and what they mean, side by side; where there is no room for that, what they mean stands below, further in.
+/// Formats names and their meanings in two columns; on a narrow terminal each meaning goes below its name, indented.
 fn columns(rows: &[(String, String)], wide: usize) -> String {
     if wide < SIDE_BY_SIDE {
         let line = |(name, does): &(String, String)| {

@@ -2,10 +2,7 @@
 
 use std::path::Path;
 
-use runtime::{
-    config::{Source, Why},
-    visible,
-};
+use runtime::config::{Source, Why};
 use serde_json::Value;
 
 use super::{
@@ -37,7 +34,7 @@ pub(super) fn all(workspace: &Path, read: &[File], settings: &[Setting]) -> Stri
         text.push_str("\nRead the workspace's haft.toml, then run `haft trust` to use all of it.\n");
     }
     text.push_str("\n`haft config KEY` explains a key; `haft config --example` lists every key.\n");
-    visible(&text).0.into_owned()
+    text
 }
 
 /// The values of a key or a section, and what it is.
@@ -56,7 +53,7 @@ pub(super) fn some(settings: &[Setting], explained: Option<&Entry>) -> String {
             text.push_str(&format!("Example: {example}\n"));
         }
     }
-    visible(&text).0.into_owned()
+    text
 }
 
 /// A key as it is written.

@@ -52,7 +52,7 @@ pub(super) struct Setting {
     pub(super) key: Vec<String>,
     /// Whether it is about the workspace's own tools and servers.
     pub(super) of_workspace: bool,
-    /// The value in effect; none if there is none, or only the default, which is no value.
+    /// The value in effect; none if there is none, or only the default, which is not a value.
     pub(super) value: Option<Value>,
     /// The default in words, where that is what holds.
     pub(super) words: Option<&'static str>,
@@ -80,7 +80,7 @@ pub(super) fn files(options: &Options, place: &Place, workspace: &Path) -> [File
 /// Every key that has a value whether or not somebody sets it, then those that somebody sets.
 ///
 /// # Errors
-/// When a file can't be read, or is no valid configuration.
+/// When a file can't be read, or is not a valid configuration.
 pub(super) fn settings(options: &Options, place: &Place, workspace: &Path) -> Result<Vec<Setting>, Fault> {
     let user = Layer::user(&place.config.join(FILE))?;
     let theirs = Layer::workspace(workspace)?;
@@ -156,7 +156,7 @@ pub(super) fn defaults() -> Vec<(&'static str, Fallback)> {
         ("agent.visible", named(json!(Visible::default()))),
         ("chat.notify", named(json!(Notify::default()))),
         ("chat.theme", named(json!(Theme::default()))),
-        ("limits.processes", named(json!(LimitsSection::PROCESSES))),
+        ("limits.processes", named(json!(LimitsSection::default().of_commands().tree))),
         ("limits.memory_mib", Words("half of the machine's, 256 to 2048")),
         ("limits.outputs_mib", named(json!(LimitsSection::OUTPUTS))),
         ("subagent.tools", Words("those of the agent that starts it")),

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use runtime::{outside::mcp::Servers, visible};
+use runtime::outside::mcp::Servers;
 use serde_json::{Value, json};
 
 use super::in_lines;
@@ -54,7 +54,7 @@ impl Clients {
         );
         let width = lines.iter().map(|(title, _)| title.len()).max().unwrap_or(0);
         let text: String = lines.iter().map(|(title, what)| format!("{title:width$}  {what}\n")).collect();
-        visible(&text).0.into_owned()
+        text
     }
 
     pub(super) fn as_json(&self) -> Value {
@@ -94,7 +94,7 @@ impl Server {
         };
         let mut text = format!("{}: {tools} ({})\n", self.name, self.file.display());
         self.notes.iter().for_each(|note| text.push_str(&format!("  {note}\n")));
-        visible(&text).0.into_owned()
+        text
     }
 
     pub(super) fn as_json(&self) -> Value {

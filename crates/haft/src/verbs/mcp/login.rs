@@ -7,10 +7,7 @@ use std::{
 
 use clap::Args;
 use kit::Fault;
-use runtime::{
-    outside::mcp::{Redirect, Server},
-    visible,
-};
+use runtime::outside::mcp::{Redirect, Server};
 
 use crate::{Options, Place, print};
 
@@ -49,7 +46,7 @@ impl Login {
             self.name,
             scopes(signing.scopes())
         ));
-        print::out(&format!("open: {}", visible(signing.address()).0));
+        print::out(&format!("open: {}", signing.address()));
         if !self.no_browser {
             browse(signing.address(), &place.variables);
         }
@@ -80,7 +77,7 @@ impl Logout {
 }
 
 fn scopes(scopes: &[String]) -> String {
-    if scopes.is_empty() { String::new() } else { format!(": {}", visible(&scopes.join(" ")).0) }
+    if scopes.is_empty() { String::new() } else { format!(": {}", scopes.join(" ")) }
 }
 
 /// Shows the address to the person, where there is a screen for it. It is one argument of a program, and begins with

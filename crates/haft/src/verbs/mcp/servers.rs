@@ -7,7 +7,7 @@ use std::{
 
 use clap::Args;
 use kit::{Fault, Kind};
-use runtime::{outside::mcp::Servers, quote, visible};
+use runtime::{outside::mcp::Servers, quote};
 
 use crate::{Options, Place, print, verbs::close};
 
@@ -52,7 +52,7 @@ impl List {
             text.push_str("no MCP servers are configured; `haft config mcp.files` explains how\n");
         }
         close(&opened.runtime);
-        print::out(&visible(&text).0);
+        print::out(&text);
         opened.aside.iter().for_each(|line| print::err(&format!("haft: {line}")));
         Ok(ExitCode::SUCCESS)
     }
@@ -71,7 +71,7 @@ impl Trust {
 
     fn accept(&self, servers: &Servers) -> Result<bool, Fault> {
         let difference = servers.difference(&self.name)?;
-        print::out(visible(&difference).0.trim_end());
+        print::out(difference.trim_end());
         if !self.yes && !agreed(&self.name)? {
             return Ok(false);
         }

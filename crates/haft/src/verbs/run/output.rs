@@ -30,7 +30,7 @@ pub(super) struct Done {
 /// The schema in this file.
 ///
 /// # Errors
-/// When it can't be read, or is no JSON Schema.
+/// When it can't be read, or is not a JSON Schema.
 pub(super) fn read(path: &Path) -> Result<AnswerSchema, Fault> {
     let shown = path.display();
     let unreadable = |why: String| {

@@ -4,12 +4,15 @@ use std::time::Instant;
 
 use agent::{Event, Host};
 use parking_lot::Mutex;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::json::{Denials, Denied, Rate};
-use crate::terminal::{
-    front::Passes,
-    plain::{Out, Plain},
+use crate::{
+    print::line_of_json,
+    terminal::{
+        front::Passes,
+        plain::{Out, Plain},
+    },
 };
 
 /// Passes on what happens, and keeps what was denied.
@@ -30,10 +33,10 @@ impl Watch {
         Self { to, denials: Mutex::default() }
     }
 
-    /// A line for a program that is no event of the agent's.
+    /// A line for a program that is not an event of the agent's.
     pub(super) fn line(&self, value: &Value) {
         if let To::Json(out, _) = &self.to {
-            out.write(&format!("{value}\n"));
+            out.write(&(line_of_json(value) + "\n"));
         }
     }
 
@@ -67,7 +70,7 @@ impl Host for Watch {
             To::Lines(plain) => plain.hear(event),
             To::Json(out, rate) => {
                 if rate.lock().lets(&event, Instant::now()) {
-                    out.write(&format!("{}\n", json!(event)));
+                    out.write(&(line_of_json(&event) + "\n"));
                 }
             }
             To::View(passes) => passes.hear(event),

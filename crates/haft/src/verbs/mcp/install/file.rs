@@ -9,7 +9,7 @@ use std::{
 
 use kit::{Fault, Kind};
 
-/// A larger file is no configuration.
+/// A larger file is not a configuration.
 const LARGEST: u64 = 64 << 20;
 
 const MARK: &str = "\u{feff}";
