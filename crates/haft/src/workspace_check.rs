@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use kit::{Fault, Kind};
+use kit::{Fault, Kind, broken::is_broken};
 use runtime::{policy::Sandbox, visible};
 
 use crate::{Options, Place, ask, print, state_folder};
@@ -141,6 +141,9 @@ impl WideFolders {
 
     /// What kind of wide folder this is, in words that follow "is"; `None` for a folder like any other.
     pub(crate) fn what(&self, folder: &Path) -> Option<&'static str> {
+        if is_broken("home") {
+            return None;
+        }
         if folder.parent().is_none() {
             return Some("the root of the file system");
         }

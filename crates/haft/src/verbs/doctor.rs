@@ -74,7 +74,10 @@ impl Doctor {
             programs: programs(place, &configured(options, place)),
             clients: Clients::find(place, &folder),
         };
-        print::out(&if self.json { report.as_json().to_string() } else { report.as_text() });
+        match self.json {
+            true => print::json(&report.as_json()),
+            false => print::out(&report.as_text()),
+        }
         let fails = report.problem().is_some() || report.findings.iter().any(Finding::is_broken);
         Ok(if fails { ExitCode::from(FAULT) } else { ExitCode::SUCCESS })
     }

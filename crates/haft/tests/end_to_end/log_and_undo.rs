@@ -155,7 +155,7 @@ fn the_doctor_finds_that_what_it_tries_holds() {
     let about_tools = "\n  0 loaded, 0 failed, 0 ignored until `haft trust`\n  Python: /";
     assert!(ran.out.contains(about_tools) && ran.out.contains("; uv: "), "{}", ran.out);
     let report: Value = serde_json::from_str(&room.run(&["doctor", "--json"]).out).unwrap();
-    assert_eq!(report["findings"].as_array().unwrap().len(), 14);
+    assert_eq!(report["findings"].as_array().unwrap().len(), 16);
     assert!(crate::support::names(&room.at("")).is_empty(), "it leaves nothing in the workspace");
     assert!(!crate::support::names(&room.state()).iter().any(|name| name.starts_with("doctor-")));
     assert_eq!(room.run(&["log"]).out, "no calls\n", "its own calls are not in the workspace's log");

@@ -29,7 +29,7 @@ use super::{
     refusal,
     wire::{self, ABOVE, FILES, Limit, REPLY, Reply, Request, ToKeeper},
 };
-use crate::{Fault, Kind};
+use crate::{Fault, Kind, broken::passed_on};
 
 /// How long a keeper may take to enter its sandbox, and a command to begin.
 const BEGIN: Duration = Duration::from_secs(30);
@@ -100,6 +100,7 @@ impl Keeper {
         ours.set_nonblocking(true).map_err(trouble)?;
         command
             .env_clear()
+            .envs(passed_on())
             .current_dir("/")
             .stdin(OwnedFd::from(theirs))
             .stdout(Stdio::null())

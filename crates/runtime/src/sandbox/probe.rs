@@ -7,6 +7,7 @@ use std::{
     io::Write,
     net::{TcpStream, UdpSocket},
     os::{
+        fd::{FromRawFd, OwnedFd},
         linux::net::SocketAddrExt,
         unix::net::{SocketAddr, UnixStream},
     },
@@ -19,6 +20,18 @@ use serde::{Deserialize, Serialize};
 
 /// The first argument of our own binary that makes it a probe.
 pub const PROBE: &str = "sandbox-probe";
+
+/// The argument after [`PROBE`] that makes it take more and more memory.
+pub const TAKES_MEMORY: &str = "takes-memory";
+
+/// What a process prints that nobody ended.
+pub const SURVIVED: &str = "survived";
+
+/// What all `memfd` files of [`TAKES_MEMORY`] have together, in MiB.
+pub const TAKEN: u64 = 192;
+
+/// How long a process that uses too much waits to be ended.
+pub const WAITS: Duration = Duration::from_secs(8);
 
 /// Where the things are that a process in the sandbox must not reach.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -86,6 +99,7 @@ const TRIES: &[(&str, &str, Try)] = &[
     ("G3", "a control file in a subfolder", |at| append_any(at, NESTED)),
     ("G3", "what git's configuration runs", |at| append_any(at, CONFIGURED)),
     ("G3", "a hook below node_modules", |at| fs::write(at.workspace.join(VENDORED).join("probe"), "")),
+    ("G7", "most of the user's inotify instances", |_| most_of_inotify()),
     ("G4", "a credential beside a program on PATH", |at| fs::read(at.home.join(BESIDE.1)).map(drop)),
     ("G4", "haft's state", |at| fs::read(at.state.join("secret")).map(drop)),
     ("G4", "haft's environment", |at| fs::read(format!("/proc/{}/environ", at.haft)).map(drop)),
@@ -108,6 +122,9 @@ pub struct Tried {
 
 /// Tries everything with the targets of the second argument, and prints what came of it as JSON.
 pub fn probe() -> ExitCode {
+    if std::env::args().nth(2).as_deref() == Some(TAKES_MEMORY) {
+        return take_memory().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
+    }
     let targets = std::env::args().nth(2).and_then(|it| serde_json::from_str::<Targets>(&it).ok());
     let Some(targets) = targets else { return ExitCode::FAILURE };
     let tried = TRIES.iter().map(|(guarantee, what, attempt)| Tried {
@@ -132,6 +149,36 @@ fn append_any(at: &Targets, names: &[&str]) -> io::Result<()> {
         }
     }
     opened
+}
+
+/// Makes a third of the inotify instances that this machine gives a user: what the sandbox leaves to commands is a quarter.
+#[expect(unsafe_code, reason = "rustix has no call for it without its feature")]
+fn most_of_inotify() -> io::Result<()> {
+    let most = fs::read_to_string("/proc/sys/fs/inotify/max_user_instances")?;
+    let most: u64 = most.trim().parse().map_err(|_| io::ErrorKind::InvalidData)?;
+    let mut limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    limit.current = limit.maximum;
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, limit)?;
+    let make = |_| {
+        // SAFETY: it takes a number and gives a descriptor.
+        let made = unsafe { libc::inotify_init1(libc::IN_CLOEXEC) };
+        done(made.into())?;
+        // SAFETY: it was made just now, and nobody else has it.
+        Ok(unsafe { OwnedFd::from_raw_fd(made) })
+    };
+    (0..most / 3).map(make).collect::<io::Result<Vec<OwnedFd>>>().map(drop)
+}
+
+/// Fills files that lie in memory, and waits to be ended.
+fn take_memory() -> io::Result<()> {
+    let file = rustix::fs::memfd_create("taken", rustix::fs::MemfdFlags::CLOEXEC)?;
+    let mut file = fs::File::from(file);
+    let mebibyte = vec![1; 1 << 20];
+    for _ in 0..TAKEN {
+        file.write_all(&mebibyte)?;
+    }
+    std::thread::sleep(WAITS);
+    writeln!(io::stdout(), "{SURVIVED}")
 }
 
 fn udp(at: &Targets) -> io::Result<()> {

@@ -18,7 +18,7 @@ use std::{
 
 use kit::{Fault, Kind, Origin};
 use runtime::{
-    Answer, Call, Commands, DEADLINE, Runtime, Session, Settings, Unattended,
+    Answer, Call, Commands, DEADLINE, Runtime, Session, Settings, Unattended, is_unseen,
     journal::Filter,
     mask::Secrets,
     outside::{Folder, ToolFiles, Whose},
@@ -26,7 +26,12 @@ use runtime::{
 };
 use serde_json::{Value, json};
 
-use crate::{Place, verbs::LAST_WRITE};
+use crate::{
+    Place,
+    print::harmless,
+    verbs::{LAST_WRITE, log::whole},
+    workspace_check::WideFolders,
+};
 
 /// What was found about one guarantee.
 pub(super) struct Finding {
@@ -70,6 +75,21 @@ async def execute(arguments):
             pass
     return ", ".join(reached)
 "#;
+
+/// Is a home folder refused as a workspace, and so are the folders above it, and no other?
+fn refuses_homes(folder: &Path) -> Result<(), String> {
+    let folder = folder.canonicalize().map_err(|error| error.to_string())?;
+    let wide = WideFolders::around(vec![folder.join("ws")]);
+    for refused in [Path::new("/"), &folder, &folder.join("ws")] {
+        if wide.what(refused).is_none() {
+            return Err(format!("{} would be a workspace unasked", refused.display()));
+        }
+    }
+    match wide.what(&folder.join("ws/sub")) {
+        Some(what) => Err(format!("a project was refused as {what}")),
+        None => Ok(()),
+    }
+}
 
 /// Tries all guarantees.
 ///
@@ -204,8 +224,13 @@ impl Room {
             tried(
                 "G7",
                 "output is bounded, and nothing outlives a stopped call",
-                self.is_bounded().await.and(commands.leaves_nothing()),
+                self.is_bounded()
+                    .await
+                    .and(commands.leaves_nothing())
+                    .and(commands.of("G7"))
+                    .and(commands.is_limited()),
             ),
+            tried("G7", "no work in the home folder until a person says so", refuses_homes(&self.folder)),
             tried(
                 "G8",
                 "bad input gives an error that says what to do",
@@ -219,6 +244,7 @@ impl Room {
                     .and(self.asks_before_composed_addresses().await)
                     .and(requests::are_guarded().await),
             ),
+            tried("G10", "control characters from outside are escaped", self.escapes().await),
             later(
                 "G10",
                 "tool definitions of MCP servers are pinned on first use",
@@ -341,6 +367,27 @@ impl Room {
         self.expect("no_such_tool", json!({}), Kind::NotFound).await?;
         self.expect("read", json!({"path": 1, "nonsense": true}), Kind::BadArgs).await?;
         self.expect("read", json!([1]), Kind::BadArgs).await
+    }
+
+    /// What a file and a model wrote, in an answer and in the log.
+    async fn escapes(&self) -> Result<(), String> {
+        const ACTS: &str = "\u{1b}]52;c;eA==\u{7}\u{9b}2J\u{202e}";
+        fs::write(self.folder.join("ws/acts"), ACTS).map_err(|error| error.to_string())?;
+        let read = self.call("read", json!({"path": "acts"})).await;
+        let refused = self.call("read", json!({"path": ACTS})).await;
+        let filter = Filter { limit: 10, ..Filter::default() };
+        let calls = self.session.runtime().store().journal().log(filter).map_err(|fault| fault.what)?;
+        let log: String = calls.iter().map(|it| whole(it, &self.folder)).collect();
+        let texts = [
+            ("an answer", read.as_text()),
+            ("an error", refused.as_text()),
+            ("the log", harmless(&log).into()),
+        ];
+        match texts.iter().find(|(_, text)| text.chars().any(|it| it != '\n' && is_unseen(it))) {
+            Some((what, _)) => Err(format!("{what} had a control character")),
+            None if read.as_text().contains("u{1b}]52") => Ok(()),
+            None => Err(format!("the file was read as {}", read.as_text())),
+        }
     }
 
     #[cfg(target_os = "linux")]

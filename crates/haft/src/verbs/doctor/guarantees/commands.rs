@@ -20,7 +20,10 @@ use kit::{
 use runtime::{
     Call, Commands, Runtime, Session, Settings, Unattended,
     policy::{Approve, Policy},
-    sandbox::probe::{self, PROBE, Targets, Tried},
+    sandbox::{
+        limits::Limits,
+        probe::{self, PROBE, Targets, Tried},
+    },
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -29,11 +32,15 @@ use serde_json::{Value, json};
 /// Nothing that is run here takes as long, unless it hangs.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// So many processes are too many for the one who tries.
+const PROCESSES: u64 = 40;
+
 /// What was found by trying.
 pub(super) struct Findings {
     inside: Result<Vec<Tried>, String>,
     outside: Result<Vec<Tried>, String>,
     leaves_nothing: Result<(), String>,
+    is_limited: Result<(), String>,
     sets_aside: Result<(), String>,
 }
 
@@ -53,6 +60,8 @@ impl Findings {
         let root = rustix::process::getuid().is_root();
         // An ordinary user may not set up the kernel; and no command ever has these variables.
         let idle = outside.iter().filter(|it| !it.reached && (root || it.what != "a setting of the kernel"));
+        // What the user's other programs use of inotify is not there any more.
+        let idle = idle.filter(|it| it.guarantee != "G7");
         let idle: Vec<&str> =
             idle.map(|it| it.what.as_str()).filter(|it| !it.starts_with("a key of")).collect();
         let proof = idle.is_empty();
@@ -66,6 +75,11 @@ impl Findings {
     /// Is a control file set aside that a command makes?
     pub(super) fn sets_aside(&self) -> Result<(), String> {
         self.sets_aside.clone()
+    }
+
+    /// Is a command ended that has too many processes or takes too much memory?
+    pub(super) fn is_limited(&self) -> Result<(), String> {
+        self.is_limited.clone()
     }
 
     /// Does a process live on that was left behind?
@@ -83,23 +97,33 @@ pub(super) async fn findings(
     match Trial::begin(folder, variables, accept_weaker) {
         Ok(trial) => Findings {
             outside: trial.probe(true).await,
-            inside: trial.probe(false).await,
+            inside: trial.probe(false).await.map(|tried| without_counts(tried, accept_weaker)),
             leaves_nothing: trial.leave_behind().await,
+            is_limited: trial.use_too_much().await,
             sets_aside: trial.make_control_file().await,
         },
         Err(why) => Findings {
             inside: Err(why.clone()),
             outside: Err(why.clone()),
             leaves_nothing: Err(why.clone()),
+            is_limited: Err(why.clone()),
             sets_aside: Err(why),
         },
     }
 }
 
+/// Without what only a user namespace can limit, where a person accepted to do without.
+fn without_counts(mut tried: Vec<Tried>, accept_weaker: &[String]) -> Vec<Tried> {
+    tried.retain(|it| it.guarantee != "G7" || accept_weaker.is_empty());
+    tried
+}
+
 struct Trial {
     session: Session,
-    /// One in the same workspace where nothing is allowed that a person would be asked about.
+    /// A session in the same workspace that denies whatever needs approval.
     unasked: Session,
+    /// A session in the same workspace in which commands may use little.
+    limited: Session,
     targets: Targets,
 }
 
@@ -111,7 +135,7 @@ impl Trial {
     ) -> Result<Self, String> {
         let targets = targets(folder).map_err(|error| error.to_string())?;
         let variables = of_home(variables, &targets.home);
-        let settings = |approve| Settings {
+        let settings = |approve, limits| Settings {
             beyond: Default::default(),
             tool_files: Default::default(),
             workspace: targets.workspace.clone(),
@@ -126,16 +150,23 @@ impl Trial {
             commands: Commands {
                 variables: variables.clone(),
                 accept_weaker: accept_weaker.to_vec(),
+                limits,
                 ..Commands::default()
             },
         };
-        let session = |approve| {
-            let runtime = Runtime::open(settings(approve), vec![kit::erase::<Start>()])?;
+        let session = |approve, limits| -> Result<Session, String> {
+            let runtime = Runtime::open(settings(approve, limits), vec![kit::erase::<Start>()])
+                .map_err(|fault: Fault| fault.as_text())?;
             Ok(runtime.session(None, "doctor", Arc::new(Unattended)))
         };
-        let sessions = session(Approve::Auto).and_then(|one| Ok((one, session(Approve::Never)?)));
-        let (session, unasked) = sessions.map_err(|fault: Fault| fault.as_text())?;
-        Ok(Self { session, unasked, targets })
+        let usual = Limits::default();
+        let limited = Limits { memory: probe::TAKEN / 2 * (1 << 20), tree: PROCESSES / 2, ..usual };
+        Ok(Self {
+            session: session(Approve::Auto, usual)?,
+            unasked: session(Approve::Never, usual)?,
+            limited: session(Approve::Auto, limited)?,
+            targets,
+        })
     }
 
     async fn probe(&self, unconfined: bool) -> Result<Vec<Tried>, String> {
@@ -155,6 +186,25 @@ impl Trial {
         let script = "PATH=/usr/bin:/bin; setsid sleep 600 >/dev/null 2>&1 & echo up";
         self.start(json!({"argv": ["/bin/sh", "-c", script], "env": mark, "unconfined": false})).await?;
         if is_marked(&mark) { Err("a process that was left behind lives on".to_owned()) } else { Ok(()) }
+    }
+
+    async fn use_too_much(&self) -> Result<(), String> {
+        let (wait, survived) = (probe::WAITS.as_secs(), probe::SURVIVED);
+        let forks = format!(
+            "PATH=/usr/bin:/bin; i=0; while [ $i -lt {PROCESSES} ]; do sleep {wait} & i=$((i+1)); done; wait; echo {survived}"
+        );
+        let memory = format!("/proc/self/fd/{OWN}");
+        for (what, argv) in [
+            ("too many processes", ["/bin/sh", "-c", &forks]),
+            ("too much memory", [&memory, PROBE, probe::TAKES_MEMORY]),
+        ] {
+            let arguments = json!({"argv": argv, "unconfined": false});
+            let answer = self.limited.call(Call::new(Start::NAME, arguments)).await;
+            if answer.result.is_ok() {
+                return Err(format!("a command with {what} was not ended"));
+            }
+        }
+        Ok(())
     }
 
     async fn make_control_file(&self) -> Result<(), String> {
@@ -178,7 +228,7 @@ impl Trial {
 
 impl Drop for Trial {
     fn drop(&mut self) {
-        for session in [&self.session, &self.unasked] {
+        for session in [&self.session, &self.unasked, &self.limited] {
             session.runtime().store().close(crate::verbs::LAST_WRITE);
         }
     }
