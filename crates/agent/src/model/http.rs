@@ -235,7 +235,7 @@ fn client(loopback: bool) -> Result<&'static Client, ModelError> {
     if let Some(client) = cell.get() {
         return Ok(client);
     }
-    let builder = Client::builder()
+    let builder = kit::net::client()
         .connect_timeout(CONNECT)
         // A key is for the host that it was given for.
         .redirect(reqwest::redirect::Policy::none())

@@ -108,7 +108,7 @@ impl Client {
         let servers = self.session.runtime().outside().servers();
         let server = servers.named("s")?;
         let signing = servers.logins().begin(&server, &self.place.variables, REDIRECT).await?;
-        let browser = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build();
+        let browser = kit::net::client().redirect(reqwest::redirect::Policy::none()).build();
         let sent = browser
             .map_err(|error| lost(&error))?
             .get(signing.address())

@@ -18,7 +18,7 @@ use reqwest::{
 use tokio::net::TcpStream;
 
 use super::{
-    own,
+    client, own,
     place::{Reach, is_public, plain, says_private},
 };
 use crate::services::Soon;
@@ -38,11 +38,6 @@ pub trait Lookup: Send + Sync {
     fn is_own(&self, address: IpAddr) -> bool {
         own::is_own(address)
     }
-}
-
-/// Is this a public address of another machine? A public address of this one counts as loopback.
-pub fn is_elsewhere(address: IpAddr) -> bool {
-    is_public(address) && !own::is_own(address)
 }
 
 /// What the operating system knows of names.
@@ -103,7 +98,7 @@ impl Line {
         // Where the proxy is was decided by whoever named it; where it goes was looked at before it is asked.
         let reach = if of.way == Way::Proxy { Reach::Anywhere } else { of.reach };
         let resolver = Resolver { lookup: self.lookup.clone(), reach };
-        let mut client = Client::builder()
+        let mut client = client()
             .no_proxy()
             .redirect(redirect::Policy::none())
             .dns_resolver(resolver)

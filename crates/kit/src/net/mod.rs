@@ -6,6 +6,7 @@
 
 mod allowed;
 mod body;
+mod client;
 mod line;
 mod own;
 mod place;
@@ -15,9 +16,10 @@ mod send;
 
 pub use allowed::Allowed;
 pub use body::{Body, Form};
-pub use line::{Line, Lookup, System, is_elsewhere, why_closed};
+pub use client::{choose_tls, client};
+pub use line::{Line, Lookup, System, why_closed};
 pub use own::is_own;
-pub use place::{HostPattern, Reach, is_public, plain, says_private, split_port};
+pub use place::{HostPattern, Reach, is_elsewhere, is_public, plain, says_private, split_port, with_port};
 pub use request::{Request, only_looks};
 pub use reqwest::{Method, StatusCode, Url, header};
 pub use response::{Hop, Response};

@@ -4,6 +4,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::own::is_own;
 
+/// Is this a public address of another machine? A public address of this one counts as loopback.
+pub fn is_elsewhere(address: IpAddr) -> bool {
+    is_public(address) && !is_own(address)
+}
+
 /// Is this an address that anybody on the internet may reach? It may still be this machine's own.
 pub fn is_public(address: IpAddr) -> bool {
     match address {
@@ -57,7 +62,7 @@ fn is_public_v6(it: Ipv6Addr) -> bool {
 pub fn says_private(host: &str) -> bool {
     let host = plain(host);
     match host.parse::<IpAddr>() {
-        Ok(address) => !is_public(address) || is_own(address),
+        Ok(address) => !is_elsewhere(address),
         Err(_) => {
             let ends =
                 |it: &str| host.strip_suffix(it).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
@@ -122,6 +127,11 @@ impl HostPattern {
 pub fn plain(host: &str) -> String {
     let host = host.strip_prefix('[').and_then(|it| it.strip_suffix(']')).unwrap_or(host);
     host.trim_end_matches('.').to_ascii_lowercase()
+}
+
+/// `host:port` as a grant names it, with brackets around an address of the sixth version.
+pub fn with_port(host: &str, port: u16) -> String {
+    if host.contains(':') { format!("[{}]:{port}", plain(host)) } else { format!("{host}:{port}") }
 }
 
 /// `host:port`; the colons of an address of the sixth version are its own.

@@ -20,7 +20,7 @@ use tokio::{net::TcpStream, time::timeout};
 use super::{
     Allowed, Body, Hop, Line, Reach, Request, Response,
     line::{Unreached, Use, why_closed},
-    place::plain,
+    place::{plain, with_port},
     request::for_others,
 };
 use crate::{Fault, Kind};
@@ -51,7 +51,7 @@ impl Net {
     ///
     /// # Errors
     /// [`Kind::BadArgs`] for an address that is none; [`Kind::Denied`] for a host that the call may not speak to;
-    /// [`Kind::Timeout`]; [`Kind::Unavailable`] when nobody answers; [`Kind::Failed`] when what answers is no HTTP.
+    /// [`Kind::Timeout`]; [`Kind::Unavailable`] when nobody answers; [`Kind::Failed`] when what answers is not HTTP.
     pub async fn send(&self, mut request: Request) -> Result<Response, Fault> {
         let began = Instant::now();
         let mut hops: Vec<Hop> = Vec::new();
@@ -194,18 +194,13 @@ fn on_the_way(fault: Fault, from: &Hop, to: &Url) -> Fault {
 }
 
 fn not_granted(host: &str, port: u16) -> Fault {
-    let place = place(host, port);
+    let place = with_port(host, port);
     Fault::denied(format!("{place} was not granted to this call"))
         .next(format!("A person can put `{place}` into `allow` of `[net]` in haft.toml."))
 }
 
-/// As a grant names it.
-fn place(host: &str, port: u16) -> String {
-    if host.contains(':') { format!("[{}]:{port}", plain(host)) } else { format!("{host}:{port}") }
-}
-
 fn unreached(host: &str, port: u16, why: &Unreached) -> Fault {
-    let place = place(host, port);
+    let place = with_port(host, port);
     match why {
         Unreached::Private(at) if host.parse::<IpAddr>().is_ok() => {
             closed(&place, &format!("{at} {}", why_closed(*at)))
@@ -261,13 +256,13 @@ fn failed(request: &Request, host: &str, port: u16, error: reqwest::Error) -> Fa
     }
     let why = deepest(&error);
     if is_connect && !is_timeout && request.url.scheme() == "https" && speaks_no_tls(&why) {
-        let place = place(host, port);
+        let place = with_port(host, port);
         return Fault::new(Kind::Unavailable, format!("{place} is there, but does not speak TLS: {why}"))
             .next(format!("Try http://{place} instead of https, or look whether the port is right."));
     }
     if is_timeout || is_connect {
         let kind = if is_timeout { Kind::Timeout } else { Kind::Unavailable };
-        return Fault::new(kind, format!("{} can't be reached: {why}", place(host, port)))
+        return Fault::new(kind, format!("{} can't be reached: {why}", with_port(host, port)))
             .next("Check the host and the port, or try again later.");
     }
     Fault::new(Kind::Failed, format!("{name} gave no answer that can be read: {why}"))

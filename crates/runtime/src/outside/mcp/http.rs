@@ -39,7 +39,7 @@ use crate::visible::visible;
 
 /// How long the connection itself may take.
 const CONNECT: Duration = Duration::from_secs(15);
-/// An event of a stream has at most so many bytes; an answer that is no stream is bounded to 16 MiB by rmcp.
+/// An event of a stream has at most so many bytes; an answer that is not a stream is bounded to 16 MiB by rmcp.
 const EVENT: usize = 16 << 20;
 /// How often a stream that broke is opened again, and how long is waited between two tries at most.
 const TRIES: usize = 8;
@@ -125,7 +125,7 @@ fn auto() -> ClientLifecycleMode {
 
 /// What requests to this server are made with. Nothing of them goes to another origin.
 fn client(name: &str, url: &Url, net: &[String]) -> Result<Client, Fault> {
-    let mut client = Client::builder()
+    let mut client = kit::net::client()
         .connect_timeout(CONNECT)
         .tcp_keepalive(Duration::from_secs(30))
         .referer(false)

@@ -129,6 +129,8 @@ impl Login {
 
 /// What finds the way to the authorization server of what is at this address.
 async fn manager(url: &Url) -> Result<AuthorizationManager, AuthError> {
+    // It makes an HTTP client of its own.
+    kit::net::choose_tls();
     // As for the server itself: into a private network only where the person named one.
     match url.port().is_some() {
         true => AuthorizationManager::new_allowing_private_addresses(url.as_str()).await,

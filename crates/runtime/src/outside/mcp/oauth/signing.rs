@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kit::{Fault, Kind};
-use reqwest::{Client, StatusCode, Url, redirect::Policy};
+use reqwest::{StatusCode, Url, redirect::Policy};
 use rmcp::transport::{
     AuthorizationManager,
     auth::{
@@ -137,7 +137,7 @@ impl Signing {
     /// When it is the answer to something else, a no, from somebody else, or not taken.
     pub async fn finish(self, redirected: &str) -> Result<(), Fault> {
         let wrong = |why: String| Fault::denied(format!("not signed in to `{}`: {why}", self.login.name));
-        let url = Url::parse(redirected).map_err(|_| wrong("the answer is no address".to_owned()))?;
+        let url = Url::parse(redirected).map_err(|_| wrong("the answer is not an address".to_owned()))?;
         let field =
             |wanted: &str| url.query_pairs().find(|(name, _)| name == wanted).map(|(_, it)| it.into_owned());
         if field("state").as_deref() != Some(&self.state) {
@@ -307,7 +307,7 @@ async fn probe(url: &Url) -> Option<reqwest::Response> {
     });
     let asked =
         json!({ "jsonrpc": "2.0", "id": 0, "method": "server/discover", "params": { "_meta": meta } });
-    let client = Client::builder().redirect(Policy::none()).timeout(PROBE).build().ok()?;
+    let client = kit::net::client().redirect(Policy::none()).timeout(PROBE).build().ok()?;
     let request = client.post(url.clone()).header("accept", "application/json, text/event-stream");
     let request =
         request.header("mcp-protocol-version", version.as_str()).header("mcp-method", "server/discover");
