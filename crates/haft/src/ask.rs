@@ -85,21 +85,23 @@ pub(crate) fn confirm(question: &str) -> Option<bool> {
         return None;
     }
     let (stopped, _stop) = rustix::pipe::pipe().ok()?;
-    let ask = || -> io::Result<bool> {
-        let terminal = terminal()?;
-        // What was typed before the question is no answer to it.
-        tcflush(&terminal, QueueSelector::IFlush)?;
-        let _quiet = Quiet::new(&terminal)?;
-        (&terminal).write_all(question.as_bytes())?;
-        let line = read_line(&terminal, &stopped)?.unwrap_or_default();
-        let is_yes =
-            matches!(String::from_utf8_lossy(&line).trim().to_ascii_lowercase().as_str(), "y" | "yes");
+    let asked = on_quiet_terminal(|mut terminal| {
+        terminal.write_all(question.as_bytes())?;
+        let line = read_line(terminal, &stopped)?.unwrap_or_default();
         if line.last() != Some(&b'\n') {
-            (&terminal).write_all(b"\n")?;
+            terminal.write_all(b"\n")?;
         }
-        Ok(is_yes)
-    };
-    ask().ok()
+        Ok(matches!(String::from_utf8_lossy(&line).trim().to_ascii_lowercase().as_str(), "y" | "yes"))
+    });
+    asked.ok()
+}
+
+/// Asks at the terminal. Keys typed before the question do not answer it.
+fn on_quiet_terminal<T>(ask: impl FnOnce(&File) -> io::Result<T>) -> io::Result<T> {
+    let terminal = terminal()?;
+    tcflush(&terminal, QueueSelector::IFlush)?;
+    let _quiet = Quiet::new(&terminal)?;
+    ask(&terminal)
 }
 
 struct AtTerminal;
@@ -137,12 +139,7 @@ async fn at_terminal<T: Send + 'static>(
     let (stopped, _stop) = rustix::pipe::pipe().ok()?;
     let asking = move || {
         STANDING.fetch_add(1, Ordering::AcqRel);
-        let said = terminal().and_then(|terminal| {
-            // What was typed before the question is no answer to it.
-            tcflush(&terminal, QueueSelector::IFlush)?;
-            let _quiet = Quiet::new(&terminal)?;
-            ask(&terminal, &stopped)
-        });
+        let said = on_quiet_terminal(|terminal| ask(terminal, &stopped));
         STANDING.fetch_sub(1, Ordering::AcqRel);
         // Who asked may have gone.
         let _ = reply.send(said.ok());
@@ -449,7 +446,7 @@ fn pieces(text: &str) -> Vec<String> {
             letter => letter.escape_default().to_string(),
         };
         let mut count = 1;
-        // A letter that is seen is no blank, however many there are of it.
+        // A visible letter is never counted as a blank, however often it is repeated.
         if letter == ' ' || shown.chars().count() > 1 {
             while letters.next_if_eq(&letter).is_some() {
                 count += 1;

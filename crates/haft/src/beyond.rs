@@ -4,7 +4,7 @@ use std::{mem::take, path::PathBuf};
 
 use kit::{
     Fault, Preferences, Search,
-    net::{Url, host_of},
+    net::{Url, host_of, with_port},
 };
 use runtime::{
     Beyond,
@@ -16,7 +16,7 @@ use crate::Place;
 /// Takes it out of the configuration, with paths below the home folder spelled out.
 ///
 /// # Errors
-/// When the proxy is no address.
+/// When the proxy is not an address.
 pub(crate) fn beyond(place: &Place, config: &mut Config) -> Result<Beyond, Fault> {
     let home = place.home();
     let resolve = |it: &mut PathBuf| *it = parse_path(it, &home);
@@ -47,7 +47,5 @@ fn host_of_engine(search: &Search) -> Option<String> {
         _ => None,
     };
     let url = Url::parse(search.url.as_deref().or(usual)?).ok()?;
-    host_of(&url).ok().map(|(host, port)| {
-        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
-    })
+    host_of(&url).ok().map(|(host, port)| with_port(&host, port))
 }

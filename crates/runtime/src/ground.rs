@@ -62,7 +62,7 @@ pub struct Commands {
     /// Our own binary, which is started as the keeper with [`KEEPER`] as its first argument; the program that
     /// runs, if this is not given. It has to call [`keep`](crate::sandbox::keep) then.
     pub keeper: Option<PathBuf>,
-    /// Whether foreign bytes are decoded in this process, without isolation: for tests, whose program is no worker.
+    /// Whether foreign bytes are decoded in this process, without isolation: for tests, whose program is not a worker.
     pub decodes_here: bool,
     /// haft's own environment.
     pub variables: Vec<(String, String)>,
@@ -480,8 +480,7 @@ impl Ground {
         let mut seen = inner.seen.lock();
         // What is there when the sandbox is made would be taken for the person's own.
         if seen.watch.is_due() {
-            let allows = inner.allows();
-            seen.watch.look(&*allows);
+            inner.look(&mut seen.watch);
         }
         seen.watch.take_away();
         let layout = layout::layout(&wanted)?;
@@ -634,12 +633,12 @@ impl Drop for Inner {
     fn drop(&mut self) {
         // Its end takes the commands with it; the keeper looks once more when they are gone.
         *self.confined.get_mut() = None;
-        let allows = self.allows();
-        let watch = &mut self.seen.get_mut().watch;
-        if watch.is_due() {
-            watch.look(&*allows);
+        let mut seen = self.seen.lock();
+        if seen.watch.is_due() {
+            self.look(&mut seen.watch);
         }
-        watch.take_away();
+        seen.watch.take_away();
+        drop(seen);
         // There mostly is none.
         let _ = std::fs::remove_dir_all(self.scratch());
     }

@@ -61,7 +61,7 @@ pub use jobs::Event;
 pub use registry::{Failure, Registry, Snapshot};
 pub use session::{Limits, Session, WeakSession};
 pub use shares::SessionFiles;
-pub use visible::{is_unseen, visible};
+pub use visible::{is_unseen, visible, visible_json};
 
 use changes::{Change, Versions};
 use control::{configured::Configured, index::Index};
@@ -300,11 +300,6 @@ impl Runtime {
     /// The text without the secrets that this process knows.
     pub fn masked<'a>(&self, text: &'a str) -> std::borrow::Cow<'a, str> {
         self.inner.secrets.mask(text)
-    }
-
-    /// The arguments of a call as they may be kept: without secrets, and without credentials that the model wrote out.
-    pub fn kept_arguments(&self, arguments: &str) -> String {
-        self.inner.secrets.mask(&credentials::hide(arguments)).into_owned()
     }
 
     pub(crate) fn schedule(&self) -> &Schedule {

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     commands::{Case, Ground, Judged, Rules},
-    control::{configured::Configured, is_control_file, is_control_file_in},
+    control::{configured::Configured, is_control_file_in},
     grants::{Effect, host_matches, is_host},
 };
 
@@ -395,8 +395,7 @@ impl Policy {
             return deny("read_only_root", "this root was added as read-only");
         }
         let path = location.absolute();
-        if is_control_file(location.relative())
-            || is_control_file_in(&location.root_path(), &path)
+        if is_control_file_in(&location.root_path(), &path)
             || lies_in_a_git_folder(&path)
             || self.configured.names(&path)
         {

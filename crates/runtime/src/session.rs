@@ -15,7 +15,7 @@ use kit::{
     Address, Fault, Kinds, Output, Spec, Touches,
     decoders::Decoders,
     files::Roots,
-    net::{Allowed, HostPattern, Net, Reach, host_of, says_private, split_port},
+    net::{Allowed, HostPattern, Net, Reach, host_of, says_private, split_port, with_port},
     procs::Procs,
     seen::Views,
     services::{Agents, NoAgent, Reloaded, Review, Shelf, Transcript, Undo},
@@ -423,7 +423,7 @@ impl Session {
     }
 
     /// Stops the session's jobs, waits a moment until they are over, and drops what its tools kept.
-    /// What is called after that is no job for long.
+    /// What is called after that is not a job for long.
     pub async fn end(&self) {
         self.inner.jobs.end_all(LAST_JOBS).await;
         self.end_servers().await;
@@ -635,11 +635,7 @@ impl Session {
                 pattern.reach() == Reach::Anywhere && pattern.fits(&host, port)
             };
             if granted.iter().any(allows) {
-                origins.push(if host.contains(':') {
-                    format!("[{host}]:{port}")
-                } else {
-                    format!("{host}:{port}")
-                });
+                origins.push(with_port(&host, port));
             }
         }
         ground.of_browser(&origins, &public).of_call(&touches, &[])

@@ -121,9 +121,7 @@ pub(super) fn answer(done: Result<Raw, Fault>, retires: bool) -> Vec<u8> {
 }
 
 fn short(mut text: String) -> String {
-    if let Some(end) = (0..=FAULT.min(text.len())).rev().find(|it| text.is_char_boundary(*it)) {
-        text.truncate(end);
-    }
+    text.truncate(text.floor_char_boundary(FAULT));
     text
 }
 

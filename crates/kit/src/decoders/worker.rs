@@ -64,9 +64,9 @@ fn run(decoders: &'static [Entry], confinement: &Confinement) -> io::Result<()> 
     let size = Size { status: File::open("/proc/self/status").ok() };
     let mut missing: Vec<String> = (confinement.files)().err().into_iter().collect();
     let (send, work) = sync_channel::<Received>(1);
-    let (send_size, start) = sync_channel::<()>(0);
+    let (begin, begun) = sync_channel::<()>(0);
     thread::Builder::new().name("haft-decoding".to_owned()).stack_size(STACK).spawn(move || {
-        if start.recv().is_ok() {
+        if begun.recv().is_ok() {
             decode_all(decoders, &work, replies, &size);
         }
         std::process::exit(0)
@@ -81,7 +81,7 @@ fn run(decoders: &'static [Entry], confinement: &Confinement) -> io::Result<()> 
         limit(resource, most, most)?;
     }
     missing.extend((confinement.calls)().err());
-    let _ = send_size.send(());
+    let _ = begin.send(());
     let ready = missing.join("; ");
     let ready = ready.as_bytes().get(..wire::READY).unwrap_or(ready.as_bytes());
     socket.write_all(&u32::try_from(ready.len()).unwrap_or(0).to_ne_bytes())?;

@@ -19,17 +19,14 @@ pub struct LimitsSection {
 }
 
 impl LimitsSection {
-    /// The processes that one command may have where nothing is said.
-    pub const PROCESSES: u64 = 256;
     /// The kept outputs of a session where nothing is said, in MiB.
     pub const OUTPUTS: u64 = 4096;
 
     /// Bounds the numbers.
     pub(super) fn settled(self) -> Self {
-        let least = Limits::default();
         Self {
             // The whole sandbox has a larger bound, which haft's own processes in it need a part of.
-            processes: self.processes.map(|it| it.clamp(2, least.processes / 2)),
+            processes: self.processes.map(|it| it.clamp(2, Limits::default().processes / 2)),
             memory_mib: self.memory_mib.map(|it| it.clamp(64, 1 << 24)),
             outputs_mib: self.outputs_mib.map(|it| it.clamp(1, 1 << 24)),
         }
@@ -37,10 +34,10 @@ impl LimitsSection {
 
     /// The lower of each.
     pub(super) fn narrowed(self, theirs: Self) -> Self {
-        let memory = Limits::default().memory / MIB;
+        let usual = Limits::default();
         Self {
-            processes: super::least(self.processes, theirs.processes, Self::PROCESSES),
-            memory_mib: super::least(self.memory_mib, theirs.memory_mib, memory),
+            processes: super::least(self.processes, theirs.processes, usual.tree),
+            memory_mib: super::least(self.memory_mib, theirs.memory_mib, usual.memory / MIB),
             outputs_mib: super::least(self.outputs_mib, theirs.outputs_mib, Self::OUTPUTS),
         }
     }

@@ -54,7 +54,7 @@ const HOOKS: &[&str] = &[
     "post-index-change",
 ];
 
-/// Programs whose first argument that is no option is code.
+/// Programs whose first argument that is not an option is code.
 const INTERPRETERS: &[&str] = &[
     "sh", "bash", "dash", "zsh", "ksh", "fish", "env", "exec", "command", "nohup", "time", "sudo", "python",
     "python2", "python3", "node", "deno", "bun", "ruby", "perl", "php", "lua", "Rscript", "julia", "awk",

@@ -68,7 +68,7 @@ pub(crate) fn expand(path: &str, from: &Path, home: Option<&Path>) -> PathBuf {
     }
 }
 
-/// A file of ordinary size; nothing where it is no regular file, which may be one that never ends.
+/// A file of ordinary size; nothing where it is not a regular file, which may be one that never ends.
 pub(crate) fn read_small(path: &Path) -> Option<Vec<u8>> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = File::from(open(path, flags, Mode::empty()).ok()?);

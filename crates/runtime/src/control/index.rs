@@ -7,7 +7,6 @@ use std::{
     collections::HashMap,
     ffi::OsString,
     fs,
-    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -15,7 +14,10 @@ use std::{
 
 use parking_lot::Mutex;
 
-use super::{ends_in_control, is_control_folder};
+use super::{
+    accepted::{State, state},
+    ends_in_control, is_control_folder,
+};
 
 /// A folder that was changed this shortly before it was read may be changed again without another time: there are
 /// file systems that keep whole seconds.
@@ -75,9 +77,6 @@ struct Folder {
     /// It is one of git's own.
     is_git_s: bool,
 }
-
-/// Device, number, seconds and nanoseconds of the last change.
-type State = (u64, u64, i64, i64);
 
 impl Index {
     /// Everything below this root. Links are not followed.
@@ -148,11 +147,6 @@ impl Folder {
         }
         folder
     }
-}
-
-fn state(folder: &Path) -> Option<State> {
-    let about = fs::symlink_metadata(folder).ok()?;
-    Some((about.dev(), about.ino(), about.ctime(), about.ctime_nsec()))
 }
 
 fn is_settled(seconds: i64, nanoseconds: i64) -> bool {

@@ -59,9 +59,7 @@ pub(crate) fn is_control_file_in(root: &Path, path: &Path) -> bool {
 
 /// Is the last name of this path one of the list? What lies in a folder of the list is not looked at.
 pub(crate) fn ends_in_control(path: &Path) -> bool {
-    let Some(name) = path.file_name().and_then(OsStr::to_str) else { return false };
-    let name = name.to_ascii_lowercase();
-    ENTRIES.files.contains(&name) || ENTRIES.folders.contains(&name) || ends_in_path(path, &name)
+    depth(path).is_some()
 }
 
 /// How many names of this path, from its end, make it one of the list; nothing, if none do.

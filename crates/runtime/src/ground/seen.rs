@@ -1,6 +1,7 @@
 //! What is known of a session's sandbox, and what is said of it?
 
 use std::{
+    cell::OnceCell,
     path::{Path, PathBuf},
     sync::{Arc, Weak},
     time::{Duration, SystemTime},
@@ -88,8 +89,7 @@ impl Ground {
             return Vec::new();
         }
         seen.changed = now;
-        let allows = self.allows();
-        seen.watch.look(&*allows);
+        self.inner.look(&mut seen.watch);
         let found = seen.watch.found();
         let known = Known {
             appeared: &found.appeared,
@@ -111,8 +111,7 @@ impl Ground {
         let names = self.inner.commands.variables.iter().map(|it| it.0.as_str());
         let kept: Vec<&str> = names.filter(|name| given().all(|it| it.0 != *name)).collect();
         let mut seen = self.inner.seen.lock();
-        let allows = self.allows();
-        seen.watch.look(&*allows);
+        self.inner.look(&mut seen.watch);
         let (ended, found) = (std::mem::take(&mut seen.ended), seen.watch.found());
         let opened = std::mem::take(&mut seen.opened);
         let refused_hosts = self.inner.hosts.take_refusals();
@@ -143,18 +142,12 @@ impl Ground {
 }
 
 impl Ground {
-    /// Did a person allow that this control file is made by a command?
-    fn allows(&self) -> Box<dyn Fn(&Path) -> bool> {
-        self.inner.allows()
-    }
-
     /// A command begins: until nothing is left of it, what changes may be its doing.
     pub(super) fn command_begins(&self) -> Starting {
         let mut seen = self.inner.seen.lock();
         // What ran before may have been stopped, and nobody looked since.
         if seen.watch.is_over() {
-            let allows = self.allows();
-            seen.watch.look(&*allows);
+            self.inner.look(&mut seen.watch);
         }
         seen.watch.command_begins();
         Starting { ground: self.inner.clone(), life: None }
@@ -162,20 +155,24 @@ impl Ground {
 }
 
 impl Inner {
-    pub(super) fn allows(&self) -> Box<dyn Fn(&Path) -> bool> {
-        if self.approve == Approve::Auto {
-            return Box::new(|_| true);
-        }
+    /// Looks at what commands changed. The store is asked for grants only once a control file did change.
+    pub(super) fn look(&self, watch: &mut Watch) {
+        let granted = OnceCell::new();
+        watch.look(&|path| {
+            self.approve == Approve::Auto
+                || granted.get_or_init(|| self.granted_writes()).iter().any(|it| path.starts_with(it))
+        });
+    }
+
+    /// What a person allowed to be written.
+    fn granted_writes(&self) -> Vec<PathBuf> {
         let workspace = self.roots.first().map_or_else(PathBuf::new, |it| it.0.clone());
         let granted = self.grants.in_force(&self.session).unwrap_or_default();
-        let granted: Vec<PathBuf> = granted
-            .iter()
-            .filter_map(|it| match Effect::parse(&it.effect) {
-                Ok(Effect::Write(path)) => Some(workspace.join(path)),
-                _ => None,
-            })
-            .collect();
-        Box::new(move |path| granted.iter().any(|it| path.starts_with(it)))
+        let writes = granted.iter().filter_map(|it| match Effect::parse(&it.effect) {
+            Ok(Effect::Write(path)) => Some(workspace.join(path)),
+            _ => None,
+        });
+        writes.collect()
     }
 }
 
@@ -212,10 +209,9 @@ impl Drop for Running {
             return;
         }
         let look = move || {
-            let allows = ground.allows();
             let mut seen = ground.seen.lock();
             if seen.watch.is_over() {
-                seen.watch.look(&*allows);
+                ground.look(&mut seen.watch);
             }
         };
         if let Err(error) = std::thread::Builder::new().name("haft-watch".to_owned()).spawn(look) {
