@@ -57,7 +57,7 @@ impl FromStr for Dialect {
             "tool_use" => Ok(Self::ToolUse),
             own if own.starts_with('{') => {
                 let format: Format = serde_json::from_str(own).map_err(|error| {
-                    Fault::bad_args(format!("the dialect `{own}` is no format: {error}")).next(next)
+                    Fault::bad_args(format!("the dialect `{own}` is not a format: {error}")).next(next)
                 })?;
                 match format.flaw() {
                     Some(flaw) => {

@@ -61,7 +61,7 @@ pub enum Event {
         call: String,
         /// The tool.
         tool: String,
-        /// The arguments, as they were written; as a string, where they are no JSON.
+        /// The arguments, as they were written; as a string, where they are not JSON.
         arguments: Value,
     },
     /// A call that runs says how far it has come.

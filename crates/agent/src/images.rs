@@ -84,7 +84,7 @@ fn fit(claimed: &str, data: &[u8]) -> Result<(&'static str, Option<Vec<u8>>), St
     let reader = |data| ImageReader::new(Cursor::new(data)).with_guessed_format().ok();
     let found = reader(data).and_then(|it| it.format());
     let Some((format, mime)) = found.and_then(|it| mime_of(it).map(|mime| (it, mime))) else {
-        return Err(format!("it is called {claimed}, and is no png, jpeg, webp or gif"));
+        return Err(format!("it is called {claimed}, and is not a png, jpeg, webp or gif"));
     };
     let broken = |error: image::ImageError| format!("it is broken as {mime}: {error}");
     let (width, height) =
@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn what_is_no_picture_says_why() {
         let why = fit("image/png", b"<!doctype html><p>not found").unwrap_err();
-        assert!(why.contains("called image/png, and is no png"), "{why}");
+        assert!(why.contains("called image/png, and is not a png"), "{why}");
         let mut cut = png(300, 300);
         cut.truncate(cut.len() / 2);
         let why = fit("image/png", &cut).unwrap_err();

@@ -51,7 +51,7 @@ impl Input {
     /// that.
     ///
     /// # Errors
-    /// [`Kind::BadArgs`] when the bytes are no text, [`Kind::TooBig`] when there are more than 64 MiB, and when what is too
+    /// [`Kind::BadArgs`] when the bytes are not text, [`Kind::TooBig`] when there are more than 64 MiB, and when what is too
     /// long can't be kept. Nothing is attached then.
     pub fn attach_text(
         &mut self,
@@ -102,7 +102,7 @@ impl Input {
     /// Attaches a picture: decoded, made small enough for every provider, and kept.
     ///
     /// # Errors
-    /// [`Kind::BadArgs`] when it is no png, jpeg, webp or gif, is broken or has too many pixels. Nothing is attached then.
+    /// [`Kind::BadArgs`] when it is not a png, jpeg, webp or gif, is broken or has too many pixels. Nothing is attached then.
     pub async fn attach_picture(
         &mut self,
         session: &Session,
@@ -172,7 +172,7 @@ fn text_of(bytes: &[u8]) -> Result<String, String> {
     }
     let text = String::from_utf8_lossy(bytes);
     let broken = text.chars().filter(|it| *it == char::REPLACEMENT_CHARACTER).count();
-    // Some letters of an older encoding are no reason to refuse the rest.
+    // Some letters of an older encoding are not a reason to refuse the rest.
     if broken > text.chars().count() / 10 {
         return Err(format!("{broken} of its characters are not UTF-8"));
     }

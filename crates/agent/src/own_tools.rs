@@ -226,7 +226,7 @@ mod tests {
             let mut first = first;
             turn(&mut first, "Draw.").await;
             let again = first.turn(None, &CancellationToken::new()).await.unwrap();
-            assert_eq!(again.steps, 0, "a picture is no reason to ask again");
+            assert_eq!(again.steps, 0, "a picture is not a reason to ask again");
             drop(first);
             agent(session(dir.path(), None), model.clone())
         };

@@ -19,7 +19,7 @@ const MOST: usize = 100;
 /// So many bytes of all files together are read; those after them are left aside.
 const ALL: usize = 2 << 20;
 
-/// A longer reason why a file is no profile is cut.
+/// A longer reason why a file is not a profile is cut.
 const WHY: usize = 300;
 
 /// Where a workspace keeps profiles, in the order in which a name is looked for.
@@ -99,7 +99,7 @@ pub struct Profiles {
 pub struct Known {
     /// Each name once.
     pub profiles: Vec<Arc<Profile>>,
-    /// The files that are no profiles, and why not, one line each.
+    /// The files that are not profiles, and why not, one line each.
     pub broken: Vec<String>,
 }
 
@@ -233,7 +233,7 @@ impl Known {
             }
             Err(why) => {
                 let why: String = why.chars().take(WHY).collect();
-                self.broken.push(format!("{shown} is no profile: {why}"));
+                self.broken.push(format!("{shown} is not a profile: {why}"));
             }
         }
     }

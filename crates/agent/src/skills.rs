@@ -65,7 +65,7 @@ pub struct Skills {
 pub struct Known {
     /// Each name once; a person's own come before a workspace's.
     pub skills: Vec<Arc<Skill>>,
-    /// The folders that are no skills, and why not, one line each.
+    /// The folders that are not skills, and why not, one line each.
     pub broken: Vec<String>,
 }
 

@@ -64,7 +64,7 @@ pub struct Commands {
 pub struct Known {
     /// Each name once; a person's own come before a workspace's.
     pub commands: Vec<Arc<Command>>,
-    /// The files that are no commands, and why not, one line each.
+    /// The files that are not commands, and why not, one line each.
     pub broken: Vec<String>,
 }
 

@@ -310,7 +310,7 @@ impl Crew {
         let Some(name) = &profile.model else { return Ok(otherwise.clone()) };
         match (self.inner.setup.choose)(name) {
             Ok(model) => Ok(model),
-            // What another program calls its models is no name here, unless a person made it one.
+            // What another program calls its models is not a name here, unless a person made it one.
             Err(_) if profile.origin != Origin::Program && CLAUDE.contains(&name.as_str()) => {
                 let ours = otherwise.name();
                 notes.push(format!("no model is called `{name}` here, so it is {ours}; `[models.{name}]` in haft.toml names one"));

@@ -407,7 +407,7 @@ impl Agent {
         let news: Vec<Piece> = self.session.news().into_iter().map(Piece::text).collect();
         let is_said = matches!(self.transcript.items().last(), Some(Item::Model { .. }) | None);
         let mut pieces = self.transcript.notes();
-        // What is only to be told along with something is no reason to ask the model.
+        // What is only to be told along with something is not a reason to ask the model.
         if input.is_none() && news.is_empty() && (is_said || pieces.is_empty()) {
             return;
         }
@@ -514,7 +514,7 @@ impl Agent {
         if !results.is_empty() {
             self.transcript.add(Item::Results { results });
         }
-        // A picture alone is no reason to ask the model again: it sees it when it is asked next.
+        // A picture alone is not a reason to ask the model again: it sees it when it is asked next.
         match pictures.is_empty() {
             true => {}
             false if goes_on => self.transcript.add(Item::Person { pieces: pictures }),

@@ -123,7 +123,7 @@ fn write_run(svg: &mut String, row: u16, (column, cells, text, look): &(u16, u16
         column += blanks as f64;
         rest = rest.trim_start();
         let (shown, after) = rest.split_at(rest.find("  ").unwrap_or(rest.len()));
-        // Letters that are no ASCII stand alone in their run.
+        // Letters that are not ASCII stand alone in their run.
         let cells = if shown.is_ascii() { shown.len() as f64 } else { f64::from(*cells) };
         let shown = shown.trim_end();
         if !shown.is_empty() {

@@ -59,7 +59,7 @@ impl Refused {
     }
 }
 
-/// Finds what a text names, and checks that it is there. A name that is no path and that no file has is left as text; with
+/// Finds what a text names, and checks that it is there. A name that is not a path and that no file has is left as text; with
 /// `insists`, so is every one that is not there. Blocks.
 ///
 /// # Errors
@@ -164,7 +164,7 @@ pub(crate) async fn pictures(input: &mut Input, agent: &Agent, paths: &[PathBuf]
 /// Attaches the picture in this file of the person's.
 ///
 /// # Errors
-/// When it can't be read, or is no picture that a model can be shown.
+/// When it can't be read, or is not a picture that a model can be shown.
 pub(crate) async fn image(input: &mut Input, session: &Session, path: &Path) -> Result<(), Fault> {
     let shown = path.display();
     let unreadable = |why: String| {

@@ -294,7 +294,7 @@ fn folder_at(uri: &str) -> Option<PathBuf> {
     (real.is_dir() && !made_up).then_some(real)
 }
 
-/// `%20` is a space; none where what follows a `%` is no byte.
+/// `%20` is a space; none where what follows a `%` is not a byte.
 fn decoded(text: &str) -> Option<Vec<u8>> {
     let mut bytes = text.bytes();
     let mut decoded = Vec::with_capacity(text.len());

@@ -210,7 +210,7 @@ mod tests {
                 let is_own = |words: &Vec<String>| {
                     path.split(' ').all(|it| it.is_empty() || words.contains(&it.to_owned()))
                 };
-                assert!(calls.iter().any(is_own), "`{example}` is no example of `{own}`");
+                assert!(calls.iter().any(is_own), "`{example}` is not an example of `{own}`");
                 for words in calls {
                     let parsed = Haft::described().try_get_matches_from(&words);
                     let parsed = parsed.unwrap_or_else(|error| panic!("{example}: {error}"));
@@ -219,7 +219,7 @@ mod tests {
             }
         }
         for (path, _) in EXAMPLES {
-            assert!(all.contains_key(*path), "there are examples of `{path}`, which is no command");
+            assert!(all.contains_key(*path), "there are examples of `{path}`, which is not a command");
         }
     }
 

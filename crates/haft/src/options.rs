@@ -294,8 +294,8 @@ impl Options {
         Ok(Opened { runtime, aside, broken, unseen, toolset, listed, agents, profiles, slash, skills })
     }
 
-    /// The user's file with what counts of the workspace's; with the narrowest settings in place of a file that can't be
-    /// read.
+    /// Merges the user's configuration and the workspace's. If the user's file can't be read, the narrowest settings replace
+    /// it; a workspace's file that can't be read is ignored.
     fn in_effect(&self, place: &Place, workspace: &Path) -> InEffect {
         let mut broken = Broken::default();
         let own = Config::read(&place.config.join(FILE)).unwrap_or_else(|fault| {
@@ -454,7 +454,7 @@ impl Options {
     /// The workspace's canonical path.
     ///
     /// # Errors
-    /// When it is not there, or is no folder.
+    /// When it is not there, or is not a folder.
     pub fn workspace(&self) -> Result<PathBuf, Fault> {
         let dir = self.dir.clone().unwrap_or_else(|| PathBuf::from("."));
         let canonical = dir.canonicalize().map_err(|error| {

@@ -58,7 +58,7 @@ impl All {
         Self { own, broken: [commands.broken, skills.broken].concat() }
     }
 
-    /// What a task calls, and what follows the name; nothing, where it is no call. In a task a person can't look at text
+    /// What a task calls, and what follows the name; nothing, where it is not a call. In a task a person can't look at text
     /// that they have not trusted, so that is refused.
     ///
     /// # Errors

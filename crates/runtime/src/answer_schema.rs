@@ -119,7 +119,7 @@ mod tests {
             ("[1]", "the answer is a list and must be an object"),
             ("{}", "`count` is missing; it must be an integer"),
             ("{\"count\": 0}", "`count` is the number 0 and must be at least 1"),
-            ("{\"count\": 1, \"name\": 2}", "`name` is no field of the schema; did you mean `names`?"),
+            ("{\"count\": 1, \"name\": 2}", "`name` is not a field of the schema; did you mean `names`?"),
             ("{\"count\": 1, \"names\": [\"a\", 2]}", "`names[1]` is the number 2 and must be a string"),
         ] {
             let why = schema().fit(answer).unwrap_err();

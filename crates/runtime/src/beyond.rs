@@ -36,7 +36,7 @@ impl Beyond {
     /// What these sections say: a proxy, secrets, and the rest.
     ///
     /// # Errors
-    /// When the proxy is no address.
+    /// When the proxy is not an address.
     pub fn open(
         proxy: Option<&str>,
         secrets: BTreeMap<String, SecretSection>,

@@ -398,7 +398,7 @@ impl Plan {
             }
             Touch::Net(host) | Touch::Web(host) => {
                 if !grants::is_host(host) {
-                    return Err(Fault::bad_args(format!("`{host}` is no host"))
+                    return Err(Fault::bad_args(format!("`{host}` is not a host"))
                         .next("Name the host alone: `example.org`, `example.org:8443`, `*.example.org`."));
                 }
                 let host = host.clone();

@@ -294,7 +294,7 @@ impl Config {
         });
         match of_net.chain(of_tools).chain(of_servers).chain(of_secrets).find(|(host, _)| !is_host(host)) {
             None => Ok(()),
-            Some((host, place)) => Err(Fault::bad_args(format!("`{host}` in `{place}` is no host"))
+            Some((host, place)) => Err(Fault::bad_args(format!("`{host}` in `{place}` is not a host"))
                 .next("A host is `host`, `host:port`, `*.example.org` or `*`.".to_owned())),
         }
     }
@@ -533,7 +533,7 @@ pub fn parse_root(text: &str, base: &Path) -> RootSpec {
 /// The workspace's configuration as it is written.
 ///
 /// # Errors
-/// When there is none, or it is no short regular file.
+/// When there is none, or it is not a short regular file.
 pub fn workspace_text(workspace: &Path) -> io::Result<String> {
     let bytes = bounded(&workspace.join(FILE), OFlags::NOFOLLOW)?;
     String::from_utf8(bytes).map_err(io::Error::other)
@@ -542,7 +542,7 @@ pub fn workspace_text(workspace: &Path) -> io::Result<String> {
 /// The workspace's list of MCP servers, `.mcp.json`, as it is written; none, if there is none.
 ///
 /// # Errors
-/// When it is no short regular file, or no text.
+/// When it is not a short regular file, or no text.
 pub fn servers_text(workspace: &Path) -> io::Result<Option<String>> {
     match bounded(&workspace.join(DOT_MCP), OFlags::NOFOLLOW) {
         Ok(bytes) => String::from_utf8(bytes).map(Some).map_err(io::Error::other),
@@ -561,7 +561,7 @@ fn bounded(path: &Path, how: OFlags) -> io::Result<Vec<u8>> {
         Err(errno) => return Err(errno.into()),
     };
     if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is no regular file"));
+        return Err(io::Error::other("it is not a regular file"));
     }
     let mut bytes = Vec::new();
     file.take(LARGEST + 1).read_to_end(&mut bytes)?;
@@ -814,7 +814,7 @@ mod tests {
             ("[commands]\nallow = [\"*\"]".to_owned(), "would allow every command"),
             ("[commands]\nallow = [\"git 'x y'\"]".to_owned(), "is not the first words"),
             ("[commands]\nalow = []".to_owned(), "alow"),
-            ("[net]\nallow = [\"http://x\"]".to_owned(), "is no host"),
+            ("[net]\nallow = [\"http://x\"]".to_owned(), "is not a host"),
         ] {
             let what = read(&text).unwrap_err();
             assert!(what.contains(why), "{what}");
@@ -832,11 +832,11 @@ mod tests {
             fs::remove_file(&file).unwrap();
         };
         std::os::unix::fs::symlink("/dev/zero", &file).unwrap();
-        assert!(Config::read(&file).unwrap_err().what.contains("no regular file"));
+        assert!(Config::read(&file).unwrap_err().what.contains("not a regular file"));
         refused("a link, which is not followed");
         let fifo = rustix::fs::FileType::Fifo;
         rustix::fs::mknodat(rustix::fs::CWD, &file, fifo, Mode::RUSR, 0).unwrap();
-        refused("no regular file");
+        refused("not a regular file");
         fs::write(&file, "#".repeat(64 * 1024 + 1)).unwrap();
         refused("more than 65536 bytes");
         assert_eq!(Config::read_workspace(dir.path()).unwrap(), Config::default());

@@ -91,7 +91,7 @@ impl Effect {
             "net" | "web" => {
                 let host = is_host(rest).then(|| rest.to_ascii_lowercase()).ok_or_else(|| {
                     wrong(format!(
-                        "`{rest}` is no host; a grant names `host`, `host:port`, `*.example.org` or `*`"
+                        "`{rest}` is not a host; a grant names `host`, `host:port`, `*.example.org` or `*`"
                     ))
                 })?;
                 Ok(if kind == "net" { Self::Net(host) } else { Self::Web(host) })
@@ -100,7 +100,7 @@ impl Effect {
                 Some((name, hash)) if !name.is_empty() && !hash.is_empty() => {
                     Ok(Self::Server(rest.to_owned()))
                 }
-                _ => Err(wrong(format!("`{rest}` is no server as a question names one: `NAME@HASH`"))),
+                _ => Err(wrong(format!("`{rest}` is not a server as a question names one: `NAME@HASH`"))),
             },
             "run" => {
                 Ok(commands::as_prefix(rest).map_or_else(|| Self::RunExactly(rest.to_owned()), Self::Run))

@@ -17,7 +17,7 @@ pub struct Registry {
     now: ArcSwap<Snapshot>,
 }
 
-/// The tools that are no part of the program.
+/// The tools that are not part of the program.
 #[derive(Default)]
 struct Others {
     files: (Vec<Arc<dyn AnyTool>>, Vec<Failure>),

@@ -48,7 +48,7 @@ pub(crate) struct Repaired {
 /// Makes arguments fit the schema where it is clear what was meant.
 ///
 /// # Errors
-/// [`kit::Kind::BadArgs`] when they are no JSON, or no object: such arguments never
+/// [`kit::Kind::BadArgs`] when they are not JSON, or no object: such arguments never
 /// become an empty object.
 pub(crate) fn repair(spec: &Spec, arguments: Arguments) -> Result<Repaired, Fault> {
     let mut notes = Vec::new();

@@ -131,11 +131,11 @@ impl Spills {
     /// The file of a handle, which exists.
     ///
     /// # Errors
-    /// [`Kind::BadArgs`] for what is no handle, [`Kind::NotFound`] for one that this session does not have.
+    /// [`Kind::BadArgs`] for what is not a handle, [`Kind::NotFound`] for one that this session does not have.
     pub fn path(&self, session: &str, handle: &str) -> Result<PathBuf, Fault> {
         let Some(number) = number(handle) else {
             return Err(Fault::bad_args(format!(
-                "`{handle}` is no handle of an output; they look like out_12"
+                "`{handle}` is not a handle of an output; they look like out_12"
             )));
         };
         let path = self.folder_of(session).join(format!("{PREFIX}{number}"));

@@ -402,7 +402,7 @@ async fn a_damaged_database_is_a_fault_and_is_left_as_it_is() {
     let state = tempfile::tempdir().unwrap();
     let path = open(state.path()).folder().join("haft.db");
     fs::create_dir_all(path.parent().unwrap()).unwrap();
-    let damaged = b"this is no database at all. ".repeat(500);
+    let damaged = b"this is not a database at all. ".repeat(500);
     fs::write(&path, &damaged).unwrap();
     let store = open(state.path());
     let fault = store.journal().begin(begun("c_1", Touches::none()), Durability::Wait).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! What does one line ask for, and if it is no message of MCP, what is wrong with it?
+//! What does one line ask for, and if it is not a message of MCP, what is wrong with it?
 
 use rmcp::model::{
     ClientJsonRpcMessage, ClientRequest, ErrorCode, GetExtensions as _, JsonObject, JsonRpcMessage,

@@ -1,6 +1,6 @@
 //! How do two byte streams become MCP messages, and back?
 //!
-//! A thread reads and understands lines, and refuses what is no message. rmcp gets
+//! A thread reads and understands lines, and refuses what is not a message. rmcp gets
 //! the rest, one at a time. Another thread writes. Threads, because standard input
 //! may be a pipe, a socket, a file or a terminal, and only a blocking read works on
 //! all of them without changing a file description that others share.

@@ -471,7 +471,7 @@ fn a_tool_that_cuts_its_output_to_pages_stays_bounded_and_says_how_to_go_on() {
             "write" | "edit" | "multi_edit" | "undo" | "json_write" | "python" | "shell" => continue,
             // Their pages are tried where they are.
             "notebook_read" | "notebook_edit" | "filesystem" => continue,
-            // What it needs is no text, or a program.
+            // What it needs is not text, or a program.
             "model_3d" | "render_3d" | "image_view" | "http_request" | "share_file" | "content_publish" => {
                 continue;
             }

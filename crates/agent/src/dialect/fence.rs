@@ -135,7 +135,7 @@ impl Fences {
         }
     }
 
-    /// Something that is no text stood here.
+    /// Something that is not text stood here.
     pub(super) fn skip(&mut self) {
         self.line = Line { begun: true, ..Line::default() };
         self.begun = true;

@@ -361,7 +361,7 @@ impl Tag {
     }
 }
 
-/// The text that a value in a tag means. What is no known entity stays as it is.
+/// The text that a value in a tag means. What is not a known entity stays as it is.
 fn unescaped(value: &str) -> String {
     let mut text = String::with_capacity(value.len());
     let mut rest = value;

@@ -107,7 +107,7 @@ fn said(words: &str, text: &str) -> Vec<Found> {
     let mut all: Vec<Found> = Vec::new();
     for part in found {
         match (part, all.last_mut()) {
-            // What began here and was no call in the end is text with what is around it.
+            // What began here and was not a call in the end is text with what is around it.
             (Found::Text(more), Some(Found::Text(text))) => text.push_str(&more),
             (Found::Began(..) | Found::Grew(..), _) => {}
             (other, _) => all.push(other),

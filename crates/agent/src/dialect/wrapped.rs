@@ -94,7 +94,7 @@ impl Wrapped {
         (key == self.name && !name.is_empty() && !name.contains(['\\', '\n'])).then_some(name)
     }
 
-    /// The call that this is; nothing, if it is no object or has not both keys.
+    /// The call that this is; nothing, if it is not an object or has not both keys.
     pub(super) fn call(&self, body: &str) -> Option<(String, String)> {
         let read: Option<Value> = match (serde_json::from_str(body), self.literal) {
             (Ok(read), _) => Some(read),
@@ -102,7 +102,7 @@ impl Wrapped {
             (Err(_), Literal::Json) => None,
         };
         let Some(read) = read else { return self.broken(body) };
-        // A result that the model made up is no call.
+        // A result that the model made up is not a call.
         if self.name == JSON.name && read.get(self.output).is_some() {
             return None;
         }

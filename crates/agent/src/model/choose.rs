@@ -48,7 +48,7 @@ pub fn choose(name: &str, among: Choices<'_>) -> Result<Arc<dyn Model>, Fault> {
 }
 
 /// The model to use where a person names none: the suggested one of the first provider that has a key, and where that
-/// key comes from. A provider that needs no key is no reason to use it.
+/// key comes from. A provider that needs no key is not a reason to use it.
 pub fn usual(among: Choices<'_>) -> Option<(String, KeyFrom)> {
     PROVIDERS.iter().filter(|it| !it.is_open()).find_map(|provider| {
         let wire = provider.wire("", true);

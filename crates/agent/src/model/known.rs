@@ -124,7 +124,7 @@ const MODELS: &[Model] = &[
     named("ollama", "qwen3"),
 ];
 
-/// Beginnings of names that are no names themselves: whole families, and models whose name carries a date.
+/// Beginnings of names that are not names themselves: whole families, and models whose name carries a date.
 const BEGINNINGS: &[Model] = &[
     model("anthropic", "claude", (200_000, 32_000, true), None),
     model("anthropic", "claude-3-5-haiku", (200_000, 8_192, true), dollars(0.8, 0.08, 1.0, 4.0)),

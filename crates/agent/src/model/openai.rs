@@ -102,7 +102,7 @@ pub(super) fn ask(request: Result<Post, ModelError>, mut answer: impl Answer) ->
 pub(super) fn parsed(data: &str) -> Result<Value, ModelError> {
     serde_json::from_str(data).map_err(|error| {
         // Cut by `Secrets::covered`, as all of these are.
-        ModelError::new(Breach::Malformed, format!("a part of the answer is no JSON ({error}): {data}"))
+        ModelError::new(Breach::Malformed, format!("a part of the answer is not JSON ({error}): {data}"))
     })
 }
 

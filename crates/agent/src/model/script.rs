@@ -109,7 +109,7 @@ impl Script {
     /// The script in a file.
     ///
     /// # Errors
-    /// When it can't be read, or a line of it is no answer; the line is named.
+    /// When it can't be read, or a line of it is not an answer; the line is named.
     pub fn read(path: &Path) -> Result<Self, kit::Fault> {
         let shown = path.display();
         let unreadable = |why: String| {
@@ -118,7 +118,7 @@ impl Script {
         };
         let about = std::fs::metadata(path).map_err(|error| unreadable(error.to_string()))?;
         if !about.is_file() || about.len() > LARGEST {
-            return Err(unreadable(format!("it is no regular file of at most {LARGEST} bytes")));
+            return Err(unreadable(format!("it is not a regular file of at most {LARGEST} bytes")));
         }
         let text = std::fs::read_to_string(path).map_err(|error| unreadable(error.to_string()))?;
         Self::parse(&format!("script:{shown}"), &text)
@@ -127,7 +127,7 @@ impl Script {
     /// The script that this text is.
     ///
     /// # Errors
-    /// When a line of it is no answer.
+    /// When a line of it is not an answer.
     pub fn parse(name: &str, text: &str) -> Result<Self, kit::Fault> {
         let mut answers = Vec::new();
         let mut faults = Vec::new();
@@ -137,7 +137,7 @@ impl Script {
                 continue;
             }
             let mut written: Line = serde_json::from_str(line).map_err(|error| {
-                kit::Fault::bad_args(format!("line {number} of {name} is no answer of a model: {error}"))
+                kit::Fault::bad_args(format!("line {number} of {name} is not an answer of a model: {error}"))
                     .next(
                         "A line is {\"say\": \"…\", \"calls\": [{\"tool\": \"read\", \"arguments\": {…}}]}.",
                     )

@@ -50,7 +50,7 @@ pub(super) struct Enforced {
     pub(super) all_required: bool,
 }
 
-/// What can be enforced of this schema; nothing, where its answers are no objects, or objects with names of any kind.
+/// What can be enforced of this schema; nothing, where its answers are not objects, or objects with names of any kind.
 pub(super) fn enforced(schema: &Value) -> Option<Enforced> {
     let is_object = schema.get("type").and_then(Value::as_str) == Some("object");
     let mut all_required = true;

@@ -37,9 +37,8 @@ pub(super) fn parse(format: Format, file: &str, text: &str) -> Result<Profile, S
     if format == Format::Haft
         && let Some(word) = said.words().find(|it| !WORDS.contains(it))
     {
-        return Err(
-            said.wrong(word, &format!("`{word}` is no word of a profile; those are: {}", WORDS.join(", ")))
-        );
+        return Err(said
+            .wrong(word, &format!("`{word}` is not a word of a profile; those are: {}", WORDS.join(", "))));
     }
     let mut notes = Vec::new();
     let named = said.text("name")?;
@@ -50,7 +49,7 @@ pub(super) fn parse(format: Format, file: &str, text: &str) -> Result<Profile, S
     };
     if !is_name(&name) {
         return Err(
-            said.wrong("name", &format!("`{name}` is no name: 1 to 48 letters, digits, `_`, `-`, `.`"))
+            said.wrong("name", &format!("`{name}` is not a name: 1 to 48 letters, digits, `_`, `-`, `.`"))
         );
     }
     let description = said.text("description")?.unwrap_or_default();
@@ -202,7 +201,7 @@ mod tests {
         for (yaml, said) in [
             ("description: x\nmax_turns: 0", "line 3: `max_turns` is 0"),
             ("tools: {a: b}", "line 2: `tools` is"),
-            ("name: ../x", "line 2: `../x` is no name"),
+            ("name: ../x", "line 2: `../x` is not a name"),
             ("sandbox: [", "line "),
         ] {
             let why = parse(Format::Haft, "x", &format!("---\n{yaml}\n---\n")).unwrap_err();

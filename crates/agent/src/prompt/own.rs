@@ -71,7 +71,7 @@ fn read(path: &Path) -> Result<Option<(Vec<u8>, u64)>, String> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && !path.is_symlink() => return Ok(None),
         Err(error) => return Err(error.to_string()),
     };
-    // What is no regular file may have no end.
+    // What is not a regular file may have no end.
     if !about.is_file() {
         return Err("it is not a regular file".to_owned());
     }

@@ -70,7 +70,7 @@ pub(super) struct Begins {
     pub(super) message: u64,
 }
 
-/// A row of the messages that is no line: it takes others back.
+/// A row of the messages that is not a line: it takes others back.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "who", rename_all = "snake_case")]
 pub(super) enum Mark {

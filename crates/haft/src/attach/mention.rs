@@ -22,7 +22,7 @@ impl Mention {
     }
 }
 
-/// The mentions in a text, in their order. What stands in backticks is no mention, nor is what follows a letter
+/// The mentions in a text, in their order. What stands in backticks is not a mention, nor is what follows a letter
 /// (`me@example.org`).
 pub(crate) fn mentions(text: &str) -> Vec<Mention> {
     let mut found = Vec::new();
@@ -75,7 +75,7 @@ fn mention_at(text: &str, at: usize) -> Option<Mention> {
         });
     }
     let word = rest.split(char::is_whitespace).next()?;
-    // What closes a sentence or a bracket is no part of a path.
+    // What closes a sentence or a bracket is not part of a path.
     let word = word.trim_end_matches(['.', ',', ';', ':', '!', '?', ')', ']', '}', '"', '\'', '>']);
     let (path, lines) = with_lines(word);
     if path.is_empty() || path.starts_with('@') {

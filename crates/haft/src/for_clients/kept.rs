@@ -14,7 +14,7 @@ use serve::{Content, Document};
 
 use super::{ForClients, OUTPUTS, SHOWN, in_brief};
 
-/// Bytes that are no text are given whole or not at all, up to so many.
+/// Bytes that are not text are given whole or not at all, up to so many.
 const BLOB: u64 = 8 << 20;
 
 impl ForClients {
@@ -39,7 +39,7 @@ impl ForClients {
 
     pub(super) fn output(&self, uri: &str, handle: &str) -> Result<Vec<Content>, Fault> {
         let spills = self.session.runtime().spills();
-        // What is no handle is not there, either: a client asks for an address.
+        // What is not a handle is not there, either: a client asks for an address.
         let path = spills.path(self.session.name(), handle).map_err(|fault| match fault.kind {
             Kind::BadArgs => Fault { kind: Kind::NotFound, ..fault },
             _ => fault,
@@ -115,7 +115,7 @@ impl ForClients {
     }
 }
 
-/// The bytes as text, without a character that the bound cut in two; none, if they are no text.
+/// The bytes as text, without a character that the bound cut in two; none, if they are not text.
 fn text_of(bytes: &[u8], total: u64) -> Option<&str> {
     if bytes.contains(&0) {
         return None;

@@ -78,7 +78,7 @@ impl Calls {
         }
     }
 
-    /// A person was asked about a call for so long, which is no part of the time that it runs.
+    /// A person was asked about a call for so long, which is not part of the time that it runs.
     pub(crate) fn asked(&mut self, id: &str, took: Duration) {
         if let Some(it) = self.all.iter_mut().find(|it| it.id == id) {
             it.since += took;

@@ -91,7 +91,7 @@ impl Code {
     ) -> (usize, Style) {
         let begins_word = !before.is_some_and(|it| it.is_alphanumeric() || it == '_');
         let is_comment = |mark: &str| {
-            // In a shell a hash in a word is no comment.
+            // In a shell a hash in a word is not a comment.
             rest.starts_with(mark) && (mark != "#" || before.is_none_or(|it| it.is_whitespace() || it == ';'))
         };
         if language.comments.iter().any(|it| is_comment(it)) {

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::ask::{self, Parts};
 
-/// A question that stands in the chat. What was typed before it is no part of the answer.
+/// A question that stands in the chat. What was typed before it is not part of the answer.
 pub(crate) struct Dialog {
     asked: Asked,
     typed: Typed,

@@ -142,7 +142,7 @@ impl Index {
         } else {
             self.paths.iter().filter_map(|it| Some((fuzzy::score(it, query)?, it.as_str()))).collect()
         };
-        // A folder that was typed in full is no choice any more: what lies in it is.
+        // A folder that was typed in full is not a choice any more: what lies in it is.
         best.retain(|(_, path)| (dots || !is_hidden(path)) && !(path.ends_with('/') && *path == query));
         best.sort_by(|one, other| other.0.cmp(&one.0).then_with(|| one.1.cmp(other.1)));
         best.into_iter().take(OFFERED).map(|(_, path)| path.to_owned()).collect()

@@ -64,7 +64,7 @@ const LAST: usize = 512;
 /// The file in which what was typed is remembered.
 const HISTORY: &str = "chat_history";
 
-/// A question waits until whoever types has paused for so long: the next key of their line is no answer to it.
+/// A question waits until whoever types has paused for so long: the next key of their line is not an answer to it.
 const PAUSE: Duration = Duration::from_millis(700);
 
 /// So many lines of what is typed are seen at once, and so many of what may be typed.

@@ -240,7 +240,7 @@ impl Pager {
             (_, count) => format!(" · found {count} times, n next"),
         };
         let style = Style { reverse: true, ..Style::PLAIN };
-        // What there is no room for is left out, the keys that everybody tries first.
+        // Hints that do not fit are dropped, first those for the keys that everybody tries anyway.
         let keys: [&[&str]; 4] = [
             &["↑↓ PgUp PgDn g G", "/ search", &self.hint, "q leaves"],
             &["/ search", &self.hint, "q leaves"],

@@ -33,7 +33,7 @@ const HEAD: u64 = 4096;
 #[derive(Default)]
 pub(crate) struct Status {
     of: Option<Of>,
-    /// There was something to count: what was said, or an answer.
+    /// Whether a message or an answer has been counted.
     is_counted: bool,
     cost: f64,
     /// Some answer had a price, and some had none.

@@ -125,7 +125,7 @@ impl View {
         rows
     }
 
-    /// A person was asked about a call for so long, which is no part of the time that it runs.
+    /// A person was asked about a call for so long, which is not part of the time that it runs.
     pub(crate) fn asked(&mut self, call: &str, took: Duration) {
         self.calls.asked(call, took);
     }

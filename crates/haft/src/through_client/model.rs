@@ -178,7 +178,7 @@ fn block(said: &Said) -> Option<Value> {
         Said::Text { text: said } => text(said),
         Said::Call { id, tool, arguments } => {
             let input: Value = serde_json::from_str(arguments).unwrap_or_default();
-            // What is no object was refused; what it was, the result says.
+            // What is not an object was refused; what it was, the result says.
             let input = if input.is_object() { input } else { json!({}) };
             json!({"type": "tool_use", "id": id, "name": tool, "input": input})
         }

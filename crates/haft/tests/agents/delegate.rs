@@ -159,7 +159,7 @@ async fn an_unknown_profile_is_told_with_those_there_are_and_broken_files_are_li
     assert!(said.contains("no profile `bad`") && said.contains("explore, critic, plan, general"), "{said}");
     let said = home.says("list_profiles", json!({})).await;
     assert!(
-        said.contains("explore: Finds things out") && said.contains("bad.md is no profile: line 2"),
+        said.contains("explore: Finds things out") && said.contains("bad.md is not a profile: line 2"),
         "{said}"
     );
 }

@@ -224,7 +224,7 @@ impl House {
             ),
             skills: None,
             choose: Arc::new(move |name| {
-                models.get(name).cloned().ok_or_else(|| Fault::bad_args(format!("`{name}` is no model")))
+                models.get(name).cloned().ok_or_else(|| Fault::bad_args(format!("`{name}` is not a model")))
             }),
             compose: Arc::new(|session, profile| match profile {
                 Some(profile) => format!("BASE {}", profile.prompt).into(),

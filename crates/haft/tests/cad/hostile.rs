@@ -86,7 +86,7 @@ fn a_file_that_is_no_mesh_is_refused_and_nothing_else_is_replaced() {
     room.put("one.stl", one);
     room.put("one-top.png", "my notes");
     let says = room.call("render_3d", &json!({"path": "one.stl", "views": ["top"]})).must("bad_args").text();
-    assert!(says.contains("`one-top.png` exists and is no PNG"), "{says}");
+    assert!(says.contains("`one-top.png` exists and is not a PNG"), "{says}");
     assert_eq!(room.text("one-top.png"), "my notes");
     for arguments in [
         json!({"path": "one.stl", "width": 100_000}),

@@ -102,12 +102,12 @@ fn parameters_are_values_and_nothing_else() {
         .text();
     assert!(made.contains("size 10 × 20 × 30 mm, from (0, 0, 0) to (10, 20, 30)"), "{made}");
     assert!(made.contains("volume 6000 mm³ (6 cm³), surface 2200 mm²"), "{made}");
-    assert!(made.contains("`typo` of `parameters` is no variable"), "{made}");
+    assert!(made.contains("`typo` of `parameters` is not a variable"), "{made}");
     // Again, with another size: an STL that is there is replaced, and can be put back.
     let again = json!({"code": code, "output": "out/p.stl"});
     assert!(room.call("model_3d", &again).must("ok").text().contains("size 1 × 1 × 1 mm"));
     let bad = json!({"code": code, "output": "out/p.stl", "parameters": {"size=1;cube(9);//": 1}});
-    assert!(room.call("model_3d", &bad).must("bad_args").text().contains("is no name of a variable"));
+    assert!(room.call("model_3d", &bad).must("bad_args").text().contains("is not a name of a variable"));
 }
 
 #[test]

@@ -40,7 +40,7 @@ fn an_answered_event_has_the_diff_of_each_file_and_other_events_have_none() {
     let made = &answered[2]["changes"][0];
     assert_eq!((&made["path"], &made["kind"]), (&json!("sub/new.txt"), &json!("created")));
     assert_eq!(answered[3]["ok"], false);
-    assert_eq!(answered[3].get("changes"), None, "what did not land is no change");
+    assert_eq!(answered[3].get("changes"), None, "what did not land is not a change");
     let undone = &answered[4]["changes"][0];
     assert_eq!((&undone["path"], &undone["kind"]), (&json!("sub/new.txt"), &json!("deleted")));
 }

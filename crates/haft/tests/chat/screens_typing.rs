@@ -19,7 +19,7 @@ fn what_may_be_typed_pops_up() {
             .types("look at @pri")
             .shows("› src/shop/prices.py")
             .snapshot("files, by fuzzy search");
-        // A blank follows what was completed, so a second key is no part of it.
+        // A blank follows what was completed, so a second key is not part of it.
         chat.key("Tab")
             .lacks("›")
             .types("please")

@@ -24,7 +24,7 @@ fn table_of_guarantees_names_tests_that_exist() {
         assert!(!named.is_empty(), "the row of {name} names no test: {tests}");
         for test in named {
             let is_there = source.contains(&format!("fn {test}("));
-            assert!(is_there, "the row of {name} names `{test}`, which is no test");
+            assert!(is_there, "the row of {name} names `{test}`, which is not a test");
         }
     }
     for number in 1..=14 {

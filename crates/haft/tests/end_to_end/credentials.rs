@@ -71,7 +71,7 @@ fn no_search_and_no_listing_shows_a_credential_or_its_name() {
         });
         assert!(named.is_none(), "{tool} {arguments} named {named:?}: {said}");
     }
-    // The positive control: what is no credential is found.
+    // The positive control: what is not a credential is found.
     assert!(call(&room, "grep", &json!({"pattern": SECRET})).contains("plain/notes.txt"));
     assert!(call(&room, "glob", &json!({"pattern": "**/*.txt"})).contains("plain/notes.txt"));
 }

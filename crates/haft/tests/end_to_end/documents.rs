@@ -65,7 +65,7 @@ fn a_job_is_a_document_that_changes_while_it_runs() {
     let (first, second) = (server.does("jobs", &json!({})), server.does("jobs", &json!({})));
     assert!(
         first.contains("note: job_1") && !second.contains("note: "),
-        "a person's look is no answer: {first}"
+        "a person's look is not an answer: {first}"
     );
     assert!(server.finish().0.success());
 }

@@ -105,7 +105,7 @@ fn kill_a_batch(room: &Room, from: usize, delay: Duration) -> usize {
     let output = BufReader::new(child.stdout.take().unwrap());
     let (heard, answers) = channel();
     let reading = thread::spawn(move || {
-        // A line that is cut short is no acknowledgement.
+        // A line that is cut short is not an acknowledgement.
         for answer in output.lines().map_while(|line| serde_json::from_str::<Value>(&line.ok()?).ok()) {
             heard.send(answer["ok"] == true).unwrap();
         }

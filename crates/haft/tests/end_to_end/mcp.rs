@@ -80,7 +80,7 @@ fn what_no_client_should_send_is_refused_and_it_goes_on() {
         assert!(answer["error"]["code"].as_i64().is_some_and(|code| code <= -32600), "{what}: {answer}");
         assert!(answer.to_string().len() < 2_000, "{what}: it is not sent back");
     }
-    // Bytes that are no UTF-8 are refused as well.
+    // Bytes that are not UTF-8 are refused as well.
     server.send_bytes(b"{\"jsonrpc\": \"2.0\", \"method\": \"\xff\xfe\"}\n");
     assert!(server.does("read", &json!({"path": "file"})).contains("|one"));
     assert!(server.take_other().iter().all(|line| line.contains("-32700")));
@@ -211,7 +211,7 @@ fn the_end_of_input_ends_it_and_everything_it_was_asked_is_answered() {
     assert_eq!(ids, (0..20).collect::<Vec<_>>());
     let acknowledged = room.log().iter().filter(|call| call["outcome"] == "ok").count();
     assert_eq!(room.text("file"), format!("count {acknowledged}\n"));
-    // Nothing at all is no reason to fail, either.
+    // Nothing at all is not a reason to fail, either.
     let ran = run(&mut room.haft(&["mcp"]), "");
     assert_eq!((ran.code, ran.out.as_str()), (0, ""), "{ran:?}");
 }

@@ -52,7 +52,7 @@ fn interrupted_download_leaves_the_old_file() {
     }
     // No success is saved, and what it says is shown.
     let said = does(&room, &json!({"url": server.url("/status/404"), "save_to": "old"}));
-    assert!(said.contains("not saved, as it is no success") && said.contains("because"), "{said}");
+    assert!(said.contains("not saved, as it is not a success") && said.contains("because"), "{said}");
     assert_eq!(room.text("old"), "as it was");
     let mut names: Vec<_> = crate::support::names(&room.at(""));
     names.sort();

@@ -73,7 +73,7 @@ impl Hostile {
                 let Ok(stream) = stream else { continue };
                 of_thread.connections.fetch_add(1, Ordering::AcqRel);
                 let state = of_thread.clone();
-                // Whoever has heard enough hangs up; that is no failure here.
+                // Whoever has heard enough hangs up; that is not a failure here.
                 thread::spawn(move || drop(serve(&state, stream)));
             }
         });

@@ -71,7 +71,7 @@ const SPELLINGS: &[&str] = &[
     "http://255.255.255.255/",
 ];
 
-/// These are no addresses at all that haft asks at.
+/// These are not addresses at all that haft asks at.
 const REFUSED: &[&str] = &[
     "file:///etc/passwd",
     "ftp://127.0.0.1:PORT/text",

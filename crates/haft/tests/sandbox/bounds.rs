@@ -47,7 +47,7 @@ pub(crate) fn fork_bomb_ends_itself_and_other_commands_go_on(user: User) {
     // What had nothing to do with it did not notice.
     assert!(is_marked(&steady));
     assert!(client.call("read_job", &json!({"job": job})).contains("running"));
-    // As many as are usual are no bomb.
+    // As many as are usual are not a bomb.
     let many = "for i in $(seq 150); do sleep 1 & done; wait; echo all";
     assert!(client.shell(many).contains("all"));
 }

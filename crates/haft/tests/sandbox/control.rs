@@ -182,7 +182,7 @@ pub(crate) fn a_control_file_that_a_command_makes_is_set_aside(user: User) {
     assert!(driver.sh("mkdir -p p/nvim && echo evil > p/nvim/init.lua").denials.is_empty());
     let ran = driver.sh("mv p .config");
     assert!(!ws.join(".config/nvim").exists() || !ws.join(".config/nvim/init.lua").exists(), "{ran:?}");
-    // The same content again is no change: packages are installed anew all the time.
+    // The same content again is not a change: packages are installed anew all the time.
     let ran = driver
         .sh("rm -r node_modules/x && mkdir node_modules/x && echo '# as it was' > node_modules/x/.npmrc");
     assert!(ran.exit == 0 && ran.denials.is_empty(), "{ran:?}");

@@ -101,7 +101,7 @@ fn noise_floods_and_endless_lines_are_bounded() {
         .text();
     assert!(
         status.contains(
-            "on its output are no messages and were left out; the first: Welcome to the \\u{1b}[31mserver"
+            "on its output are not messages and were left out; the first: Welcome to the \\u{1b}[31mserver"
         ),
         "{status}"
     );

@@ -310,7 +310,7 @@ fn new_host_key_needs_approval_and_is_kept() {
     let line = format!("echo '[127.0.0.1]:{} {}' >> ", sshd.port, key.join(" "));
     assert!(refused.contains(&line), "{refused}");
     assert_eq!(refused.matches(&sshd.fingerprint()).count(), 1, "{refused}");
-    // That nobody is to be asked is no yes.
+    // That nobody is to be asked is not a yes.
     room.call_with(&["--approve", "auto"], "ssh_exec", &on(&sshd, "echo in")).must("denied");
     assert!(!ssh(&room).join("known_hosts").exists());
     let call = on(&sshd, "echo in").to_string();

@@ -82,7 +82,7 @@ fn one_file_that_can_not_be_read_harms_no_other() {
         ("read.py", "`read` is the name of a built-in tool"),
         ("second.py", "`good` is a tool of"),
         ("spaced.py", "two words"),
-        ("pipe.py", "it is no regular file"),
+        ("pipe.py", "it is not a regular file"),
         ("dangling.py", "it can't be read"),
     ] {
         let line =
@@ -184,7 +184,7 @@ fn another_toolset_shows_what_is_enabled_and_our_own_shows_all() {
     put_file(&own(&room), "enabled.json", "{\"two\":");
     let (tools, ran) = file_tools(&room, &["--toolset", "navi"]);
     assert_eq!(tools, ["one", "two"]);
-    assert!(ran.err.contains("enabled.json`: it is no JSON list of names"), "{}", ran.err);
+    assert!(ran.err.contains("enabled.json`: it is not a JSON list of names"), "{}", ran.err);
 }
 
 #[test]

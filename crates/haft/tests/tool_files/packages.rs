@@ -280,7 +280,7 @@ fn what_can_not_be_met_and_what_can_not_be_read_is_said() {
             "newer.py needs Python >=3.99 (`requires-python`), which is unavailable",
             "broken.py: the `# /// script` block can't be read: TOML parse error",
             "twice.py: the file has 2 `# /// script` blocks; PEP 723 allows one",
-            "option.py: `-r list.txt` in the `# /// script` block is no package",
+            "option.py: `-r list.txt` in the `# /// script` block is not a package",
         ],
     );
     assert_eq!(said.matches("failed: ").count(), 4, "{said}");

@@ -383,7 +383,7 @@ fn what_no_client_could_be_given_fails_and_names_the_place() {
         "or a list of such: `parameters.properties.a.type` is \"str\"; it must be one of",
         "listed.py\n`parameters.required` is \"t\"; it must be a list of names",
         "shaped.py\n`parameters.properties` is [\"a\"]; it must be an object of schemas",
-        "bare.py\n`parameters.t` is no word of JSON schemas; arguments belong into `parameters.properties`",
+        "bare.py\n`parameters.t` is not a word of JSON schemas; arguments belong into `parameters.properties`",
     ] {
         assert!(ran.out.contains(why), "{why}: {}", ran.out);
     }
@@ -397,7 +397,7 @@ fn what_no_client_could_be_given_fails_and_names_the_place() {
 #[tokio::test]
 async fn a_file_that_says_nothing_useful_is_named_with_what_it_printed() {
     for (code, why) in [
-        ("echo no first line", "is no program that this machine runs: begin a script with `#!`"),
+        ("echo no first line", "is not a program that this machine runs: begin a script with `#!`"),
         ("#!/bin/sh\necho hello", "it printed: hello"),
         ("#!/bin/sh\necho oops >&2; exit 2", "ended with exit code 2:\noops"),
         ("#!/bin/sh\nprintf '\\377'", "not UTF-8"),

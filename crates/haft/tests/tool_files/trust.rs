@@ -139,7 +139,7 @@ fn what_a_tool_makes_beside_itself_has_no_more_than_what_a_model_writes_until_a_
     assert_eq!(
         says(&room, &["--trust"]),
         "nothing",
-        "that the workspace is trusted is no word about this file"
+        "that the workspace is trusted is not a word about this file"
     );
     let ran = room.run(&["reload-tools"]);
     assert!(ran.out.contains("`[tool.evil]` does not count for .haft/tools/evil.py"), "{}", ran.out);

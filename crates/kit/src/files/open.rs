@@ -84,7 +84,7 @@ impl Files {
     ///
     /// # Errors
     /// [`Kind::NotFound`] with the nearest names, [`Kind::BadArgs`] for a folder and for
-    /// what is no file at all (a pipe, a device), [`Kind::Denied`] outside the grants.
+    /// what is not a file at all (a pipe, a device), [`Kind::Denied`] outside the grants.
     pub fn open(&self, path: &str) -> Result<Open, Fault> {
         let opened = self.resolve(path)?;
         let location = opened.location.clone();

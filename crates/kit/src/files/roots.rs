@@ -94,7 +94,7 @@ impl Roots {
     /// Opens the folders; the first is the workspace.
     ///
     /// # Errors
-    /// [`Kind::NotFound`] when one is not there, [`Kind::BadArgs`] when it is no folder.
+    /// [`Kind::NotFound`] when one is not there, [`Kind::BadArgs`] when it is not a folder.
     pub fn open(specs: &[RootSpec], other_names: OtherNames) -> Result<Self, Fault> {
         let roots = specs.iter().map(|spec| Root::open(spec).map(Arc::new)).collect::<Result<Vec<_>, _>>()?;
         if roots.is_empty() {

@@ -75,7 +75,7 @@ pub struct Walked {
 }
 
 impl Met<'_> {
-    /// Opens it for reading; none when it is no regular file, or not to be read.
+    /// Opens it for reading; none when it is not a regular file, or not to be read.
     pub fn open(&self) -> Option<(File, Identity)> {
         if self.kind != EntryKind::File {
             return None;
@@ -458,7 +458,7 @@ fn read_exclude(dir: &OwnedFd) -> Option<Vec<u8>> {
     read_small(&info, OsStr::new("exclude"))
 }
 
-/// Rule files are small; what is not is no rule file.
+/// Rule files are small; what is not is not a rule file.
 fn read_small(dir: &OwnedFd, name: &OsStr) -> Option<Vec<u8>> {
     const MOST: u64 = 1 << 20;
     let (file, _) = open_regular(dir, name).map_err(|_: Unopened| ()).ok()?;

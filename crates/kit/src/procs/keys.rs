@@ -10,7 +10,7 @@ pub enum Cursor {
 }
 
 /// What a terminal sends for a key, by the names that `tmux send-keys` knows (`Enter`, `Escape`, `Up`, `F5`, `C-c`,
-/// `M-x`, `S-Up`, `BTab`, …). What is no key's name is typed as it is.
+/// `M-x`, `S-Up`, `BTab`, …). What is not a key's name is typed as it is.
 pub fn typed(key: &str, cursor: Cursor) -> Vec<u8> {
     named(key, cursor).unwrap_or_else(|| key.as_bytes().to_vec())
 }

@@ -43,7 +43,7 @@ pub(super) fn check(
 /// Where it is to start.
 pub(super) fn folder(cwd: &Path) -> Result<CString, Fault> {
     if !cwd.is_absolute() {
-        return Err(Fault::bad_args(format!("the folder {} is no absolute path", cwd.display())));
+        return Err(Fault::bad_args(format!("the folder {} is not an absolute path", cwd.display())));
     }
     text(cwd.as_os_str().as_bytes().to_vec(), "the folder")
 }
@@ -55,7 +55,7 @@ pub(super) fn failed(program: &Program, base: &[(String, String)], failure: Fail
     let cwd = program.cwd.display();
     let fault = match (failure.step, failure.errno) {
         (Step::Cwd, libc::ENOENT) => Fault::not_found(format!("there is no folder {cwd} to start in")),
-        (Step::Cwd, libc::ENOTDIR) => Fault::not_found(format!("{cwd} is no folder to start in")),
+        (Step::Cwd, libc::ENOTDIR) => Fault::not_found(format!("{cwd} is not a folder to start in")),
         (Step::Cwd, _) => Fault::denied(format!("can't start in {cwd}: {error}")),
         (Step::Program, libc::ENOENT | libc::ENOTDIR) => missing(&name, program, base),
         (Step::Program, libc::EISDIR) => Fault::bad_args(format!("{name} is a folder, not a program")),
@@ -64,7 +64,7 @@ pub(super) fn failed(program: &Program, base: &[(String, String)], failure: Fail
                 .next(format!("Make it so with `chmod +x`, or run it by its interpreter: `sh {name}`."))
         }
         (Step::Program, libc::ENOEXEC) => {
-            Fault::bad_args(format!("{name} is no program that this machine runs"))
+            Fault::bad_args(format!("{name} is not a program that this machine runs"))
         }
         (Step::Program, libc::E2BIG) => too_big("the arguments and variables together are too long"),
         (Step::Interpreter, _) => {

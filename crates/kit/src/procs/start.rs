@@ -64,7 +64,7 @@ fn candidates(name: &CStr, env: &[CString]) -> Vec<CString> {
         .collect()
 }
 
-/// Says better what the kernel says badly: a folder is no program, and a script may lack what runs it.
+/// Says better what the kernel says badly: a folder is not a program, and a script may lack what runs it.
 fn closer(failure: Failure, cwd: &CStr, program: &CStr, programs: &[CString]) -> Failure {
     let cwd = Path::new(OsStr::from_bytes(cwd.to_bytes()));
     let path = |program: &CStr| cwd.join(OsStr::from_bytes(program.to_bytes()));

@@ -26,7 +26,7 @@ pub enum Encoding {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotText {
     /// There are bytes in it that no text has.
-    #[error("it is binary: byte {0} is no text")]
+    #[error("it is binary: byte {0} is not text")]
     Binary(usize),
     /// It is 4 GiB or more.
     #[error("it is over 4 GiB")]

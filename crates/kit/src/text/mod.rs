@@ -15,7 +15,7 @@ pub use splice::{Splice, SpliceError};
 /// Immutable, and cheap to clone.
 ///
 /// Rows count from 0. A line ends with LF or CRLF; a lone CR is content. A byte
-/// order mark is no part of any line.
+/// order mark is not part of any line.
 #[derive(Clone)]
 pub struct Text {
     inner: Arc<Inner>,

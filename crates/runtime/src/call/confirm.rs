@@ -43,7 +43,7 @@ impl Confirming {
         let rule = Rule { name: rule, about, says: says.to_owned(), offers, firm: true };
         let refused = |why: &str| Err(Fault::denied(format!("{rule}; {why}")));
         if !self.session.policy().approve.asks() {
-            return refused("nobody is to be asked here, which is no yes");
+            return refused("nobody is to be asked here, which is not a yes");
         }
         let verdict = {
             let _standing = self.this.asked.begin();

@@ -123,7 +123,7 @@ pub fn quote(word: &str) -> String {
 /// The parts of a command line.
 ///
 /// # Errors
-/// When it is no command line that can be understood for sure.
+/// When it is not a command line that can be understood for sure.
 pub(crate) fn parse(text: &str) -> Result<Vec<Part>, Unparsed> {
     scan::scan(text)?;
     let (done, parsed) = std::sync::mpsc::sync_channel(1);

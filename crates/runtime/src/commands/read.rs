@@ -121,11 +121,11 @@ impl Walk {
                 _ => 0,
             };
             if open < 0 || !plain(letter) {
-                return Err(Unparsed::new(format!("`{text}` is no plain arithmetic")));
+                return Err(Unparsed::new(format!("`{text}` is not plain arithmetic")));
             }
         }
         if open != 0 {
-            return Err(Unparsed::new(format!("`{text}` is no plain arithmetic")));
+            return Err(Unparsed::new(format!("`{text}` is not plain arithmetic")));
         }
         if programs::sets_dangerous(text) {
             self.oddity("arithmetic that sets a variable other programs obey");

@@ -328,7 +328,7 @@ fn check_examples(rule: &crate::config::CommandRule) -> Result<(), Fault> {
     let matches = |line: &String| {
         let parts = parse(line).map_err(|Unparsed(why)| {
             Fault::bad_args(format!(
-                "the example `{line}` of the rule for `{}` is no command: {why}",
+                "the example `{line}` of the rule for `{}` is not a command: {why}",
                 rule.prefix.join(" ")
             ))
         })?;

@@ -55,7 +55,7 @@ pub(super) fn scan(text: &str) -> Result<(), Unparsed> {
         return Err(Unparsed::new("it has an index within an index"));
     }
     // Where an arithmetic context begins and ends is not always what it seems, and `<<` in
-    // one is no document.
+    // one is not a document.
     if text.contains("<<") && (text.contains("((") || text.contains("$[")) {
         return Err(Unparsed::new("it has both arithmetic and a here-document"));
     }

@@ -326,7 +326,7 @@ proptest::proptest! {
         let command = format!("{before}{between}{word}{open}rm -rf x{close}");
         for ground in [BARE, CONTAINED] {
             let judged = verdict(&rules().judge(&command, ground, &[]));
-            // `a | ! b` is no command of bash.
+            // `a | ! b` is not a command of bash.
             proptest::prop_assert!(["deny command_deny", "ask unparsed"].contains(&&*judged), "{} {}", judged, command);
         }
     }

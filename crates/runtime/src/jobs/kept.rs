@@ -156,7 +156,7 @@ impl Kept {
         let others = output.parts.iter().filter(|part| !matches!(part, Part::Text { .. })).count();
         let mut text = self.secrets.mask(&cut(output.as_text())).into_owned();
         if others > 0 {
-            text.push_str(&format!("\n[{others} parts that are no text were not kept]"));
+            text.push_str(&format!("\n[{others} parts that are not text were not kept]"));
         }
         text
     }

@@ -60,7 +60,7 @@ struct Table {
     /// Those that are over, in the order in which they ended.
     over: VecDeque<u64>,
     untold: VecDeque<News>,
-    /// Calls that are no jobs yet, and may be made jobs from outside.
+    /// Calls that are not jobs yet, and may be made jobs from outside.
     calls: HashMap<String, Weak<ThisCall>>,
     /// By which ids the calls were offered that are jobs now.
     became: BTreeMap<u64, String>,

@@ -68,7 +68,7 @@ pub(crate) fn check(lines: &[String], schema: &Value) -> Result<(), String> {
         if let Some(unknown) = line.arguments().find(|it| !known.contains_key(*it)) {
             let all: Vec<&str> = known.keys().map(String::as_str).collect();
             return Err(format!(
-                "touches: `{text}` is about `{{{unknown}}}`, which is no argument; there are: {}",
+                "touches: `{text}` is about `{{{unknown}}}`, which is not an argument; there are: {}",
                 all.join(", ")
             ));
         }
@@ -269,7 +269,7 @@ mod tests {
         assert!(wrong("net a b").contains("names no host"));
         assert_eq!(
             wrong("read {pth}"),
-            "touches: `read {pth}` is about `{pth}`, which is no argument; there are: path"
+            "touches: `read {pth}` is about `{pth}`, which is not an argument; there are: path"
         );
         assert_eq!(check(&["read {path}".to_owned(), "net *.example.org".to_owned()], &schema), Ok(()));
         assert_eq!(check(&["read {x}".to_owned()], &json!({"allOf": []})), Ok(()));

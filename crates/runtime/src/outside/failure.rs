@@ -93,7 +93,7 @@ pub(super) fn how(lost: &Lost) -> String {
         Why::Exited(Exit::Signal(signal)) => format!("it was ended by {}", signal_name(*signal)),
         Why::Exited(Exit::Lost) => "its sandbox has ended".to_owned(),
         Why::Closed => "it closed its connection with haft".to_owned(),
-        Why::Garbled(why) => format!("it wrote to its connection with haft what is no answer: {why}"),
+        Why::Garbled(why) => format!("it wrote to its connection with haft what is not an answer: {why}"),
         Why::For(_) | Why::Unneeded => "haft ended it".to_owned(),
     }
 }

@@ -138,7 +138,7 @@ pub(super) fn read(folder: &Folder, workspace: &Path) -> Listing {
         Ok(both) => both,
         Err(Errno::LOOP | Errno::NOTDIR) if folder.whose != Whose::Person => {
             listing.troubles.push(
-                "it is reached through a link, or is no folder; in a workspace no link is followed"
+                "it is reached through a link, or is not a folder; in a workspace no link is followed"
                     .to_owned(),
             );
             return listing;
@@ -376,7 +376,7 @@ impl Place<'_> {
                         .to_owned());
                 return Found { path, sort, stamp, held };
             }
-            Ok(_) => return Found { path, sort, stamp, held: Err("it is no regular file".to_owned()) },
+            Ok(_) => return Found { path, sort, stamp, held: Err("it is not a regular file".to_owned()) },
             Err(errno) => {
                 return Found { path, sort, stamp, held: Err(format!("it can't be read: {errno}")) };
             }
@@ -417,7 +417,7 @@ impl Place<'_> {
             .map_err(|errno| format!("it can't be read: {errno}"))?;
         let stat = fstat(&file).map_err(|errno| format!("it can't be read: {errno}"))?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-            return Err("it is no regular file".to_owned());
+            return Err("it is not a regular file".to_owned());
         }
         Ok((file.into(), stat))
     }
@@ -426,6 +426,6 @@ impl Place<'_> {
         let (file, _) = self.open_regular(OsStr::new(ENABLED))?;
         let mut bytes = Vec::new();
         file.take(LARGEST).read_to_end(&mut bytes).map_err(|error| format!("it can't be read: {error}"))?;
-        serde_json::from_slice(&bytes).map_err(|error| format!("it is no JSON list of names: {error}"))
+        serde_json::from_slice(&bytes).map_err(|error| format!("it is not a JSON list of names: {error}"))
     }
 }

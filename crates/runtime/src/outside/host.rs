@@ -62,7 +62,7 @@ pub(super) fn version() -> String {
     hasher.finalize().to_hex().chars().take(16).collect()
 }
 
-/// A longer line is no answer, and neither is as much that is none.
+/// A longer line is not an answer, and neither is as much that is none.
 const LONGEST: usize = (64 << 20) + (1 << 16);
 /// So much is read at once.
 const CHUNK: usize = 64 << 10;
@@ -153,7 +153,7 @@ pub(super) enum Why {
     Exited(Exit),
     /// It closed its socket.
     Closed,
-    /// What it wrote to its socket is no answer.
+    /// What it wrote to its socket is not an answer.
     Garbled(String),
     /// haft ended it because of the request of this number, which was stopped or took too long.
     For(u64),
@@ -571,7 +571,7 @@ impl Link {
     }
 }
 
-/// What was read and is no whole line yet.
+/// What was read and is not a whole line yet.
 #[derive(Default)]
 struct Heard {
     bytes: Vec<u8>,
@@ -586,7 +586,7 @@ impl Heard {
         if self.bytes.len() + self.junk <= LONGEST {
             return Ok(());
         }
-        Err(format!("more than {} MB that are no answer", LONGEST >> 20))
+        Err(format!("more than {} MB that are not an answer", LONGEST >> 20))
     }
 }
 

@@ -110,7 +110,7 @@ impl Manifest {
             (Some(parameters), _) => Ok(Value::Object(parameters.clone())),
             (None, Some(file)) => {
                 let text = beside(folder, file)?;
-                serde_json::from_str(&text).map_err(|error| format!("`schema`: {file} is no JSON: {error}"))
+                serde_json::from_str(&text).map_err(|error| format!("`schema`: {file} is not JSON: {error}"))
             }
             (None, None) => Ok(json!({"type": "object", "properties": {}})),
         }
@@ -126,7 +126,7 @@ impl Manifest {
 fn mode(path: &Path) -> std::io::Result<u32> {
     let found = path.metadata()?;
     if !found.is_file() {
-        return Err(std::io::Error::other("it is no file"));
+        return Err(std::io::Error::other("it is not a file"));
     }
     Ok(found.permissions().mode())
 }
@@ -159,7 +159,7 @@ fn beside(folder: &Path, file: &str) -> Result<String, String> {
         return Err(format!("{file} is a link that leads away from the tool.toml"));
     }
     if !path.is_file() {
-        return Err(wrong(&"it is no file"));
+        return Err(wrong(&"it is not a file"));
     }
     let mut text = String::new();
     let file = std::fs::File::open(&path).map_err(|error| wrong(&error))?;
@@ -219,7 +219,7 @@ mod tests {
         std::fs::write(dir.path().join("s.json"), "{\"type\": \"object\"}").unwrap();
         assert_eq!(schema("schema = 's.json'").unwrap(), json!({"type": "object"}));
         std::fs::write(dir.path().join("bad.json"), "{").unwrap();
-        assert!(schema("schema = 'bad.json'").unwrap_err().contains("no JSON"));
+        assert!(schema("schema = 'bad.json'").unwrap_err().contains("not JSON"));
     }
 
     #[test]

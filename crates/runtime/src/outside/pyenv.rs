@@ -50,7 +50,7 @@ fn root(shim: &Path) -> Option<PathBuf> {
 
 fn text(path: &Path) -> Option<String> {
     let about = fs::metadata(path).ok().filter(|it| it.is_file() && it.len() <= LONGEST)?;
-    // What has no length is no plain file.
+    // What has no length is not a plain file.
     (about.len() > 0).then(|| fs::read_to_string(path).ok()).flatten()
 }
 

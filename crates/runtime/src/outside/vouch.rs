@@ -207,7 +207,7 @@ impl Guard {
     }
 }
 
-/// The code that a person vouches for who vouches for this tool: its file, what is no tool's beside it, and of a program
+/// The code that a person vouches for who vouches for this tool: its file, what is not a tool's beside it, and of a program
 /// all that lies where it does.
 pub(super) fn code_of(
     folder: &Folder,

@@ -162,7 +162,7 @@ fn below(folder: &Path) -> impl Iterator<Item = (PathBuf, u64)> {
         .take(BELOW)
 }
 
-/// Might a tool be another after this? That one was read is no change, and reading is what we do.
+/// Might a tool be another after this? That one was read is not a change, and reading is what we do.
 fn is_change(event: &Event, places: &[PathBuf]) -> bool {
     let by_kind = match event.kind {
         EventKind::Access(AccessKind::Close(AccessMode::Write)) => true,

@@ -371,7 +371,7 @@ fn place(root: &OwnedFd, one: &Held<'_>, scratch: Option<&Scratch>) -> io::Resul
 fn make_folders(root: &OwnedFd, path: &Path) -> io::Result<OwnedFd> {
     let mut folder = below(root, Path::new("."))?;
     for part in path.components() {
-        let Component::Normal(name) = part else { return Err(io::Error::other("it is no plain path")) };
+        let Component::Normal(name) = part else { return Err(io::Error::other("it is not a plain path")) };
         let next = match below(&folder, Path::new(name)) {
             Err(Errno::NOENT) => {
                 mkdirat(&folder, name, Mode::from(0o755))?;

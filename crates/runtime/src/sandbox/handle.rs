@@ -26,7 +26,7 @@ impl Folder {
     /// The folder at this absolute path, in which no component is a link.
     ///
     /// # Errors
-    /// When it is not there, is no folder, or a link lies on the way.
+    /// When it is not there, is not a folder, or a link lies on the way.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mut handle = open("/", flags, Mode::empty())?;
@@ -119,7 +119,7 @@ impl Folder {
         Some(bytes)
     }
 
-    /// Removes what has this name, and is no folder.
+    /// Removes what has this name, and is not a folder.
     ///
     /// # Errors
     /// Those of the system.

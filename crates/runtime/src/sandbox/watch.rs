@@ -384,7 +384,7 @@ impl Watch {
     }
 }
 
-/// The files in a place: itself, if it is no folder.
+/// The files in a place: itself, if it is not a folder.
 fn leaves(place: &Path) -> Vec<PathBuf> {
     if !fs::symlink_metadata(place).is_ok_and(|it| it.is_dir()) {
         return vec![place.to_owned()];

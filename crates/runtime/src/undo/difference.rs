@@ -31,7 +31,7 @@ pub(super) fn changed(from: &[u8], to: &[u8]) -> String {
     if lines == 1 { "1 line changed".to_owned() } else { format!("{lines} lines changed") }
 }
 
-/// The lines that differ, with a little around them; none for what is no text.
+/// The lines that differ, with a little around them; none for what is not text.
 pub(super) fn difference(from: &[u8], to: &[u8]) -> Option<String> {
     let (old, new) = (text(from)?, text(to)?);
     let diff = TextDiff::configure().timeout(PATIENCE).diff_lines(&*old, &*new);

@@ -99,7 +99,7 @@ impl Gate {
             };
             found = found.or(Some((known, authority.to_ascii_lowercase())));
         }
-        found.ok_or_else(|| Box::new(replies::last(StatusCode::BAD_REQUEST, "the Host header is no name")))
+        found.ok_or_else(|| Box::new(replies::last(StatusCode::BAD_REQUEST, "the Host header is not a name")))
     }
 
     /// The foreign origin that asks, if one does and may.

@@ -320,7 +320,7 @@ pub(super) fn gone() -> Fault {
 }
 
 fn misfit() -> Fault {
-    Fault::new(Kind::Failed, "what the client answered is no answer to what it was asked")
+    Fault::new(Kind::Failed, "what the client answered is not an answer to what it was asked")
 }
 
 fn failed(error: &ServiceError) -> Fault {

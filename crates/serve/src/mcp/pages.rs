@@ -33,8 +33,10 @@ pub(super) fn page<T: Serialize>(
         None => 0,
         Some(cursor) => {
             let (place, before) = understood(list, cursor).ok_or_else(|| {
-                let what =
-                    format!("`{}` is no cursor of the list of {list}; begin again without one", echo(cursor));
+                let what = format!(
+                    "`{}` is not a cursor of the list of {list}; begin again without one",
+                    echo(cursor)
+                );
                 ErrorData::invalid_params(what, None)
             })?;
             let is_before = |entry: &T| hash(key(entry)) == before;

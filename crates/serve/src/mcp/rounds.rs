@@ -158,7 +158,7 @@ impl Open {
         self.settle();
     }
 
-    /// Takes the answers that belong to a question. Others are nothing, and one that is no answer is asked for again.
+    /// Takes the answers that belong to a question. Others are nothing, and one that is not an answer is asked for again.
     pub(super) fn answer(&mut self, mut responses: InputResponses) {
         for question in &mut self.questions {
             for ((key, request), answer) in question.asked.iter().zip(&mut question.answers) {
@@ -280,7 +280,7 @@ mod tests {
         open.answer(responses(&["b", "x"]));
         assert_eq!(keys(&mut open), ["a"]);
         open.answer([("a".to_owned(), json!(5))].into());
-        assert_eq!(keys(&mut open), ["a"], "that is no answer");
+        assert_eq!(keys(&mut open), ["a"], "that is not an answer");
         assert!(answers.try_recv().is_err());
         open.answer(responses(&["a"]));
         assert_eq!(keys(&mut open), [""; 0]);

@@ -117,7 +117,7 @@ fn a_client_that_refuses_or_answers_nonsense_is_told_of_in_the_result() {
     client.send(&ask(8, &[("form", "a")]));
     let form = question(&mut client, "elicitation/create");
     answer(&mut client, &form, &json!({"roots": []}));
-    assert_eq!(text(&client.next()), "what the client answered is no answer to what it was asked");
+    assert_eq!(text(&client.next()), "what the client answered is not an answer to what it was asked");
     client.end();
 }
 

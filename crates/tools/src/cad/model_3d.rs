@@ -128,7 +128,7 @@ impl Model3d {
     fn without_effect(&self, source: &Source<'_>) -> Vec<String> {
         let Some(known) = scad_lint::variables(&source.text) else { return Vec::new() };
         let lost = self.parameters.keys().filter(|it| !it.starts_with('$') && !known.contains(*it));
-        lost.map(|it| format!("warning: `{it}` of `parameters` is no variable at the top of the source"))
+        lost.map(|it| format!("warning: `{it}` of `parameters` is not a variable at the top of the source"))
             .collect()
     }
 }
@@ -257,7 +257,7 @@ fn before(cx: &Cx, file: &str) -> Result<Option<Loaded>, Fault> {
     if stl::is_one(&loaded.bytes) {
         return Ok(Some(loaded));
     }
-    Err(Fault::bad_args(format!("`{file}` exists and is no STL; it was not replaced"))
+    Err(Fault::bad_args(format!("`{file}` exists and is not an STL; it was not replaced"))
         .next("Name another `output`."))
 }
 
@@ -272,7 +272,7 @@ mod tests {
     fn what_can_not_work_is_said_before_anything_is_started() {
         let room = Room::new("//- a.scad\ncube(1);\n//- a.stl\nno STL at all\n");
         let says = |arguments: serde_json::Value| room.says::<Model3d>(&arguments);
-        assert!(says(json!({"path": "a.scad"})).contains("`a.stl` exists and is no STL"));
+        assert!(says(json!({"path": "a.scad"})).contains("`a.stl` exists and is not an STL"));
         assert!(says(json!({"code": "cube(1);"})).contains("`output` is empty"));
         assert!(says(json!({"output": "b.stl"})).contains("Give `path` or `code`"));
         assert!(says(json!({"path": "a.scad", "code": "x", "output": "b.stl"})).contains("both given"));

@@ -193,7 +193,7 @@ fn before(cx: &Cx, file: &str) -> Result<Option<Loaded>, Fault> {
     if loaded.bytes.starts_with(PNG) {
         return Ok(Some(loaded));
     }
-    Err(Fault::bad_args(format!("`{file}` exists and is no PNG; it was not replaced"))
+    Err(Fault::bad_args(format!("`{file}` exists and is not a PNG; it was not replaced"))
         .next("Name another `output`."))
 }
 

@@ -188,7 +188,7 @@ mod tests {
         assert_eq!((solid(&touching).open, solid(&touching).shared), (0, 1));
         let inside_out: Vec<_> = one.iter().map(|[a, b, c]| [*a, *c, *b]).collect();
         assert!(solid(&inside_out).volume < 0.0 && solid(&inside_out).is_watertight());
-        // A facet without an extent is no hole.
+        // A facet without an extent is not a hole.
         let flat = [one.clone(), vec![[[0.0; 3], [0.0; 3], [1.0; 3]]]].concat();
         assert!(solid(&flat).is_watertight());
     }

@@ -13,7 +13,7 @@ pub(super) type Triangle = [Point; 3];
 pub(super) const LONGEST: u64 = 128 << 20;
 /// After how long a decoder of meshes is stopped.
 pub(super) const DEADLINE: Duration = Duration::from_secs(60);
-/// What is farther away is no part but a mistake.
+/// What is farther away is not part but a mistake.
 const FARTHEST: f32 = 1e9;
 
 const HEADER: usize = 80;
@@ -42,7 +42,7 @@ impl Mesh {
     /// Reads a file of either form, which is told by what it holds.
     ///
     /// # Errors
-    /// [`Kind::Failed`] when it is no STL, or not whole, or has places that are none.
+    /// [`Kind::Failed`] when it is not an STL, or not whole, or has places that are none.
     pub(super) fn read(name: &str, bytes: impl Into<Content>) -> Result<Self, Fault> {
         let bytes = bytes.into();
         let form = if is_binary(&bytes) {
@@ -106,7 +106,7 @@ impl Mesh {
                 for ((low, high), value) in low.iter_mut().zip(&mut high).zip(point) {
                     *low = low.min(*value);
                     *high = high.max(*value);
-                    // Also false for what is no number.
+                    // Also false for what is not a number.
                     sound &= value.abs() <= FARTHEST;
                 }
             }
@@ -191,10 +191,10 @@ fn not_whole(name: &str, bytes: &[u8]) -> Fault {
         Some(count) => {
             let needs = length(count);
             format!(
-                "`{name}` is no whole STL file: it says {count} triangles, which take {needs} bytes, and has {has}"
+                "`{name}` is not a whole STL file: it says {count} triangles, which take {needs} bytes, and has {has}"
             )
         }
-        None => format!("`{name}` is no STL file: it has {has} bytes, and does not begin with `solid`"),
+        None => format!("`{name}` is not an STL file: it has {has} bytes, and does not begin with `solid`"),
     };
     Fault::new(Kind::Failed, what).next("Write it again from its source, or name another file.")
 }
@@ -209,7 +209,7 @@ fn text(name: &str, bytes: &[u8]) -> Result<Vec<Triangle>, Fault> {
             let shown: String = String::from_utf8_lossy(line).trim().chars().take(80).collect();
             Fault::new(
                 Kind::Failed,
-                format!("line {} of `{name}` is no STL, {what}: `{}`", row + 1, shown.escape_debug()),
+                format!("line {} of `{name}` is not an STL, {what}: `{}`", row + 1, shown.escape_debug()),
             )
         };
         let line = std::str::from_utf8(line).unwrap_or_default();
@@ -294,8 +294,8 @@ mod tests {
         let mut lying = whole.clone();
         lying[80..84].copy_from_slice(&u32::MAX.to_le_bytes());
         assert!(fault(&lying).contains("says 4294967295 triangles"), "{}", fault(&lying));
-        assert!(fault(b"").contains("no STL file: it has 0 bytes"));
-        assert!(fault(b"hello").contains("no STL file"));
+        assert!(fault(b"").contains("not an STL file: it has 0 bytes"));
+        assert!(fault(b"hello").contains("not an STL file"));
         assert!(fault(b"solid a\nendsolid a\n").contains("no triangles"));
         assert!(fault(&binary(b"", &[])).contains("no triangles"));
         assert!(fault(b"solid a\nfacet\nouter loop\nvertex 1 2 x\n").contains("line 4"));

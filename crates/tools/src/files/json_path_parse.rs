@@ -232,7 +232,7 @@ impl<'q> Parser<'q> {
             Ok(it) if (-most..=most).contains(&it) && it.to_string() == text => Ok(Some(it)),
             _ => {
                 self.rest = before;
-                Err(self.wrong("this is no index"))
+                Err(self.wrong("this is not an index"))
             }
         }
     }
@@ -385,7 +385,7 @@ impl<'q> Parser<'q> {
             return Ok(Node::Number(text));
         }
         self.rest = before;
-        Err(self.wrong("this is no number"))
+        Err(self.wrong("this is not a number"))
     }
 
     fn one_value(&self, query: Vec<Segment<'q>>) -> Result<Operand<'q>, Fault> {

@@ -19,7 +19,7 @@ pub(crate) const LINE_BYTES: usize = 2_000;
 /// A page of a file that is too large to load; its lines are found without it.
 ///
 /// # Errors
-/// [`Kind::BadArgs`] when it is no text, or does not have so many lines; [`Kind::TooBig`]
+/// [`Kind::BadArgs`] when it is not text, or does not have so many lines; [`Kind::TooBig`]
 /// for a text whose lines can't be found without decoding it.
 pub(crate) fn of_large(
     cx: &Cx,

@@ -43,7 +43,7 @@ impl Skim {
         let end = end.unwrap_or_else(|| start.saturating_add(MOST - 1));
         if *start == 0 || end < *start {
             return Err(Fault::bad_args(format!(
-                "lines {start} to {end} are no range; lines are counted from 1"
+                "lines {start} to {end} are not a range; lines are counted from 1"
             )));
         }
         let file = cx.files().open(path)?;
@@ -82,7 +82,7 @@ mod tests {
         .assert_eq(&room.says::<Skim>(&json!({"path": "a", "start": 2, "end": 9})));
         expect!["bad_args: `start` is 4, and `a` has 3 lines"]
             .assert_eq(&room.says::<Skim>(&json!({"path": "a", "start": 4})));
-        expect!["bad_args: lines 3 to 2 are no range; lines are counted from 1"]
+        expect!["bad_args: lines 3 to 2 are not a range; lines are counted from 1"]
             .assert_eq(&room.says::<Skim>(&json!({"path": "a", "start": 3, "end": 2})));
     }
 

@@ -9,7 +9,7 @@ const NEEDED: [&[u8; 4]; 8] = [b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND", b"ac
 const LONGEST_EXIF: usize = 64 << 10;
 
 /// The file without colour profiles and texts, which may be packed and a thousand times as long as the file; nothing
-/// where it has none, or is no PNG.
+/// where it has none, or is not a PNG.
 pub(super) fn bare_png(data: &[u8]) -> Option<Vec<u8>> {
     let mut rest = data.strip_prefix(SIGNATURE)?;
     let mut bare = None;

@@ -75,7 +75,7 @@ impl ImageView {
             (Some(path), None) if !is_address(path) => Ok(Source::File(path)),
             (Some(url), None) | (None, Some(url)) => {
                 let url = Url::parse(url)
-                    .map_err(|error| Fault::bad_args(format!("`{url}` is no address: {error}")))?;
+                    .map_err(|error| Fault::bad_args(format!("`{url}` is not an address: {error}")))?;
                 let (host, port) = host_of(&url)?;
                 let usual = url.port().is_none();
                 Ok(Source::Web(url, if usual { host } else { format!("{host}:{port}") }))

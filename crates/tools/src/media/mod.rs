@@ -1,4 +1,4 @@
-//! Tools for what is no text: pictures, documents, files that are given to the person.
+//! Tools for what is not text: pictures, documents, files that are given to the person.
 
 mod bare;
 mod content_publish;

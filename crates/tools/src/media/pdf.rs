@@ -47,7 +47,7 @@ const MOST_TEXT: usize = 8 << 20;
 
 /// Reads the text of these pages, counted from 0.
 ///
-/// Its faults: [`Kind::BadArgs`] for what is no PDF, needs a password, or has no such page; [`Kind::TooBig`] for one that
+/// Its faults: [`Kind::BadArgs`] for what is not a PDF, needs a password, or has no such page; [`Kind::TooBig`] for one that
 /// unpacks to more than is looked at; [`Kind::Timeout`]; [`Kind::Failed`] for one that is broken.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct ReadPages {
@@ -182,7 +182,7 @@ pub(crate) fn is_pdf(data: &[u8]) -> bool {
 
 fn opened<T>(data: Vec<u8>, work: impl FnOnce(&Pdf, &Budget) -> Result<T, Fault>) -> Result<T, Fault> {
     if !is_pdf(&data) {
-        return Err(Fault::bad_args("it is no PDF: `%PDF-` is not at its beginning"));
+        return Err(Fault::bad_args("it is not a PDF: `%PDF-` is not at its beginning"));
     }
     let until = Instant::now() + LONGEST;
     unpacked::check(&data, &|| in_time(until))?;

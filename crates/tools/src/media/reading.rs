@@ -1,4 +1,4 @@
-//! What `read` says of a file that is no text: a picture is shown, a PDF is read page by page.
+//! What `read` says of a file that is not text: a picture is shown, a PDF is read page by page.
 
 use kit::{Cx, Fault, Kind, Output, text::Content};
 use tokio::runtime::Handle;

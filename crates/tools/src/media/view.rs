@@ -1,4 +1,4 @@
-//! Pictures of files that are no text: what a model sees of a picture, an SVG or a page of a PDF.
+//! Pictures of files that are not text: what a model sees of a picture, an SVG or a page of a PDF.
 
 use kit::{
     Cx, Fault, Output, Part,
@@ -21,7 +21,7 @@ pub(crate) struct Wish {
 /// A line on the file, and the picture that it is or that one of its pages is.
 ///
 /// # Errors
-/// Those of the formats; [`kit::Kind::BadArgs`] for what is no picture.
+/// Those of the formats; [`kit::Kind::BadArgs`] for what is not a picture.
 pub(crate) async fn view(cx: &Cx, name: &str, data: impl Into<Content>, wish: Wish) -> Result<Output, Fault> {
     let data = data.into();
     let look = Look { name: name.to_owned(), wish };

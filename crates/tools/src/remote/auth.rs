@@ -35,7 +35,7 @@ const MOST_KEYS_BEFORE_PASSWORD: usize = 4;
 /// So often a server may ask one question after the other.
 const MOST_QUESTIONS: usize = 8;
 
-/// A longer file is no key.
+/// A longer file is not a key.
 const LONGEST: u64 = 64 << 10;
 
 /// Gets in, or says what was tried.
@@ -252,7 +252,7 @@ impl Entry<'_> {
             }
             Err(Unread::Encrypted) => self.passed_over.push(format!("{shown} is encrypted")),
             Err(Unread::NoKey) => {
-                self.passed_over.push(format!("{shown} is no private key of a kind that is known here"));
+                self.passed_over.push(format!("{shown} is not a private key of a kind that is known here"));
             }
         }
         Ok(None)

@@ -13,7 +13,7 @@ use std::{
 
 use globset::GlobBuilder;
 
-/// A longer file is no configuration.
+/// A longer file is not a configuration.
 const LONGEST: u64 = 1 << 20;
 
 /// So deep may files include each other, and so many lines may there be in all.

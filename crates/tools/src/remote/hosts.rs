@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::secret::{NOT_A_NAME, SecretName};
 
-/// A longer file is no hosts file.
+/// A longer file is not a hosts file.
 const LONGEST: u64 = 1 << 20;
 
 /// The hosts of the file, by their names.

@@ -232,7 +232,7 @@ impl<'a> Book<'a> {
         if (path.starts_with(&ssh) && !goes_up) || of_files.contains(&path) {
             return Ok(path);
         }
-        Err(Fault::denied(format!("`{text}` is no key in ~/.ssh")).next(
+        Err(Fault::denied(format!("`{text}` is not a key in ~/.ssh")).next(
             "Name a file there (`id_ed25519`), or one that ~/.ssh/config has as IdentityFile of the host.",
         ))
     }
@@ -318,7 +318,7 @@ fn split(text: &str) -> Result<(Option<&str>, &str, Option<u16>), Fault> {
         // The colons of an address of the sixth version are its own.
         Some((host, port)) if !host.contains(':') || host.ends_with(']') => match port.parse() {
             Ok(port @ 1..) => (host, Some(port)),
-            _ => return Err(Fault::bad_args(format!("`{port}` in `{}` is no port", shown(text)))),
+            _ => return Err(Fault::bad_args(format!("`{port}` in `{}` is not a port", shown(text)))),
         },
         _ => (rest, None),
     };
@@ -335,7 +335,7 @@ fn check_host(host: &str) -> Result<(), Fault> {
     {
         return Ok(());
     }
-    Err(Fault::bad_args(format!("`{}` is no host", shown(host)))
+    Err(Fault::bad_args(format!("`{}` is not a host", shown(host)))
         .next("Name the host alone: an alias of ~/.ssh/config, `web1.example.org`, `me@10.0.0.1:2222`."))
 }
 
@@ -344,7 +344,7 @@ fn check_user(user: &str) -> Result<(), Fault> {
     if !user.is_empty() && user.len() <= 255 && !user.starts_with('-') && user.chars().all(letters) {
         return Ok(());
     }
-    Err(Fault::bad_args(format!("`{}` is no name of a user", shown(user))))
+    Err(Fault::bad_args(format!("`{}` is not a name of a user", shown(user))))
 }
 
 fn shown(text: &str) -> String {

@@ -252,7 +252,7 @@ impl SshExec {
             let dir = match self.dir.strip_prefix("~/") {
                 Some(rest) => format!("~/{}", quoted(rest)),
                 None if self.dir == "~" => "~".to_owned(),
-                // It is no option, whatever it begins with.
+                // It is not an option, whatever it begins with.
                 None if self.dir.starts_with('-') => quoted(&format!("./{}", self.dir)),
                 None => quoted(&self.dir),
             };
@@ -264,7 +264,7 @@ impl SshExec {
             if name.is_empty() || name.starts_with(|it: char| it.is_ascii_digit()) || !name.chars().all(plain)
             {
                 return Err(Fault::bad_args(format!(
-                    "`{}` in `env` is no name of a variable",
+                    "`{}` in `env` is not a name of a variable",
                     name.escape_debug()
                 )));
             }

@@ -303,7 +303,7 @@ impl Moving<'_> {
         };
         match &found {
             Some(it) if !it.file_type().is_file() => Err(Fault::bad_args(format!(
-                "`{to}` on {} is no regular file; it is not replaced",
+                "`{to}` on {} is not a regular file; it is not replaced",
                 sftp.place
             ))),
             // A link stays one, and what it leads to is replaced.
@@ -329,7 +329,8 @@ impl Moving<'_> {
             .next("Pack it there first: {\"command\": \"tar czf /tmp/f.tgz -C … .\"}."));
         }
         if found.permissions.is_some() && !found.file_type().is_file() {
-            let what = format!("`{from}` on {} is no regular file; it has no end that is known", sftp.place);
+            let what =
+                format!("`{from}` on {} is not a regular file; it has no end that is known", sftp.place);
             return Err(Fault::bad_args(what).next("Take a part of it: {\"command\": \"head -c 1000 …\"}."));
         }
         let size = found.size.unwrap_or(0);

@@ -462,7 +462,7 @@ mod tests {
         check(
             &json!({"pattern": "go", "type": "typescrpt"}),
             &expect![[r#"
-                bad_args: `typescrpt` is no file type that is known
+                bad_args: `typescrpt` is not a file type that is known
                 There is `typescript`, `typoscript`, `typst`; or use `glob`, such as `*.ext`."#]],
         );
     }

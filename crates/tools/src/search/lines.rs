@@ -34,7 +34,7 @@ const MOST_LINES: usize = 40;
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Pattern<'a> {
     pub(crate) text: &'a str,
-    /// It is no regex, but the very text.
+    /// It is not a regex, but the very text.
     pub(crate) literal: bool,
     pub(crate) ignore_case: bool,
     /// It may match over several lines.
@@ -85,7 +85,7 @@ pub(crate) struct Line {
 pub(crate) enum End {
     /// At the end of the file, or when enough was known.
     Whole,
-    /// At a NUL: this is no text, and nothing of it counts.
+    /// At a NUL: this is not text, and nothing of it counts.
     Binary,
     /// At a line, or in a file, that is longer than what is held in memory.
     TooLong,
@@ -107,7 +107,7 @@ impl Scanner {
     /// A scanner for a pattern.
     ///
     /// # Errors
-    /// [`Kind::BadArgs`] when it is no regex, in the words of the regex engine.
+    /// [`Kind::BadArgs`] when it is not a regex, in the words of the regex engine.
     pub(crate) fn new(pattern: Pattern<'_>, around: Around, numbers: bool) -> Result<Self, Fault> {
         let mut searcher = SearcherBuilder::new();
         searcher

@@ -112,7 +112,7 @@ fn types(name: &str) -> Result<Types, Fault> {
             [] => "Use `glob` instead, such as `*.ext`.".to_owned(),
             near => format!("There is {}; or use `glob`, such as `*.ext`.", near.join(", ")),
         };
-        Fault::bad_args(format!("`{name}` is no file type that is known")).next(next).caused_by(error)
+        Fault::bad_args(format!("`{name}` is not a file type that is known")).next(next).caused_by(error)
     })
 }
 

@@ -51,7 +51,7 @@ impl Tool for McpConnect {
                 return Err(Fault::bad_args("`command` and `url` are both given").next("Give one of them."));
             }
             if self.url.as_ref().is_some_and(|it| !it.starts_with("http://") && !it.starts_with("https://")) {
-                return Err(Fault::bad_args("`url` is no http address"));
+                return Err(Fault::bad_args("`url` is not an http address"));
             }
             let name = self.server;
             let is_word = |it: char| it.is_ascii_alphanumeric() || it == '_' || it == '-';

@@ -33,7 +33,7 @@ fn a_new_server_is_named_well_and_reached_in_one_way() {
     for (arguments, said) in [
         (json!({"server": "a b", "command": ["x"]}), "can't be the name of a server"),
         (json!({"server": "a", "command": ["x"], "url": "http://y"}), "both given"),
-        (json!({"server": "a", "url": "file:///etc/passwd"}), "no http address"),
+        (json!({"server": "a", "url": "file:///etc/passwd"}), "an http address"),
     ] {
         let answer = room.says::<McpConnect>(&arguments);
         assert!(answer.contains(said), "{answer}");

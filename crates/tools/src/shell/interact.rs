@@ -149,7 +149,7 @@ struct Goal {
     wait: Duration,
     /// How long the screen may stay as it was.
     still: Duration,
-    /// How much had been written when something was typed: what stood there before is no answer to it.
+    /// How much had been written when something was typed: what stood there before is not an answer to it.
     typed_at: Option<u64>,
     /// What was wrong with the input.
     complaint: Option<String>,
@@ -165,7 +165,7 @@ impl Goal {
     fn new(until: Option<&str>, wait_ms: Option<u64>) -> Result<Self, Fault> {
         let build = |pattern: &str| {
             RegexMatcherBuilder::new().multi_line(true).build(pattern).map_err(|error| {
-                Fault::bad_args(format!("`until` is no regular expression: {error}"))
+                Fault::bad_args(format!("`until` is not a regular expression: {error}"))
                     .next("Rust's syntax; escape `(`, `[`, `$`, `.` that are meant as they are.")
             })
         };

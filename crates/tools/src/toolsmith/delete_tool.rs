@@ -84,7 +84,7 @@ fn not_to_be_deleted(cx: &Cx, listed: &Listed, name: &str) -> Fault {
                 return Fault::denied(format!("`{name}` is one of the tools in {file}"))
                     .next(format!("That file is deleted as `{stem}`, with all that is in it."));
             } else if path.starts_with(&own) {
-                Fault::denied(format!("`{name}` is {file}, which is no single Python file"))
+                Fault::denied(format!("`{name}` is {file}, which is not a single Python file"))
             } else {
                 Fault::denied(format!("`{name}` is {file}, which is not among this workspace's own tools"))
             };

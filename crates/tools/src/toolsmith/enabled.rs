@@ -80,7 +80,7 @@ pub(super) fn adding<'a>(
     Ok(Planned { path, before: Some(before), content, listing })
 }
 
-/// The text of a list of enabled tools, with `name` on it and all else as it was; `None` if it is no list.
+/// The text of a list of enabled tools, with `name` on it and all else as it was; `None` if it is not a list.
 pub fn with_enabled(text: &str, name: &str) -> Option<String> {
     appended(&CstRootNode::parse(text, &ParseOptions::default()).ok()?, name)
 }

@@ -29,7 +29,7 @@ impl Tool for Info {
     }
 }
 
-/// What the schema says, and what somebody wrote down; `of_program` knows that of the tools that are no files.
+/// What the schema says, and what somebody wrote down; `of_program` knows that of the tools that are not files.
 ///
 /// # Errors
 /// [`Kind::NotFound`] when there is no such tool.

@@ -94,7 +94,7 @@ fn find<'l>(listed: &'l Listed, name: &str) -> Option<&'l Spec> {
     listed.tools.iter().find(|spec| spec.name == name)
 }
 
-/// Why the file of this name is no tool, if there is one.
+/// Why the file of this name is not a tool, if there is one.
 fn failure<'l>(listed: &'l Listed, name: &str) -> Option<&'l NotLoaded> {
     let is_it = |file: &str| file == name || Path::new(file).file_stem().is_some_and(|stem| stem == name);
     listed.failed.iter().find(|it| is_it(&it.file))
@@ -104,7 +104,7 @@ fn failure<'l>(listed: &'l Listed, name: &str) -> Option<&'l NotLoaded> {
 fn unknown(cx: &Cx, listed: &Listed, name: &str) -> Fault {
     if let Some(it) = failure(listed, name) {
         return Fault::not_found(format!(
-            "`{name}` is no tool: {} can't be loaded",
+            "`{name}` is not a tool: {} can't be loaded",
             told(cx, Path::new(&it.file))
         ))
         .next(bounded(&it.why));

@@ -246,7 +246,7 @@ fn a_manual_is_the_schema_and_what_somebody_wrote() {
     "#]]
     .assert_eq(&room.says::<Info>(&json!({"name": "weather"})));
     expect![[r#"
-        not_found: `broken` is no tool: .haft/tools/broken.py can't be loaded
+        not_found: `broken` is not a tool: .haft/tools/broken.py can't be loaded
         Traceback (most recent call last):
           line 3
         SyntaxError: invalid syntax"#]]
@@ -481,7 +481,7 @@ fn what_is_no_tool_of_the_workspace_is_not_deleted() {
         A person can delete it."#]]
     .assert_eq(&says("mine"));
     expect![[r#"
-        denied: `disk` is .haft/tools/disk.sh, which is no single Python file
+        denied: `disk` is .haft/tools/disk.sh, which is not a single Python file
         A person can delete it."#]]
     .assert_eq(&says("disk"));
     let tides = says("tides");

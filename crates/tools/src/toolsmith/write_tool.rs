@@ -95,7 +95,7 @@ impl Tool for WriteTool {
         }
         if listing == Listing::NotAList {
             text.push_str(&format!(
-                "\nnote: {OWN}/enabled.json is no list of names, and was left as it is; it may not enable the tool"
+                "\nnote: {OWN}/enabled.json is not a list of names, and was left as it is; it may not enable the tool"
             ));
         }
         Ok(Output::text(text))

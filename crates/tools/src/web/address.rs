@@ -20,7 +20,7 @@ pub(crate) fn parse(text: &str) -> Result<Url, Fault> {
     let whole = if has_scheme { text.to_owned() } else { format!("https://{text}") };
     let url = Url::parse(&whole).map_err(|error| {
         let begun: String = text.chars().take(200).collect();
-        Fault::bad_args(format!("`{begun}` is no address: {error}"))
+        Fault::bad_args(format!("`{begun}` is not an address: {error}"))
             .next("An address is like `https://example.org/page`.")
     })?;
     host_of(&url)?;

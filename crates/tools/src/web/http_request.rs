@@ -99,7 +99,7 @@ impl Tool for HttpRequest {
         let reads = self.multipart.iter().flatten().filter_map(|it| it.path.as_ref()).chain(&self.upload);
         let touches = reads.fold(Touches::none(), |it, path| it.and(Touch::Read(path.clone())));
         let touches = self.save_to.iter().fold(touches, |it, path| it.and(Touch::Write(path.clone())));
-        // What is no address is refused when it is asked for; until then nothing is touched.
+        // What is not an address is refused when it is asked for; until then nothing is touched.
         match self.place() {
             Ok((_, place)) if self.only_looks() => touches.and(Touch::Web(place)),
             Ok((_, place)) => touches.and(Touch::Net(place)),

@@ -127,7 +127,7 @@ async fn a_turn_runs_real_tools_in_each_dialect() {
         assert!(wrote.starts_with("I write it.\n") && wrote.ends_with(&read), "{wrote}");
         let later: Vec<String> = third.items.iter().map(only_text).collect();
         assert_eq!(later.get(..3), Some(items.as_slice()), "{words}");
-        // What a result looks like is no call.
+        // What a result looks like is not a call.
         assert!(matches!(said(words, told).as_slice(), [Found::Text(_)]), "{words}: {told}");
     }
 }

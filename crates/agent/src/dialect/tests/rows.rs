@@ -180,7 +180,7 @@ fn values_are_what_the_schema_says() {
         "editor",
         json!({"command": "str_replace", "path": "a", "old_str": "a\nb", "new_str": "c"}),
     );
-    // A line of a diff is no argument.
+    // A line of a diff is not an argument.
     is_call(
         "bracket",
         "[/edit]\n@@path=a\n@@ -1 +1 @@ x=1\n-a\n+b\n[edit/]",

@@ -13,7 +13,7 @@ const DIALECTS: [&str; 6] = [
     r#"{"start_char": "{", "end_char": "}", "arg_style": "inline"}"#,
 ];
 
-/// Pieces that are no call by themselves, and much that looks like one.
+/// Pieces that are not a call by themselves, and much that looks like one.
 fn noise() -> impl Strategy<Value = String> {
     prop_oneof![
         "[ -~\n]{0,12}",

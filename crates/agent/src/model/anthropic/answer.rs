@@ -204,7 +204,7 @@ impl Answer {
     }
 
     /// A call whose block is closed begins at once, if its arguments are complete. The block of a call is closed, too,
-    /// when the answer has come to its longest in the middle of it: one whose arguments are no JSON, or none at all,
+    /// when the answer has come to its longest in the middle of it: one whose arguments are not JSON, or none at all,
     /// waits for the next event, which says whether that was so.
     fn close(
         &mut self,

@@ -5,13 +5,13 @@
 //!
 //! - Another call begins. Not enough: calls may be written by turns.
 //! - The arguments are a complete JSON object. Nothing but white space can follow one, so nothing is lost by stopping
-//!   there; but some servers begin with `{}` and write the arguments after it, so an empty object is no sign.
+//!   there; but some servers begin with `{}` and write the arguments after it, so an empty object is not a sign.
 //! - Both together, or a complete object and then text: this closes a call. The first says that the server is done with
 //!   it, the second that it can be.
 //! - `finish_reason`: closes all that are open, whatever they say. Where the answer was cut off (`length`,
 //!   `content_filter`), only those that are complete: the last may have been cut in two.
 //!
-//! So a call that takes no arguments, or whose arguments are no JSON, waits for the end of the answer; every other one
+//! So a call that takes no arguments, or whose arguments are not JSON, waits for the end of the answer; every other one
 //! begins with the first piece of what comes after it.
 
 use std::collections::HashSet;

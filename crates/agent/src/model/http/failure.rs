@@ -101,7 +101,7 @@ pub(super) async fn rest(mut response: Response, mut body: Vec<u8>) -> String {
     String::from_utf8_lossy(&body).into_owned()
 }
 
-/// The error for an answer with a good status that is no stream of events. A retry would give the same.
+/// The error for an answer with a good status that is not a stream of events. A retry would give the same.
 pub(super) async fn no_stream(
     response: Response,
     first: Vec<u8>,

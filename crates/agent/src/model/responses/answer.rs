@@ -172,7 +172,7 @@ impl Parts {
             let Some(data) = base64::decoded(result) else {
                 return Err(ModelError::new(
                     Breach::Malformed,
-                    "a picture that the provider made is no base64",
+                    "a picture that the provider made is not base64",
                 ));
             };
             let mime = format!("image/{}", text(item, "output_format").unwrap_or("png"));

@@ -257,7 +257,7 @@ impl Played {
             wrong.push(format!("a call without its one result, or an empty piece: {items:?}"));
         }
         if request.longest.is_some() {
-            // It is to sum up, which is no part of the conversation.
+            // It is to sum up, which is not part of the conversation.
             return;
         }
         let rows = self.committed.transcripts().rows(SESSION, Buffer::Context).unwrap();

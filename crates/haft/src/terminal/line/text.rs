@@ -28,8 +28,7 @@ impl Text {
 
     /// Moves the cursor to this offset, or to the letter that begins before it.
     pub(super) fn go(&mut self, to: usize) {
-        let to = to.min(self.text.len());
-        self.at = (0..=to).rev().find(|it| self.text.is_char_boundary(*it)).unwrap_or_default();
+        self.at = self.text.floor_char_boundary(to);
     }
 
     /// Replaces a range; the cursor goes behind what replaced it. Nothing changes if the range splits a character.
@@ -52,7 +51,7 @@ impl Text {
         previous.ok().flatten().unwrap_or_default()
     }
 
-    /// Returns the range of the cursor's line, without its line break.
+    /// Returns the byte range of the line at the cursor, without its line break.
     pub(super) fn line(&self) -> Range<usize> {
         let (before, after) = (self.text.get(..self.at), self.text.get(self.at..));
         let start = before.and_then(|it| it.rfind('\n')).map_or(0, |it| it + 1);

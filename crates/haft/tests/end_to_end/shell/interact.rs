@@ -65,7 +65,7 @@ fn what_is_typed_wrong_is_said_and_does_not_end_the_program() {
     let said = shells.types(&job, &json!({"key": "x"}));
     assert!(said.contains("the input was not typed"), "{said}");
     let said = shells.types(&job, &json!({"text": "x", "until": "("}));
-    assert!(said.contains("no regular expression"), "{said}");
+    assert!(said.contains("not a regular expression"), "{said}");
     let said = shells.types(&job, &json!("still here"));
     assert_eq!(said.lines().next(), Some("still here"), "{said}");
     let said = shells.types(&job, &json!({"keys": ["C-d"]}));

@@ -1,5 +1,5 @@
 name = "bad_results"
-description = "Returns what is no string."
+description = "Returns what is not a string."
 parameters = {"type": "object", "properties": {"how": {"type": "string"}}}
 
 

@@ -1,5 +1,5 @@
 name = "bad_schema"
-description = "Has a schema that is no JSON."
+description = "Has a schema that is not JSON."
 parameters = {"type": "object", "properties": {"how": {"type": "string"}}}
 parameters = {"type": "object", "properties": {"a": {1, 2}}}
 

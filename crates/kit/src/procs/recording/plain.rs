@@ -103,7 +103,7 @@ fn sequence(bytes: &[u8]) -> Option<usize> {
         0x30..=0x7e => Some(2),
         _ => Some(1),
     };
-    // What is longer was no sequence: only its beginning is left out.
+    // What is longer was not a sequence: only its beginning is left out.
     if length.is_none() && bytes.len() >= LONGEST { Some(2) } else { length }
 }
 

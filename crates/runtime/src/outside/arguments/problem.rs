@@ -25,10 +25,11 @@ pub(super) struct Called {
 }
 
 /// The arguments of a call.
-pub(super) const ARGUMENTS: Called = Called { whole: "the arguments", plural: true, field: "argument" };
+pub(super) const ARGUMENTS: Called = Called { whole: "the arguments", plural: true, field: "an argument" };
 
 /// The answer of a model.
-pub(super) const ANSWER: Called = Called { whole: "the answer", plural: false, field: "field of the schema" };
+pub(super) const ANSWER: Called =
+    Called { whole: "the answer", plural: false, field: "a field of the schema" };
 
 /// One thing that is wrong.
 #[derive(Debug)]
@@ -173,14 +174,14 @@ impl Problem {
                 }
             }
             Wrong::Unknown { near: Some(near), .. } => {
-                write!(f, "{at} is no {field}; did you mean `{near}`?")
+                write!(f, "{at} is not {field}; did you mean `{near}`?")
             }
             Wrong::Unknown { known, .. } if known.is_empty() => {
-                write!(f, "{at} is no {field}; there are none")
+                write!(f, "{at} is not {field}; there are none")
             }
             Wrong::Unknown { known, .. } => {
                 let names: Vec<Value> = known.iter().map(|it| Value::String(it.clone())).collect();
-                write!(f, "{at} is no {field}; there are: {}", listed(&names).replace('"', ""))
+                write!(f, "{at} is not {field}; there are: {}", listed(&names).replace('"', ""))
             }
             Wrong::Other(text) if self.at.is_empty() && called.plural => {
                 // What is said of one is said of all of them.

@@ -44,15 +44,15 @@ fn every_problem_is_named_with_what_it_is_and_what_it_must_be() {
          `limit` is the string \"ten\" and must be an integer\n\
          `mode` is the string \"quick\" and must be one of \"fast\", \"slow\"\n\
          `tags[1]` is the number 7 and must be a string\n\
-         `paht` is no argument; did you mean `path`?"
+         `paht` is not an argument; did you mean `path`?"
     );
     assert_eq!(
         said(&schema, &json!({"path": "a", "mode": "fast", "zzz": 1})),
-        "`zzz` is no argument; there are: path, limit, mode, tags"
+        "`zzz` is not an argument; there are: path, limit, mode, tags"
     );
     assert_eq!(
         said(&json!({"properties": {}, "additionalProperties": false}), &json!({"a": 1})),
-        "`a` is no argument; there are none"
+        "`a` is not an argument; there are none"
     );
     assert_eq!(said(&schema, &json!([1])), "the arguments are a list and must be an object");
 }

@@ -15,7 +15,7 @@ const DEEP: usize = 200;
 /// tool is called, one line each. A tool whose schema has such parts can be called all the same.
 ///
 /// # Errors
-/// What of it is no JSON schema of an object, one line each: a model's API would refuse it, and with it all other tools.
+/// What of it is not a JSON schema of an object, one line each: a model's API would refuse it, and with it all other tools.
 pub(crate) fn fitted(schema: &mut Value) -> Result<Vec<String>, String> {
     let Value::Object(fields) = schema else {
         return Err(format!("`{TOP}` is {}; it must be the JSON schema of an object", short(schema)));
@@ -27,7 +27,7 @@ pub(crate) fn fitted(schema: &mut Value) -> Result<Vec<String>, String> {
         && let Some((name, _)) = fields.iter().find(|(name, value)| is_misplaced(name, value))
     {
         return Err(format!(
-            "`{TOP}.{name}` is no word of JSON schemas; arguments belong into `{TOP}.properties`"
+            "`{TOP}.{name}` is not a word of JSON schemas; arguments belong into `{TOP}.properties`"
         ));
     }
     fields.entry("type").or_insert_with(|| json!("object"));

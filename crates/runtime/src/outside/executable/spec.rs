@@ -52,7 +52,7 @@ pub(crate) async fn describe(ground: &Ground, version: &Version) -> Result<Vec<D
     }
     let mut tools: Vec<Described> = Vec::new();
     for one in &several {
-        let Value::Object(spec) = one else { return Err(wrong("this is no object")) };
+        let Value::Object(spec) = one else { return Err(wrong("this is not an object")) };
         let tool = of_spec(spec).map_err(|why| wrong(&why))?;
         if tools.iter().any(|it| it.name == tool.name) {
             return Err(wrong(&format!("`{}` is there twice", tool.name)));
@@ -86,7 +86,7 @@ async fn ask(ground: &Ground, version: &Version) -> Result<String, String> {
     };
     let over = timeout(LONGEST, async {
         let too_much = async {
-            // It is no answer from then on, so it need not end.
+            // It is not an answer from then on, so it need not end.
             while process.output().grown(process.output().total()).await {
                 if process.output().total() > LARGEST {
                     return;
@@ -129,7 +129,7 @@ fn shown(process: &Process) -> String {
 /// What is said of a file that the kernel does not run.
 pub(super) fn not_a_program(path: &Path) -> String {
     format!(
-        "{} is no program that this machine runs: begin a script with `#!` and its interpreter, such as `#!/bin/sh`",
+        "{} is not a program that this machine runs: begin a script with `#!` and its interpreter, such as `#!/bin/sh`",
         path.display()
     )
 }
@@ -177,7 +177,7 @@ fn of_spec(spec: &Map<String, Value>) -> Result<Described, String> {
     ];
     let text = |key: &str| match spec.get(key) {
         Some(Value::String(text)) => Ok(text.clone()),
-        Some(_) => Err(format!("`{key}` is no text")),
+        Some(_) => Err(format!("`{key}` is not text")),
         None => Err(format!("`{key}` is missing")),
     };
     let schema = ["parameters", "inputSchema", "input_schema"].into_iter().find_map(|it| spec.get(it));
@@ -187,12 +187,12 @@ fn of_spec(spec: &Map<String, Value>) -> Result<Described, String> {
             let lines: Option<Vec<String>> = lines
                 .as_array()
                 .and_then(|lines| lines.iter().map(|it| it.as_str().map(str::to_owned)).collect());
-            Some(lines.ok_or("`touches` is no list of texts")?)
+            Some(lines.ok_or("`touches` is not a list of texts")?)
         }
     };
     let timeout_seconds = match spec.get("timeout_seconds") {
         None | Some(Value::Null) => None,
-        Some(seconds) => Some(seconds.as_f64().ok_or("`timeout_seconds` is no number")?),
+        Some(seconds) => Some(seconds.as_f64().ok_or("`timeout_seconds` is not a number")?),
     };
     let manual = match spec.get("manual") {
         None | Some(Value::Null) => None,
@@ -236,7 +236,7 @@ fn described(mut tool: Described) -> Result<Described, String> {
     }
     let unchecked = arguments::fitted(&mut tool.schema)?;
     if tool.timeout_seconds.is_some_and(|it| !(it > 0.0 && it.is_finite())) {
-        return Err("`timeout_seconds` is no number above 0".to_owned());
+        return Err("`timeout_seconds` is not a number above 0".to_owned());
     }
     if let Some(lines) = &tool.touches {
         declared::check(lines, &tool.schema)?;
@@ -294,7 +294,7 @@ mod tests {
     fn what_is_wrong_in_a_spec_is_named() {
         for (spec, why) in [
             (json!({"description": "D."}), "`name` is missing"),
-            (json!({"name": 5, "description": "D."}), "`name` is no text"),
+            (json!({"name": 5, "description": "D."}), "`name` is not text"),
             (json!({"name": "a b", "description": "D."}), "`a b` can't be the name of a tool"),
             (json!({"name": "_a", "description": "D."}), "`_a` can't be the name"),
             (json!({"name": "a"}), "`description` is missing"),
@@ -307,10 +307,10 @@ mod tests {
                 json!({"name": "a", "description": "D.", "parameters": {"type": "string"}}),
                 "`parameters.type` is \"string\"; it must be \"object\"",
             ),
-            (json!({"name": "a", "description": "D.", "touches": "all"}), "`touches` is no list"),
+            (json!({"name": "a", "description": "D.", "touches": "all"}), "`touches` is not a list"),
             (json!({"name": "a", "description": "D.", "touches": ["all"]}), "begins with none of the words"),
-            (json!({"name": "a", "description": "D.", "timeout_seconds": 0}), "no number above 0"),
-            (json!({"name": "a", "description": "D.", "timeout_seconds": "5"}), "is no number"),
+            (json!({"name": "a", "description": "D.", "timeout_seconds": 0}), "is not a number above 0"),
+            (json!({"name": "a", "description": "D.", "timeout_seconds": "5"}), "is not a number"),
             (json!({"name": "a", "description": "D.", "manual_first": "yes"}), "neither true nor false"),
         ] {
             let said = of(&spec).unwrap_err();

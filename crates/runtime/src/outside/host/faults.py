@@ -100,5 +100,5 @@ def cut(text, most):
 
 
 def clean(text):
-    """What is left of any string when what is no text in it is replaced."""
+    """What is left of any string when what is not text in it is replaced."""
     return text.encode("utf-8", "backslashreplace").decode()

@@ -56,7 +56,7 @@ def load(message):
     path = message["path"]
     Loaded.path, Loaded.folder, Loaded.workspace = path, message["folder"], message["workspace"]
     Loaded.session, Loaded.settings = message.get("session"), message.get("settings")
-    # As Python reads a file: a mark of the byte order is no part of it.
+    # As Python reads a file: a mark of the byte order is not part of it.
     Loaded.source = message["source"].lstrip("\ufeff")
     sys.argv[:] = [path]
     sys.dont_write_bytecode = True

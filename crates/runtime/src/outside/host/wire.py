@@ -176,7 +176,7 @@ def send(message):
     try:
         line = encode(message).encode()
     except UnicodeEncodeError as error:
-        raise Unfit("it holds %r, half of a surrogate pair, which is no text" % error.object[error.start]) from None
+        raise Unfit("it holds %r, half of a surrogate pair, which is not text" % error.object[error.start]) from None
     if len(line) > MOST_BYTES:
         raise Unfit("it comes to %d MB; %d MB is the most" % (len(line) >> 20, MOST_BYTES >> 20))
     put(b"%s %s\n" % (Wire.token, line))

@@ -38,7 +38,7 @@ impl Outside {
         }
         let folder = own.with_file_name(MANUALS).canonicalize().ok()?;
         let path = folder.join(format!("{name}.md")).canonicalize().ok()?;
-        // A link that leads out of the folder, or to what is no file, is no manual.
+        // A link that leads out of the folder, or to what is not a file, is not a manual.
         if !folder.starts_with(&self.workspace) || !path.starts_with(&folder) || !path.is_file() {
             return None;
         }

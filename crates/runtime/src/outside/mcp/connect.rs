@@ -312,7 +312,7 @@ impl Live {
         timeout(EXIT, self.running.as_ref()?.process.exited()).await.ok()
     }
 
-    /// What it wrote that is no message, in a line.
+    /// What it wrote that is not a message, in a line.
     pub(super) fn noise(&self) -> Option<String> {
         self.running.as_ref()?.heard.noise()
     }

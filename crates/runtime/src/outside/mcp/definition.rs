@@ -9,7 +9,7 @@ use similar::TextDiff;
 
 use crate::visible::visible;
 
-/// A description is cut to so many bytes: what is longer is no description.
+/// A description is cut to so many bytes: what is longer is not a description.
 const DESCRIPTION: usize = 4 << 10;
 /// A tool whose definition is longer than this is left out.
 const LARGEST: usize = 64 << 10;

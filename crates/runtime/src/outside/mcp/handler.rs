@@ -37,7 +37,7 @@ use crate::{
 const LOGGED: usize = 2000;
 const PROMPT: usize = 256 << 10;
 
-/// A server may ask so many things at a time, and so many in one call: more is no conversation.
+/// A server may ask so many things at a time, and so many in one call: more is not a conversation.
 const AT_ONCE: usize = 4;
 const IN_ONE_CALL: usize = 50;
 

@@ -64,7 +64,7 @@ fn section(value: Value) -> Result<ServerSection, String> {
                 "`sse` is a transport of 2024 that nobody needs any more; give its `http` address".to_owned()
             );
         }
-        Some(other) => return Err(format!("`{other}` is no transport that is known")),
+        Some(other) => return Err(format!("`{other}` is not a transport that is known")),
     };
     let section = ServerSection { disabled: one.disabled, ..ServerSection::default() };
     match (is_remote, one.command, one.url) {
@@ -102,12 +102,12 @@ pub fn configured(name: &str, section: &ServerSection, whose: Whose, file: &Path
         (None, Some(url))
             if !(url.starts_with("http://") || url.starts_with("https://") || url.starts_with("${")) =>
         {
-            return wrong("its `url` is no http address");
+            return wrong("its `url` is not an http address");
         }
         _ => {}
     }
     if name.is_empty() || name.contains(": ") || name.chars().any(char::is_control) {
-        return wrong("that is no name");
+        return wrong("that is not a name");
     }
     Ok(Server { name: name.to_owned(), section: section.clone(), whose, file })
 }

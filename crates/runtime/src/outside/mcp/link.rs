@@ -34,7 +34,7 @@ const MANY: u32 = 5;
 /// The connection of one session to one server, which may be there or not.
 pub(super) struct Link {
     pub(super) server: Arc<Server>,
-    /// What it says of its tools, where it is no server that is configured.
+    /// What it says of its tools, where it is not a server that is configured.
     own: Option<Arc<Mutex<Option<Arc<Manifest>>>>>,
     state: Mutex<State>,
     /// One starts it; the others wait for that.
@@ -99,7 +99,7 @@ impl Link {
     fn alive(&self) -> Option<Arc<Live>> {
         let mut state = self.state.lock();
         if state.live.as_ref().is_some_and(|it| it.is_over()) {
-            // It ended between two calls: that is no failure of either, but it is started anew with care.
+            // It ended between two calls: that is not a failure of either, but it is started anew with care.
             state.live = None;
             state.answered = false;
         }

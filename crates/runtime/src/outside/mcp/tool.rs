@@ -195,7 +195,7 @@ impl OneCall {
             let more = match self.round(cx, live, params.clone()).await? {
                 ServerResult::CallToolResult(result) => return Ok(result),
                 ServerResult::InputRequiredResult(more) => more,
-                _ => return Err(Lost::Otherwise(self.odd("its answer is no result of a call"))),
+                _ => return Err(Lost::Otherwise(self.odd("its answer is not a result of a call"))),
             };
             self.answer(cx, live, more, &mut params).await?;
         }

@@ -1,6 +1,6 @@
 //! How do haft and a server's process say things to each other?
 //!
-//! One message per line, over two pipes. What is written there and is no message is left out, and remembered, so that it
+//! One message per line, over two pipes. What is written there and is not a message is left out, and remembered, so that it
 //! can be told to whoever wonders; a line that nobody could hold is answered for as what it would have been.
 
 use std::{
@@ -34,13 +34,13 @@ use tokio::{
 
 use crate::visible::visible;
 
-/// A longer line is no message.
+/// A longer line is not a message.
 const LONGEST: usize = 16 << 20;
 /// So much is read at once.
 const CHUNK: usize = 64 << 10;
 /// So much of what is too long is kept, to see what it answers.
 const HEAD: usize = 4 << 10;
-/// So much of what is no message is shown.
+/// So much of what is not a message is shown.
 const SHOWN: usize = 200;
 /// How long a server may take to answer `server/discover` before it is greeted as an older one.
 const PROBE: Duration = Duration::from_secs(3);
@@ -83,12 +83,12 @@ pub(super) struct Heard {
 }
 
 impl Heard {
-    /// What it wrote that is no message, in a line.
+    /// What it wrote that is not a message, in a line.
     pub(super) fn noise(&self) -> Option<String> {
         let first = self.first.lock().clone()?;
         let lines = self.lines.load(Ordering::Relaxed);
         let lines = if lines == 1 { "1 line".to_owned() } else { format!("{lines} lines") };
-        Some(format!("{lines} on its output are no messages and were left out; the first: {first}"))
+        Some(format!("{lines} on its output are not messages and were left out; the first: {first}"))
     }
 
     /// It did not answer the first greeting in time.
@@ -112,7 +112,7 @@ pub(super) struct Wire {
     input: Arc<tokio::sync::Mutex<Option<Sender>>>,
     heard: Arc<Heard>,
     chunk: Box<[u8]>,
-    /// What was read and is no whole line yet.
+    /// What was read and is not a whole line yet.
     line: Vec<u8>,
     /// The line is too long; its head is kept.
     is_too_long: bool,

@@ -80,7 +80,7 @@ fn remove(folder: &Path, unused: Duration) -> io::Result<()> {
     if using.is_some() && !is_unused(folder, unused) {
         return Ok(());
     }
-    // Without its mark what is left is no environment, however far this comes.
+    // Without its mark what is left is not an environment, however far this comes.
     for file in [ready(folder), about] {
         gone(fs::remove_file(file))?;
     }

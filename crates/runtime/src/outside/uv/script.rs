@@ -33,7 +33,7 @@ pub(crate) fn wanted(source: &[u8]) -> Result<Option<Script>, String> {
     if let Some(one) =
         block.dependencies.iter().find(|it| it.trim_start().starts_with('-') || it.contains('\n'))
     {
-        return Err(format!("`{one}` in the `# /// script` block is no package"));
+        return Err(format!("`{one}` in the `# /// script` block is not a package"));
     }
     let uv = block.tool.uv;
     let named = uv.index.into_iter().map(|it| (it.url, it.default));
@@ -148,7 +148,7 @@ mod tests {
         for (source, says) in [
             (format!("{one}\n{one}"), "2 `# /// script` blocks"),
             (one.replace("['a']", "'a'"), "can't be read"),
-            (one.replace("['a']", "['-r x']"), "is no package"),
+            (one.replace("['a']", "['-r x']"), "is not a package"),
         ] {
             assert!(wanted(source.as_bytes()).unwrap_err().contains(says), "{source}");
         }

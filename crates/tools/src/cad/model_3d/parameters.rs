@@ -16,7 +16,7 @@ pub(super) fn definitions(parameters: &Map<String, Value>) -> Result<Vec<String>
         let begins = bare.starts_with(|it: char| it.is_ascii_alphabetic() || it == '_');
         if !begins || !bare.chars().all(|it| it.is_ascii_alphanumeric() || it == '_') {
             return Err(Fault::bad_args(format!(
-                "`{}` in `parameters` is no name of a variable",
+                "`{}` in `parameters` is not a name of a variable",
                 name.escape_debug()
             )));
         }

@@ -285,7 +285,7 @@ impl<'a> Parser<'_, 'a, '_, '_> {
         let is_name =
             !is_keyword(token.text) || matches!(token.text, "for" | "let" | "assert" | "echo" | "each");
         if !is_name {
-            self.report.error(token.at, format!("`{}` is no statement", token.text));
+            self.report.error(token.at, format!("`{}` is not a statement", token.text));
             return Err(Lost);
         }
         if !self.peek().is("(") {

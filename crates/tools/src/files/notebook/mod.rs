@@ -100,7 +100,7 @@ impl Cell<'_> {
 /// Loads the file of a notebook.
 ///
 /// # Errors
-/// Those of [`Files::open`](kit::Files::open); [`Kind::BadArgs`] when its name or content is no notebook's.
+/// Those of [`Files::open`](kit::Files::open); [`Kind::BadArgs`] when its name or content is not a notebook's.
 pub(crate) fn load(cx: &Cx, path: &str) -> Result<Opened, Fault> {
     let file = cx.files().open(path)?;
     if file.identity.size > LARGEST {
@@ -128,9 +128,9 @@ impl<'t> Notebook<'t> {
     /// Parses the text of a notebook.
     ///
     /// # Errors
-    /// [`Kind::BadArgs`] when it is no notebook of format 4.
+    /// [`Kind::BadArgs`] when it is not a notebook of format 4.
     pub(crate) fn parse(path: &str, text: &'t str) -> Result<Self, Fault> {
-        let no = |why: String| Fault::bad_args(format!("`{path}` is no notebook: {why}"));
+        let no = |why: String| Fault::bad_args(format!("`{path}` is not a notebook: {why}"));
         if depth(text) > DEEPEST {
             let what = format!("`{path}` is nested more than {DEEPEST} levels deep");
             return Err(Fault::new(Kind::TooBig, what));
@@ -138,7 +138,7 @@ impl<'t> Notebook<'t> {
         let parsed = parse_to_ast(text, &CollectOptions::default(), &STRICT)
             .map_err(|error| no(format!("it is not JSON: {error}")))?;
         let Some(Value::Object(root)) = parsed.value else {
-            return Err(no("it is no JSON object".to_owned()));
+            return Err(no("it is not a JSON object".to_owned()));
         };
         let minor = format_of(path, &root)?;
         once(&root, "cells").map_err(&no)?;
@@ -158,7 +158,7 @@ impl<'t> Notebook<'t> {
 
 impl<'t> Cell<'t> {
     fn parse(value: &Value<'t>, text: &'t str) -> Result<Self, String> {
-        let Value::Object(cell) = value else { return Err("is no object".to_owned()) };
+        let Value::Object(cell) = value else { return Err("is not an object".to_owned()) };
         for name in ["cell_type", "id", "source", "outputs", "execution_count"] {
             once(cell, name)?;
         }
@@ -211,7 +211,7 @@ fn format_of(path: &str, root: &Object<'_>) -> Result<u32, Fault> {
     let number = |name: &str| root.get_number(name).and_then(|it| it.value.parse::<u32>().ok());
     match number("nbformat") {
         Some(4) => Ok(number("nbformat_minor").unwrap_or(0)),
-        None => Err(Fault::bad_args(format!("`{path}` is no notebook: it has no `nbformat`"))),
+        None => Err(Fault::bad_args(format!("`{path}` is not a notebook: it has no `nbformat`"))),
         Some(older @ 0..4) => Err(Fault::bad_args(format!(
             "`{path}` is a notebook of format {older}; only format 4 is read and changed"
         ))

@@ -402,9 +402,9 @@ fn what_is_no_notebook_is_said() {
             "old.ipynb",
             "bad_args: `old.ipynb` is a notebook of format 3; only format 4 is read and changed\n`jupyter nbconvert",
         ),
-        ("bad.ipynb", "bad_args: `bad.ipynb` is no notebook: cell 0 is no object"),
-        ("not.ipynb", "bad_args: `not.ipynb` is no notebook: it is not JSON"),
-        ("twice.ipynb", "bad_args: `twice.ipynb` is no notebook: cell 0 has `source` 2 times"),
+        ("bad.ipynb", "bad_args: `bad.ipynb` is not a notebook: cell 0 is not an object"),
+        ("not.ipynb", "bad_args: `not.ipynb` is not a notebook: it is not JSON"),
+        ("twice.ipynb", "bad_args: `twice.ipynb` is not a notebook: cell 0 has `source` 2 times"),
         ("gone.ipynb", "not_found: `gone.ipynb` does not exist"),
     ] {
         let said = room.says::<NotebookRead>(&json!({"path": path}));

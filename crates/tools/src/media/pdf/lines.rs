@@ -132,7 +132,7 @@ fn first(run: &GlyphRun<'_, '_>, transform: &Affine) -> Option<Point> {
     Some(*transform * (glyph.transform() * Point::ORIGIN))
 }
 
-/// Without what is no letter, and with joined letters apart, as they are typed.
+/// Without what is not a letter, and with joined letters apart, as they are typed.
 fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for letter in text.chars() {

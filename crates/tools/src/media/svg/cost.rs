@@ -42,7 +42,7 @@ fn refused(what: &str, most: f64, unit: &str) -> Fault {
         .next("Take out large filters, masks and patterns, or look at a PNG that another program made of it.")
 }
 
-/// What is no number is too much.
+/// What is not a number is too much.
 fn exceeds(value: f64, most: f64) -> bool {
     value > most || value.is_nan()
 }
@@ -88,7 +88,7 @@ impl Cost {
     }
 
     fn holds(&mut self, bytes: f64) {
-        // Also where it is no number.
+        // Also where it is not a number.
         self.most = if bytes <= self.most { self.most } else { bytes };
     }
 

@@ -32,7 +32,7 @@ pub(super) fn in_words(path: &str, fault: Fault) -> Fault {
     }
 }
 
-/// It is no text.
+/// It is not text.
 pub(super) fn binary(path: &str, head: &[u8]) -> Fault {
     let by_name = std::path::Path::new(path).extension().map(|it| it.to_string_lossy().into_owned());
     let kind = infer::get(head).map(|it| it.extension().to_owned()).or(by_name);

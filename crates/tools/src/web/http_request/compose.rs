@@ -16,7 +16,7 @@ use super::{FormPart, HttpRequest, SILENCE, secrets::Secrets};
 /// The request, with secrets in the place of their names.
 ///
 /// # Errors
-/// [`Kind::BadArgs`] for what is no method, address, header or body; those of the vault and of files.
+/// [`Kind::BadArgs`] for what is not a method, address, header or body; those of the vault and of files.
 pub(super) async fn request(asked: &HttpRequest, cx: &Cx) -> Result<Request, Fault> {
     let (mut url, _) = asked.place()?;
     let secrets = Secrets::at(cx, &url)?;

@@ -63,7 +63,7 @@ pub(super) async fn answer(asked: &HttpRequest, cx: &Cx, request: Request) -> Re
             .map(|(name, value)| format!("{name}: {value}")),
     );
     if asked.save_to.is_some() && !response.status.is_success() {
-        lines.push("not saved, as it is no success".to_owned());
+        lines.push("not saved, as it is not a success".to_owned());
     }
     let text = if shown.is_empty() { lines.join("\n") } else { format!("{}\n\n{shown}", lines.join("\n")) };
     Ok(Output { structured: Some(structured(&response)), ..Output::text(text) })

@@ -161,7 +161,7 @@ fn pretty(text: &str) -> Option<String> {
     Node::parse("", text).ok()?.spread(text.len() * 4 + 4_096)
 }
 
-/// What is said of what is no text.
+/// What is said of what is not text.
 fn binary(got: &Got) -> Text {
     let size = got.length.map_or_else(|| "of unknown size".to_owned(), |it| format!("{it} bytes"));
     let next = if got.kind.starts_with("image/") {

@@ -126,7 +126,7 @@ impl DevTools {
                 }
             }
             let message: Value = serde_json::from_slice(&bytes)
-                .or_fault(Kind::Failed, "the browser said something that is no message")?;
+                .or_fault(Kind::Failed, "the browser said something that is not a message")?;
             // A page that asks something waits for an answer, and there is nobody to give one.
             if at(&message, "/method") == "Page.javascriptDialogOpening" {
                 self.send("Page.handleJavaScriptDialog", json!({"accept": false})).await?;

@@ -59,7 +59,7 @@ mod as_text {
     }
 }
 
-/// Asks for what stands there. Of what is no text only the beginning is read.
+/// Asks for what stands there. Of what is not text only the beginning is read.
 pub(super) async fn get(cx: &Cx, url: Url) -> Result<Got, Fault> {
     let mut request = Request::get(url.clone());
     let own = [(header::USER_AGENT, WHO), (header::ACCEPT, ACCEPT), (header::ACCEPT_LANGUAGE, "en, *;q=0.5")];

@@ -319,7 +319,7 @@ fn end_line(blocks: &mut Vec<String>, line: &mut String) {
 fn push_text(line: &mut String, text: &str) {
     let mut blank = false;
     for it in text.chars() {
-        // A soft hyphen and what has no width are no part of a word.
+        // A soft hyphen and what has no width are not part of a word.
         if matches!(it, LINK | END | TARGET | '\u{ad}' | '\u{200b}' | '\u{feff}' | '\u{2060}') {
             continue;
         }

@@ -224,7 +224,7 @@ impl Shown {
             return Rendered::NoPage(format!("it is {} and no page, so nothing was rendered", self.mime));
         }
         let Ok(url) = Url::parse(&self.url) else {
-            return Rendered::NoPage(format!("the page went on to `{}`, which is no page", self.url));
+            return Rendered::NoPage(format!("the page went on to `{}`, which is not a page", self.url));
         };
         let mut got = Got::page(url, self.status, self.html.into_bytes());
         got.more = got.body.len() >= LARGEST_PAGE;

@@ -14,7 +14,7 @@ use tokio::{
 
 use super::Hit;
 
-/// A longer answer is no list of results.
+/// A longer answer is not a list of results.
 const LONGEST: usize = 4 << 20;
 
 /// How long is waited before a second try, and the most that an engine may ask for.
@@ -116,7 +116,7 @@ impl Answer {
         let status = self.status;
         let next = match status {
             200..=299 => {
-                let what = format!("{engine} answers what is no JSON");
+                let what = format!("{engine} answers what is not JSON");
                 return serde_json::from_slice(&self.body)
                     .or_fault(Kind::Failed, &what)
                     .map_err(|fault| if engine == SEARXNG { fault.next(FORMATS) } else { fault });
@@ -165,7 +165,7 @@ pub(super) fn with(mut url: Url, pairs: &[(&str, &str)]) -> Url {
 
 /// An address that is written here.
 pub(super) fn at(text: &str) -> Result<Url, Fault> {
-    Url::parse(text).map_err(|error| Fault::bug(format!("`{text}` is no address: {error}")))
+    Url::parse(text).map_err(|error| Fault::bug(format!("`{text}` is not an address: {error}")))
 }
 
 /// The header with the key that a person named, for this address.

@@ -55,7 +55,7 @@ pub(super) async fn search(cx: &Cx, question: &Question<'_>) -> Result<Vec<Hit>,
 
 fn under(url: &Url, path: &str) -> Result<Url, Fault> {
     let text = format!("{}/{path}", url.as_str().trim_end_matches('/'));
-    Url::parse(&text).map_err(|error| Fault::bad_args(format!("`{text}` is no address: {error}")))
+    Url::parse(&text).map_err(|error| Fault::bad_args(format!("`{text}` is not an address: {error}")))
 }
 
 /// Asks one of the two, page by page; or why the other has to be asked.

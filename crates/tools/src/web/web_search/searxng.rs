@@ -23,7 +23,7 @@ pub(super) async fn search(cx: &Cx, question: &Question<'_>) -> Result<Vec<Hit>,
     };
     let address = format!("{}/search", base.as_str().trim_end_matches('/'));
     let url = Url::parse(&address)
-        .map_err(|error| Fault::bad_args(format!("`{address}` is no address: {error}")))?;
+        .map_err(|error| Fault::bad_args(format!("`{address}` is not an address: {error}")))?;
     let language = question
         .region
         .map(|it| format!("{}-{}", it.language, it.country.to_ascii_uppercase()))

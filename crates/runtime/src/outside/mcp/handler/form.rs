@@ -224,7 +224,8 @@ impl Field<'_> {
                 _ => Err(format!("`{answer}` is neither yes nor no")),
             },
             "integer" => {
-                let number = answer.parse::<i64>().map_err(|_| format!("`{answer}` is no whole number"))?;
+                let number =
+                    answer.parse::<i64>().map_err(|_| format!("`{answer}` is not a whole number"))?;
                 #[expect(
                     clippy::cast_precision_loss,
                     reason = "limits are written as JSON numbers, which are this"
@@ -234,7 +235,7 @@ impl Field<'_> {
             }
             "number" => {
                 let number = answer.parse::<f64>().ok().and_then(|it| Some((it, Number::from_f64(it)?)));
-                let (value, number) = number.ok_or_else(|| format!("`{answer}` is no number"))?;
+                let (value, number) = number.ok_or_else(|| format!("`{answer}` is not a number"))?;
                 self.within(value)?;
                 Ok(Value::Number(number))
             }

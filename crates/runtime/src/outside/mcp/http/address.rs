@@ -11,7 +11,7 @@ use reqwest::{
 /// The address of a server, if haft may speak with what is there.
 ///
 /// # Errors
-/// When it is no address, or one at which others could listen.
+/// When it is not an address, or one at which others could listen.
 pub(in crate::outside::mcp) fn address(name: &str, url: &str) -> Result<Url, Fault> {
     let wrong =
         |why: &str| Fault::new(Kind::Unavailable, format!("the server `{name}` can't be reached: {why}"));
