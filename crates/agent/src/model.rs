@@ -32,7 +32,7 @@ pub use item::{Item, Piece, ResultOf, Said};
 pub use keys::{Keys, origin};
 pub use known::{AS_OF, Known, Model as KnownModel, listed, models};
 pub use reach::{Choices, KeyFrom};
-pub use sources::{Offered, Source, source, sources};
+pub use sources::{Offered, Source, source, source_to_log_in, sources};
 
 /// Something that continues a conversation: a provider's model, or a written one.
 pub trait Model: Send + Sync {

@@ -77,6 +77,23 @@ pub fn source(name: &str, among: Choices<'_>) -> Result<Source, Fault> {
         .next(format!("The providers are {}.", names.collect::<Vec<_>>().join(", "))))
 }
 
+/// As [`source`], for who is about to enter its key: the variable that `key_env` names need not be set.
+///
+/// # Errors
+/// As [`source`].
+pub fn source_to_log_in(name: &str, among: Choices<'_>) -> Result<Source, Fault> {
+    let short = name.strip_prefix("models.").unwrap_or(name);
+    let unset = |section: &&ModelSection| {
+        section.key_env.as_deref().is_some_and(|it| Variables(among.variables).get(it).is_none())
+    };
+    match among.models.get(short).filter(unset) {
+        Some(section) if Provider::named(name).is_none() => {
+            Source::of_section(short, &ModelSection { key_env: None, ..section.clone() }, among)
+        }
+        _ => source(name, among),
+    }
+}
+
 impl Source {
     fn of_provider(
         name: &str,

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use agent::model::{KeyFrom, Source, source, sources};
+use agent::model::{KeyFrom, Source, source, source_to_log_in, sources};
 use clap::Args;
 use kit::{Fault, Kind};
 
@@ -53,7 +53,7 @@ impl Login {
             print::out(&list(&agents, place));
             return Ok(ExitCode::SUCCESS);
         };
-        let source = source(name, agents.choices(&place.variables))?;
+        let source = source_to_log_in(name, agents.choices(&place.variables))?;
         let origin = source
             .origin()
             .ok_or_else(|| Fault::bad_args(format!("`{name}` has no address that a key could be for")))?;

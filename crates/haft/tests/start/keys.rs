@@ -188,3 +188,18 @@ fn an_unknown_provider_is_suggested_and_a_key_does_not_go_over_plain_http() {
     let ran = login(&room, "http://gateway.example/v1", KEY, &["--no-test"]);
     assert!(ran.code == 1 && ran.err.contains("plain http") && !file(&room).exists(), "{ran:?}");
 }
+
+#[test]
+fn a_section_whose_variable_is_not_set_is_logged_in_to_by_its_name() {
+    let (room, provider) = (Room::new(), Provider::new());
+    fs::create_dir_all(room.config()).unwrap();
+    let section = format!("[models.mine]\nurl = {:?}\nmodel = \"m\"\nkey_env = \"MY_KEY\"\n", provider.url);
+    fs::write(room.config().join("haft.toml"), section).unwrap();
+    let of_mine = |arguments: &[&str]| run(&mut haft(&room, &nobody(), arguments), KEY);
+    let ran = of_mine(&["run", "--model", "mine", "hi"]);
+    assert!(ran.code == 1 && ran.err.contains("`key_env` names MY_KEY, which is not set"), "{ran:?}");
+    let ran = of_mine(&["login", "mine", "--no-test"]);
+    assert!(ran.code == 0 && ran.out.contains("is kept in"), "{ran:?}");
+    of_mine(&["run", "--model", "mine", "hi"]);
+    assert_eq!(provider.keys().first(), Some(&Some(KEY.to_owned())));
+}
