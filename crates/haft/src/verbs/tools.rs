@@ -27,6 +27,23 @@ pub struct Tools {
     strict: bool,
 }
 
+/// A line for each name in haft.toml, outside of `tools`, that no tool has. A tool of an MCP server that was not started
+/// yet may still come.
+fn unknown_names(opened: &Opened, session: &Session) -> Vec<String> {
+    let (catalog, policy) = (session.catalog(), opened.runtime.policy());
+    let named = [
+        ("`listed`", opened.listed.pinned.clone()),
+        ("`manual_first`", policy.manual_first.to_vec()),
+        ("a `[tool.NAME]` section", opened.runtime.outside().names_of_sections()),
+    ];
+    let may_come = |name: &str| name.contains("__") && !opened.runtime.outside().servers().list().is_empty();
+    let lines = named.into_iter().flat_map(|(place, names)| names.into_iter().map(move |name| (place, name)));
+    lines
+        .filter(|(_, name)| !catalog.has(name) && !may_come(name))
+        .map(|(place, name)| format!("{place} in haft.toml names the unknown tool `{name}`"))
+        .collect()
+}
+
 impl Tools {
     /// # Errors
     /// When there is no runtime to be had, or with `--strict` when a tool is missing.
@@ -44,8 +61,10 @@ impl Tools {
         let shown = self.show(&session, &opened);
         close(&opened.runtime);
         let catalog = session.catalog();
+        let unknown = unknown_names(&opened, &session);
         let missing: Vec<String> =
             catalog.failed().iter().map(|it| format!("`{}`: {}", it.tool, it.why)).collect();
+        let missing: Vec<String> = missing.into_iter().chain(unknown.iter().cloned()).collect();
         if self.strict && !missing.is_empty() {
             let count = missing.len();
             return Err(Fault::new(
@@ -64,9 +83,7 @@ impl Tools {
             let (file, why, older_serves) = (it.tool.clone(), it.why.clone(), it.older_serves);
             print::err(&format!("haft: {}", in_short(&NotLoaded { file, why, older_serves })));
         }
-        for name in opened.listed.pinned.iter().filter(|it| !catalog.has(it)) {
-            print::err(&format!("haft: `listed` in haft.toml names the unknown tool `{name}`"));
-        }
+        unknown.iter().for_each(|line| print::err(&format!("haft: {line}")));
         tell_aside(&opened, self.strict);
         lapsed.iter().for_each(|line| print::err(&format!("haft: {line}")));
         Ok(ExitCode::SUCCESS)

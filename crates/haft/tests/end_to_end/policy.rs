@@ -236,6 +236,18 @@ fn an_unknown_tool_on_the_list_is_reported_and_strict_refuses() {
     assert!(ran.code != 0 && ran.out.is_empty() && ran.err.contains("`raed`"), "{ran:?}");
     room.put("haft.toml", "tools = [\"read\"]\n");
     assert_eq!(room.run(&["tools", "--strict"]).code, 0);
+    for (place, text) in [
+        ("`listed`", "listed = [\"raed\"]\n"),
+        ("`manual_first`", "manual_first = [\"raed\"]\n"),
+        ("a `[tool.NAME]` section", "[tool.raed]\nmanual_first = true\n"),
+    ] {
+        room.put("haft.toml", text);
+        let said = format!("{place} in haft.toml names the unknown tool `raed`");
+        let ran = room.run(&["--trust", "tools"]);
+        assert!(ran.code == 0 && ran.err.contains(&said), "{ran:?}");
+        let ran = room.run(&["--trust", "tools", "--strict"]);
+        assert!(ran.code != 0 && ran.err.contains(&said), "{ran:?}");
+    }
     room.put("haft.toml", "toolz = [\"read\"]\n");
     let ran = room.run(&["tools", "--strict"]);
     assert!(ran.code != 0 && ran.err.contains("toolz"), "a typo is named: {ran:?}");

@@ -21,6 +21,12 @@ impl Outside {
         self.workspace_manual(name).or_else(|| self.now.load().tools.get(name)?.manual.clone())
     }
 
+    /// The names that `[tool.NAME]` sections are for, of the person's configuration and of the workspace's.
+    pub fn names_of_sections(&self) -> Vec<String> {
+        let decided = self.decided.now();
+        decided.sections.keys().chain(decided.workspace_sections.keys()).cloned().collect()
+    }
+
     /// Does its file, or a person in `[tool.NAME]`, say that it is called only once its manual was read? Anybody may say
     /// so: nothing is granted by it.
     pub(crate) fn manual_first(&self, name: &str) -> bool {
