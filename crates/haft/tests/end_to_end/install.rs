@@ -335,6 +335,10 @@ fn an_entry_of_haft_s_own_is_updated_and_what_a_person_added_stays() {
         let entry = &it[key]["haft"];
         assert_eq!((&entry["url"], &entry["env"]), (&json!("https://h/mcp"), &json!({"A": "1"})));
         assert!(entry.get("command").is_none() && entry.get("args").is_none(), "{entry}");
+        room.installed(&[client]);
+        let it: Value = serde_json::from_str(&room.now(file)).unwrap();
+        let entry = &it[key]["haft"];
+        assert!(entry.get("url").is_none() && entry["env"] == json!({"A": "1"}), "back again: {entry}");
     }
     let room = Room::new();
     room.has(

@@ -115,7 +115,7 @@ fn set_aside(known: &Known<'_>) -> impl Iterator<Item = String> {
     let named = known.aside.iter().take(NAMED).map(move |(path, new)| {
         let (path, new) = (relative(path), relative(new));
         format!(
-            "{path} decides what other programs run, so what a command made of it was set aside as {new}; to keep it, `write` it \
+            "{path} decides what other programs run, so the version that a command wrote was moved to {new}; to keep it, `write` it \
              (the person is asked), or the person runs {} first; tell the person",
             quote_grant(&path)
         )

@@ -33,7 +33,7 @@ const OPTIONAL: [Optional; 8] = [
         name: "uv",
         names: &["uv"],
         purpose: "packages that your Python tools declare",
-        install: "pipx install uv, or https://docs.astral.sh/uv",
+        install: "pip install uv, or https://docs.astral.sh/uv",
     },
     Optional { name: "git", names: &["git"], purpose: "git commands of a model", install: "apt install git" },
     Optional {

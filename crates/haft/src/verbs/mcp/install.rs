@@ -282,7 +282,8 @@ fn has_all_of(there: &Value, entry: &Value) -> bool {
 /// Whether the entry that is there is one of haft's own, perhaps with other options.
 fn is_ours(there: &Value, entry: &Value) -> bool {
     let is_same = |key: &str| entry.get(key).is_some_and(|it| there.get(key) == Some(it));
-    starts_haft(there) || is_same("url") || is_same("httpUrl")
+    let serves = |key: &str| there.get(key).and_then(Value::as_str).is_some_and(|it| it.ends_with("/mcp"));
+    starts_haft(there) || is_same("url") || is_same("httpUrl") || serves("url") || serves("httpUrl")
 }
 
 /// Whether this entry of a client starts haft as a server.

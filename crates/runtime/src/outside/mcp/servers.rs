@@ -405,7 +405,7 @@ impl Entry {
 pub(super) fn not_accepted(name: &str, manifest: &Manifest) -> Option<String> {
     manifest.pending.as_ref()?;
     Some(format!(
-        "the server `{name}` says other things of its tools than were accepted, so what differs is not used until a person has looked at it: `haft mcp trust {name}`"
+        "the server `{name}` now describes its tools differently from what was accepted; what differs is not used until a person looks at it: `haft mcp trust {name}`"
     ))
 }
 
