@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kit::Kind;
-use runtime::changes::Change;
+use runtime::{OwedJob, changes::Change};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -115,6 +115,13 @@ pub enum Event {
         /// One line.
         text: String,
     },
+    /// The turn is over, and results that were promised to the model are waited for.
+    Waits {
+        /// Whose results.
+        jobs: Vec<OwedJob>,
+        /// For at most so many seconds.
+        seconds: u64,
+    },
     /// An answer of the model is complete; also one that summed up the conversation, which has no `asked`.
     Used {
         /// What it took.
@@ -183,6 +190,7 @@ mod tests {
             Event::Picture { tool: text(), picture: picture() },
             Event::Again { why: text(), seconds: 1.0 },
             Event::Note { text: text() },
+            Event::Waits { jobs: vec![OwedJob { id: text(), name: text() }], seconds: 1 },
             Event::Used { usage: Usage::default(), cost: Some(1.0) },
             Event::Under { agent: text(), inner: Box::new(Event::Asked { step: 1 }) },
         ]

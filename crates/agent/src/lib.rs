@@ -4,6 +4,7 @@ mod answer;
 mod asker;
 mod context;
 mod conversations;
+mod driver;
 mod event;
 mod front_matter;
 mod images;
@@ -30,6 +31,7 @@ pub const DECODERS: &[kit::decoders::Entry] = &[kit::decoders::Entry::of::<image
 pub use asker::{Asker, NobodyToAsk, nobody};
 pub use context::size::{Context, ContextPart, ContextUsed};
 pub use conversations::{Conversation, conversations, find_conversations, title};
+pub use driver::{Driver, Driving, Settled};
 pub use event::{Event, Host, Shown, Silent};
 pub use input::Input;
 pub use person::Looked;

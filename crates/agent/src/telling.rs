@@ -33,8 +33,12 @@ pub fn is_in_background(telling: &str) -> bool {
     telling.starts_with(BACKGROUND)
 }
 
-/// The job as which a command goes on: `[still running after 0.1 s: job_1 (pid 4, no open port)]`.
+/// The job as which a command goes on: `[still running after 0.1 s: job_1 (pid 4, no open port)]`, or
+/// `job_1 runs in the background: make`.
 fn in_background(line: &str) -> Option<&str> {
+    if let Some((job, _)) = line.split_once(" runs in the background: ") {
+        return job.starts_with("job_").then_some(job);
+    }
     let (_, job) = line.strip_prefix("[still running after ")?.split_once(": ")?;
     job.split(' ').next()
 }
@@ -42,7 +46,9 @@ fn in_background(line: &str) -> Option<&str> {
 /// What haft itself puts around an answer.
 fn is_frame(line: &str) -> bool {
     let is_job = line.starts_with('[') && line.contains("job_");
-    is_job || ["exit ", "[exit ", "note: ", "sandbox: "].iter().any(|it| line.starts_with(it))
+    let is_promise =
+        line.contains(" runs in the background: ") || line.starts_with("A later answer will say ");
+    is_job || is_promise || ["exit ", "[exit ", "note: ", "sandbox: "].iter().any(|it| line.starts_with(it))
 }
 
 /// Is this a line of a file as a tool shows it: `12:a0|text`?
@@ -72,6 +78,8 @@ mod tests {
         assert_eq!(telling("one\ntwo\n[job_1 goes on in the background]", true), "two");
         let job = "[still running after 0.1 s: job_1 (pid 4, listening on nothing)]\n[next: wait {\"job\": \"job_1\"}]";
         assert_eq!(telling(&format!("(no output)\n{job}"), true), "runs in the background as job_1");
+        let promised = "job_1 runs in the background: make\nA later answer will say that it has ended; read_job shows its output.";
+        assert_eq!(telling(promised, true), "runs in the background as job_1");
         let so_far = telling(&format!("ready\n{job}"), true);
         assert_eq!(so_far, "runs in the background as job_1; so far: ready");
         assert!(is_in_background(&so_far) && !is_in_background("ready"));

@@ -291,13 +291,6 @@ impl Agent {
         self.format = schema;
     }
 
-    /// The jobs of these tools that still run: the agents that this one has started in the background, say. Whoever waits
-    /// for them waits for [`Session::events`], taken before this is asked, and goes on with a turn without input, which
-    /// begins with the news of them.
-    pub fn pending(&self, tools: &[&str]) -> Vec<String> {
-        self.session.jobs_of(tools)
-    }
-
     /// What the next request would hold, and how much of the model's window is left.
     pub fn context(&self) -> Context {
         let now = self.steering.inner.lock();

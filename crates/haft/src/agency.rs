@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use agent::{
-    Agent, Asker, Bounds, Host, Makings, NobodyToAsk, Prompt, Settings, Setup, Silent,
+    Agent, Asker, Bounds, Driver, Driving, Host, Makings, NobodyToAsk, Prompt, Settings, Setup, Silent,
     dialect::{Dialect, Spoken},
     model::{self, Choices, KeyFrom, Keys, Model, script::Script},
     own_tools,
@@ -11,7 +11,11 @@ use agent::{
 };
 use clap::{Args, builder::RangedU64ValueParser};
 use kit::{AnyTool, Fault};
-use runtime::{Approver, Session, quote};
+use runtime::{
+    Approver, Session,
+    config::{WAIT_SECONDS, WAKES},
+    quote,
+};
 
 use crate::{Agents, Opened, Options, Place, standing::Standing, terminal::short};
 
@@ -299,6 +303,13 @@ impl Agency {
             tokens: self.options.max_tokens,
             time: self.options.max_seconds.map(Duration::from_secs),
         }
+    }
+
+    /// What takes the turns of its conversation. With `no_wait`, results of background calls are not waited for at the end.
+    pub(crate) fn driver(&self, no_wait: bool) -> Driver {
+        let section = &self.opened.agents.agent;
+        let wait = if no_wait { 0 } else { section.wait_seconds.unwrap_or(WAIT_SECONDS) };
+        Driver::new(Driving { wait: Duration::from_secs(wait), wakes: section.wakes.unwrap_or(WAKES) })
     }
 
     /// Keeps how the agent's conversation stands, for whoever goes on with it.

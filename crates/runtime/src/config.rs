@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 pub use agent::{
     AgentSection, ChatSection, ModelSection, Notify, PriceSection, STEPS, SUBAGENT_SECONDS, SUBAGENT_STEPS,
-    SubagentSection, Theme, Visible,
+    SubagentSection, Theme, Visible, WAIT_SECONDS, WAKES,
 };
 pub use limits::LimitsSection;
 pub use provenance::{Layer, Origin, Origins, Source, Unused, Why, origins};
@@ -352,6 +352,8 @@ impl Config {
         self.agent.profile = workspace.agent.profile.or(self.agent.profile.take());
         self.agent.visible = workspace.agent.visible.or(self.agent.visible);
         self.agent.max_steps = least(self.agent.max_steps, workspace.agent.max_steps, STEPS);
+        self.agent.wait_seconds = least(self.agent.wait_seconds, workspace.agent.wait_seconds, WAIT_SECONDS);
+        self.agent.wakes = least(self.agent.wakes, workspace.agent.wakes, WAKES);
         self.subagent.max_steps =
             least(self.subagent.max_steps, workspace.subagent.max_steps, SUBAGENT_STEPS);
         self.subagent.seconds = least(self.subagent.seconds, workspace.subagent.seconds, SUBAGENT_SECONDS);
@@ -652,8 +654,9 @@ mod tests {
     fn the_example_has_every_key_of_agents_and_models() {
         let config = example();
         assert!(!config.manual_first.is_empty() && config.tools.is_some() && !config.sections.is_empty());
-        let AgentSection { model, profile, max_steps, visible } = config.agent;
+        let AgentSection { model, profile, max_steps, visible, wait_seconds, wakes } = config.agent;
         assert!(model.is_some() && profile.is_some() && max_steps.is_some() && visible.is_some());
+        assert!(wait_seconds.is_some() && wakes.is_some());
         let ChatSection { notify, theme } = config.chat;
         assert!(notify.is_some() && theme.is_some());
         let SubagentSection { tools, nested, max_steps, seconds, tokens } = config.subagent;

@@ -57,7 +57,7 @@ pub use call::{Answer, Arguments, Call};
 pub use catalog::{Catalog, Listing};
 pub use commands::{Rules, quote};
 pub use ground::{Commands, Own};
-pub use jobs::Event;
+pub use jobs::{Event, OwedJob};
 pub use registry::{Failure, Registry, Snapshot};
 pub use session::{Limits, Session, WeakSession};
 pub use shares::SessionFiles;

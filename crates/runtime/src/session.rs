@@ -33,7 +33,7 @@ use crate::{
     grants::Passing,
     ground::{Ground, Own},
     history::CallHistory,
-    jobs::{Event, Jobs, Kept},
+    jobs::{Event, Jobs, Kept, OwedJob},
     mask::Secrets,
     outside::{
         self, Loaded,
@@ -305,10 +305,21 @@ impl Session {
         self.inner.jobs.has_news()
     }
 
-    /// What the model does not know yet of jobs that have ended or wait for input, one line each. Told once.
+    /// What the model does not know yet of jobs that have ended or wait for input, each with its result or the end of it.
+    /// Told once.
     pub fn news(&self) -> Vec<String> {
         let news = self.inner.jobs.take_news();
-        Jobs::notes(&news, self.catalog().has("read_job")).collect()
+        Jobs::results(&news, self.catalog().has("read_job")).collect()
+    }
+
+    /// The jobs whose results were promised to the model, and that still work: calls with `run_in_background`.
+    pub fn owed_jobs(&self) -> Vec<OwedJob> {
+        self.inner.jobs.owed()
+    }
+
+    /// Has such a job ended, and the model was not told?
+    pub fn owes_news(&self) -> bool {
+        self.inner.jobs.owes_news()
     }
 
     /// Keeps bytes for as long as outputs of the session are kept; gives the handle they can be read by.
@@ -707,15 +718,6 @@ impl Session {
     pub fn running_jobs(&self) -> Vec<String> {
         use kit::services::Jobs;
         self.inner.jobs.list().into_iter().filter(|job| !job.state.is_over()).map(|job| job.id).collect()
-    }
-
-    /// The ids of the jobs of these tools that are not over.
-    pub fn jobs_of(&self, tools: &[&str]) -> Vec<String> {
-        use kit::services::Jobs;
-        let jobs = self.inner.jobs.list().into_iter();
-        jobs.filter(|job| !job.state.is_over() && tools.contains(&job.tool.as_str()))
-            .map(|job| job.id)
-            .collect()
     }
 
     pub(crate) fn jobs(&self) -> &Arc<Jobs> {

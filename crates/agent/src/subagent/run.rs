@@ -12,7 +12,7 @@ use kit::{
 };
 use runtime::{
     Limits, Session,
-    config::{SUBAGENT_SECONDS, SUBAGENT_STEPS, Visible},
+    config::{SUBAGENT_SECONDS, SUBAGENT_STEPS, Visible, WAKES},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -21,9 +21,11 @@ use super::{
     watch::{Now, Watch},
 };
 use crate::{
+    driver::{Driver, Driving, Settled},
+    input::Input,
     model::Model,
     profiles::{Origin, Profile},
-    turn::{Agent, Bounds, Ended, Settings},
+    turn::{Agent, Bounds, Ended, Outcome, Settings},
 };
 
 /// So long it may take to come to an end once its call is stopped: whoever stopped it waits 200 ms.
@@ -68,8 +70,11 @@ impl Crew {
         let watch = Arc::new(Watch::new(self.inner.host.clone(), &made.name));
         let mut agent = self.agent(&mut made, &task, bounds, watch.clone()).await?;
         let turning = Instant::now();
+        // All its turns and the waiting between them have the time of one task.
+        let mut driver = Driver::new(Driving { wait: time, wakes: WAKES });
         let ended = {
-            let mut turn = pin!(agent.turn(Some(prompt(&task)), &stop));
+            let turns = driver.settle(&mut agent, Some(Input::new(prompt(&task))), &stop);
+            let mut turn = pin!(tokio::time::timeout(time + GRACE, turns));
             tokio::select! {
                 biased;
                 () = cx.cancelled() => {
@@ -94,7 +99,9 @@ impl Crew {
         agent.session().end().await;
         let seen = || Output::text(now.text());
         let name = &made.name;
-        let outcome = ended.map_err(|error| {
+        // Its time passed while it waited for others; a turn's own time ends the turn.
+        let ended = ended.unwrap_or_else(|_| Ok(Settled { outcome: Outcome::limited(), late: Vec::new() }));
+        let outcome = ended.map(|it| it.outcome).map_err(|error| {
             Fault::new(Kind::Unavailable, format!("{name} could not go on: {error}")).seen(seen())
         })?;
         let end = match outcome.ended {

@@ -228,6 +228,7 @@ impl Lines {
             }
             Event::Again { why, seconds } => format!("! {under}{why}; retrying in {seconds:.0} s"),
             Event::Note { text } => format!("! {under}{text}"),
+            Event::Waits { jobs, seconds } => format!("! {under}{}", short::waits(jobs, *seconds)),
             Event::Used { .. } if under.is_empty() => return self.end_text(),
             Event::Under { agent, inner } => return self.hear(inner, &format!("{under}{agent}: ")),
             _ => return told,

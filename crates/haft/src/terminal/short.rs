@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use kit::Kind;
+use runtime::OwedJob;
 use serde_json::Value;
 
 /// The arguments that say most about a call, in this order.
@@ -30,6 +31,18 @@ pub(crate) fn arguments(arguments: &Value, longest: usize) -> String {
         None if all.is_empty() => String::new(),
         None => line(&pairs(all), longest),
     }
+}
+
+/// What is waited for at the end of a turn.
+pub(crate) fn waits(jobs: &[OwedJob], seconds: u64) -> String {
+    const NAMED: usize = 3;
+    let named: Vec<String> =
+        jobs.iter().take(NAMED).map(|it| format!("{} ({})", it.id, line(&it.name, 40))).collect();
+    let more = match jobs.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("waiting for {}{more}, at most {seconds} s", named.join(", "))
 }
 
 /// Arguments of which none says most: `action: update, task: 2, todos: 3 items`.

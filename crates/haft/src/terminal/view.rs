@@ -205,6 +205,7 @@ impl View {
                 self.note(why, depth, look, drawn);
             }
             Event::Note { text } => self.note(text, depth, look, drawn),
+            Event::Waits { jobs, seconds } => self.note(&short::waits(jobs, *seconds), depth, look, drawn),
             Event::Used { .. } => self.end_text(look, drawn),
         }
     }

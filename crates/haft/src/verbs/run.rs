@@ -12,7 +12,7 @@ mod watch;
 
 use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
-use agent::{Agent, AgentError, Bounds, Ended, Input, Outcome, model::Usage};
+use agent::{Agent, AgentError, Bounds, Ended, Input, Outcome, Settled, model::Usage};
 use clap::Args;
 use kit::{Fault, Kind};
 use runtime::AnswerSchema;
@@ -50,6 +50,9 @@ pub struct Run {
     /// Continue the newest conversation of this workspace, or that of `--session`
     #[arg(long)]
     resume: bool,
+    /// Don't wait for results of background calls at the end; stop them [default: wait `wait_seconds` of `[agent]`, 600 s]
+    #[arg(long)]
+    no_wait: bool,
     /// Print events as lines of JSON, from `began` to `ended`
     #[arg(long)]
     json: bool,
@@ -66,6 +69,7 @@ struct Running<'a> {
     /// Nothing, where the conversation goes on where it was left.
     task: Option<Task>,
     resume: bool,
+    no_wait: bool,
     json: bool,
     schema: Option<AnswerSchema>,
 }
@@ -83,7 +87,7 @@ impl Run {
     }
 
     async fn work(self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
-        let Self { agent, task, images, resume, json, output_schema } = self;
+        let Self { agent, task, images, resume, no_wait, json, output_schema } = self;
         let schema = output_schema.as_deref().map(output::read).transpose()?;
         workspace_check::check(options, place, Asking::Possible)?;
         let at_terminal = !json && schema.is_none() && screen::is_possible(place);
@@ -100,14 +104,14 @@ impl Run {
             Found::Resume => None,
             Found::Stopped => return Ok(ExitCode::from(STOPPED)),
         };
-        let running = Running { options, place, agent, task, resume, json, schema };
+        let running = Running { options, place, agent, task, resume, no_wait, json, schema };
         if at_terminal { running.on_screen(stopped).await } else { running.in_lines(stopped).await }
     }
 }
 
 impl Running<'_> {
     async fn in_lines(self, cancel: CancellationToken) -> Result<ExitCode, Fault> {
-        let Self { options, place, agent, task, resume, json, schema } = self;
+        let Self { options, place, agent, task, resume, no_wait, json, schema } = self;
         let agency = agent.open(options, place, approver()).await?;
         for line in &agency.opened.aside {
             print::err(&format!("haft: {line}"));
@@ -137,68 +141,28 @@ impl Running<'_> {
             began.insert("attached".to_owned(), json!(attached));
         }
         watch.line(&began);
-        let done = output::work(&mut agent, input, schema.as_ref(), &cancel).await;
+        let mut driver = agency.driver(no_wait);
+        let done = output::work(&mut driver, &mut agent, input, schema.as_ref(), &cancel).await;
         for_one_turn.map_or(Ok(()), |it| it.end(&agent))?;
         watch.end();
-        close(&agency, &agent).await?;
+        close(&agency, &agent, &done).await?;
         let goes_on = Agency::goes_on("run", options, &agent);
         tell(&watch, &agent, done, &agency.bounds(), &goes_on)
     }
 }
 
 /// Ends the session, and says which of its jobs end with it.
-async fn close(agency: &Agency, agent: &Agent) -> Result<(), Fault> {
+async fn close(agency: &Agency, agent: &Agent, done: &Result<Done, AgentError>) -> Result<(), Fault> {
     let left = agent.session().running_jobs();
     if !left.is_empty() {
+        let late = done.as_ref().is_ok_and(|it| !it.settled.late.is_empty());
+        let why = if late { "not over in time" } else { "still running" };
         let were = if left.len() == 1 { "was" } else { "were" };
-        print::err(&format!("haft: stopped with this run: {} ({were} still running)", left.join(", ")));
+        print::err(&format!("haft: stopped with this run: {} ({were} {why})", left.join(", ")));
     }
     agency.keep(agent)?;
     finish(agent.session()).await;
     Ok(())
-}
-
-/// The tools by which one agent has another do something.
-const BELOW: [&str; 4] = ["subagent", "spawn_agent", "explore", "critic"];
-
-/// A turn; and as long as agents that it started in the background still work, another once one of them is done.
-async fn with_those_below(
-    agent: &mut Agent,
-    input: Option<Input>,
-    cancel: &CancellationToken,
-) -> Result<Outcome, AgentError> {
-    let mut ends = agent.session().events();
-    let mut all = match input {
-        Some(input) => agent.turn_with(input, cancel).await?,
-        None => agent.turn(None, cancel).await?,
-    };
-    let mut worked = false;
-    while all.ended == Ended::Done {
-        let work = !agent.pending(&BELOW).is_empty();
-        worked |= work;
-        if worked && agent.session().has_news() {
-            let more = agent.turn(None, cancel).await?;
-            add(&mut all, more);
-        } else if work {
-            tokio::select! {
-                // Whoever has missed an event asks what is pending all the same.
-                _ = ends.recv() => {}
-                () = cancel.cancelled() => all.ended = Ended::Cancelled,
-            }
-        } else {
-            break;
-        }
-    }
-    Ok(all)
-}
-
-/// Adds a later turn to what came of those before it.
-fn add(all: &mut Outcome, more: Outcome) {
-    all.ended = more.ended;
-    all.text = more.text;
-    all.steps += more.steps;
-    all.usage += more.usage;
-    all.cost = all.cost.zip(more.cost).map(|(one, other)| one + other);
 }
 
 /// Tells what came of it, and gives the exit code that says so too.
@@ -209,7 +173,7 @@ fn tell(
     bounds: &Bounds,
     goes_on: &str,
 ) -> Result<ExitCode, Fault> {
-    let Done { outcome, output } = done.map_err(|error| {
+    let Done { settled: Settled { outcome, late }, output } = done.map_err(|error| {
         let fault = fault(error);
         let next = fault.next.as_deref().map_or_else(String::new, |it| format!("{it}\n"));
         fault.next(format!("{next}To continue: {goes_on}"))
@@ -223,6 +187,9 @@ fn tell(
     if let (Value::Object(all), Value::Object(more)) = (&mut ended, json!(outcome)) {
         all.extend(more);
         all.insert("denied".to_owned(), json!(denied));
+        if !late.is_empty() {
+            all.insert("late".to_owned(), json!(late));
+        }
         if let Some(Ok(value)) = &output {
             all.insert("output".to_owned(), value.clone());
         }

@@ -67,8 +67,7 @@ async fn a_stopped_turn_leaves_a_conversation_that_can_go_on() {
 async fn jobs_of_an_agent_end_with_it_and_are_reported() {
     let house = House::new(&[SCOUT]).await;
     let parent = calls(&[("subagent", json!({"prompt": "go", "profile": "scout"}))]) + &says("ok");
-    let scout =
-        calls(&[("shell", json!({"command": "sleep 1000", "run_in_background": true}))]) + &says("left one");
+    let scout = calls(&[("shell", json!({"command": "sleep 1000", "wait_ms": 50}))]) + &says("left one");
     let model = Arc::new(Players::new(&[("THE FIRST", &parent), ("SCOUT", &scout)]));
     let mut home = house.agent(model, Wish::default());
     home.turn().await;

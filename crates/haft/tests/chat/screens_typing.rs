@@ -114,10 +114,12 @@ fn conversations_have_titles() {
 fn a_job_that_ends_is_told_by_its_last_line() {
     scene("job", |stage| {
         let command = json!({"command": "until [ -e go ]; do sleep 0.05; done; echo round 1; echo all done", "wait_ms": 100});
-        let mut chat = stage.chat(&(calls(&[("shell", command)]) + &says("It goes on by itself.")));
+        let script =
+            calls(&[("shell", command)]) + &says("It goes on by itself.") + &says("Both rounds are done.");
+        let mut chat = stage.chat(&script);
         chat.types("begin\n").rests("It goes on by itself.").snapshot("in the background");
         stage.room.put("go", "");
-        chat.rests("* job_1").snapshot("it has ended");
+        chat.rests("Both rounds are done.").snapshot("its end begins a turn");
     });
 }
 

@@ -1,5 +1,6 @@
 //! `haft run`: does a task, tells of it in streams that a program can read, and stops when it is told to.
 
+mod background;
 mod given;
 mod output;
 mod terminal;

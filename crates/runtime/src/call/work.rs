@@ -119,6 +119,7 @@ impl Work {
         let (result, read_only) = match planned {
             Ok((plan, locks)) => {
                 if plan.options.run_in_background {
+                    self.this.owes_its_result();
                     self.grant(Wish::Background);
                 }
                 let read_only = plan.read_only;

@@ -13,6 +13,12 @@ pub const SUBAGENT_STEPS: usize = 40;
 /// So many seconds it may take, where nobody says another time.
 pub const SUBAGENT_SECONDS: u64 = 600;
 
+/// So many seconds results of background calls are waited for, where nobody says another time.
+pub const WAIT_SECONDS: u64 = 600;
+
+/// So many turns in a row the ends of jobs may begin, where nobody says another number.
+pub const WAKES: usize = 20;
+
 /// `[agent]`: how `haft run` and `haft chat` work.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -25,6 +31,10 @@ pub struct AgentSection {
     pub max_steps: Option<usize>,
     /// When the model is told of a tool that is new.
     pub visible: Option<Visible>,
+    /// How many seconds `haft run` and sub-agents wait at their end for results of background calls.
+    pub wait_seconds: Option<u64>,
+    /// How many turns in a row the ends of jobs may begin; 0: none.
+    pub wakes: Option<usize>,
 }
 
 /// `[chat]`: how `haft chat` behaves at a terminal. Only the person's own file counts.

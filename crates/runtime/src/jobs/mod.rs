@@ -19,6 +19,7 @@ use kit::{
     services::{Job, Soon, State, Transcript, Until, Waited},
 };
 use parking_lot::Mutex;
+use serde::Serialize;
 use serde_json::Value;
 use tokio::{
     sync::{broadcast, watch},
@@ -39,6 +40,15 @@ const LOOK: Duration = Duration::from_millis(500);
 
 /// How many ids a fault names.
 const NAMED: usize = 20;
+
+/// A job whose result was promised.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct OwedJob {
+    /// Its id: `job_3`.
+    pub id: String,
+    /// What a person calls it: the command, or the tool.
+    pub name: String,
+}
 
 /// The jobs of one session.
 #[derive(Default)]
@@ -224,6 +234,17 @@ impl Jobs {
         if timeout(at_most, all).await.is_err() {
             tracing::warn!("jobs did not stop in time; they are left to be dropped");
         }
+    }
+
+    /// The jobs whose results were promised and are not there yet. One that waits for input gives none by itself.
+    pub(crate) fn owed(&self) -> Vec<OwedJob> {
+        let jobs: Vec<Arc<ThisCall>> = self.table.lock().jobs.values().cloned().collect();
+        let works = |call: &&Arc<ThisCall>| {
+            let now = call.now.lock();
+            now.is_owed && !now.is_settled()
+        };
+        let owed = jobs.iter().filter(works);
+        owed.map(|call| OwedJob { id: call.id(), name: call.name().to_owned() }).collect()
     }
 
     fn find(&self, id: &str) -> Result<Arc<ThisCall>, Fault> {

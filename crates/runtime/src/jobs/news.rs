@@ -57,6 +57,30 @@ impl News {
         Self { number: call.number(), call: call.clone() }
     }
 
+    /// The note, and the result below it: whole, where it is short.
+    fn with_result(&self, reads: bool) -> String {
+        let job = self.call.job();
+        if job.result.is_none() {
+            return self.note(reads);
+        }
+        let text = text(&job);
+        let text = text.trim_end();
+        let from = text.ceil_char_boundary(text.len().saturating_sub(TAIL));
+        let (note, tail) = (self.note(false), text.get(from..).unwrap_or_default());
+        match (from, tail.is_empty()) {
+            (_, true) => format!("{note}, without output"),
+            (0, false) => format!("{note}. Its result:\n{tail}"),
+            _ => {
+                let whole = if reads {
+                    format!("; read_job {{\"job\": \"{}\"}} shows all", job.id)
+                } else {
+                    String::new()
+                };
+                format!("{note}. The last {} bytes of its result{whole}:\n{tail}", tail.len())
+            }
+        }
+    }
+
     fn note(&self, reads: bool) -> String {
         let job = self.call.job();
         let (id, name, took) = (&job.id, self.call.name(), job.took.as_secs_f32());
@@ -144,6 +168,21 @@ impl Jobs {
         news.iter().take(NOTES).map(move |it| it.note(reads)).chain(more)
     }
 
+    /// The same with what came of each job, for who is told of nothing else.
+    pub(crate) fn results<'a>(
+        news: &'a VecDeque<News>,
+        reads: bool,
+    ) -> impl Iterator<Item = String> + use<'a> {
+        let more = news.len().saturating_sub(NOTES);
+        let more = (more > 0).then(|| format!("{more} more jobs ended; `jobs` lists the newest"));
+        news.iter().take(NOTES).map(move |it| it.with_result(reads)).chain(more)
+    }
+
+    /// Is there a result that was promised and that the model was not told?
+    pub(crate) fn owes_news(&self) -> bool {
+        self.has_news() && self.table.lock().untold.iter().any(|it| it.call.now.lock().is_owed)
+    }
+
     /// Whoever holds this will tell the model of the job: it is no news for other answers meanwhile.
     pub(super) fn watch<'a>(&'a self, call: &'a Arc<ThisCall>) -> Watch<'a> {
         call.now.lock().watchers += 1;
@@ -176,12 +215,22 @@ impl Drop for Watch<'_> {
     }
 }
 
+/// What it said last.
+fn text(job: &Job) -> String {
+    match job.result.as_deref() {
+        Some(Ok(output)) => output.as_text(),
+        Some(Err(fault)) => Fault::as_text(fault),
+        None => job.said.as_deref().map(Output::as_text).unwrap_or_default(),
+    }
+}
+
 fn event(job: &Job) -> Event {
-    let (exit, text) = match job.result.as_deref() {
-        Some(Ok(output)) => (output.exit, output.as_text()),
-        Some(Err(fault)) => (fault.seen.as_deref().and_then(|it| it.exit), Fault::as_text(fault)),
-        None => (None, job.said.as_deref().map(Output::as_text).unwrap_or_default()),
+    let exit = match job.result.as_deref() {
+        Some(Ok(output)) => output.exit,
+        Some(Err(fault)) => fault.seen.as_deref().and_then(|it| it.exit),
+        None => None,
     };
+    let text = text(job);
     let from = text.ceil_char_boundary(text.len().saturating_sub(TAIL));
     Event {
         job: job.id.clone(),

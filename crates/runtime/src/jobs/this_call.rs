@@ -53,6 +53,8 @@ pub(super) struct Now {
     pub(super) watchers: usize,
     /// There is something that nobody was told of.
     pub(super) is_news: bool,
+    /// Its result was promised: it was called to work in the background.
+    pub(super) is_owed: bool,
 }
 
 #[derive(Default, Clone, Copy, PartialEq, Eq)]
@@ -160,6 +162,12 @@ impl ThisCall {
     /// The wish that was not granted yet.
     pub(crate) fn take_wish(&self) -> Option<Wish> {
         self.now.lock().wishes.pop_front()
+    }
+
+    /// Its result is promised to whoever called it. A call that a person moved to the background, or whose tool goes on
+    /// there by itself, promises none.
+    pub(crate) fn owes_its_result(&self) {
+        self.now.lock().is_owed = true;
     }
 
     /// It has its locks.

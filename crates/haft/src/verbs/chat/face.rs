@@ -70,6 +70,9 @@ pub(super) trait Face {
 
     /// Did somebody end the chat from outside?
     fn is_over(&self) -> bool;
+
+    /// Are results of background calls still waited for when nothing more is said?
+    fn waits_at_end(&self) -> bool;
 }
 
 impl Face for Front {
@@ -151,5 +154,10 @@ impl Face for Front {
 
     fn is_over(&self) -> bool {
         self.is_hung_up()
+    }
+
+    fn waits_at_end(&self) -> bool {
+        // The person chose to leave.
+        false
     }
 }

@@ -169,6 +169,11 @@ impl Face for Lines {
     fn is_over(&self) -> bool {
         self.cancel.is_cancelled()
     }
+
+    fn waits_at_end(&self) -> bool {
+        // The end of a pipe or a file says only that all was said.
+        !self.cancel.is_cancelled() && !std::io::stdin().is_terminal()
+    }
 }
 
 /// Where a person types, they see that it is their turn.

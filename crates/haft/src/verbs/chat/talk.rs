@@ -3,7 +3,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use agent::{
-    Agent, Asker, ChangedBy, Ended, Event, Host, Input,
+    Agent, AgentError, Asker, ChangedBy, Driver, Ended, Event, Host, Input, Outcome,
     model::{Piece, Usage},
 };
 use kit::Fault;
@@ -33,6 +33,8 @@ pub(super) struct Talk<F> {
     pub(super) face: F,
     pub(super) agent: Agent,
     pub(super) agency: Agency,
+    /// Whose turn it is.
+    driver: Driver,
     pub(super) host: Arc<Bill>,
     pub(super) person: Person,
     /// What goes with the next message: what the person's own commands printed, and pictures.
@@ -100,10 +102,12 @@ impl<F: Face> Talk<F> {
         let host = Arc::new(Bill { passes, taken: Mutex::default() });
         let (agent, notes) = agency.agent(session, host.clone(), person.asker.clone())?;
         agency.opened.aside.iter().chain(&notes).for_each(|it| face.note(it));
+        let driver = agency.driver(false);
         Ok(Self {
             face,
             agent,
             agency,
+            driver,
             host,
             person,
             beside: Vec::new(),
@@ -133,9 +137,19 @@ impl<F: Face> Talk<F> {
     /// Until the person goes.
     pub(super) async fn talk(&mut self) {
         loop {
-            let entry = match self.face.prompt().await {
-                Said::Line(entry) => entry,
-                Said::End => return,
+            let said = tokio::select! {
+                biased;
+                said = self.face.prompt() => Some(said),
+                () = self.driver.woken(self.agent.session()) => None,
+            };
+            let entry = match said {
+                Some(Said::Line(entry)) => entry,
+                Some(Said::End) if self.face.waits_at_end() => return self.settle().await,
+                Some(Said::End) => return,
+                None => {
+                    self.wake().await;
+                    continue;
+                }
             };
             let all = All::read(&self.agency.opened);
             let names: Vec<String> = all.own.iter().map(|it| it.name().to_owned()).collect();
@@ -252,7 +266,36 @@ impl<F: Face> Talk<F> {
     async fn turn(&mut self, input: Input) {
         self.taken_back.clear();
         let cancel = CancellationToken::new();
-        let outcome = self.face.attend(self.agent.turn_with(input, &cancel), &cancel).await;
+        let turn = self.driver.say(&mut self.agent, input, &cancel);
+        let outcome = self.face.attend(turn, &cancel).await;
+        self.tell_outcome(outcome);
+    }
+
+    /// A turn that the end of a job begins.
+    async fn wake(&mut self) {
+        let cancel = CancellationToken::new();
+        let turn = self.driver.wake(&mut self.agent, &cancel);
+        let outcome = self.face.attend(turn, &cancel).await;
+        self.tell_outcome(outcome);
+        if let Err(fault) = self.agency.keep(&self.agent) {
+            self.fails(&fault);
+        }
+        self.face.is_answered();
+    }
+
+    /// The person has nothing more to say: what was promised to the model is still waited for.
+    async fn settle(&mut self) {
+        // A conversation in which nothing was said has nothing to wait for either.
+        if self.agent.transcript().messages().is_ok_and(|said| said.is_empty()) {
+            return;
+        }
+        let cancel = CancellationToken::new();
+        let turns = self.driver.settle(&mut self.agent, None, &cancel);
+        let settled = self.face.attend(turns, &cancel).await;
+        self.tell_outcome(settled.map(|it| it.outcome));
+    }
+
+    fn tell_outcome(&mut self, outcome: Result<Outcome, AgentError>) {
         match outcome {
             Ok(outcome) => match outcome.ended {
                 Ended::Done => {}

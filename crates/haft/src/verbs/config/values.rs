@@ -11,7 +11,7 @@ use runtime::{
     DEADLINE,
     config::{
         FILE, HardLinks, Layer, LimitsSection, Notify, Origin, STEPS, SUBAGENT_SECONDS, SUBAGENT_STEPS,
-        Source, Theme, Trust, Visible, Why, origins,
+        Source, Theme, Trust, Visible, WAIT_SECONDS, WAKES, Why, origins,
     },
     mask::Secrets,
     policy::{Approve, Sandbox},
@@ -153,6 +153,8 @@ pub(super) fn defaults() -> Vec<(&'static str, Fallback)> {
         ("agent.model", Words("first provider with a key")),
         ("agent.profile", Words("none")),
         ("agent.max_steps", named(json!(STEPS))),
+        ("agent.wait_seconds", named(json!(WAIT_SECONDS))),
+        ("agent.wakes", named(json!(WAKES))),
         ("agent.visible", named(json!(Visible::default()))),
         ("chat.notify", named(json!(Notify::default()))),
         ("chat.theme", named(json!(Theme::default()))),

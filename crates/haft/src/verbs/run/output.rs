@@ -5,13 +5,12 @@
 
 use std::path::Path;
 
-use agent::{Agent, AgentError, Ended, Input, Outcome, model::Piece};
+use agent::{Agent, AgentError, Driver, Ended, Input, Settled, model::Piece};
 use kit::{Fault, Kind};
 use runtime::AnswerSchema;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::with_those_below;
 use crate::print;
 
 /// How often an answer that does not fit is asked for again.
@@ -22,7 +21,7 @@ const LARGEST: u64 = 256 << 10;
 
 /// What a run came to.
 pub(super) struct Done {
-    pub(super) outcome: Outcome,
+    pub(super) settled: Settled,
     /// The answer that fits, or what is wrong with the last one; nothing, where no schema was given or there is no answer.
     pub(super) output: Option<Result<Value, String>>,
 }
@@ -50,40 +49,42 @@ pub(super) fn read(path: &Path) -> Result<AnswerSchema, Fault> {
     Ok(schema)
 }
 
-/// Works on the task until its answer fits, or was asked for often enough.
+/// Works on the task until all that was promised is there and its answer fits, or was asked for often enough.
 ///
 /// # Errors
 /// When the model does not answer, or what is said can't be kept.
 pub(super) async fn work(
+    driver: &mut Driver,
     agent: &mut Agent,
     input: Option<Input>,
     schema: Option<&AnswerSchema>,
     cancel: &CancellationToken,
 ) -> Result<Done, AgentError> {
     let Some(schema) = schema else {
-        return Ok(Done { outcome: with_those_below(agent, input, cancel).await?, output: None });
+        return Ok(Done { settled: driver.settle(agent, input, cancel).await?, output: None });
     };
     agent.set_format(Some(schema.schema().clone()));
     let input = input.map(|mut input| {
         input.attach("output schema", vec![Piece::text(wanted(schema))]);
         input
     });
-    let mut outcome = with_those_below(agent, input, cancel).await?;
+    let mut settled = driver.settle(agent, input, cancel).await?;
     for again in 0.. {
-        if outcome.ended != Ended::Done {
+        if settled.outcome.ended != Ended::Done {
             break;
         }
-        match schema.fit(&outcome.text) {
-            Ok(value) => return Ok(Done { outcome, output: Some(Ok(value)) }),
-            Err(why) if again == AGAIN => return Ok(Done { outcome, output: Some(Err(why)) }),
+        match schema.fit(&settled.outcome.text) {
+            Ok(value) => return Ok(Done { settled, output: Some(Ok(value)) }),
+            Err(why) if again == AGAIN => return Ok(Done { settled, output: Some(Err(why)) }),
             Err(why) => {
                 let told = format!("Your last answer does not fit: {why}\n{}", wanted(schema));
-                let more = with_those_below(agent, Some(Input::of_program(told)), cancel).await?;
-                super::add(&mut outcome, more);
+                let more = driver.settle(agent, Some(Input::of_program(told)), cancel).await?;
+                settled.outcome.add(more.outcome);
+                settled.late = more.late;
             }
         }
     }
-    Ok(Done { outcome, output: None })
+    Ok(Done { settled, output: None })
 }
 
 /// What the model is told of the form of its answer.

@@ -35,7 +35,7 @@ fn is_in_foreground() -> bool {
 
 impl Running<'_> {
     pub(super) async fn on_screen(self, hangup: CancellationToken) -> Result<ExitCode, Fault> {
-        let Self { options, place, agent, task, resume, .. } = self;
+        let Self { options, place, agent, task, resume, no_wait, .. } = self;
         let (asks, asked) = InChat::new();
         let agency = agent.open(options, place, Arc::new(asks.clone())).await?;
         let name = agency.earlier(resume, options.session.as_deref())?;
@@ -57,13 +57,14 @@ impl Running<'_> {
         let lines = agency.opened.aside.iter().chain(&lines).map(|it| format!("haft: {it}"));
         let rows: Vec<Row> = lines.chain(attached).map(|it| Row::new(it, Style::DIM)).collect();
         front.show(&rows);
-        let done = front.attend(output::work(&mut agent, input, None, &cancel), &cancel).await;
+        let mut driver = agency.driver(no_wait);
+        let done = front.attend(output::work(&mut driver, &mut agent, input, None, &cancel), &cancel).await;
         // What was in motion is gone, and the summary stands apart.
         front.show(&[Row::default()]);
         // The terminal is put back before anything else is said.
         drop(front);
         for_one_turn.map_or(Ok(()), |it| it.end(&agent))?;
-        close(&agency, &agent).await?;
+        close(&agency, &agent, &done).await?;
         let goes_on = Agency::goes_on("run", options, &agent);
         tell(&watch, &agent, done, &agency.bounds(), &goes_on)
     }

@@ -1,0 +1,112 @@
+//! Calls that work in the background: their results are waited for, and the model reads them.
+
+use std::process::{Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use super::{events, names, script};
+use crate::support::{Ran, Room, run};
+
+fn line(say: &str, calls: &[(&str, Value)]) -> String {
+    let calls: Vec<Value> =
+        calls.iter().map(|(tool, arguments)| json!({"tool": tool, "arguments": arguments})).collect();
+    json!({ "say": say, "calls": calls }).to_string() + "\n"
+}
+
+/// A command whose result is promised.
+fn promised(command: &str) -> (&'static str, Value) {
+    ("shell", json!({"command": command, "run_in_background": true}))
+}
+
+/// What the model answers when it was told that.
+fn when_told(word: &str, say: &str) -> String {
+    json!({ "expect": [word], "say": say }).to_string() + "\n"
+}
+
+fn does(room: &Room, options: &[&str], lines: &str) -> Ran {
+    let model = script(room, lines);
+    room.run(&[&["run"], options, &["--model", &model, "go"]].concat())
+}
+
+#[test]
+fn a_run_waits_for_what_it_promised_and_the_model_reads_the_result() {
+    let room = Room::new();
+    let lines = line("", &[promised("sleep 0.3; echo LATE")])
+        + &line("I wait.", &[])
+        + &when_told("LATE", "It said LATE.");
+    let ran = does(&room, &[], &lines);
+    assert!(ran.code == 0 && ran.out.ends_with("I wait.\nIt said LATE.\n"), "{ran:?}");
+    assert!(ran.err.contains("! waiting for job_1 (sleep 0.3; echo LATE), at most 600 s"), "{ran:?}");
+    assert!(!ran.err.contains("stopped with this run"), "{ran:?}");
+
+    let ran = does(&room, &["--json"], &lines);
+    let events = events(&ran.out);
+    let waits = events.iter().find(|it| it["event"] == "waits").unwrap();
+    assert_eq!(waits["jobs"][0]["name"], "sleep 0.3; echo LATE");
+    let last = events.last().unwrap();
+    assert_eq!(
+        (&last["ended"], &last["text"], last.get("late")),
+        (&json!("done"), &json!("It said LATE."), None)
+    );
+}
+
+#[test]
+fn what_is_not_waited_for_is_ended_and_named() {
+    let room = Room::new();
+    let lines = line("", &[promised("sleep 300")]) + &line("I wait.", &[]);
+    let ran = does(&room, &["--no-wait"], &lines);
+    assert!(
+        ran.code == 0 && ran.err.contains("stopped with this run: job_1 (was not over in time)"),
+        "{ran:?}"
+    );
+    room.put("haft.toml", "[agent]\nwait_seconds = 0\n");
+    let ran = does(&room, &["--json"], &lines);
+    let last = events(&ran.out).pop().unwrap();
+    assert_eq!(last["late"], json!([{"id": "job_1", "name": "sleep 300"}]), "{ran:?}");
+}
+
+#[test]
+fn a_lasting_terminal_and_a_command_that_goes_on_by_itself_promise_nothing() {
+    let room = Room::new();
+    let calls =
+        [("interact", json!({"command": "cat"})), ("shell", json!({"command": "sleep 300", "wait_ms": 50}))];
+    let ran = does(&room, &[], &(line("", &calls) + &line("They go on.", &[])));
+    assert!(
+        ran.code == 0 && ran.out.ends_with("They go on.\n") && !ran.err.contains("waiting for"),
+        "{ran:?}"
+    );
+    assert!(ran.err.contains("stopped with this run: job_1, job_2 (were still running)"), "{ran:?}");
+}
+
+#[test]
+fn waiting_for_a_result_is_stopped_by_a_signal() {
+    let room = Room::new();
+    let model = script(&room, &(line("", &[promised("sleep 300")]) + &line("I wait.", &[])));
+    let mut command: Command = room.haft(&["run", "--json", "--model", &model, "go"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut out = std::io::BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("\"event\":\"waits\"") {
+        line.clear();
+        assert!(std::io::BufRead::read_line(&mut out, &mut line).unwrap() > 0, "it ended before it waited");
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let mut rest = String::new();
+    std::io::Read::read_to_string(&mut out, &mut rest).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let events = events(&rest);
+    assert_eq!(names(&events).last(), Some(&"ended"));
+    assert_eq!(events.last().unwrap()["ended"], "cancelled");
+}
+
+#[test]
+fn a_chat_in_a_pipe_waits_for_what_was_promised_before_it_ends() {
+    let room = Room::new();
+    let lines = line("", &[promised("sleep 0.3; echo LATE")])
+        + &line("I wait.", &[])
+        + &when_told("LATE", "It said LATE.");
+    let model = script(&room, &lines);
+    let ran = run(&mut room.haft(&["chat", "--model", &model]), "go\n");
+    assert!(ran.code == 0 && ran.out.ends_with("I wait.\nIt said LATE.\n"), "{ran:?}");
+}
