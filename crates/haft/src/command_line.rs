@@ -54,7 +54,8 @@ enum Verb {
     /// Trust this workspace: use its haft.toml and run its tools
     ///
     /// haft ignores a workspace's own tools and the parts of its haft.toml that allow more, until you trust them. The trust
-    /// ends when haft.toml changes.
+    /// in haft.toml and .mcp.json ends when they change. Tools stay trusted when they change; new ones in .haft/tools
+    /// are trusted too.
     ///
     /// Permissions of `[tool.NAME]` apply only to the content that a tool's file has now; trust it again after a change.
     /// `haft trust NAME` does that for one tool, wherever its file is, and prints what it is granted.

@@ -25,7 +25,7 @@ pub struct Undo {
     /// Undo only the newest change of this file
     #[arg(long, value_name = "PATH")]
     path: Option<PathBuf>,
-    /// Undo the changes of this call, as `haft log` names it [default: the newest that changed something]
+    /// Undo the changes of this call, as `haft log` names it [default: the newest that is not undone yet]
     #[arg(long, value_name = "ID", conflicts_with = "path")]
     call: Option<String>,
     /// List what can be undone, and change nothing

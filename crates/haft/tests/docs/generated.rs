@@ -185,8 +185,8 @@ and `haft.toml` in the workspace. A command-line option wins over both. `haft co
 `haft config --example` prints every key with its default, as below.
 
 A workspace's file came with whatever was cloned, so it may only restrict what your own file allows. Keys marked **needs trust**
-count there only after `haft trust`, and only until the file changes. A key that haft does not know is an error: a typo is
-never taken for a default.
+count there only after `haft trust`, and only until the file changes. A key that haft does not know is an error: with one
+in your own file tools may only read; a workspace's file with one is ignored as a whole, with a warning, its restrictions too.
 
 ";
 

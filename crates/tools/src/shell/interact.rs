@@ -37,7 +37,8 @@ const PIECE: usize = 64 << 10;
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// Run a program that wants a terminal (a REPL, an editor, an installer that asks) and see its screen as text. Type with
-/// `continue_job`: input {keys: ["ls", "Enter", "C-c"]} as in tmux, or {text}, and until, wait_ms; or a plain line.
+/// `continue_job`: `input` is a plain line, {text} or {keys: ["ls", "Enter", "C-c"]} as in tmux; both objects also take
+/// until, wait_ms.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Interact {
