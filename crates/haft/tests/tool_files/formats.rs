@@ -161,3 +161,45 @@ fn which_of_two_formats_was_taken_is_said() {
     assert!(line.contains("navi's module") && line.contains("HyperAgents"), "{line}");
     assert!(Path::new(FORMATS).join("_repeat.py").exists() && !told.contains("_repeat"), "{told}");
 }
+
+#[test]
+fn a_tool_that_says_background_answers_at_once_and_one_that_says_nothing_does_not() {
+    kit::needs!(Python);
+    let calls = [
+        ("kt_usual", json!({})),
+        ("kt_later", json!({})),
+        ("wait", json!({"job": "job_1"})),
+        ("read_job", json!({"job": "job_1"})),
+    ];
+    let said: Vec<String> = room().batch(&[], &calls).into_iter().map(|it| it.must("ok").text()).collect();
+    assert_eq!(said[0], "USUAL");
+    assert!(said[1].starts_with("job_1 runs in the background: kt_later"), "{}", said[1]);
+    assert!(said[3].contains("LATER"), "{}", said[3]);
+}
+
+#[test]
+fn a_generator_yields_results_and_goes_on_with_input() {
+    kit::needs!(Python);
+    let calls = [
+        ("kt_counts", json!({"content": "1"})),
+        ("continue_job", json!({"job": "job_1", "input": 4})),
+        ("continue_job", json!({"job": "job_1", "input": 5})),
+        ("continue_job", json!({"job": "job_1", "input": null})),
+        ("continue_job", json!({"job": "job_1", "input": 1})),
+        ("kt_fails", json!({})),
+        ("continue_job", json!({"job": "job_2", "input": "way"})),
+        ("kt_counts", json!({"content": "2"})),
+        ("stop_task", json!({"job": "job_3"})),
+        ("kt_usual", json!({})),
+    ];
+    let said = room().batch(&[], &calls);
+    let text = |at: usize| said[at].text();
+    assert!(text(0).starts_with("total 1\n") && text(0).contains("job_1 waits for input"), "{}", text(0));
+    assert!(text(1).contains("total 5") && text(2).contains("enough: 10"), "{} {}", text(1), text(2));
+    assert!(text(3).contains("job_1 is over: done"), "{}", text(3));
+    assert_eq!(said[4].kind(), "stale");
+    assert!(text(5).starts_with("first\n"), "{}", text(5));
+    assert!(!said[6].ok() && text(6).contains("no way"), "{}", text(6));
+    assert!(text(8).contains("cancelled"), "{}", text(8));
+    assert_eq!(text(9), "USUAL", "its process goes on");
+}

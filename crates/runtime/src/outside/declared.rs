@@ -188,6 +188,7 @@ mod tests {
             timeout_seconds: None,
             manual: None,
             manual_first: false,
+            mode: None,
             notes: Vec::new(),
         };
         let section = Section { net: net.iter().map(|it| (*it).to_owned()).collect(), ..Section::default() };

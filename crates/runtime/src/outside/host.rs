@@ -174,6 +174,8 @@ pub(super) struct Said {
     pub(super) exit: Option<i32>,
     /// Processes may have been started.
     pub(super) started: bool,
+    /// It is an intermediate result of a generator, which waits for input.
+    pub(super) more: bool,
     #[serde(deserialize_with = "filled")]
     pub(super) notes: Vec<String>,
     #[serde(deserialize_with = "filled")]
@@ -305,7 +307,8 @@ impl Host {
         self.process.end(Ending { grace: LEAVE, spare: Some(*mark) }).await;
     }
 
-    fn tell_to_stop(&self, id: u64) {
+    /// Tells it to stop the call of this number, or to let go of the generator that it gave.
+    pub(super) fn tell_to_stop(&self, id: u64) {
         if let Ok(bytes) = line(&Stop { op: "cancel", id }) {
             // Who is gone has stopped.
             let _ = self.link.send(&mut self.link.state.lock(), &bytes);
@@ -330,6 +333,11 @@ impl Host {
 }
 
 impl Asked {
+    /// The number of what was asked.
+    pub(super) fn id(&self) -> u64 {
+        self.id
+    }
+
     /// The answer. May be awaited again, if that was broken off.
     pub(super) async fn answer(&mut self) -> Result<Said, Lost> {
         let gone = Lost { why: Why::Unneeded, begun: true, others: 0 };

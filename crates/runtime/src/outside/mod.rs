@@ -153,6 +153,16 @@ pub(crate) struct Version {
     pub(crate) hash: blake3::Hash,
 }
 
+/// How a tool of a file works that does not answer within the turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Lasting {
+    /// Its calls work in the background.
+    Background,
+    /// It is a generator: what it yields is an intermediate result, and it goes on with more input.
+    Stateful,
+}
+
 /// What a file says of a tool in it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Described {
@@ -180,6 +190,9 @@ pub(crate) struct Described {
     /// It is called only once that was read.
     #[serde(default)]
     pub(crate) manual_first: bool,
+    /// How its result comes back, where that is not within the turn.
+    #[serde(default)]
+    pub(crate) mode: Option<Lasting>,
     /// What a person should know of how it was read: which of two formats was taken.
     #[serde(default)]
     pub(crate) notes: Vec<String>,

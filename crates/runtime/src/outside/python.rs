@@ -53,6 +53,17 @@ struct Request<'a> {
     tell: bool,
 }
 
+/// More input for a generator.
+#[derive(Serialize)]
+struct More<'a> {
+    op: &'static str,
+    id: u64,
+    /// The call that it belongs to.
+    of: u64,
+    input: &'a Value,
+    tell: bool,
+}
+
 impl PythonTool {
     /// What this version says is in it, with what a person granted to it.
     pub(crate) fn new(version: Arc<Version>, described: Described, grant: Grant) -> Self {
@@ -137,23 +148,39 @@ impl PythonCall {
             session: hosts.session(),
             tell,
         })?;
+        let first = asked.id();
         let limit = self.tool.terms.patience();
-        let (kind, what) = tokio::select! {
-            biased;
-            said = asked.answer() => {
-                drop(calling);
-                if let Ok(said) = &said {
-                    lease.host.end_left(said.started).await;
+        let (kind, what) = loop {
+            tokio::select! {
+                biased;
+                said = asked.answer() => {
+                    if said.as_ref().is_ok_and(|said| said.ok && said.more) {
+                        match self.go_on(said?, first, lease, &printed, cx).await {
+                            Ok(next) => asked = next?,
+                            Err(fault) => return Ok(Err(fault)),
+                        }
+                        continue;
+                    }
+                    drop(calling);
+                    if let Ok(said) = &said {
+                        lease.host.end_left(said.started).await;
+                    }
+                    return self.answered(said, lease, printed, &procs);
                 }
-                return self.answered(said, lease, printed, &procs);
-            }
-            () = cx.cancelled() => {
-                let after = began.elapsed().as_secs_f32();
-                (Kind::Cancelled, format!("`{}` was stopped after {after:.1} s", self.tool.terms.spec.name))
-            }
-            () = self.tool.terms.too_long() => {
-                let limit = limit.unwrap_or_default().as_secs_f32();
-                (Kind::Timeout, format!("`{}` did not end within its {limit} s", self.tool.terms.spec.name))
+                () = cx.cancelled() => {
+                    let after = began.elapsed().as_secs_f32();
+                    break (
+                        Kind::Cancelled,
+                        format!("`{}` was stopped after {after:.1} s", self.tool.terms.spec.name),
+                    );
+                }
+                () = self.tool.terms.too_long() => {
+                    let limit = limit.unwrap_or_default().as_secs_f32();
+                    break (
+                        Kind::Timeout,
+                        format!("`{}` did not end within its {limit} s", self.tool.terms.spec.name),
+                    );
+                }
             }
         };
         let stopped = self.stopped(Fault::new(kind, what), asked, &printed, &procs).await;
@@ -162,6 +189,35 @@ impl PythonCall {
         let host = lease.host.clone();
         tokio::spawn(async move { host.end_left(true).await });
         Ok(stopped)
+    }
+
+    /// Hands an intermediate result over, waits for input, and asks for the next one.
+    async fn go_on(
+        &self,
+        said: Said,
+        first: u64,
+        lease: &Lease,
+        printed: &Printed,
+        cx: &Cx,
+    ) -> Result<Result<Asked, Lost>, Fault> {
+        lease.keep(printed.clone());
+        let input = match cx.caller().hand_over(parts::output(said)).await {
+            Ok(input) => input,
+            Err(fault) => {
+                lease.host.tell_to_stop(first);
+                return Err(fault);
+            }
+        };
+        let progress = cx.services().progress.clone();
+        let asked = lease.host.ask(Some(progress), |id, tell| More {
+            op: "input",
+            id,
+            of: first,
+            input: &input,
+            tell,
+        });
+        // It has begun: a process that is gone has taken the generator with it.
+        Ok(asked.map_err(|lost| Lost { begun: true, ..lost }))
     }
 
     fn answered(

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
 
 use super::{
-    Described, Section, Version,
+    Described, Lasting, Section, Version,
     arguments::Check,
     declared,
     vouch::{Beside, Grant, Guard},
@@ -53,11 +53,16 @@ impl Terms {
     pub(super) fn new(version: Arc<Version>, described: Described, grant: Grant) -> Self {
         let mut schema = described.schema.clone();
         spell_out(&mut schema);
+        let mode = match described.mode {
+            Some(Lasting::Background) => Mode::Background,
+            Some(Lasting::Stateful) => Mode::Stateful,
+            None => Mode::Direct,
+        };
         let spec = Spec {
             name: described.name.clone(),
             description: visible(&described.description).0.into_owned(),
             schema,
-            mode: Mode::Direct,
+            mode,
             at_most: Kinds::ALL,
             output: None,
             origin: Origin::File(version.path.clone()),

@@ -172,6 +172,7 @@ def describe(format, entry, name, description, schema, field):
         "timeout_seconds": checked_timeout(field("timeout_seconds")),
         "manual": checked_manual(field("manual")),
         "manual_first": field("manual_first") is True,
+        "mode": None,
         "notes": notes,
     }
 
@@ -244,7 +245,22 @@ def is_coroutine_function(it):
     while hasattr(it, "func") and not hasattr(it, "__code__"):
         it = it.func  # functools.partial
     code = getattr(getattr(it, "__func__", it), "__code__", None)
-    return code is not None and bool(code.co_flags & 0x80)
+    # A coroutine function, or one that makes an asynchronous generator.
+    return code is not None and bool(code.co_flags & (0x80 | 0x200))
+
+
+def is_generator_function(it):
+    while hasattr(it, "func") and not hasattr(it, "__code__"):
+        it = it.func
+    code = getattr(getattr(it, "__func__", it), "__code__", None)
+    return code is not None and bool(code.co_flags & 0x200)
+
+
+def lasting(function, mode=None):
+    """How a result comes back, where that is not within the turn: a generator yields results, a mode may say more."""
+    if is_generator_function(function):
+        return "stateful"
+    return "background" if getattr(mode, "value", mode) == "background" else None
 
 
 # navi
@@ -264,6 +280,7 @@ def navi_module(module):
     fields = vars(module)
     execute = fields["execute"]
     it = describe("navi", "", fields["name"], fields["description"], fields["parameters"], fields.get)
+    it["mode"] = lasting(execute)
     return [Tool(it, lambda arguments, call: execute(arguments), is_coroutine_function(execute))]
 
 
@@ -303,6 +320,7 @@ def navi_class_tools(module):
 def navi_class_tool(cls):
     it = cls()
     said = describe("navi-class", cls.__name__, it.name, it.description, it.parameters, field_of_class(it))
+    said["mode"] = lasting(it.execute)
     return Tool(said, lambda arguments, call: it.execute(arguments), is_coroutine_function(it.execute))
 
 
@@ -326,6 +344,7 @@ def hyperagents_module(module):
         return fields.get(name, info.get(name))
 
     said = describe("hyperagents", "", info["name"], info["description"], info["input_schema"], field)
+    said["mode"] = lasting(function)
     begin = lambda arguments, call: function(**arguments)
     return [Tool(said, begin, is_coroutine_function(function), outcome_of_hyperagents)]
 
@@ -396,6 +415,9 @@ def terrarium_class_tool(cls):
     said = describe("terrarium", cls.__name__, name, it.description, schema, field)
     # Its `_execute` rather than the base's `execute` around it: what it raises keeps its traceback.
     function = it._execute if cls.execute is base.execute else it.execute
+    # The base's own says BACKGROUND of every tool; only a tool that says so itself is meant.
+    is_said = getattr(cls, "execution_mode", None) is not base.execution_mode
+    said["mode"] = lasting(function, it.execution_mode if is_said else None)
     with_context = wants_context(it, function)
 
     def begin(arguments, call):
@@ -408,6 +430,7 @@ def terrarium_function_tool(name, it):
     schema, field = it.get_parameters_schema(), field_of_class(it)
     said = describe("terrarium-function", name, it.tool_name, it.description, schema, field)
     said["manual"] = checked_manual(it._doc) if len(it._doc.splitlines()) > 1 else said["manual"]
+    said["mode"] = lasting(it._fn, it.execution_mode)
 
     def begin(arguments, call):
         given = it.bound(arguments, terrarium_context(call) if it.needs_context else None)
@@ -418,6 +441,8 @@ def terrarium_function_tool(name, it):
         value = begin(arguments, call)
         return await value if hasattr(value, "__await__") else value
 
+    if is_generator_function(it._fn):
+        return Tool(said, begin, True, outcome_of_function)
     waits = is_coroutine_function(it._fn)
     return Tool(said, begin_and_wait if waits else begin, waits, outcome_of_function)
 

@@ -8,6 +8,8 @@
         → {"op": "begun", "id"} where `tell` asks for it, {"op": "progress", "id", "done", "total", "message"} …,
           and one {"op": "result", "id", …}, of which results.py says what is in it; with `started`, if since the last
           one that was alone processes may have been started
+    {"op": "input", "id", "of", "input"}
+        → as a call. `of` is the call whose result had `more`: it is a generator, and goes on with this input
     {"op": "cancel", "id"}
 
 Coroutines run in one asyncio loop on the main thread, which reads the socket too. A file that mentions neither
@@ -33,6 +35,8 @@ class Serving:
     loop = None
     # The calls that run, by id.
     running = {}
+    # The generators that wait for input, by the id of the call that made them.
+    waiting = {}
     # Calls that wait for a thread, and how many threads wait for a call.
     work = SimpleQueue()
     idle = 0
@@ -50,6 +54,13 @@ class Call:
     def __init__(self, message):
         self.id, self.session, self.arguments = message["id"], message.get("session"), message["arguments"]
         self.tool = Serving.tools.get(message.get("entry", ""))
+        # What its generator is sent, once it has one.
+        self.steps, self.input, self.of = None, None, self.id
+
+    def goes_on(self, message):
+        """It again, with what its generator is sent."""
+        self.id, self.input, self.begun, self.cancelled = message["id"], message["input"], False, False
+        return self
 
     def start(self):
         """In the context of the call: what the tool returns, or a coroutine that gives it."""
@@ -65,6 +76,23 @@ class Call:
     def progress(self, message, done=None):
         done = done if isinstance(done, (int, float)) and not isinstance(done, bool) else 0
         send({"op": "progress", "id": self.id, "done": done, "total": None, "message": clean(message)})
+
+    async def step(self):
+        """What to answer: the result, or what its generator yields, of which there may be more."""
+        if self.steps is None:
+            value = self.start()
+            if not hasattr(value, "asend"):
+                return self.returned(await value)
+            self.steps = value
+        try:
+            value = await self.steps.asend(self.input)
+        except StopAsyncIteration:
+            return succeeded([])
+        outcome = self.returned(value)
+        if outcome.get("ok"):
+            Serving.waiting[self.of] = self
+            outcome["more"] = True
+        return outcome
 
     def cancel(self):
         self.cancelled = True
@@ -110,8 +138,18 @@ def serve(message):
         if message.get("tell"):
             send({"op": "begun", "id": message["id"]})
         begin(Call(message))
-    elif message["op"] == "cancel" and message["id"] in Serving.running:
-        Serving.running[message["id"]].cancel()
+    elif message["op"] == "input":
+        if message.get("tell"):
+            send({"op": "begun", "id": message["id"]})
+        call = Serving.waiting.pop(message["of"], None)
+        if call is None:
+            return send(dict(failed("it does not wait for input"), op="result", id=message["id"]))
+        begin(call.goes_on(message))
+    elif message["op"] == "cancel":
+        # A generator that nobody goes on with is closed when it is forgotten.
+        Serving.waiting.pop(message["id"], None)
+        if message["id"] in Serving.running:
+            Serving.running[message["id"]].cancel()
 
 
 def serve_load(message):
@@ -187,10 +225,10 @@ def begin(call):
 def by_hand(call):
     try:
         context = copy_context()
-        coroutine = context.run(call.start)
+        coroutine = call.step()
         context.run(coroutine.send, None)
     except StopIteration as end:
-        outcome = call.returned(end.value)
+        outcome = end.value
     except BaseException as error:
         outcome = call.raised(error)
     else:
@@ -201,7 +239,7 @@ def by_hand(call):
 async def in_loop(call):
     call.begun = True
     try:
-        outcome = failed("cancelled") if call.cancelled else call.returned(await call.start())
+        outcome = failed("cancelled") if call.cancelled else await call.step()
     except BaseException as error:
         outcome = call.raised(error)
     call.answer(outcome)
