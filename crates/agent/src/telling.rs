@@ -39,10 +39,13 @@ fn in_background(line: &str) -> Option<&str> {
     job.split(' ').next()
 }
 
-/// What haft itself puts around an answer.
-fn is_frame(line: &str) -> bool {
+/// Is this a line that haft itself puts around an answer?
+pub fn is_frame(line: &str) -> bool {
     let is_job = line.starts_with('[') && line.contains("job_");
-    is_job || ["exit ", "[exit ", "note: ", "sandbox: "].iter().any(|it| line.starts_with(it))
+    is_job
+        || ["exit ", "[exit ", "[stopped", "[waited ", "note: ", "sandbox: "]
+            .iter()
+            .any(|it| line.starts_with(it))
 }
 
 /// Is this a line of a file as a tool shows it: `12:a0|text`?
