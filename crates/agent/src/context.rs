@@ -169,9 +169,11 @@ impl Shorten<'_> {
         }
         if done.changed {
             let how = match (lines, summed) {
-                (0, true) => "its older part is summed up".to_owned(),
+                (0, true) => "its older part is summarized".to_owned(),
                 (0, false) => "its longest texts are cut".to_owned(),
-                (lines, true) => format!("{lines} older results are a line, and the older part is summed up"),
+                (lines, true) => {
+                    format!("{lines} older results are a line, and the older part is summarized")
+                }
                 (lines, false) => format!("{lines} older results are a line"),
             };
             let text = format!(
@@ -232,13 +234,14 @@ impl Shorten<'_> {
         let words = told::words(older, WORDS);
         let digest = told::digest(older);
         let handle = self.session.keep_output(whole.as_bytes())?;
-        let text = "the conversation came near the model's window: it is summed up".to_owned();
+        let text = "the conversation came near the model's window: it is summarized".to_owned();
         self.host.hear(Event::Note { text });
         let summary = match self.ask(&whole, None, goal, usage).await {
             Ok(summary) => summary,
             Err(NoSummary::Stopped) => digest,
             Err(why) => {
-                let text = format!("the model can't sum up the conversation, so it is done by rule: {why}");
+                let text =
+                    format!("the model can't summarize the conversation, so it is done by rule: {why}");
                 self.host.hear(Event::Note { text });
                 digest
             }
@@ -260,7 +263,7 @@ impl Shorten<'_> {
             || items.len() <= 2 && items.first().is_some_and(|it| is_summary(std::slice::from_ref(it)))
         {
             let what =
-                format!("nothing to compact: the conversation has about {before} tokens with its tools");
+                format!("nothing to compact yet: about {before} tokens, system prompt and tools included");
             return Err(Fault::not_found(what));
         }
         let (whole, words) = (told::whole(items), told::words(items, WORDS));

@@ -38,7 +38,7 @@ pub use person::Looked;
 pub use prompt::{Bill, Cost, Makings, Project, Prompt, Section, System};
 pub use runtime::changes::{Change, ChangeKind};
 pub use subagent::{Choose, Compose, Crew, Narrowed, Setup};
-pub use telling::{is_in_background, telling};
+pub use telling::{is_frame, is_in_background, telling};
 pub use transcript::{Message, Transcript};
 pub use turn::{
     Agent, AgentError, Bounds, ChangedBy, Compacted, Ended, Outcome, Rewound, Settings, Steering,

@@ -199,7 +199,7 @@ impl Known {
         let bytes = text.as_ref().map_or(0, Vec::len);
         let Some(rest) = left.checked_sub(bytes) else {
             self.broken.push(format!(
-                "{shown} and the files after it are left aside: profiles have at most {ALL} bytes in all"
+                "{shown} and the files after it are ignored: profiles have at most {ALL} bytes in all"
             ));
             return false;
         };
@@ -224,7 +224,7 @@ impl Known {
                     // Who plans or explores relies on what those may do.
                     (Some(Origin::Program), Origin::Workspace(_)) => {
                         self.broken.push(format!(
-                            "{shown} is left aside: `{}` is a profile of haft's own",
+                            "{shown} is ignored: `{}` is a profile of haft's own",
                             profile.name
                         ));
                     }
@@ -278,7 +278,7 @@ mod tests {
         let file = |at: &str| format!("//- {at}\n---\ndescription: Other.\n---\nGo.\n");
         let (_room, known) = read(&file(".claude/agents/plan.md"), "own", true);
         assert_eq!(known.find(PLAN).unwrap().origin, Origin::Program);
-        assert_eq!(known.broken, [".claude/agents/plan.md is left aside: `plan` is a profile of haft's own"]);
+        assert_eq!(known.broken, [".claude/agents/plan.md is ignored: `plan` is a profile of haft's own"]);
         let (_room, known) = read(&file("own/plan.md"), "own", true);
         assert_eq!(known.find(PLAN).unwrap().description, "Other.");
     }
@@ -290,7 +290,7 @@ mod tests {
         let (_room, known) = read(&(0..40).map(file).collect::<String>(), "own", true);
         assert!(known.find("p00").is_ok() && known.find("p39").is_err());
         assert!(
-            matches!(known.broken.as_slice(), [one] if one.contains("are left aside")),
+            matches!(known.broken.as_slice(), [one] if one.contains("are ignored")),
             "{:?}",
             known.broken
         );

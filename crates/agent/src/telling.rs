@@ -43,12 +43,12 @@ fn in_background(line: &str) -> Option<&str> {
     job.split(' ').next()
 }
 
-/// What haft itself puts around an answer.
-fn is_frame(line: &str) -> bool {
+/// Is this a line that haft itself puts around an answer?
+pub fn is_frame(line: &str) -> bool {
     let is_job = line.starts_with('[') && line.contains("job_");
-    let is_promise =
-        line.contains(" runs in the background: ") || line.starts_with("A later answer will say ");
-    is_job || is_promise || ["exit ", "[exit ", "note: ", "sandbox: "].iter().any(|it| line.starts_with(it))
+    const FRAMES: [&str; 7] =
+        ["exit ", "[exit ", "[stopped", "[waited ", "note: ", "sandbox: ", "A later answer will say "];
+    is_job || line.contains(" runs in the background: ") || FRAMES.iter().any(|it| line.starts_with(it))
 }
 
 /// Is this a line of a file as a tool shows it: `12:a0|text`?

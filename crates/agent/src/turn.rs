@@ -380,7 +380,8 @@ impl Agent {
         match outcome.ended {
             Ended::Cancelled => self.transcript.note("The person stopped you here, before you were done."),
             Ended::Limit => {
-                let note = "You were stopped here: you had as many answers, tokens or as much time as you may have in one turn.";
+                let note =
+                    "You were stopped here: you reached the limit of steps, tokens or time of this turn.";
                 self.transcript.note(note);
             }
             Ended::Done | Ended::Refused => {}

@@ -59,6 +59,8 @@ pub(crate) struct Agency {
     makings: Makings,
     variables: Vec<(String, String)>,
     configured: Option<String>,
+    /// The model that the person chose in this chat, for conversations that begin after that.
+    preferred: Option<String>,
 }
 
 impl AgentOptions {
@@ -99,7 +101,7 @@ impl AgentOptions {
         let makings = makings.with_skills(opened.skills.read());
         let variables = place.variables.clone();
         let configured = configured(&opened.agents, &variables);
-        Ok(Agency { opened, options: self, makings, variables, configured })
+        Ok(Agency { opened, options: self, makings, variables, configured, preferred: None })
     }
 }
 
@@ -110,6 +112,11 @@ impl Agency {
     /// When there is no such model, or what it needs is missing; with what to do.
     pub(crate) fn model(&self, name: &str) -> Result<Arc<dyn Model>, Fault> {
         chosen(name, &self.opened.agents, &self.variables, self.options.dialect.as_deref())
+    }
+
+    /// New conversations begin with the model of this name.
+    pub(crate) fn prefer(&mut self, name: &str) {
+        self.preferred = Some(name.to_owned());
     }
 
     /// The name of the model, where one was named.
@@ -210,7 +217,8 @@ impl Agency {
             None => before.chosen.as_deref(),
         };
         // What was typed counts more than what a profile says, and that more than what is configured.
-        let typed = self.options.model.as_deref();
+        let preferred = self.preferred.as_deref().filter(|_| before.model.is_empty());
+        let typed = preferred.or(self.options.model.as_deref());
         let earlier = Some(before.model.as_str()).filter(|it| !it.is_empty());
         let is_asked = asked.is_some_and(|it| it != "none");
         let its_own = typed.is_none() && (is_asked || earlier.is_none());

@@ -16,7 +16,7 @@ use std::{
     },
 };
 
-use agent::{Asker, NobodyToAsk, nobody};
+use agent::{Asker, ChangeKind, NobodyToAsk, nobody};
 use kit::{
     Fault, Kind,
     services::{Question, Soon},
@@ -162,7 +162,7 @@ fn ask(terminal: &File, request: &Request, stopped: &OwnedFd) -> io::Result<Verd
         match answer(&line, !request.offers.is_empty()) {
             Some(verdict) => return Ok(verdict),
             None if wants_all(&String::from_utf8_lossy(&line), request) => {
-                let all = diff::plain(&request.changes, 2, usize::MAX, "").join("\n");
+                let all = diff::proposed_plain(&request.changes, 2).join("\n");
                 out.write_all(format!("{all}\n").as_bytes())?;
             }
             None => out.write_all(format!("{}\n", keys(request)).as_bytes())?,
@@ -293,7 +293,19 @@ pub(crate) fn parts(request: &Request) -> Parts {
         why.push("A session or project approval covers:".to_owned());
         why.extend(request.offers.iter().map(|it| format!("  {}", shown(&covered(it)))));
     }
-    Parts { asks: format!("{whose}Allow `{}` to do this?", shown(&request.tool)), effects, why }
+    let asks = format!("{whose}Allow `{}` to {}?", shown(&request.tool), does(request, &effects));
+    Parts { asks, effects, why }
+}
+
+/// What is asked about in a few words, where it is one file and nothing else.
+fn does(request: &Request, effects: &[String]) -> String {
+    let ([change], []) = (request.changes.as_slice(), effects) else { return "do this".to_owned() };
+    let does = match change.kind {
+        ChangeKind::Created => "create",
+        ChangeKind::Changed => "change",
+        ChangeKind::Deleted => "delete",
+    };
+    format!("{does} {}", bounded(&change.path, WIDTH))
 }
 
 /// All texts of these arguments: JSON may spell a letter out.
@@ -329,7 +341,7 @@ fn covered(offer: &Effect) -> String {
 pub(crate) fn question(request: &Request, lines: usize, hint: &str) -> String {
     let Parts { asks, effects, why } = parts(request);
     let hint = if hint.is_empty() { String::new() } else { format!("; {hint}") };
-    let diffs = diff::plain(&request.changes, 2, usize::MAX, "");
+    let diffs = diff::proposed_plain(&request.changes, 2);
     let diffs = head_and_tail(diffs, lines, |rest| format!("  … {rest} more lines{hint} …"));
     let all: Vec<String> = [vec![asks], effects, diffs, why].concat();
     format!("\n{}\n", all.join("\n"))

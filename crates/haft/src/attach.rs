@@ -70,6 +70,12 @@ pub(crate) fn check(agent: &Agent, text: &str, insists: bool) -> Result<Named, R
     let mut named = Vec::new();
     let mut index = None;
     for mention in mentions(text) {
+        if mention.is_open {
+            if insists {
+                continue;
+            }
+            return Err(unclosed(&mention));
+        }
         let is_outside = mention.path.starts_with("~/") || mention.path == "~";
         let location = match roots.locate(&mention.path) {
             Ok(location) if !is_outside => location,
@@ -233,6 +239,12 @@ fn decoded(text: &str) -> Option<String> {
         }
     }
     String::from_utf8(bytes).ok()
+}
+
+fn unclosed(mention: &Mention) -> Refused {
+    let fault = Fault::bad_args(format!("the quote after `@` is not closed: @\"{}", mention.path))
+        .next("Close it behind the name.");
+    Refused { fault, may_insist: true }
 }
 
 fn missing(mention: &Mention, near: Option<&str>) -> Refused {

@@ -5,7 +5,7 @@ use std::{future::Future, marker::PhantomData, path::PathBuf, pin::Pin, sync::Ar
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 
-use crate::{Address, Cx, Fault, Kinds, Mode, Output, Preferences, Tool, Touches};
+use crate::{Address, Cx, Fault, Kinds, Mode, Output, Preferences, Tool, Touches, nearest::nearest};
 
 /// What a model and a client are told about a tool.
 #[derive(Debug, Clone, PartialEq)]
@@ -103,10 +103,18 @@ impl<T: Tool> AnyTool for Erased<T> {
         let tool: T = serde_path_to_error::deserialize(arguments).map_err(|error| {
             let path = error.path().to_string();
             let inner = error.into_inner();
-            let at = if path == "." { String::new() } else { format!("`{path}`: ") };
-            Fault::bad_args(format!("{at}{}", in_json(&inner.to_string()))).caused_by(inner)
+            Fault::bad_args(located(&path, &in_json(&inner.to_string()))).caused_by(inner)
         })?;
         Ok(Box::new(Ready(tool)))
+    }
+}
+
+/// Where something is wrong, and what. An argument that there is not is named once.
+fn located(path: &str, words: &str) -> String {
+    match words.strip_prefix("there is no field ") {
+        Some(rest) if rest.starts_with(&format!("`{path}`")) => format!("there is no argument {rest}"),
+        _ if path == "." => words.to_owned(),
+        _ => format!("`{path}`: {words}"),
     }
 }
 
@@ -116,6 +124,14 @@ fn in_json(words: &str) -> String {
     if words.starts_with("data did not match any variant of ") {
         return "this is none of the forms that are accepted here".to_owned();
     }
+    if let Some(rest) = words.strip_prefix("unknown field ") {
+        return unknown_field(rest);
+    }
+    if let Some((found, expected)) =
+        words.strip_prefix("invalid type: ").and_then(|it| it.split_once(", expected "))
+    {
+        return format!("must be {}, not {}", form_of(expected), value_of(found));
+    }
     let words = words.replace("unknown variant", "unknown value");
     match words.split_once(STRUCT) {
         Some((before, after)) => {
@@ -123,6 +139,48 @@ fn in_json(words: &str) -> String {
             format!("{before}expected an object{rest}")
         }
         None => words,
+    }
+}
+
+/// Of `` `pth`, expected one of `path`, `limit` `` the field that is meant, or all there are.
+fn unknown_field(rest: &str) -> String {
+    let (typed, known) = rest.split_once(", ").unwrap_or((rest, ""));
+    let names = known.split('`').skip(1).step_by(2);
+    match nearest(typed.trim_matches('`'), names) {
+        Some(near) => format!("there is no field {typed}; did you mean `{near}`?"),
+        None if known.is_empty() => format!("there is no field {typed}"),
+        None => format!("there is no field {typed}, {known}"),
+    }
+}
+
+/// The form that was expected, as JSON has it.
+fn form_of(expected: &str) -> String {
+    let is_integer = |it: &str| {
+        let bits = it.strip_prefix(['u', 'i']);
+        bits.is_some_and(|it| it == "size" || !it.is_empty() && it.bytes().all(|it| it.is_ascii_digit()))
+    };
+    match expected {
+        it if it.starts_with("struct ") => "an object".to_owned(),
+        "a map" => "an object".to_owned(),
+        "a sequence" => "a list".to_owned(),
+        "f32" | "f64" => "a number".to_owned(),
+        it if is_integer(it) => "a whole number".to_owned(),
+        it => it.to_owned(),
+    }
+}
+
+/// What was there instead, as it was written: `1` of ``integer `1` ``.
+fn value_of(found: &str) -> String {
+    match found {
+        "map" => "an object".to_owned(),
+        "sequence" => "a list".to_owned(),
+        "unit value" => "null".to_owned(),
+        _ => ["integer `", "floating point `", "boolean `"]
+            .iter()
+            .find_map(|it| found.strip_prefix(it)?.strip_suffix('`'))
+            .or_else(|| found.strip_prefix("string "))
+            .unwrap_or(found)
+            .to_owned(),
     }
 }
 
@@ -273,13 +331,22 @@ mod tests {
                 "this is none of the forms that are accepted here",
             ),
             ("unknown variant `x`, expected one of `a`, `b`", "unknown value `x`, expected one of `a`, `b`"),
+            ("invalid type: string \"a\", expected struct Place", "must be an object, not \"a\""),
+            ("invalid type: integer `1`, expected a string", "must be a string, not 1"),
+            ("invalid type: map, expected a sequence", "must be a list, not an object"),
+            ("invalid type: string \"x\", expected u64", "must be a whole number, not \"x\""),
             (
-                "invalid type: string \"a\", expected struct Place",
-                "invalid type: string \"a\", expected an object",
+                "unknown field `pth`, expected one of `path`, `limit`",
+                "there is no field `pth`; did you mean `path`?",
             ),
+            ("unknown field `zzz`, expected `a` or `b`", "there is no field `zzz`, expected `a` or `b`"),
             ("missing field `path`", "missing field `path`"),
         ] {
             assert_eq!(in_json(words), said);
         }
+        let wrong = "there is no field `pth`; did you mean `path`?";
+        assert_eq!(located("pth", wrong), "there is no argument `pth`; did you mean `path`?");
+        assert_eq!(located("edits[0].pth", wrong), format!("`edits[0].pth`: {wrong}"));
+        assert_eq!(located(".", "missing field `path`"), "missing field `path`");
     }
 }

@@ -26,7 +26,7 @@ use kit::{
     own_tools::{OWN, own_files},
     services::Progress,
 };
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
@@ -36,7 +36,7 @@ use crate::{
     changes::Versions,
     grants,
     jobs::ThisCall,
-    policy::{COMPOSED, Decision, Rule, Want, Web},
+    policy::{Approve, COMPOSED, Decision, Rule, Want, Web},
     repair::{self, Repaired},
     schedule::{Hold, Key, Who},
 };
@@ -201,7 +201,7 @@ pub(crate) async fn run(session: &Session, mut call: Call, within: Option<&Withi
         Ok((plan, Decision::Deny(rule))) => {
             told.decision = format!("denied: {}", rule.name);
             drop(plan);
-            Err(denied(session, &rule, "it was not done"))
+            Err(denied(session, &rule, why_not(session.policy_of(&whose).approve, &rule)))
         }
         Ok((plan, Decision::Ask(rule))) if plan.by_person && !rule.firm => Ok(plan),
         Ok((plan, Decision::Ask(rule))) if plan.can_ask_later(session, &whose, &rule) => {
@@ -224,8 +224,10 @@ pub(crate) async fn run(session: &Session, mut call: Call, within: Option<&Withi
         Err(fault) => Err(fault),
     };
     let title = planned.as_ref().map_or_else(|_| String::new(), |plan| plan.prepared.title());
+    let call_tool = tool.clone();
     let this = ThisCall::new(tool, shown::title(session, title), began, asked.clone(), session.jobs());
-    let who = Who { call: id.clone(), title: this.name().to_owned() };
+    let title = if this.name() == call_tool { call_tool } else { format!("{call_tool} {}", this.name()) };
+    let who = Who { call: id.clone(), title };
     if offered {
         session.jobs().offer(&id, &this);
     }
@@ -249,6 +251,15 @@ pub(crate) async fn run(session: &Session, mut call: Call, within: Option<&Withi
     }
     drop(stop_with_us.disarm());
     answer
+}
+
+/// Why a call that a rule forbids is not done. Who said yes to everything wonders why this is no part of it.
+fn why_not(approve: Approve, rule: &Rule) -> &'static str {
+    let is_configured = ["not_allowed", "command_deny"].contains(&rule.name);
+    match approve {
+        Approve::Auto if rule.firm && !is_configured => "`--approve auto` does not cover this",
+        _ => "it was not done",
+    }
 }
 
 /// Understands a call and decides on it; touches nothing.
@@ -276,8 +287,14 @@ fn plan(session: &Session, call: Call, whose: &str, told: &mut Told) -> Result<(
         tool.prepare(arguments).map_err(|fault| match fault.next {
             Some(_) => fault,
             None => {
-                let look = format!("Arguments look like {}. {}", repair::example(spec), spec.choices());
-                fault.next(look.trim_end().to_owned())
+                let example = repair::example(spec);
+                // One without required arguments says nothing.
+                let look = match example.as_object().is_some_and(Map::is_empty) {
+                    true => String::new(),
+                    false => format!("Arguments look like {example}. "),
+                };
+                let next = format!("{look}{}", spec.choices());
+                if next.is_empty() { fault } else { fault.next(next.trim_end().to_owned()) }
             }
         })
     });

@@ -75,7 +75,7 @@ impl Effect {
             )
         };
         if rest.is_empty() {
-            return Err(wrong(format!("`{text}` says nothing that could be granted")));
+            return Err(wrong(format!("`{text}` names no path, host or command")));
         }
         match kind {
             "write" | "edit" => {

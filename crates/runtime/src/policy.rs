@@ -346,7 +346,7 @@ impl Policy {
                     Rule::new(
                         COMPOSED,
                         host,
-                        "the model composed this address, and what it holds is sent there; only after approval",
+                        "the model made up this address; whatever it contains would be sent there",
                     )
                 } else if private {
                     Rule::new(

@@ -91,19 +91,27 @@ impl Store {
 impl Undo for CallUndo {
     fn undo(&self, which: Which) -> Result<Output, Fault> {
         let session = self.session();
-        let wanted = which.clone();
-        let changes = self.store.wait(move |database| pending(database, &wanted, session.as_deref()))?;
-        if changes.is_empty() {
-            return Err(self.nothing(which)?);
-        }
         let mut report = Report::default();
-        let files = by_file(changes);
-        if files.len() > 1 {
-            let planned = files.iter().map(|file| self.planned(file)).collect::<Result<Vec<_>, Fault>>()?;
-            self.restore.propose(&planned.into_iter().flatten().collect::<Vec<_>>())?;
-        }
-        for file in files {
-            self.put_back(&file, &mut report)?;
+        loop {
+            let (wanted, session) = (which.clone(), session.clone());
+            let changes = self.store.wait(move |database| pending(database, &wanted, session.as_deref()))?;
+            if changes.is_empty() {
+                return Err(self.nothing(which)?);
+            }
+            let files = by_file(changes);
+            if files.len() > 1 {
+                let planned =
+                    files.iter().map(|file| self.planned(file)).collect::<Result<Vec<_>, Fault>>()?;
+                self.restore.propose(&planned.into_iter().flatten().collect::<Vec<_>>())?;
+            }
+            for file in files {
+                self.put_back(&file, &mut report)?;
+            }
+            // Where somebody else put the newest call back, the one before it is meant. The former is marked as undone, so
+            // that this ends.
+            if which != Which::Last || !report.is_settled_alone() {
+                break;
+            }
         }
         let call = self.history.call();
         let redo = match self.scope {
@@ -129,7 +137,8 @@ impl Undo for CallUndo {
             };
             let undone = if it.depth % 2 == 1 { " (an undo: undoing it does the change again)" } else { "" };
             let at = jiff::Timestamp::from_millisecond(it.at_ms.cast_signed())
-                .map_or_else(|_| String::new(), |at| format!("{at:.0}"));
+                .map(|at| at.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string())
+                .unwrap_or_default();
             format!("{} {at} {did} {}{undone}", it.call, self.name(&it.path))
         });
         Ok(Output::text(lines.collect::<Vec<_>>().join("\n")))
@@ -424,6 +433,7 @@ struct Report {
     lines: Vec<String>,
     restored: bool,
     settled: bool,
+    left: bool,
     fault: Option<Fault>,
 }
 
@@ -439,12 +449,18 @@ impl Report {
     }
 
     fn left(&mut self, line: String) {
+        self.left = true;
         self.lines.push(line);
     }
 
     fn refused(&mut self, name: &str, fault: Fault) {
         self.lines.push(format!("left {name} alone: {}", fault.what));
         self.fault.get_or_insert(fault);
+    }
+
+    /// Was all that it was about put back already?
+    fn is_settled_alone(&self) -> bool {
+        self.settled && !self.restored && !self.left && self.fault.is_none()
     }
 
     /// Nothing but refusals is a fault, so that its kind is told.

@@ -308,10 +308,7 @@ async fn an_interrupted_call_tells_what_the_files_hold_now() {
     );
     assert_eq!(found[0].paths().len(), 4);
     assert_eq!(found[1].text, "interrupted; it only read, so nothing was changed; call it again");
-    assert_eq!(
-        found[2].text,
-        "interrupted; it may or may not have finished; it was going to run `make`; check before retrying"
-    );
+    assert_eq!(found[2].text, "interrupted: `make` may or may not have finished; check before retrying");
     let log = store.journal().log(all()).unwrap();
     assert_eq!(log[0].said.as_ref(), Some(&found[0].text));
 }

@@ -13,6 +13,8 @@ pub(crate) struct Mention {
     pub(crate) lines: Option<(usize, usize)>,
     /// It was written in quotes.
     pub(crate) is_quoted: bool,
+    /// The quote that it began with has no end in its line.
+    pub(crate) is_open: bool,
 }
 
 impl Mention {
@@ -64,14 +66,16 @@ fn behind_code(text: &str, at: usize) -> usize {
 fn mention_at(text: &str, at: usize) -> Option<Mention> {
     let rest = text.get(at + 1..)?;
     if let Some(quoted) = rest.strip_prefix('"') {
-        let end = quoted.find(['"', '\n'])?;
-        let path = quoted.get(..end).filter(|_| quoted.as_bytes().get(end) == Some(&b'"'))?;
-        let place = at..at + 1 + 1 + end + 1;
+        let end = quoted.find(['"', '\n']).unwrap_or(quoted.len());
+        let path = quoted.get(..end)?;
+        let is_open = quoted.as_bytes().get(end) != Some(&b'"');
+        let place = at..at + 1 + 1 + end + usize::from(!is_open);
         return (!path.trim().is_empty()).then(|| Mention {
             place,
             path: path.to_owned(),
             lines: None,
             is_quoted: true,
+            is_open,
         });
     }
     let word = rest.split(char::is_whitespace).next()?;
@@ -81,7 +85,8 @@ fn mention_at(text: &str, at: usize) -> Option<Mention> {
     if path.is_empty() || path.starts_with('@') {
         return None;
     }
-    Some(Mention { place: at..at + 1 + word.len(), path: path.to_owned(), lines, is_quoted: false })
+    let place = at..at + 1 + word.len();
+    Some(Mention { place, path: path.to_owned(), lines, is_quoted: false, is_open: false })
 }
 
 /// A path, and the lines that its end names.
@@ -110,10 +115,17 @@ mod tests {
         assert_eq!(paths("fix @src/main.rs, and (@a.txt)."), ["src/main.rs", "a.txt"]);
         assert_eq!(paths("@a @\"b c.txt\" @日本.md"), ["a", "b c.txt", "日本.md"]);
         assert_eq!(paths("@src/ @.env"), ["src/", ".env"]);
-        for text in ["me@example.org", "`@a.txt`", "```\n@a.txt\n```", "@ x", "@@", "@\"\"", "@\"open", ""] {
+        for text in ["me@example.org", "`@a.txt`", "```\n@a.txt\n```", "@ x", "@@", "@\"\"", "@\"", ""] {
             assert_eq!(paths(text), [""; 0], "{text}");
         }
         assert_eq!(paths("`code` @a and `@b` `"), ["a"]);
+    }
+
+    #[test]
+    fn a_quote_that_is_not_closed_is_noticed() {
+        let open = |text: &str| mentions(text).pop().map(|it| (it.path, it.is_open));
+        assert_eq!(open("see @\"a b/ ok\nand"), Some(("a b/ ok".to_owned(), true)));
+        assert_eq!(open("@\"a b\""), Some(("a b".to_owned(), false)));
     }
 
     #[test]

@@ -17,6 +17,9 @@ use super::{
 /// So many calls are shown while they run.
 const SHOWN: usize = 6;
 
+/// Below this many columns the reason of a failure takes two rows.
+const NARROW: usize = 60;
+
 /// So many calls that ended wait for earlier ones.
 const HELD: usize = 8;
 
@@ -243,7 +246,7 @@ impl Call {
             }
             Stage::Runs => ("•", Style::ASKS, took()),
             Stage::Asks => ("?", Style::ASKS, "waits for your answer".to_owned()),
-            Stage::Waits(what) => ("◦", Style::DIM, format!("waits for {what}")),
+            Stage::Waits(what) => ("◦", Style::DIM, format!("waits for `{what}`")),
         };
         rows.push(titled(&format!("{indent}{sign} "), style, &self.title, &format!("  {said}"), columns));
         if !self.line.is_empty() {
@@ -271,9 +274,26 @@ pub(crate) fn ended(
     let said = if how == "ok" { took.to_owned() } else { format!("{how}, {took}") };
     let mut rows = vec![titled(&format!("{indent}{sign} "), style, title, &format!("  {said}"), columns)];
     if !telling.is_empty() {
-        rows.push(Row::new(harmless(&format!("{indent}    {telling}")), Style::DIM).cut(columns));
+        let row = Row::new(harmless(&format!("{indent}    {telling}")), Style::DIM);
+        match how {
+            "ok" => rows.push(row.cut(columns)),
+            _ if columns >= NARROW => rows.push(row.cut(columns)),
+            // Why it failed counts more than a row.
+            _ => rows.extend(in_two(&row, columns, indent.len() + 4)),
+        }
     }
     rows
+}
+
+/// A row on at most two lines.
+fn in_two(row: &Row, columns: usize, indent: usize) -> Vec<Row> {
+    let mut lines = row.wrapped(columns, indent);
+    if lines.len() > 2 {
+        lines.truncate(2);
+        let last = lines.pop().map(|it| it.cut(columns.saturating_sub(1)).with("…", Style::DIM));
+        lines.extend(last);
+    }
+    lines
 }
 
 /// A title between a sign and what is said of it, which is seen whatever the title is.
@@ -333,13 +353,26 @@ mod tests {
         });
         assert_eq!(
             seen(&calls, 2),
-            ["◦ shell make test  waits for edit a.py", "? shell curl example.org  waits for your answer"]
+            ["◦ shell make test  waits for `edit a.py`", "? shell curl example.org  waits for your answer"]
         );
         assert_eq!(calls.standing(), (0, 2));
         calls.look(second(5), |_| Seen { line: Some("compiling".to_owned()), ..Seen::default() });
         assert_eq!(seen(&calls, 7).first().map(String::as_str), Some("• shell make test  2.0 s"));
         assert_eq!(seen(&calls, 7).get(1).map(String::as_str), Some("    compiling"));
         assert_eq!(calls.standing(), (2, 0));
+    }
+
+    #[test]
+    fn the_reason_of_a_failure_takes_two_rows_on_a_narrow_terminal() {
+        let rows = |columns, why: &str| -> Vec<String> {
+            ended(0, "edit a", "error", "0.0 s", why, columns).iter().skip(1).map(Row::text).collect()
+        };
+        let why = "`old` is not in the file; line 1 is the nearest";
+        assert_eq!(rows(40, why), ["    `old` is not in the file; line 1 is", "    the nearest"]);
+        assert_eq!(rows(60, why).len(), 1);
+        let long = rows(30, &why.repeat(3));
+        assert!(long.len() == 2 && long.last().is_some_and(|it| it.ends_with('…')), "{long:?}");
+        assert!(long.iter().all(|it| it.chars().count() <= 30), "{long:?}");
     }
 
     #[test]

@@ -26,9 +26,9 @@ pub(crate) const COMMANDS: [Command; 20] = [
     command("/plan", "[TASK]", "plan mode, on or off: nothing is changed"),
     command("/tools", "[WORD]", "list the model's tools"),
     command("/jobs", "", "list background commands"),
-    command("/undo", "[CALL]", "undo the last file change, or that of CALL"),
-    command("/rewind", "[N]", "go back to before your last message, or the Nth last"),
-    command("/compact", "[KEEP]", "sum up the conversation now; KEEP says what matters"),
+    command("/undo", "[CALL|turn]", "undo the last file change, CALL's, or a rewound turn's"),
+    command("/rewind", "[N|list]", "go back to before your last message, or the Nth last"),
+    command("/compact", "[KEEP]", "summarize the conversation now, keeping KEEP"),
     command("/context", "", "show what fills the context window"),
     command("/cost", "", "tokens and cost so far"),
     command("/status", "", "show model, folder, sandbox and session"),
@@ -41,6 +41,9 @@ pub(crate) const COMMANDS: [Command; 20] = [
     command("/quit", "", "leave; so does Ctrl-D"),
     command("/exit", "", "the same as /quit"),
 ];
+
+/// A name that is further from what was typed is not what was meant.
+const NEAR: usize = 2;
 
 /// Words by which people leave other programs.
 const LEAVE: [&str; 6] = ["exit", "quit", ":q", ":q!", ":wq", ":x"];
@@ -108,7 +111,8 @@ fn nearest(typed: &str, own: &[String]) -> String {
     let own = own.iter().map(|it| format!("/{it}"));
     let all = COMMANDS.iter().map(|it| it.name.to_owned()).chain(own);
     let typed = typed.to_ascii_lowercase();
-    all.min_by_key(|it| distance(it, &typed)).unwrap_or_else(|| "/help".to_owned())
+    let near = all.map(|it| (distance(&it, &typed), it)).min_by_key(|it| it.0);
+    near.filter(|it| it.0 <= NEAR).map_or_else(|| "/help".to_owned(), |it| it.1)
 }
 
 /// How many letters have to change, come or go. A beginning of it is near.
@@ -157,9 +161,10 @@ mod tests {
             ("/sess", "/sessions"),
             ("/revew it", "/review"),
             ("/tmp is full", "/help"),
+            ("/foo", "/help"),
         ] {
             let Meant::Unknown(_, nearest) = of(typed) else { unreachable!("{typed}") };
-            assert!(nearest == near || near == "/help", "{typed}: {nearest}");
+            assert_eq!(nearest, near, "{typed}");
         }
         assert!(matches!(of("/"), Meant::Unknown("/", _)));
         for text in ["/etc/hosts is wrong", "// why?", "/** doc */", "/[0-9]+/ matches", "/x.txt"] {

@@ -41,12 +41,13 @@ impl Dialog {
             Asked::May(request, _) => {
                 let Parts { asks, effects, why } = ask::parts(request);
                 say(&asks, Style::ASKS);
-                effects.iter().chain(&why).for_each(|it| say(it, Style::PLAIN));
-                // What is decided on stands next to the answer, so that a small terminal shows both; its end counts as
-                // much as its beginning.
-                let diffs = diff::rows(&request.changes, 2, columns, usize::MAX, "");
+                effects.iter().for_each(|it| say(it, Style::PLAIN));
+                // Above what an approval covers, so that it does not read as part of that. Its end counts as much as its
+                // beginning.
+                let diffs = diff::proposed(&request.changes, 2, columns);
                 let more = |rest| Row::new(format!("  … {rest} more lines; d shows all …"), Style::DIM);
                 rows.extend(ask::head_and_tail(diffs, diff::SHOWN, more));
+                why.iter().for_each(|it| rows.extend(Row::new(it, Style::PLAIN).wrapped(columns, 4)));
             }
             Asked::Wants(question, _) => {
                 for (at, line) in ask::wanted(question).trim().lines().enumerate() {
@@ -89,6 +90,14 @@ impl Dialog {
         }
     }
 
+    /// The changes that the question showed, with the call that would make them.
+    pub(crate) fn showed(&self) -> Option<(&str, &[agent::Change])> {
+        match &self.asked {
+            Asked::May(request, _) => Some((request.call.as_deref()?, &request.changes)),
+            Asked::Wants(..) => None,
+        }
+    }
+
     /// Takes a key, on a terminal of so many columns.
     pub(crate) fn key(mut self, key: KeyEvent, columns: usize) -> Pressed {
         let since = self.since;
@@ -105,7 +114,7 @@ impl Dialog {
                     }
                     None => {
                         let rows = match ask::wants_all(&line, &request) {
-                            true => diff::rows(&request.changes, 2, columns, usize::MAX, ""),
+                            true => diff::proposed(&request.changes, 2, columns),
                             false => Row::new(ask::keys(&request), Style::DIM).wrapped(columns, 2),
                         };
                         stands(Asked::May(request, reply), Typed::default(), rows)
@@ -214,15 +223,15 @@ mod tests {
             text(&dialog.rows(60)),
             [
                 "",
-                "Allow `edit` to do this?",
+                "Allow `edit` to change src/a.py?",
+                "  src/a.py (+2 -0)",
+                "  1 + 0",
+                "  2 + 1",
                 "Reason: each change of a file needs approval (rule",
                 "    ask_edits)",
                 "A session or project approval covers:",
                 "  edit .  (every file in the workspace, except those that",
                 "    always need approval)",
-                "  src/a.py (+2 -0)",
-                "  1 + 0",
-                "  2 + 1",
             ]
         );
         // A key that is none of them says which there are.
@@ -231,6 +240,22 @@ mod tests {
         let said = press(dialog, "n use tabs\n").map(|it| it.text());
         assert_eq!(said.ok().as_deref(), Some("refused: use tabs"));
         assert_eq!(answer.try_recv(), Ok(Verdict::Instead("use tabs".to_owned())));
+    }
+
+    #[test]
+    fn a_file_that_would_be_created_is_not_called_created_yet() {
+        let (reply, _answer) = oneshot::channel();
+        let created = Change { kind: agent::ChangeKind::Created, ..change(1) };
+        let dialog = Dialog::new(Asked::May(request(Vec::new(), vec![created]), reply));
+        let rows = text(&dialog.rows(60));
+        assert_eq!(
+            rows.get(1..3),
+            Some(
+                ["Allow `edit` to create src/a.py?", "  create src/a.py (+1 -0)"]
+                    .map(str::to_owned)
+                    .as_slice()
+            )
+        );
     }
 
     #[test]

@@ -29,6 +29,28 @@ const ALIKE: f64 = 0.5;
 /// The diffs of a call in at most about `most` rows, each `indent` columns in. What is left out is counted in the last
 /// row, with `hint` on where to find it.
 pub(crate) fn rows(changes: &[Change], indent: usize, columns: usize, most: usize, hint: &str) -> Vec<Row> {
+    rows_under(header, changes, indent, columns, most, hint)
+}
+
+/// The whole diffs of what a person is asked about: nothing of it has happened yet.
+pub(crate) fn proposed(changes: &[Change], indent: usize, columns: usize) -> Vec<Row> {
+    rows_under(proposal, changes, indent, columns, usize::MAX, "")
+}
+
+/// The files of a call whose diffs the person has just read, a row each.
+pub(crate) fn headers(changes: &[Change], indent: usize, columns: usize) -> Vec<Row> {
+    let margin = || Row::new(" ".repeat(indent), Style::PLAIN);
+    changes.iter().map(|it| margin().and(header(it)).cut(columns)).collect()
+}
+
+fn rows_under(
+    header: fn(&Change) -> Row,
+    changes: &[Change],
+    indent: usize,
+    columns: usize,
+    most: usize,
+    hint: &str,
+) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
     let mut left_out = 0;
     let bodies: Vec<Vec<Vec<Row>>> = changes.iter().map(|it| body(it, indent, columns)).collect();
@@ -61,6 +83,21 @@ pub(crate) fn rows(changes: &[Change], indent: usize, columns: usize, most: usiz
 
 /// The diffs of a call without colours or numbers, for pipes and logs: at most about `most` lines.
 pub(crate) fn plain(changes: &[Change], indent: usize, most: usize, hint: &str) -> Vec<String> {
+    plain_under(header, changes, indent, most, hint)
+}
+
+/// The same of what a person is asked about, whole.
+pub(crate) fn proposed_plain(changes: &[Change], indent: usize) -> Vec<String> {
+    plain_under(proposal, changes, indent, usize::MAX, "")
+}
+
+fn plain_under(
+    header: fn(&Change) -> Row,
+    changes: &[Change],
+    indent: usize,
+    most: usize,
+    hint: &str,
+) -> Vec<String> {
     let margin = " ".repeat(indent);
     let all: usize = changes.iter().map(|it| 1 + hunks(it).count()).sum();
     let most = if all <= most.saturating_add(SLACK) { usize::MAX } else { most };
@@ -95,6 +132,20 @@ pub(crate) fn header(change: &Change) -> Row {
         ChangeKind::Changed => "",
         ChangeKind::Deleted => "deleted ",
     };
+    headed(did, change)
+}
+
+/// What would become of a file, if it were allowed: `create src/a.rs (+3 -0)`.
+fn proposal(change: &Change) -> Row {
+    let does = match change.kind {
+        ChangeKind::Created => "create ",
+        ChangeKind::Changed => "",
+        ChangeKind::Deleted => "delete ",
+    };
+    headed(does, change)
+}
+
+fn headed(did: &str, change: &Change) -> Row {
     let mut row = Row::new(did, Style::PLAIN).with(harmless(&change.path), Style::BOLD);
     if change.added + change.removed > 0 {
         row = row

@@ -299,6 +299,10 @@ impl Front {
 
     /// Shows a text that is no one's own: it may have several lines.
     pub(crate) fn tell(&mut self, text: &str, style: Style) {
+        // What went wrong stands apart.
+        if style == Style::BAD || style == Style::ASKS {
+            self.part();
+        }
         let rows = Row::new(text.trim_end(), style).lines(self.columns());
         self.show(&rows);
     }

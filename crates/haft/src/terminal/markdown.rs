@@ -368,8 +368,8 @@ mod tests {
             Run:
 
             [d:  ][k:def] [?:f](n):
-            [d:  ]    [k:return] [s:"a text that is l]
-            [d:↪ ][s:onger than the line"]
+            [d:  ]    [k:return] [s:"a text that is]
+            [d:↪     ][s:longer than the line"]
             and then
 
             - in a list:

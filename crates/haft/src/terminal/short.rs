@@ -69,6 +69,13 @@ pub(crate) fn how(ok: bool, exit: Option<i32>, fault: Option<Kind>) -> String {
     }
 }
 
+/// The same of a call of an earlier process, of which the line that it answered with was kept, and not its fault.
+pub(crate) fn how_told(ok: bool, exit: Option<i32>, line: &str) -> String {
+    let was_denied =
+        !ok && (line.contains("; the person said no") || line.ends_with("there was nobody to ask"));
+    how(ok, exit, was_denied.then_some(Kind::Denied))
+}
+
 /// The line of an answer that says most, of at most so many letters.
 pub(crate) fn telling(text: &str, ok: bool, longest: usize) -> String {
     line(&agent::telling(text, ok), longest)

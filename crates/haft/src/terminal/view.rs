@@ -1,8 +1,11 @@
 //! What a person sees of an agent: its events as rows that stay, and as rows that are still in motion.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
-use agent::{Event, Message, Shown};
+use agent::{Change, Event, Message, Shown};
 use kit::Kind;
 use runtime::bound::kept_as;
 
@@ -45,6 +48,8 @@ pub(crate) struct View {
     planned: bool,
     /// Whole answers are shown, so nothing sums them up.
     whole: bool,
+    /// The changes that a question about a call showed.
+    showed: BTreeMap<String, Vec<Change>>,
 }
 
 /// What was drawn last.
@@ -130,6 +135,11 @@ impl View {
         self.calls.asked(call, took);
     }
 
+    /// A question about a call showed these changes, so they are not shown once more when they landed.
+    pub(crate) fn showed(&mut self, call: String, changes: Vec<Change>) {
+        self.showed.insert(call, changes);
+    }
+
     /// The sign of life, while somebody works.
     pub(crate) fn life(&self, now: Instant, columns: usize) -> Option<Row> {
         let (running, waiting) = self.calls.standing();
@@ -176,17 +186,27 @@ impl View {
             Event::Answered { call, tool, ok, fault, exit, ms, text, pictures, changes } => {
                 let how = short::how(*ok, *exit, *fault);
                 let title = self.calls.title(call).unwrap_or_else(|| tool.clone());
-                // The diff says what was done to the files.
-                let text = if *ok && (self.whole || !changes.is_empty()) { "" } else { text.as_str() };
+                // The diff says what was done to the files, and the person what they answered.
+                let is_said = self.whole || !changes.is_empty() || tool == "ask_user";
+                let text = if *ok && is_said { "" } else { text.as_str() };
                 let telling = match *fault {
                     Some(Kind::Denied) => refused(text).unwrap_or_else(|| summed_up(text, *ok, false)),
+                    // That it was stopped is said already: what it wrote by then is not.
+                    Some(Kind::Cancelled) => {
+                        summed_up(text.split_once('\n').map_or("", |it| it.1), true, false)
+                    }
                     _ => summed_up(text, *ok, exit.is_some()),
                 };
                 let mut stays = match how == "ok" && checklist::is_list(tool) {
                     true => self.plan(depth, tool, text, &short::ms(*ms), look),
                     false => drawn_of(ended(depth, &title, &how, &short::ms(*ms), &telling, look.columns)),
                 };
-                let diffs = diff::rows(changes, 2 * depth + 4, look.columns, diff::SHOWN, "Ctrl-O shows all");
+                let indent = 2 * depth + 4;
+                let was_shown = self.showed.remove(call).is_some_and(|it| is_same(&it, changes));
+                let diffs = match was_shown {
+                    true => diff::headers(changes, indent, look.columns),
+                    false => diff::rows(changes, indent, look.columns, diff::SHOWN, "Ctrl-O shows all"),
+                };
                 stays.extend(drawn_of(diffs));
                 stays.extend(pictures.iter().cloned().map(Drawn::Picture));
                 let stays = self.calls.end(call, stays);
@@ -306,10 +326,18 @@ fn refused(text: &str) -> Option<String> {
     Some(format!("you said no{}", short::line(words, TITLE)))
 }
 
-/// The line of an answer that says most; of a command also how much more there is to read.
+/// Did these changes land as they were shown? The diffs are cut elsewhere, and are not compared.
+fn is_same(showed: &[Change], landed: &[Change]) -> bool {
+    let alike = |(one, other): (&Change, &Change)| {
+        (&one.path, one.kind, one.added, one.removed) == (&other.path, other.kind, other.added, other.removed)
+    };
+    showed.len() == landed.len() && showed.iter().zip(landed).all(alike)
+}
+
+/// The line of an answer that says most; of a command also how many lines it wrote.
 fn summed_up(text: &str, ok: bool, is_command: bool) -> String {
     let telling = short::telling(text, ok, TITLE);
-    let lines = text.trim_end().lines().count();
+    let lines = text.trim_end().lines().filter(|it| !agent::is_frame(it)).count();
     match is_command && !telling.is_empty() {
         true if kept_as(text).is_some() => format!("{telling}  (Ctrl-O shows all)"),
         true if lines > 1 => format!("{telling}  ({lines} lines)"),
@@ -348,7 +376,7 @@ pub(crate) fn said_before(message: &Message, look: Look) -> Vec<Row> {
         }
         Message::Tool { tool, title: arguments, ok, exit, line, ms, .. } => {
             let arguments = serde_json::from_str(arguments).unwrap_or_else(|_| arguments.clone().into());
-            let how = short::how(*ok, *exit, None);
+            let how = short::how_told(*ok, *exit, line);
             let telling = short::telling(line, *ok, TITLE);
             ended(0, &title(tool, &arguments), &how, &short::ms(*ms), &telling, look.columns)
         }
@@ -455,7 +483,8 @@ mod tests {
                     look
 
                     ✗ shell…  error, 1.…
-                        FAILED (failure…
+                        FAILED
+                        (failures=1)
                 "#]],
                 expect![[r#"
                 • subagent f…  3.0 s
@@ -483,6 +512,78 @@ mod tests {
             moves.assert_eq(&shown(&live));
             assert!(live.iter().chain(&rows).all(|it| it.width() <= columns));
         }
+    }
+
+    fn stays_of(view: &mut View, event: &Event) -> String {
+        shown(&rows_of(view.hear(event, Instant::now(), look(60))))
+    }
+
+    fn ends(call: &str, tool: &str, said: &str, of: impl FnOnce(&mut Event)) -> Event {
+        let mut event = answered(call, true, said);
+        if let Event::Answered { tool: name, .. } = &mut event {
+            *name = tool.to_owned();
+        }
+        of(&mut event);
+        event
+    }
+
+    #[test]
+    fn lines_of_a_command_are_counted_without_those_that_frame_them() {
+        let command = |said: &str| {
+            stays_of(
+                &mut View::default(),
+                &ends("c", "shell", said, |it| {
+                    if let Event::Answered { exit, .. } = it {
+                        *exit = Some(3);
+                    }
+                }),
+            )
+        };
+        assert_eq!(command("a\n[exit 3]"), "✗ shell  exit 3, 1.2 s\n    a\n");
+        assert_eq!(command("a\nb\n[waited 1.0 s]\n[exit 3]"), "✗ shell  exit 3, 1.2 s\n    b  (2 lines)\n");
+    }
+
+    #[test]
+    fn a_stopped_call_shows_what_it_wrote_by_then() {
+        let stopped = |said: &str| {
+            stays_of(
+                &mut View::default(),
+                &ends("c", "shell", said, |it| {
+                    if let Event::Answered { ok, fault, .. } = it {
+                        (*ok, *fault) = (false, Some(Kind::Cancelled));
+                    }
+                }),
+            )
+        };
+        assert_eq!(
+            stopped("`shell` was stopped after 2.0 s\nbegun\n[stopped]"),
+            "✗ shell  stopped, 1.2 s\n    begun\n"
+        );
+        assert_eq!(stopped("`write` was stopped after 0.0 s"), "✗ shell  stopped, 1.2 s\n");
+    }
+
+    #[test]
+    fn a_diff_that_a_question_showed_is_not_shown_again() {
+        let diff = "--- a/a\n+++ b/a\n@@ -1 +1 @@\n-x\n+y\n".to_owned();
+        let change = Change { path: "a".to_owned(), added: 1, removed: 1, diff, ..Change::default() };
+        let edited = ends("c", "edit", "Updated a", |it| {
+            if let Event::Answered { changes, .. } = it {
+                changes.push(change.clone());
+            }
+        });
+        let mut view = View::default();
+        view.showed("c".to_owned(), vec![change.clone()]);
+        assert_eq!(stays_of(&mut view, &edited), "✓ edit  1.2 s\n    a (+1 -1)\n");
+        // What landed is not what was shown.
+        let mut view = View::default();
+        view.showed("c".to_owned(), vec![Change { added: 7, ..change }]);
+        assert!(stays_of(&mut view, &edited).contains("1 + y"));
+    }
+
+    #[test]
+    fn the_answer_of_the_person_is_not_repeated() {
+        let answered = ends("c", "ask_user", "main", |_| ());
+        assert_eq!(stays_of(&mut View::default(), &answered), "✓ ask_user  1.2 s\n");
     }
 
     #[test]

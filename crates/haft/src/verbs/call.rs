@@ -95,7 +95,10 @@ impl Call {
         finish(&session).await;
         let good = worst?;
         if cancel.is_cancelled() {
-            print::err("haft: stopped");
+            // The answer of a single call says it.
+            if self.batch.is_some() {
+                print::err("haft: stopped");
+            }
             return Ok(ExitCode::from(STOPPED));
         }
         Ok(if good { ExitCode::SUCCESS } else { ExitCode::from(FAULT) })

@@ -14,7 +14,7 @@ use clap::Args;
 use kit::{Fault, Kind};
 use tokio_util::sync::CancellationToken;
 
-use super::finish;
+use super::{USAGE, finish, start::without_model};
 use crate::{
     Options, Place,
     agency::{Agency, AgentOptions},
@@ -45,6 +45,12 @@ pub struct Chat {
 }
 
 impl Chat {
+    /// Is it left to haft which model answers? An earlier conversation has one.
+    fn names_no_model(&self, options: &Options) -> bool {
+        let Self { agent, resume, .. } = self;
+        agent.model.is_none() && agent.profile.is_none() && !resume && options.session.is_none()
+    }
+
     /// # Errors
     /// When there is no agent to be had.
     pub async fn run(self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
@@ -52,6 +58,12 @@ impl Chat {
         let is_dumb = matches!(place.variable("TERM"), None | Some("dumb"));
         if is_dumb || !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
             return lines::run(self, options, place).await;
+        }
+        if self.names_no_model(options)
+            && let Some(ways) = without_model(options, place).await?
+        {
+            print::err(&ways);
+            return Ok(ExitCode::from(USAGE));
         }
         let hangup = CancellationToken::new();
         interrupt::watch(hangup.clone(), restore).map_err(|error| {
@@ -76,8 +88,10 @@ impl Chat {
         let Talk { face, agent, .. } = talk;
         // The terminal is put back before anything else is said.
         drop(face);
+        // Nothing can be read once the session has ended.
+        let is_empty = agent.transcript().messages().is_ok_and(|it| it.is_empty());
         finish(agent.session()).await;
-        if !matches!(agent.transcript().messages(), Ok(said) if said.is_empty()) {
+        if !is_empty {
             let goes_on = format!("haft: to continue: {}", Agency::goes_on("chat", options, &agent));
             print::err(&goes_on);
         }

@@ -104,7 +104,7 @@ fn line(record: &GrantRecord) -> String {
         .as_ref()
         .map_or_else(|| "project".to_owned(), |name| format!("session {}", plain(name)));
     let uses = match record.uses {
-        0 => "never used".to_owned(),
+        0 => "not used since".to_owned(),
         1 => "used once".to_owned(),
         uses => format!("used {uses} times"),
     };

@@ -16,7 +16,7 @@ use super::{LAST_WRITE, close};
 use crate::{
     Options, Place,
     print::{self, line_of_json},
-    terminal::{diff, row},
+    terminal::{diff, row, short},
 };
 
 #[derive(Args)]
@@ -133,10 +133,16 @@ pub(crate) fn line(record: &CallRecord, workspace: &std::path::Path) -> String {
         .map(|at| at.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string())
         .unwrap_or_default();
     let outcome = record.outcome.as_deref().unwrap_or("running");
-    let took = record.took_ms.map_or_else(String::new, |ms| format!(" {ms:.1} ms"));
+    // Most calls take milliseconds; of the others the screens say seconds.
+    let took = record.took_ms.map_or_else(String::new, |ms| match ms {
+        ..1000.0 => format!(" {ms:.1} ms"),
+        _ => format!(" {}", short::ms(ms)),
+    });
     let touched: Vec<String> = record
         .touches
         .iter()
+        // How it was scheduled says nothing about what it did.
+        .filter(|it| !matches!(it, Touch::Exclusive))
         .map(|touch| {
             let short = |path: &str| {
                 let path = std::path::Path::new(path);

@@ -55,7 +55,7 @@ impl Manual {
 pub(super) fn needs_agent(toolset: &str, name: &str) -> Option<Fault> {
     let is_there = tools::of_agents(toolset).iter().any(|it| it.spec().name == name);
     is_there.then(|| {
-        Fault::bad_args(format!("`{name}` is a tool for agents, and `haft call` is none")).next(format!(
+        Fault::bad_args(format!("`{name}` works only inside an agent, not with `haft call`")).next(format!(
             "`haft run`, `haft chat` and `haft mcp` have it; `haft manual {name}` explains it."
         ))
     })

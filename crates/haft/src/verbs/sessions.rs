@@ -46,7 +46,7 @@ impl Sessions {
         let Some(first) = found.first() else {
             print::out(&match &self.search {
                 Some(search) => {
-                    format!("no conversation of {} has `{search}`", workspace.display())
+                    format!("no conversation of {} contains `{search}`", workspace.display())
                 }
                 None => format!("no conversations in {}", workspace.display()),
             });

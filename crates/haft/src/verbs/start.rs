@@ -19,10 +19,24 @@ pub async fn without_command(options: &Options, place: &Place, help: &str) -> Re
         print::err(help.trim_end());
         return Ok(ExitCode::from(USAGE));
     }
+    match without_model(options, place).await? {
+        None => Chat::default().run(options, place).await,
+        Some(ways) => {
+            print::out(&ways);
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+/// The ways to get a model, where none is configured and no provider has a key.
+///
+/// # Errors
+/// When the configuration can't be read.
+pub(super) async fn without_model(options: &Options, place: &Place) -> Result<Option<String>, Fault> {
     let (agents, _) = options.agents(place)?;
     let is_named = agency::configured(&agents, &place.variables).is_some() || agents.agent.profile.is_some();
     if is_named || usual(agents.choices(&place.variables)).is_some() {
-        return Chat::default().run(options, place).await;
+        return Ok(None);
     }
     let local: Vec<Local> = local(&agents, place)
         .await
@@ -33,8 +47,7 @@ pub async fn without_command(options: &Options, place: &Place, help: &str) -> Re
             Some(Local { model: model.to_owned(), at: source.origin()?, count: models.len() })
         })
         .collect();
-    print::out(&ways(&local, &program()));
-    Ok(ExitCode::SUCCESS)
+    Ok(Some(ways(&local, &program())))
 }
 
 /// A model server on this machine.

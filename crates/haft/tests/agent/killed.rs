@@ -159,7 +159,7 @@ fn a_second_process_is_told_that_the_session_is_in_use() {
     while life.event().unwrap()["event"] != "asked" {}
     let second = room.run(&["--resume"]).output().unwrap();
     let said = String::from_utf8(second.stderr).unwrap();
-    assert!(!second.status.success() && said.contains("is in use: process"), "{said}");
+    assert!(!second.status.success() && said.contains("is open in another haft (process"), "{said}");
     drop(life);
     room.script(&[json!({"say": "soon"})]);
     assert!(

@@ -37,7 +37,7 @@ fn an_edit_lands_only_after_a_yes_to_its_diff() {
         let seen = seen.replace('\r', "");
         assert!(
             seen.contains(
-                "Allow `edit` to do this?\n  a.txt (+1 -1)\n  @@ -1,2 +1,2 @@\n  -one\n  +1\n   two\nReason: "
+                "Allow `edit` to change a.txt?\n  a.txt (+1 -1)\n  @@ -1,2 +1,2 @@\n  -one\n  +1\n   two\nReason: "
             ),
             "{seen}"
         );
@@ -114,7 +114,7 @@ fn a_call_that_changes_several_files_asks_once_and_all_or_nothing() {
     let state = || (room.at("a.txt").exists(), room.at("b.txt").exists());
     for (answer, after) in [("n\n", (true, false)), ("o\n", (false, true))] {
         let mut terminal = asked(&room, &["--toolset", "navi"], "filesystem", &moved);
-        terminal.shows("created b.txt (+1 -0)", 1).shows("deleted a.txt (+0 -1)", 1).shows(QUESTION, 1);
+        terminal.shows("create b.txt (+1 -0)", 1).shows("delete a.txt (+0 -1)", 1).shows(QUESTION, 1);
         terminal.types(answer);
         let (_, seen) = terminal.ends();
         assert_eq!((seen.matches("allow it?").count(), state()), (1, after), "{seen}");
@@ -122,8 +122,8 @@ fn a_call_that_changes_several_files_asks_once_and_all_or_nothing() {
     // Its undo likewise.
     let mut terminal = asked(&room, &[], "undo", &json!({}));
     terminal
-        .shows("created a.txt (+1 -0)", 1)
-        .shows("deleted b.txt (+0 -1)", 1)
+        .shows("create a.txt (+1 -0)", 1)
+        .shows("delete b.txt (+0 -1)", 1)
         .shows(QUESTION, 1)
         .types("n\n");
     assert_eq!((terminal.ends().0, state()), (Some(1), (false, true)));

@@ -46,16 +46,16 @@ fn a_diff_is_asked_about_before_it_lands() {
         + &calls("write", &json!({"path": "b", "content": "x\n"}))
         + "{\"say\": \"Written.\"}\n";
     let chat = Tmux::chat(&room, &script, 80, &["--approve", "ask-edits"]);
-    chat.shows("/help").types("round it\n").shows("Allow `edit` to do this?").shows("allow it?");
+    chat.shows("/help").types("round it\n").shows("Allow `edit` to change prices.py?").shows("allow it?");
     assert_eq!(room.text("prices.py"), PRICES);
     chat.shows("  2 +     return round(sum(items), 2)");
     chat.types("2\n").shows("Type o, s, p or n;");
     chat.types("n use Decimal\n").shows("refused: use Decimal").shows_times("allow it?", 1);
     assert_eq!(room.text("prices.py"), PRICES);
-    chat.shows_times("Allow `edit` to do this?", 2).types("o\n").shows("Both over.");
+    chat.shows_times("Allow `edit` to change prices.py?", 2).types("o\n").shows("Both over.");
     assert!(room.text("prices.py").contains("round(sum(items), 2)"));
     // What is allowed for the session is not asked again.
-    chat.types("and two files\n").shows("created a (+1 -0)").types("s\n").shows("Written.");
+    chat.types("and two files\n").shows("create a (+1 -0)").types("s\n").shows("Written.");
     assert!(room.at("a").exists() && room.at("b").exists());
     assert_eq!(chat.screen().matches("Allow `write`").count(), 1);
 }
@@ -88,6 +88,6 @@ fn undo_by_the_person_is_not_asked_about_again_and_shows_its_diff() {
     let chat = Tmux::chat(&room, &script, 80, &[]);
     chat.shows("/help").types("go\n").shows("allow it?").types("s\n").shows("Done.");
     assert_eq!(room.text(".envrc"), "two\n");
-    chat.types("/undo\n").shows("restored .envrc");
+    chat.types("/undo\n").shows("To redo: /undo c_");
     assert_eq!(room.text(".envrc"), "one\n");
 }

@@ -253,6 +253,42 @@ fn a_turn_is_taken_back_with_what_it_changed_when_the_person_wants_it() {
 }
 
 #[test]
+fn a_new_conversation_keeps_the_model_that_was_chosen() {
+    let room = Room::new();
+    let other = room.base().join("other.jsonl");
+    fs::write(&other, format!("{}\n", says("From the other.", &[]))).unwrap();
+    let lines = format!("/model script:{}\n/new\nhi\n", other.display());
+    let ran = chat(&room, &[says("From the first.", &[])], &[], &lines);
+    assert!(ran.out.ends_with("From the other.\n"), "{ran:?}");
+}
+
+#[test]
+fn the_status_counts_in_plain_words() {
+    let room = Room::new();
+    let ran = chat(&room, &[says("Hi.", &[])], &[], "/status\nhi\n/status\n");
+    assert!(ran.out.contains("(no messages yet)") && ran.out.contains("(1 message)"), "{ran:?}");
+    assert!(ran.out.contains("%)") && !ran.out.contains(" %)"), "{ran:?}");
+}
+
+#[test]
+fn undo_names_a_file_once() {
+    let room = Room::new();
+    room.put("a.txt", "old\n");
+    let edit =
+        json!({"calls": [{"tool": "edit", "arguments": {"path": "a.txt", "old": "old", "new": "new"}}]});
+    let ran = chat(&room, &[edit, says("Changed.", &[])], &[], "change it\n/undo\n");
+    assert_eq!(room.text("a.txt"), "old\n");
+    assert!(ran.out.contains("To redo: /undo c_") && !ran.out.contains("restored"), "{ran:?}");
+}
+
+#[test]
+fn a_quote_that_is_not_closed_sends_nothing() {
+    let room = Room::new();
+    let ran = chat(&room, &[says("No.", &[])], &[], "see @\"a b/ ok\n");
+    assert!(ran.err.contains("the quote after `@` is not closed") && ran.out.is_empty(), "{ran:?}");
+}
+
+#[test]
 fn conversations_are_listed_with_titles_and_resumed_by_number() {
     let room = Room::new();
     chat(&room, &[says("One.", &[])], &[], "fix the first thing\n");

@@ -90,7 +90,7 @@ fn an_edit_is_shown_as_a_diff_before_and_after() {
         stage.room.put("prices.py", prices);
         let mut chat = stage.chat(&(calls(&[edit()]) + &says("Rounded.")));
         chat.types("round it\n").rests("Rounded.").snapshot("after it landed");
-        chat.types("/undo\n").rests("restored").snapshot("undone");
+        chat.types("/undo\n").rests("To redo").snapshot("undone");
     });
     scene("ask_edits", |stage| {
         stage.room.put("prices.py", prices);

@@ -59,6 +59,16 @@ fn ctrl_c_twice_at_an_empty_prompt_leaves() {
 }
 
 #[test]
+fn a_chat_in_which_nothing_was_said_names_nothing_to_continue() {
+    kit::needs!(Tmux);
+    let room = Room::new();
+    let and_then = "f() { \"$@\"; echo the chat is over; }; f ";
+    let chat = Tmux::verb(&room, ANSWERS, 80, and_then, &["chat"]);
+    chat.shows("/help").types("/exit\n").shows("the chat is over");
+    assert!(!chat.screen().contains("to continue"), "{}", chat.screen());
+}
+
+#[test]
 fn earlier_messages_are_searched_as_in_a_shell() {
     kit::needs!(Tmux);
     let room = Room::new();

@@ -155,7 +155,7 @@ fn an_approval_is_a_form_and_only_a_yes_is_one() {
             let (text, is_error) = client.call("write", &write("{}"), |method, params| {
                 assert_eq!(method, "elicitation/create");
                 let message = params["message"].as_str().unwrap();
-                let begins = "Allow `write` to do this?\n\n    created .mcp.json (+1 -0)\n    @@ -0,0 +1 @@\n    +{}\n";
+                let begins = "Allow `write` to create .mcp.json?\n\n    create .mcp.json (+1 -0)\n    @@ -0,0 +1 @@\n    +{}\n";
                 assert!(message.starts_with(begins), "{message}");
                 assert!(message.contains("\n\nReason: files that decide"), "{message}");
                 let field = &params["requestedSchema"]["properties"]["decision"];
@@ -340,10 +340,7 @@ fn the_call_of_an_agent_below_asks_the_same_person() {
         let (text, is_error) = client.call("subagent", &json!({"prompt": "Write it."}), |method, params| {
             asked.push(method.to_owned());
             if method == "elicitation/create" {
-                assert!(
-                    params["message"].as_str().unwrap().contains(": Allow `write` to do this?"),
-                    "{params}"
-                );
+                assert!(params["message"].as_str().unwrap().contains(": Allow `write` to "), "{params}");
                 return json!({"action": "accept", "content": {"decision": "once"}});
             }
             let done = params["messages"].to_string().contains("tool_result");

@@ -39,7 +39,7 @@ fn pass_of_a_granted_command_opens_nothing_to_another_command() {
         // The positive control: the command that was granted the host reaches it, before and after the theft.
         assert_eq!(said.matches("hello").count(), 2, "{said}");
         let stolen = room.text("stolen");
-        assert!(stolen.contains("Not granted") && stolen.contains("http://haft:"), "{stolen}");
+        assert!(stolen.contains("Blocked by haft's sandbox") && stolen.contains("http://haft:"), "{stolen}");
         let targets: Vec<String> = far.heard().iter().map(|it| it.target.clone()).collect();
         assert_eq!(targets, ["/text?before", "/text?after"]);
         drop(server);

@@ -136,7 +136,7 @@ fn stopped_command_is_ended_remotely_with_its_tree() {
     let mark = room.base().join("timeout");
     let said = server
         .call("ssh_exec", &json!({"host": sshd.place(), "command": command(&mark, ""), "timeout_ms": 1000}));
-    assert!(said.is_error && said.text.contains("[it was ended]"), "{}", said.text);
+    assert!(said.is_error && said.text.contains("[stopped]"), "{}", said.text);
     assert!(!said.text.contains("haft-pid"), "{}", said.text);
     is_gone(&written(&mark));
     // As a job, also where it does not listen.

@@ -37,6 +37,9 @@ fn without_a_command_and_a_key_the_ways_to_a_model_are_named() {
     let screen = Tmux::start(&room, &haft, (80, 24));
     screen.shows("Three ways to start").shows("login anthropic").shows("none found").shows("demo");
     drop(screen);
+    let mut haft = room.haft(&["chat"]);
+    alone(&mut haft);
+    Tmux::start(&room, &haft, (80, 24)).shows("Three ways to start").shows("login anthropic");
     // A local server with a model is named; the mock wants a key, which Ollama has a variable for.
     let provider = Provider::new();
     let mut haft = room.haft::<&str>(&[]);

@@ -144,7 +144,7 @@ fn at_a_terminal_it_looks_like_the_chat_and_fits() {
             .shows("> The test fails. Find out why and fix")
             .shows("✗ shell sh test.sh")
             .shows("✓ edit price.sh");
-        screen.shows("What happened: the test").shows("Next, in a project of yours:");
+        screen.shows("What happened: the test").shows("Next, in your own project:");
     }
 }
 

@@ -219,10 +219,8 @@ fn unreached(host: &str, port: u16, why: &Unreached) -> Fault {
             Fault::new(Kind::Unavailable, format!("no way leads to {place}: {error}"))
                 .next("There may be no network here: look whether another host is reached.")
         }
-        Unreached::NotFound(error) => {
-            Fault::new(Kind::Unavailable, format!("nobody knows where {host} is: {error}"))
-                .next("Check how the name is spelled.")
-        }
+        Unreached::NotFound(_) => Fault::new(Kind::Unavailable, format!("unknown host name: {host}"))
+            .next("Check how the name is spelled."),
         Unreached::Failed(error) => {
             Fault::new(Kind::Unavailable, format!("{place} can't be reached: {error}"))
                 .next("Check the host and the port, or try again later.")

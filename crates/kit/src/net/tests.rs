@@ -39,6 +39,7 @@ async fn a_fault_tells_no_network_from_a_wrong_name_and_no_tls_from_nobody_there
     assert!(format!("{fault:?}").contains("There may be no network here"), "{fault}");
     let unknown = Net::new(Arc::new(Line::new(Script::new(&[&[]]), None)), Allowed::default().and_web());
     let fault = unknown.send(get("https://a.test/")).await.err().unwrap();
+    assert_eq!(fault.what, "unknown host name: a.test");
     assert!(!format!("{fault:?}").contains("no network"), "{fault}");
     let (port, _) = listen("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
     let line = Arc::new(Line::new(Script::new(&[&[OWN]]), None));

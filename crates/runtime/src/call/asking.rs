@@ -147,7 +147,9 @@ fn grants(session: &Session, rule: &Rule) -> Vec<String> {
 pub(super) fn denied(session: &Session, rule: &Rule, why: &str) -> Fault {
     let next = match rule.name {
         "sandbox" if session.limits().read_only => {
-            "This session only reads: say what you would change, and let the person decide.".to_owned()
+            "This session is read-only (plan mode or a read-only profile): say what you would change, and let the person \
+             decide."
+                .to_owned()
         }
         "sandbox" => "A person can start haft with `--sandbox workspace`.".to_owned(),
         "read_only_root" => "A person can add the root without `:ro`.".to_owned(),

@@ -157,12 +157,18 @@ fn text(call: &CallRecord, read: ReadFile) -> String {
             Touch::Server { name, .. } => others.push(format!("ask the server {name}")),
             Touch::Session(key) => others.push(format!("use the session's {key}")),
             Touch::Tool(name) => others.push(format!("write or delete the tool {name}")),
-            Touch::Exclusive => others.push("anything (exclusive)".to_owned()),
-            Touch::Read(_) | Touch::Write(_) | Touch::Web(_) => {}
+            // What a lock is held for is not what is to be checked.
+            Touch::Exclusive | Touch::Read(_) | Touch::Write(_) | Touch::Web(_) => {}
         }
     }
-    if names.is_empty() && others.is_empty() {
+    let runs_alone = call.touches.iter().any(|it| matches!(it, Touch::Exclusive));
+    if names.is_empty() && others.is_empty() && !runs_alone {
         return "interrupted; it only read, so nothing was changed; call it again".to_owned();
+    }
+    if let ([], [other]) = (names.as_slice(), others.as_slice())
+        && let Some(command) = other.strip_prefix("run ")
+    {
+        return format!("interrupted: {command} may or may not have finished; check before retrying");
     }
     let mut text = "interrupted; it may or may not have finished; ".to_owned();
     if !names.is_empty() {

@@ -160,7 +160,7 @@ pub(super) fn read(folder: &Folder, workspace: &Path) -> Listing {
             let last = listing.files.last().map(|it| it.path.display().to_string()).unwrap_or_default();
             listing
                 .troubles
-                .push(format!("it has more than {FILES} files: what comes after `{last}` is left aside"));
+                .push(format!("it has more than {FILES} files: what comes after `{last}` is ignored"));
             break;
         }
         listing.files.push(found);

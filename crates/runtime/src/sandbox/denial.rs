@@ -284,11 +284,7 @@ fn unwritable(line: &str, known: &Known<'_>) -> (&'static str, String) {
         return ("control_files", fixed(control));
     }
     if known.held {
-        return (
-            "read_only",
-            "this session only reads for now (plan mode, or a profile that only reads), so commands change nothing"
-                .to_owned(),
-        );
+        return ("read_only", "this session is read-only (plan mode or a read-only profile)".to_owned());
     }
     if let Some((path, root)) = found.iter().find_map(|path| Some((path, root_of(path, known)?))) {
         let (path, at) = (path.display(), root.0.display());

@@ -22,7 +22,7 @@ use tokio::{
 };
 
 /// What the proxy says to who asks for a host that was not granted; programs print it.
-pub(super) const REFUSAL: &str = "Not granted by the sandbox of haft";
+pub(super) const REFUSAL: &str = "Blocked by haft's sandbox";
 
 /// A longer head of a request is refused.
 const LONGEST_HEAD: usize = 32 * 1024;

@@ -90,9 +90,9 @@ impl Transcripts {
                 let mut by = String::new();
                 let _ = file.read_to_string(&mut by);
                 let by = if by.is_empty() { "another process".to_owned() } else { format!("process {by}") };
-                let what = format!("the session `{session}` is in use: {by} goes on with it");
+                let what = format!("the session `{session}` is open in another haft ({by})");
                 return Err(Fault::new(Kind::Unavailable, what)
-                    .next("Wait for it, end it, or begin another session with `--session NAME`."));
+                    .next("Close it there first, or start another conversation."));
             }
         }
         // Only for the words above: who holds it is decided by the lock.
@@ -233,7 +233,7 @@ mod tests {
         let fault = other.hold("a").unwrap_err();
         assert_eq!(fault.kind, Kind::Unavailable);
         assert!(
-            fault.what.contains(&format!("`a` is in use: process {}", std::process::id())),
+            fault.what.contains(&format!("`a` is open in another haft (process {})", std::process::id())),
             "{}",
             fault.what
         );

@@ -273,7 +273,7 @@ impl Command {
             }
         };
         match timeout(grace, both).await {
-            Ok(Fate::Gone) => "[it was ended]".to_owned(),
+            Ok(Fate::Gone) => "[stopped]".to_owned(),
             Ok(Fate::GoesOn) => format!("[it does not end; it goes on there as pid {pid}]"),
             Ok(Fate::Unsaid) => {
                 let _ = self.write.signal(Sig::TERM).await;
@@ -287,7 +287,7 @@ impl Command {
     async fn signal(&self, over: impl Future<Output = Ended>) -> String {
         let _ = self.write.signal(Sig::TERM).await;
         let what = match timeout(GRACE, over).await {
-            Ok(Ended { how: How::Exit(_) | How::Signal(_), .. }) => "[it was ended]",
+            Ok(Ended { how: How::Exit(_) | How::Signal(_), .. }) => "[stopped]",
             Ok(_) | Err(_) if self.terminal => {
                 "[it was sent SIGTERM and its terminal was closed; what ignores both goes on there]"
             }

@@ -130,9 +130,8 @@ impl Running {
         let ended = self.process.end(Ending::within(GRACE)).await;
         let took = answer::time(self.began.elapsed());
         let what = match ended {
-            0 => "[nothing of it was left to end]".to_owned(),
-            1 => "[it was ended]".to_owned(),
-            ended => format!("[it was ended, {ended} processes in all]"),
+            0 | 1 => "[stopped]".to_owned(),
+            ended => format!("[stopped, {ended} processes in all]"),
         };
         let text = self.process.output().since(0, SHOWN).text;
         Fault::new(Kind::Cancelled, format!("stopped after {took}"))

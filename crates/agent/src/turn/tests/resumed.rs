@@ -7,7 +7,7 @@ async fn two_at_once_are_told_so_and_one_after_the_other_go_on() {
     let house = House::new();
     let agent = house.agent();
     let Err(fault) = house.try_agent(|_| {}) else { panic!("both go on") };
-    assert!(fault.what.contains("is in use: process"), "{}", fault.what);
+    assert!(fault.what.contains("is open in another haft (process"), "{}", fault.what);
     drop(agent);
     house.agent();
 }

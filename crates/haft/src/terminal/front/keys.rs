@@ -118,10 +118,14 @@ impl Front {
     /// A key for the question that stands.
     fn answer(&mut self, dialog: Dialog, key: KeyEvent) {
         let asks = dialog.asks().map(|(call, since)| (call.to_owned(), since));
+        let showed = dialog.showed().map(|(call, changes)| (call.to_owned(), changes.to_vec()));
         match dialog.key(key, self.columns()) {
             Pressed::Answered(said) => {
                 if let Some((call, since)) = asks {
                     self.view.asked(&call, since.elapsed());
+                }
+                if let Some((call, changes)) = showed {
+                    self.view.showed(call, changes);
                 }
                 self.show(&said.wrapped(self.columns(), 2));
             }

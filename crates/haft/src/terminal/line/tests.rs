@@ -145,7 +145,7 @@ fn commands_pop_up_as_they_are_typed_and_enter_takes_the_choice() {
         seen(&line, 44).0,
         [
             "> /re",
-            "› /rewind [N]       go back to before your …",
+            "› /rewind [N|list]  go back to before your …",
             "  /resume [NUMBER]  continue another conver…",
             "  /review [FILE]    Review it",
         ]

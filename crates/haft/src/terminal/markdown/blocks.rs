@@ -4,6 +4,8 @@ use std::ops::Range;
 
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag};
 
+use unicode_width::UnicodeWidthChar;
+
 use super::{
     Look, PATIENCE,
     inline::{self, Inline},
@@ -111,14 +113,43 @@ fn of_definition(source: &str, range: &Range<usize>, look: Look) -> Block {
 pub(super) fn code_rows(line: &Row, columns: usize) -> Vec<Row> {
     let margin = if columns < 6 * MARGIN { 0 } else { MARGIN };
     let letters = as_drawn(&line.letters());
-    let lines = wrap(&letters, columns.saturating_sub(margin).max(2), 0, false);
+    let room = columns.saturating_sub(margin).max(2);
+    // What goes on stands below what it belongs to, as far as that leaves room for it.
+    let indent = letters.iter().take_while(|it| it.letter == ' ').count();
+    let indent = if indent > room / 2 || margin == 0 { 0 } else { indent };
+    let lines = cut_code(&letters, room, indent);
     let part = |at: usize, range: &Range<usize>| {
-        let before = if at == 0 || margin == 0 { " ".repeat(margin) } else { GOES_ON.to_owned() };
+        let goes_on = || format!("{GOES_ON}{}", " ".repeat(indent));
+        let before = if at == 0 || margin == 0 { " ".repeat(margin) } else { goes_on() };
         let row =
             Row::new(before, Style::DIM).and(of_letters(letters.get(range.clone()).unwrap_or_default(), 0));
         if row.text().trim().is_empty() { Row::default() } else { row }
     };
     lines.iter().enumerate().map(|(at, range)| part(at, range)).collect()
+}
+
+/// Which letters of a line of code are on which row: cut behind a blank of the row's last third, if there is one.
+fn cut_code(letters: &[Letter], room: usize, indent: usize) -> Vec<Range<usize>> {
+    let mut lines: Vec<Range<usize>> = Vec::new();
+    let mut start = 0;
+    while start < letters.len() || lines.is_empty() {
+        let room = if lines.is_empty() { room } else { room.saturating_sub(indent).max(2) };
+        let rest = letters.get(start..).unwrap_or_default();
+        let mut used = 0;
+        let fits = rest.iter().take_while(|it| {
+            used += it.letter.width().unwrap_or(0);
+            used <= room
+        });
+        let mut count = fits.count().max(1).min(rest.len());
+        if count < rest.len() {
+            let third = count * 2 / 3;
+            let blank = rest.get(third..count).and_then(|it| it.iter().rposition(|it| it.letter == ' '));
+            count = blank.map_or(count, |at| third + at + 1);
+        }
+        lines.push(start..start + count);
+        start += count;
+    }
+    lines
 }
 
 /// The letters with blanks for tabs, as they are drawn, so that they are counted as they are seen.

@@ -103,6 +103,7 @@ impl<F: Face> Talk<F> {
         let doubt = agent::model::doubt(named, self.agency.choices()).map(|it| it + "\n");
         let said = format!("{}{} answers from now on.", doubt.unwrap_or_default(), model.name());
         self.agent.steering().set_model(model);
+        self.agency.prefer(named);
         Ok(said)
     }
 
@@ -115,12 +116,12 @@ impl<F: Face> Talk<F> {
         let (known, current) = (crew.known(), crew.profile());
         let lines = known.profiles.iter().map(|it| {
             let mark = if current.as_deref() == Some(it.name.as_str()) { " (in use)" } else { "" };
-            format!("{}{mark}: {}", it.name, short::line(&it.description, 100))
+            (format!("{}{mark}", it.name), it.description.clone())
         });
-        let broken = known.broken.iter().map(|it| format!("! {it}"));
-        let mut lines: Vec<String> = lines.chain(broken).collect();
-        lines.push("/profile NAME switches, /profile none leaves it.".to_owned());
-        Ok(lines.join("\n"))
+        let mut text = report::columns(&lines.collect::<Vec<_>>(), self.face.columns());
+        known.broken.iter().for_each(|it| text.push_str(&format!("! {it}\n")));
+        text.push_str("/profile NAME switches, /profile none leaves it.");
+        Ok(text)
     }
 
     /// Plan mode, on or off; with a task it is on, and the task is done in it.
@@ -154,6 +155,8 @@ impl<F: Face> Talk<F> {
         self.face.show_changes(&changes);
         let text = answer.as_text();
         match answer.result {
+            // The diffs say which files were put back.
+            Ok(_) if tool == "undo" && !changes.is_empty() => Ok(here(&without_restored(&text))),
             Ok(_) => Ok(here(&text)),
             Err(fault) => Err(fault),
         }
@@ -236,7 +239,7 @@ impl<F: Face> Talk<F> {
         let done = self.face.attend(self.agent.compact(keep, &cancel), &cancel).await.map_err(fault)?;
         let cost = done.cost.map_or_else(String::new, |it| format!(", {}", short::dollars(it)));
         Ok(format!(
-            "Summed up: about {} tokens are {} now{cost}. All of it stays readable for the model.",
+            "Compacted: about {} tokens became {}{cost}. All of it stays readable for the model.",
             short::count(done.before),
             short::count(done.after)
         ))
@@ -261,6 +264,17 @@ impl<F: Face> Talk<F> {
         } else {
             name_of(&policy.sandbox)
         };
+        let messages = match said.len() {
+            0 => "no messages yet".to_owned(),
+            1 => "1 message".to_owned(),
+            count => format!("{count} messages"),
+        };
+        let catalog = session.catalog();
+        let (sent, all) = (catalog.listed().count(), catalog.specs().count());
+        let tools = match all.saturating_sub(sent) {
+            0 => sent.to_string(),
+            more => format!("{sent}, and {more} found when needed"),
+        };
         let mut lines = vec![
             ("model", self.agent.model().name().to_owned()),
             ("profile", profile),
@@ -273,10 +287,10 @@ impl<F: Face> Talk<F> {
         lines.extend([
             ("sandbox", sandbox),
             ("approve", name_of(&policy.approve)),
-            ("session", format!("{} ({} messages of yours)", session.name(), said.len())),
+            ("session", format!("{} ({messages})", session.name())),
             ("context", report::used(used)),
             ("cost", self.cost()),
-            ("tools", session.catalog().specs().count().to_string()),
+            ("tools", tools),
         ]);
         let jobs = session.running_jobs();
         if !jobs.is_empty() {
@@ -297,7 +311,7 @@ impl<F: Face> Talk<F> {
             let what = if query.is_empty() {
                 "no conversation yet".to_owned()
             } else {
-                format!("no conversation has `{query}`")
+                format!("no conversation contains `{query}`")
             };
             return Ok(what);
         }
@@ -359,6 +373,12 @@ impl<F: Face> Talk<F> {
         }
         Ok(String::new())
     }
+}
+
+/// What an undo said, without a line for each file that it put back.
+fn without_restored(text: &str) -> String {
+    let is_restored = |it: &&str| it.starts_with("restored ") || it.starts_with("removed ");
+    text.lines().filter(|it| !is_restored(it)).collect::<Vec<_>>().join("\n")
 }
 
 /// The answer of a tool in the words of the chat: what a model or a shell would do is a command here.

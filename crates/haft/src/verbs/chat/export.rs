@@ -102,6 +102,8 @@ fn code_blocks(text: &str) -> Vec<String> {
 fn markdown(title: &str, session: &str, said: &[Message]) -> String {
     let mut text = format!("# {title}\n\nA conversation with haft, session `{session}`.\n");
     let mut calls = false;
+    // What a model does before it says anything is not the person's.
+    let mut is_person = true;
     for message in said {
         let is_call = matches!(message, Message::Tool { .. });
         if !(calls && is_call) {
@@ -110,20 +112,25 @@ fn markdown(title: &str, session: &str, said: &[Message]) -> String {
         calls = is_call;
         match message {
             Message::Person { text: said, attached } => {
+                is_person = true;
                 text.push_str("## You\n\n");
                 text.push_str(said.trim_end());
                 text.push('\n');
                 attached.iter().for_each(|it| text.push_str(&format!("\n*attached: {it}*\n")));
             }
             Message::Model { text: said } => {
+                is_person = false;
                 text.push_str("## Model\n\n");
                 text.push_str(said.trim_end());
                 text.push('\n');
             }
             Message::Tool { tool, title, ok, exit, line, .. } => {
+                if std::mem::take(&mut is_person) {
+                    text.push_str("## Model\n\n");
+                }
                 let arguments = serde_json::from_str(title).unwrap_or_else(|_| title.clone().into());
                 let what = format!("{tool} {}", short::arguments(&arguments, 200));
-                let how = short::how(*ok, *exit, None);
+                let how = short::how_told(*ok, *exit, line);
                 let line =
                     if line.trim().is_empty() { String::new() } else { format!(" — {}", line.trim()) };
                 text.push_str(&format!("- {} ({how}){line}\n", code(what.trim_end())));
@@ -213,6 +220,31 @@ mod tests {
             ~~~
         "#]]
         .assert_eq(&markdown("Fix it", "s_1", &said()));
+    }
+
+    #[test]
+    fn calls_without_words_before_them_are_the_model_s() {
+        let of = |value| serde_json::from_value(value).unwrap();
+        let said = [
+            of(json!({"who": "person", "text": "go"})),
+            of(
+                json!({"who": "tool", "tool": "write", "title": "{\"path\":\"a\"}", "ok": false, "line": "it asks (rule `ask_edits`): a; the person said no", "ms": 3.0}),
+            ),
+        ];
+        expect![[r#"
+            # t
+
+            A conversation with haft, session `s_1`.
+
+            ## You
+
+            go
+
+            ## Model
+
+            - `write a` (denied) — it asks (rule `ask_edits`): a; the person said no
+        "#]]
+        .assert_eq(&markdown("t", "s_1", &said));
     }
 
     #[test]

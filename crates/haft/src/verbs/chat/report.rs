@@ -67,10 +67,10 @@ pub(super) fn help(all: &All, wide: usize) -> String {
 }
 
 /// Formats names and their meanings in two columns; on a narrow terminal each meaning goes below its name, indented.
-fn columns(rows: &[(String, String)], wide: usize) -> String {
-    if wide < SIDE_BY_SIDE {
+pub(super) fn columns(rows: &[(String, String)], columns: usize) -> String {
+    if columns < SIDE_BY_SIDE {
         let line = |(name, does): &(String, String)| {
-            let rows = Row::new(does.as_str(), Style::PLAIN).wrapped(wide.saturating_sub(6), 0);
+            let rows = Row::new(does.as_str(), Style::PLAIN).wrapped(columns.saturating_sub(6), 0);
             let does: String = rows.iter().map(|it| format!("      {}\n", it.text())).collect();
             format!("  {name}\n{does}")
         };
@@ -79,7 +79,11 @@ fn columns(rows: &[(String, String)], wide: usize) -> String {
     let wide = rows.iter().map(|it| width(&it.0)).max().unwrap_or(0).min(22);
     let line = |(name, does): &(String, String)| {
         let blank = " ".repeat(wide.saturating_sub(width(name)) + 2);
-        format!("  {name}{blank}{does}\n")
+        let first = format!("  {name}{blank}");
+        let room = columns.saturating_sub(wide.max(width(name)) + 4).max(SIDE_BY_SIDE / 3);
+        let does: Vec<String> =
+            Row::new(does.as_str(), Style::PLAIN).wrapped(room, 0).iter().map(Row::text).collect();
+        format!("{first}{}\n", does.join(&format!("\n{}", " ".repeat(wide + 4))))
     };
     rows.iter().map(line).collect()
 }
@@ -117,7 +121,7 @@ pub(super) fn context(context: &Context) -> String {
     let window = context.window.max(1);
     let percent = |tokens: u64| {
         let tenths = tokens.saturating_mul(1000) / window;
-        format!("{}.{} %", tenths / 10, tenths % 10)
+        format!("{}.{}%", tenths / 10, tenths % 10)
     };
     let mut lines = Vec::new();
     let mut add = |name: &str, count: String, tokens: u64| {
@@ -127,15 +131,15 @@ pub(super) fn context(context: &Context) -> String {
         let count = if part.count > 1 { part.count.to_string() } else { String::new() };
         add(part.name, count, part.tokens);
     }
-    add("all", String::new(), context.tokens);
+    add("total", String::new(), context.tokens);
     add("free", String::new(), context.window.saturating_sub(context.tokens));
-    let head = format!("  {:<21} {:>6} {:>11} {:>8}", "", "number", "tokens", "window");
+    let head = format!("  {:<21} {:>6} {:>11} {:>8}", "", "count", "tokens", "window");
     let counted = match context.counted {
         Some(tokens) => format!("The provider counted {} at the last request.", short::count(tokens)),
         None => "Estimates: the provider has counted nothing yet.".to_owned(),
     };
     format!(
-        "{head}\n{}\nWindow: {} tokens. The conversation is summed up by itself at {}; /compact does it now.\n{counted}",
+        "{head}\n{}\nWindow: {} tokens. The conversation is compacted automatically at {}; /compact does it now.\n{counted}",
         lines.join("\n"),
         short::count(context.window),
         short::count(context.compacts_at)
@@ -145,8 +149,11 @@ pub(super) fn context(context: &Context) -> String {
 /// How much of the window is used, in a line.
 pub(super) fn used(used: ContextUsed) -> String {
     let about = if used.estimated { "about " } else { "" };
-    let percent = used.tokens.saturating_mul(100) / used.window.max(1);
-    format!("{about}{} of {} tokens ({percent} %)", short::count(used.tokens), short::count(used.window))
+    let percent = match used.tokens.saturating_mul(100) / used.window.max(1) {
+        0 => "<1".to_owned(),
+        percent => percent.to_string(),
+    };
+    format!("{about}{} of {} tokens ({percent}%)", short::count(used.tokens), short::count(used.window))
 }
 
 /// A conversation in a list.
@@ -178,13 +185,13 @@ mod tests {
             counted: None,
         });
         expect![[r#"
-                                    number      tokens   window
-              system prompt                      2,100    1.0 %
-              tools                     42       7,300    3.6 %
-              messages                   3         640    0.3 %
-              all                               10,040    5.0 %
-              free                             189,960   94.9 %
-            Window: 200,000 tokens. The conversation is summed up by itself at 147,200; /compact does it now.
+                                     count      tokens   window
+              system prompt                      2,100     1.0%
+              tools                     42       7,300     3.6%
+              messages                   3         640     0.3%
+              total                             10,040     5.0%
+              free                             189,960    94.9%
+            Window: 200,000 tokens. The conversation is compacted automatically at 147,200; /compact does it now.
             Estimates: the provider has counted nothing yet."#]]
         .assert_eq(&shown);
     }

@@ -157,7 +157,7 @@ impl<F: Face> Talk<F> {
                 Meant::Leave => return,
                 Meant::Unknown(typed, nearest) => {
                     self.fails(&Fault::bad_args(format!("unknown command {typed}")).next(format!(
-                        "Did you mean {nearest}? /help lists all; a blank before the `/` sends the line as it is."
+                        "Did you mean {nearest}? /help lists all; a space before the `/` sends the line as it is."
                     )));
                 }
                 meant => self.take(meant, &entry, &all).await,

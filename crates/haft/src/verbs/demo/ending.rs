@@ -94,7 +94,7 @@ impl Ending<'_> {
             text.push_str("The project stays. Try:\n");
             text.push_str(&columns(&rows));
         }
-        text.push_str("\nNext, in a project of yours:\n");
+        text.push_str("\nNext, in your own project:\n");
         text.push_str(&columns(&self.next(&haft)));
         text
     }

@@ -48,13 +48,17 @@ impl List {
                 ));
             }
         }
-        if text.is_empty() {
+        // A server of that file is not known now, and that there is none would be wrong.
+        let is_broken = opened.broken.first().is_some();
+        if is_broken {
+            text.push_str("MCP servers are unknown until haft.toml is repaired\n");
+        } else if text.is_empty() {
             text.push_str("no MCP servers are configured; `haft config mcp.files` explains how\n");
         }
         close(&opened.runtime);
         print::out(&text);
         opened.aside.iter().for_each(|line| print::err(&format!("haft: {line}")));
-        Ok(ExitCode::SUCCESS)
+        Ok(if is_broken { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
 }
 

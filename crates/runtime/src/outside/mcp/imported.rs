@@ -47,7 +47,7 @@ pub fn imported(text: &str) -> (Vec<Server>, Vec<String>) {
             Ok(section) => {
                 servers.push(Server { name, section, whose: Whose::Workspace, file: DOT_MCP.to_owned() });
             }
-            Err(why) => aside.push(format!("`{name}` in {DOT_MCP} is left aside: {why}")),
+            Err(why) => aside.push(format!("`{name}` in {DOT_MCP} is ignored: {why}")),
         }
     }
     (servers, aside)
@@ -95,7 +95,7 @@ pub fn serves_haft(command: &str, arguments: &[String]) -> bool {
 /// When it says too little or too much.
 pub fn configured(name: &str, section: &ServerSection, whose: Whose, file: &Path) -> Result<Server, String> {
     let file = file.display().to_string();
-    let wrong = |why: &str| Err(format!("`[mcp.{name}]` in {file} is left aside: {why}"));
+    let wrong = |why: &str| Err(format!("`[mcp.{name}]` in {file} is ignored: {why}"));
     match (&section.command, &section.url) {
         (Some(_), Some(_)) => return wrong("it has both `command` and `url`"),
         (None, None) => return wrong("it has neither `command` nor `url`"),

@@ -328,7 +328,7 @@ async fn arrive(tools: &mut DevTools, frame: &str, until: Instant, shown: &mut S
 /// Why haft's own proxy answers in place of the host, if it does.
 fn refusal(answer: &Value) -> Option<String> {
     let says = at(answer, "/statusText").as_str().unwrap_or_default();
-    let is_ours = at(answer, "/status") == 403 && says.starts_with("Not granted by the sandbox");
+    let is_ours = at(answer, "/status") == 403 && says.starts_with("Blocked by haft's sandbox");
     is_ours.then(|| {
         format!(
             "{} was not granted, so the page was not shown",
