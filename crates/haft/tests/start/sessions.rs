@@ -40,7 +40,7 @@ fn conversations_are_listed_with_titles_and_found_by_what_was_said() {
     assert!(found.out.starts_with("one  ") && found.out.contains("… It was a rounding error."), "{found:?}");
     assert!(!found.out.contains("add a cache"), "{found:?}");
     let nothing = room.run(&["sessions", "zebra\u{1b}[2J"]);
-    assert!(nothing.code == 0 && nothing.out.contains("has `zebra\\u{1b}[2J`"), "{nothing:?}");
+    assert!(nothing.code == 0 && nothing.out.contains("contains `zebra\\u{1b}[2J`"), "{nothing:?}");
 
     let json: Value = serde_json::from_str(&room.run(&["sessions", "--json", "--limit", "1"]).out).unwrap();
     assert_eq!(json["workspace"].as_str().unwrap(), room.at("").canonicalize().unwrap().to_str().unwrap());
