@@ -22,6 +22,7 @@ use super::{
 };
 use crate::{
     Options, Place,
+    agency::Agency,
     ask::{approver, asker},
     print,
     terminal::{
@@ -60,7 +61,8 @@ pub(super) async fn run(chat: Chat, options: &Options, place: &Place) -> Result<
     talk.talk().await;
     finish(talk.agent.session()).await;
     Ok(if cancel.is_cancelled() {
-        print::err("haft: stopped; to continue: haft chat --resume");
+        let goes_on = Agency::goes_on("chat", options, &talk.agent);
+        print::err(&format!("haft: stopped; to continue: {goes_on}"));
         ExitCode::from(STOPPED)
     } else if talk.face.failed {
         ExitCode::from(FAULT)
