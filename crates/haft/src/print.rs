@@ -1,5 +1,5 @@
 //! Output to the person. Everything that reaches a terminal is escaped here or, where it is drawn, in
-//! [`Row`](crate::terminal::row::Row): words may be anybody's, a model's, a provider's or a file's.
+//! `terminal::row::Row`: words may be anybody's, a model's, a provider's or a file's.
 
 use std::{
     borrow::Cow,

@@ -120,7 +120,7 @@ fn composed_address_is_asked_about_once_per_host_through_a_client() {
                 assert_eq!(failed, is_error, "{said}");
             }
             assert_eq!(asked.len(), 2, "{asked:?}");
-            assert!(asked[0].contains("/text?a") && asked[0].contains("the model composed"), "{}", asked[0]);
+            assert!(asked[0].contains("/text?a") && asked[0].contains("the model made up"), "{}", asked[0]);
             assert_eq!(far.connections() - before, 2);
             client.end();
         }

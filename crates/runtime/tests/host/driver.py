@@ -621,7 +621,7 @@ def describes_all():
         found = [host.answer() for _ in names]
         equal({it["op"] for it in found}, {"described"})
         equal({it["id"] for it in found}, set(range(len(found))))
-        equal(sum(len(it["tools"]) for it in found), 14)
+        equal(sum(len(it["tools"]) for it in found), 18)
         # Nothing of one file is in the next, nor here.
         source = "import sys\nassert not any('tools.' in it for it in sys.modules if it != __name__)\n"
         with open(host.file("both"), encoding="utf-8") as file:
