@@ -16,7 +16,7 @@ use serve::{Http, Principal};
 use crate::{Place, print};
 
 /// The variable that may hold the token.
-const VARIABLE: &str = "HAFT_MCP_TOKEN";
+pub(super) const VARIABLE: &str = "HAFT_MCP_TOKEN";
 
 /// Where the token is kept that haft made.
 pub(super) const FILE: &str = "mcp-token";

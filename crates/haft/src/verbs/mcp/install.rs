@@ -50,7 +50,7 @@ pub(super) struct Install {
     #[arg(long, value_name = "URL")]
     http: Option<String>,
     /// Environment variable in which the client finds that server's token
-    #[arg(long, value_name = "NAME", default_value = "HAFT_MCP_TOKEN", requires = "http")]
+    #[arg(long, value_name = "NAME", default_value = http::VARIABLE, requires = "http")]
     token_env: String,
     /// Remove haft from the client's configuration
     #[arg(long)]
@@ -282,8 +282,9 @@ fn has_all_of(there: &Value, entry: &Value) -> bool {
 /// Whether the entry that is there is one of haft's own, perhaps with other options.
 fn is_ours(there: &Value, entry: &Value) -> bool {
     let is_same = |key: &str| entry.get(key).is_some_and(|it| there.get(key) == Some(it));
-    let serves = |key: &str| there.get(key).and_then(Value::as_str).is_some_and(|it| it.ends_with("/mcp"));
-    starts_haft(there) || is_same("url") || is_same("httpUrl") || serves("url") || serves("httpUrl")
+    // What haft writes for HTTP names the variable of its token.
+    let has_token = || there.to_string().contains(http::VARIABLE);
+    starts_haft(there) || is_same("url") || is_same("httpUrl") || has_token()
 }
 
 /// Whether this entry of a client starts haft as a server.
