@@ -91,7 +91,7 @@ impl ForClients {
         Some(receiver)
     }
 
-    /// The job, without telling the model that it was looked at: that the client shows it to a person is not an answer.
+    /// Finds a job without counting its news as told to the model: the client shows it to a person.
     fn find_job(&self, id: &str) -> Result<Job, Fault> {
         let jobs = self.session.job_table();
         match jobs.list().into_iter().find(|it| it.id == id) {

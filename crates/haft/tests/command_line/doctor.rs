@@ -190,7 +190,7 @@ fn a_guarantee_that_is_broken_on_purpose_is_reported() {
         ("process-limit", "G7", "too many processes was not ended"),
         ("memory-limit", "G7", "too much memory was not ended"),
         ("inotify-limit", "G7", "most of the user's inotify instances"),
-        ("home", "G7", "would be a workspace unasked"),
+        ("home", "G7", "would be accepted as a workspace without asking"),
         ("escapes", "G10", "an answer had a control character"),
     ] {
         let told = states(fault);

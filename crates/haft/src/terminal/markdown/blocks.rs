@@ -128,7 +128,7 @@ pub(super) fn code_rows(line: &Row, columns: usize) -> Vec<Row> {
     lines.iter().enumerate().map(|(at, range)| part(at, range)).collect()
 }
 
-/// Which letters of a line of code are on which row: cut behind a blank of the row's last third, if there is one.
+/// Splits a line of code into rows, after a space in the last third of a row if there is one.
 fn cut_code(letters: &[Letter], room: usize, indent: usize) -> Vec<Range<usize>> {
     let mut lines: Vec<Range<usize>> = Vec::new();
     let mut start = 0;

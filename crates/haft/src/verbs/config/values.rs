@@ -159,7 +159,7 @@ pub(super) fn defaults() -> Vec<(&'static str, Fallback)> {
         ("chat.notify", named(json!(Notify::default()))),
         ("chat.theme", named(json!(Theme::default()))),
         ("limits.processes", named(json!(LimitsSection::default().of_commands().tree))),
-        ("limits.memory_mib", Words("half of the machine's, 256 to 2048")),
+        ("limits.memory_mib", Words("half of the machine's memory, 256 to 2048")),
         ("limits.outputs_mib", named(json!(LimitsSection::OUTPUTS))),
         ("subagent.tools", Words("those of the agent that starts it")),
         ("subagent.nested", named(json!(false))),

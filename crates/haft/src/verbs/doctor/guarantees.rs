@@ -82,7 +82,7 @@ fn refuses_homes(folder: &Path) -> Result<(), String> {
     let wide = WideFolders::around(vec![folder.join("ws")]);
     for refused in [Path::new("/"), &folder, &folder.join("ws")] {
         if wide.what(refused).is_none() {
-            return Err(format!("{} would be a workspace unasked", refused.display()));
+            return Err(format!("{} would be accepted as a workspace without asking", refused.display()));
         }
     }
     match wide.what(&folder.join("ws/sub")) {

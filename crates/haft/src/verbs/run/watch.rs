@@ -33,7 +33,7 @@ impl Watch {
         Self { to, denials: Mutex::default() }
     }
 
-    /// A line for a program that is not an event of the agent's.
+    /// Writes a line that is not one of the agent's events, where a program reads along.
     pub(super) fn line(&self, value: &Value) {
         if let To::Json(out, _) = &self.to {
             out.write(&(line_of_json(value) + "\n"));
