@@ -1,7 +1,7 @@
-//! The driver of a conversation: whose turn is it, and what begins the next one?
+//! The driver of a conversation: decides when the next turn begins.
 //!
-//! A turn begins with what a person or a program says, or with the end of a job: its result is told to the model, which may
-//! go on from there. `haft run`, the chat and sub-agents all take their turns by this.
+//! A turn begins with what a person or a program says, or with the end of a job, whose result the model is told. `haft run`,
+//! the chat and sub-agents use this driver.
 
 use std::time::Duration;
 
@@ -104,24 +104,10 @@ impl Driver {
         input: Option<Input>,
         cancel: &CancellationToken,
     ) -> Result<Settled, AgentError> {
-        let first = match input {
+        let mut all = match input {
             Some(input) => self.say(agent, input, cancel).await?,
             None => agent.turn(None, cancel).await?,
         };
-        self.settle_after(agent, first, cancel).await
-    }
-
-    /// The same, where the first turn was taken.
-    ///
-    /// # Errors
-    /// Those of [`Agent::turn`].
-    pub async fn settle_after(
-        &mut self,
-        agent: &mut Agent,
-        first: Outcome,
-        cancel: &CancellationToken,
-    ) -> Result<Settled, AgentError> {
-        let mut all = first;
         let mut changes = agent.session().job_changes();
         let mut until = Instant::now() + self.driving.wait;
         let mut told: Vec<OwedJob> = Vec::new();

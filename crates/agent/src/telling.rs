@@ -48,7 +48,7 @@ pub fn is_frame(line: &str) -> bool {
     let is_job = line.starts_with('[') && line.contains("job_");
     const FRAMES: [&str; 7] =
         ["exit ", "[exit ", "[stopped", "[waited ", "note: ", "sandbox: ", "A later answer will say "];
-    is_job || line.contains(" runs in the background: ") || FRAMES.iter().any(|it| line.starts_with(it))
+    is_job || in_background(line).is_some() || FRAMES.iter().any(|it| line.starts_with(it))
 }
 
 /// Is this a line of a file as a tool shows it: `12:a0|text`?

@@ -28,6 +28,13 @@ const WORDS: usize = 2048;
 /// A wait for locks is noted from this on.
 const NOTED_WAIT: Duration = Duration::from_millis(1);
 
+/// A time of the journal as a person reads it where they are: `2026-11-23 09:41:07`.
+pub fn local_time(ms: u64) -> String {
+    let at = jiff::Timestamp::from_millisecond(ms.cast_signed());
+    let local = |at: jiff::Timestamp| at.to_zoned(jiff::tz::TimeZone::system());
+    at.map(|at| local(at).strftime("%Y-%m-%d %H:%M:%S").to_string()).unwrap_or_default()
+}
+
 /// The journal of one workspace. Cheap to clone.
 #[derive(Clone)]
 pub struct Journal {

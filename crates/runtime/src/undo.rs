@@ -23,6 +23,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::{
     history::{COLUMNS, CallHistory, Change, change},
+    journal::local_time,
     store::{Found, Hash, Store, now_ms},
 };
 use difference::{changed, difference};
@@ -136,9 +137,7 @@ impl Undo for CallUndo {
                 _ => "changed",
             };
             let undone = if it.depth % 2 == 1 { " (an undo: undoing it does the change again)" } else { "" };
-            let at = jiff::Timestamp::from_millisecond(it.at_ms.cast_signed())
-                .map(|at| at.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string())
-                .unwrap_or_default();
+            let at = local_time(it.at_ms);
             format!("{} {at} {did} {}{undone}", it.call, self.name(&it.path))
         });
         Ok(Output::text(lines.collect::<Vec<_>>().join("\n")))

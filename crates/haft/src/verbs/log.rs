@@ -3,12 +3,11 @@
 use std::{io::IsTerminal, process::ExitCode};
 
 use clap::Args;
-use jiff::{Timestamp, tz::TimeZone};
 use kit::{Fault, Touch};
 use runtime::{
     Runtime,
     changes::{Bound, Change},
-    journal::{CallRecord, Filter},
+    journal::{CallRecord, Filter, local_time},
 };
 use serde_json::{Value, json};
 
@@ -129,9 +128,7 @@ pub(crate) fn whole(record: &CallRecord, workspace: &std::path::Path) -> String 
 
 /// One call in one line, and what a fault said in a second.
 pub(crate) fn line(record: &CallRecord, workspace: &std::path::Path) -> String {
-    let began = Timestamp::from_millisecond(record.began_ms.cast_signed())
-        .map(|at| at.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string())
-        .unwrap_or_default();
+    let began = local_time(record.began_ms);
     let outcome = record.outcome.as_deref().unwrap_or("running");
     // Most calls take milliseconds; of the others the screens say seconds.
     let took = record.took_ms.map_or_else(String::new, |ms| match ms {

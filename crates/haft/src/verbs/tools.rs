@@ -62,9 +62,8 @@ impl Tools {
         close(&opened.runtime);
         let catalog = session.catalog();
         let unknown = unknown_names(&opened, &session);
-        let missing: Vec<String> =
-            catalog.failed().iter().map(|it| format!("`{}`: {}", it.tool, it.why)).collect();
-        let missing: Vec<String> = missing.into_iter().chain(unknown.iter().cloned()).collect();
+        let failed = catalog.failed().iter().map(|it| format!("`{}`: {}", it.tool, it.why));
+        let missing: Vec<String> = failed.chain(unknown.iter().cloned()).collect();
         if self.strict && !missing.is_empty() {
             let count = missing.len();
             return Err(Fault::new(

@@ -1,10 +1,6 @@
 //! Whatever a model, a file or a server wrote: no verb prints what a terminal obeys.
 
-use std::{
-    fs,
-    os::unix::fs::PermissionsExt,
-    process::{Command, Stdio},
-};
+use std::{fs, os::unix::fs::PermissionsExt, process::Command};
 
 use serde_json::{Value, json};
 
@@ -47,19 +43,8 @@ impl Hostile {
     }
 
     fn haft(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_haft"));
-        command
-            .env_clear()
-            .env("HAFT_STATE_DIR", self.room.state())
-            .env("HAFT_CONFIG_DIR", self.room.config())
-            .env("HOME", self.room.base().join("home"))
-            .env("PATH", "/usr/bin:/bin")
-            .env("TERM", "xterm-256color")
-            .env("NO_COLOR", "1")
-            .current_dir(self.room.base().join("home"))
-            .args(["--dir", &self.workspace])
-            .args(arguments)
-            .stdin(Stdio::null());
+        let mut command = self.room.haft_in(self.workspace.as_ref(), arguments);
+        command.env("PATH", "/usr/bin:/bin").env("TERM", "xterm-256color").env("NO_COLOR", "1");
         command
     }
 

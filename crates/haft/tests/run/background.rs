@@ -24,6 +24,13 @@ fn when_told(word: &str, say: &str) -> String {
     json!({ "expect": [word], "say": say }).to_string() + "\n"
 }
 
+/// A command whose result comes after the model has said that it waits, and what the model says to it.
+fn late() -> String {
+    line("", &[promised("sleep 0.3; echo LATE")])
+        + &line("I wait.", &[])
+        + &when_told("LATE", "It said LATE.")
+}
+
 fn does(room: &Room, options: &[&str], lines: &str) -> Ran {
     let model = script(room, lines);
     room.run(&[&["run"], options, &["--model", &model, "go"]].concat())
@@ -32,15 +39,12 @@ fn does(room: &Room, options: &[&str], lines: &str) -> Ran {
 #[test]
 fn a_run_waits_for_what_it_promised_and_the_model_reads_the_result() {
     let room = Room::new();
-    let lines = line("", &[promised("sleep 0.3; echo LATE")])
-        + &line("I wait.", &[])
-        + &when_told("LATE", "It said LATE.");
-    let ran = does(&room, &[], &lines);
+    let ran = does(&room, &[], &late());
     assert!(ran.code == 0 && ran.out.ends_with("I wait.\nIt said LATE.\n"), "{ran:?}");
     assert!(ran.err.contains("! waiting for job_1 (sleep 0.3; echo LATE), at most 600 s"), "{ran:?}");
     assert!(!ran.err.contains("stopped with this run"), "{ran:?}");
 
-    let ran = does(&room, &["--json"], &lines);
+    let ran = does(&room, &["--json"], &late());
     let events = events(&ran.out);
     let waits = events.iter().find(|it| it["event"] == "waits").unwrap();
     assert_eq!(waits["jobs"][0]["name"], "sleep 0.3; echo LATE");
@@ -103,10 +107,7 @@ fn waiting_for_a_result_is_stopped_by_a_signal() {
 #[test]
 fn a_chat_in_a_pipe_waits_for_what_was_promised_before_it_ends() {
     let room = Room::new();
-    let lines = line("", &[promised("sleep 0.3; echo LATE")])
-        + &line("I wait.", &[])
-        + &when_told("LATE", "It said LATE.");
-    let model = script(&room, &lines);
+    let model = script(&room, &late());
     let ran = run(&mut room.haft(&["chat", "--model", &model]), "go\n");
     assert!(ran.code == 0 && ran.out.ends_with("I wait.\nIt said LATE.\n"), "{ran:?}");
 }

@@ -90,6 +90,11 @@ impl Room {
 
     /// The program in this room, with an environment that holds nothing else.
     pub(crate) fn haft<S: AsRef<std::ffi::OsStr>>(&self, arguments: &[S]) -> Command {
+        self.haft_in(&self.at(""), arguments)
+    }
+
+    /// The same in another workspace.
+    pub(crate) fn haft_in<S: AsRef<std::ffi::OsStr>>(&self, workspace: &Path, arguments: &[S]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_haft"));
         command
             .env_clear()
@@ -98,7 +103,7 @@ impl Room {
             .env("HOME", self.base.join("home"))
             .current_dir(self.base.join("home"))
             .arg("--dir")
-            .arg(self.at(""))
+            .arg(workspace)
             .args(arguments)
             .stdin(Stdio::null());
         command

@@ -163,9 +163,7 @@ impl Jobs {
 
     /// The notes that say this. `reads` says whether the session has `read_job`.
     pub(crate) fn notes<'a>(news: &'a VecDeque<News>, reads: bool) -> impl Iterator<Item = String> + use<'a> {
-        let more = news.len().saturating_sub(NOTES);
-        let more = (more > 0).then(|| format!("{more} more jobs ended; `jobs` lists the newest"));
-        news.iter().take(NOTES).map(move |it| it.note(reads)).chain(more)
+        each(news, move |it| it.note(reads))
     }
 
     /// The same with what came of each job, for who is told of nothing else.
@@ -173,9 +171,7 @@ impl Jobs {
         news: &'a VecDeque<News>,
         reads: bool,
     ) -> impl Iterator<Item = String> + use<'a> {
-        let more = news.len().saturating_sub(NOTES);
-        let more = (more > 0).then(|| format!("{more} more jobs ended; `jobs` lists the newest"));
-        news.iter().take(NOTES).map(move |it| it.with_result(reads)).chain(more)
+        each(news, move |it| it.with_result(reads))
     }
 
     /// Is there a result that was promised and that the model was not told?
@@ -213,6 +209,16 @@ impl Drop for Watch<'_> {
             self.jobs.put_news(&mut table, News::of(self.call));
         }
     }
+}
+
+/// The first of the news in these words, and how many more there are.
+fn each<'a, F: Fn(&News) -> String>(
+    news: &'a VecDeque<News>,
+    words: F,
+) -> impl Iterator<Item = String> + use<'a, F> {
+    let more = news.len().saturating_sub(NOTES);
+    let more = (more > 0).then(|| format!("{more} more jobs ended; `jobs` lists the newest"));
+    news.iter().take(NOTES).map(words).chain(more)
 }
 
 /// What it said last.

@@ -241,19 +241,22 @@ def checked_manual(text):
     return clean(text[:LONGEST_MANUAL]) if isinstance(text, str) and text.strip() else None
 
 
-def is_coroutine_function(it):
+def flags(it):
+    """What the code of a function says of it; nothing, where it has none."""
     while hasattr(it, "func") and not hasattr(it, "__code__"):
         it = it.func  # functools.partial
     code = getattr(getattr(it, "__func__", it), "__code__", None)
-    # A coroutine function, or one that makes an asynchronous generator.
-    return code is not None and bool(code.co_flags & (0x80 | 0x200))
+    return 0 if code is None else code.co_flags
 
 
 def is_generator_function(it):
-    while hasattr(it, "func") and not hasattr(it, "__code__"):
-        it = it.func
-    code = getattr(getattr(it, "__func__", it), "__code__", None)
-    return code is not None and bool(code.co_flags & 0x200)
+    """Does it make an asynchronous generator?"""
+    return bool(flags(it) & 0x200)
+
+
+def is_coroutine_function(it):
+    """Is what it gives awaited in the loop? An asynchronous generator is, step by step."""
+    return bool(flags(it) & 0x80) or is_generator_function(it)
 
 
 def lasting(function, mode=None):
