@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use runtime::{OwedJob, Session};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -15,6 +15,9 @@ use crate::{
     model::Usage,
     turn::{Agent, AgentError, Ended, Outcome},
 };
+
+/// How often haft looks whether a job that is waited for has begun to listen on a port.
+const PORTS: Duration = Duration::from_secs(2);
 
 /// How turns begin that nobody asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,7 +122,7 @@ impl Driver {
                 (until, told) = (Instant::now() + self.driving.wait, Vec::new());
                 continue;
             }
-            let owed = agent.session().owed_jobs();
+            let owed = agent.session().owed_jobs().await;
             if owed.is_empty() || self.woken >= self.driving.wakes {
                 return Ok(Settled { outcome: all, late: owed });
             }
@@ -133,6 +136,8 @@ impl Driver {
                 biased;
                 () = cancel.cancelled() => all.ended = Ended::Cancelled,
                 _ = changes.changed() => {}
+                // A server that starts to listen is not waited for, and says so to nobody.
+                () = sleep(PORTS), if !owed.is_empty() => {}
                 () = sleep_until(until) => return Ok(Settled { outcome: all, late: owed }),
             }
         }

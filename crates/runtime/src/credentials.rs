@@ -34,8 +34,9 @@ const ENDINGS: &[&str] = &["-key", "-token", "-secret", "-password"];
 /// Arguments whose members are named so.
 const MAPS: &[&str] = &["headers", "query", "form", "env"];
 
-/// The arguments, as JSON or as they were written, without such values.
-pub(crate) fn hide(arguments: &str) -> Cow<'_, str> {
+/// Returns the arguments, JSON or not, with every literal credential replaced by `[masked]`: values of headers such as
+/// `Authorization`, passwords in addresses, tokens in queries.
+pub fn hide(arguments: &str) -> Cow<'_, str> {
     match serde_json::from_str::<Value>(arguments) {
         Ok(mut value) => {
             if walk(&mut value) {

@@ -313,8 +313,8 @@ impl Session {
     }
 
     /// The jobs whose results were promised to the model, and that still work: calls with `run_in_background`.
-    pub fn owed_jobs(&self) -> Vec<OwedJob> {
-        self.inner.jobs.owed()
+    pub async fn owed_jobs(&self) -> Vec<OwedJob> {
+        self.inner.jobs.owed().await
     }
 
     /// Has such a job ended, and the model was not told?

@@ -13,7 +13,7 @@ use std::{
 
 use futures_util::{Future, FutureExt, StreamExt, stream::FuturesUnordered};
 use kit::{Fault, Kind, services::Progress};
-use runtime::{Answer, Arguments, Call, Session};
+use runtime::{Answer, Arguments, Call, Session, hide_credentials};
 use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -252,7 +252,9 @@ impl<'a> Answering<'a> {
         if !text.is_empty() {
             self.around.transcript.tell(&Message::Model { text });
         }
-        let shown = serde_json::from_str(&arguments).unwrap_or_else(|_| Value::String(arguments.clone()));
+        // What watchers show or write to a file has no credentials; the tool gets the arguments as they are.
+        let hidden = hide_credentials(&arguments);
+        let shown = serde_json::from_str(&hidden).unwrap_or_else(|_| Value::String(hidden.into_owned()));
         self.around.host.hear(Event::Called { call: journal.clone(), tool: name.clone(), arguments: shown });
         let progress = Arc::new(Lines { host: self.around.host.clone(), call: journal.clone() });
         let call = Call {

@@ -281,7 +281,7 @@ async fn a_call_that_becomes_a_job_is_answered_at_once_and_its_end_begins_the_ne
     ]);
     let mut agent = house.agent();
     assert_eq!(house.turn(&mut agent, "go").await.ended, Ended::Done);
-    let owed = agent.session().owed_jobs();
+    let owed = agent.session().owed_jobs().await;
     assert_eq!(
         owed.iter().map(|it| (it.id.as_str(), it.name.as_str())).collect::<Vec<_>>(),
         [("job_1", "act")]
@@ -290,7 +290,7 @@ async fn a_call_that_becomes_a_job_is_answered_at_once_and_its_end_begins_the_ne
     house.at_work(1).await;
     house.let_go(1);
     assert_eq!(events.recv().await.unwrap().state, State::Done.name());
-    assert!(agent.session().owed_jobs().is_empty() && agent.session().owes_news());
+    assert!(agent.session().owed_jobs().await.is_empty() && agent.session().owes_news());
     let outcome = agent.turn(None, &CancellationToken::new()).await.unwrap();
     assert_eq!(outcome.text, "it is over");
     let asked = format!("{:?}", house.last_request().items.last());

@@ -140,3 +140,26 @@ fn terminated_server_lets_calls_finish() {
     house.call(ANN, &session, "shell", json!({"command": "exec sleep 1000", "run_in_background": true}));
     assert_eq!(house.end(), Some(0));
 }
+
+#[test]
+fn request_that_is_not_json_is_answered_with_its_id_and_half_an_emoji_is_repaired() {
+    let house = Room::new().open();
+    let session = house.begin(ANN);
+    let ask = |id: &str, command: &str, more: &str| {
+        let headers = format!("{}Mcp-Session-Id: {session}\r\n", good(ANN));
+        let body = format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"shell","arguments":{{"command":"{command}"{more}}}}}}}"#
+        );
+        house.ask("POST /mcp", &headers, &body)
+    };
+    let said = ask("701", r"printf '%s' 'half \ud83d' | od -An -tx1", "").message();
+    assert_eq!(said["id"], 701, "{said}");
+    let text = said["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains("ef bf bd"), "{said}");
+    for id in ["702", r#""seven""#] {
+        let said = ask(id, "true", r#","wait_ms":1e999"#).message();
+        assert_eq!(said["id"].to_string(), id, "{said}");
+        assert!(said["error"]["message"].as_str().unwrap().contains("number out of range"), "{said}");
+    }
+    house.is_alive();
+}

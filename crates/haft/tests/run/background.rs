@@ -111,3 +111,28 @@ fn a_chat_in_a_pipe_waits_for_what_was_promised_before_it_ends() {
     let ran = run(&mut room.haft(&["chat", "--model", &model]), "go\n");
     assert!(ran.code == 0 && ran.out.ends_with("I wait.\nIt said LATE.\n"), "{ran:?}");
 }
+
+#[test]
+fn a_server_in_the_background_is_not_waited_for() {
+    kit::needs!(Python);
+    let room = Room::new();
+    let listens = "python3 -c 'import socket,time; s=socket.socket(); s.bind((\"127.0.0.1\",0)); s.listen(); \
+                   time.sleep(1234)'";
+    let script = line("", &[promised(listens)]) + &line("It serves.", &[]);
+    let ran = does(&room, &[], &script);
+    assert!(ran.code == 0 && ran.out.ends_with("It serves.\n"), "{ran:?}");
+    assert!(ran.err.contains("stopped with this run: job_1"), "{ran:?}");
+}
+
+#[test]
+fn a_credential_in_an_argument_is_in_no_event_and_not_kept() {
+    let room = Room::new();
+    let call = json!({"url": "http://127.0.0.1:9/", "headers": {"Authorization": "Bearer c4n4ry"}});
+    let script = line("", &[("http_request", call)]) + &line("Done.", &[]);
+    let ran = does(&room, &["--json", "--session", "kept"], &script);
+    assert!(ran.code == 0 && ran.out.contains("[masked]"), "{ran:?}");
+    assert!(!ran.out.contains("c4n4ry") && !ran.err.contains("c4n4ry"), "{ran:?}");
+    let state =
+        std::process::Command::new("grep").args(["-rlaF", "c4n4ry"]).arg(room.state()).output().unwrap();
+    assert!(state.stdout.is_empty(), "{}", String::from_utf8_lossy(&state.stdout));
+}

@@ -236,9 +236,21 @@ impl Jobs {
         }
     }
 
-    /// The jobs whose results were promised and are not there yet. One that waits for input gives none by itself.
-    pub(crate) fn owed(&self) -> Vec<OwedJob> {
+    /// The jobs whose results were promised and are not there yet. One that waits for input gives none by itself, and a
+    /// server, which listens on a port, is not expected to end.
+    pub(crate) async fn owed(&self) -> Vec<OwedJob> {
         let jobs: Vec<Arc<ThisCall>> = self.table.lock().jobs.values().cloned().collect();
+        for call in &jobs {
+            let process = {
+                let now = call.now.lock();
+                now.live.process.clone().filter(|_| now.is_owed && !now.is_settled())
+            };
+            if let Some(process) = process
+                && !process.left().await.ports.is_empty()
+            {
+                call.now.lock().is_owed = false;
+            }
+        }
         let works = |call: &&Arc<ThisCall>| {
             let now = call.now.lock();
             now.is_owed && !now.is_settled()

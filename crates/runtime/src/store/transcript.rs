@@ -19,7 +19,7 @@ use super::{
     place::{create_folder, private_file},
     said,
 };
-use crate::mask::Secrets;
+use crate::{credentials, mask::Secrets};
 
 /// The buffers of one workspace's sessions.
 #[derive(Clone)]
@@ -103,7 +103,8 @@ impl Transcripts {
         Ok(Held { _lock: file })
     }
 
-    /// Adds a row; it is queued at once, and resolves when it is committed. Secrets in its texts are masked.
+    /// Adds a row; it is queued at once, and resolves when it is committed. Secrets in its texts are masked, and credentials in
+    /// the arguments of its calls.
     ///
     /// # Errors
     /// When the database can't be written, or the session has a row of that number already.
@@ -184,6 +185,12 @@ fn mask(value: &mut Value, secrets: &Secrets) {
         }
         Value::Array(all) => all.iter_mut().for_each(|it| mask(it, secrets)),
         Value::Object(all) => {
+            if all.get("said").is_some_and(|it| it == "call")
+                && let Some(Value::String(arguments)) = all.get_mut("arguments")
+                && let Cow::Owned(hidden) = credentials::hide(arguments)
+            {
+                *arguments = hidden;
+            }
             let texts =
                 all.iter_mut().filter(|(name, it)| !(it.is_string() && KINDS.contains(&name.as_str())));
             texts.for_each(|(_, it)| mask(it, secrets));
@@ -201,6 +208,22 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[tokio::test]
+    async fn credentials_in_the_arguments_of_a_call_are_not_written_down() {
+        let folder = tempfile::tempdir().unwrap();
+        let rows =
+            Store::open(folder.path(), Path::new("/nowhere/w"), Arc::new(Secrets::none())).transcripts();
+        let arguments = r#"{"url":"https://a.org","headers":{"Authorization":"Bearer c4n4ry"}}"#;
+        let call = json!({"said": "call", "id": "1", "tool": "http_request", "arguments": arguments});
+        let body = json!({"row": "began", "call": call, "text": "Authorization: Bearer of a text"});
+        rows.add("s", Buffer::Context, 1, body).await.unwrap();
+        let row = rows.rows("s", Buffer::Context).unwrap().remove(0).body;
+        assert!(
+            row.contains("[masked]") && !row.contains("c4n4ry") && row.contains("Bearer of a text"),
+            "{row}"
+        );
+    }
 
     #[tokio::test]
     async fn secrets_go_from_the_texts_of_a_row_and_it_stays_a_row() {

@@ -5,6 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use kit::{
     prelude::*,
     procs::{Ending, Exit},
+    services::Live,
 };
 use tokio::{
     sync::Mutex,
@@ -14,6 +15,7 @@ use tokio::{
 use super::{
     answer::{self, SHOWN},
     lasting::{self, Came, Lasting},
+    part::PartOfCall,
     start::checked,
 };
 
@@ -116,6 +118,8 @@ impl Place {
         let from = bash.output().total();
         let earlier = bash.output().since(bash.shown, SHOWN / 4).text;
         let mark = bash.process().mark().await;
+        let part = PartOfCall::new(bash.process().output().clone(), from);
+        cx.caller().show(Live { output: Some(part.clone()), process: None });
         let word = bash.send(command).await?;
         let came = tokio::select! {
             biased;
@@ -125,10 +129,16 @@ impl Place {
         };
         let mut notes = Notes { before, earlier, after: Vec::new() };
         match came {
-            Ok(Came::Done) => Ok(self.done(bash, from, notes, cx)),
-            Ok(Came::Ended(exit)) => Ok(self.ended(&bash, from, exit, notes, cx)),
+            Ok(came) => {
+                part.close();
+                Ok(match came {
+                    Came::Done => self.done(bash, from, notes, cx),
+                    Came::Ended(exit) => self.ended(&bash, from, exit, notes, cx),
+                })
+            }
             Err(grace) => {
                 let what = Self::stop(&mut bash, &word, mark, grace, cx).await;
+                part.close();
                 let took = answer::time(began.elapsed());
                 let cancelled = cx.check().is_err();
                 if cancelled {

@@ -5,6 +5,7 @@ mod bash;
 mod interact;
 mod lasting;
 mod once;
+mod part;
 #[expect(clippy::module_inception, reason = "the tool has the family's name")]
 mod shell;
 mod shell_status;

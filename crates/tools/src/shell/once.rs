@@ -1,10 +1,11 @@
 //! What does one command do within its time, and what is left when that is over?
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use kit::{
     Cx, Fault, Kind,
     procs::{Ending, Exit, Process},
+    services::Live,
 };
 use tokio::time::sleep;
 
@@ -20,7 +21,7 @@ const SHORT_GRACE: Duration = Duration::from_millis(100);
 
 /// A command that had its time.
 pub(crate) struct Once {
-    process: Process,
+    process: Arc<Process>,
     /// How it ended; nothing, if it had to be ended.
     pub(crate) exit: Option<Exit>,
     /// How many processes that it left behind were ended.
@@ -33,7 +34,9 @@ impl Once {
     /// # Errors
     /// When it can't be started, and [`Kind::Cancelled`] with what it wrote.
     pub(crate) async fn run(line: &Line<'_>, at_most: Duration, cx: &Cx) -> Result<Self, Fault> {
-        let process = line.start(cx).await?;
+        let process = Arc::new(line.start(cx).await?);
+        // For who reads it as a job.
+        cx.caller().show(Live { output: Some(process.output().clone()), process: Some(process.clone()) });
         let exit = tokio::select! {
             biased;
             () = cx.cancelled() => {

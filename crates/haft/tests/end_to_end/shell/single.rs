@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::{Shells, alive, job_in, mark, until};
+use crate::support::Room;
 
 /// A server that says on which port it listens.
 const LISTEN: &str = "python3 -c 'import socket,time; s=socket.socket(); s.bind((\"127.0.0.1\",0)); s.listen(); print(s.getsockname()[1],flush=True); time.sleep(1234)'";
@@ -146,4 +147,19 @@ fn a_flood_takes_no_memory_and_is_kept_whole() {
     let last = shells.does("grep", &json!({"path": handle, "pattern": "the end", "mode": "count"}));
     assert!(last.contains('1'), "{last}");
     shells.finish();
+}
+
+#[test]
+fn what_a_command_has_written_is_read_from_its_job_while_it_runs() {
+    for toolset in ["haft", "terrarium"] {
+        let room = Room::new();
+        let server = room.serve_with(&["--approve", "auto", "--toolset", toolset]);
+        let command = "echo ONE; sleep 1234";
+        let said = server.does("bash", &json!({"command": command, "run_in_background": true}));
+        assert!(said.contains("job_1"), "{said}");
+        let read = |argument: &str| server.does("read_job", &json!({argument: "job_1"}));
+        let argument = if toolset == "haft" { "job" } else { "job_id" };
+        until("no output is shown", || read(argument).contains("ONE"));
+        server.does("stop_task", &json!({argument: "job_1"}));
+    }
 }
