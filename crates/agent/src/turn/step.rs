@@ -286,7 +286,7 @@ impl<'a> Answering<'a> {
         let Some((arguments, result)) = self.parts.open_call(at) else { return };
         let Heard { result: got, event, exit, pictures, ms } = heard;
         let line = got.pieces.first().map(|it| first_line(&telling(&it.line(), got.ok))).unwrap_or_default();
-        let (tool, title) = (got.tool.clone(), first_line(arguments));
+        let (tool, title) = (got.tool.clone(), first_line(&hide_credentials(arguments)));
         let message = Message::Tool { tool, title, ok: got.ok, exit, line, pictures, ms };
         let changes = self.around.changing.contains(&got.tool);
         let got = self.around.loops.look(got, arguments, changes);
