@@ -230,6 +230,7 @@ impl Loaded {
             changed: self.order().filter(|name| is_other(&&(*name).to_owned())).map(str::to_owned).collect(),
             gone: before.tools.keys().filter(|name| !self.tools.contains_key(*name)).cloned().collect(),
             failed: self.failed().collect(),
+            aside: self.aside,
             notes: self.notes.clone(),
         }
     }

@@ -60,6 +60,8 @@ impl Tool for WriteTool {
             )
             .next("Keep data in a file beside it, found by `__file__`."));
         }
+        // A file that still loads may have the name, and belongs on a list that is made.
+        cx.tools().settled().await;
         let listed = cx.tools().list();
         free(cx, &listed, &name)?;
         let (code, was_fenced) = without_fence(code);
