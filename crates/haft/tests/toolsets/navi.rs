@@ -155,6 +155,38 @@ fn reload_says_that_files_wait_for_the_persons_trust() {
 }
 
 #[test]
+fn enabled_tools_are_in_every_profile_and_the_others_in_those_that_list_them() {
+    kit::needs!(Python);
+    let room = Room::new();
+    for name in ["one", "two", "three"] {
+        room.put(&format!(".haft/tools/{name}.py"), TOOL.replace("twice", name));
+    }
+    room.put(".haft/tools/enabled.json", "[\"one\", \"three\"]");
+    room.put(
+        ".haft/agents/judge.md",
+        "---\ndescription: judges\ntools: [list_tools]\nwithout: [three]\n---\nJudge.\n",
+    );
+    let script = room.base().join("script.jsonl");
+    let call = json!({"say": "", "calls": [{"tool": "list_tools", "arguments": {}}]});
+    std::fs::write(&script, format!("{call}\n{{\"say\": \"Done.\"}}\n")).unwrap();
+    let model = format!("script:{}", script.display());
+    let shown = |profile: &str| {
+        let options =
+            ["--trust", "--toolset", "navi", "run", "--json", "--model", &model, "--profile", profile];
+        let ran = room.run(&[&options[..], &["look"]].concat());
+        let answered =
+            ran.out.lines().find(|it| it.contains("\"answered\"")).unwrap_or_else(|| panic!("{ran:?}"));
+        ["one", "two", "three"].map(|it| answered.contains(&format!("{it}: Says it twice.")))
+    };
+    assert_eq!(shown("judge"), [true, false, false]);
+    assert_eq!(
+        shown("general"),
+        [true, true, true],
+        "the list takes nothing from a profile that has all tools"
+    );
+}
+
+#[test]
 fn a_session_in_its_words_uses_ten_of_them() {
     kit::needs!(Python);
     let room = Room::new();
