@@ -34,7 +34,7 @@ pub(crate) async fn heard(session: &Session, id: &str, tool: &str, answer: Answe
     if !text.is_empty() {
         pieces.push(Piece::text(text.clone()));
     }
-    let mut pictures = Vec::new();
+    let (mut pictures, mut links) = (Vec::new(), Vec::new());
     let seen: Option<Output> = match answer.result {
         Ok(output) => Some(output),
         Err(fault) => fault.seen.map(|it| *it),
@@ -46,6 +46,7 @@ pub(crate) async fn heard(session: &Session, id: &str, tool: &str, answer: Answe
             Part::Link { uri, name, .. } => {
                 // Whoever watches is whom it is meant for.
                 text.push_str(&format!("\n{name}: {uri}"));
+                links.push(format!("{name}: {uri}"));
                 pieces.push(Piece::text(format!("[{name}]({uri})")));
             }
             Part::Audio { mime, data } => {
@@ -75,7 +76,8 @@ pub(crate) async fn heard(session: &Session, id: &str, tool: &str, answer: Answe
     let ms = ms(answer.took);
     let handles = pictures.iter().map(|it| it.handle.clone()).collect();
     let (call, tool_name) = (answer.id, tool.to_owned());
-    let event = Event::Answered { call, tool: tool_name, ok, fault, exit, ms, text, pictures, changes };
+    let event =
+        Event::Answered { call, tool: tool_name, ok, fault, exit, ms, text, pictures, changes, links };
     let result = ResultOf { id: id.to_owned(), tool: tool.to_owned(), ok, pieces };
     Heard { result, event, exit, pictures: handles, ms }
 }

@@ -95,6 +95,9 @@ pub enum Event {
         /// The files that it changed, as diffs: of one call 400 lines and 32 KiB at most.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         changes: Vec<Change>,
+        /// The files it gives the person, each as `name: address`.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        links: Vec<String>,
     },
     /// The provider's own tool made a picture.
     Picture {
@@ -186,6 +189,7 @@ mod tests {
                 text: text(),
                 pictures: vec![picture()],
                 changes: vec![Change::default()],
+                links: vec![text()],
             },
             Event::Picture { tool: text(), picture: picture() },
             Event::Again { why: text(), seconds: 1.0 },

@@ -187,7 +187,10 @@ impl Known {
             return Ok(profile.clone());
         }
         let names: Vec<&str> = self.profiles.iter().map(|it| it.name.as_str()).collect();
-        let mut next = format!("The profiles are: {}.", names.join(", "));
+        let mut next = match names.as_slice() {
+            [] => "There are no profiles.".to_owned(),
+            names => format!("The profiles are: {}.", names.join(", ")),
+        };
         for broken in self.broken.iter().filter(|it| it.contains(name)) {
             next.push_str(&format!("\n{broken}"));
         }

@@ -264,7 +264,8 @@ impl Crew {
         let tools = match &profile {
             Some(profile) if profile.tools.is_some() || !profile.without.is_empty() => {
                 let all = names(&session);
-                Some(narrowed(profile, profile.tools.as_deref(), &all, &mut notes))
+                let list = with_enabled(profile.tools.as_deref(), &session);
+                Some(narrowed(profile, list.as_deref(), &all, &mut notes))
             }
             _ => base,
         };
@@ -330,6 +331,13 @@ const CLAUDE: [&str; 3] = ["haiku", "opus", "sonnet"];
 /// The names of the tools that a session has.
 fn names(session: &Session) -> Vec<String> {
     session.catalog().specs().map(|it| it.name.clone()).collect()
+}
+
+/// A list of tools, and those that `enabled.json` adds to every profile; none stays none, which names all.
+fn with_enabled(list: Option<&[String]>, session: &Session) -> Option<Vec<String>> {
+    let mut list = list?.to_vec();
+    list.extend(session.runtime().outside().enabled());
+    Some(list)
 }
 
 /// Those of `all` that are listed, and that the profile does not forbid; a list that is not given names all. A name that

@@ -376,8 +376,8 @@ impl Options {
             vouched_now: self.trust,
             sections: resolved(std::mem::take(&mut config.sections)),
             workspace_sections: resolved(std::mem::take(&mut config.workspace_sections)),
-            // Who asks for another ecosystem's tools gets those, and what was put beside them on purpose.
-            only_enabled: toolset != tools::HAFT,
+            // It is navi's word; with haft's own tools a profile's list is the whole list.
+            enables: toolset != tools::HAFT,
         };
         (files, refused)
     }

@@ -290,6 +290,11 @@ pub trait Tools: Send + Sync {
     /// Those that are shown, in their order, and what could not be loaded.
     fn list(&self) -> Listed;
 
+    /// Waits until the tool files and servers that are still being loaded are known, or known to be broken; 10 s at most.
+    fn settled(&self) -> Soon<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
     /// What there is to say of a tool beyond its description, where somebody wrote it down: the workspace's own manual
     /// of it, or what a tool that is a file says of itself.
     fn manual(&self, name: &str) -> Option<String>;
@@ -349,6 +354,8 @@ pub struct Reloaded {
     pub gone: Vec<String>,
     /// What could not be loaded.
     pub failed: Vec<NotLoaded>,
+    /// So many files of the workspace are ignored until a person trusts it.
+    pub aside: usize,
     /// What else a person should know: which of two formats was taken, a name that occurs twice.
     pub notes: Vec<String>,
 }

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use crate::Arguments;
 
 /// Names that models give to fields of these names.
-const SYNONYMS: [(&str, &[&str]); 14] = [
+const SYNONYMS: [(&str, &[&str]); 16] = [
     ("path", &["file_path", "filepath", "file", "filename", "file_name", "target_file", "notebook_path"]),
     ("dir", &["directory", "folder", "dir_path", "path"]),
     ("pattern", &["regex", "regexp", "query", "search", "glob_pattern"]),
@@ -23,6 +23,8 @@ const SYNONYMS: [(&str, &[&str]); 14] = [
     ("limit", &["max_results", "head_limit", "count", "num_lines", "max"]),
     ("offset", &["start", "start_line", "skip", "from_line"]),
     ("command", &["cmd", "script"]),
+    ("code", &["script", "source", "source_code"]),
+    ("user", &["username", "user_name"]),
     ("mode", &["output_mode"]),
     ("ignore_case", &["case_insensitive", "_i", "i"]),
     ("end", &["end_line"]),
@@ -158,6 +160,9 @@ impl<'a> Schema<'a> {
         at: &str,
         notes: &mut Vec<String>,
     ) {
+        if self.is_ours {
+            mend_timeout(object, properties, at, notes);
+        }
         let unknown: Vec<String> =
             object.keys().filter(|name| !properties.contains_key(*name)).cloned().collect();
         for name in unknown {
@@ -311,6 +316,35 @@ impl<'a> Schema<'a> {
 const TYPES: [&str; 7] = ["string", "integer", "number", "boolean", "array", "object", "null"];
 
 /// `filePath`, `file-path` and `FILE_PATH` are one name.
+/// Below this a `timeout` is in seconds: nobody waits for so many seconds, or gives so few milliseconds.
+const SECONDS: f64 = 1000.0;
+
+/// Reads a `timeout`, mostly one in seconds, as the `timeout_ms` that a tool has.
+fn mend_timeout(
+    object: &mut Map<String, Value>,
+    properties: &Map<String, Value>,
+    at: &str,
+    notes: &mut Vec<String>,
+) {
+    const OURS: &str = "timeout_ms";
+    let is_free = properties.contains_key(OURS) && !object.contains_key(OURS);
+    let names = ["timeout", "timeout_seconds", "timeout_sec", "timeout_s"];
+    let mut given = names.into_iter().filter(|it| !properties.contains_key(*it) && object.contains_key(*it));
+    let (true, Some(name), None) = (is_free, given.next(), given.next()) else { return };
+    let number = object.get(name).and_then(|it| it.as_f64().or_else(|| it.as_str()?.trim().parse().ok()));
+    let Some(number) = number.filter(|it| (0.0..1e12).contains(it)) else { return };
+    let is_seconds = name != "timeout" || number < SECONDS;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "it is positive, and below 1e15"
+    )]
+    let ms = (if is_seconds { number * 1000.0 } else { number }).round() as u64;
+    object.shift_remove(name);
+    object.insert(OURS.to_owned(), ms.into());
+    notes.push(format!("`{}` was read as `{}`: {ms}", join(at, name), join(at, OURS)));
+}
+
 fn snake(name: &str) -> String {
     let mut plain = String::with_capacity(name.len() + 2);
     let mut after_lower = false;
@@ -403,6 +437,35 @@ mod tests {
         assert_eq!(of(json!({"params": {"a": 1}})), json!({"query": {"a": 1}}));
         assert_eq!(of(json!({"data": {"a": 1}})), json!({"json": {"a": 1}}));
         assert_eq!(of(json!({"data": "a=1"})), json!({"body": "a=1"}));
+    }
+
+    #[test]
+    fn the_names_of_source_user_and_time_limit_are_understood() {
+        let schema = json!({"properties": {
+            "code": {"type": "string"}, "user": {"type": "string"}, "timeout_ms": {"type": "integer"},
+        }});
+        let tool = Spec { schema, ..spec() };
+        let of = |value: Value| {
+            let repaired = repair(&tool, Arguments::Json(value)).unwrap();
+            (repaired.arguments, repaired.notes)
+        };
+        assert_eq!(of(json!({"script": "cube(1);"})).0, json!({"code": "cube(1);"}));
+        assert_eq!(of(json!({"username": "me"})).0, json!({"user": "me"}));
+        assert_eq!(
+            of(json!({"timeout": 30})),
+            (json!({"timeout_ms": 30_000}), vec!["`timeout` was read as `timeout_ms`: 30000".to_owned()])
+        );
+        assert_eq!(of(json!({"timeout": "2.5"})).0, json!({"timeout_ms": 2_500}));
+        assert_eq!(of(json!({"timeout": 120_000})).0, json!({"timeout_ms": 120_000}));
+        assert_eq!(of(json!({"timeout_seconds": 1200})).0, json!({"timeout_ms": 1_200_000}));
+        for left in
+            [json!({"timeout": 5, "timeout_ms": 1}), json!({"timeout": -1}), json!({"timeout": "long"})]
+        {
+            assert_eq!(of(left.clone()).0, left);
+        }
+        let seconds = Spec { schema: json!({"properties": {"timeout": {}, "timeout_ms": {}}}), ..spec() };
+        let given = json!({"timeout": 5});
+        assert_eq!(repair(&seconds, Arguments::Json(given.clone())).unwrap().arguments, given);
     }
 
     #[test]

@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Crew, DEEPEST, LEADING, names, narrowed,
     watch::{Now, Watch},
+    with_enabled,
 };
 use crate::{
     driver::{Driver, Driving, Settled},
@@ -167,7 +168,8 @@ impl Crew {
             }
             _ => None,
         };
-        let list = both.as_deref().or(named).or(section);
+        let list = with_enabled(both.as_deref().or(named).or(section), &above);
+        let list = list.as_deref();
         let mut tools = match &profile {
             Some(profile) => narrowed(profile, list, &has, &mut notes),
             None => has.iter().filter(|it| list.is_none_or(|list| list.contains(it))).cloned().collect(),

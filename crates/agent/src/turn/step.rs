@@ -329,6 +329,7 @@ impl<'a> Answering<'a> {
                 text,
                 pictures: Vec::new(),
                 changes: Vec::new(),
+                links: Vec::new(),
             };
             self.ended(at, Heard { result, event, exit: None, pictures: Vec::new(), ms: 0.0 });
         }

@@ -46,8 +46,12 @@ impl ForClients {
             arguments.iter().find(|(given, _)| !prompt.arguments.iter().any(|it| it.name == *given))
         {
             let takes: Vec<&str> = prompt.arguments.iter().map(|it| it.name.as_str()).collect();
-            return Err(Fault::bad_args(format!("`{name}` takes no `{}`", in_brief(other)))
-                .next(format!("It takes: {}.", takes.join(", "))));
+            return Err(Fault::bad_args(format!("`{name}` takes no `{}`", in_brief(other))).next(
+                match takes.as_slice() {
+                    [] => "It takes no arguments.".to_owned(),
+                    takes => format!("It takes: {}.", takes.join(", ")),
+                },
+            ));
         }
         let given = |argument: &str| {
             let value = arguments.iter().find(|(given, _)| given == argument).map(|(_, value)| value.trim());
@@ -79,8 +83,12 @@ impl ForClients {
         let catalog = self.session.catalog();
         let Some(spec) = catalog.get(tool).map(|it| it.spec()) else {
             let all: Vec<&str> = catalog.specs().map(|spec| spec.name.as_str()).collect();
-            return Err(Fault::not_found(format!("there is no tool `{}`", in_brief(tool)))
-                .next(format!("The tools are: {}.", all.join(", "))));
+            return Err(Fault::not_found(format!("there is no tool `{}`", in_brief(tool))).next(
+                match all.as_slice() {
+                    [] => "This session has no tools.".to_owned(),
+                    all => format!("The tools are: {}.", all.join(", ")),
+                },
+            ));
         };
         let manual = manual::whole(self.session.runtime(), &self.toolset, spec);
         Ok(format!("This is the manual of the tool `{tool}`; use it as it says.\n\n{manual}"))

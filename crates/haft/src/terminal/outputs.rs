@@ -62,7 +62,7 @@ impl Outputs {
             Event::Called { call, tool, arguments } => {
                 self.titles.insert(call.clone(), format!("{under}{}", title(tool, arguments)));
             }
-            Event::Answered { call, tool, ok, fault, exit, ms, text, pictures, changes } => {
+            Event::Answered { call, tool, ok, fault, exit, ms, text, pictures, changes, .. } => {
                 let title = self.titles.remove(call).unwrap_or_else(|| format!("{under}{tool}"));
                 let title = format!("{title}: {}, {}", short::how(*ok, *exit, *fault), short::ms(*ms));
                 let (text, pictures, changes) = (text.clone(), pictures.clone(), changes.clone());
@@ -120,6 +120,7 @@ mod tests {
                 text,
                 pictures,
                 changes,
+                links: Vec::new(),
             },
         ]
     }

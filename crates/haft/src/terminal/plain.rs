@@ -202,7 +202,7 @@ impl Lines {
                 self.titles.insert(call.clone(), title);
                 return told;
             }
-            Event::Answered { call, tool, ok, fault, exit, ms, text, pictures, changes } => {
+            Event::Answered { call, tool, ok, fault, exit, ms, text, pictures, changes, links } => {
                 let title = self.titles.remove(call).unwrap_or_else(|| format!("{under}{tool}"));
                 let how = short::how(*ok, *exit, *fault);
                 let is_list = how == "ok" && checklist::is_list(tool);
@@ -217,6 +217,8 @@ impl Lines {
                     pictures.iter().map(|it| format!("; picture {} ({})", it.handle, it.mime)).collect();
                 below =
                     diff::plain(changes, 4, diff::SHOWN, &format!("haft log --diff --call {call} shows all"));
+                // Whatever is left out of the answer, the person can open what was given to them.
+                below.extend(links.iter().map(|it| harmless(&format!("    {it}"))));
                 if is_list {
                     below.extend(checklist::read(text).iter().map(|it| format!("    {}", it.plain())));
                 }
@@ -284,6 +286,7 @@ mod tests {
             text: "no such\n".into(),
             pictures: Vec::new(),
             changes: Vec::new(),
+            links: Vec::new(),
         };
         let under = Event::Under { agent: "explore_1".into(), inner: Box::new(text("not told")) };
         let events = [text("I ru"), text("n it."), called, under, answered, text("Done\n")];

@@ -183,7 +183,7 @@ impl View {
                 self.calls.begin(call, title(tool, arguments), above, now);
             }
             Event::Progress { call, line } => self.calls.progress(call, short::line(line, TITLE)),
-            Event::Answered { call, tool, ok, fault, exit, ms, text, pictures, changes } => {
+            Event::Answered { call, tool, ok, fault, exit, ms, text, pictures, changes, links } => {
                 let how = short::how(*ok, *exit, *fault);
                 let title = self.calls.title(call).unwrap_or_else(|| tool.clone());
                 // The diff says what was done to the files, and the person what they answered.
@@ -208,6 +208,10 @@ impl View {
                     false => diff::rows(changes, indent, look.columns, diff::SHOWN, "Ctrl-O shows all"),
                 };
                 stays.extend(drawn_of(diffs));
+                // An address is of use only as a whole, so it is wrapped and not cut.
+                let pad = " ".repeat(indent);
+                let links = links.iter().map(|it| Row::new(format!("{pad}{it}"), Style::default()));
+                stays.extend(drawn_of(links.flat_map(|it| it.wrapped(look.columns, indent)).collect()));
                 stays.extend(pictures.iter().cloned().map(Drawn::Picture));
                 let stays = self.calls.end(call, stays);
                 if !stays.is_empty() {
@@ -412,6 +416,7 @@ mod tests {
             text: said.to_owned(),
             pictures: Vec::new(),
             changes: Vec::new(),
+            links: Vec::new(),
         }
     }
 

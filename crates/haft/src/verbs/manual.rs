@@ -34,7 +34,10 @@ impl Manual {
         let Some(spec) = catalog.get(name).map(|it| it.spec()).or(of_agent) else {
             let all: Vec<&str> = catalog.specs().map(|spec| spec.name.as_str()).collect();
             let agents: Vec<&str> = of_agents.iter().map(|it| it.spec().name.as_str()).collect();
-            let mut next = format!("The tools are: {}.", all.join(", "));
+            let mut next = match all.as_slice() {
+                [] => "No tool is switched on here.".to_owned(),
+                all => format!("The tools are: {}.", all.join(", ")),
+            };
             if !agents.is_empty() {
                 next.push_str(&format!(" Agents and MCP clients also have: {}.", agents.join(", ")));
             }

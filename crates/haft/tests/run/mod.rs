@@ -85,6 +85,18 @@ fn events_are_lines_from_began_to_ended() {
 }
 
 #[test]
+fn link_of_a_shared_file_is_shown_and_opens_the_file() {
+    let room = Room::new();
+    room.put("report.txt", "all is well\n");
+    let call = "{\"say\": \"\", \"calls\": [{\"tool\": \"share_file\", \"arguments\": {\"path\": \"report.txt\"}}]}\n";
+    let model = script(&room, &format!("{call}{{\"say\": \"Done.\"}}\n"));
+    let ran = room.run(&["run", "--model", &model, "share it"]);
+    let link = ran.err.lines().find_map(|it| it.trim().strip_prefix("report.txt: file://"));
+    let link = link.unwrap_or_else(|| panic!("{ran:?}"));
+    assert_eq!(std::fs::read_to_string(link).unwrap(), "all is well\n");
+}
+
+#[test]
 fn what_can_not_begin_says_what_to_do() {
     let room = Room::new();
     for (arguments, code, says) in [

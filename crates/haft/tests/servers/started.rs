@@ -18,8 +18,8 @@ fn server_starts_on_its_first_call_and_its_tools_are_remembered() {
             .starts_with("fix: tools unknown until its first start; python3 server.py")
     );
     assert_eq!(
-        house.room.call("mcp_status", &json!({})).must("ok").text().split(';').next(),
-        Some("fix: configured")
+        house.room.call("mcp_list", &json!({})).must("ok").text(),
+        "fix: not known yet; give `server` to start it"
     );
     assert_eq!(house.marks("started"), 0, "nobody asked for anything of it");
 
@@ -52,6 +52,23 @@ fn server_starts_on_its_first_call_and_its_tools_are_remembered() {
 }
 
 #[test]
+fn status_checks_a_server_that_nobody_used_and_lists_its_tools() {
+    kit::needs!(Python);
+    let house = House::new(&json!({"tools": ["echo", "env"]}));
+    let said = house.room.call("mcp_status", &json!({})).must("ok").text();
+    assert!(said.starts_with("fix: started, 2 tools; python3 server.py"), "{said}");
+    assert!(said.ends_with("\n  tools: fix__echo, fix__env"), "{said}");
+    assert_eq!(house.marks("started"), 1);
+    let said = house.room.call("mcp_status", &json!({})).must("ok").text();
+    assert!(said.starts_with("fix: known, 2 tools;") && said.contains("tools: fix__echo"), "{said}");
+    assert_eq!(house.marks("started"), 1, "what is known needs no server");
+    let said = house.room.call("mcp_status", &json!({"server": "fix"})).must("ok").text();
+    assert!(said.starts_with("fix: started, 2 tools;"), "{said}");
+    let said = house.room.call("mcp_status", &json!({"server": "nope"})).must("not_found").text();
+    assert!(said.contains("The servers are: fix."), "{said}");
+}
+
+#[test]
 fn unknown_tool_of_a_server_lists_its_tools() {
     kit::needs!(Python);
     let house = House::with(&json!({"tools": ["echo", "env", "a.b"]}), "tools = [\"echo\", \"a.b\"]");
@@ -81,7 +98,7 @@ fn client_sees_tools_of_a_server_that_has_not_started() {
         let tools = listed["result"]["tools"].as_array().unwrap().clone();
         tools.iter().any(|it| it["name"].as_str().unwrap_or_default().starts_with("fix__"))
             || listed["result"]["nextCursor"].is_string()
-            || server.call("mcp_status", &json!({})).text.contains("fix: known")
+            || server.call("mcp_status", &json!({})).text.contains("11 tools")
     });
     assert_eq!(server.does("fix__echo", &json!({"text": "x"})), "x");
 }

@@ -171,7 +171,7 @@ fn the_file_that_is_called_as_the_tool_has_it_before_a_copy() {
 }
 
 #[test]
-fn another_toolset_shows_what_is_enabled_and_our_own_shows_all() {
+fn a_list_of_enabled_tools_hides_no_other_tool() {
     kit::needs!(Python);
     let room = Room::new();
     for name in ["one", "two"] {
@@ -179,7 +179,7 @@ fn another_toolset_shows_what_is_enabled_and_our_own_shows_all() {
     }
     assert_eq!(file_tools(&room, &["--toolset", "navi"]).0, ["one", "two"], "without a list all of them");
     put_file(&own(&room), "enabled.json", "[\"two\", \"three\"]");
-    assert_eq!(file_tools(&room, &["--toolset", "navi"]).0, ["two"]);
+    assert_eq!(file_tools(&room, &["--toolset", "navi"]).0, ["one", "two"]);
     assert_eq!(file_tools(&room, &[]).0, ["one", "two"]);
     put_file(&own(&room), "enabled.json", "{\"two\":");
     let (tools, ran) = file_tools(&room, &["--toolset", "navi"]);

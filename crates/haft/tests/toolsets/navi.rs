@@ -101,6 +101,92 @@ fn each_tool_that_needs_no_agent_answers() {
 }
 
 #[test]
+fn long_output_of_a_terminal_is_kept_whole_under_the_handle_it_names() {
+    let room = Room::new();
+    let server = room.serve_with(&["--toolset", "navi"]);
+    for stream in ["", " >&2"] {
+        let said = server.call("terminal", &json!({"command": format!("seq 1 5000{stream}")})).text;
+        assert!(said.len() < 6_000 && said.contains("\n5000"), "{} bytes", said.len());
+        let handle = said.split("all of it: ").nth(1).and_then(|it| it.split(';').next());
+        let handle = handle.unwrap_or_else(|| panic!("no handle: {said}"));
+        let read =
+            server.does("filesystem", &json!({"action": "read", "path": handle, "offset": 2500, "limit": 1}));
+        assert!(read.starts_with("2500\n"), "{read}");
+    }
+}
+
+#[test]
+fn other_names_of_arguments_are_understood() {
+    let room = Room::new();
+    let server = room.serve_with(&["--toolset", "navi"]);
+    let said = server.does("scad_lint", &json!({"script": "cube(1);"}));
+    assert!(said.contains("code: no problems"), "{said}");
+    let said = server.call("model_3d", &json!({"script": "cube(1);", "timeout": 30})).text;
+    assert!(said.contains("`output` is empty"), "{said}");
+    let said = server.call("ssh_exec", &json!({"host": "nowhere", "username": "me", "timeout": 5})).text;
+    assert!(said.contains("`nowhere`") && !said.contains("unknown field"), "{said}");
+}
+
+#[test]
+fn first_call_of_a_session_knows_tool_files_that_still_load() {
+    kit::needs!(Python);
+    let room = Room::new();
+    for (tool, arguments) in
+        [("list_tools", json!({})), ("tool_manual", json!({"name": "twice"})), ("reload_tools", json!({}))]
+    {
+        // Another content each time: what is known of a file is not asked again.
+        room.put(".haft/tools/twice.py", format!("import time\ntime.sleep(1)  # {tool}\n{TOOL}"));
+        let server = room.serve_with(&["--trust", "--toolset", "navi"]);
+        let said = server.does(tool, &arguments);
+        assert!(said.contains("twice"), "{tool}: {said}");
+    }
+}
+
+#[test]
+fn reload_says_that_files_wait_for_the_persons_trust() {
+    let room = Room::new();
+    room.put(".haft/tools/twice.py", TOOL);
+    let server = room.serve_with(&["--toolset", "navi"]);
+    let said = server.does("reload_tools", &json!({}));
+    assert!(
+        said.contains("1 tool file is ignored until the person trusts this workspace (`haft trust`)."),
+        "{said}"
+    );
+}
+
+#[test]
+fn enabled_tools_are_in_every_profile_and_the_others_in_those_that_list_them() {
+    kit::needs!(Python);
+    let room = Room::new();
+    for name in ["one", "two", "three"] {
+        room.put(&format!(".haft/tools/{name}.py"), TOOL.replace("twice", name));
+    }
+    room.put(".haft/tools/enabled.json", "[\"one\", \"three\"]");
+    room.put(
+        ".haft/agents/judge.md",
+        "---\ndescription: judges\ntools: [list_tools]\nwithout: [three]\n---\nJudge.\n",
+    );
+    let script = room.base().join("script.jsonl");
+    let call = json!({"say": "", "calls": [{"tool": "list_tools", "arguments": {}}]});
+    std::fs::write(&script, format!("{call}\n{{\"say\": \"Done.\"}}\n")).unwrap();
+    let model = format!("script:{}", script.display());
+    let shown = |profile: &str| {
+        let options =
+            ["--trust", "--toolset", "navi", "run", "--json", "--model", &model, "--profile", profile];
+        let ran = room.run(&[&options[..], &["look"]].concat());
+        let answered =
+            ran.out.lines().find(|it| it.contains("\"answered\"")).unwrap_or_else(|| panic!("{ran:?}"));
+        ["one", "two", "three"].map(|it| answered.contains(&format!("{it}: Says it twice.")))
+    };
+    assert_eq!(shown("judge"), [true, false, false]);
+    assert_eq!(
+        shown("general"),
+        [true, true, true],
+        "the list takes nothing from a profile that has all tools"
+    );
+}
+
+#[test]
 fn a_session_in_its_words_uses_ten_of_them() {
     kit::needs!(Python);
     let room = Room::new();

@@ -8,6 +8,11 @@ pub trait Servers: Send + Sync {
     /// All of them, in the order of their names. Starts nothing.
     fn list(&self) -> Vec<ServerInfo>;
 
+    /// The same, once each of which nothing is known was asked: except for those that a person has to be asked about.
+    fn checked(&self) -> Soon<'_, Vec<ServerInfo>> {
+        Box::pin(std::future::ready(self.list()))
+    }
+
     /// Starts one, or reaches it, if that is not so already.
     ///
     /// # Errors

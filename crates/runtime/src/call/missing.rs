@@ -34,10 +34,12 @@ pub(super) fn fault(session: &Session, name: &str) -> Fault {
     let near = catalog.nearest(name);
     let next = if near.is_empty() {
         let all: Vec<&str> = catalog.specs().map(|spec| spec.name.as_str()).collect();
-        if all.len() > MANY && catalog.has(ASKED) {
-            format!("`{ASKED}` names the {} tools there are.", all.len())
-        } else {
-            format!("The tools here are: {}.", all.join(", "))
+        match all.as_slice() {
+            [] => "This session has no tools.".to_owned(),
+            all if all.len() > MANY && catalog.has(ASKED) => {
+                format!("`{ASKED}` names the {} tools there are.", all.len())
+            }
+            all => format!("The tools here are: {}.", all.join(", ")),
         }
     } else {
         format!("Did you mean `{}`?", near.join("` or `"))

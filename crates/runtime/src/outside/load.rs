@@ -175,6 +175,12 @@ impl Outside {
         self.now.load().aside
     }
 
+    /// The tool files that every profile has, whatever it lists: those that the `enabled.json` of their folder names.
+    pub fn enabled(&self) -> Vec<String> {
+        let now = self.now.load();
+        if now.decided.enables { now.enabled().cloned().collect() } else { Vec::new() }
+    }
+
     /// For which tools `[tool.NAME]` does not count, one line each.
     pub fn lapsed(&self) -> Vec<String> {
         self.now.load().lapsed().map(|(_, line)| line.clone()).collect()

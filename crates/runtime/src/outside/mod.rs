@@ -74,8 +74,8 @@ pub struct ToolFiles {
     pub workspace_sections: BTreeMap<String, Section>,
     /// The MCP servers that haft may be a client of; of two with a name the first one is the one.
     pub servers: Vec<mcp::Server>,
-    /// Only tools that the `enabled.json` of their folder names are loaded, where there is such a file.
-    pub only_enabled: bool,
+    /// Every profile has the tools that the `enabled.json` of their folder names.
+    pub enables: bool,
     /// A person vouches for the code in the workspace's folders, as it is when this is loaded first, for as long as this
     /// process runs.
     pub vouched_now: bool,

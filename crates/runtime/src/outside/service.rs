@@ -1,12 +1,13 @@
 //! What do the tools that deal in tools see of them?
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use kit::{
     Fault, Origin, Spec,
     services::{Called, Listed, NotLoaded, Progress, Reloaded, Soon, Tools},
 };
 use serde_json::Value;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::Hosts;
@@ -15,6 +16,9 @@ use crate::{
     call::{self, Within},
     changes::Landed,
 };
+
+/// How long a call that deals in tools waits for those that are being loaded.
+const LOADING: Duration = Duration::from_secs(10);
 
 /// The tools of one session, as one of its calls sees them.
 pub(crate) struct ToolsOf {
@@ -58,6 +62,13 @@ impl Tools for ToolsOf {
             older_serves: it.older_serves,
         });
         Listed { tools: catalog.specs().cloned().collect(), failed: failed.collect() }
+    }
+
+    fn settled(&self) -> Soon<'_, ()> {
+        Box::pin(async move {
+            // What takes longer is missing from this answer, and the next one has it.
+            drop(timeout(LOADING, self.session.runtime().outside().settled()).await);
+        })
     }
 
     fn manual(&self, name: &str) -> Option<String> {

@@ -151,8 +151,7 @@ impl Loaded {
         }
         let mut tools = Vec::new();
         for file in &files {
-            let enabled = folders.get(file.folder).and_then(|it| it.enabled.as_ref()?.as_ref().ok());
-            tools.extend(loaded.add(file, enabled.filter(|_| shows.only_enabled), &mut names, shows));
+            tools.extend(loaded.add(file, &mut names, shows));
         }
         for folder in &folders {
             loaded.remark(folder, &names, shows);
@@ -162,11 +161,10 @@ impl Loaded {
         (loaded, tools)
     }
 
-    /// Adds the tools of a file, of which only these names count where there are any; gives those that are shown.
+    /// Adds the tools of a file; gives those that are shown.
     fn add<'a>(
         &mut self,
         file: &'a Arc<Tried>,
-        only: Option<&Vec<String>>,
         names: &mut Names<'a>,
         shows: Shows<'_>,
     ) -> Vec<Arc<dyn AnyTool>> {
@@ -183,9 +181,6 @@ impl Loaded {
             }
             names.taken.insert(name);
             self.notes.extend(described.notes.iter().map(|note| format!("{shown}: {note}")));
-            if only.is_some_and(|it| !it.iter().any(|it| it == name)) {
-                continue;
-            }
             let made = Made {
                 file: file.clone(),
                 tool: tool.clone(),
@@ -219,6 +214,13 @@ impl Loaded {
         }
     }
 
+    /// The tools that the list of their own folder names.
+    pub(super) fn enabled(&self) -> impl Iterator<Item = &String> {
+        let names = |made: &Made| self.folders.get(made.file.folder)?.enabled.as_ref()?.as_ref().ok();
+        let is_named = move |(name, made): &(&String, &Made)| names(made).is_some_and(|it| it.contains(name));
+        self.tools.iter().filter(is_named).map(|(name, _)| name)
+    }
+
     /// What became of the tools since.
     pub(crate) fn since(&self, before: &Self) -> Reloaded {
         let is_other = |name: &&String| match (self.tools.get(*name), before.tools.get(*name)) {
@@ -230,6 +232,7 @@ impl Loaded {
             changed: self.order().filter(|name| is_other(&&(*name).to_owned())).map(str::to_owned).collect(),
             gone: before.tools.keys().filter(|name| !self.tools.contains_key(*name)).cloned().collect(),
             failed: self.failed().collect(),
+            aside: self.aside,
             notes: self.notes.clone(),
         }
     }
@@ -332,7 +335,6 @@ pub(super) fn stem(path: &Path) -> Option<&str> {
 #[derive(Clone, Copy)]
 pub(super) struct Shows<'a> {
     pub(super) workspace: &'a Path,
-    pub(super) only_enabled: bool,
 }
 
 impl Shows<'_> {

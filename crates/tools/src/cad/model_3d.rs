@@ -89,6 +89,7 @@ impl Tool for Model3d {
         }
         let definitions = parameters::definitions(&self.parameters)?;
         let source = Source::of(cx, &self.path, &self.code)?;
+        source.can_be_read()?;
         // Better now than after minutes.
         before(cx, &output)?;
         let compiled =
@@ -284,5 +285,21 @@ mod tests {
             assert!(said.contains(&format!("`output` is `{output}`")) && said.contains("`.stl`"), "{said}");
         }
         assert!(says(json!({"path": "b.scad"})).contains("Did you mean `a.scad`"));
+    }
+
+    #[test]
+    fn a_file_that_is_no_source_is_refused_without_a_run_of_openscad() {
+        let room = Room::empty();
+        std::fs::write(room.path().join("long.scad"), format!("\n{}", "x".repeat(300_000))).unwrap();
+        let said = room.says::<Model3d>(&json!({"path": "long.scad"}));
+        assert!(
+            said.starts_with("bad_args: `long.scad` can't be OpenSCAD source: line 2 has a word of 300000 ")
+        );
+        assert!(said.len() < 400, "{said}");
+        std::fs::write(room.path().join("picture.scad"), b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01").unwrap();
+        let said = room.says::<Model3d>(&json!({"path": "picture.scad"}));
+        assert!(
+            said.starts_with("bad_args: `picture.scad` is not text: it is binary, by its content image/png")
+        );
     }
 }

@@ -80,6 +80,13 @@ pub(super) fn findings(cx: &Cx, source: &Source<'_>) -> Vec<String> {
     report.lines()
 }
 
+/// The longest name or number of a source, and the byte at which it begins.
+pub(super) fn longest_word(text: &str) -> Option<(usize, &str)> {
+    let tokens = tokens::tokens(text, &mut Report::new("", text));
+    let words = tokens.into_iter().filter(|it| matches!(it.kind, tokens::Kind::Word | tokens::Kind::Number));
+    words.max_by_key(|it| it.text.len()).map(|it| (it.at, it.text))
+}
+
 /// The variables that are set at the top of a source; none where that can't be told from it alone.
 pub(super) fn variables(text: &str) -> Option<BTreeSet<String>> {
     let mut report = Report::new("", text);

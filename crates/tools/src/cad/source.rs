@@ -2,10 +2,18 @@
 
 use std::path::PathBuf;
 
-use kit::{Cx, Fault, Touch, Touches};
+use kit::{
+    Cx, Fault, Touch, Touches,
+    text::{Encoding, Text},
+};
+
+use crate::files::open::not_text;
 
 /// The longest source.
 const LONGEST: u64 = 4 << 20;
+
+/// The longest name or number that OpenSCAD is given.
+const LONGEST_WORD: usize = 10_000;
 
 /// Source text, and what it is called.
 pub(super) struct Source<'a> {
@@ -37,6 +45,12 @@ impl<'a> Source<'a> {
             (true, false) => Ok(Self { path: None, place: None, text: code.to_owned() }),
             (false, true) => {
                 let loaded = cx.files().load(path, LONGEST)?;
+                let is_text = Text::share(loaded.bytes.clone());
+                let is_text = is_text.map_err(|error| not_text(path, &loaded.bytes, error))?;
+                if matches!(is_text.encoding(), Encoding::Utf16Le | Encoding::Utf16Be) {
+                    return Err(Fault::bad_args(format!("`{path}` is UTF-16, and OpenSCAD reads UTF-8"))
+                        .next("Write it again as UTF-8."));
+                }
                 let text = String::from_utf8_lossy(&loaded.bytes).into_owned();
                 Ok(Self { path: Some(path), place: Some(loaded.location.absolute()), text })
             }
@@ -51,6 +65,27 @@ impl<'a> Source<'a> {
     /// The folder from which it names other files.
     pub(super) fn dir(&self) -> &'a str {
         self.path.map_or("", folder)
+    }
+
+    /// Refuses source that OpenSCAD would read for minutes: the time it takes for one name or number grows with the
+    /// square of its length (1.4 s at 10,000 characters, minutes at 100,000).
+    ///
+    /// # Errors
+    /// [`Kind::BadArgs`](kit::Kind::BadArgs) with the line of the word.
+    pub(super) fn can_be_read(&self) -> Result<(), Fault> {
+        let Some((at, word)) =
+            super::scad_lint::longest_word(&self.text).filter(|it| it.1.len() > LONGEST_WORD)
+        else {
+            return Ok(());
+        };
+        let line = self.text.get(..at).unwrap_or_default().matches('\n').count() + 1;
+        let begin: String = word.chars().take(20).collect();
+        let what = format!(
+            "`{}` can't be OpenSCAD source: line {line} has a word of {} characters (`{begin}…`), and a name or number has at most {LONGEST_WORD}",
+            self.name(),
+            word.len()
+        );
+        Err(Fault::bad_args(what).next("Look whether it is the file you meant; `scad_lint` checks source."))
     }
 
     /// A line of it, from 1.

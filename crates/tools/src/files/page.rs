@@ -91,6 +91,31 @@ pub(crate) fn goes_on(row: usize, column: u64) -> String {
     format!("\n[line {line} goes on: offset {line}, column {column}]", line = row + 1)
 }
 
+/// A piece of one very long line, from the byte `column` on, which counts from 1.
+///
+/// # Errors
+/// [`Kind::BadArgs`] when there is no such line, or it has fewer bytes.
+pub(crate) fn piece(cx: &Cx, path: &str, open: &Open, row: usize, column: u64) -> Result<Output, Fault> {
+    const PIECE: usize = 32 * 1024;
+    let limits = Limits { lines: 1, line_bytes: 0, bytes: BYTES };
+    let page = cx.files().page(open, Start::Line(row), limits, &|| cx.check())?;
+    let Some(line) = page.lines.first() else {
+        return Err(Fault::bad_args(format!("`{path}` has no line {}", row + 1)));
+    };
+    let from = column.saturating_sub(1);
+    if from >= line.length {
+        let what = format!("line {} has {} bytes; `column` is {column}", row + 1, line.length);
+        return Err(Fault::bad_args(what));
+    }
+    let most = PIECE.min(usize::try_from(line.length - from).unwrap_or(PIECE));
+    let bytes = cx.files().bytes(open, line.offset + from, most)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let text = text.trim_matches('\u{fffd}');
+    let after = from + bytes.len() as u64;
+    let next = if after < line.length { format!("; next: column {}", after + 1) } else { String::new() };
+    Ok(Output::page(format!("{text}\n[line {}, bytes {column}-{after} of {}{next}]", row + 1, line.length)))
+}
+
 /// What was shown and how to go on; nothing when all was shown and it is plain text.
 pub(crate) fn footer(first: usize, end: usize, total: Total, manner: &str) -> String {
     let (of, more) = match total {

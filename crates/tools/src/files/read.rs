@@ -1,7 +1,7 @@
 //! `read`: what is in a file?
 
 use kit::{
-    files::{EntryKind, Limits, Open, Start, Total},
+    files::{EntryKind, Open, Start, Total},
     prelude::*,
     seen::{LARGE, Rows},
     text::{Encoding, Ending, Text},
@@ -141,35 +141,11 @@ impl Read {
 
     /// A piece of one very long line.
     fn piece(&self, cx: &Cx, open: &Open, column: u64) -> Result<Output, Fault> {
-        const PIECE: usize = 32 * 1024;
         let row = match self.offset {
             Some(offset) if offset > 0 => usize::try_from(offset).unwrap_or(usize::MAX) - 1,
             _ => return Err(Fault::bad_args("`column` needs `offset`, the number of the line, from 1")),
         };
-        let limits = Limits { lines: 1, line_bytes: 0, bytes: BYTES };
-        let page = cx.files().page(open, Start::Line(row), limits, &|| cx.check())?;
-        let Some(line) = page.lines.first() else {
-            return Err(Fault::bad_args(format!("`{}` has no line {}", self.path, row + 1)));
-        };
-        let from = column.saturating_sub(1);
-        if from >= line.length {
-            return Err(Fault::bad_args(format!(
-                "line {} has {} bytes; `column` is {column}",
-                row + 1,
-                line.length
-            )));
-        }
-        let most = PIECE.min(usize::try_from(line.length - from).unwrap_or(PIECE));
-        let bytes = cx.files().bytes(open, line.offset + from, most)?;
-        let text = String::from_utf8_lossy(&bytes);
-        let text = text.trim_matches('\u{fffd}');
-        let after = from + bytes.len() as u64;
-        let next = if after < line.length { format!("; next: column {}", after + 1) } else { String::new() };
-        Ok(Output::page(format!(
-            "{text}\n[line {}, bytes {column}-{after} of {}{next}]",
-            row + 1,
-            line.length
-        )))
+        page::piece(cx, &self.path, open, row, column)
     }
 
     /// What is in the folder, if it is one: that is what was wanted.

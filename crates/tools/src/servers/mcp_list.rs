@@ -37,12 +37,17 @@ impl Tool for McpList {
     }
 }
 
+/// The names of a server's tools that this session has.
+pub(super) fn tools_of(cx: &Cx, server: &str) -> Vec<String> {
+    let of_it = |it: &kit::Spec| matches!(&it.origin, Origin::Server(name) if name == server);
+    cx.tools().list().tools.into_iter().filter(of_it).map(|it| it.name).collect()
+}
+
 /// Each server with the names of its tools.
 fn names(cx: &Cx) -> String {
-    let (servers, listed) = (cx.servers().list(), cx.tools().list());
+    let servers = cx.servers().list();
     let lines = servers.iter().map(|server| {
-        let of_it = |it: &&kit::Spec| matches!(&it.origin, Origin::Server(name) if *name == server.name);
-        let tools: Vec<&str> = listed.tools.iter().filter(of_it).map(|it| it.name.as_str()).collect();
+        let tools = tools_of(cx, &server.name);
         match (server.tools, tools.as_slice()) {
             (None, _) => format!("{}: not known yet; give `server` to start it", server.name),
             (Some(_), []) => format!("{}: none", server.name),

@@ -1,10 +1,15 @@
 //! `mcp_status`: how do things stand with the MCP servers?
 
-use kit::prelude::*;
+use std::time::Duration;
 
-use super::standing;
+use kit::{prelude::*, services::ServerInfo};
 
-/// Status of the MCP servers, one line each. Starts none.
+use super::{mcp_list::tools_of, standing, starts};
+
+/// Fetching a server for the first time may take its time.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// Check the MCP servers and list their tools. Starts those whose tools are not known yet; with `server`, that one.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct McpStatus {
@@ -14,28 +19,41 @@ pub(crate) struct McpStatus {
 
 impl Tool for McpStatus {
     const NAME: &str = "mcp_status";
-    const AT_MOST: Kinds = Kinds::NONE;
+    const AT_MOST: Kinds = Kinds::SESSION;
 
     fn touches(&self) -> Touches {
-        Touches::none()
+        self.server.as_deref().map_or_else(Touches::none, starts)
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        Some(PATIENCE)
     }
 
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {
         cx.check()?;
-        let servers = cx.servers().list();
         let Some(name) = &self.server else {
+            let servers = cx.servers().checked().await;
             if servers.is_empty() {
                 return Ok(Output::text("no MCP servers are configured"));
             }
-            return Ok(Output::text(servers.iter().map(standing).collect::<Vec<_>>().join("\n")));
+            return Ok(Output::text(servers.iter().map(|it| whole(cx, it)).collect::<Vec<_>>().join("\n")));
         };
-        match servers.iter().find(|it| it.name == *name) {
-            Some(it) => Ok(Output::text(standing(it))),
-            None => {
-                let names: Vec<&str> = servers.iter().map(|it| it.name.as_str()).collect();
-                Err(Fault::not_found(format!("there is no server `{name}`"))
-                    .next(format!("The servers are: {}.", names.join(", "))))
-            }
+        let connected = cx.servers().connect(name).await;
+        match (connected, cx.servers().list().iter().find(|it| it.name == *name)) {
+            (Ok(it), _) => Ok(Output::text(whole(cx, &it))),
+            // How it stands says why it did not answer.
+            (Err(fault), Some(it)) => Err(fault.seen(Output::text(whole(cx, it)))),
+            (Err(fault), None) => Err(fault),
         }
     }
+}
+
+/// How a server stands, and the names of its tools.
+fn whole(cx: &Cx, server: &ServerInfo) -> String {
+    let tools = tools_of(cx, &server.name);
+    let mut text = standing(server);
+    if !tools.is_empty() {
+        text.push_str(&format!("\n  tools: {}", tools.join(", ")));
+    }
+    text
 }

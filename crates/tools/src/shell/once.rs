@@ -52,14 +52,14 @@ impl Once {
         Ok(Self { process, exit, left })
     }
 
-    /// What it wrote.
-    pub(crate) fn output(&self) -> String {
-        self.process.output().since(0, SHOWN).text
+    /// What it wrote, at most so many bytes of it; a line names the handle of the whole where that is longer.
+    pub(crate) fn output(&self, bytes: usize) -> String {
+        self.process.output().since(0, bytes).text
     }
 
-    /// What it wrote as errors, where they are kept apart.
-    pub(crate) fn errors(&self) -> String {
-        self.process.errors().map(|it| it.since(0, SHOWN).text).unwrap_or_default()
+    /// The same of what it wrote as errors, where they are kept apart.
+    pub(crate) fn errors(&self, bytes: usize) -> String {
+        self.process.errors().map(|it| it.since(0, bytes).text).unwrap_or_default()
     }
 
     /// What else there is to say of it, one line each: what it left behind, and what the sandbox may have to do with it.

@@ -55,22 +55,14 @@ impl Planned<'_> {
     }
 }
 
-/// Puts `name` on the list at `path`; where there is none, makes one with `others` and it.
+/// Puts `name` on the list at `path`; where there is none, makes one.
 ///
 /// # Errors
 /// Those of the disk.
-pub(super) fn adding<'a>(
-    cx: &Cx,
-    path: &'a str,
-    name: &str,
-    others: &[String],
-) -> Result<Planned<'a>, Fault> {
+pub(super) fn adding<'a>(cx: &Cx, path: &'a str, name: &str) -> Result<Planned<'a>, Fault> {
     let Some((before, root)) = read(cx, path)? else {
-        let mut names: Vec<&str> = others.iter().map(String::as_str).chain([name]).collect();
-        names.sort_unstable();
-        names.dedup();
         let text =
-            serde_json::to_string_pretty(&names).map_err(|error| Fault::bug(error.to_string()))? + "\n";
+            serde_json::to_string_pretty(&[name]).map_err(|error| Fault::bug(error.to_string()))? + "\n";
         let content = Some(text.into_bytes().into());
         return Ok(Planned { path, before: None, content, listing: Listing::Done });
     };
@@ -144,9 +136,8 @@ mod tests {
         String::from_utf8(room.bytes(PATH)).unwrap()
     }
 
-    fn add(room: &Room, others: &[&str]) -> Listing {
-        let others: Vec<String> = others.iter().map(|it| (*it).to_owned()).collect();
-        adding(&cx(room), PATH, "x", &others).unwrap().land(&cx(room)).unwrap()
+    fn add(room: &Room) -> Listing {
+        adding(&cx(room), PATH, "x").unwrap().land(&cx(room)).unwrap()
     }
 
     fn cx(room: &Room) -> Cx {
@@ -161,9 +152,9 @@ mod tests {
             ("[\n\t\"a\",\n\t\"b\"\n]\n", "[\n\t\"a\",\n\t\"b\",\n\t\"x\"\n]\n"),
         ] {
             let room = Room::new(&format!("//- {PATH}\n{before}"));
-            assert_eq!(add(&room, &["other"]), Listing::Done);
+            assert_eq!(add(&room), Listing::Done);
             assert_eq!(text(&room), after);
-            assert_eq!(add(&room, &[]), Listing::Done);
+            assert_eq!(add(&room), Listing::Done);
             assert_eq!(text(&room), after, "it is there already");
             removing(&cx(&room), PATH, "x").unwrap().land(&cx(&room)).unwrap();
             assert_eq!(text(&room), before);
@@ -171,17 +162,17 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_is_made_does_not_disable_the_others() {
+    fn a_list_that_is_made_has_the_new_name_alone() {
         let room = Room::empty();
-        add(&room, &["z", "a", "x"]);
-        assert_eq!(text(&room), "[\n  \"a\",\n  \"x\",\n  \"z\"\n]\n");
+        add(&room);
+        assert_eq!(text(&room), "[\n  \"x\"\n]\n");
     }
 
     #[test]
     fn what_is_no_list_is_left_alone() {
         for before in ["{\"a\": 1}", "[\"a\"", "\u{0}"] {
             let room = Room::new(&format!("//- {PATH}\n{before}"));
-            assert_eq!(add(&room, &[]), Listing::NotAList);
+            assert_eq!(add(&room), Listing::NotAList);
             removing(&cx(&room), PATH, "x").unwrap().land(&cx(&room)).unwrap();
             assert_eq!(text(&room), before);
         }

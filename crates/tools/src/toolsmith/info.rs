@@ -25,7 +25,7 @@ impl Tool for Info {
     }
 
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {
-        explain(cx, &self.name, crate::manual)
+        explain(cx, &self.name, crate::manual).await
     }
 }
 
@@ -33,13 +33,17 @@ impl Tool for Info {
 ///
 /// # Errors
 /// [`Kind::NotFound`] when there is no such tool.
-pub(crate) fn explain(
+pub(crate) async fn explain(
     cx: &Cx,
     name: &str,
     of_program: fn(&str) -> Option<&'static str>,
 ) -> Result<Output, Fault> {
     cx.check()?;
-    let listed = cx.tools().list();
+    let mut listed = cx.tools().list();
+    if find(&listed, name).is_none() {
+        cx.tools().settled().await;
+        listed = cx.tools().list();
+    }
     let Some(spec) = find(&listed, name) else {
         // Skills are read in the same way.
         return cx.agents().manual(name).map(Output::text).ok_or_else(|| unknown(cx, &listed, name));

@@ -21,6 +21,7 @@ impl Tool for ListTools {
 
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {
         cx.check()?;
+        cx.tools().settled().await;
         let listed = cx.tools().list();
         let mut lines: Vec<String> = listed
             .tools

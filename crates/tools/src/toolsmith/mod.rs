@@ -118,6 +118,12 @@ fn unknown(cx: &Cx, listed: &Listed, name: &str) -> Fault {
     Fault::not_found(format!("there is no tool `{name}`")).next(next)
 }
 
+/// Says that files wait for the person's trust, and what the person does.
+fn left_aside(files: usize) -> String {
+    let files = if files == 1 { "1 tool file is".to_owned() } else { format!("{files} tool files are") };
+    format!("{files} ignored until the person trusts this workspace (`haft trust`).")
+}
+
 /// Is this a tool of the workspace's own folder that is the one Python file of its name?
 fn is_own(cx: &Cx, spec: &Spec) -> bool {
     let own = cx.files().roots().workspace().join(OWN).join(format!("{}.py", spec.name));

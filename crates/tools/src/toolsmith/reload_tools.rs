@@ -44,7 +44,7 @@ impl Tool for ReloadTools {
 
 /// What there is, what is wrong, and then each traceback.
 fn report(cx: &Cx, reloaded: &Reloaded) -> String {
-    let Reloaded { loaded, changed, gone, failed, notes } = reloaded;
+    let Reloaded { loaded, changed, gone, failed, aside, notes } = reloaded;
     let mut lines = vec![if loaded.is_empty() {
         "No tools loaded.".to_owned()
     } else {
@@ -54,6 +54,9 @@ fn report(cx: &Cx, reloaded: &Reloaded) -> String {
         if !names.is_empty() {
             lines.push(format!("{what} ({}): {}", names.len(), names.join(", ")));
         }
+    }
+    if *aside > 0 {
+        lines.push(super::left_aside(*aside));
     }
     lines.extend(notes.iter().map(|note| format!("note: {note}")));
     if !failed.is_empty() {

@@ -40,6 +40,7 @@ impl Tool for SearchTools {
         if !(1..=MOST).contains(&limit) {
             return Err(Fault::bad_args(format!("`limit` is {limit}")).next(format!("Give 1 to {MOST}.")));
         }
+        cx.tools().settled().await;
         let mut listed = cx.tools().list();
         let by_name = find(&listed, CallTool::NAME).is_some();
         // Who searches knows these two.

@@ -279,6 +279,21 @@ fn a_reload_that_worked_says_what_is_there() {
 }
 
 #[test]
+fn a_reload_says_that_files_wait_for_trust() {
+    let says = |aside| {
+        let reloaded = Reloaded { aside, ..Reloaded::default() };
+        with(Room::empty(), Fake { reloaded, ..Fake::default() }).0.says::<ReloadTools>(&json!({}))
+    };
+    expect![[r#"
+        No tools loaded.
+        9 tool files are ignored until the person trusts this workspace (`haft trust`)."#]]
+    .assert_eq(&says(9));
+    assert!(
+        says(1).ends_with("\n1 tool file is ignored until the person trusts this workspace (`haft trust`).")
+    );
+}
+
+#[test]
 fn a_reload_with_errors_fails_with_the_whole_report() {
     let long: String = (0..10_000).map(|line| format!("  line {line}\n")).collect();
     let failed =
@@ -390,7 +405,8 @@ fn a_tool_is_checked_written_listed_and_loaded() {
     assert_eq!(text(&room, ".haft/tools/rain.py"), "the code\n");
     assert_eq!(
         text(&room, ".haft/tools/enabled.json"),
-        "[\n  \"broken\",\n  \"disk\",\n  \"rain\",\n  \"tides\",\n  \"weather\"\n]\n"
+        "[\n  \"rain\"\n]\n",
+        "the others are loaded without it, and a file that fails is no tool"
     );
     assert_eq!(*fake.asked.lock(), ["check rain \"the code\\n\"", "rewritten rain"]);
     let said = room.says::<WriteTool>(&json!({"name": "rain", "code": "x = 1"}));

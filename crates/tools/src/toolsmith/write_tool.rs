@@ -60,13 +60,14 @@ impl Tool for WriteTool {
             )
             .next("Keep data in a file beside it, found by `__file__`."));
         }
+        // A file that still loads may have the name.
+        cx.tools().settled().await;
         let listed = cx.tools().list();
         free(cx, &listed, &name)?;
         let (code, was_fenced) = without_fence(code);
         let spec = cx.tools().check(&name, &code).await?;
-        let others = of_this_folder(cx, &listed);
         let (tool, bytes) = (name.clone(), code.len());
-        let (did, listing) = cx.blocking(move |cx| write(cx, &tool, code, &others)).await?;
+        let (did, listing) = cx.blocking(move |cx| write(cx, &tool, code)).await?;
         cx.tools().rewritten(&name).await.map_err(|fault| match fault.next {
             Some(_) => fault,
             None => fault.next("Write it again as it should be; `undo` brings back what was there before."),
@@ -120,7 +121,7 @@ impl std::fmt::Display for Did {
 }
 
 /// The file first: a name on the list that no tool has would be reported as an error.
-fn write(cx: &Cx, name: &str, code: String, others: &[String]) -> Result<(Did, Listing), Fault> {
+fn write(cx: &Cx, name: &str, code: String) -> Result<(Did, Listing), Fault> {
     let [path, list] = own_files(name)?;
     let content = Content::from(code.into_bytes());
     let there = match cx.files().exists(&path)? {
@@ -134,7 +135,7 @@ fn write(cx: &Cx, name: &str, code: String, others: &[String]) -> Result<(Did, L
         Some(there) if there.bytes == content => Did::Kept,
         Some(_) => Did::Replaced,
     };
-    let planned = enabled::adding(cx, &list, name, others)?;
+    let planned = enabled::adding(cx, &list, name)?;
     let save = (did != Did::Kept).then_some(Proposal::Save { path: &path, before, content: &content });
     let both: Vec<Proposal<'_>> = save.into_iter().chain(planned.proposal()).collect();
     cx.files().propose(&both)?;
@@ -168,22 +169,6 @@ fn free(cx: &Cx, listed: &Listed, name: &str) -> Result<(), Fault> {
 
 fn is_in_a_toolset(name: &str) -> bool {
     crate::toolsets().filter_map(crate::toolset).flatten().any(|tool| tool.spec().name == name)
-}
-
-/// The names that are tools of the workspace's own folder, so that a list that is new disables none of them.
-fn of_this_folder(cx: &Cx, listed: &Listed) -> Vec<String> {
-    let own = cx.files().roots().workspace().join(OWN);
-    let loaded = listed.tools.iter().filter_map(|spec| match &spec.origin {
-        Origin::File(path) if path.starts_with(&own) => Some(spec.name.clone()),
-        Origin::File(_) | Origin::Program | Origin::Provider | Origin::Server(_) => None,
-    });
-    // What can't be loaded today may be mended tomorrow.
-    let files =
-        cx.files().list(OWN).unwrap_or_default().into_iter().filter_map(|it| it.name.into_string().ok());
-    let broken = files
-        .filter_map(|it| it.strip_suffix(".py").map(str::to_owned))
-        .filter(|it| !it.starts_with('_') && super::failure(listed, it).is_some());
-    loaded.chain(broken).collect()
 }
 
 /// The code without the fence that some models put around it.

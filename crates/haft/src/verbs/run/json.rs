@@ -149,6 +149,7 @@ mod tests {
                 text: format!("about {call}"),
                 pictures: Vec::new(),
                 changes: Vec::new(),
+                links: Vec::new(),
             };
             for event in [called, answered] {
                 let under = |inner| Event::Under { agent: "explore_1".to_owned(), inner: Box::new(inner) };

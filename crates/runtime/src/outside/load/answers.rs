@@ -109,7 +109,7 @@ impl Outside {
             });
         }
         survey.caches.into_iter().flatten().for_each(Cache::save);
-        let shows = Shows { workspace: &self.workspace, only_enabled: survey.decided.only_enabled };
+        let shows = Shows { workspace: &self.workspace };
         let (mut now, tools) = Loaded::of(files, survey.folders, survey.aside, &self.registry, shows);
         now.decided = survey.decided;
         let report = now.since(before);

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures_util::future::join_all;
 use kit::{
     AnyTool, Fault, Origin, Spec,
     services::{NewServer, ServerInfo, ServerState, Servers, Soon},
@@ -106,6 +107,29 @@ impl Servers for ServersOf {
         names.sort();
         names.dedup();
         names.iter().filter_map(|name| self.info(&connections, name)).collect()
+    }
+
+    fn checked(&self) -> Soon<'_, Vec<ServerInfo>> {
+        Box::pin(async move {
+            let Ok(connections) = self.connections() else { return Vec::new() };
+            // They may be being asked just now.
+            connections.servers.settled().await;
+            let unknown = self.list().into_iter().filter(|it| it.state == ServerState::Configured);
+            let may = |name: &String| {
+                let question = connections.question(name);
+                question.is_none_or(|want| self.session.decide(&[want]).0 == Decision::Allow)
+            };
+            let names: Vec<String> = unknown.map(|it| it.name).filter(may).collect();
+            join_all(names.iter().map(|name| async {
+                if let Ok(link) = connections.link(name)
+                    && let Err(fault) = connections.live(&link).await
+                {
+                    connections.servers.did_not_answer(name, &fault);
+                }
+            }))
+            .await;
+            self.list()
+        })
     }
 
     fn connect<'a>(&'a self, server: &'a str) -> Soon<'a, Result<ServerInfo, Fault>> {

@@ -188,3 +188,18 @@ fn of_very_much_that_is_wrong_a_part_is_looked_for() {
         assert!(says.ends_with("\nat least 150 more"), "{}", says.lines().last().unwrap());
     }
 }
+
+#[test]
+fn a_picture_is_said_not_to_be_text() {
+    let room = Room::empty();
+    fs::write(room.path().join("part.png"), b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01").unwrap();
+    expect![[r#"
+        bad_args: `part.png` is not text: it is binary, by its content image/png (.png)
+        `image_view` {"path": "part.png"} shows it."#]]
+    .assert_eq(&room.says::<ScadLint>(&json!({"path": "part.png"})));
+    fs::write(room.path().join("wide.scad"), b"\xff\xfec\0u\0b\0e\0(\x001\0)\0;\0").unwrap();
+    expect![[r#"
+        bad_args: `wide.scad` is UTF-16, and OpenSCAD reads UTF-8
+        Write it again as UTF-8."#]]
+    .assert_eq(&room.says::<ScadLint>(&json!({"path": "wide.scad"})));
+}

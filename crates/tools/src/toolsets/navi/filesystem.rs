@@ -1,6 +1,7 @@
 //! `filesystem` as navi-1 has it: files by action, over the same hands and guards as everywhere.
 
 use kit::{
+    anchor::CLIP,
     files::{Before, EntryKind, Loaded, Proposal},
     prelude::*,
     seen::{LARGE, Rows},
@@ -26,6 +27,9 @@ const MATCHES: usize = 100;
 /// A file larger than this is read in parts.
 const WHOLE: u64 = 1 << 20;
 
+/// Bytes of a part: a page as `read` gives it.
+const PART: usize = 64 << 10;
+
 /// Lines of a part if no other number is asked for.
 const LINES: usize = 2_000;
 
@@ -44,6 +48,8 @@ pub(crate) struct Filesystem {
     offset: Option<usize>,
     /// For read: most lines.
     limit: Option<usize>,
+    /// For read, only of a line too long to show: the byte of line `offset` to begin at, from 1.
+    column: Option<u64>,
     /// For find a glob, for grep a regex.
     #[serde(default)]
     pattern: String,
@@ -147,6 +153,10 @@ impl Filesystem {
         let path = &self.path;
         let file = cx.files().open(path)?;
         let size = file.identity.size;
+        if let Some(column) = self.column {
+            let row = self.offset.unwrap_or(1).max(1) - 1;
+            return page::piece(cx, path, &file, row, column);
+        }
         let is_part = self.offset.is_some() || self.limit.is_some();
         if size > WHOLE && !is_part {
             let what = format!("{path} has {size} bytes; more than {WHOLE} are read in parts");
@@ -154,7 +164,7 @@ impl Filesystem {
                 .next(format!("Give `offset`: 1 and `limit`: {LINES}, or look with `action`: \"grep\".")));
         }
         let first = self.offset.unwrap_or(1).max(1) - 1;
-        let limit = self.limit.unwrap_or(if is_part { LINES } else { usize::MAX });
+        let limit = self.limit.unwrap_or(LINES);
         if size > LARGE as u64 {
             return page::of_large(cx, path, &file, kit::files::Start::Line(first), limit.min(LINES));
         }
@@ -165,24 +175,34 @@ impl Filesystem {
             return Err(Fault::bad_args(format!("`offset` is {}, and {path} has {total} lines", first + 1)));
         }
         let mut shown = String::new();
-        let mut end = first;
+        let (mut end, mut clipped) = (first, None);
         while end < total && end - first < limit {
             let line = text.line(end).unwrap_or_default();
-            if shown.len() + line.len() > page::BYTES && end > first {
+            let cut = line.char_indices().nth(CLIP).map(|(at, _)| at);
+            let head = cut.and_then(|at| line.get(..at)).unwrap_or(&line);
+            if shown.len() + head.len() > PART && end > first {
                 break;
             }
-            shown.push_str(&line);
+            shown.push_str(head);
+            if let Some(at) = cut {
+                shown.push_str(&format!(" [{} more bytes]", line.len() - at));
+                clipped = clipped.or(Some((end, at as u64 + 1)));
+            }
             shown.push('\n');
             end += 1;
         }
         let mut rows = Rows::new();
         rows.add(first..end);
         cx.show(opened.location(), text, &rows);
+        let mut shown = shown.trim_end_matches('\n').to_owned();
+        if let Some((row, column)) = clipped {
+            shown.push_str(&page::goes_on(row, column));
+        }
         if first > 0 || end < total {
             let next = if end < total { format!("; next: offset {}", end + 1) } else { String::new() };
-            shown.push_str(&format!("[lines {}-{end} of {total}{next}]", first + 1));
+            shown.push_str(&format!("\n[lines {}-{end} of {total}{next}]", first + 1));
         }
-        Ok(Output::page(if total == 0 { "(empty file)" } else { shown.trim_end_matches('\n') }))
+        Ok(Output::page(if total == 0 { "(empty file)" } else { &shown }))
     }
 
     fn content(&self) -> Result<&str, Fault> {
@@ -245,7 +265,9 @@ impl Filesystem {
         entries.sort();
         let line = |it: &kit::files::Entry| {
             let mark = if it.kind == EntryKind::Folder { "/" } else { "" };
-            format!("{}{mark}", it.name.to_string_lossy().escape_debug())
+            // One name is one line, and all else of it stays as `path` takes it.
+            let name = it.name.to_string_lossy().replace('\n', "\\n").replace('\r', "\\r");
+            format!("{name}{mark}")
         };
         let mut lines: Vec<String> = entries.iter().take(LISTED).map(line).collect();
         if entries.len() > LISTED {
@@ -396,6 +418,19 @@ mod tests {
     }
 
     #[test]
+    fn a_listed_name_can_be_read_as_it_is_shown() {
+        let room = Room::empty();
+        for name in ["Bob's notes.md", "say \"hi\".md", "back\\slash.md"] {
+            std::fs::write(room.path().join(name), "it\n").unwrap();
+        }
+        let listed = room.says::<Filesystem>(&json!({"action": "list"}));
+        assert_eq!(listed, "Bob's notes.md\nback\\slash.md\nsay \"hi\".md");
+        for name in listed.lines() {
+            assert_eq!(room.says::<Filesystem>(&json!({"action": "read", "path": name})), "it");
+        }
+    }
+
+    #[test]
     fn a_file_that_was_not_read_is_not_replaced() {
         let room = Room::new("//- a.txt\nold\n");
         let write = json!({"action": "write", "path": "a.txt", "content": "new\n"});
@@ -416,5 +451,28 @@ mod tests {
         assert!(said.starts_with("too_big: big has 1100000 bytes"), "{said}");
         let said = room.says::<Filesystem>(&json!({"action": "read", "path": "big", "offset": 99_999}));
         assert_eq!(said, "0123456789\n0123456789\n[lines 99999-100000 of 100000]");
+    }
+
+    #[test]
+    fn a_page_is_no_longer_than_that_of_read_and_says_how_to_go_on() {
+        let room = Room::empty();
+        std::fs::write(room.path().join("long"), format!("{}\n", "abcdefghi\n".repeat(100_000))).unwrap();
+        std::fs::write(room.path().join("lines"), format!("{}\n", "x".repeat(99)).repeat(10_000)).unwrap();
+        std::fs::write(room.path().join("line"), "é".repeat(150_000)).unwrap();
+        let says = |arguments| room.says::<Filesystem>(&arguments);
+        let said = says(json!({"action": "read", "path": "lines"}));
+        assert!(said.len() < 66_000, "{} bytes", said.len());
+        assert!(said.ends_with("\n[lines 1-655 of 10000; next: offset 656]"), "{}", &said[said.len() - 99..]);
+        let said = says(json!({"action": "read", "path": "long"}));
+        assert!(
+            said.ends_with("\n[lines 1-2000 of 100001; next: offset 2001]"),
+            "{}",
+            &said[said.len() - 99..]
+        );
+        let said = says(json!({"action": "read", "path": "line"}));
+        assert!(said.len() < 5_000, "{} bytes", said.len());
+        assert!(said.ends_with("é [296000 more bytes]\n[line 1 goes on: offset 1, column 4001]"), "{said}");
+        let said = says(json!({"action": "read", "path": "line", "offset": 1, "column": 4001}));
+        assert!(said.ends_with("é\n[line 1, bytes 4001-36768 of 300000; next: column 36769]"), "{said}");
     }
 }

@@ -22,7 +22,7 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 /// Terminals of one session.
 const MOST: usize = 10;
 
-/// Characters that are shown.
+/// Bytes that are shown: the beginning and the end. What is left out is kept, and a line between them names its handle.
 const SHOWN: usize = 5000;
 
 const GRACE: Duration = Duration::from_millis(500);
@@ -150,7 +150,8 @@ impl Terminal {
         self.check()?;
         let line = Line::new(&self.command, "", Stdin::Null, Streams::Apart);
         let once = Once::run(&line, self.time(), cx).await?;
-        let (output, errors) = (once.output(), once.errors());
+        let errors = once.errors(SHOWN / 2);
+        let output = once.output(SHOWN.saturating_sub(errors.len()));
         let mut parts: Vec<String> = Vec::new();
         if !output.trim_end().is_empty() {
             parts.push(output.trim_end_matches('\n').to_owned());
@@ -158,7 +159,7 @@ impl Terminal {
         if !errors.trim_end().is_empty() {
             parts.push(format!("[stderr]\n{}", errors.trim_end_matches('\n')));
         }
-        let mut text = cut(&if parts.is_empty() { "(no output)".to_owned() } else { parts.join("\n") });
+        let mut text = if parts.is_empty() { "(no output)".to_owned() } else { parts.join("\n") };
         let Some(exit) = once.exit else {
             let what = format!("Command timed out after {}s", self.time().as_secs());
             return Err(Fault::new(Kind::Timeout, what).seen(Output::text(text)));
@@ -266,24 +267,12 @@ impl Open {
     }
 
     fn status(&self, name: &str) -> String {
-        format!("{}\n{}", self.line(name), some(&self.process.output().tail(SHOWN).text))
+        format!("{}\n{}", self.line(name), some(&self.process.output().since(0, SHOWN).text))
     }
 }
 
 fn some(text: &str) -> String {
     answer::with(text, &[])
-}
-
-/// The head and the tail of what is too long for navi's models.
-fn cut(text: &str) -> String {
-    let count = text.chars().count();
-    if count <= SHOWN {
-        return text.to_owned();
-    }
-    let half = SHOWN / 2;
-    let head: String = text.chars().take(half).collect();
-    let tail: String = text.chars().skip(count - half).collect();
-    format!("{head}\n... [{} characters left out]\n{tail}", count - 2 * half)
 }
 
 #[cfg(test)]
@@ -302,12 +291,5 @@ mod tests {
     fn a_terminal_that_is_not_there_is_said_with_those_that_are() {
         let said = Room::empty().says::<Terminal>(&json!({"action": "status", "terminal_name": "x"}));
         assert_eq!(said, "not_found: Terminal 'x' not found.\nNone is open.");
-    }
-
-    #[test]
-    fn a_long_text_keeps_its_head_and_its_tail() {
-        let cut = cut(&"x".repeat(SHOWN + 10));
-        assert!(cut.contains("[10 characters left out]"), "{cut}");
-        assert_eq!(super::cut("short"), "short");
     }
 }

@@ -25,7 +25,7 @@ impl Tool for ToolManual {
     }
 
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {
-        explain(cx, &self.name, manual)
+        explain(cx, &self.name, manual).await
     }
 }
 

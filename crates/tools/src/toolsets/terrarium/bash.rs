@@ -7,7 +7,7 @@ use kit::{
     procs::{Stdin, Streams},
 };
 
-use crate::shell::{Line, Once};
+use crate::shell::{Line, Once, SHOWN};
 
 const DEFAULT: f64 = 60.0;
 
@@ -73,7 +73,7 @@ impl Tool for Bash {
             let what = format!("Shell '{shell}' ({shell}) not found. Available shells: bash, sh");
             Fault { what, ..fault }
         })?;
-        let mut text = once.output().trim_end_matches('\n').to_owned();
+        let mut text = once.output(SHOWN).trim_end_matches('\n').to_owned();
         let mut say = |what: &str| {
             if !text.is_empty() {
                 text.push('\n');
