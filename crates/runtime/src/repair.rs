@@ -315,7 +315,6 @@ impl<'a> Schema<'a> {
 
 const TYPES: [&str; 7] = ["string", "integer", "number", "boolean", "array", "object", "null"];
 
-/// `filePath`, `file-path` and `FILE_PATH` are one name.
 /// Below this a `timeout` is in seconds: nobody waits for so many seconds, or gives so few milliseconds.
 const SECONDS: f64 = 1000.0;
 
@@ -345,6 +344,7 @@ fn mend_timeout(
     notes.push(format!("`{}` was read as `{}`: {ms}", join(at, name), join(at, OURS)));
 }
 
+/// `filePath`, `file-path` and `FILE_PATH` are one name.
 fn snake(name: &str) -> String {
     let mut plain = String::with_capacity(name.len() + 2);
     let mut after_lower = false;
