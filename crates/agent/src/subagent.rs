@@ -105,17 +105,19 @@ struct Given {
 impl Crew {
     /// For a session whose calls another program's agent makes: what it starts has this model. Nothing belongs to it yet.
     pub fn alone(session: &Session, model: Arc<dyn Model>, setup: Setup) -> Self {
-        Self::of(session, Arc::new(Silent), Steering::alone(model), Arc::new(setup), 0)
+        let base = Limits::clone(&session.limits());
+        Self::of(session, Arc::new(Silent), Steering::alone(model), Arc::new(setup), (base, 0))
     }
 
+    /// `base` is what the session may do without any profile, at `depth` below the first agent.
     pub(crate) fn new(
         session: &Session,
         host: Arc<dyn Host>,
         steering: Steering,
         setup: Arc<Setup>,
-        depth: usize,
+        (base, depth): (Limits, usize),
     ) -> Self {
-        let crew = Self::of(session, host, steering, setup, depth);
+        let crew = Self::of(session, host, steering, setup, (base, depth));
         session.belongs_to(Arc::new(crew.clone()));
         crew
     }
@@ -125,7 +127,7 @@ impl Crew {
         host: Arc<dyn Host>,
         steering: Steering,
         setup: Arc<Setup>,
-        depth: usize,
+        (base, depth): (Limits, usize),
     ) -> Self {
         let inner = Inner {
             session: session.weak(),
@@ -134,7 +136,7 @@ impl Crew {
             steering,
             profile: Mutex::default(),
             setup,
-            base: Limits::clone(&session.limits()),
+            base,
             held: Mutex::default(),
             depth,
             below: Mutex::default(),
@@ -261,12 +263,13 @@ impl Crew {
         // What it is narrowed from is what the session has without a profile, or under the one that the person chose.
         let base = held.tools.or_else(|| inner.base.tools.clone());
         session.limit(Limits { read_only, tools: base.clone() });
+        let default = inner.setup.section.tools.as_deref().filter(|_| inner.depth > 0);
+        let list = with_enabled(listed(profile.as_deref(), default), &session);
         let tools = match &profile {
-            Some(profile) if profile.tools.is_some() || !profile.without.is_empty() => {
-                let all = names(&session);
-                let list = with_enabled(profile.tools.as_deref(), &session);
-                Some(narrowed(profile, list.as_deref(), &all, &mut notes))
+            Some(profile) if list.is_some() || !profile.without.is_empty() => {
+                Some(narrowed(profile, list.as_deref(), &names(&session), &mut notes))
             }
+            None if list.is_some() => Some(on_list(&names(&session), list.as_deref())),
             _ => base,
         };
         session.limit(Limits { tools, read_only });
@@ -334,10 +337,27 @@ fn names(session: &Session) -> Vec<String> {
 }
 
 /// A list of tools, and those that `enabled.json` adds to every profile; none stays none, which names all.
-fn with_enabled(list: Option<&[String]>, session: &Session) -> Option<Vec<String>> {
-    let mut list = list?.to_vec();
+fn with_enabled(list: Option<Vec<String>>, session: &Session) -> Option<Vec<String>> {
+    let mut list = list?;
     list.extend(session.runtime().outside().enabled());
     Some(list)
+}
+
+/// Which tools an agent is to have: those that its profile names, otherwise these by `default`. What came with a workspace
+/// takes nothing back of what the person said of all such agents, so its profiles have no tools beside the default.
+fn listed(profile: Option<&Profile>, default: Option<&[String]>) -> Option<Vec<String>> {
+    let named = profile.and_then(|it| it.tools.as_deref());
+    match (named, default, profile.map(|it| &it.origin)) {
+        (Some(named), Some(default), Some(Origin::Workspace(_))) => {
+            Some(named.iter().filter(|it| default.contains(it)).cloned().collect())
+        }
+        _ => named.or(default).map(<[String]>::to_vec),
+    }
+}
+
+/// Those of `all` that are on the list; without one, all.
+fn on_list(all: &[String], list: Option<&[String]>) -> Vec<String> {
+    all.iter().filter(|it| list.is_none_or(|list| list.contains(it))).cloned().collect()
 }
 
 /// Those of `all` that are listed, and that the profile does not forbid; a list that is not given names all. A name that

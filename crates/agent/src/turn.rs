@@ -267,7 +267,9 @@ impl Agent {
 
     /// Lets its tools switch its profile, start other agents and ask the person.
     pub fn set_crew(&mut self, setup: Setup) {
-        self.crew = Some(Crew::new(&self.session, self.host.clone(), self.steering(), Arc::new(setup), 0));
+        let base = runtime::Limits::clone(&self.session.limits());
+        let (host, setup) = (self.host.clone(), Arc::new(setup));
+        self.crew = Some(Crew::new(&self.session, host, self.steering(), setup, (base, 0)));
     }
 
     /// By which its person switches its profile, where that can be done.

@@ -97,6 +97,7 @@ impl AgentOptions {
         }
         opened.runtime.outside().asks(approver);
         opened.runtime.load_tools().await;
+        opened.aside.extend(opened.unknown_tools());
         let makings = Makings::of(&opened.runtime, tools::hints_of(&opened.toolset));
         let makings = makings.with_skills(opened.skills.read());
         let variables = place.variables.clone();

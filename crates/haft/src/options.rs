@@ -110,6 +110,23 @@ pub struct Opened {
     pub skills: Skills,
 }
 
+impl Opened {
+    /// A line for each name in a list of tools in haft.toml that no tool has, once all tools were loaded. One of an MCP
+    /// server that was not started yet may still come.
+    pub(crate) fn unknown_tools(&self) -> Vec<String> {
+        let servers = !self.runtime.outside().servers().list().is_empty();
+        let of_agents = self.agents.subagent.tools.as_deref().unwrap_or_default();
+        let [allowed, of_agents] = self.runtime.unknown_tools(of_agents);
+        let placed = |place: &'static str, names: Vec<(String, String)>| {
+            let told = names.into_iter().filter(move |(name, _)| !(servers && name.contains("__")));
+            told.map(move |(name, near)| {
+                format!("{place} in haft.toml names the unknown tool `{name}`{near}")
+            })
+        };
+        placed("`tools`", allowed).chain(placed("`tools` of `[subagent]`", of_agents)).collect()
+    }
+}
+
 /// Configuration files that can't be read.
 #[derive(Debug, Default)]
 pub struct Broken {

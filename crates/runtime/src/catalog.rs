@@ -4,7 +4,7 @@ mod listing;
 
 use std::sync::Arc;
 
-use kit::{AnyTool, Origin, Spec};
+use kit::{AnyTool, Origin, Spec, nearest::nearest};
 
 use crate::{
     call::with_options,
@@ -53,10 +53,9 @@ impl Catalog {
         let tools = match allowed {
             None => snapshot.tools().map(Shown::of).collect(),
             Some(allowed) => {
-                let unknown = allowed.iter().filter(|name| snapshot.get(name).is_none());
-                failed.extend(unknown.map(|name| {
-                    let why = "`tools` in haft.toml names it, and there is no such tool".to_owned();
-                    Failure { tool: name.clone(), why, older_serves: false }
+                failed.extend(unknown(snapshot, allowed).map(|(name, near)| {
+                    let why = format!("`tools` in haft.toml names it, and there is no such tool{near}");
+                    Failure { tool: name.to_owned(), why, older_serves: false }
                 }));
                 snapshot.tools().filter(|tool| allowed.contains(&tool.spec().name)).map(Shown::of).collect()
             }
@@ -142,6 +141,18 @@ impl Catalog {
     }
 }
 
+/// Those of these names that no tool has, each with the question whether another was meant, where one is like it.
+pub(crate) fn unknown<'a>(
+    snapshot: &'a Snapshot,
+    named: &'a [String],
+) -> impl Iterator<Item = (&'a str, String)> {
+    let all = || snapshot.tools().map(|it| it.spec().name.as_str());
+    named.iter().filter(|name| snapshot.get(name).is_none()).map(move |name| {
+        let near = Some(name).filter(|it| it.len() <= LONGEST_NAME).and_then(|it| nearest(it, all()));
+        (name.as_str(), near.map_or(String::new(), |it| format!("; did you mean `{it}`?")))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -194,6 +205,7 @@ mod tests {
         assert_eq!(names(&catalog), ["read", "grep"]);
         assert!(!catalog.has("edit"));
         assert_eq!(catalog.failed().iter().map(|it| it.tool.as_str()).collect::<Vec<_>>(), ["raed"]);
+        assert!(catalog.failed()[0].why.ends_with("did you mean `read`?"), "{:?}", catalog.failed());
         assert_eq!(names(&of(&registry, Some(&[]), &[])), Vec::<&str>::new());
     }
 

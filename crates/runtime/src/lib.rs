@@ -307,6 +307,16 @@ impl Runtime {
         &self.inner.schedule
     }
 
+    /// Those of these names, and of the list of tools that there may be, that no tool has now: each with the question
+    /// whether another was meant, where one is like it.
+    pub fn unknown_tools(&self, more: &[String]) -> [Vec<(String, String)>; 2] {
+        let snapshot = self.registry().snapshot();
+        let of = |names: &[String]| {
+            catalog::unknown(&snapshot, names).map(|(name, near)| (name.to_owned(), near)).collect()
+        };
+        [of(self.allowed().unwrap_or_default()), of(more)]
+    }
+
     pub(crate) fn allowed(&self) -> Option<&[String]> {
         self.inner.allowed.as_deref()
     }

@@ -17,7 +17,7 @@ use runtime::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Crew, DEEPEST, LEADING, names, narrowed,
+    Crew, DEEPEST, LEADING, listed, names, narrowed, on_list,
     watch::{Now, Watch},
     with_enabled,
 };
@@ -25,7 +25,7 @@ use crate::{
     driver::{Driver, Driving, Settled},
     input::Input,
     model::Model,
-    profiles::{Origin, Profile},
+    profiles::Profile,
     turn::{Agent, Bounds, Ended, Outcome, Settings},
 };
 
@@ -43,6 +43,8 @@ struct Made {
     model: Arc<dyn Model>,
     profile: Option<Arc<Profile>>,
     notes: Vec<String>,
+    /// What its session may do, whatever profile it goes on under.
+    base: Limits,
 }
 
 impl Crew {
@@ -159,31 +161,30 @@ impl Crew {
         let name = format!("{}_{}", profile.as_ref().map_or("agent", |it| it.name.as_str()), four_digits());
         let session = above.below(&name);
         let has = names(&above);
-        let section = inner.setup.section.tools.as_deref();
-        let named = profile.as_ref().and_then(|it| it.tools.as_deref());
-        // What came with a workspace takes nothing back of what the person said of all such agents.
-        let both: Option<Vec<String>> = match (named, section, profile.as_ref().map(|it| &it.origin)) {
-            (Some(named), Some(section), Some(Origin::Workspace(_))) => {
-                Some(named.iter().filter(|it| section.contains(it)).cloned().collect())
-            }
-            _ => None,
-        };
-        let list = with_enabled(both.as_deref().or(named).or(section), &above);
-        let list = list.as_deref();
+        let list = with_enabled(listed(profile.as_deref(), inner.setup.section.tools.as_deref()), &above);
         let mut tools = match &profile {
-            Some(profile) => narrowed(profile, list, &has, &mut notes),
-            None => has.iter().filter(|it| list.is_none_or(|list| list.contains(it))).cloned().collect(),
+            Some(profile) => narrowed(profile, list.as_deref(), &has, &mut notes),
+            None => on_list(&has, list.as_deref()),
+        };
+        // A list that is a default binds no profile that the agent goes on under; what its own profile says does.
+        let mut bound = match &profile {
+            Some(profile) if profile.tools.is_some() => tools.clone(),
+            Some(profile) => has.iter().filter(|it| !profile.without.contains(it)).cloned().collect(),
+            None => has.clone(),
         };
         let deeper = inner.setup.section.nested == Some(true) && inner.depth + 1 < DEEPEST;
         if !deeper {
             let catalog = session.catalog();
             let of_program =
                 |name: &str| catalog.get(name).is_none_or(|it| it.spec().origin == kit::Origin::Program);
-            tools.retain(|it| !LEADING.contains(&it.as_str()) || !of_program(it));
+            let stays = |it: &String| !LEADING.contains(&it.as_str()) || !of_program(it);
+            tools.retain(stays);
+            bound.retain(stays);
         }
         let read_only = session.limits().read_only || profile.as_ref().is_some_and(|it| it.read_only);
         session.limit(Limits { tools: Some(tools), read_only });
-        Ok(Made { name, session, model, profile, notes })
+        let base = Limits { tools: Some(bound), read_only };
+        Ok(Made { name, session, model, profile, notes, base })
     }
 
     /// The agent, with a service of its own for its tools.
@@ -209,7 +210,8 @@ impl Crew {
         let settings = Settings { session, model, system, bounds, visible, host };
         let opened = tokio::task::spawn_blocking(move || Agent::open(settings)).await;
         let agent = opened.map_err(|error| Fault::bug(format!("the agent was not opened: {error}")))??;
-        let crew = Self::new(agent.session(), watch, agent.steering(), inner.setup.clone(), inner.depth + 1);
+        let (base, depth) = (made.base.clone(), inner.depth + 1);
+        let crew = Self::new(agent.session(), watch, agent.steering(), inner.setup.clone(), (base, depth));
         crew.inner.profile.lock().clone_from(&made.profile);
         let mut below = inner.below.lock();
         below.retain(|it| it.strong_count() > 0);

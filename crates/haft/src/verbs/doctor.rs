@@ -50,6 +50,8 @@ struct Report {
 struct Workspace {
     tools: Standing,
     servers: Vec<Server>,
+    /// A line for each name in a list of tools that no tool has.
+    unknown: Vec<String>,
     /// Configuration files that can't be read.
     broken: Broken,
 }
@@ -90,13 +92,14 @@ fn configured(options: &Options, place: &Place) -> Programs {
 
 impl Workspace {
     async fn open(options: &Options, place: &Place) -> Result<Self, Fault> {
-        let opened = options.open(place)?;
+        let opened = options.open_with(place, tools::of_agents)?;
         let outside = opened.runtime.outside();
         outside.refreshed().await;
         let tools = outside.standing(&place.variables);
         let servers = servers(outside.servers());
+        let unknown = opened.unknown_tools();
         super::close(&opened.runtime);
-        Ok(Self { tools, servers, broken: opened.broken })
+        Ok(Self { tools, servers, unknown, broken: opened.broken })
     }
 
     fn tools_as_text(&self) -> String {
@@ -112,6 +115,7 @@ impl Workspace {
         if own_python.is_some() {
             text.push_str(&format!("Python of this workspace's tools: {}\n", shown(own_python)));
         }
+        self.unknown.iter().for_each(|line| text.push_str(&format!("{line}\n")));
         text
     }
 }
@@ -157,9 +161,10 @@ impl Report {
     fn as_json(&self) -> Value {
         let list = |items: Vec<Value>| Value::Array(items);
         let fault = |fault: &Fault| json!({"error": fault.as_text()});
-        let tools = |it: &Standing| {
+        let tools = |workspace: &Workspace| {
+            let it = &workspace.tools;
             json!({"loaded": it.loaded, "failed": it.failed, "ignored": it.aside, "python": it.python,
-                "workspace_python": it.own_python, "uv": it.uv})
+                "workspace_python": it.own_python, "uv": it.uv, "unknown": workspace.unknown})
         };
         let workspace = self.workspace.as_ref();
         json!({
@@ -168,7 +173,7 @@ impl Report {
             "findings": list(self.findings.iter().map(Finding::as_json).collect()),
             "models": self.models.as_ref().map_or_else(fault, Models::as_json),
             "programs": list(self.programs.iter().map(Program::as_json).collect()),
-            "tool_files": workspace.map_or_else(&fault, |it| tools(&it.tools)),
+            "tool_files": workspace.map_or_else(&fault, tools),
             "mcp_servers": workspace
                 .map_or_else(fault, |it| list(it.servers.iter().map(Server::as_json).collect())),
             "mcp_clients": self.clients.as_json(),
@@ -196,6 +201,11 @@ impl Report {
         }
         if workspace.tools.failed > 0 {
             return Some("`haft reload-tools` shows why tools failed to load".to_owned());
+        }
+        if !workspace.unknown.is_empty() {
+            return Some(
+                "correct the names of tools in haft.toml: `haft config tools` shows the file".to_owned(),
+            );
         }
         let models = match &self.models {
             Ok(models) => models,

@@ -81,6 +81,33 @@ async fn where_a_profile_is_silent_the_section_says_which_tools_there_are() {
 }
 
 #[tokio::test]
+async fn the_section_is_a_default_and_binds_no_profile_of_the_person_and_each_of_the_workspace() {
+    let named = "---\ndescription: edits\ntools: [read, edit]\n---\nSCOUT\n";
+    let section = |nested| SubagentSection {
+        tools: Some(["read", "grep", "switch_profile"].map(str::to_owned).to_vec()),
+        nested: Some(nested),
+        ..Default::default()
+    };
+    for (of_person, expected) in [(true, vec!["read", "edit"]), (false, vec!["read"])] {
+        let file = if of_person { "../config/agents/scout.md" } else { ".haft/agents/scout.md" };
+        let house = House::new(&[(file, named)]).await;
+        let parent = calls(&[("subagent", json!({"prompt": "go", "profile": "scout"}))]) + &says("ok");
+        let model = Arc::new(Players::new(&[("THE FIRST", &parent), ("SCOUT", &says("done"))]));
+        let mut home = house.agent(model.clone(), Wish { section: section(false), ..Wish::default() });
+        home.turn().await;
+        assert_eq!(model.shown("SCOUT"), [expected.clone()], "started with it");
+        // One that began without a profile has the default, and goes on under the profile with what that names.
+        let parent = calls(&[("subagent", json!({"prompt": "go"}))]) + &says("ok");
+        let child = calls(&[("switch_profile", json!({"profile": "scout"}))]);
+        let other = says("not asked for this") + &says("done");
+        let model = Arc::new(Players::new(&[("THE FIRST", &parent), ("SCOUT", &other), ("BASE", &child)]));
+        let mut home = house.agent(model.clone(), Wish { section: section(true), ..Wish::default() });
+        home.turn().await;
+        assert_eq!(model.shown("SCOUT").last(), Some(&expected.iter().map(|it| (*it).to_owned()).collect()));
+    }
+}
+
+#[tokio::test]
 async fn agents_start_agents_only_where_a_person_said_so_and_never_deep() {
     let (name, text) = scout("");
     let house = House::new(&[(name, &text)]).await;

@@ -236,6 +236,7 @@ fn an_unknown_tool_on_the_list_is_reported_and_strict_refuses() {
     assert!(ran.code != 0 && ran.out.is_empty() && ran.err.contains("`raed`"), "{ran:?}");
     room.put("haft.toml", "tools = [\"read\"]\n");
     assert_eq!(room.run(&["tools", "--strict"]).code, 0);
+    assert!(!room.run(&["prompt"]).err.contains("unknown tool"));
     for (place, text) in [
         ("`listed`", "listed = [\"raed\"]\n"),
         ("`manual_first`", "manual_first = [\"raed\"]\n"),
@@ -251,6 +252,28 @@ fn an_unknown_tool_on_the_list_is_reported_and_strict_refuses() {
     room.put("haft.toml", "toolz = [\"read\"]\n");
     let ran = room.run(&["tools", "--strict"]);
     assert!(ran.code != 0 && ran.err.contains("toolz"), "a typo is named: {ran:?}");
+}
+
+#[test]
+fn every_command_that_starts_an_agent_tells_of_unknown_names_of_tools() {
+    let room = Room::new();
+    room.put("haft.toml", "tools = [\"read\", \"raed\", \"zzz\"]\n[subagent]\ntools = [\"grpe\"]\n");
+    room.put("script.jsonl", "{\"say\": \"done\"}\n");
+    let model = format!("script:{}", room.at("script.jsonl").display());
+    let told = [
+        "`tools` in haft.toml names the unknown tool `raed`; did you mean `read`?",
+        "`tools` in haft.toml names the unknown tool `zzz`\n",
+        "`tools` of `[subagent]` in haft.toml names the unknown tool `grpe`; did you mean `grep`?",
+    ];
+    for words in [vec!["prompt"], vec!["run", "--model", &model, "go"]] {
+        let ran = room.run(&words);
+        told.iter().for_each(|it| assert!(ran.err.contains(it), "{it}: {ran:?}"));
+    }
+    let ran = room.run(&["doctor"]);
+    told.iter().for_each(|it| assert!(ran.out.contains(it), "{it}: {ran:?}"));
+    let ran = room.run(&["doctor", "--json"]);
+    let report: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(report["tool_files"]["unknown"].as_array().unwrap().len(), 3, "{ran:?}");
 }
 
 #[test]

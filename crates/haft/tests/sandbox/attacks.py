@@ -57,7 +57,14 @@ def there_and_back(name):
 def read_outside(): return open(at["outside"] + "/secret").read()
 
 @attack
-def read_shadow(): return len(open("/etc/shadow").read()) or refuse("it is empty")
+def read_shadow():
+    # One that is empty counts as read: it says that nobody has a password.
+    for name in ["gshadow", "shadow-", "gshadow-", "shadow"]:
+        try:
+            return "%s: %d bytes" % (name, len(open("/etc/" + name).read()))
+        except OSError as error:
+            last = error
+    raise last
 
 @attack
 def read_key(): return open(at["home"] + "/.ssh/id").read()

@@ -41,6 +41,7 @@ type Case = (&'static str, fn(User));
 
 const CASES: &[Case] = &[
     ("no_attack_reaches_anything", no_attack_reaches_anything),
+    ("files_of_passwords_can_t_be_opened", files_of_passwords_can_t_be_opened),
     ("programs_of_every_day_work", programs_of_every_day_work),
     ("git_works_in_a_plain_repository", git_works_in_a_plain_repository),
     ("git_works_in_a_submodule", git_works_in_a_submodule),
@@ -224,6 +225,22 @@ fn no_attack_reaches_anything(user: User) {
     let idle: Vec<_> = outside.iter().filter(|it| !it.1.0 && is_proved_outside(it.0, user)).collect();
     assert!(idle.is_empty(), "{idle:#?}");
     assert_ne!(before, world.outside());
+}
+
+fn files_of_passwords_can_t_be_opened(user: User) {
+    let world = World::new(user);
+    let mut driver = confined(&world);
+    for name in ["shadow", "gshadow", "shadow-", "gshadow-"] {
+        let file = Path::new("/etc").join(name);
+        if !file.exists() {
+            continue;
+        }
+        let file = file.display();
+        let ran =
+            driver.sh(&format!("cat {file} && echo it opens; chmod 644 {file}; cat {file}; wc -c < {file}"));
+        assert_eq!(ran.text.matches("Permission denied").count(), 3, "{ran:?}");
+        assert!(ran.denials.iter().any(|it| it.contains("holds keys")), "{ran:?}");
+    }
 }
 
 fn programs_of_every_day_work(user: User) {

@@ -168,6 +168,30 @@ fn stopped_command_is_ended_remotely_with_its_tree() {
 }
 
 #[test]
+fn command_is_ended_remotely_when_haft_is_killed() {
+    kit::needs!(SshServer, SshClient, Procps);
+    let room = Room::new();
+    let sshd = Sshd::start(&room);
+    let server = room.serve();
+    let mark = room.base().join("running");
+    let command =
+        format!("trap '' TERM HUP; echo $$ > {}; sleep 300 & sleep 301; echo never", mark.display());
+    server.does("ssh_exec", &json!({"host": sshd.place(), "command": command, "wait_ms": 0}));
+    let group = written(&mark);
+    // What a command that has ended left running is to stay.
+    let left = room.base().join("left");
+    let command = format!("sleep 302 >/dev/null 2>&1 </dev/null & echo $$ > {}; echo $!", left.display());
+    let stays = server.does("ssh_exec", &on(&sshd, &command));
+    // The words to the watchdog are sent in their order, and both commands were told of before this one ended.
+    server.does("ssh_exec", &on(&sshd, "true"));
+    server.kill();
+    is_gone(&group);
+    let stays = stays.trim();
+    assert!(Command::new("kill").args(["-0", stays]).status().unwrap().success(), "it was ended as well");
+    let _ = Command::new("kill").arg(stays).status();
+}
+
+#[test]
 fn wrapper_of_a_command_is_invisible_to_it() {
     kit::needs!(SshServer, SshClient, Procps);
     let room = Room::new();

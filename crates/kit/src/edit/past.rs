@@ -146,7 +146,7 @@ impl<'a> Past<'a> {
         let other = self.windows.iter().any(|window| Some(&window.identity) != self.identity);
         if other && !self.shown_as_is(now) {
             let what =
-                format!("the file changed since it was shown, and {} were not shown again", lines(now));
+                format!("the file changed since it was shown, and {} not shown again", lines_were(now));
             return Err(Refusal::stale(what, self.around(now.start, now.len())).into());
         }
         Ok(())
@@ -185,7 +185,8 @@ impl<'a> Past<'a> {
                 format!("line {} was shown as {shown}, not {anchor}", anchor.line)
             }
             _ if anchor.line > count => {
-                format!("line {} does not exist (the file has {count} lines)", anchor.line)
+                let plural = if count == 1 { "" } else { "s" };
+                format!("line {} does not exist (the file has {count} line{plural})", anchor.line)
             }
             _ if clipped => format!("line {} is too long to be shown in full", anchor.line),
             _ => format!("line {} was not shown as {anchor} in this session", anchor.line),
@@ -199,8 +200,15 @@ impl<'a> Past<'a> {
     }
 
     fn not_all_shown(&self, rows: &Range<usize>, unseen: &Rows) -> Refusal {
-        let unseen: Vec<String> = unseen.ranges().iter().map(lines).collect();
-        let what = format!("{} are meant, but {} were never shown", lines(rows), unseen.join(", "));
+        let meant = if rows.len() <= 1 { "is" } else { "are" };
+        let unseen = match unseen.ranges() {
+            [only] => lines_were(only),
+            several => {
+                let several: Vec<String> = several.iter().map(lines).collect();
+                format!("{} were", several.join(", "))
+            }
+        };
+        let what = format!("{} {meant} meant, but {unseen} never shown", lines(rows));
         Refusal::stale(what, self.around(rows.start, rows.len()))
     }
 
@@ -215,7 +223,8 @@ impl<'a> Past<'a> {
             .map(|place| lines(&(place..place + rows.len())))
             .collect();
         let what = if places.len() == claims.len() {
-            format!("{} were shown more than once; they may be {} now", lines(rows), places.join(" or "))
+            let they = if rows.len() <= 1 { "it" } else { "they" };
+            format!("{} shown more than once; {they} may be {} now", lines_were(rows), places.join(" or "))
         } else {
             format!("{} changed since shown, or can't be told from others that read the same", lines(rows))
         };
@@ -269,4 +278,9 @@ pub(super) fn lines(rows: &Range<usize>) -> String {
     } else {
         format!("lines {}-{}", rows.start + 1, rows.end)
     }
+}
+
+/// `line 4 was` or `lines 4-6 were`.
+fn lines_were(rows: &Range<usize>) -> String {
+    format!("{} {}", lines(rows), if rows.len() <= 1 { "was" } else { "were" })
 }

@@ -139,8 +139,19 @@ fn a_range_over_lines_never_shown_is_refused_with_those_lines() {
     desk.show(3..4);
     let range = [Edit::Replace { from: anchor(1, "a"), to: Some(anchor(4, "d")), new: String::new() }];
     let said = desk.refuses(&range, Kind::Stale);
-    assert!(said.contains("lines 2-3 were never shown"), "{said}");
+    assert!(said.contains("lines 1-4 are meant, but lines 2-3 were never shown"), "{said}");
     desk.lands(&range, "");
+    for (shown, says) in
+        [(vec![0..1, 2..5], "line 2 was never shown"), (vec![0..1, 2..3, 4..5], "line 2, line 4 were never")]
+    {
+        let desk = Desk::new("a\nb\nc\nd\ne\n");
+        shown.into_iter().for_each(|rows| desk.show(rows));
+        let range = [Edit::Replace { from: anchor(1, "a"), to: Some(anchor(5, "e")), new: String::new() }];
+        let said = desk.refuses(&range, Kind::Stale);
+        assert!(said.contains(says), "{said}");
+    }
+    let one = Desk::read("a\n");
+    assert!(one.refuses(&[replace(3, "b", "x")], Kind::Stale).contains("(the file has 1 line)"));
 }
 
 #[test]
@@ -157,6 +168,10 @@ fn views_that_disagree_refuse_once() {
     assert!(said.contains("line 4"), "{said}");
     twice.lands(&[replace(4, "}", "x")], "a\nb\n}\nx\n");
     desk.lands(&[replace(3, "}", "x")], "new\nb\nx\n");
+    let both = Desk::read("a\nk\nb\n").changed("n\nk\na\nk\nb\n");
+    both.show(0..5);
+    let said = both.refuses(&[replace(2, "k", "x")], Kind::Stale);
+    assert!(said.contains("line 2 was shown more than once; it may be line "), "{said}");
 }
 
 #[test]

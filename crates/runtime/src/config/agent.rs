@@ -92,7 +92,8 @@ pub enum Visible {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SubagentSection {
-    /// The tools they have where their profile names none; those of the agent that starts them, if this is not given.
+    /// The tools they have where their profile names none; those of the agent that starts them, if this is not given. A
+    /// profile of a workspace has no others.
     pub tools: Option<Vec<String>>,
     /// They may start agents themselves.
     pub nested: Option<bool>,

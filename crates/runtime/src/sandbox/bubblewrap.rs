@@ -7,6 +7,7 @@
 use std::{
     ffi::OsString,
     fs, io,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
 };
 
@@ -45,6 +46,11 @@ pub(crate) fn arguments(mounts: &[Mount], program: &Path, scratch: &Path) -> io:
     given.pair("--cap-add", "CAP_SETPCAP");
     let empty = scratch.join("empty");
     fs::write(&empty, "")?;
+    let shut_file = scratch.join("shut");
+    if !shut_file.exists() {
+        fs::write(&shut_file, "")?;
+        fs::set_permissions(&shut_file, fs::Permissions::from_mode(0o000))?;
+    }
     let mut sealed = Vec::new();
     for (number, mount) in mounts.iter().enumerate() {
         let at = mount.at.as_path();
@@ -64,11 +70,13 @@ pub(crate) fn arguments(mounts: &[Mount], program: &Path, scratch: &Path) -> io:
                 given.pair("--tmpfs", at);
                 sealed.extend(seal.then_some(at));
             }
-            What::Hidden { folder: true } => {
+            What::Hidden { folder: true, .. } => {
                 given.pair("--tmpfs", at);
                 sealed.push(at);
             }
-            What::Hidden { folder: false } => given.mount("--ro-bind", &empty, at),
+            What::Hidden { folder: false, shut } => {
+                given.mount("--ro-bind", if *shut { &shut_file } else { &empty }, at);
+            }
             What::Link(to) => given.mount("--symlink", to, at),
             What::Text(text) => {
                 let file = scratch.join(format!("text-{number}"));
@@ -136,7 +144,7 @@ mod tests {
             mount("/var/tmp", What::Private { bytes: 8192, mode: 0o1777, sealed: false, shared: true }),
             bind("/usr", Access::Read),
             bind("/ws", Access::Write),
-            mount("/ws/.ssh", What::Hidden { folder: true }),
+            mount("/ws/.ssh", What::Hidden { folder: true, shut: false }),
         ];
         let said = arguments(&mounts, Path::new("/opt/haft"), scratch.path()).unwrap();
         let said: Vec<_> = said.iter().map(|it| it.to_str().unwrap()).collect();

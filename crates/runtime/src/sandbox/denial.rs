@@ -10,6 +10,7 @@ use kit::{net::why_closed, procs::Exit};
 use super::{
     layout::{Access, Mount, What},
     limits::{Ended, Limits},
+    places::holds_passwords,
     proxy::Refused,
 };
 use crate::{commands::quote, control::is_control_file};
@@ -332,7 +333,8 @@ fn section(known: &Known<'_>) -> &'static str {
 }
 
 fn hidden(path: &Path, known: &Known<'_>) -> (&'static str, String) {
-    let keeps_keys = path.components().any(|it| KEYS.iter().any(|one| it.as_os_str() == *one));
+    let keeps_keys =
+        holds_passwords(path) || path.components().any(|it| KEYS.iter().any(|one| it.as_os_str() == *one));
     if keeps_keys {
         return ("read", format!("{} is kept from commands: it holds keys", path.display()));
     }

@@ -226,7 +226,7 @@ fn build(mounts: &[Mount]) -> Result<(), Trouble> {
         scratch.detach(&root).at(Part::Namespaces, "the private folders")?;
     }
     for one in &held {
-        if let (What::Private { sealed: true, .. } | What::Hidden { folder: true }, Some(tree)) =
+        if let (What::Private { sealed: true, .. } | What::Hidden { folder: true, .. }, Some(tree)) =
             (&one.mount.what, &one.tree)
         {
             set_attributes(tree, MountAttrFlags::MOUNT_ATTR_RDONLY)
@@ -303,8 +303,8 @@ fn hold(mount: &Mount) -> io::Result<Option<Option<OwnedFd>>> {
         }
         What::Private { shared: true, .. } => None,
         What::Private { bytes, mode, .. } => Some(private(*bytes, *mode)?),
-        What::Hidden { folder: true } => Some(private(1 << 20, 0o555)?),
-        What::Hidden { folder: false } => Some(empty_file()?),
+        What::Hidden { folder: true, .. } => Some(private(1 << 20, 0o555)?),
+        What::Hidden { folder: false, shut } => Some(empty_file(if *shut { 0o000 } else { 0o444 })?),
         What::Processes => Some(filesystem(
             "proc",
             &[],
@@ -431,9 +431,9 @@ fn filesystem(kind: &str, options: &[(&str, &str)], attributes: MountAttrFlags) 
 }
 
 /// A file with nothing in it, as a mount of its own.
-fn empty_file() -> io::Result<OwnedFd> {
+fn empty_file(mode: u32) -> io::Result<OwnedFd> {
     let folder = private(4096, 0o755)?;
-    openat(&folder, "empty", OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC, Mode::from(0o444))?;
+    openat(&folder, "empty", OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC, Mode::from(mode))?;
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
     let file = open_tree(&folder, "empty", flags)?;
     set_attributes(&file, MountAttrFlags::MOUNT_ATTR_RDONLY)?;

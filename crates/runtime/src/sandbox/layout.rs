@@ -17,7 +17,8 @@ use super::{
     control,
     environment::FOLDERS,
     places::{
-        ALSO_A_FOLDER, DEVICE_LINKS, DEVICES, HARDWARE, SYSTEM, below, closed_files, folder_of, home, secrets,
+        ALSO_A_FOLDER, DEVICE_LINKS, DEVICES, HARDWARE, SYSTEM, below, closed_files, folder_of,
+        holds_passwords, home, secrets,
     },
 };
 use crate::{
@@ -60,6 +61,9 @@ pub enum What {
     Hidden {
         /// It is a folder.
         folder: bool,
+        /// Nobody may open it. Most programs take a configuration that is empty, and fail at one that they can't open;
+        /// what holds passwords is not to be taken for empty.
+        shut: bool,
     },
     /// A symbolic link.
     Link(PathBuf),
@@ -206,8 +210,8 @@ impl Plan {
         self.put("/proc", What::Processes);
         // What not everybody may read there is no business of a command, whoever runs haft.
         for path in closed_files() {
-            let folder = path.is_dir();
-            self.put(path, What::Hidden { folder });
+            let (folder, shut) = (path.is_dir(), holds_passwords(&path));
+            self.put(path, What::Hidden { folder, shut });
         }
     }
 
@@ -322,7 +326,7 @@ impl Plan {
         let made = tools.folder.join("__pycache__");
         if self.is_open(&tools.folder) && !tools.wide {
             let folder = !fs::symlink_metadata(&made).is_ok_and(|it| !it.is_dir());
-            self.put(made, What::Hidden { folder });
+            self.put(made, What::Hidden { folder, shut: false });
         }
     }
 
@@ -360,7 +364,7 @@ impl Plan {
                 let folder = path.is_dir();
                 let is_named = |at: &Path| named.iter().any(|it| it.starts_with(&path) && at.starts_with(it));
                 self.mounts.retain(|at, _| !at.starts_with(&path) || is_named(at));
-                self.put(path, What::Hidden { folder });
+                self.put(path, What::Hidden { folder, shut: false });
             }
         }
     }

@@ -245,6 +245,12 @@ pub(super) fn closed_files() -> Vec<PathBuf> {
     }
 }
 
+/// Is this a file of the system's with passwords, or a backup of one?
+pub(super) fn holds_passwords(path: &Path) -> bool {
+    let name = path.file_name().and_then(|it| it.to_str()).unwrap_or_default();
+    path.parent() == Some(Path::new("/etc")) && (name.starts_with("shadow") || name.starts_with("gshadow"))
+}
+
 /// What not everybody may read, in this folder and the folders in it.
 fn look_for_closed(folder: &Path) -> Vec<PathBuf> {
     let mut closed = Vec::new();

@@ -94,7 +94,7 @@ mod tests {
                 at: "/Users/a/ws/.git/hooks".into(),
                 what: What::Bind { from: "/Users/a/ws/.git/hooks".into(), access: Access::Read },
             },
-            Mount { at: "/Users/a/ws/.ssh".into(), what: What::Hidden { folder: true } },
+            Mount { at: "/Users/a/ws/.ssh".into(), what: What::Hidden { folder: true, shut: false } },
         ];
         let text = profile(&mounts, Some(Path::new("/Users/a")), Path::new("/private/tmp/\"x\""));
         let rules = text.strip_prefix(HEAD).unwrap_or_default();

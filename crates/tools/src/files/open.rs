@@ -78,7 +78,8 @@ pub(crate) fn must_have_seen_whole(cx: &Cx, path: &str, opened: &Opened) -> Resu
         Whole::Yes => Ok(()),
         Whole::Never => stale("this session has not read it".to_owned()),
         Whole::Partly { seen, total } => {
-            stale(format!("this session has seen {seen} of its {total} lines in full"))
+            let plural = if total == 1 { "" } else { "s" };
+            stale(format!("this session has seen {seen} of its {total} line{plural} in full"))
         }
         Whole::Changed => stale("has changed since this session read it".to_owned()),
     }

@@ -46,8 +46,11 @@ impl Write {
         let opened = open::text(cx, path)?;
         if !overwrite {
             let lines = opened.text.line_count();
-            return Err(Fault::bad_args(format!("`{path}` exists ({lines} lines); it was not replaced"))
-                .next(
+            let plural = if lines == 1 { "" } else { "s" };
+            return Err(Fault::bad_args(format!(
+                "`{path}` exists ({lines} line{plural}); it was not replaced"
+            ))
+            .next(
                 "Change parts of it with `edit`, or pass `overwrite`: true after reading the whole of it."
                     .to_owned(),
             ));

@@ -25,6 +25,7 @@ use super::{
     auth::authenticate,
     known_hosts::{self, Known, Standing, fingerprint},
     place::{Hop, Route, shown_path},
+    stop::Watchdog,
 };
 
 /// A server that says nothing for so long is asked whether it is there, and gone after three times.
@@ -44,6 +45,8 @@ pub(super) struct Connection {
     in_use: AtomicUsize,
     /// Something other than a shell takes commands there.
     is_plain: AtomicBool,
+    /// What ends its commands there when it is gone.
+    pub(super) watchdog: Watchdog,
 }
 
 /// Somebody uses a connection, as long as this is there.
@@ -75,6 +78,7 @@ impl Connection {
             last: Mutex::new(Instant::now()),
             in_use: AtomicUsize::new(0),
             is_plain: AtomicBool::new(false),
+            watchdog: Watchdog::default(),
         };
         Ok((connection, notes))
     }

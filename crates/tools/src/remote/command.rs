@@ -162,14 +162,16 @@ impl Command {
             match message {
                 Some(ChannelMsg::Data { data }) => self.recording.feed(&data),
                 Some(ChannelMsg::ExtendedData { data, .. }) => {
-                    let sifted = self.sieve.lock().as_mut().map(|it| it.feed(&data));
+                    let sifted = self.sift(&data);
                     self.recording.feed(sifted.as_deref().unwrap_or(&data));
                 }
                 Some(ChannelMsg::ExitStatus { exit_status }) => {
+                    self.is_over_there();
                     how = Some(How::Exit(Exit::Code(i32::try_from(exit_status).unwrap_or(i32::MAX))));
                     drained = Instant::now();
                 }
                 Some(ChannelMsg::ExitSignal { signal_name, .. }) => {
+                    self.is_over_there();
                     how = Some(by_signal(signal_name));
                     drained = Instant::now();
                 }
@@ -191,6 +193,25 @@ impl Command {
         let _ = self.write.close().await;
         let unsaid = if is_closed && !self.connection.is_closed() { How::Unsaid } else { How::Lost };
         Ended { how: how.unwrap_or(unsaid), goes_on }
+    }
+
+    /// What its shell wrote, without its number. Once that is known, the command ends with the connection.
+    fn sift(&self, data: &[u8]) -> Option<Vec<u8>> {
+        let mut sieve = self.sieve.lock();
+        let sieve = sieve.as_mut()?;
+        let before = sieve.pid();
+        let rest = sieve.feed(data);
+        if let (None, Some(pid)) = (before, sieve.pid()) {
+            self.connection.watchdog.arm(&self.connection, pid);
+        }
+        Some(rest)
+    }
+
+    /// Nothing is to be ended there any more: its number may be another's soon, and what it left running is to stay.
+    fn is_over_there(&self) {
+        if let Some(pid) = self.sieve.lock().as_ref().and_then(Sieve::pid) {
+            self.connection.watchdog.disarm(pid);
+        }
     }
 
     fn told(&self, ended: &Ended) -> Result<Output, Fault> {

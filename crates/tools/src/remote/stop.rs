@@ -2,12 +2,24 @@
 //!
 //! OpenSSH passes no signals on for root, so the shell says its own number first, and what is stopped is ended by a second
 //! channel: its process group, first asked, then killed. The script there ends its work even if we are gone.
+//!
+//! What can stop nothing any more, because it was killed itself, has a watchdog there: a third channel, one for each
+//! connection, whose script is told which processes run. At the end of its input, which is that of the connection, it
+//! ends those that are left.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use kit::Fault;
+use parking_lot::Mutex;
 use russh::ChannelMsg;
-use tokio::{task::JoinHandle, time::timeout};
+use tokio::{
+    sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
+    task::JoinHandle,
+    time::timeout,
+};
 
 use super::client::Connection;
 
@@ -125,8 +137,79 @@ pub(super) fn end(connection: Arc<Connection>, pid: u32) -> JoinHandle<Fate> {
                 _ => {}
             }
         }
+        // Whatever else became of it, the watchdog ends it with the connection: haft may be gone before this was sent.
+        if fate == Fate::Gone {
+            connection.watchdog.disarm(pid);
+        }
         fate
     })
+}
+
+/// Ends the commands of a connection there that run when it is gone, however that came about.
+#[derive(Default)]
+pub(super) struct Watchdog {
+    words: Mutex<Option<UnboundedSender<String>>>,
+}
+
+impl Watchdog {
+    /// This process is ended with the connection from now on.
+    pub(super) fn arm(&self, connection: &Arc<Connection>, pid: u32) {
+        let word = format!("+ {pid}\n");
+        let mut words = self.words.lock();
+        if words.as_ref().is_some_and(|it| it.send(word.clone()).is_ok()) {
+            return;
+        }
+        // The first, or one after the server took no more channels.
+        let (sender, receiver) = unbounded_channel();
+        let _ = sender.send(word);
+        *words = Some(sender);
+        tokio::spawn(watch(Arc::downgrade(connection), receiver));
+    }
+
+    /// This process has ended, or was ended.
+    pub(super) fn disarm(&self, pid: u32) {
+        if let Some(words) = &*self.words.lock() {
+            let _ = words.send(format!("- {pid}\n"));
+        }
+    }
+}
+
+/// Passes words on to the script, until the connection is gone.
+async fn watch(connection: Weak<Connection>, mut words: UnboundedReceiver<String>) {
+    let opened = match connection.upgrade() {
+        Some(connection) => timeout(TO_OPEN, connection.channel()).await,
+        None => return,
+    };
+    let Ok(Ok(channel)) = opened else { return };
+    let (mut read, write) = channel.split();
+    if write.exec(false, watchdog()).await.is_err() {
+        return;
+    }
+    loop {
+        tokio::select! {
+            word = words.recv() => match word {
+                Some(word) => {
+                    if write.data_bytes(word.into_bytes()).await.is_err() {
+                        return;
+                    }
+                }
+                None => return,
+            },
+            message = read.wait() => match message {
+                None | Some(ChannelMsg::Close | ChannelMsg::Failure) => return,
+                Some(_) => {}
+            },
+        }
+    }
+}
+
+/// Keeps the numbers that it reads, and at the end of its input asks these processes to end, waits two seconds, and kills.
+fn watchdog() -> &'static str {
+    "sh -c 'all=; while read -r how pid; do case $how in +) all=\"$all $pid\";; \
+     -) left=; for it in $all; do [ $it = $pid ] || left=\"$left $it\"; done; all=$left;; esac; done; \
+     [ -n \"$all\" ] || exit 0; \
+     for it in $all; do kill -TERM -$it || kill -TERM $it; done 2>/dev/null; sleep 2; \
+     for it in $all; do kill -KILL -$it || kill -KILL $it; done 2>/dev/null'"
 }
 
 /// Asks, waits two seconds, kills, and says whether it is gone.
@@ -176,6 +259,27 @@ mod tests {
         let shown = sieve.feed(format!("bash: -c: line 1: `{line}'\n").as_bytes());
         assert_eq!(String::from_utf8(shown).unwrap(), "bash: -c: line 1: `echo )'\n");
         assert!(!sieve.was_not_understood() && sieve.pid().is_none());
+    }
+
+    #[test]
+    fn a_watchdog_ends_what_is_left_at_the_end_of_its_input() {
+        use std::{
+            io::Write as _,
+            os::unix::process::{CommandExt as _, ExitStatusExt as _},
+            process::{Command, Stdio},
+        };
+        let start = || Command::new("sleep").arg("300").process_group(0).spawn().unwrap();
+        let (mut left, mut over) = (start(), start());
+        let mut dog = Command::new("sh").args(["-c", watchdog()]).stdin(Stdio::piped()).spawn().unwrap();
+        let mut input = dog.stdin.take().unwrap();
+        write!(input, "+ {}\n+ {}\n- {}\n", left.id(), over.id(), over.id()).unwrap();
+        assert!(left.try_wait().unwrap().is_none());
+        drop(input);
+        assert_eq!(left.wait().unwrap().signal(), Some(15));
+        dog.wait().unwrap();
+        assert!(over.try_wait().unwrap().is_none(), "it was said to be over");
+        over.kill().unwrap();
+        over.wait().unwrap();
     }
 
     #[test]

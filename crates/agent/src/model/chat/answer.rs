@@ -95,10 +95,6 @@ impl Chunks {
         if text.is_empty() {
             return;
         }
-        let _ = self.closing(events, |calls, events| {
-            calls.moved_on(events);
-            Ok(())
-        });
         events.push(Event::Text(text.to_owned()));
     }
 
@@ -149,6 +145,10 @@ impl Chunks {
             _ => (false, None),
         };
         self.closing(events, |calls, events| calls.end(cut, events))?;
+        if self.calls.any() {
+            // Some say what was thought, or the signature of it, after the call that came of it.
+            events.extend(self.thought.kept(&self.model));
+        }
         let plain = match (self.refused, self.calls.any()) {
             (true, _) => Why::Refused,
             (false, true) => Why::Calls,

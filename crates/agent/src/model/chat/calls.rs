@@ -3,16 +3,15 @@
 //! The format has no mark for the end of a call; only the end of the answer is one. These are the signs there are, and
 //! what each is worth:
 //!
-//! - Another call begins. Not enough: calls may be written by turns.
-//! - The arguments are a complete JSON object. Nothing but white space can follow one, so nothing is lost by stopping
-//!   there; but some servers begin with `{}` and write the arguments after it, so an empty object is not a sign.
-//! - Both together, or a complete object and then text: this closes a call. The first says that the server is done with
-//!   it, the second that it can be.
+//! - The arguments are a complete JSON object that is not empty. Nothing but white space can follow one, so nothing is
+//!   lost by stopping there: this closes a call.
+//! - The arguments are `{}`. Not enough: some servers begin with it and write the arguments after it.
+//! - Another call begins, or text follows. Not enough: calls may be written by turns.
 //! - `finish_reason`: closes all that are open, whatever they say. Where the answer was cut off (`length`,
 //!   `content_filter`), only those that are complete: the last may have been cut in two.
 //!
 //! So a call that takes no arguments, or whose arguments are not JSON, waits for the end of the answer; every other one
-//! begins with the first piece of what comes after it.
+//! begins with the last letter of its arguments. What its provider wants to see again with it may come later.
 
 use std::collections::HashSet;
 
@@ -55,7 +54,8 @@ struct Written {
     arguments: String,
     extra: Option<Value>,
     began: bool,
-    closed: bool,
+    /// The id under which it was closed: the server's, or one of ours.
+    closed: Option<String>,
     scan: Scan,
 }
 
@@ -162,16 +162,14 @@ impl Calls {
             let what = format!("the answer has more than {MOST} calls");
             return Err(ModelError::new(Breach::Malformed, what));
         }
-        self.close_complete(Some(at), events);
-        if let Some(call) = self.written.get_mut(at) {
-            call.take(at, piece, events);
+        let Some(call) = self.written.get_mut(at) else { return Ok(()) };
+        call.take(at, piece, events);
+        match &call.closed {
+            Some(_) => events.extend(call.kept(&self.model)),
+            None if !call.tool.is_empty() && call.is_complete() => self.close(at, events),
+            None => {}
         }
         Ok(())
-    }
-
-    /// The server writes something else than a call.
-    pub(super) fn moved_on(&mut self, events: &mut Vec<Event>) {
-        self.close_complete(None, events);
     }
 
     /// The answer is over. Where it was `cut` off, only calls that are complete are called.
@@ -181,7 +179,7 @@ impl Calls {
     pub(super) fn end(&mut self, cut: bool, events: &mut Vec<Event>) -> Result<(), ModelError> {
         for at in 0..self.written.len() {
             let Some(call) = self.written.get(at) else { continue };
-            if call.closed || (cut && !call.scan.is_object()) {
+            if call.closed.is_some() || (cut && !call.scan.is_object()) {
                 continue;
             }
             if call.tool.is_empty() {
@@ -195,7 +193,7 @@ impl Calls {
 
     /// Was any call closed?
     pub(super) fn any(&self) -> bool {
-        self.written.iter().any(|it| it.closed)
+        self.written.iter().any(|it| it.closed.is_some())
     }
 
     /// The call that this is a piece of; none, if it begins one.
@@ -214,19 +212,9 @@ impl Calls {
         self.written.get(at).filter(|it| it.goes_on_with(piece)).map(|_| at)
     }
 
-    fn close_complete(&mut self, but: Option<usize>, events: &mut Vec<Event>) {
-        for at in 0..self.written.len() {
-            let call = self.written.get_mut(at).filter(|it| Some(at) != but && !it.closed);
-            if call.is_some_and(|it| !it.tool.is_empty() && it.is_complete()) {
-                self.close(at, events);
-            }
-        }
-    }
-
     fn close(&mut self, at: usize, events: &mut Vec<Event>) {
         let Some(call) = self.written.get_mut(at) else { return };
-        call.closed = true;
-        let mut id = std::mem::take(&mut call.id);
+        let mut id = call.id.clone();
         if id.is_empty() || self.taken.contains(&id) {
             id = format!("call_{}_{at}", self.step);
             while self.taken.contains(&id) {
@@ -234,11 +222,8 @@ impl Calls {
             }
         }
         self.taken.insert(id.clone());
-        call.id.clone_from(&id);
-        if let Some(extra) = call.extra.take() {
-            let value = json!({"model": self.model, "call": id, "extra_content": extra});
-            events.push(Event::Kept(Said::Opaque { wire: WIRE.to_owned(), value }));
-        }
+        call.closed = Some(id.clone());
+        events.extend(call.kept(&self.model));
         let mut arguments = call.arguments.clone();
         if arguments.trim().is_empty() {
             "{}".clone_into(&mut arguments);
@@ -266,13 +251,10 @@ impl Written {
         self.index = self.index.or(piece.index);
         self.extra = piece.extra.or(self.extra.take());
         let more = piece.arguments;
-        if self.closed || self.is_complete() {
+        if self.closed.is_some() {
             // Said again, or not a part of any JSON.
             if !more.trim().is_empty() && more != self.arguments {
                 tracing::warn!(tool = self.tool, "more came after the end of a call's arguments: {more}");
-                if !self.closed {
-                    self.grow(&more);
-                }
             }
             return;
         }
@@ -296,6 +278,13 @@ impl Written {
         if self.began && bytes > 0 {
             events.push(Event::CallGrew { index: at, bytes });
         }
+    }
+
+    /// What its provider wants to see again with it, if something new of that came.
+    fn kept(&mut self, model: &str) -> Option<Event> {
+        let id = self.closed.as_ref()?;
+        let value = json!({"model": model, "call": id, "extra_content": self.extra.take()?});
+        Some(Event::Kept(Said::Opaque { wire: WIRE.to_owned(), value }))
     }
 
     /// Are the arguments a complete object that is not empty?

@@ -150,7 +150,8 @@ fn call(said: &Said, kept: &[&Value]) -> Option<Value> {
     let Said::Call { id, tool, arguments: written } = said else { return None };
     let function = json!({"name": tool, "arguments": arguments(written)});
     let mut call = json!({"id": id, "type": "function", "function": function});
-    let extra = kept.iter().find(|it| it.get("call").and_then(Value::as_str) == Some(id));
+    // What came last counts: a server may say more of a call once it has begun.
+    let extra = kept.iter().rev().find(|it| it.get("call").and_then(Value::as_str) == Some(id));
     if let (Some(extra), Some(call)) = (extra.and_then(|it| it.get("extra_content")), call.as_object_mut()) {
         call.insert("extra_content".to_owned(), extra.clone());
     }

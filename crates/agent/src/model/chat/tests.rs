@@ -214,16 +214,40 @@ fn calls_that_are_written_by_turns_are_closed_when_they_are_complete() {
 }
 
 #[test]
-fn a_call_closes_when_the_next_begins_or_text_follows() {
-    let read = json!({"index": 0, "id": "a", "function": {"name": "read", "arguments": "{\"path\":\"x\"}"}});
-    let grep = json!({"index": 1, "id": "b", "function": {"name": "grep", "arguments": "{"}});
-    for next in [call(grep), json!({"content": "And then"})] {
-        let chunks = [&call(read.clone()), &next].map(|it| json!({"choices": [{"delta": it}]}));
-        let (events, _) = hear(&chunks);
+fn a_call_closes_with_the_last_letter_of_its_arguments() {
+    let chunk = |delta: Value| json!({"choices": [{"delta": delta}]});
+    let part = |index: u64, id: &str, arguments: &str| {
+        call(json!({"index": index, "id": id, "function": {"name": "read", "arguments": arguments}}))
+    };
+    let (events, _) = hear(&[chunk(part(0, "a", "{\"path\":")), chunk(part(0, "a", "\"x\"}"))]);
+    assert_eq!(closed(&events), triples(&[("a", "read", "{\"path\":\"x\"}")]), "nothing has followed it");
+    // What follows changes nothing of it.
+    for next in [part(1, "b", "{"), part(0, "a", "}"), part(0, "", " \n"), json!({"content": "And then"})] {
+        let (events, _) = hear(&[chunk(part(0, "a", "{\"path\":\"x\"}")), chunk(next.clone())]);
         assert_eq!(closed(&events), triples(&[("a", "read", "{\"path\":\"x\"}")]), "{next}");
     }
-    let (events, _) = hear(&[json!({"choices": [{"delta": call(read)}]})]);
-    assert!(closed(&events).is_empty(), "nothing says yet that it is over");
+    let (events, _) = hear(&[chunk(part(0, "a", "{}"))]);
+    assert!(closed(&events).is_empty(), "an empty object may be a placeholder");
+}
+
+#[test]
+fn a_call_whose_name_comes_last_is_not_lost() {
+    let arguments = json!({"index": 0, "id": "a", "function": {"arguments": "{\"path\":\"x\"}"}});
+    let events = said(&[call(arguments), call(json!({"index": 0, "function": {"name": "read"}}))], "stop");
+    assert_eq!(closed(&events), triples(&[("a", "read", "{\"path\":\"x\"}")]));
+}
+
+#[test]
+fn a_call_said_again_under_an_id_that_was_taken_is_called_once() {
+    let said_before = Said::Call { id: "a".to_owned(), tool: "read".to_owned(), arguments: "{}".to_owned() };
+    let whole =
+        call(json!({"index": 0, "id": "a", "function": {"name": "read", "arguments": "{\"path\":\"x\"}"}}));
+    let mut calls = Chunks::new("m", &request(vec![Item::Model { said: vec![said_before] }]));
+    let mut events = Vec::new();
+    for _ in 0..2 {
+        calls.hear(&json!({"choices": [{"delta": whole}]}).to_string(), &mut events).unwrap();
+    }
+    assert_eq!(closed(&events), triples(&[("call_3_0", "read", "{\"path\":\"x\"}")]));
 }
 
 #[test]
@@ -539,6 +563,25 @@ fn a_signature_goes_back_with_its_call() {
     assert_eq!(message["tool_calls"][0]["extra_content"], json!({"google": {"thought_signature": "S"}}));
     assert_eq!(message["tool_calls"][0]["id"], "call_3_0");
     assert_eq!(message["tool_calls"][1].get("extra_content"), None);
+}
+
+#[test]
+fn a_signature_that_comes_after_its_call_goes_back_with_it() {
+    let arguments = json!({"name": "read", "arguments": "{\"path\":\"x\"}"});
+    let thought = |data: &str| json!({"type": "reasoning.encrypted", "index": 0, "data": data});
+    let events = said(
+        &[
+            call(json!({"index": 0, "id": "a", "function": arguments})),
+            call(json!({"index": 0, "extra_content": {"google": {"thought_signature": "S"}}})),
+            json!({"reasoning_details": [thought("zzz")]}),
+        ],
+        "tool_calls",
+    );
+    assert_eq!(closed(&events), triples(&[("a", "read", "{\"path\":\"x\"}")]));
+    let message =
+        &body_of(&served("http://x"), &request(vec![Item::Model { said: kept(&events) }]))["messages"][1];
+    assert_eq!(message["tool_calls"][0]["extra_content"], json!({"google": {"thought_signature": "S"}}));
+    assert_eq!(message["reasoning_details"], json!([thought("zzz")]));
 }
 
 fn spec(name: &str, origin: Origin) -> Spec {
