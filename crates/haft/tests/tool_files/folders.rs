@@ -197,6 +197,9 @@ fn an_allowlist_is_the_last_word() {
     fs::write(room.config().join("haft.toml"), "tools = [\"two\", \"read\"]").unwrap();
     assert_eq!(file_tools(&room, &[]).0, ["two"]);
     room.call("one", &json!({})).must("not_found");
+    fs::write(room.config().join("haft.toml"), "tools = []").unwrap();
+    let said = room.call("xyzzy", &json!({})).must("not_found").text();
+    assert_eq!(said, "there is no tool `xyzzy` in this session\nThis session has no tools.");
 }
 
 #[test]

@@ -242,6 +242,27 @@ fn an_import_that_hangs_keeps_nobody_waiting() {
     server.kill();
 }
 
+#[test]
+fn an_edited_helper_is_imported_by_the_next_call() {
+    kit::needs!(Python);
+    let room = Room::new();
+    let tools = room.config().join("tools");
+    let helper =
+        |file: &str, says: &str| put_file(&tools, file, &format!("def tell():\n    return {says:?}\n"));
+    helper("_helper.py", "first");
+    helper("lib/inner.py", "inner");
+    put_file(&tools, "lib/__init__.py", "");
+    let (file, code) = navi("asks", "return _helper.tell() + ' ' + inner.tell()");
+    put_file(&tools, &format!("{file}.py"), &format!("import _helper\nfrom lib import inner\n{code}"));
+    let server = room.serve();
+    let says = || server.does("asks", &json!({})).lines().next().unwrap_or_default().to_owned();
+    assert_eq!(says(), "first inner");
+    helper("_helper.py", "the second");
+    assert_eq!(says(), "the second inner");
+    helper("lib/inner.py", "outer one");
+    assert_eq!(says(), "the second outer one");
+}
+
 /// How often a file changes while calls are under way.
 const CHANGES: usize = 100;
 

@@ -124,7 +124,10 @@ fn other_names_of_arguments_are_understood() {
     let said = server.call("model_3d", &json!({"script": "cube(1);", "timeout": 30})).text;
     assert!(said.contains("`output` is empty"), "{said}");
     let said = server.call("ssh_exec", &json!({"host": "nowhere", "username": "me", "timeout": 5})).text;
-    assert!(said.contains("`nowhere`") && !said.contains("unknown field"), "{said}");
+    assert!(
+        said.contains("note: `timeout` was read as `timeout_ms`: 5000\nnote: `username` was read as `user`"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -164,7 +167,7 @@ fn enabled_tools_are_in_every_profile_and_the_others_in_those_that_list_them() {
     room.put(".haft/tools/enabled.json", "[\"one\", \"three\"]");
     room.put(
         ".haft/agents/judge.md",
-        "---\ndescription: judges\ntools: [list_tools]\nwithout: [three]\n---\nJudge.\n",
+        "---\ndescription: judges\ntools: [list_tools]\ndisallowedTools: [three]\n---\nJudge.\n",
     );
     let script = room.base().join("script.jsonl");
     let call = json!({"say": "", "calls": [{"tool": "list_tools", "arguments": {}}]});
@@ -176,7 +179,7 @@ fn enabled_tools_are_in_every_profile_and_the_others_in_those_that_list_them() {
         let ran = room.run(&[&options[..], &["look"]].concat());
         let answered =
             ran.out.lines().find(|it| it.contains("\"answered\"")).unwrap_or_else(|| panic!("{ran:?}"));
-        ["one", "two", "three"].map(|it| answered.contains(&format!("{it}: Says it twice.")))
+        ["one", "two", "three"].map(|it| answered.contains(&format!("{it}: Says it {it}.")))
     };
     assert_eq!(shown("judge"), [true, false, false]);
     assert_eq!(

@@ -264,6 +264,32 @@ pub(super) fn fingerprint(folder: &Folder, workspace: &Path) -> String {
     hasher.finalize().to_hex().chars().take(16).collect()
 }
 
+/// A digest that changes when a file does that tools of this folder import, and that is no tool: `_NAME.py`, and
+/// Python files in the folders that lie in it.
+pub(super) fn imports(folder: &Path) -> blake3::Hash {
+    let mut stamps = Vec::new();
+    let mut take = |path: PathBuf| {
+        if let Ok(stat) = stat_of(CWD, path.as_os_str(), true) {
+            let stamp = Stamp::of(&stat, true, true);
+            stamps.push(format!("{path:?} {stamp:?}"));
+        }
+    };
+    let inside = |folder: &Path| std::fs::read_dir(folder).into_iter().flatten().flatten().take(FILES);
+    let is_python = |name: &OsStr| name.as_bytes().ends_with(b".py");
+    for entry in inside(folder) {
+        let (name, path) = (entry.file_name(), entry.path());
+        if is_python(&name) {
+            if name.as_bytes().starts_with(b"_") {
+                take(path);
+            }
+        } else if !name.as_bytes().starts_with(b".") && name != "__pycache__" && path.is_dir() {
+            inside(&path).filter(|it| is_python(&it.file_name())).for_each(|it| take(it.path()));
+        }
+    }
+    stamps.sort_unstable();
+    blake3::hash(stamps.join("\n").as_bytes())
+}
+
 type Name = (Vec<u8>, FileType);
 
 fn names(dir: &OwnedFd) -> Result<Vec<Name>, Errno> {

@@ -17,7 +17,7 @@ use tokio::{
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
-    Section, Version, failure,
+    Section, Version, failure, folders,
     host::{Host, Mode},
     interpreter::{self, Interpreters},
     terms::Served,
@@ -74,6 +74,8 @@ struct Slot {
     /// What that process imports, for as long as it may.
     _provided: Option<Provided>,
     starting: Weak<Start>,
+    /// As the files were that it may import from its folder, where whatever is there counts.
+    imports: Option<blake3::Hash>,
     /// How many calls have it, or wait for it.
     busy: usize,
     idle_since: Instant,
@@ -180,21 +182,27 @@ impl Hosts {
 
     fn enter(&self, served: &Arc<Served>) -> (Busy, Next, Ground) {
         let inner = &self.inner;
+        // Of what a person vouches for, another content is another version.
+        let imports = served.beside.is_none().then(|| folders::imports(&served.version.folder));
         let mut slots = inner.slots.lock();
         let is_new = !slots.by_key.contains_key(&served.key);
-        let slot = slots.by_key.entry(served.key).or_insert_with(|| Slot::new(served, inner));
+        let slot = slots.by_key.entry(served.key).or_insert_with(|| Slot::new(served, inner, imports));
         slot.busy += 1;
+        if slot.imports != imports {
+            // The next process imports what is there now.
+            (slot.host, slot.starting, slot.imports) = (None, Weak::new(), imports);
+        }
         let is_closed = slot.ground.opened().is_none();
         if !is_closed {
             // The calls that run keep what they have.
-            *slot = Slot { busy: slot.busy, ..Slot::new(served, inner) };
+            *slot = Slot { busy: slot.busy, ..Slot::new(served, inner, imports) };
         }
         let ground = slot.ground.clone();
         let next = match (&slot.host, slot.starting.upgrade()) {
             (Some(host), _) if !host.is_gone() && is_closed => Next::Here(host.clone()),
             (_, Some(start)) if start.is_good() => Next::Soon(start),
             _ => {
-                let start = Start::new(inner, served, &ground);
+                let start = Start::new(inner, served, &ground, imports);
                 slot.starting = Arc::downgrade(&start);
                 Next::Soon(start)
             }
@@ -254,7 +262,7 @@ impl Slots {
 }
 
 impl Slot {
-    fn new(served: &Arc<Served>, inner: &Inner) -> Self {
+    fn new(served: &Arc<Served>, inner: &Inner, imports: Option<blake3::Hash>) -> Self {
         let (version, section) = (&served.version, &served.section);
         Self {
             served: served.clone(),
@@ -262,6 +270,7 @@ impl Slot {
             host: None,
             _provided: None,
             starting: Weak::new(),
+            imports,
             busy: 0,
             idle_since: Instant::now(),
             is_old: false,
@@ -271,13 +280,20 @@ impl Slot {
 }
 
 impl Start {
-    fn new(inner: &Arc<Inner>, served: &Arc<Served>, ground: &Ground) -> Arc<Self> {
+    fn new(
+        inner: &Arc<Inner>,
+        served: &Arc<Served>,
+        ground: &Ground,
+        imports: Option<blake3::Hash>,
+    ) -> Arc<Self> {
         let (say, done) = watch::channel(None);
         let (inner, served, ground) = (inner.clone(), served.clone(), ground.clone());
         let task = tokio::spawn(async move {
             let begun = begin(&inner, &served, &ground).await.map_err(Arc::new);
             if let Ok((host, provided)) = &begun
                 && let Some(slot) = inner.slots.lock().by_key.get_mut(&served.key)
+                // What it imported may be old by now.
+                && slot.imports == imports
             {
                 (slot.host, slot._provided) = (Some(host.clone()), provided.clone());
             }
