@@ -13,6 +13,14 @@ pub trait Asker: Send + Sync {
     /// # Errors
     /// [`Kind::Unavailable`] when there is nobody to ask.
     fn ask(&self, question: Question) -> Soon<'_, Result<String, Fault>>;
+
+    /// Shows a text that needs no answer.
+    ///
+    /// # Errors
+    /// [`Kind::Unavailable`] when there is nobody to see it, or no way to show it.
+    fn show(&self, _text: String) -> Soon<'_, Result<(), Fault>> {
+        Box::pin(std::future::ready(Err(nobody())))
+    }
 }
 
 /// A door with nobody behind it.

@@ -447,6 +447,18 @@ impl Agents for Crew {
         })
     }
 
+    fn show<'a>(&'a self, text: String, _: &'a Cx) -> Soon<'a, Result<(), Fault>> {
+        Box::pin(async move {
+            let session = self.session()?;
+            let text = match session.agent() {
+                Some(agent) => format!("{agent}: {text}"),
+                None => text,
+            };
+            let _turn = session.turn_to_ask().await;
+            self.inner.setup.person.show(text).await
+        })
+    }
+
     fn think<'a>(&'a self, system: &'a str, prompt: &'a str) -> Soon<'a, Result<String, Fault>> {
         Box::pin(async move {
             let model = self.inner.steering.model();

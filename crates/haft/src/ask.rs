@@ -122,6 +122,16 @@ impl Asker for AtTerminal {
             said.ok_or_else(nobody)?.ok_or_else(unanswered)
         })
     }
+
+    fn show(&self, text: String) -> Soon<'_, Result<(), Fault>> {
+        Box::pin(async move {
+            let show = move |mut terminal: &File, _: &OwnedFd| {
+                let lines: Vec<String> = text.lines().map(|it| format!("  {}\n", shown(it))).collect();
+                terminal.write_all(lines.concat().as_bytes())
+            };
+            at_terminal(show).await.ok_or_else(nobody)
+        })
+    }
 }
 
 /// The person did not want to answer.

@@ -29,7 +29,7 @@ fn arguments(toolset: &str, tool: &str, path: &str) -> Value {
         ("terrarium", "glob") => json!({"path": path, "pattern": "*"}),
         ("terrarium", "tree") => json!({"path": path}),
         ("terrarium", "read_job" | "wait" | "stop_task") => json!({"job_id": "job_1"}),
-        ("terrarium", "show_card") => json!({"title": "look", "actions": ["yes"]}),
+        ("terrarium", "show_card") => json!({"title": "look", "actions": [{"id": "yes"}]}),
         ("nav", "edit") => json!({"path": path, "old_string": "inside", "new_string": "x"}),
         (_, "edit") => json!({"path": path, "edits": [{"old": "inside", "new": "x"}]}),
         (_, "write") => json!({"path": path, "content": "x", "overwrite": true}),

@@ -161,6 +161,8 @@ impl Tagged {
         let (line, rest) = text.split_once('\n').unwrap_or((text, ""));
         let (name, value) =
             line.strip_prefix(&self.format.arg_prefix)?.split_once(&self.format.arg_kv_sep)?;
+        // Not what stands before it: `@@ x = 1` is a line of a diff.
+        let name = name.trim_end();
         let is_name = !name.is_empty() && name.chars().all(is_word);
         is_name.then(|| (name, value.trim(), rest))
     }

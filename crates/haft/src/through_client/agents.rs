@@ -103,6 +103,10 @@ impl Agents for OverClient {
         self.crew.ask(question, cx)
     }
 
+    fn show<'a>(&'a self, text: String, cx: &'a Cx) -> Soon<'a, Result<(), Fault>> {
+        self.crew.show(text, cx)
+    }
+
     fn think<'a>(&'a self, system: &'a str, prompt: &'a str) -> Soon<'a, Result<String, Fault>> {
         Box::pin(async move {
             if self.has_model(None).await { self.crew.think(system, prompt).await } else { Err(no_model()) }

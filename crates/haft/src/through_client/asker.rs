@@ -37,7 +37,13 @@ impl Asker for AtClient {
 }
 
 fn message(question: &Question) -> String {
-    let mut text = format!("The model asks:\n  {}\n", ask::shown(&question.text));
+    // More than one line is marked: none of them can pass for one of the answers below.
+    let lines: Vec<String> = question.text.trim().lines().map(ask::shown).collect();
+    let mark = if lines.len() > 1 { "| " } else { "" };
+    let mut text = "The model asks:\n".to_owned();
+    for line in lines {
+        text.push_str(&format!("  {mark}{line}\n"));
+    }
     for (at, option) in question.options.iter().enumerate() {
         text.push_str(&format!("  {}. {}\n", at + 1, ask::shown(option)));
     }
@@ -86,7 +92,10 @@ mod tests {
             options: vec!["main".to_owned(), "dev".to_owned()],
             ..Question::default()
         };
-        assert_eq!(message(&question), "The model asks:\n\n    Which?\\n1. none\n    1. main\n    2. dev");
+        assert_eq!(
+            message(&question),
+            "The model asks:\n\n    | Which?\n    | 1. none\n    1. main\n    2. dev"
+        );
         let said = |filled: Value| answer(&question, &filled);
         assert_eq!(said(json!({"choice": "2"})).as_deref(), Some("dev"));
         assert_eq!(said(json!({"choice": "2", "answer": " another "})).as_deref(), Some("another"));

@@ -381,6 +381,7 @@ fn a_toolset_is_exactly_its_tools_and_they_work() {
         "continue_job",
         "explore",
         "critic",
+        "subagent",
         "ask_user",
         "show_card",
     ];

@@ -11,25 +11,25 @@ fn all_names_are_there_with_what_they_need() {
     all_are_there(
         "terrarium",
         &[
-            ("bash", &[]),
-            ("python", &[]),
-            ("read", &[]),
-            ("write", &["content"]),
-            ("edit", &[]),
-            ("multi_edit", &[]),
-            ("glob", &[]),
-            ("grep", &[]),
+            ("bash", &["command"]),
+            ("python", &["code"]),
+            ("read", &["path"]),
+            ("write", &["path", "content"]),
+            ("edit", &["path"]),
+            ("multi_edit", &["path", "edits"]),
+            ("glob", &["pattern"]),
+            ("grep", &["pattern"]),
             ("tree", &[]),
             ("json_read", &["path"]),
-            ("json_write", &["path", "pointer"]),
-            ("notebook_read", &[]),
-            ("notebook_edit", &["edits"]),
+            ("json_write", &["path"]),
+            ("notebook_read", &["path"]),
+            ("notebook_edit", &["path"]),
             ("web_fetch", &["url"]),
             ("web_search", &["query"]),
             ("scratchpad", &["action"]),
             ("search_memory", &["query"]),
             ("info", &["name"]),
-            ("stop_task", &[]),
+            ("stop_task", &["job_id"]),
             ("jobs", &[]),
             ("read_job", &["job_id"]),
             ("wait", &["job_id"]),
@@ -37,6 +37,7 @@ fn all_names_are_there_with_what_they_need() {
             ("show_card", &["title"]),
             ("explore", &["task"]),
             ("critic", &["task"]),
+            ("subagent", &["prompt"]),
         ],
     );
 }
@@ -275,4 +276,36 @@ fn a_session_in_its_words_uses_ten_of_them() {
     assert_eq!(ran.code, 0, "{ran:?}");
     assert!(ran.out.ends_with("All done.\n"), "{ran:?}");
     assert!(room.text("sum.py").contains("return a + b") && room.text("n.ipynb").contains("\"two\""));
+}
+
+#[test]
+fn arguments_that_theirs_has_are_taken() {
+    let room = Room::new();
+    room.put(".gitignore", "out\n");
+    room.put("out/made.txt", "found\n");
+    room.put("kept.txt", "found\n");
+    room.put("b.json", "{\"k\": [1, {\"l\": \"x\"}]}\n");
+    all_answer(
+        &room,
+        "terrarium",
+        &[
+            ("glob", json!({"pattern": "**/*.txt"}), "ok", "kept.txt"),
+            ("glob", json!({"pattern": "**/*.txt", "gitignore": false}), "ok", "out/made.txt"),
+            ("glob", json!({"pattern": "**/made.txt", "gitignore": "yes"}), "ok", "(no matches)"),
+            ("grep", json!({"pattern": "found", "gitignore": true}), "ok", "(1 matches in "),
+            ("grep", json!({"pattern": "found", "gitignore": "No"}), "ok", "out/made.txt:1: found"),
+            ("tree", json!({"gitignore": "0"}), "ok", "made.txt"),
+            ("bash", json!({"command": "echo $0", "type": "sh"}), "ok", "sh"),
+            ("bash", json!({"command": "ls", "type": "csh"}), "bad_args", "Unknown shell type: csh"),
+            ("json_read", json!({"path": "b.json", "query": "k[1].l"}), "ok", "\"x\""),
+            ("json_read", json!({"path": "b.json", "query": "$..l"}), "ok", "/k/1/l: \"x\""),
+            (
+                "json_write",
+                json!({"path": "b.json", "query": ".k[1].m", "value": "[2]"}),
+                "ok",
+                "Updated b.json at '.k[1].m'",
+            ),
+            ("json_read", json!({"path": "b.json", "pointer": "/k/1/m"}), "ok", "[2]"),
+        ],
+    );
 }

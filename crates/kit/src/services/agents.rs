@@ -29,6 +29,14 @@ pub trait Agents: Send + Sync {
     /// [`Kind::Timeout`](crate::Kind::Timeout) when nobody answered in time.
     fn ask<'a>(&'a self, question: Question, cx: &'a Cx) -> Soon<'a, Result<String, Fault>>;
 
+    /// Shows the person a text, without waiting for an answer.
+    ///
+    /// # Errors
+    /// [`Kind::Unavailable`](crate::Kind::Unavailable) when there is nobody to see it.
+    fn show<'a>(&'a self, _text: String, _cx: &'a Cx) -> Soon<'a, Result<(), Fault>> {
+        Box::pin(std::future::ready(none()))
+    }
+
     /// One answer of the agent's model to `prompt`, without tools and apart from the conversation.
     ///
     /// # Errors

@@ -124,7 +124,9 @@ pub struct ModelSection {
     pub window: Option<u64>,
     /// How many tokens an answer has at most.
     pub longest: Option<u64>,
-    /// It has no native calls, and writes them like this: `json`, `bracket`, `xml`, `hermes`.
+    /// It has no native calls, and writes them like this: `json`, `bracket`, `xml`, `hermes`; a format as JSON, where
+    /// the file has a table.
+    #[serde(default, deserialize_with = "dialect")]
     pub dialect: Option<String>,
     /// It looks at pictures.
     pub images: Option<bool>,
@@ -135,6 +137,20 @@ pub struct ModelSection {
     pub own_tools: Vec<String>,
     /// What a million tokens cost, in dollars: input, cached, kept, output.
     pub price: Option<PriceSection>,
+}
+
+/// The name of a dialect, or a format of one's own: a table is kept as JSON, as `--dialect` takes it.
+fn dialect<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        Name(String),
+        Format(serde_json::Map<String, serde_json::Value>),
+    }
+    Ok(Option::<Written>::deserialize(deserializer)?.map(|it| match it {
+        Written::Name(name) => name,
+        Written::Format(table) => serde_json::Value::Object(table).to_string(),
+    }))
 }
 
 /// What a million tokens cost, in dollars.

@@ -23,6 +23,8 @@ pub(crate) struct CodeExec {
 /// Run Python code in a subprocess.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+// The fields have defaults so that what is missing is said in their words.
+#[schemars(extend("required" = ["code"]))]
 pub(crate) struct TerrariumPython {
     /// Python code to execute.
     #[serde(default)]

@@ -59,6 +59,17 @@ impl Tool for JsonRead {
 }
 
 impl JsonRead {
+    /// What other toolsets ask for in other words.
+    pub(crate) fn of(
+        path: String,
+        pointer: Option<String>,
+        query: Option<String>,
+        offset: usize,
+        limit: Option<usize>,
+    ) -> Self {
+        Self { path, pointer, query, offset, limit }
+    }
+
     fn read(&self, cx: &Cx) -> Result<Output, Fault> {
         let opened = json::load(
             cx,

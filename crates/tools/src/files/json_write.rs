@@ -29,7 +29,7 @@ pub(crate) struct JsonWrite {
 }
 
 /// `null` is a value here, unlike a field that is missing.
-fn given<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+pub(crate) fn given<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }
 
@@ -47,6 +47,11 @@ impl Tool for JsonWrite {
 }
 
 impl JsonWrite {
+    /// What other toolsets ask for in other words.
+    pub(crate) fn of(path: String, pointer: String, value: Option<Value>, remove: bool) -> Self {
+        Self { path, pointer, value, remove }
+    }
+
     fn write(&self, cx: &Cx) -> Result<Output, Fault> {
         let Self { path, pointer, value, remove } = self;
         if value.is_some() == *remove {

@@ -65,8 +65,8 @@ type Folders = HashMap<PathBuf, Folder>;
 
 impl Tree {
     /// What other toolsets ask for in other words.
-    pub(crate) fn of(dir: String, depth: Option<usize>, limit: usize) -> Self {
-        Self { dir, depth, limit: Some(limit), ignored: false }
+    pub(crate) fn of(dir: String, depth: Option<usize>, limit: usize, ignored: Ignored) -> Self {
+        Self { dir, depth, limit: Some(limit), ignored: ignored == Ignored::Show }
     }
 
     fn show(&self, cx: &Cx) -> Result<Output, Fault> {

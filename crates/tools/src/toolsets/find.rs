@@ -38,6 +38,7 @@ pub(super) fn lines(
     path: &str,
     pattern: Pattern<'_>,
     glob: Option<&str>,
+    ignored: Ignored,
     limit: usize,
 ) -> Result<Lines, Fault> {
     // To be copied for each file: the walk is on many threads.
@@ -63,7 +64,7 @@ pub(super) fn lines(
         }
         Err(fault) if fault.kind != Kind::BadArgs => return Err(fault),
         Err(_) => {
-            let walk = Walk { ignored: Ignored::Skip, depth: usize::MAX };
+            let walk = Walk { ignored, depth: usize::MAX };
             cx.files().walk(path, walk, &|| cx.check(), &|met| {
                 if !go_on() {
                     return Go::Stop;
@@ -105,12 +106,19 @@ pub(super) struct Named {
 ///
 /// # Errors
 /// [`Kind::BadArgs`] when the glob is none; those of walking.
-pub(super) fn named(cx: &Cx, dir: &str, glob: &str, limit: usize, collected: usize) -> Result<Named, Fault> {
+pub(super) fn named(
+    cx: &Cx,
+    dir: &str,
+    glob: &str,
+    ignored: Ignored,
+    limit: usize,
+    collected: usize,
+) -> Result<Named, Fault> {
     let names = Names::new(glob)?;
     let patience = Patience::new();
     let base = cx.files().locate(dir)?;
     let found = Mutex::new(Vec::new());
-    let walk = Walk { ignored: Ignored::Skip, depth: usize::MAX };
+    let walk = Walk { ignored, depth: usize::MAX };
     cx.files().walk(dir, walk, &|| cx.check(), &|met| {
         if met.kind == EntryKind::File && names.matches(met.path) {
             let changed = met.identity().map_or(0, |it| it.modified_ns);

@@ -16,6 +16,18 @@ fn a_bracket_block_has_argument_lines_and_a_body() {
         "read",
         json!({"path": "src/a.rs", "limit": 5}),
     );
+    is_call(
+        "bracket",
+        "[/read]\n@@path = a.rs\n@@limit = 5\n[read/]",
+        "read",
+        json!({"path": "a.rs", "limit": 5}),
+    );
+    is_call(
+        "bracket",
+        "[/edit]\n@@path = a\n@@ x = 1\n[edit/]",
+        "edit",
+        json!({"path": "a", "diff": "@@ x = 1\n"}),
+    );
     is_call("bracket", "[/jobs]\n[jobs/]", "jobs", json!({}));
     is_call("bracket", "[/jobs][jobs/]", "jobs", json!({}));
     is_call("bracket", "[/bash]ls[bash/]", "bash", json!({"command": "ls"}));

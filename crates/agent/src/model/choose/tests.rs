@@ -331,6 +331,22 @@ fn a_section_that_is_wrong_says_where() {
 }
 
 #[test]
+fn a_format_of_ones_own_is_a_table_in_the_file() {
+    let read = |text: &str| serde_json::from_str::<ModelSection>(text).unwrap();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "{\"say\": \"hello\"}\n").unwrap();
+    let model = format!("script:{}", file.path().display());
+    let section = read(&format!(
+        r#"{{"model": "{model}", "dialect": {{"start_char": "{{", "end_char": "}}", "arg_prefix": "--"}}}}"#
+    ));
+    assert!(chosen(section, &[]).is_ok());
+    let (_, text) =
+        fault(chosen(read(&format!(r#"{{"model": "{model}", "dialect": {{"begin": "<"}}}}"#)), &[]));
+    assert!(text.contains("[models.mine]") && text.contains("begin"), "{text}");
+    assert_eq!(read(r#"{"dialect": "xml"}"#).dialect.as_deref(), Some("xml"));
+}
+
+#[test]
 fn a_script_may_be_dressed_as_a_model_without_calls() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("s.jsonl");

@@ -294,7 +294,7 @@ impl Filesystem {
     }
 
     fn find(&self, cx: &Cx) -> Result<Output, Fault> {
-        let found = find::named(cx, &self.path, &self.pattern, FOUND, 10_000)?;
+        let found = find::named(cx, &self.path, &self.pattern, kit::files::Ignored::Skip, FOUND, 10_000)?;
         if found.paths.is_empty() {
             return Ok(Output::text(format!("No files match `{}`.", self.pattern)));
         }
@@ -310,7 +310,7 @@ impl Filesystem {
             return Err(Fault::bad_args("missing field `pattern`"));
         }
         let pattern = Pattern { text: &self.pattern, ..Pattern::default() };
-        let found = find::lines(cx, &self.path, pattern, None, MATCHES)?;
+        let found = find::lines(cx, &self.path, pattern, None, kit::files::Ignored::Skip, MATCHES)?;
         let mut lines: Vec<String> =
             found.lines.iter().map(|(path, number, line)| format!("{path}:{number}: {line}")).collect();
         if lines.is_empty() {

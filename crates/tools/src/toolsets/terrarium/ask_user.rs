@@ -15,6 +15,9 @@ pub(super) struct AskUser {
     /// Answers to choose from.
     #[serde(default)]
     options: Vec<String>,
+    /// An example of an answer.
+    #[serde(default)]
+    placeholder: String,
     /// Seconds to wait; 0 for as long as it takes.
     timeout_s: Option<u32>,
 }
@@ -36,7 +39,11 @@ impl Tool for AskUser {
             return Err(Fault::bad_args("Question is required"));
         }
         let within = self.within();
-        match ask_user::ask(self.question, self.options, within, cx).await {
+        let question = match self.placeholder.trim() {
+            "" => self.question,
+            example => format!("{}\n(such as: {example})", self.question),
+        };
+        match ask_user::ask(question, self.options, within, cx).await {
             Ok(answer) if answer.as_text().trim().is_empty() => Ok(Output::text("(no response)")),
             Err(fault) if fault.kind == Kind::Timeout => Ok(Output::text("(no response within timeout)")),
             answered => answered,

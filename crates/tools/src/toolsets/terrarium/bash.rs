@@ -23,12 +23,14 @@ const SHELLS: &[&str] = &["bash", "sh", "zsh", "dash", "fish"];
 /// Execute a shell command and return its output. Each command has a shell of its own.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+// The fields have defaults so that what is missing is said in their words.
+#[schemars(extend("required" = ["command"]))]
 pub(crate) struct Bash {
     /// Shell command to execute.
     #[serde(default)]
     command: String,
     /// Shell to run it in: bash (default), sh, zsh, dash, fish.
-    #[serde(default)]
+    #[serde(default, alias = "type")]
     shell: Option<String>,
     /// Seconds it may take; 0 for as long as the runtime allows. Default: 60.
     #[serde(default)]

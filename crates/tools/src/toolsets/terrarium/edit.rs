@@ -11,6 +11,8 @@ use crate::files::edit::land;
 /// Edit a file: `old` for `new`, or a unified diff. It must have been read before.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+// The fields have defaults so that what is missing is said in their words.
+#[schemars(extend("required" = ["path"]))]
 pub(crate) struct Edit {
     /// File to edit.
     #[serde(default)]

@@ -2,13 +2,16 @@
 
 use kit::prelude::*;
 
+use super::gitignore::Gitignore;
 use crate::toolsets::find;
 
 const LIMIT: usize = 100;
 
-/// Find files by a glob, the newest first. Leaves out what git ignores.
+/// Find files by a glob, the newest first.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+// The fields have defaults so that what is missing is said in their words.
+#[schemars(extend("required" = ["pattern"]))]
 pub(crate) struct Glob {
     /// Such as `**/*.py`.
     #[serde(default)]
@@ -18,6 +21,10 @@ pub(crate) struct Glob {
     path: String,
     /// Most paths. Default: 100.
     limit: Option<usize>,
+    /// Leave out what git ignores. Default: true.
+    #[serde(default)]
+    #[schemars(with = "bool")]
+    gitignore: Gitignore,
 }
 
 impl Tool for Glob {
@@ -39,7 +46,14 @@ impl Tool for Glob {
 impl Glob {
     fn find(&self, cx: &Cx) -> Result<Output, Fault> {
         let limit = self.limit.unwrap_or(LIMIT).max(1);
-        let found = find::named(cx, &self.path, &self.pattern, limit, (limit * 10).max(5_000));
+        let found = find::named(
+            cx,
+            &self.path,
+            &self.pattern,
+            self.gitignore.ignored(),
+            limit,
+            (limit * 10).max(5_000),
+        );
         let found = found.map_err(|fault| not_there(&self.path, fault))?;
         if found.paths.is_empty() {
             return Ok(Output::text("(no matches)"));

@@ -2,14 +2,16 @@
 
 use kit::prelude::*;
 
-use super::glob::not_there;
+use super::{gitignore::Gitignore, glob::not_there};
 use crate::{search::lines::Pattern, toolsets::find};
 
 const LIMIT: usize = 50;
 
-/// Search files by regex. Leaves out binary files and what git ignores.
+/// Search files by regex. Leaves out binary files.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+// The fields have defaults so that what is missing is said in their words.
+#[schemars(extend("required" = ["pattern"]))]
 pub(crate) struct Grep {
     /// Regex to search for.
     #[serde(default)]
@@ -24,6 +26,10 @@ pub(crate) struct Grep {
     /// Upper and lower case alike.
     #[serde(default)]
     ignore_case: bool,
+    /// Leave out what git ignores. Default: true.
+    #[serde(default)]
+    #[schemars(with = "bool")]
+    gitignore: Gitignore,
 }
 
 impl Tool for Grep {
@@ -47,7 +53,8 @@ impl Grep {
         let limit = usize::try_from(self.limit.unwrap_or(LIMIT as i64)).ok().filter(|it| *it > 0);
         let limit = limit.ok_or_else(|| Fault::bad_args("limit must be a positive integer"))?.min(1_000);
         let pattern = Pattern { text: &self.pattern, ignore_case: self.ignore_case, ..Pattern::default() };
-        let found = find::lines(cx, &self.path, pattern, self.glob.as_deref(), limit);
+        let found =
+            find::lines(cx, &self.path, pattern, self.glob.as_deref(), self.gitignore.ignored(), limit);
         let found = found.map_err(|fault| match fault.kind {
             Kind::BadArgs => Fault { what: format!("Invalid regex: {}", fault.what), ..fault },
             _ => not_there(&self.path, fault),

@@ -46,6 +46,8 @@ pub(crate) struct Wait {
 /// Stop a job that runs.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+// The fields have defaults so that what is missing is said in their words.
+#[schemars(extend("required" = ["job_id"]))]
 pub(crate) struct StopTask {
     /// The job's id.
     #[serde(default, alias = "job")]
@@ -168,7 +170,7 @@ impl Tool for StopTask {
 }
 
 fn is_agent(job: &Job) -> bool {
-    matches!(job.tool.as_str(), "explore" | "critic")
+    matches!(job.tool.as_str(), "explore" | "critic" | "subagent")
 }
 
 /// Their names of what a job came to.

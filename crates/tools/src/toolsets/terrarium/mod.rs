@@ -5,11 +5,14 @@ mod bash;
 mod critic;
 mod edit;
 mod explore;
+mod gitignore;
 mod glob;
 mod grep;
 mod guard;
 mod info;
 mod jobs;
+mod json_read;
+mod json_write;
 mod modes;
 mod multi_edit;
 mod notebook_edit;
@@ -26,12 +29,7 @@ use std::sync::Arc;
 
 use kit::{AnyTool, erase};
 
-use crate::{
-    code,
-    files::{json_read::JsonRead, json_write::JsonWrite},
-    jobs::ContinueJob,
-    web::web_search::WebSearch,
-};
+use crate::{agents::subagent::Subagent, code, jobs::ContinueJob, web::web_search::WebSearch};
 
 /// Its framework's commands `info`, `jobs`, `read_job` and `wait` are tools here.
 pub(super) fn tools() -> Vec<Arc<dyn AnyTool>> {
@@ -45,8 +43,8 @@ pub(super) fn tools() -> Vec<Arc<dyn AnyTool>> {
         erase::<glob::Glob>(),
         erase::<grep::Grep>(),
         erase::<tree::Tree>(),
-        erase::<JsonRead>(),
-        erase::<JsonWrite>(),
+        erase::<json_read::JsonRead>(),
+        erase::<json_write::JsonWrite>(),
         erase::<notebook_read::NotebookRead>(),
         erase::<notebook_edit::NotebookEdit>(),
         erase::<web_fetch::WebFetch>(),
@@ -67,6 +65,8 @@ pub(super) fn of_agents() -> Vec<Arc<dyn AnyTool>> {
     vec![
         erase::<explore::Explore>(),
         erase::<critic::Critic>(),
+        // Theirs calls each sub-agent by its name; those of a person's own profiles are named in the call.
+        erase::<Subagent>(),
         erase::<ask_user::AskUser>(),
         erase::<show_card::ShowCard>(),
     ]

@@ -16,6 +16,8 @@ const DIFFERENCE: usize = 200;
 /// Several replacements in one file, each in what the ones before made of it. Strict (default): all or none.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+// The fields have defaults so that what is missing is said in their words.
+#[schemars(extend("required" = ["path", "edits"]))]
 pub(crate) struct MultiEdit {
     /// File to edit.
     #[serde(default)]

@@ -15,6 +15,8 @@ use crate::files::{
 /// Edit the cells of a Jupyter notebook, which must have been read before. Strict (default): all or none.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+// The fields have defaults so that what is missing is said in their words.
+#[schemars(extend("required" = ["path"]))]
 pub(crate) struct NotebookEdit {
     /// Notebook (.ipynb) to edit.
     #[serde(default)]

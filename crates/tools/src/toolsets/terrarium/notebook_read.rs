@@ -7,6 +7,8 @@ use crate::files::{notebook::place::Name, notebook_read};
 /// Read the cells of a Jupyter notebook with their outputs.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+// The fields have defaults so that what is missing is said in their words.
+#[schemars(extend("required" = ["path"]))]
 pub(crate) struct NotebookRead {
     /// Notebook (.ipynb) to read.
     #[serde(default)]

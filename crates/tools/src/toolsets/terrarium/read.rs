@@ -20,6 +20,8 @@ const PICTURE: u64 = 20 << 20;
 /// Read a file: text with line numbers, a picture to look at, the text of a PDF by pages.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+// The fields have defaults so that what is missing is said in their words.
+#[schemars(extend("required" = ["path"]))]
 pub(crate) struct Read {
     /// File to read.
     #[serde(default)]
