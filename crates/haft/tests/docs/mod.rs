@@ -54,6 +54,8 @@ pages! {
     embedding: "docs/embedding.md",
     troubleshooting: "docs/troubleshooting.md",
     glossary: "docs/glossary.md",
+    seeds_nav: "docs/seeds-nav.md",
+    seeds_hyperagents: "docs/seeds-hyperagents.md",
 }
 
 #[test]
