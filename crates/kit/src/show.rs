@@ -17,12 +17,24 @@ use crate::{
 impl Cx {
     /// Shows rows of a file, each with its anchor, and remembers that the model saw them.
     pub fn show(&self, location: &Location, text: &Text, rows: &Rows) -> Rendered {
+        let rendered = self.rendered(text, rows);
+        self.views().showed(&location.absolute(), text, &rendered.shown);
+        rendered
+    }
+
+    /// The same beside the answer to an edit: anchors of an earlier read keep their meaning.
+    pub fn show_beside(&self, location: &Location, text: &Text, rows: &Rows) -> Rendered {
+        let rendered = self.rendered(text, rows);
+        self.views().showed_beside(&location.absolute(), text, &rendered.shown);
+        rendered
+    }
+
+    fn rendered(&self, text: &Text, rows: &Rows) -> Rendered {
         let mut rendered = render(text, rows);
         // Mostly there is no secret anywhere in it, and the lines need not be looked at one by one.
         if !self.services().mask.find(&rendered.text).is_empty() {
             self.hide_secrets(&mut rendered.shown, text);
         }
-        self.views().showed(&location.absolute(), text, &rendered.shown);
         rendered
     }
 

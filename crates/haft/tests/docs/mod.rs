@@ -54,6 +54,7 @@ pages! {
     embedding: "docs/embedding.md",
     troubleshooting: "docs/troubleshooting.md",
     glossary: "docs/glossary.md",
+    seeds: "docs/seeds.md",
 }
 
 #[test]

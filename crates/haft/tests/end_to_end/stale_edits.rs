@@ -48,6 +48,18 @@ fn lines_taken_out_above_move_the_edit_and_it_says_so() {
 }
 
 #[test]
+fn an_edit_after_a_fresh_read_lands_though_an_older_read_had_other_lines_under_the_same_names() {
+    let room = Room::new();
+    room.put("file", "a\n}\nb\n}\n");
+    room.call("read", &json!({"path": "file"})).must("ok");
+    room.put("file", "a\nb\n}\n}\n");
+    let shown = room.call("read", &json!({"path": "file"})).must("ok").text();
+    assert!(shown.contains("4:18|}"), "{shown}");
+    room.call("edit", &json!({"path": "file", "edits": [{"anchor": "4:18", "new": "x"}]})).must("ok");
+    assert_eq!(room.text("file"), "a\nb\n}\nx\n");
+}
+
+#[test]
 fn a_change_of_the_line_itself_is_refused_with_fresh_anchors() {
     let room = Room::new();
     let changed = FILE.replace("second()", "second(now)");

@@ -3,6 +3,7 @@
 //! An edit lands where the model meant, or it does not land. What the model meant
 //! is what the session showed it ([`Views`]); what it means now follows from every
 //! shortest difference between the file as shown and the file as it is (`map.rs`).
+//! Where the newest view is a read of the file as it is, it alone says what was meant.
 
 use std::{borrow::Cow, ops::Range, path::Path};
 

@@ -28,6 +28,8 @@ struct Then {
     shown: Rows,
     /// Rows that can be quoted.
     quotable: Rows,
+    /// Rows that the newest read showed.
+    read: Rows,
     /// It has not changed since.
     same: bool,
     map: OnceCell<Option<Map>>,
@@ -55,6 +57,7 @@ impl<'a> Past<'a> {
                 same: same == Some(at),
                 text: version.text,
                 shown: version.shown,
+                read: version.read,
                 quotable: if version.followed { Rows::new() } else { version.known },
                 map: OnceCell::new(),
             })
@@ -79,6 +82,10 @@ impl<'a> Past<'a> {
     /// Where the lines from one anchor to another are now.
     pub(super) fn anchored(&self, from: Anchor, to: Anchor) -> Result<usize, Box<Refusal>> {
         let rows = from.row()..to.row() + 1;
+        let named = |anchor: Anchor| Anchor::of(self.current, anchor.row()) == Some(anchor);
+        if named(from) && named(to) && self.just_read(&rows) {
+            return Ok(rows.start);
+        }
         let mut unseen = None;
         let mut claims = Vec::new();
         for then in self.versions.iter().filter(|then| then.claims(from) && then.claims(to)) {
@@ -93,10 +100,7 @@ impl<'a> Past<'a> {
         let by_window =
             |window: &&Window| window.claims(from.row(), from.hash) && window.claims(to.row(), to.hash);
         for window in self.windows.iter().filter(by_window) {
-            let as_shown = Some(&window.identity) == self.identity
-                && rows
-                    .clone()
-                    .all(|row| self.current.line(row).is_some_and(|line| window.showed(row, &line)));
+            let as_shown = Some(&window.identity) == self.identity && self.reads_so(window, &rows);
             claims.push(Claim { place: as_shown.then_some(rows.start), near: vec![rows.start] });
         }
         match (claims.split_first(), unseen) {
@@ -117,6 +121,9 @@ impl<'a> Past<'a> {
         picked: Option<usize>,
         found: impl Fn(&Text, &Rows) -> Vec<Range<usize>>,
     ) -> Result<(), Box<Refusal>> {
+        if self.just_read(now) {
+            return Ok(());
+        }
         for then in self.versions.iter().filter(|then| !then.same) {
             let places = found(&then.text, &then.quotable);
             let meant = match places.as_slice() {
@@ -152,15 +159,28 @@ impl<'a> Past<'a> {
         Ok(())
     }
 
+    /// Whether the newest view of the file is a read of it as it is, with these rows. Then that view alone says what
+    /// the model means: an older one may have had other lines under the same names.
+    fn just_read(&self, rows: &Range<usize>) -> bool {
+        let in_window = |window: &Window| {
+            window.read.covers(rows.clone())
+                && Some(&window.identity) == self.identity
+                && self.reads_so(window, rows)
+        };
+        self.versions.iter().any(|then| then.same && then.read.covers(rows.clone()))
+            || self.windows.iter().any(in_window)
+    }
+
+    /// Whether these rows read as the window showed them.
+    fn reads_so(&self, window: &Window, rows: &Range<usize>) -> bool {
+        rows.clone().all(|row| self.current.line(row).is_some_and(|line| window.showed(row, &line)))
+    }
+
     /// Whether these rows of the file as it is were shown.
     pub(super) fn shown_as_is(&self, rows: &Range<usize>) -> bool {
         let in_version = |then: &Then| then.same && then.shown.covers(rows.clone());
-        let in_window = |window: &Window| {
-            Some(&window.identity) == self.identity
-                && rows
-                    .clone()
-                    .all(|row| self.current.line(row).is_some_and(|line| window.showed(row, &line)))
-        };
+        let in_window =
+            |window: &Window| Some(&window.identity) == self.identity && self.reads_so(window, rows);
         self.versions.iter().any(in_version) || self.windows.iter().any(in_window)
     }
 
@@ -225,6 +245,12 @@ impl<'a> Past<'a> {
         let what = if places.len() == claims.len() {
             let they = if rows.len() <= 1 { "it" } else { "they" };
             format!("{} shown more than once; {they} may be {} now", lines_were(rows), places.join(" or "))
+        } else if places.contains(&lines(rows)) {
+            // The view that has it there may well be of the file as it is, so "changed" could be untrue.
+            format!(
+                "{} stood for something else in an earlier view, and it isn't sure which is meant",
+                lines(rows)
+            )
         } else {
             format!("{} changed since shown, or can't be told from others that read the same", lines(rows))
         };

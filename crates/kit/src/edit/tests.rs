@@ -163,15 +163,80 @@ fn views_that_disagree_refuse_once() {
     let mut desk = Desk::read("}\nb\n}\n").changed("new\nb\n}\n");
     desk.show(0..3);
     let mut twice = Desk::read("a\n}\nb\n}\n").changed("a\nb\n}\n}\n");
-    twice.show(0..4);
+    twice.views.showed_beside(Path::new(FILE), &twice.now, &Rows::from(0..4));
     let said = twice.refuses(&[replace(4, "}", "x")], Kind::Stale);
-    assert!(said.contains("line 4"), "{said}");
+    assert!(said.contains("line 4 stood for something else in an earlier view"), "{said}");
     twice.lands(&[replace(4, "}", "x")], "a\nb\n}\nx\n");
     desk.lands(&[replace(3, "}", "x")], "new\nb\nx\n");
     let both = Desk::read("a\nk\nb\n").changed("n\nk\na\nk\nb\n");
     both.show(0..5);
     let said = both.refuses(&[replace(2, "k", "x")], Kind::Stale);
     assert!(said.contains("line 2 was shown more than once; it may be line "), "{said}");
+}
+
+#[test]
+fn after_a_fresh_read_an_anchor_means_the_line_that_the_read_showed() {
+    let mut desk = Desk::read("a\n}\nb\n}\n").changed("a\nb\n}\n}\n");
+    desk.show(0..4);
+    desk.lands(&[replace(4, "}", "x")], "a\nb\n}\nx\n");
+    // Text that was elsewhere in an older view is where the read showed it.
+    let mut desk = Desk::read("let x = 1;\na\nb\n").changed("a\nb\nlet x = 1;\n");
+    desk.show(0..3);
+    desk.lands(&[swap("x = 1", "x = 2")], "a\nb\nlet x = 2;\n");
+    // A read of some lines decides about those alone.
+    let desk = Desk::read("a\n}\nb\n}\n").changed("a\nb\n}\n}\n");
+    desk.show(0..2);
+    desk.refuses(&[replace(4, "}", "x")], Kind::Stale);
+}
+
+#[test]
+fn a_read_of_what_the_file_no_longer_holds_decides_nothing() {
+    let desk = Desk::read("a\n}\nb\n}\n").changed("a\nb\n}\n}\n");
+    desk.show(0..4);
+    let desk = desk.changed("a\n}\nb\n}\n");
+    desk.refuses(&[replace(4, "}", "x")], Kind::Stale);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1500))]
+    #[test]
+    fn an_anchor_of_the_newest_read_names_its_line_whatever_was_read_before(
+        states in proptest::collection::vec(proptest::collection::vec("[ab}]{0,1}", 1..8), 1..6),
+        at in any::<prop::sample::Index>(),
+    ) {
+        let mut desk = Desk::new("");
+        for lines in &states {
+            desk = desk.changed(lines.join("\n") + "\n");
+            desk.show(0..lines.len());
+        }
+        let mut expected = states.last().unwrap().clone();
+        let row = at.index(expected.len());
+        let edit = replace(row + 1, expected.get(row).unwrap(), "new");
+        let plan = desk.try_all(&[edit]).map_err(|fault| TestCaseError::fail(fault.as_text()))?;
+        *expected.get_mut(row).unwrap() = "new".to_owned();
+        prop_assert_eq!(String::from_utf8_lossy(plan.bytes()), expected.join("\n") + "\n");
+    }
+
+    /// A model may write both before it sees an answer.
+    #[test]
+    fn an_edit_after_another_by_anchors_of_the_read_before_both_never_lands_elsewhere(
+        file in proptest::collection::vec("[ab}]{0,1}", 1..8),
+        first in any::<prop::sample::Index>(),
+        new in proptest::collection::vec("[ab}]", 1..4),
+        second in any::<prop::sample::Index>(),
+    ) {
+        let mut desk = Desk::read(file.join("\n") + "\n");
+        let (first, second) = (first.index(file.len()), second.index(file.len()));
+        let mut expected = file.clone();
+        expected.splice(first + 1..first + 1, new.iter().cloned());
+        let at = At::After(anchor(first + 1, file.get(first).unwrap()));
+        desk.lands(&[insert(at, &new.join("\n"))], &(expected.join("\n") + "\n"));
+        if let Ok(plan) = desk.try_all(&[replace(second + 1, file.get(second).unwrap(), "new")]) {
+            let row = if second > first { second + new.len() } else { second };
+            *expected.get_mut(row).unwrap() = "new".to_owned();
+            prop_assert_eq!(String::from_utf8_lossy(plan.bytes()), expected.join("\n") + "\n");
+        }
+    }
 }
 
 #[test]
@@ -438,6 +503,18 @@ fn a_window_is_good_for_the_file_it_was_of() {
     let fault = plan_large(&text, Some(&now), &views, file, &edits, || Ok(())).unwrap_err();
     assert_eq!(fault.kind, Kind::Stale);
     assert_eq!(plan_large(&text, Some(&now), &views, file, &edits, || Ok(())).unwrap().bytes(), b"a\nB\nc\n");
+}
+
+#[test]
+fn the_newest_window_on_a_large_file_means_its_lines_too() {
+    let (views, file) = (Views::default(), Path::new(FILE));
+    let text = Text::parse("a\nb\nc\n").unwrap();
+    let (then, now) = (Identity([1, 2, 3, 4]), Identity([1, 2, 3, 5]));
+    views.showed_window(file, &then, Some(3), 1, &["b"]);
+    views.showed_window(file, &now, Some(3), 1, &["b"]);
+    let edits = [replace(2, "b", "B")];
+    let plan = plan_large(&text, Some(&now), &views, file, &edits, || Ok(())).unwrap();
+    assert_eq!(plan.bytes(), b"a\nB\nc\n");
 }
 
 #[test]

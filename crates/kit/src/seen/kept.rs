@@ -29,6 +29,8 @@ struct KeptVersion {
     bytes: Bytes,
     shown: Rows,
     known: Rows,
+    #[serde(default)]
+    read: Rows,
     followed: bool,
 }
 
@@ -78,6 +80,7 @@ impl Kept {
             bytes: Bytes::of(version.text.bytes()),
             shown: version.shown.clone(),
             known: version.known.clone(),
+            read: version.read.clone(),
             followed: version.followed,
         });
         Self { versions: versions.collect(), windows: file.windows.clone() }
@@ -105,6 +108,7 @@ impl KeptVersion {
             text,
             shown: self.shown,
             known: self.known,
+            read: self.read,
             followed: self.followed,
         })
     }

@@ -63,6 +63,10 @@ pub(crate) struct Version {
     pub(crate) shown: Rows,
     /// Rows whose text the model knows, shown or written by itself.
     pub(crate) known: Rows,
+    /// Rows that a read showed since this is the newest view of the file. Their anchors mean this version, whatever
+    /// an older view had under the same names. The rows in the answer to an edit are not among them: a model may
+    /// have written its next edit before it saw that answer.
+    pub(crate) read: Rows,
     /// An edit of the session itself followed: all that is known of this version is
     /// known of the next, so text that the model quotes is to be looked for there.
     pub(crate) followed: bool,
@@ -100,7 +104,14 @@ impl Views {
             let version = file.version(text);
             version.shown.add_all(rows);
             version.known.add_all(rows);
+            version.read.add_all(rows);
         });
+    }
+
+    /// Records rows that were shown beside the answer to something else, such as an edit. Anchors of an earlier read
+    /// keep their meaning.
+    pub fn showed_beside(&self, file: &Path, text: &Text, rows: &Rows) {
+        self.change(file, |file| file.show(text, None, rows));
     }
 
     /// Records that the model wrote the whole of `text` itself.
@@ -123,6 +134,7 @@ impl Views {
             for (at, line) in lines.iter().enumerate() {
                 window.show(first + at, line.as_ref());
             }
+            window.read.add(first..first + lines.len());
         });
     }
 
@@ -134,6 +146,7 @@ impl Views {
         for version in file.versions.iter_mut().filter(|version| version.text.digest() == digest) {
             version.shown.remove_all(rows);
             version.known.remove_all(rows);
+            version.read.remove_all(rows);
         }
     }
 
@@ -258,9 +271,16 @@ impl File {
         let digest = text.digest();
         let known = self.versions.iter().position(|version| version.text.digest() == digest);
         let version = known.map_or_else(
-            || Version { text: text.clone(), shown: Rows::new(), known: Rows::new(), followed: false },
+            || Version {
+                text: text.clone(),
+                shown: Rows::new(),
+                known: Rows::new(),
+                read: Rows::new(),
+                followed: false,
+            },
             |at| Version { followed: false, ..self.versions.remove(at) },
         );
+        self.unread();
         self.versions.truncate(VERSIONS - 1);
         self.versions.insert_mut(0, version)
     }
@@ -269,8 +289,15 @@ impl File {
     fn window(&mut self, identity: &Identity) -> &mut Window {
         let known = self.windows.iter().position(|window| window.identity == *identity);
         let window = known.map_or_else(|| Window::new(identity.clone()), |at| self.windows.remove(at));
+        self.unread();
         self.windows.truncate(WINDOWS - 1);
         self.windows.insert_mut(0, window)
+    }
+
+    /// Another view is the newest now, so no anchor means one of these before all others.
+    fn unread(&mut self) {
+        self.versions.iter_mut().for_each(|version| version.read = Rows::new());
+        self.windows.iter_mut().for_each(|window| window.read = Rows::new());
     }
 
     fn show(&mut self, text: &Text, identity: Option<&Identity>, rows: &Rows) {

@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, ops::Range};
 
 use serde::{Deserialize, Serialize};
 
+use super::Rows;
 use crate::anchor;
 
 /// What tells one state of a large file from another: device, inode, size and time
@@ -16,6 +17,9 @@ pub struct Identity(pub [u64; 4]);
 pub(crate) struct Window {
     pub(crate) identity: Identity,
     pub(super) total: Option<usize>,
+    /// As in [`Version`](super::Version): rows that a read showed since this is the newest view.
+    #[serde(default)]
+    pub(crate) read: Rows,
     lines: BTreeMap<usize, Line>,
 }
 
@@ -28,7 +32,7 @@ struct Line {
 
 impl Window {
     pub(super) fn new(identity: Identity) -> Self {
-        Self { identity, total: None, lines: BTreeMap::new() }
+        Self { identity, total: None, read: Rows::new(), lines: BTreeMap::new() }
     }
 
     pub(super) fn show(&mut self, row: usize, line: &str) {
@@ -37,6 +41,7 @@ impl Window {
 
     pub(super) fn forget(&mut self, rows: &Range<usize>) {
         self.lines.retain(|row, _| !rows.contains(row));
+        self.read.remove(rows.clone());
     }
 
     pub(super) fn shown(&self) -> usize {

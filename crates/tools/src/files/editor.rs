@@ -257,7 +257,7 @@ impl Editor {
         if cx.views().anchor(&file, line).is_none() {
             let mut rows = Rows::new();
             rows.add(line - 1..line);
-            cx.show(opened.location(), &opened.text, &rows);
+            cx.show_beside(opened.location(), &opened.text, &rows);
         }
         cx.views()
             .anchor(&file, line)
@@ -274,7 +274,7 @@ impl Editor {
             rows.add(range.start.saturating_sub(AROUND)..end);
         }
         if let Ok(location) = cx.files().locate(path) {
-            cx.show(&location, &plan.text, &rows);
+            cx.show_beside(&location, &plan.text, &rows);
         }
         let notes: String = plan.notes.iter().map(|note| format!("{note}\n")).collect();
         Output::text(format!(

@@ -176,7 +176,7 @@ fn save(cx: &Cx, path: &str, opened: &Opened, before: &str, after: &str) -> Resu
     for group in TextDiff::from_lines(before, after).grouped_ops(0) {
         group.iter().for_each(|it| rows.add(it.new_range()));
     }
-    cx.show(&saved.location, &text, &rows);
+    cx.show_beside(&saved.location, &text, &rows);
     Ok(())
 }
 
