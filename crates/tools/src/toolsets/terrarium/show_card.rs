@@ -51,7 +51,9 @@ pub(crate) struct ShowCard {
 #[derive(Deserialize, JsonSchema)]
 #[expect(dead_code, reason = "only its schema is used: what is no field is left out")]
 struct Field {
+    /// What it is.
     label: String,
+    /// Its value.
     value: String,
     /// Beside the one before it.
     #[serde(default)]
