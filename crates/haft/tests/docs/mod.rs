@@ -51,7 +51,6 @@ pages! {
     http: "docs/http.md",
     undo_and_journal: "docs/undo-and-journal.md",
     run_json: "docs/run-json.md",
-    seeds_navi: "docs/seeds-navi.md",
     embedding: "docs/embedding.md",
     troubleshooting: "docs/troubleshooting.md",
     glossary: "docs/glossary.md",
