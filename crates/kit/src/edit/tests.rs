@@ -169,7 +169,7 @@ fn views_that_disagree_refuse_once() {
     twice.lands(&[replace(4, "}", "x")], "a\nb\n}\nx\n");
     desk.lands(&[replace(3, "}", "x")], "new\nb\nx\n");
     let both = Desk::read("a\nk\nb\n").changed("n\nk\na\nk\nb\n");
-    both.show(0..5);
+    both.views.showed_beside(Path::new(FILE), &both.now, &Rows::from(0..5));
     let said = both.refuses(&[replace(2, "k", "x")], Kind::Stale);
     assert!(said.contains("line 2 was shown more than once; it may be line "), "{said}");
 }
