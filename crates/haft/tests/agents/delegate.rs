@@ -95,7 +95,7 @@ async fn the_section_is_a_default_and_binds_no_profile_of_the_person_and_each_of
         let model = Arc::new(Players::new(&[("THE FIRST", &parent), ("SCOUT", &says("done"))]));
         let mut home = house.agent(model.clone(), Wish { section: section(false), ..Wish::default() });
         home.turn().await;
-        assert_eq!(model.shown("SCOUT"), [expected.clone()], "started with it");
+        assert_eq!(model.shown("SCOUT"), std::slice::from_ref(&expected), "started with it");
         // One that began without a profile has the default, and goes on under the profile with what that names.
         let parent = calls(&[("subagent", json!({"prompt": "go"}))]) + &says("ok");
         let child = calls(&[("switch_profile", json!({"profile": "scout"}))]);

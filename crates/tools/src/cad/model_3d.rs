@@ -263,6 +263,7 @@ fn before(cx: &Cx, file: &str) -> Result<Option<Loaded>, Fault> {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use kit::testing::Room;
     use serde_json::json;
