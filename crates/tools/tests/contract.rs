@@ -33,6 +33,7 @@ fn arguments(toolset: &str, tool: &str, path: &str) -> Value {
         ("nav", "edit") => json!({"path": path, "old_string": "inside", "new_string": "x"}),
         (_, "edit") => json!({"path": path, "edits": [{"old": "inside", "new": "x"}]}),
         (_, "write") => json!({"path": path, "content": "x", "overwrite": true}),
+        ("nav", "skim") => json!({"path": path, "start_line": 1}),
         (_, "skim") => json!({"path": path, "start": 1}),
         (_, "filegrep") => json!({"path": path, "pattern": "inside"}),
         (_, "editor") => json!({"path": path, "command": "view"}),
