@@ -307,6 +307,10 @@ fn bad_arguments_name_the_field() {
             if schema.get("type").is_none() && schema.get("enum").is_none() && schema.get("oneOf").is_none() {
                 continue;
             }
+            // nav writes what is no text as JSON; models are asked for text all the same.
+            if (toolset, spec.name.as_str(), field.as_str()) == ("nav", "write", "content") {
+                continue;
+            }
             let mut wrong = good.clone();
             let takes_any_object =
                 schema.get("type") == Some(&json!("object")) && schema.get("properties").is_none();

@@ -113,16 +113,13 @@ fn pid_in(said: &str) -> u32 {
     rest.split_once(')').unwrap().0.parse().unwrap()
 }
 
-/// The list that carries the news of the end of a job, which comes with some answer.
-fn list_with(server: &Server, news: &str) -> String {
+/// Waits for the news of the end of a job, which comes with one answer: this one, or a later one.
+fn await_news(server: &Server, mut said: String, news: &str) {
     let late = Instant::now() + Duration::from_secs(60);
-    loop {
-        let said = server.does("shell_status", &json!({}));
-        if said.contains(news) {
-            return said;
-        }
+    while !said.contains(news) {
         assert!(Instant::now() < late, "no `{news}` in {said}");
         std::thread::sleep(Duration::from_millis(5));
+        said = server.does("shell_status", &json!({}));
     }
 }
 
@@ -137,11 +134,10 @@ fn a_process_that_is_over_keeps_its_exit_code_and_its_whole_output() {
     let running = server.does("shell_status", &json!({"pid": pid}));
     assert!(running.starts_with(&format!("pid {pid}: seq 3000; read")), "{running}");
     assert!(running.contains(" [running, "), "{running}");
-    server.does("shell", &json!({"command": "echo on > go"}));
-    let list = list_with(&server, "ended: exit 3");
-    // The answer with the news may have been made just before the end.
-    let again = server.does("shell_status", &json!({}));
-    assert!(again.contains(&format!("pid {pid}: ")) && again.contains("[exited (3), "), "{list}\n{again}");
+    let said = server.does("shell", &json!({"command": "echo on > go"}));
+    await_news(&server, said, "ended: exit 3");
+    let list = server.does("shell_status", &json!({}));
+    assert!(list.contains(&format!("pid {pid}: ")) && list.contains("[exited (3), "), "{list}");
     for (action, begins) in [("status", format!("pid {pid}: ")), ("tail", "[exited (3), ".to_owned())] {
         let said = server.does("shell_status", &json!({"pid": pid, "action": action}));
         assert!(said.starts_with(&begins) && said.contains("[exited (3), "), "{action}: {said}");
