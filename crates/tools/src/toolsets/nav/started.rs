@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use kit::{prelude::*, services::Job};
 use parking_lot::Mutex;
 
-/// How many are kept: as many as there are jobs that are over and can still be read.
+/// How many are kept: more than the jobs that are over and can still be read.
 const MOST: usize = 200;
 
 /// The processes of a session that went to the background, oldest first.
