@@ -40,6 +40,11 @@ impl<'a> FrontMatter<'a> {
         Ok(Some((Self { fields: fields(yaml, strict)?, yaml }, body)))
     }
 
+    /// One that says nothing.
+    pub(crate) fn none() -> FrontMatter<'static> {
+        FrontMatter { fields: Map::new(), yaml: "" }
+    }
+
     /// The words it has.
     pub(crate) fn words(&self) -> impl Iterator<Item = &str> {
         self.fields.keys().map(String::as_str)

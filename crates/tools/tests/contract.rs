@@ -33,6 +33,7 @@ fn arguments(toolset: &str, tool: &str, path: &str) -> Value {
         ("nav", "edit") => json!({"path": path, "old_string": "inside", "new_string": "x"}),
         (_, "edit") => json!({"path": path, "edits": [{"old": "inside", "new": "x"}]}),
         (_, "write") => json!({"path": path, "content": "x", "overwrite": true}),
+        ("nav", "skim") => json!({"path": path, "start_line": 1}),
         (_, "skim") => json!({"path": path, "start": 1}),
         (_, "filegrep") => json!({"path": path, "pattern": "inside"}),
         (_, "editor") => json!({"path": path, "command": "view"}),
@@ -304,6 +305,10 @@ fn bad_arguments_name_the_field() {
         for (field, schema) in properties(spec) {
             // A field that takes any JSON has no wrong type.
             if schema.get("type").is_none() && schema.get("enum").is_none() && schema.get("oneOf").is_none() {
+                continue;
+            }
+            // nav writes what is no text as JSON; models are asked for text all the same.
+            if (toolset, spec.name.as_str(), field.as_str()) == ("nav", "write", "content") {
                 continue;
             }
             let mut wrong = good.clone();

@@ -31,8 +31,21 @@ const WORDS: [&str; 10] = [
 /// The profile that this text is. The error says in which line what is wrong.
 pub(super) fn parse(format: Format, file: &str, text: &str) -> Result<Profile, String> {
     let text = front_matter::normalized(text);
-    let Some((said, prompt)) = FrontMatter::read(&text, format == Format::Haft)? else {
-        return Err("line 1: it does not begin with `---`, a front matter in YAML, and `---`".to_owned());
+    // nav takes one without an end for text.
+    let has_end = || text.get(3..).is_some_and(|rest| rest.contains("\n---"));
+    let read = if format == Format::Nav && !has_end() {
+        None
+    } else {
+        FrontMatter::read(&text, format == Format::Haft)?
+    };
+    let (said, prompt) = match read {
+        Some(read) => read,
+        // nav needs none: the whole text is the prompt.
+        None if format == Format::Nav && !text.trim().is_empty() => (FrontMatter::none(), text.as_str()),
+        None if format == Format::Nav => return Err("line 1: it is empty; its text is the prompt".to_owned()),
+        None => {
+            return Err("line 1: it does not begin with `---`, a front matter in YAML, and `---`".to_owned());
+        }
     };
     if format == Format::Haft
         && let Some(word) = said.words().find(|it| !WORDS.contains(it))
@@ -165,6 +178,20 @@ mod tests {
         assert_eq!(it.model.as_deref(), Some("sonnet"));
         assert!(it.notes.concat().contains("`Bash(git diff:*, git log:*)` is left out"));
         assert!(it.description.starts_with("Use this: Examples"));
+    }
+
+    #[test]
+    fn a_subagent_of_nav_needs_no_front_matter() {
+        let it = parse(Format::Nav, "scribe", "You write.\n\n---\nShort.\n").unwrap();
+        assert_eq!((it.name.as_str(), it.title.as_str()), ("scribe", "scribe"));
+        assert_eq!(it.prompt, "You write.\n\n---\nShort.");
+        assert_eq!((it.tools, it.model), (None, None));
+        assert!(parse(Format::Nav, "scribe", "\n").unwrap_err().starts_with("line 1: it is empty"));
+        assert!(parse(Format::Nav, "the scribe", "You write.").unwrap_err().contains("is not a name"));
+        assert_eq!(parse(Format::Nav, "scribe", "---\nYou write.\n").unwrap().prompt, "---\nYou write.");
+        for format in [Format::Haft, Format::Claude] {
+            assert!(parse(format, "scribe", "You write.").is_err());
+        }
     }
 
     #[test]

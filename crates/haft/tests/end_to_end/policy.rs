@@ -396,7 +396,7 @@ fn a_toolset_is_exactly_its_tools_and_they_work() {
     let edits = json!([{"old_string": "TWO", "new_string": "2"}, {"old_string": "THREE", "new_string": "3"}]);
     server.does("edit", &json!({"path": "file", "edits": edits}));
     assert_eq!(room.text("file"), "one\n1.5\n2\n3\n");
-    assert!(server.does("skim", &json!({"path": "file", "start": 2, "end": 3})).contains("|1.5"));
+    assert!(server.does("skim", &json!({"path": "file", "start_line": 2, "end_line": 3})).contains("|1.5"));
     assert!(server.does("filegrep", &json!({"path": "file", "pattern": "one"})).contains("|one"));
     server.does("write", &json!({"path": "new", "content": "x\n"}));
 

@@ -1,5 +1,6 @@
-//! The tools of navi and KohakuTerrarium under their own names.
+//! The tools of nav, navi and KohakuTerrarium under their own names.
 
+mod nav;
 mod navi;
 mod notebooks;
 mod terrarium;

@@ -21,27 +21,27 @@ const MATCHES: usize = 100;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Filegrep {
     /// File, relative to the workspace or absolute.
-    path: String,
+    pub(crate) path: String,
     /// Text to find; a regular expression if `regex` is set.
-    pattern: String,
+    pub(crate) pattern: String,
     /// The pattern is a regular expression (Rust syntax).
     #[serde(default)]
-    regex: bool,
+    pub(crate) regex: bool,
     /// Upper and lower case differ.
     #[serde(default)]
-    case_sensitive: bool,
+    pub(crate) case_sensitive: bool,
     /// Lines before each match. Default 2.
     #[serde(default)]
-    before: Option<usize>,
+    pub(crate) before: Option<usize>,
     /// Lines after each match. Default 2.
     #[serde(default)]
-    after: Option<usize>,
+    pub(crate) after: Option<usize>,
     /// Matches to skip; a longer result names the value to pass.
     #[serde(default)]
-    offset: usize,
+    pub(crate) offset: usize,
     /// Maximum matches. Default 100.
     #[serde(default)]
-    limit: Option<usize>,
+    pub(crate) limit: Option<usize>,
 }
 
 impl Tool for Filegrep {

@@ -15,6 +15,7 @@ pub(crate) mod notebook_read;
 pub(crate) mod open;
 pub(crate) mod page;
 pub(crate) mod read;
+pub(crate) mod rewrite;
 pub(crate) mod skim;
 mod undo;
 pub(crate) mod write;

@@ -16,12 +16,12 @@ const MOST: usize = 500;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Skim {
     /// File, relative to the workspace or absolute.
-    path: String,
+    pub(crate) path: String,
     /// First line, from 1.
-    start: usize,
+    pub(crate) start: usize,
     /// Last line; at most 500 lines are shown. Default: start + 499.
     #[serde(default)]
-    end: Option<usize>,
+    pub(crate) end: Option<usize>,
 }
 
 impl Tool for Skim {
@@ -54,7 +54,7 @@ impl Skim {
         let opened = open::text_of(file, path)?;
         let total = opened.text.line_count();
         if *start > total {
-            return Err(Fault::bad_args(format!("`start` is {start}, and `{path}` has {total} lines")));
+            return Err(Fault::bad_args(format!("there is no line {start}: `{path}` has {total} lines")));
         }
         let last = end.min(total).min(start - 1 + MOST);
         let mut rows = Rows::new();
@@ -80,7 +80,7 @@ mod tests {
             2:f4|two
             3:f8|three"#]]
         .assert_eq(&room.says::<Skim>(&json!({"path": "a", "start": 2, "end": 9})));
-        expect!["bad_args: `start` is 4, and `a` has 3 lines"]
+        expect!["bad_args: there is no line 4: `a` has 3 lines"]
             .assert_eq(&room.says::<Skim>(&json!({"path": "a", "start": 4})));
         expect!["bad_args: lines 3 to 2 are not a range; lines are counted from 1"]
             .assert_eq(&room.says::<Skim>(&json!({"path": "a", "start": 3, "end": 2})));

@@ -13,12 +13,12 @@ use super::open::{self, Opened};
 #[serde(deny_unknown_fields)]
 pub(crate) struct Write {
     /// File, relative to the workspace or absolute.
-    path: String,
+    pub(crate) path: String,
     /// The whole content.
-    content: String,
+    pub(crate) content: String,
     /// Replace the file if it exists. Only after you have read the whole of it.
     #[serde(default)]
-    overwrite: bool,
+    pub(crate) overwrite: bool,
 }
 
 impl Tool for Write {

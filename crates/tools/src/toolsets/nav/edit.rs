@@ -6,10 +6,12 @@ use kit::{
     prelude::*,
 };
 
+use super::in_order::{self, Replace};
 use crate::files::edit::apply;
 
 /// Edit a file by LINE:HASH, as lines are shown, or by exact text.
-/// Give one edit, or several as `edits`: all land, or none, and all anchors mean the file before the call.
+/// Give one edit, or several as `edits`: all land, or none. Anchors mean the file before the call; replacements of text
+/// are made in order, each in what the ones before made.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Edit {
@@ -30,7 +32,7 @@ pub(crate) struct Edit {
     /// Exact text to replace, instead of an anchor.
     #[serde(default)]
     old_string: Option<String>,
-    /// What takes the place of `old_string`.
+    /// What takes the place of `old_string`. Default: nothing, which deletes.
     #[serde(default)]
     new_string: Option<String>,
     /// Replace every occurrence of `old_string`.
@@ -60,7 +62,7 @@ struct One {
     /// Exact text to replace, instead of an anchor.
     #[serde(default)]
     old_string: Option<String>,
-    /// What takes its place.
+    /// What takes its place. Default: nothing.
     #[serde(default)]
     new_string: Option<String>,
     /// Replace every occurrence.
@@ -96,6 +98,10 @@ impl Tool for Edit {
             } else if single.anchor.is_some() || single.old_string.is_some() {
                 return Err(Fault::bad_args("give one edit, or several as `edits`, not both"));
             }
+            if edits.len() > 1 && edits.iter().all(One::is_text_alone) {
+                let edits: Vec<Replace> = edits.into_iter().filter_map(One::replace).collect();
+                return in_order::apply(cx, &path, &edits);
+            }
             let changes = edits.into_iter().map(One::change).collect::<Result<Vec<_>, _>>()?;
             apply(cx, &path, &changes)
         })
@@ -104,20 +110,33 @@ impl Tool for Edit {
 }
 
 impl One {
+    fn is_text_alone(&self) -> bool {
+        self.old_string.is_some() && self.anchor.is_none()
+    }
+
+    /// The replacement of text that it is.
+    fn replace(self) -> Option<Replace> {
+        let new = self.new_string.or(self.new_text).unwrap_or_default();
+        Some(Replace { old: self.old_string?, new, all: self.replace_all })
+    }
+
     fn change(self) -> Result<Change, Fault> {
         if let Some(old) = self.old_string {
             if self.anchor.is_some() {
                 return Err(Fault::bad_args("an edit has an `anchor` or an `old_string`, not both"));
             }
             let which = if self.replace_all { Which::All } else { Which::Only };
-            let new = self.new_string.or(self.new_text);
-            let Some(new) = new else { return Err(Fault::bad_args("missing field `new_string`")) };
+            let new = self.new_string.or(self.new_text).unwrap_or_default();
             return Ok(Change::Text { old, new, which });
         }
         let from = Anchor::parse(self.anchor.as_deref().unwrap_or_default())?;
-        let Some(new) = self.new_text.or(self.new_string) else {
+        let Some(mut new) = self.new_text.or(self.new_string) else {
             return Err(Fault::bad_args("missing field `new_text`").next("An empty `new_text` deletes."));
         };
+        // In nav, lines are what line feeds part: one at the end begins an empty line.
+        if new.ends_with('\n') {
+            new.push('\n');
+        }
         if self.insert_after {
             if new.is_empty() {
                 return Err(Fault::bad_args("insert_after requires non-empty new_text"));

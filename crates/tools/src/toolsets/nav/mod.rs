@@ -1,11 +1,16 @@
 //! The tools of nav, under its names.
 //!
-//! `read`, `write`, `skim` and `filegrep` have nav's names and arguments as they are.
+//! `read` has nav's arguments as it is; the others wrap what haft has.
 
 mod edit;
+mod filegrep;
+mod in_order;
 mod shell;
 mod shell_status;
+mod skim;
+mod started;
 mod subagent;
+mod write;
 
 use std::sync::Arc;
 
@@ -17,9 +22,9 @@ pub(super) fn tools() -> Vec<Arc<dyn AnyTool>> {
     vec![
         erase::<files::read::Read>(),
         erase::<edit::Edit>(),
-        erase::<files::write::Write>(),
-        erase::<files::skim::Skim>(),
-        erase::<files::filegrep::Filegrep>(),
+        erase::<write::Write>(),
+        erase::<skim::Skim>(),
+        erase::<filegrep::Filegrep>(),
         erase::<shell::Shell>(),
         erase::<shell_status::ShellStatus>(),
     ]

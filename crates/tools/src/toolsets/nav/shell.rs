@@ -9,6 +9,7 @@ use kit::{
 };
 use tokio::time::sleep;
 
+use super::started::Started;
 use crate::shell::{DRAIN, Line, SHOWN, answer};
 
 const WAIT: u64 = 30_000;
@@ -55,7 +56,7 @@ impl Tool for Shell {
             biased;
             () = cx.cancelled() => return Err(stopped(&process).await),
             exit = process.finished(DRAIN) => return finished(&process, exit, cx).await,
-            () = sleep(wait) => cx.caller().go_on(backgrounded(&process, wait)),
+            () = sleep(wait) => go_on(&process, backgrounded(&process, wait), cx),
         }
         tokio::select! {
             biased;
@@ -71,13 +72,19 @@ impl Shell {
     }
 }
 
+/// It answers now, and goes on as a job that shell_status finds.
+fn go_on(process: &Process, answer: Output, cx: &Cx) {
+    cx.shelf().get::<Started>().note(process.pid(), &cx.caller().job());
+    cx.caller().go_on(answer);
+}
+
 /// What it said; what it left running lives on as a job.
 async fn finished(process: &Process, exit: Exit, cx: &Cx) -> Result<Output, Fault> {
     let output = Output { exit: Some(exit.code()), ..Output::text(text(process, exit, cx)) };
     if process.left().await.processes.is_empty() {
         return Ok(output);
     }
-    cx.caller().go_on(output.clone());
+    go_on(process, output.clone(), cx);
     tokio::select! {
         biased;
         () = cx.cancelled() => Err(stopped(process).await),

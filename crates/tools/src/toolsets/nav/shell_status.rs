@@ -1,7 +1,11 @@
 //! `shell_status` as nav has it: background processes, by their process ids.
 
-use kit::{prelude::*, services::Job};
+use kit::{
+    prelude::*,
+    services::{Job, Transcript},
+};
 
+use super::started::{InBackground, Started};
 use crate::shell::answer;
 
 /// How much `status` and `tail` show, and `output`.
@@ -12,27 +16,29 @@ const WHOLE: usize = 48 << 10;
 /// The length of a command in the list.
 const COMMAND: usize = 60;
 
-/// Check on processes in the background: list them, see their status and output, kill one.
+/// Check on processes in the background, also those that are over: status and output of one, or kill it. Without pid: list them.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ShellStatus {
-    /// What to do. `output` is from its beginning, `tail` the newest.
-    action: Action,
-    /// Process id, as `shell` gave it; not for `list`.
+    /// Process id, as `shell` gave it.
     #[serde(default)]
     pid: Option<u32>,
+    /// What to do. `output` is from its beginning, `tail` the newest. Default: status.
+    #[serde(default)]
+    action: Action,
 }
 
 /// What to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Action {
-    List,
+    #[default]
     Status,
     #[serde(alias = "read")]
     Output,
     Tail,
     Kill,
+    List,
 }
 
 impl Tool for ShellStatus {
@@ -44,50 +50,61 @@ impl Tool for ShellStatus {
     }
 
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {
-        let jobs: Vec<Job> = cx.jobs().list().into_iter().filter(|it| it.live.process.is_some()).collect();
-        if self.action == Action::List {
-            let lines: Vec<String> = jobs.iter().map(line).collect();
+        let all = Started::all(cx);
+        let Some(pid) = self.pid.filter(|_| self.action != Action::List) else {
+            let lines: Vec<String> = all.iter().map(line).collect();
             let none = "No background processes.".to_owned();
             return Ok(Output::text(if lines.is_empty() { none } else { lines.join("\n") }));
-        }
-        let Some(pid) = self.pid else {
-            return Err(Fault::bad_args("missing field `pid`").next("`list` shows the processes there are."));
         };
-        let Some(job) = jobs.iter().find(|job| pid_of(job) == Some(pid)) else {
-            return Err(Fault::not_found(format!("Process {pid} not found.")));
+        let Some(mut it) = all.into_iter().find(|it| it.pid == pid) else {
+            return Err(Fault::not_found(format!("Process {pid} not found."))
+                .next("Without `pid`, shell_status lists the processes there are."));
         };
-        Ok(Output::text(match self.action {
-            Action::List | Action::Status => format!("{}\n{}", line(job), tail(job, STATUS)),
-            Action::Tail => tail(job, TAIL),
-            Action::Output => match &job.live.output {
-                Some(output) => some(&output.read(0, WHOLE).text),
-                None => some(""),
-            },
-            Action::Kill => {
-                cx.jobs().stop(&job.id).await?;
-                format!("Killed process {pid}.")
+        // Whoever looks at it that is over has been told so.
+        it.job = cx.jobs().get(&it.job.id)?;
+        let part = match self.action {
+            Action::Kill if it.job.state.is_over() => {
+                return Ok(Output::text(format!("It is over already: {}", line(&it))));
             }
-        }))
+            Action::Kill => {
+                cx.jobs().stop(&it.job.id).await?;
+                return Ok(Output::text(format!("Killed process {pid}.")));
+            }
+            Action::List | Action::Status => {
+                let tail = written(&it.job, |it| it.tail(STATUS).text);
+                return Ok(Output::text(format!("{}\n\nRecent output:\n{tail}", line(&it))));
+            }
+            Action::Tail => written(&it.job, |it| it.tail(TAIL).text),
+            Action::Output => written(&it.job, |it| it.read(0, WHOLE).text),
+        };
+        Ok(Output::text(format!("{}\n\n{part}", state(&it.job))))
     }
 }
 
-fn pid_of(job: &Job) -> Option<u32> {
-    job.live.process.as_ref().map(|it| it.pid())
+fn line(it: &InBackground) -> String {
+    let command: String = it.job.title.chars().take(COMMAND).collect();
+    format!("pid {}: {command} {}", it.pid, state(&it.job))
 }
 
-fn line(job: &Job) -> String {
-    let command: String = job.title.chars().take(COMMAND).collect();
-    let pid = pid_of(job).unwrap_or_default();
-    match job.live.process.as_ref().and_then(|it| it.exit()) {
-        Some(exit) => format!("pid {pid}: {command} exited ({})", exit.code()),
-        None => format!("pid {pid}: {command} [running, {}s]", job.took.as_secs()),
-    }
+/// As `[running, 5s]` or `[exited (1), 5s]`.
+fn state(job: &Job) -> String {
+    let of_process = job.live.process.as_ref().and_then(|it| it.exit()).map(|it| it.code());
+    let of_result = || job.result.as_deref().and_then(|it| it.as_ref().ok()).and_then(|it| it.exit);
+    let state = match of_process.or_else(of_result) {
+        Some(code) => format!("exited ({code})"),
+        None if job.state.is_over() => format!("exited ({})", job.state.name()),
+        None => "running".to_owned(),
+    };
+    format!("[{state}, {}s]", job.took.as_secs())
 }
 
-fn tail(job: &Job, bytes: usize) -> String {
-    some(&job.live.output.as_ref().map(|it| it.tail(bytes).text).unwrap_or_default())
-}
-
-fn some(text: &str) -> String {
-    answer::with(text, &[])
+/// A part of what it wrote; its result, where that is not there any more.
+fn written(job: &Job, part: impl Fn(&dyn Transcript) -> String) -> String {
+    let text = match (&job.live.output, job.result.as_deref()) {
+        (Some(output), _) => part(&**output),
+        (None, Some(Ok(output))) => output.as_text(),
+        (None, Some(Err(fault))) => fault.as_text(),
+        (None, None) => String::new(),
+    };
+    answer::with(&text, &[])
 }

@@ -1,6 +1,6 @@
 //! `multi_edit` as KohakuTerrarium has it: several replacements in one file, one after the other.
 
-use kit::{prelude::*, seen::Rows, seen::Whole, text::Text};
+use kit::prelude::*;
 use serde_json::Value;
 use similar::TextDiff;
 
@@ -8,7 +8,7 @@ use super::{
     guard::{self, Need},
     modes::Modes,
 };
-use crate::files::open::Opened;
+use crate::files::rewrite::rewrite;
 
 /// Lines of the difference that are shown.
 const DIFFERENCE: usize = 200;
@@ -95,7 +95,7 @@ impl MultiEdit {
         let mut said = lines;
         if before != after {
             cx.keep_secrets_whole_in(&before, &after)?;
-            save(cx, &path, &opened, &before, &after)?;
+            rewrite(cx, &path, &opened, &before, &after)?;
             said.push_str(&difference(&path, &before, &after));
         }
         match statuses.iter().filter(|it| it.is_err()).count() {
@@ -155,29 +155,6 @@ fn parse(edits: &Value) -> Result<Vec<Replace>, Fault> {
         Ok(Replace { old, new, all })
     };
     edits.iter().enumerate().map(parse).collect()
-}
-
-fn save(cx: &Cx, path: &str, opened: &Opened, before: &str, after: &str) -> Result<(), Fault> {
-    let encoding = opened.text.encoding();
-    let mut bytes = Vec::with_capacity(after.len() + 3);
-    if opened.text.has_bom() {
-        bytes.extend_from_slice(&encoding.encode("\u{feff}").unwrap_or_default());
-    }
-    bytes.extend_from_slice(&encoding.encode(after).or_fault(Kind::BadArgs, "nothing was written")?);
-    let whole = cx.views().whole(&opened.location().absolute(), &opened.text);
-    let saved = cx.files().save(path, opened.before(), bytes.clone())?;
-    let Ok(text) = Text::parse(bytes) else { return Ok(()) };
-    if whole == Whole::Yes {
-        cx.views().wrote(&saved.location.absolute(), &text);
-        return Ok(());
-    }
-    // Of the rest it is not known any more which lines were read; these were written just now.
-    let mut rows = Rows::new();
-    for group in TextDiff::from_lines(before, after).grouped_ops(0) {
-        group.iter().for_each(|it| rows.add(it.new_range()));
-    }
-    cx.show_beside(&saved.location, &text, &rows);
-    Ok(())
 }
 
 fn difference(path: &str, before: &str, after: &str) -> String {

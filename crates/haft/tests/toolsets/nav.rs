@@ -1,0 +1,162 @@
+//! nav's tools of files and of commands in the background.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::{Room, all_answer, all_are_there};
+use crate::support::{Server, anchor};
+
+#[test]
+fn all_names_are_there_with_what_they_need() {
+    all_are_there(
+        "nav",
+        &[
+            ("read", &["path"]),
+            ("edit", &["path"]),
+            ("write", &["path", "content"]),
+            ("skim", &["path", "start_line"]),
+            ("filegrep", &["path", "pattern"]),
+            ("shell", &["command"]),
+            ("shell_status", &[]),
+            ("subagent", &["agent", "prompt"]),
+        ],
+    );
+}
+
+#[test]
+fn arguments_have_navs_names_and_the_older_ones_count_too() {
+    let room = Room::new();
+    room.put("file", "one\ntwo\nthree\nfour\nfive\n");
+    all_answer(
+        &room,
+        "nav",
+        &[
+            ("skim", json!({"path": "file", "start_line": 2, "end_line": 3}), "ok", "[lines 2-3 of 5 total]"),
+            ("skim", json!({"path": "file", "start": 2, "end": 4}), "ok", "[lines 2-4 of 5 total]"),
+            ("skim", json!({"path": "file", "start_line": 6}), "bad_args", "there is no line 6"),
+            (
+                "filegrep",
+                json!({"path": "file", "pattern": "THREE", "linesBefore": 0, "linesAfter": 1}),
+                "ok",
+                "[1 match in 5 lines]\n3:f8|three\n4:",
+            ),
+            (
+                "filegrep",
+                json!({"path": "file", "pattern": "three", "before": 0, "after": 0, "regex": true}),
+                "ok",
+                "[1 match in 5 lines]\n3:f8|three",
+            ),
+            ("shell_status", json!({}), "ok", "No background processes."),
+            ("shell_status", json!({"action": "list"}), "ok", "No background processes."),
+            ("shell_status", json!({"pid": 1}), "not_found", "Process 1 not found."),
+            ("write", json!({"path": "text", "content": "[1]"}), "ok", "Created text"),
+            ("write", json!({"path": "object", "content": {"b": [1], "a": null}}), "ok", "Created object"),
+            ("write", json!({"path": "number", "content": 1.5}), "ok", "Created number"),
+            ("write", json!({"path": "nothing"}), "bad_args", "content"),
+        ],
+    );
+    assert_eq!(room.text("text"), "[1]");
+    assert_eq!(room.text("object"), "{\n  \"b\": [\n    1\n  ],\n  \"a\": null\n}");
+    assert_eq!(room.text("number"), "1.5");
+}
+
+#[test]
+fn replacements_of_text_are_made_in_order_and_all_or_none() {
+    let room = Room::new();
+    room.put("file", "q one\nr two\n");
+    let server = room.serve_with(&["--toolset", "nav"]);
+    let all = |old: &str, new: &str| json!({"old_string": old, "new_string": new, "replace_all": true});
+    let said = server.does("edit", &json!({"path": "file", "edits": [all("q", "r"), all("r", "t")]}));
+    assert_eq!(room.text("file"), "t one\nt two\n");
+    // What the answer shows can be edited without another read.
+    server.does("edit", &json!({"path": "file", "anchor": anchor(&said, "t two"), "new_text": "u two"}));
+    assert_eq!(room.text("file"), "t one\nu two\n");
+    let edits =
+        json!([{"old_string": "t one", "new_string": "x"}, {"old_string": "t one", "new_string": "y"}]);
+    let said = server.call("edit", &json!({"path": "file", "edits": edits}));
+    assert!(
+        said.is_error && said.text.contains("edits[1]: `old_string` is not in the file after"),
+        "{}",
+        said.text
+    );
+    assert_eq!(room.text("file"), "t one\nu two\n");
+}
+
+#[test]
+fn an_omitted_new_string_deletes() {
+    let room = Room::new();
+    room.put("file", "one two three four\n");
+    let server = room.serve_with(&["--toolset", "nav"]);
+    server.does("edit", &json!({"path": "file", "old_string": "two "}));
+    assert_eq!(room.text("file"), "one three four\n");
+    server.does("edit", &json!({"path": "file", "edits": [{"old_string": "one "}, {"old_string": " four"}]}));
+    assert_eq!(room.text("file"), "three\n");
+}
+
+#[test]
+fn a_newline_at_the_end_of_new_text_gives_an_empty_line() {
+    let room = Room::new();
+    room.put("file", "one\ntwo\n");
+    let server = room.serve_with(&["--toolset", "nav"]);
+    let said = server.does("read", &json!({"path": "file"}));
+    server.does("edit", &json!({"path": "file", "anchor": anchor(&said, "one"), "new_text": "1\n"}));
+    assert_eq!(room.text("file"), "1\n\ntwo\n");
+    let after = json!({"path": "file", "anchor": anchor(&server.does("read", &json!({"path": "file"})), "two"), "insert_after": true, "new_text": "three\n"});
+    server.does("edit", &after);
+    assert_eq!(room.text("file"), "1\n\ntwo\nthree\n\n");
+}
+
+/// The process id in what `shell` said of a command in the background.
+fn pid_in(said: &str) -> u32 {
+    let (_, rest) = said.split_once("(pid: ").unwrap_or_else(|| panic!("{said}"));
+    rest.split_once(')').unwrap().0.parse().unwrap()
+}
+
+/// Waits for the news of the end of a job, which comes with one answer: this one, or a later one.
+fn await_news(server: &Server, mut said: String, news: &str) {
+    let late = Instant::now() + Duration::from_secs(60);
+    while !said.contains(news) {
+        assert!(Instant::now() < late, "no `{news}` in {said}");
+        std::thread::sleep(Duration::from_millis(5));
+        said = server.does("shell_status", &json!({}));
+    }
+}
+
+#[test]
+fn a_process_that_is_over_keeps_its_exit_code_and_its_whole_output() {
+    let room = Room::new();
+    let server = room.serve_with(&["--toolset", "nav", "--approve", "auto"]);
+    server.does("shell", &json!({"command": "mkfifo go"}));
+    let command = "seq 3000; read it < go; echo \"got $it\"; exit 3";
+    let said = server.does("shell", &json!({"command": command, "wait_ms": 0}));
+    let pid = pid_in(&said);
+    let running = server.does("shell_status", &json!({"pid": pid}));
+    assert!(running.starts_with(&format!("pid {pid}: seq 3000; read")), "{running}");
+    assert!(running.contains(" [running, "), "{running}");
+    let said = server.does("shell", &json!({"command": "echo on > go"}));
+    await_news(&server, said, "ended: exit 3");
+    let list = server.does("shell_status", &json!({}));
+    assert!(list.contains(&format!("pid {pid}: ")) && list.contains("[exited (3), "), "{list}");
+    for (action, begins) in [("status", format!("pid {pid}: ")), ("tail", "[exited (3), ".to_owned())] {
+        let said = server.does("shell_status", &json!({"pid": pid, "action": action}));
+        assert!(said.starts_with(&begins) && said.contains("[exited (3), "), "{action}: {said}");
+        assert!(said.contains("\n3000\ngot on"), "{action}: {said}");
+    }
+    let whole = server.does("shell_status", &json!({"pid": pid, "action": "output"}));
+    let lines: String = (1..=3000).map(|it| format!("{it}\n")).collect();
+    assert!(whole.starts_with("[exited (3), ") && whole.contains(&format!("\n\n{lines}got on")), "{whole}");
+    let said = server.does("shell_status", &json!({"pid": pid, "action": "kill"}));
+    assert!(said.starts_with("It is over already: pid "), "{said}");
+}
+
+#[test]
+fn a_process_that_was_killed_is_still_known() {
+    let room = Room::new();
+    let server = room.serve_with(&["--toolset", "nav", "--approve", "auto"]);
+    let pid = pid_in(&server.does("shell", &json!({"command": "echo begun; sleep 1234", "wait_ms": 0})));
+    let said = server.does("shell_status", &json!({"pid": pid, "action": "kill"}));
+    assert!(said.contains(&format!("Killed process {pid}.")), "{said}");
+    let said = server.does("shell_status", &json!({"pid": pid}));
+    assert!(said.starts_with(&format!("pid {pid}: echo begun; sleep 1234 [exited (")), "{said}");
+}

@@ -1,0 +1,33 @@
+//! `skim` as nav has it: haft's, with other names of the lines.
+
+use kit::prelude::*;
+
+use crate::files;
+
+/// Show some lines of a file, as `LINE:HASH|text`: for a quick look where you know the line numbers.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Skim {
+    /// File, relative to the workspace or absolute.
+    path: String,
+    /// First line, from 1.
+    #[serde(alias = "start")]
+    start_line: usize,
+    /// Last line; at most 500 lines are shown. Default: start_line + 499.
+    #[serde(default, alias = "end")]
+    end_line: Option<usize>,
+}
+
+impl Tool for Skim {
+    const NAME: &str = "skim";
+    const AT_MOST: Kinds = <files::skim::Skim as Tool>::AT_MOST;
+
+    fn touches(&self) -> Touches {
+        Touches::read(&self.path)
+    }
+
+    async fn run(self, cx: &Cx) -> Result<Output, Fault> {
+        let Self { path, start_line: start, end_line: end } = self;
+        files::skim::Skim { path, start, end }.run(cx).await
+    }
+}

@@ -1,0 +1,55 @@
+//! Which job is the process with this id, also when it is over?
+//!
+//! A job lets go of its process when it ends, so that nothing holds it; its id is all that is kept here.
+
+use std::collections::VecDeque;
+
+use kit::{prelude::*, services::Job};
+use parking_lot::Mutex;
+
+/// How many are kept: more than the jobs that are over and can still be read.
+const MOST: usize = 200;
+
+/// The processes of a session that went to the background, oldest first.
+#[derive(Default)]
+pub(super) struct Started(Mutex<VecDeque<(u32, String)>>);
+
+/// A process in the background, with its job.
+pub(super) struct InBackground {
+    pub(super) pid: u32,
+    pub(super) job: Job,
+}
+
+impl Started {
+    /// The process is this job.
+    pub(super) fn note(&self, pid: u32, job: &str) {
+        let mut all = self.0.lock();
+        if all.iter().any(|(known, id)| *known == pid && id == job) {
+            return;
+        }
+        // The system gives a process id again: the newest is meant.
+        all.retain(|(known, _)| *known != pid);
+        all.push_back((pid, job.to_owned()));
+        if all.len() > MOST {
+            all.pop_front();
+        }
+    }
+
+    /// All that are known, oldest first.
+    pub(super) fn all(cx: &Cx) -> Vec<InBackground> {
+        let jobs = cx.jobs().list();
+        let started = cx.shelf().get::<Self>();
+        // A person may have moved a command to the background without its knowing.
+        for job in &jobs {
+            if let Some(process) = &job.live.process {
+                started.note(process.pid(), &job.id);
+            }
+        }
+        let known = started.0.lock().clone();
+        let with_job = |(pid, id): (u32, String)| {
+            let job = jobs.iter().find(|job| job.id == id)?.clone();
+            Some(InBackground { pid, job })
+        };
+        known.into_iter().filter_map(with_job).collect()
+    }
+}
