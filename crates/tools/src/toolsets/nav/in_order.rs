@@ -106,7 +106,7 @@ fn shown(cx: &Cx, path: &str, written: &Rewritten) -> Output {
             }
         }
         said.push('\n');
-        said.push_str(&cx.show(&written.location, text, &rows).text);
+        said.push_str(&cx.show_beside(&written.location, text, &rows).text);
     }
     Output::page(said)
 }

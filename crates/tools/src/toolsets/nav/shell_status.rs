@@ -88,7 +88,7 @@ fn line(it: &InBackground) -> String {
 
 /// As `[running, 5s]` or `[exited (1), 5s]`.
 fn state(job: &Job) -> String {
-    let of_process = job.live.process.as_ref().and_then(|it| it.exit()).map(|it| it.code());
+    let of_process = job.live.process.as_ref().and_then(|it| it.exit()).map(kit::procs::Exit::code);
     let of_result = || job.result.as_deref().and_then(|it| it.as_ref().ok()).and_then(|it| it.exit);
     let state = match of_process.or_else(of_result) {
         Some(code) => format!("exited ({code})"),
