@@ -41,6 +41,9 @@ use survey::Ask;
 /// For a name that no tool has, the folders are looked at once in this time.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
+/// A change this recent may be followed by another one that leaves the same time.
+const FRESH: Duration = Duration::from_millis(50);
+
 /// The tools that are files: what is loaded of them, and how that is brought up to date.
 pub struct Outside {
     decided: Decided,
@@ -66,6 +69,16 @@ pub struct Outside {
 struct Look {
     at: Instant,
     times: Vec<Option<SystemTime>>,
+    /// One of them had changed so shortly before that another change may have left the same time.
+    is_fresh: bool,
+}
+
+impl Look {
+    fn now(times: Vec<Option<SystemTime>>) -> Self {
+        let now = SystemTime::now();
+        let is_fresh = |time: &SystemTime| now.duration_since(*time).map_or(true, |age| age < FRESH);
+        Self { at: Instant::now(), is_fresh: times.iter().flatten().any(is_fresh), times }
+    }
 }
 
 /// What the last load came to, and which of those who asked it answers.
@@ -301,7 +314,9 @@ impl Outside {
             return false;
         }
         let is_recent = match &*self.looked.lock() {
-            Some(look) => look.at.elapsed() < LOOK_AGAIN && look.times == self.decided.times(),
+            Some(look) => {
+                !look.is_fresh && look.at.elapsed() < LOOK_AGAIN && look.times == self.decided.times()
+            }
             None => false,
         };
         // What could not be loaded may have been seen half written.

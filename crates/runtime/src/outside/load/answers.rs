@@ -92,6 +92,7 @@ impl Outside {
     /// known stays so.
     pub(super) fn conclude(&self, before: &Loaded, mut survey: Survey, answers: Option<Answers>) -> Reloaded {
         let is_asked = answers.is_some();
+        let look = survey.look.take();
         let mut answers = answers.into_iter().flatten();
         let marks = self.written.marks();
         let mut files = Vec::with_capacity(survey.files.len());
@@ -125,6 +126,10 @@ impl Outside {
         self.now.store(Arc::new(now));
         if is_shown {
             self.registry.swap(tools, failed);
+        }
+        // Not before: who calls a tool that is being loaded waits for it.
+        if look.is_some() {
+            *self.looked.lock() = look;
         }
         if is_other {
             self.changes.send_modify(|number| *number += 1);

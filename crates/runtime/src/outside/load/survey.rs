@@ -1,6 +1,6 @@
 //! Which files are there, and what is known of each before it is asked?
 
-use std::{path::Path, sync::Arc, time::Instant};
+use std::{path::Path, sync::Arc};
 
 use super::{
     super::{
@@ -33,6 +33,8 @@ pub(super) enum Ask {
 #[derive(Default)]
 pub(super) struct Survey {
     pub(super) decided: Arc<ToolFiles>,
+    /// When this began, where it counts as a look at the folders once its load is over.
+    pub(super) look: Option<Look>,
     pub(super) files: Vec<Looked>,
     pub(super) folders: Vec<Remarks>,
     pub(super) caches: Vec<Option<Cache>>,
@@ -62,10 +64,8 @@ impl Outside {
     /// Looks at all files, and takes what is known of them.
     pub(super) fn survey(&self, before: &Loaded, ask: Ask) -> Survey {
         let files = self.decided.again();
-        if ask != Ask::Unknown {
-            *self.looked.lock() = Some(Look { at: Instant::now(), times: self.decided.times() });
-        }
-        let mut survey = Survey { decided: files.clone(), ..Survey::default() };
+        let look = (ask != Ask::Unknown).then(|| Look::now(self.decided.times()));
+        let mut survey = Survey { decided: files.clone(), look, ..Survey::default() };
         let mut marks: Option<Marks> = None;
         for (index, folder) in files.folders.iter().enumerate() {
             let listing = folders::read(folder, &self.workspace);
