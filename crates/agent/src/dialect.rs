@@ -18,15 +18,13 @@ use std::{collections::HashMap, str::FromStr, sync::Arc, time::Duration};
 use async_stream::stream;
 use futures_util::StreamExt;
 use kit::{Fault, Origin, Spec};
+use runtime::config::CALLS;
 
 use crate::model::{Abilities, Event, Events, Item, Model, Piece, Request, ResultOf, Said, Why};
 use parse::Parser;
 use syntax::{Manner, Syntax};
 use tagged::Tagged;
 pub use tagged::{ArgStyle, Format};
-
-/// More calls than these in one answer are text.
-const MOST: usize = 40;
 
 /// How a model writes a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +37,20 @@ pub enum Dialect {
     ToolUse,
     /// A block whose tags are the tool's name: `bracket`, `xml`, and a person's own.
     Tagged(Format),
+}
+
+impl Dialect {
+    /// Its name; `custom` for a format of a person's own.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Json => "json",
+            Self::Hermes => "hermes",
+            Self::ToolUse => "tool_use",
+            Self::Tagged(format) if *format == Format::bracket() => "bracket",
+            Self::Tagged(format) if *format == Format::xml() => "xml",
+            Self::Tagged(_) => "custom",
+        }
+    }
 }
 
 impl FromStr for Dialect {
@@ -87,27 +99,31 @@ pub struct Spoken {
     inner: Arc<dyn Model>,
     dialect: Dialect,
     abilities: Abilities,
-    most: Option<usize>,
+    most: usize,
 }
 
 impl Spoken {
     /// This model, spoken to in this dialect.
     pub fn new(inner: Arc<dyn Model>, dialect: Dialect) -> Self {
         let abilities = Abilities { calls: true, ..inner.abilities().clone() };
-        Self { inner, dialect, abilities, most: Some(MOST) }
+        Self { inner, dialect, abilities, most: CALLS }
     }
 
-    /// Takes at most so many calls of one answer, or any number; the blocks after them are text. HyperAgents takes one
-    /// unless it is told otherwise.
+    /// Takes at most so many calls of one answer, and any number with 0; the blocks after them are text, and the model is
+    /// told that they were not run. HyperAgents takes one unless it is told otherwise. `None` leaves it as it is.
     #[must_use]
     pub fn max_calls(mut self, most: Option<usize>) -> Self {
-        self.most = most;
+        self.most = match most {
+            None => self.most,
+            Some(0) => usize::MAX,
+            Some(most) => most,
+        };
         self
     }
 
     /// What the model is told about calls after everything else, when it has these tools.
     pub fn words(&self, tools: &[Spec]) -> String {
-        syntax::of(self.dialect.manner(), tools).words()
+        syntax::of(self.dialect.manner(), tools).words(self.most)
     }
 }
 
@@ -120,33 +136,37 @@ impl Model for Spoken {
         &self.abilities
     }
 
+    fn tool_format(&self) -> &'static str {
+        self.dialect.name()
+    }
+
     fn idle_limit(&self) -> Option<Duration> {
         self.inner.idle_limit()
     }
 
     fn told(&self, system: &Arc<str>, tools: &[Spec]) -> Arc<str> {
-        with_words(system, &syntax::of(self.dialect.manner(), tools))
+        with_words(system, &syntax::of(self.dialect.manner(), tools), self.most)
     }
 
     fn stream(&self, request: Request) -> Events {
         let syntax = syntax::of(self.dialect.manner(), &request.tools);
-        let inner = self.inner.stream(in_words(request, &syntax));
-        heard(inner, Parser::new(syntax, self.most.unwrap_or(usize::MAX)))
+        let inner = self.inner.stream(in_words(request, &syntax, self.most));
+        heard(inner, Parser::new(syntax, self.most), self.most)
     }
 }
 
 /// What the model is told, with how it calls its tools after it.
-fn with_words(system: &Arc<str>, syntax: &Syntax) -> Arc<str> {
+fn with_words(system: &Arc<str>, syntax: &Syntax, most: usize) -> Arc<str> {
     match (syntax.tools.is_empty(), system.is_empty()) {
         (true, _) => system.clone(),
-        (false, true) => syntax.words().into(),
-        (false, false) => format!("{system}\n\n{}", syntax.words()).into(),
+        (false, true) => syntax.words(most).into(),
+        (false, false) => format!("{system}\n\n{}", syntax.words(most)).into(),
     }
 }
 
 /// The same request without calls. What the provider runs itself is declared in its own way, in any dialect.
-fn in_words(request: Request, syntax: &Syntax) -> Request {
-    let system = with_words(&request.system, syntax);
+fn in_words(request: Request, syntax: &Syntax, most: usize) -> Request {
+    let system = with_words(&request.system, syntax, most);
     let own: Vec<Spec> = request.tools.iter().filter(|it| it.origin == Origin::Provider).cloned().collect();
     // Its calls are text, which a form for all text would rule out.
     Request { system, items: spoken(request.items, syntax), tools: own.into(), format: None, ..request }
@@ -223,7 +243,7 @@ fn told(results: &[ResultOf], syntax: &Syntax, arguments_of: &HashMap<String, St
 }
 
 /// The answer with the calls that are in its text.
-fn heard(mut inner: Events, mut parser: Parser) -> Events {
+fn heard(mut inner: Events, mut parser: Parser, most: usize) -> Events {
     Box::pin(stream! {
         let last = loop {
             match inner.next().await {
@@ -240,6 +260,9 @@ fn heard(mut inner: Events, mut parser: Parser) -> Events {
         let rest = parser.finish();
         for event in rest.events {
             yield Ok(event);
+        }
+        if rest.left > 0 {
+            yield Ok(Event::NotRun { calls: rest.left, most });
         }
         match last {
             Some(Ok(Event::End(Why::Done))) => yield Ok(Event::End(ended(rest.calls, rest.cut))),

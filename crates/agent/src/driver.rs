@@ -136,8 +136,8 @@ impl Driver {
                 biased;
                 () = cancel.cancelled() => all.ended = Ended::Cancelled,
                 _ = changes.changed() => {}
-                // A server that starts to listen is not waited for, and says so to nobody.
-                () = sleep(PORTS), if !owed.is_empty() => {}
+                // A server that begins to listen tells nobody.
+                () = sleep(PORTS) => {}
                 () = sleep_until(until) => return Ok(Settled { outcome: all, late: owed }),
             }
         }

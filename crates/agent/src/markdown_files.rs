@@ -6,15 +6,9 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    sync::Arc,
 };
 
-use kit::{
-    Fault, Files,
-    files::{Access, Grant, Roots},
-    services::History,
-    text::Content,
-};
+use kit::{Fault, Files, files::Roots};
 
 /// At most so many files of one folder are read, with those of the folders below it.
 const FILES: usize = 200;
@@ -41,9 +35,7 @@ pub(crate) fn of_person(path: &Path, largest: u64) -> Result<Vec<u8>, String> {
 pub(crate) fn of_workspace(roots: &Roots, path: &str, largest: u64) -> Result<Vec<u8>, String> {
     let read = || {
         let location = roots.locate(path)?;
-        let grants = vec![Grant { location, access: Access::Read }];
-        let files = Files::new(roots.clone(), grants, Arc::new(NothingChanges));
-        files.load(path, largest)
+        Files::reading(roots.clone(), location).load(path, largest)
     };
     read().map(|it| it.bytes.to_vec()).map_err(|fault: Fault| fault.what)
 }
@@ -78,13 +70,4 @@ pub(crate) fn below(folder: &Path, depth: usize, wanted: impl Fn(&Path) -> bool)
     found.sort();
     found.truncate(FILES);
     found
-}
-
-/// What is only read changes nothing.
-struct NothingChanges;
-
-impl History for NothingChanges {
-    fn keep(&self, path: &Path, _: Option<&Content>, _: Option<&Content>) -> Result<(), Fault> {
-        Err(Fault::bug(format!("{} is only read here, and was to be changed", path.display())))
-    }
 }

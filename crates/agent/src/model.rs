@@ -42,6 +42,11 @@ pub trait Model: Send + Sync {
     /// What it can do.
     fn abilities(&self) -> &Abilities;
 
+    /// How it writes calls: `native`, or the name of its dialect.
+    fn tool_format(&self) -> &'static str {
+        "native"
+    }
+
     /// After how long without a byte a request to it is given up, where it is.
     fn idle_limit(&self) -> Option<Duration> {
         None
@@ -173,6 +178,13 @@ pub enum Event {
         tool: String,
         /// The arguments as they were written: JSON, unless the model erred.
         arguments: String,
+    },
+    /// So many calls in the answer are not made: of one answer, at most so many are.
+    NotRun {
+        /// How many.
+        calls: usize,
+        /// How many are made.
+        most: usize,
     },
     /// A part that is to be sent back as it is: reasoning with its signature, what a provider's own tool did.
     Kept(Said),

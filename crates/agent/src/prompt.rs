@@ -3,18 +3,22 @@
 mod bill;
 mod own;
 mod project;
+mod subagents;
 
 use std::{path::Path, sync::Arc};
 
 use jiff::civil::Date;
-use kit::{Hint, Spec};
+use kit::{Hint, Origin, Spec};
 use runtime::{Runtime, Session};
 
-use crate::skills::Known as Skills;
+use crate::{profiles::Known as Profiles, skills::Known as Skills};
 
 pub use bill::{Bill, Cost};
 use own::Own;
 pub use project::Project;
+
+/// The tool that starts a subagent by its id.
+const STARTS: &str = "subagent";
 
 const BASE: &str = include_str!("../prompts/base.md");
 
@@ -28,7 +32,8 @@ pub struct Prompt {
 /// A part of a system prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Section {
-    /// What it is: `base`, `tools`, `hints`, `skills`, `own`, `project`, `profile`, `environment`.
+    /// What it is: `base`, `tools`, `hints`, `tool files`, `subagents`, `skills`, `own`, `project`, `profile`,
+    /// `environment`.
     pub name: &'static str,
     /// What it says.
     pub text: String,
@@ -85,6 +90,8 @@ pub struct Makings {
     own: Arc<Own>,
     project: Option<Arc<Project>>,
     skills: Arc<Skills>,
+    /// The catalog of subagents, where the toolset has no tool that lists them.
+    subagents: Arc<str>,
     environment: Arc<str>,
 }
 
@@ -93,13 +100,20 @@ impl Makings {
     pub fn of(runtime: &Runtime, hint: fn(&str) -> Option<Hint>) -> Self {
         let environment = environment(runtime.roots().workspace(), jiff::Zoned::now().date());
         let (own, project) = (Arc::new(Own::read(runtime)), Project::read(runtime).map(Arc::new));
-        Self { hint, own, project, skills: Arc::default(), environment: environment.into() }
+        let (skills, subagents) = (Arc::default(), "".into());
+        Self { hint, own, project, skills, subagents, environment: environment.into() }
     }
 
     /// The same, with these skills for its agents.
     #[must_use]
     pub fn with_skills(self, skills: Skills) -> Self {
         Self { skills: Arc::new(skills), ..self }
+    }
+
+    /// The same, with a catalog of these subagents for agents that can start some.
+    #[must_use]
+    pub fn with_subagents(self, known: &Profiles) -> Self {
+        Self { subagents: subagents::catalog(known).into(), ..self }
     }
 
     /// What the person should know of what prompts are made of, one line each.
@@ -115,9 +129,16 @@ impl Makings {
         let mut prompt = Prompt { sections: Vec::new() };
         prompt.add("base", BASE);
         prompt.add("tools", &list(&specs));
-        prompt.add("hints", &kit::hints(specs.iter().map(|it| it.name.as_str()), self.hint).join("\n"));
-        let skills = self.skills.listing(catalog.has("info"));
-        prompt.add("skills", &session.runtime().masked(&skills));
+        // A file that has the name of a tool of ours is another tool.
+        let ours = specs.iter().filter(|it| !matches!(it.origin, Origin::File(_)));
+        prompt.add("hints", &kit::hints(ours.map(|it| it.name.as_str()), self.hint).join("\n"));
+        let contributed = session.runtime().outside().contributions(specs.iter().map(|it| it.name.as_str()));
+        prompt.add("tool files", &session.runtime().masked(&contributed.join("\n")));
+        if catalog.has(STARTS) {
+            prompt.add("subagents", &session.runtime().masked(&self.subagents));
+        }
+        let reader = catalog.stand_in("info").map(|it| it.name.as_str());
+        prompt.add("skills", &session.runtime().masked(&self.skills.listing(reader)));
         prompt.add("own", &self.own.told());
         prompt.add("project", &self.project.as_ref().map(|it| it.told()).unwrap_or_default());
         prompt.add("profile", profile.unwrap_or_default());

@@ -118,7 +118,7 @@ impl Known {
 
     /// What the system prompt says of them; nothing where there are none. A person's own are left out where no tool `shows`
     /// manuals: nothing else reaches them.
-    pub fn listing(&self, shows: bool) -> String {
+    pub fn listing(&self, reader: Option<&str>) -> String {
         let mut left = LISTED;
         let mut text = String::new();
         let groups = [
@@ -133,14 +133,14 @@ impl Known {
             ),
         ];
         for (trusted, says) in groups {
-            let is_readable = |it: &Skill| shows || matches!(it.origin, Origin::Workspace(_));
+            let is_readable = |it: &Skill| reader.is_some() || matches!(it.origin, Origin::Workspace(_));
             let of_group =
                 self.skills.iter().filter(|it| it.listed && it.trusted == trusted && is_readable(it));
             let of_group: Vec<_> = of_group.collect();
             let mut lines = String::new();
             let mut shown = 0;
             for skill in &of_group {
-                let line = skill.line();
+                let line = skill.line(reader.unwrap_or_default());
                 if line.len() > left {
                     break;
                 }
@@ -173,14 +173,16 @@ impl Known {
 
 impl Skill {
     /// Its line in the system prompt.
-    fn line(&self) -> String {
+    fn line(&self, reader: &str) -> String {
         let mut description: String = self.description.chars().take(DESCRIPTION).collect();
         if description.len() < self.description.len() {
             description.push('…');
         }
         let read = match &self.origin {
             Origin::Workspace(file) => format!("read `{file}`"),
-            Origin::Person(_) | Origin::Program => format!("`info` with the name `{MANUAL}{}`", self.name),
+            Origin::Person(_) | Origin::Program => {
+                format!("`{reader}` with the name `{MANUAL}{}`", self.name)
+            }
         };
         format!("\n- {}: {description} ({read})", self.name)
     }
@@ -194,7 +196,7 @@ impl Skill {
                 format!("Paths in it are relative to {}.", folder.display())
             }
             Origin::Person(_) | Origin::Program => format!(
-                "Other files that it names are read by `info` with the name `{MANUAL}{}/FILE`; they can't be run.",
+                "Other files that it names are read as it was, with the name `{MANUAL}{}/FILE`; they can't be run.",
                 self.name
             ),
         };
@@ -270,19 +272,19 @@ mod tests {
         let (_room, skills) = skills(&fixture, true);
         let known = skills.read();
         assert_eq!(known.broken, Vec::<String>::new());
-        let listing = known.listing(true);
+        let listing = known.listing(Some("info"));
         assert!(listing.contains("\n- mail: Write mail (`info` with the name `skill:mail`)"), "{listing}");
         assert!(listing.contains("\n- pdf: Read PDFs (read `.haft/skills/pdf/SKILL.md`)"), "{listing}");
         assert!(!listing.contains("hidden") && !listing.contains("not the person's"), "{listing}");
         assert!(known.find("hidden").is_some());
-        assert!(!known.listing(false).contains("mail"), "no tool reads it");
+        assert!(!known.listing(None).contains("mail"), "no tool reads it");
     }
 
     #[test]
     fn a_project_s_skills_are_marked_until_it_is_trusted() {
         let (_room, skills) = skills(&file(".haft/skills/a", "description: x"), false);
         let known = skills.read();
-        assert!(known.listing(true).contains("not the person's"), "{}", known.listing(true));
+        assert!(known.listing(Some("info")).contains("not the person's"), "{}", known.listing(Some("info")));
         assert!(known.find("a").unwrap().told().contains("it permits nothing"));
     }
 
@@ -304,7 +306,7 @@ mod tests {
             .map(|it| file(&format!(".haft/skills/s{it:02}"), &format!("description: {}", "x".repeat(400))))
             .collect();
         let (_room, skills) = skills(&fixture, true);
-        let listing = skills.read().listing(true);
+        let listing = skills.read().listing(Some("info"));
         assert!(listing.len() < LISTED + 300, "{}", listing.len());
         assert!(listing.ends_with("more are not listed]"), "{listing}");
     }

@@ -235,7 +235,10 @@ fn parse(path: &Path, text: &str, of_claude: bool) -> Result<Command, String> {
         description: one_line(&description),
         takes: one_line(&takes),
         model: word("model")?.filter(|it| !it.is_empty() && it != "inherit"),
-        tools: listed.is_some().then_some(tools).filter(|it| !it.iter().any(|it| it == "*")),
+        tools: listed
+            .is_some()
+            .then_some(tools)
+            .filter(|it| !it.iter().any(|it| it == "*") && *it != ["all"]),
         body: body.to_owned(),
         origin: Origin::Program,
         trusted: false,
@@ -345,13 +348,14 @@ mod tests {
     fn allowed_tools_are_whole_tools_by_their_names_here() {
         let (_room, known) = read(
             "//- .claude/commands/a.md\n---\nallowed-tools: Bash(git diff:*), Read\n---\nx\n\
-             //- .haft/commands/b.md\n---\nallowed-tools: [read, grep]\n---\nx\n//- .haft/commands/c.md\nx\n",
+             //- .haft/commands/b.md\n---\nallowed-tools: [read, grep]\n---\nx\n//- .haft/commands/c.md\nx\n\
+             //- .haft/commands/d.md\n---\nallowed-tools: all\n---\nx\n",
             true,
         );
         let tools = |name: &str| known.find(name).unwrap().tools.clone();
         assert_eq!(tools("a").unwrap(), ["bash", "shell", "read"]);
         assert_eq!(tools("b").unwrap(), ["read", "grep"]);
-        assert_eq!(tools("c"), None);
+        assert_eq!((tools("c"), tools("d")), (None, None));
     }
 
     #[test]

@@ -32,6 +32,9 @@ const DEEPEST: usize = 3;
 /// How often a thought that broke off is begun again.
 const AGAIN: usize = 2;
 
+/// By these a model changes its profile.
+const SWITCHING: [&str; 2] = ["list_profiles", "switch_profile"];
+
 /// Tools by which an agent goes beyond its one task.
 const LEADING: [&str; 7] =
     ["subagent", "spawn_agent", "switch_profile", "list_profiles", "ask_user", "explore", "critic"];
@@ -159,7 +162,7 @@ impl Crew {
         let name = profile.as_ref().map(|it| it.name.clone());
         let limits = Limits { tools: None, read_only };
         let before = std::mem::replace(&mut *self.inner.held.lock(), Held { profile: name, limits });
-        let said = self.go_on_under(profile, model);
+        let said = self.go_on_under(profile, model, &[]);
         match &said {
             Ok(_) => {
                 let limits = self.session()?.limits();
@@ -201,7 +204,7 @@ impl Crew {
         }
         // The model went on under another one meanwhile: its limits hold now.
         let profile = now.map(|name| self.known().find(&name)).transpose()?;
-        self.go_on_under(profile, false).map(drop)
+        self.go_on_under(profile, false, &SWITCHING).map(drop)
     }
 
     /// The name of the profile that the person chose, if they chose one.
@@ -214,7 +217,7 @@ impl Crew {
     /// # Errors
     /// Those of [`begin`](Self::begin).
     pub fn resume(&self, profile: &str) -> Result<String, Fault> {
-        self.go_on_under(Some(self.known().find(profile)?), false)
+        self.go_on_under(Some(self.known().find(profile)?), false, &SWITCHING)
     }
 
     /// The name of the profile under which the agent works, if there is one.
@@ -245,7 +248,13 @@ impl Crew {
         self.inner.session.get().ok_or_else(ended)
     }
 
-    fn go_on_under(&self, profile: Option<Arc<Profile>>, its_model: bool) -> Result<String, Fault> {
+    /// What a model chose it can leave again: by `keeping` these tools, whatever the profile lists.
+    fn go_on_under(
+        &self,
+        profile: Option<Arc<Profile>>,
+        its_model: bool,
+        keeping: &[&str],
+    ) -> Result<String, Fault> {
         let (inner, session) = (&self.inner, self.session()?);
         let mut notes: Vec<String> = profile.iter().flat_map(|it| it.notes.clone()).collect();
         let mut given = inner.given.lock();
@@ -263,11 +272,18 @@ impl Crew {
         // What it is narrowed from is what the session has without a profile, or under the one that the person chose.
         let base = held.tools.or_else(|| inner.base.tools.clone());
         session.limit(Limits { read_only, tools: base.clone() });
+        session.plan(profile.as_ref().is_some_and(|it| it.name == PLAN));
         let default = inner.setup.section.tools.as_deref().filter(|_| inner.depth > 0);
-        let list = with_enabled(listed(profile.as_deref(), default), &session);
+        let list = listed_here(profile.as_deref(), default, &session, read_only);
         let tools = match &profile {
             Some(profile) if list.is_some() || !profile.without.is_empty() => {
-                Some(narrowed(profile, list.as_deref(), &names(&session), &mut notes))
+                let all = names(&session);
+                let mut tools = narrowed(profile, list.as_deref(), &all, &mut notes);
+                let stays = |it: &&String| keeping.contains(&it.as_str()) && !profile.without.contains(*it);
+                tools.extend(
+                    all.iter().filter(stays).filter(|it| !tools.contains(it)).cloned().collect::<Vec<_>>(),
+                );
+                Some(tools)
             }
             None if list.is_some() => Some(on_list(&names(&session), list.as_deref())),
             _ => base,
@@ -336,13 +352,6 @@ fn names(session: &Session) -> Vec<String> {
     session.catalog().specs().map(|it| it.name.clone()).collect()
 }
 
-/// A list of tools, and those that `enabled.json` adds to every profile; none stays none, which names all.
-fn with_enabled(list: Option<Vec<String>>, session: &Session) -> Option<Vec<String>> {
-    let mut list = list?;
-    list.extend(session.runtime().outside().enabled());
-    Some(list)
-}
-
 /// Which tools an agent is to have: those that its profile names, otherwise these by `default`. What came with a workspace
 /// takes nothing back of what the person said of all such agents, so its profiles have no tools beside the default.
 fn listed(profile: Option<&Profile>, default: Option<&[String]>) -> Option<Vec<String>> {
@@ -358,6 +367,25 @@ fn listed(profile: Option<&Profile>, default: Option<&[String]>) -> Option<Vec<S
 /// Those of `all` that are on the list; without one, all.
 fn on_list(all: &[String], list: Option<&[String]>) -> Vec<String> {
     all.iter().filter(|it| list.is_none_or(|list| list.contains(it))).cloned().collect()
+}
+
+/// The same with those that `enabled.json` adds, each as the session has it: a tool of haft's own that it does not have is
+/// the one in its place. One that may do more than was meant, such as one tool for all of reading and writing, is there only
+/// for an agent that changes nothing. No list stays none, which names all.
+fn listed_here(
+    profile: Option<&Profile>,
+    default: Option<&[String]>,
+    session: &Session,
+    read_only: bool,
+) -> Option<Vec<String>> {
+    let mut list = listed(profile, default)?;
+    list.extend(session.runtime().outside().enabled());
+    let catalog = session.catalog();
+    let here = |name: String| match catalog.stand_in(&name) {
+        Some(spec) if !catalog.has(&name) && (read_only || spec.at_most.is_read_only()) => spec.name.clone(),
+        _ => name,
+    };
+    Some(list.into_iter().map(here).collect())
 }
 
 /// Those of `all` that are listed, and that the profile does not forbid; a list that is not given names all. A name that
@@ -408,7 +436,11 @@ impl Agents for Crew {
             return Err(Fault::denied("an agent that another one started keeps its profile"));
         }
         let profile = self.known().find(profile)?;
-        self.go_on_under(Some(profile), true)
+        self.go_on_under(Some(profile), true, &SWITCHING)
+    }
+
+    fn tool_format(&self) -> &'static str {
+        self.inner.steering.model().tool_format()
     }
 
     fn manual(&self, name: &str) -> Option<String> {

@@ -501,7 +501,7 @@ impl Agent {
     /// Takes an answer into the conversation. Gives the tools of the calls that were not written to their end.
     fn keep(&mut self, mut step: Step) -> Vec<String> {
         let (unwritten, pictures) = (std::mem::take(&mut step.unwritten), std::mem::take(&mut step.pictures));
-        let why = step.why;
+        let (why, not_run) = (step.why, step.not_run.take());
         let (said, results) = step.into_items();
         if !said.is_empty() {
             self.transcript.add(Item::Model { said });
@@ -509,6 +509,9 @@ impl Agent {
         let goes_on = !results.is_empty() || why == Why::Length;
         if !results.is_empty() {
             self.transcript.add(Item::Results { results });
+            if let Some(text) = not_run {
+                self.transcript.add(Item::person(text));
+            }
         }
         // A picture alone is not a reason to ask the model again: it sees it when it is asked next.
         match pictures.is_empty() {

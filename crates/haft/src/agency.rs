@@ -1,18 +1,18 @@
 //! Agent factory: makes the agent that the options and the configuration ask for.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc, time::Duration};
 
 use agent::{
     Agent, Asker, Bounds, Driver, Driving, Host, Makings, NobodyToAsk, Prompt, Settings, Setup, Silent,
     dialect::{Dialect, Spoken},
     model::{self, Choices, KeyFrom, Keys, Model, script::Script},
     own_tools,
-    profiles::{PLAN, Profile},
+    profiles::{Origin, PLAN, Profile, Profiles},
 };
 use clap::{Args, builder::RangedU64ValueParser};
 use kit::{AnyTool, Fault};
 use runtime::{
-    Approver, Session,
+    Approver, Runtime, Session,
     config::{WAIT_SECONDS, WAKES},
     quote,
 };
@@ -98,7 +98,7 @@ impl AgentOptions {
         opened.runtime.outside().asks(approver);
         opened.runtime.load_tools().await;
         opened.aside.extend(opened.unknown_tools());
-        let makings = Makings::of(&opened.runtime, tools::hints_of(&opened.toolset));
+        let makings = makings(&opened.runtime, &opened.toolset, &opened.profiles);
         let makings = makings.with_skills(opened.skills.read());
         let variables = place.variables.clone();
         let configured = configured(&opened.agents, &variables);
@@ -356,12 +356,25 @@ impl Agency {
                 chosen(&name, &agents, &variables, dialect.as_deref())
             }),
             compose: Arc::new(move |session, profile| {
-                (&makings.prompt(session, profile.map(|it| it.prompt.as_str()))).into()
+                let catalog = session.catalog();
+                let prompt = profile.map(|it| match it.origin {
+                    // What is part of the program refers to tools, which have other names in other toolsets.
+                    Origin::Program => catalog.named(&it.prompt),
+                    Origin::Person(_) | Origin::Workspace(_) => Cow::Borrowed(it.prompt.as_str()),
+                });
+                (&makings.prompt(session, prompt.as_deref())).into()
             }),
             section: self.opened.agents.subagent.clone(),
             person,
         }
     }
+}
+
+/// What prompts of agents with this toolset are made of. Blocks.
+pub(crate) fn makings(runtime: &Runtime, toolset: &str, profiles: &Profiles) -> Makings {
+    let makings = Makings::of(runtime, tools::hints_of(toolset));
+    // The other toolsets have a tool that lists them, or one tool for each.
+    if toolset == tools::NAV { makings.with_subagents(&profiles.read()) } else { makings }
 }
 
 /// A model that says nothing, where none was named.
@@ -390,7 +403,10 @@ pub(crate) fn chosen(
     let model = model::choose(name, agents.choices(variables))?;
     Ok(match dialect {
         None | Some("native") => model,
-        Some(dialect) => Arc::new(Spoken::new(model, dialect.parse::<Dialect>()?)),
+        Some(dialect) => {
+            let spoken = Spoken::new(model, dialect.parse::<Dialect>()?);
+            Arc::new(spoken.max_calls(agents.agent.max_calls))
+        }
     })
 }
 
@@ -406,12 +422,16 @@ fn usual(name: &str, key: &KeyFrom) -> String {
 /// The fault of no model at all, with the ways to have one.
 fn unnamed() -> Fault {
     let provider = model::models().next().map_or("anthropic", |it| it.provider);
-    let keys: Vec<&str> =
-        model::sources(Choices { models: &BTreeMap::new(), variables: &[], keys: Keys::NONE })
-            .iter()
-            .filter(|it| !it.is_open())
-            .filter_map(|it| it.variables().first().copied())
-            .collect();
+    let keys: Vec<&str> = model::sources(Choices {
+        models: &BTreeMap::new(),
+        variables: &[],
+        keys: Keys::NONE,
+        max_calls: None,
+    })
+    .iter()
+    .filter(|it| !it.is_open())
+    .filter_map(|it| it.variables().first().copied())
+    .collect();
     let first = keys.first().copied().unwrap_or_default();
     Fault::bad_args("no model was named, and no provider has a key").next(format!(
         "Run `haft login {provider}` or `export {first}=…` (also read: {}). Without a key: `--model ollama:NAME` for a local \

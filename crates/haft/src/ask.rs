@@ -166,7 +166,7 @@ fn ask(terminal: &File, request: &Request, stopped: &OwnedFd) -> io::Result<Verd
     loop {
         out.write_all(choices(&request.offers).as_bytes())?;
         let Some(line) = read_line(terminal, stopped)? else {
-            out.write_all(b"\n(taken back)\n")?;
+            out.write_all(b"\n(question withdrawn)\n")?;
             return Ok(Verdict::No);
         };
         match answer(&line, !request.offers.is_empty()) {
@@ -187,7 +187,7 @@ fn want(terminal: &File, question: &Question, stopped: &OwnedFd) -> io::Result<O
     loop {
         out.write_all(b"your answer: ")?;
         let Some(line) = read_line(terminal, stopped)? else {
-            out.write_all(b"\n(taken back)\n")?;
+            out.write_all(b"\n(question withdrawn)\n")?;
             return Ok(None);
         };
         if line.is_empty() || line.contains(&CTRL_C) {

@@ -12,7 +12,10 @@ use std::{
     time::Duration,
 };
 
-use kit::{Fault, Kind, Spec, services::Jobs};
+use kit::{
+    Fault, Kind, Spec,
+    services::{Jobs, Soon},
+};
 use parking_lot::RwLock;
 use runtime::{Answer, Call};
 use serve::{Abilities, Changes, Client, Content, Document, Hands, Line, Notice, Pattern, Prompt, Subject};
@@ -24,7 +27,7 @@ use crate::{print, workspace_check::WideFolders};
 const NOTICES: usize = 64;
 
 /// Opens the hands in a workspace, with further roots.
-type Open<H> = Box<dyn Fn(PathBuf, Vec<PathBuf>) -> Result<H, Fault> + Send + Sync>;
+pub(crate) type Open<H> = Box<dyn Fn(PathBuf, Vec<PathBuf>) -> Soon<'static, Result<H, Fault>> + Send + Sync>;
 
 /// Hands that go where the client works.
 pub(crate) struct Following<H> {
@@ -77,9 +80,9 @@ impl<H: Hands> Following<H> {
         self.now()
     }
 
-    fn go(&self, workspace: PathBuf, others: Vec<PathBuf>) {
+    async fn go(&self, workspace: PathBuf, others: Vec<PathBuf>) {
         let shown = workspace.display().to_string();
-        match (self.open)(workspace, others) {
+        match (self.open)(workspace, others).await {
             Ok(hands) => {
                 let hands = Arc::new(hands);
                 self.pass_on(&hands);
@@ -147,7 +150,7 @@ impl<H: Hands> Hands for Following<H> {
             *nowhere = format!("and the client works in `{}`, {what}", folder.display());
         }
         if let Some((workspace, others)) = elsewhere(&self.started_in, &self.wide, folders) {
-            self.go(workspace, others);
+            self.go(workspace, others).await;
         }
     }
 

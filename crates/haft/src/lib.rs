@@ -37,6 +37,7 @@ mod for_clients;
 mod help;
 mod keys;
 mod listing;
+mod nav_config;
 mod options;
 mod place;
 pub mod print;

@@ -29,7 +29,7 @@ use runtime::{
     policy::{Approve, Policy, Sandbox},
 };
 
-use crate::{beyond::beyond, keys::KeyFiles, listing::Listed, place::Place};
+use crate::{beyond::beyond, keys::KeyFiles, listing::Listed, nav_config, place::Place};
 
 /// A session's name has at most so many characters.
 const SESSION_NAME: usize = 100;
@@ -96,6 +96,8 @@ pub struct Opened {
     pub broken: Broken,
     /// Those of these lines that are about tools.
     pub unseen: Vec<String>,
+    /// What there is to say of a configuration file of nav, one line each.
+    pub nav: Vec<String>,
     /// The toolset that is shown.
     pub toolset: String,
     /// Limits of tool lists.
@@ -176,7 +178,7 @@ impl Agents {
 
     /// What a model is chosen from, in this environment.
     pub fn choices<'a>(&'a self, variables: &'a [(String, String)]) -> Choices<'a> {
-        Choices { models: &self.models, variables, keys: &self.keys }
+        Choices { models: &self.models, variables, keys: &self.keys, max_calls: self.agent.max_calls }
     }
 }
 
@@ -230,6 +232,8 @@ impl Options {
                 .next(format!("The toolsets are: {}.", all.join(", "))));
         };
         tools.extend(more(&toolset));
+        let nav = nav_config::apply(&mut config, &workspace, &toolset, place);
+        aside.extend(nav.aside);
         // What is beside the tools of another ecosystem may be more than a list has room for.
         let is_there = |it: &Arc<dyn AnyTool>| tools.iter().any(|own| own.spec().name == it.spec().name);
         let finders: Vec<_> = tools::finders().into_iter().filter(|it| !is_there(it)).collect();
@@ -308,7 +312,8 @@ impl Options {
         let profiles = Profiles::new(own, roots.clone(), trusted);
         let slash = slash::Commands::new(place.config.join("commands"), roots.clone(), trusted);
         let skills = Skills::new(place.config.join("skills"), roots, trusted);
-        Ok(Opened { runtime, aside, broken, unseen, toolset, listed, agents, profiles, slash, skills })
+        let nav = nav.all;
+        Ok(Opened { runtime, aside, broken, unseen, nav, toolset, listed, agents, profiles, slash, skills })
     }
 
     /// Merges the user's configuration and the workspace's. If the user's file can't be read, the narrowest settings replace

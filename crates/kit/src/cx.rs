@@ -10,7 +10,7 @@ use crate::{
     Fault, Files, Kind, Output, Preferences,
     decoders::{Decoded, Decoder},
     net::Net,
-    procs::Procs,
+    procs::{Exit, Procs},
     seen::Views,
     services::{Agents, Caller, Confirm, Jobs, Notes, Servers, Services, Shares, Shelf, Tools, Undo, Vault},
     text::Content,
@@ -120,6 +120,17 @@ impl Cx {
     /// The session's tools.
     pub fn tools(&self) -> &dyn Tools {
         &*self.inner.services.tools
+    }
+
+    /// The text with the names of the tools that are shown, where it [refers](crate::references) to tools. A fault is
+    /// given them when it is answered; what else a tool says of other tools goes through this.
+    pub fn named(&self, text: &str) -> String {
+        self.tools().named(text)
+    }
+
+    /// What of the failure of a command the sandbox may be to blame for, one line each.
+    pub fn denials(&self, exit: Exit, output: &str) -> Vec<String> {
+        self.procs().denials(exit, output).iter().map(|it| self.named(it)).collect()
     }
 
     /// The agent that the session belongs to.

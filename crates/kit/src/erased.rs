@@ -5,7 +5,10 @@ use std::{future::Future, marker::PhantomData, path::PathBuf, pin::Pin, sync::Ar
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 
-use crate::{Address, Cx, Fault, Kinds, Mode, Output, Preferences, Tool, Touches, nearest::nearest};
+use crate::{
+    Address, Cx, Fault, Kinds, Mode, Output, Preferences, Tool, Touches, nearest::nearest,
+    references::StandsFor,
+};
 
 /// What a model and a client are told about a tool.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,6 +46,16 @@ pub enum Origin {
 pub trait AnyTool: Send + Sync {
     /// What a model and a client are told about it.
     fn spec(&self) -> &Spec;
+
+    /// Whether only an agent in plan mode has it: see [`Tool::ONLY_IN_PLAN_MODE`].
+    fn only_in_plan_mode(&self) -> bool {
+        false
+    }
+
+    /// Which of haft's own tools it stands for, in a toolset with other names: see [`references`](crate::references).
+    fn stands_for(&self) -> &'static [StandsFor] {
+        &[]
+    }
 
     /// Makes a call of these arguments, or says which field is wrong.
     ///
@@ -99,6 +112,14 @@ impl<T: Tool> AnyTool for Erased<T> {
         &self.spec
     }
 
+    fn only_in_plan_mode(&self) -> bool {
+        T::ONLY_IN_PLAN_MODE
+    }
+
+    fn stands_for(&self) -> &'static [StandsFor] {
+        T::STANDS_FOR
+    }
+
     fn prepare(&self, arguments: Value) -> Result<Box<dyn Prepared>, Fault> {
         let tool: T = serde_path_to_error::deserialize(arguments).map_err(|error| {
             let path = error.path().to_string();
@@ -132,6 +153,16 @@ fn in_json(words: &str) -> String {
     {
         return format!("must be {}, not {}", form_of(expected), value_of(found));
     }
+    if let Some((found, expected)) =
+        words.strip_prefix("invalid value: ").and_then(|it| it.split_once(", expected "))
+        && is_integer(expected)
+    {
+        let value = value_of(found);
+        return match expected.starts_with('u') && value.starts_with('-') {
+            true => format!("must be 0 or more, not {value}"),
+            false => format!("{value} is out of range"),
+        };
+    }
     let words = words.replace("unknown variant", "unknown value");
     match words.split_once(STRUCT) {
         Some((before, after)) => {
@@ -149,16 +180,19 @@ fn unknown_field(rest: &str) -> String {
     match nearest(typed.trim_matches('`'), names) {
         Some(near) => format!("there is no field {typed}; did you mean `{near}`?"),
         None if known.is_empty() => format!("there is no field {typed}"),
+        None if known == "there are no fields" => format!("there is no field {typed}; it takes none"),
         None => format!("there is no field {typed}, {known}"),
     }
 }
 
+/// Is it the name of a type of whole numbers?
+fn is_integer(expected: &str) -> bool {
+    let bits = expected.strip_prefix(['u', 'i']);
+    bits.is_some_and(|it| it == "size" || !it.is_empty() && it.bytes().all(|it| it.is_ascii_digit()))
+}
+
 /// The form that was expected, as JSON has it.
 fn form_of(expected: &str) -> String {
-    let is_integer = |it: &str| {
-        let bits = it.strip_prefix(['u', 'i']);
-        bits.is_some_and(|it| it == "size" || !it.is_empty() && it.bytes().all(|it| it.is_ascii_digit()))
-    };
     match expected {
         it if it.starts_with("struct ") => "an object".to_owned(),
         "a map" => "an object".to_owned(),
@@ -326,6 +360,9 @@ mod tests {
     #[test]
     fn what_is_wrong_with_arguments_is_not_said_in_words_of_rust() {
         for (words, said) in [
+            ("invalid value: integer `-5`, expected usize", "must be 0 or more, not -5"),
+            ("invalid value: integer `300`, expected u8", "300 is out of range"),
+            ("unknown field `x`, there are no fields", "there is no field `x`; it takes none"),
             (
                 "data did not match any variant of untagged enum Given",
                 "this is none of the forms that are accepted here",

@@ -1,10 +1,10 @@
 //! Why did a call not work?
 
-use std::{error::Error, fmt};
+use std::{borrow::Cow, error::Error, fmt};
 
 use serde::{Deserialize, Serialize};
 
-use crate::Output;
+use crate::{Output, references::in_own_names};
 
 /// Why a call did not work, in words the model can act on.
 #[derive(Debug, thiserror::Error)]
@@ -16,6 +16,9 @@ pub struct Fault {
     pub what: String,
     /// What to try now: a concrete call, path or value.
     pub next: Option<String>,
+    /// `next` refers to tools: see [`hint`](Self::hint). Other texts are shown as they are, as they may have names and
+    /// words of others in them.
+    pub refers: bool,
     /// What was produced before it failed.
     pub seen: Option<Box<Output>>,
     /// For people and logs; the model never sees it.
@@ -79,7 +82,7 @@ impl fmt::Display for Kind {
 impl Fault {
     /// A fault of this kind.
     pub fn new(kind: Kind, what: impl Into<String>) -> Self {
-        Self { kind, what: what.into(), next: None, seen: None, source: None }
+        Self { kind, what: what.into(), next: None, refers: false, seen: None, source: None }
     }
 
     /// The arguments are wrong.
@@ -106,7 +109,15 @@ impl Fault {
     #[must_use]
     pub fn next(mut self, next: impl Into<String>) -> Self {
         self.next = Some(next.into());
+        self.refers = false;
         self
+    }
+
+    /// The same in a text that [refers](crate::references) to tools, and is given the names of those that are shown. It is
+    /// the program's own: what comes from outside stands in it only as an argument of a [`call`](crate::references::call).
+    #[must_use]
+    pub fn hint(self, next: impl Into<String>) -> Self {
+        Self { refers: true, ..self.next(next) }
     }
 
     /// Carries what was produced before it failed.
@@ -123,12 +134,36 @@ impl Fault {
         self
     }
 
+    /// The same for somebody else who hears of it. Its cause stays with the first.
+    #[must_use]
+    pub fn copied(&self) -> Self {
+        Self {
+            kind: self.kind,
+            what: self.what.clone(),
+            next: self.next.clone(),
+            refers: self.refers,
+            seen: self.seen.clone(),
+            source: None,
+        }
+    }
+
+    /// Gives its hint the names of the tools that are shown, by `render`: see [`references`](crate::references).
+    pub fn render(&mut self, render: impl Fn(&str) -> Cow<'_, str>) {
+        if !std::mem::take(&mut self.refers) {
+            return;
+        }
+        if let Some(Cow::Owned(next)) = self.next.as_deref().map(render) {
+            // What was left out may have been all of it.
+            self.next = Some(next.trim().to_owned()).filter(|it| !it.is_empty());
+        }
+    }
+
     /// What the model reads: what happened, what to try, what was seen.
     pub fn as_text(&self) -> String {
         let mut text = self.what.clone();
         if let Some(next) = &self.next {
             text.push('\n');
-            text.push_str(next);
+            text.push_str(&if self.refers { in_own_names(next) } else { Cow::Borrowed(next.as_str()) });
         }
         if let Some(seen) = &self.seen {
             let seen = seen.as_text();

@@ -7,12 +7,14 @@
 //! it was meant or not at all.
 #![warn(missing_docs)]
 
+mod counted;
 mod cx;
 mod erased;
 mod fault;
 mod hint;
 mod manual;
 mod output;
+mod pad;
 mod preferences;
 mod show;
 mod tool;
@@ -28,18 +30,21 @@ pub mod nearest;
 pub mod net;
 pub mod own_tools;
 pub mod procs;
+pub mod references;
 pub mod seen;
 pub mod services;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod text;
 
+pub use counted::counted;
 pub use cx::{Cx, may_block};
 pub use erased::{AnyTool, Origin, Prepared, Running, Spec, erase};
 pub use fault::{Fault, Kind, OrFault};
 pub use files::Files;
 pub use hint::{Bucket, Hint, hints};
 pub use output::{Body, Output, Part};
+pub use pad::Pad;
 pub use preferences::{Preferences, Programs, Search, Ssh};
 pub use tool::{Mode, Tool};
 pub use touches::{Address, Kinds, Touch, Touches};
@@ -49,5 +54,8 @@ pub mod prelude {
     pub use schemars::JsonSchema;
     pub use serde::Deserialize;
 
-    pub use crate::{Address, Cx, Fault, Kind, Kinds, Mode, OrFault, Output, Tool, Touch, Touches};
+    pub use crate::{
+        Address, Cx, Fault, Kind, Kinds, Mode, OrFault, Output, Tool, Touch, Touches, counted,
+        references::StandsFor,
+    };
 }

@@ -24,6 +24,7 @@ use crate::{
     decoders::Decoders,
     net::Net,
     procs::{Process, Procs, Recording, Slice},
+    references,
     text::{Content, Digest},
 };
 
@@ -134,6 +135,14 @@ pub struct Live {
     pub output: Option<Arc<dyn Transcript>>,
     /// Its process, which input can be written to. The job lets go of it at its end.
     pub process: Option<Arc<Process>>,
+    /// What tells whether it listens on a port, where its process is not its own.
+    pub listens: Option<Arc<dyn Listens>>,
+}
+
+/// Tells on which ports a running call listens: a server is not expected to end.
+pub trait Listens: Send + Sync {
+    /// The TCP ports.
+    fn ports(&self) -> Soon<'_, Vec<u16>>;
 }
 
 /// What a job writes, for others to read while it does: a [`Recording`], mostly.
@@ -299,6 +308,11 @@ pub trait Tools: Send + Sync {
     /// of it, or what a tool that is a file says of itself.
     fn manual(&self, name: &str) -> Option<String>;
 
+    /// The text with the names of the tools that are shown, where it refers to tools: see [`references`].
+    fn named(&self, text: &str) -> String {
+        references::in_own_names(text).into_owned()
+    }
+
     /// The model was shown the manual of this tool: what may be called only after that, may be called from now on.
     fn explained(&self, name: &str);
 
@@ -330,6 +344,8 @@ pub struct Listed {
     pub tools: Vec<Spec>,
     /// What could not be loaded.
     pub failed: Vec<NotLoaded>,
+    /// So many files of the workspace are ignored until a person trusts it.
+    pub aside: usize,
 }
 
 /// A file that is meant to be a tool, and could not be loaded.

@@ -141,7 +141,7 @@ impl Room {
 
     /// A handle that may do what these touches say. A touch outside is granted nothing.
     pub fn cx_for(&self, touches: &Touches) -> Cx {
-        let grants = touches
+        let grants: Vec<Grant> = touches
             .iter()
             .flat_map(|touch| match touch {
                 Touch::Read(path) => vec![(path.clone(), Access::Read)],
@@ -156,10 +156,17 @@ impl Room {
                 | Touch::Web(_)
                 | Touch::Server { .. }
                 | Touch::Session(_)
+                | Touch::WriteTree { .. }
                 | Touch::Exclusive => Vec::new(),
             })
             .filter_map(|(path, access)| Some(Grant { location: self.roots.locate(&path).ok()?, access }))
             .collect();
+        let trees = touches.iter().filter_map(|touch| match touch {
+            Touch::WriteTree { path, like } => self.roots.tree_places(path, like.as_deref()).ok(),
+            _ => None,
+        });
+        let below = trees.flatten().map(|location| Grant { location, access: Access::Write });
+        let grants = grants.into_iter().chain(below).collect();
         let files = Files::new(self.roots.clone(), grants, Arc::new(Nothing));
         let allowed = touches.iter().fold(self.allowed.clone(), |allowed, touch| match touch {
             Touch::Net(host) => allowed.and(host),

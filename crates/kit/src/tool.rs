@@ -5,7 +5,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
-use crate::{Address, Cx, Fault, Kinds, Output, Preferences, Touches};
+use crate::{Address, Cx, Fault, Kinds, Output, Preferences, Touches, references::StandsFor};
 
 /// A tool is a struct the model fills in.
 ///
@@ -21,10 +21,17 @@ pub trait Tool: DeserializeOwned + JsonSchema + Send + 'static {
     /// How the result comes back.
     const MODE: Mode = Mode::Direct;
 
+    /// Whether only an agent in plan mode has this tool.
+    const ONLY_IN_PLAN_MODE: bool = false;
+
     /// The most that any call of this tool touches. Annotations for clients are
     /// derived from it, and a call whose [`touches`](Self::touches) go beyond it
     /// is refused as a bug of the tool.
     const AT_MOST: Kinds = Kinds::ALL;
+
+    /// Which of haft's own tools it stands for, if it belongs to a toolset with other names: so that texts which name
+    /// those name this one.
+    const STANDS_FOR: &'static [StandsFor] = &[];
 
     /// What this call would touch. Approval, locks, sandbox and journal are all
     /// derived from the answer, so err on the side of more. Paths are given as

@@ -16,6 +16,14 @@ pub enum Touch {
     Read(String),
     /// Creates, changes or removes exactly this file, and may read it.
     Write(String),
+    /// Creates, changes or removes this file, or this folder with everything in it. With `like`, what lies in that folder is
+    /// to be at the same places below `path`. A folder is refused that holds what an undo can't put back.
+    WriteTree {
+        /// The file or folder.
+        path: String,
+        /// The folder that it is to be like.
+        like: Option<String>,
+    },
     /// Starts this command, in the words of a shell.
     Run(String),
     /// What it starts runs outside the sandbox.
@@ -105,7 +113,7 @@ impl Touches {
             kinds
                 | match touch {
                     Touch::Read(_) => Kinds::READ,
-                    Touch::Write(_) | Touch::Tool(_) => Kinds::READ | Kinds::WRITE,
+                    Touch::Write(_) | Touch::WriteTree { .. } | Touch::Tool(_) => Kinds::READ | Kinds::WRITE,
                     Touch::Run(_) | Touch::Unconfined => Kinds::RUN,
                     Touch::Net(_) => Kinds::NET,
                     Touch::Web(_) => Kinds::WEB,
@@ -127,7 +135,7 @@ impl Kinds {
     pub const NONE: Self = Self(0);
     /// [`Touch::Read`].
     pub const READ: Self = Self(1);
-    /// [`Touch::Write`], which includes reading.
+    /// [`Touch::Write`] and [`Touch::WriteTree`], which include reading.
     pub const WRITE: Self = Self(3);
     /// [`Touch::Run`].
     pub const RUN: Self = Self(4);

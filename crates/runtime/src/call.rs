@@ -6,6 +6,7 @@
 //! job gives it before it is over.
 
 mod asking;
+mod below;
 mod confirm;
 mod manual;
 mod missing;
@@ -36,7 +37,7 @@ use crate::{
     changes::Versions,
     grants,
     jobs::ThisCall,
-    policy::{Approve, COMPOSED, Decision, Rule, Want, Web},
+    policy::{Approve, COMPOSED, Decision, Policy, Rule, Want, Web},
     repair::{self, Repaired},
     schedule::{Hold, Key, Who},
 };
@@ -138,6 +139,9 @@ pub(crate) struct Plan {
     options: Options,
     /// The hosts that it names: [`Want::Net`] and [`Want::Web`].
     pub(crate) hosts: Vec<Want>,
+    /// Those of them at which a process of the session listens. Nobody is asked about them, and the machine's own port of
+    /// the same number is never meant.
+    session_ports: Vec<String>,
     /// Whether it may look at the open web.
     pub(crate) web: Web,
     /// The address that it looks at, where a model named one.
@@ -284,7 +288,8 @@ fn plan(session: &Session, call: Call, whose: &str, told: &mut Told) -> Result<(
             told.arguments = arguments.to_string();
         }
         options.take(spec, &mut arguments)?;
-        tool.prepare(arguments).map_err(|fault| match fault.next {
+        let fault = |fault| if catalog.has("read_job") { options::among_known(fault, spec) } else { fault };
+        tool.prepare(arguments).map_err(fault).map_err(|fault| match fault.next {
             Some(_) => fault,
             None => {
                 let example = repair::example(spec);
@@ -322,6 +327,7 @@ fn plan(session: &Session, call: Call, whose: &str, told: &mut Told) -> Result<(
         only_files,
         options,
         hosts: Vec::new(),
+        session_ports: Vec::new(),
         web: policy.web.unwrap_or_default(),
         address,
         own: Vec::new(),
@@ -355,6 +361,23 @@ impl Plan {
         self.hosts.iter().any(|it| matches!(it, Want::Web { .. }))
     }
 
+    /// May it, and where it is redirected, look at all that is public? Not if it asks a server that the session started:
+    /// the model may have written what that one answers, and so compose any address.
+    pub(crate) fn opens_web(&self) -> bool {
+        self.looks() && self.web >= if self.has_session_ports() { Web::Public } else { Web::Known }
+    }
+
+    /// Does it reach a server that the session itself started?
+    pub(crate) fn has_session_ports(&self) -> bool {
+        !self.session_ports.is_empty()
+    }
+
+    /// Did a person answer a question about this host?
+    pub(crate) fn was_asked_about(&self, want: &Want, policy: &Policy) -> bool {
+        let is_of_session = want.host().is_some_and(|host| self.session_ports.iter().any(|it| it == host));
+        self.approved && !is_of_session && policy.asks(want)
+    }
+
     /// All that a request to a composed address sends: what a person has to see of it.
     fn sends(&self, session: &Session, arguments: &str) -> String {
         match &self.address {
@@ -366,9 +389,10 @@ impl Plan {
     }
 
     /// Does what it reads on the web name addresses for later calls? An answer to an address that the model composed, and
-    /// nobody saw, may repeat what the model put into it.
+    /// nobody saw, may repeat what the model put into it; so may a server that the session started.
     fn names_addresses(&self) -> bool {
         self.looks()
+            && !self.has_session_ports()
             && (self.approved || self.hosts.iter().any(|it| matches!(it, Want::Web { known: true, .. })))
     }
 
@@ -405,6 +429,14 @@ impl Plan {
                 self.grants.push(Grant { location, access: Access::Write });
                 Touch::Write(absolute.display().to_string())
             }
+            Touch::WriteTree { path, like } => {
+                let below = below::places(session, path, like.as_deref())?;
+                for location in below {
+                    self.locks.push((Key::Path(location.absolute()), Hold::Alone));
+                    self.grants.push(Grant { location, access: Access::Write });
+                }
+                return self.add(&Touch::Write(path.clone()), session, wants);
+            }
             Touch::Run(command) => {
                 wants.push(Want::Run(command.clone()));
                 touch.clone()
@@ -424,7 +456,10 @@ impl Plan {
                     _ => Want::Net(host),
                 };
                 self.hosts.push(want.clone());
-                wants.push(want);
+                match want.host().filter(|host| self.is_program && session.listens(host)) {
+                    Some(host) => self.session_ports.push(host.to_owned()),
+                    None => wants.push(want),
+                }
                 touch.clone()
             }
             Touch::Server { name, .. } => {

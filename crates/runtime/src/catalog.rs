@@ -2,9 +2,15 @@
 
 mod listing;
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
-use kit::{AnyTool, Origin, Spec, nearest::nearest};
+use kit::{
+    AnyTool, Origin, Spec,
+    nearest::nearest,
+    references::{Named, has_any, rendered},
+};
+
+use serde_json::Value;
 
 use crate::{
     call::with_options,
@@ -47,8 +53,15 @@ impl Shown {
 impl Catalog {
     /// What is shown of these tools. With an allowlist, a tool that is not on it is
     /// absent everywhere; a name on it that no tool has is reported. Of those that a model's provider runs, only `own`
-    /// are there: the ones that this model's provider has. `listing` says which of them are listed.
-    pub fn of(snapshot: &Snapshot, allowed: Option<&[String]>, own: &[String], listing: &Listing) -> Self {
+    /// are there: the ones that this model's provider has. Some tools are there only for an agent that `plans`. `listing`
+    /// says which of them are listed.
+    pub fn of(
+        snapshot: &Snapshot,
+        allowed: Option<&[String]>,
+        own: &[String],
+        plans: bool,
+        listing: &Listing,
+    ) -> Self {
         let mut failed = snapshot.failed().to_vec();
         let tools = match allowed {
             None => snapshot.tools().map(Shown::of).collect(),
@@ -65,6 +78,9 @@ impl Catalog {
         let provided: Vec<String> =
             snapshot.tools().filter(provider).map(|it| it.spec().name.clone()).collect();
         catalog.tools.retain(|shown| {
+            if shown.tool.only_in_plan_mode() && !plans {
+                return false;
+            }
             let spec = shown.tool.spec();
             let is_own = own.contains(&spec.name);
             // Where the provider has a tool of this name, it takes the place of the one that runs here.
@@ -75,8 +91,41 @@ impl Catalog {
         for shown in catalog.tools.iter_mut().filter(|_| has_jobs) {
             shown.spec = with_options(shown.tool.spec()).map(Arc::new);
         }
+        catalog.name_tools();
         catalog.list(listing);
         catalog
+    }
+
+    /// Gives descriptions that refer to tools the names of those that are here.
+    fn name_tools(&mut self) {
+        let named: Vec<Option<Arc<Spec>>> = self.tools.iter().map(|it| self.with_names(it.spec())).collect();
+        for (shown, named) in self.tools.iter_mut().zip(named) {
+            shown.spec = named.or(shown.spec.take());
+        }
+    }
+
+    fn with_names(&self, spec: &Spec) -> Option<Arc<Spec>> {
+        let described = |it: &Value| it.get("description").and_then(Value::as_str).is_some_and(has_any);
+        let properties = spec.schema.get("properties").and_then(Value::as_object);
+        let refers =
+            has_any(&spec.description) || properties.into_iter().any(|it| it.values().any(described));
+        if spec.origin != Origin::Program || !refers {
+            return None;
+        }
+        let mut spec = spec.clone();
+        let name = |text: &mut String| {
+            if let Cow::Owned(named) = self.named(text) {
+                named.trim_end().clone_into(text);
+            }
+        };
+        name(&mut spec.description);
+        let properties = spec.schema.get_mut("properties").and_then(Value::as_object_mut);
+        for property in properties.into_iter().flat_map(|it| it.values_mut()) {
+            if let Some(Value::String(description)) = property.get_mut("description") {
+                name(description);
+            }
+        }
+        Some(Arc::new(spec))
     }
 
     /// Where nothing is left out of the list, there is nothing to find either.
@@ -118,6 +167,16 @@ impl Catalog {
         self.tools.iter().map(|shown| &shown.tool).find(|tool| tool.spec().name == name)
     }
 
+    /// The tool that is here in place of one of haft's own, or that tool itself.
+    pub fn stand_in(&self, own: &str) -> Option<&Spec> {
+        Named::among(self.tools.iter().map(|it| &it.tool), own).map(|it| it.spec)
+    }
+
+    /// The text with the names of these tools, where it refers to haft's own: see [`kit::references`].
+    pub fn named<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        rendered(text, &|own| Named::among(self.tools.iter().map(|it| &it.tool), own))
+    }
+
     /// Is there a tool of this name?
     pub fn has(&self, name: &str) -> bool {
         self.get(name).is_some()
@@ -155,7 +214,7 @@ pub(crate) fn unknown<'a>(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::{collections::HashSet, sync::Arc};
 
     use kit::{AnyTool, Fault, Kinds, Mode, Origin, Prepared, Spec};
     use serde_json::{Value, json};
@@ -190,7 +249,7 @@ mod tests {
     }
 
     fn of(registry: &Registry, allowed: Option<&[String]>, own: &[String]) -> Catalog {
-        Catalog::of(&registry.snapshot(), allowed, own, &Listing::default())
+        Catalog::of(&registry.snapshot(), allowed, own, false, &Listing::default())
     }
 
     fn names(catalog: &Catalog) -> Vec<&str> {
@@ -257,7 +316,7 @@ mod tests {
             let cost: fn(&Spec) -> usize = |_| 999;
             let pinned = pinned.iter().map(|it| (*it).to_owned()).collect();
             let listing = Listing { bytes: Some(tools * 1_000 + 200), pinned, cost, ..Listing::default() };
-            Catalog::of(&registry.snapshot(), None, &[], &listing)
+            Catalog::of(&registry.snapshot(), None, &[], false, &listing)
         };
         let listed = |catalog: &Catalog| catalog.listed().map(|it| it.name.clone()).collect::<Vec<_>>();
         let some = within(2, &["undo"]);
@@ -283,7 +342,7 @@ mod tests {
     fn who_holds_a_snapshot_keeps_it() {
         let registry = Registry::new(vec![tool("old")]);
         let held = registry.snapshot();
-        registry.swap(vec![tool("new")], Vec::new());
+        registry.swap(vec![tool("new")], Vec::new(), HashSet::new());
         assert!(held.get("old").is_some() && held.get("new").is_none());
         assert!(registry.snapshot().get("new").is_some());
     }

@@ -7,6 +7,7 @@
 mod agent;
 mod limits;
 mod provenance;
+pub(crate) mod tool_list;
 mod trust;
 
 use std::{
@@ -17,12 +18,16 @@ use std::{
 };
 
 use kit::{Fault, Kind, Programs, Search, Ssh, files::OtherNames, files::RootSpec};
-use rustix::fs::{Mode, OFlags};
+use rustix::{
+    fd::AsFd,
+    fs::{CWD, Mode, OFlags},
+    io::Errno,
+};
 use serde::{Deserialize, Serialize};
 
 pub use agent::{
-    AgentSection, ChatSection, ModelSection, Notify, PriceSection, STEPS, SUBAGENT_SECONDS, SUBAGENT_STEPS,
-    SubagentSection, Theme, Visible, WAIT_SECONDS, WAKES,
+    AgentSection, CALLS, ChatSection, ModelSection, Notify, PriceSection, STEPS, SUBAGENT_SECONDS,
+    SUBAGENT_STEPS, SubagentSection, Theme, Visible, WAIT_SECONDS, WAKES,
 };
 pub use limits::LimitsSection;
 pub use provenance::{Layer, Origin, Origins, Source, Unused, Why, origins};
@@ -50,6 +55,7 @@ const LONGEST: u64 = 3600;
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// The only tools there are; all, if this is not given.
+    #[serde(default, deserialize_with = "tool_list::names")]
     pub tools: Option<Vec<String>>,
     /// Tools that are always listed, whatever they cost.
     #[serde(default)]
@@ -352,6 +358,8 @@ impl Config {
         self.agent.profile = workspace.agent.profile.or(self.agent.profile.take());
         self.agent.visible = workspace.agent.visible.or(self.agent.visible);
         self.agent.max_steps = least(self.agent.max_steps, workspace.agent.max_steps, STEPS);
+        let calls = |it: Option<usize>| it.map(|it| if it == 0 { usize::MAX } else { it });
+        self.agent.max_calls = least(calls(self.agent.max_calls), calls(workspace.agent.max_calls), CALLS);
         self.agent.wait_seconds = least(self.agent.wait_seconds, workspace.agent.wait_seconds, WAIT_SECONDS);
         self.agent.wakes = least(self.agent.wakes, workspace.agent.wakes, WAKES);
         self.subagent.max_steps =
@@ -553,13 +561,36 @@ pub fn servers_text(workspace: &Path) -> io::Result<Option<String>> {
     }
 }
 
+/// The configuration file of another program in a folder of the workspace, as it is written; none, if there is none. A link
+/// in place of the file or of the folder is not followed.
+///
+/// # Errors
+/// When it is not a short regular file, or no text.
+pub fn text_of_another(workspace: &Path, folder: &str, file: &str) -> io::Result<Option<String>> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
+    let bytes = match rustix::fs::open(workspace.join(folder), flags, Mode::empty()) {
+        Ok(folder) => bounded_in(&folder, Path::new(file), OFlags::NOFOLLOW),
+        Err(Errno::NOTDIR | Errno::LOOP) => Err(io::Error::other(format!("{folder} is not a folder"))),
+        Err(errno) => Err(errno.into()),
+    };
+    match bytes {
+        Ok(bytes) => String::from_utf8(bytes).map(Some).map_err(io::Error::other),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// The bytes of a configuration file: a regular one, and a short one. A pipe or a device
 /// in its place is refused at once.
 fn bounded(path: &Path, how: OFlags) -> io::Result<Vec<u8>> {
+    bounded_in(CWD, path, how)
+}
+
+fn bounded_in(folder: impl AsFd, path: &Path, how: OFlags) -> io::Result<Vec<u8>> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY | how;
-    let file = match rustix::fs::open(path, flags, Mode::empty()) {
+    let file = match rustix::fs::openat(folder, path, flags, Mode::empty()) {
         Ok(file) => fs::File::from(file),
-        Err(rustix::io::Errno::LOOP) => return Err(io::Error::other("it is a link, which is not followed")),
+        Err(Errno::LOOP) => return Err(io::Error::other("it is a link, which is not followed")),
         Err(errno) => return Err(errno.into()),
     };
     if !file.metadata()?.is_file() {
@@ -609,6 +640,28 @@ mod tests {
     }
 
     #[test]
+    fn the_word_all_stands_for_every_list_of_tools() {
+        let config = parse(
+            "tools = \"all\"\n[subagent]\ntools = \"all\"\n[mcp.a]\ncommand = \"a\"\ntools = \"all\"\n\
+             read_only = \"all\"\nidempotent = \"all\"",
+        );
+        assert_eq!((config.tools.clone(), config.subagent.tools.clone()), (None, None));
+        let server = config.servers.get("a").unwrap();
+        assert_eq!((server.tools.clone(), server.read_only.as_slice()), (None, &["*".to_owned()][..]));
+        assert_eq!(server.idempotent, ["*"]);
+        // It takes nothing back of what the other file says.
+        let some = parse("tools = [\"read\"]");
+        assert_eq!(some.clone().with_workspace(config.clone(), true).0.tools.unwrap(), ["read"]);
+        assert_eq!(config.with_workspace(some, true).0.tools.unwrap(), ["read"]);
+        for text in ["tools = \"read\"", "tools = 3", "tools = [3]"] {
+            let error = toml::from_str::<Config>(text).unwrap_err().to_string();
+            assert!(error.contains("line 1") && !error.contains("did not match"), "{error}");
+        }
+        let error = toml::from_str::<Config>("tools = \"read\"").unwrap_err().to_string();
+        assert!(error.contains("\"read\", expected a list of names of tools, or \"all\""), "{error}");
+    }
+
+    #[test]
     fn a_workspace_may_only_have_more_asked_and_nothing_let_through() {
         for (mine, theirs, holds) in [
             ("ask", "ask-edits", "ask-edits"),
@@ -654,9 +707,10 @@ mod tests {
     fn the_example_has_every_key_of_agents_and_models() {
         let config = example();
         assert!(!config.manual_first.is_empty() && config.tools.is_some() && !config.sections.is_empty());
-        let AgentSection { model, profile, max_steps, visible, wait_seconds, wakes } = config.agent;
+        let AgentSection { model, profile, max_steps, max_calls, visible, wait_seconds, wakes } =
+            config.agent;
         assert!(model.is_some() && profile.is_some() && max_steps.is_some() && visible.is_some());
-        assert!(wait_seconds.is_some() && wakes.is_some());
+        assert!(max_calls.is_some() && wait_seconds.is_some() && wakes.is_some());
         let ChatSection { notify, theme } = config.chat;
         assert!(notify.is_some() && theme.is_some());
         let SubagentSection { tools, nested, max_steps, seconds, tokens } = config.subagent;
@@ -794,6 +848,10 @@ mod tests {
         assert_eq!(config.subagent, below);
         assert_eq!(of("[agent]\nmax_steps = 2000", high).agent.max_steps, Some(1000));
         assert_eq!(of("[agent]\nmax_steps = 2000", "").agent.max_steps, Some(2000));
+        let calls = |mine: &str, theirs: &str| of(mine, theirs).agent.max_calls;
+        assert_eq!(calls("", "[agent]\nmax_calls = 0"), Some(CALLS));
+        assert_eq!(calls("[agent]\nmax_calls = 0", "[agent]\nmax_calls = 1"), Some(1));
+        assert_eq!(calls("[agent]\nmax_calls = 0", ""), Some(usize::MAX));
     }
 
     #[test]

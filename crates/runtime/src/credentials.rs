@@ -49,6 +49,17 @@ pub fn hide(arguments: &str) -> Cow<'_, str> {
     }
 }
 
+/// Returns the arguments as JSON, or as a text where they are not, with the same hidden.
+pub fn shown(arguments: &str) -> Value {
+    match serde_json::from_str(arguments) {
+        Ok(mut value) => {
+            walk(&mut value);
+            value
+        }
+        Err(_) => Value::String(hide_in_text(arguments).into_owned()),
+    }
+}
+
 /// Hides them in all of a value; whether there were any.
 fn walk(value: &mut Value) -> bool {
     match value {

@@ -49,6 +49,7 @@ use crate::{
         layout::{self, Wanted},
         limits::Limits,
         pass::Pass,
+        ports::SandboxPorts,
         proxy::{self, Granted, Hosts},
         watch::{self, Begun},
     },
@@ -129,6 +130,8 @@ struct Inner {
     spill: PathBuf,
     spilling: Arc<dyn Spilling>,
     hosts: Hosts,
+    /// What its own processes serve.
+    ports: Arc<SandboxPorts>,
     approve: Approve,
     /// Who is asked about hosts that packages come from, where somebody is.
     asker: Arc<OnceLock<Asker>>,
@@ -197,7 +200,8 @@ impl Ground {
         let of_root =
             |(path, read_only): (&Path, bool)| (path.to_owned(), !read_only && sandbox != Sandbox::ReadOnly);
         let spills = runtime.spills().clone();
-        let hosts = Hosts::default();
+        let ports = Arc::<SandboxPorts>::default();
+        let hosts = Hosts::default().and_session_ports(ports.clone());
         runtime.policy().hosts.iter().for_each(|host| hosts.grant_lasting(host));
         let inner = Inner {
             commands: runtime.commands().clone(),
@@ -213,6 +217,7 @@ impl Ground {
                 secrets: runtime.secrets().clone(),
             }),
             hosts,
+            ports,
             approve: runtime.policy().approve,
             asker: Arc::default(),
             allowed: runtime.policy().hosts,
@@ -264,6 +269,7 @@ impl Ground {
                 Touch::Run(_)
                 | Touch::Read(_)
                 | Touch::Write(_)
+                | Touch::WriteTree { .. }
                 | Touch::Web(_)
                 | Touch::Server { .. }
                 | Touch::Session(_)
@@ -357,6 +363,16 @@ impl Ground {
         self.inner.roots.iter().any(|(root, _)| real.starts_with(root))
     }
 
+    /// What processes serve that were started here.
+    pub(crate) fn ports(&self) -> &Arc<SandboxPorts> {
+        &self.inner.ports
+    }
+
+    /// Has programs that ask no proxy reach the ports of this machine's loopback that are granted now.
+    pub(crate) async fn forward_loopback(&self) {
+        self.inner.ports.forward(&self.inner.hosts).await;
+    }
+
     /// The hosts that commands may reach.
     pub(crate) fn hosts(&self) -> &Hosts {
         &self.inner.hosts
@@ -375,6 +391,9 @@ impl Ground {
             Place::Inside => self.inside().await?,
             Place::Outside => self.outside().await?,
         };
+        if place == Place::Inside {
+            self.forward_loopback().await;
+        }
         let read_only = living.read_only;
         if let (Some(pass), Some(port)) = (pass, living.proxy) {
             program.env.extend(environment::proxy_variables(port, Some(pass.word())));
@@ -577,6 +596,7 @@ impl Ground {
         }
         if let Some(port) = report.proxy {
             env.extend(environment::proxy_variables(port, None));
+            self.inner.ports.are_of(&keeper, port);
             self.serve(files);
         }
         let limits = if plan.confined == Confined::Not { Vec::new() } else { plan.limits.of_each() };

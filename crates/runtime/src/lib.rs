@@ -56,7 +56,7 @@ pub use beyond::Beyond;
 pub use call::{Answer, Arguments, Call};
 pub use catalog::{Catalog, Listing};
 pub use commands::{Rules, quote};
-pub use credentials::hide as hide_credentials;
+pub use credentials::{hide as hide_credentials, shown as without_credentials};
 pub use ground::{Commands, Own};
 pub use jobs::{Event, OwedJob};
 pub use registry::{Failure, Registry, Snapshot};

@@ -299,7 +299,7 @@ impl Policy {
             Want::Tool(_) if self.sandbox == Sandbox::ReadOnly => Decision::Deny(Rule::new(
                 "sandbox",
                 "this tool",
-                "with `--sandbox read-only` nothing is changed, tools neither",
+                "with `--sandbox read-only` nothing is changed, by tool files neither",
             )),
             // What a model may run in the sandbox it may also keep: a tool runs there, and has no more.
             Want::Tool(_) if self.sandbox != Sandbox::Full => Decision::Allow,

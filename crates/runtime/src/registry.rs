@@ -3,7 +3,10 @@
 //! The answer is an immutable snapshot that is swapped whole: who holds one keeps
 //! it, so calls in flight finish on the tools they began with.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use arc_swap::ArcSwap;
 use kit::{AnyTool, Origin};
@@ -21,6 +24,8 @@ pub struct Registry {
 #[derive(Default)]
 struct Others {
     files: (Vec<Arc<dyn AnyTool>>, Vec<Failure>),
+    /// Names that a person took from tools of the program, for tools that are files.
+    replaced: HashSet<String>,
     servers: (Vec<Arc<dyn AnyTool>>, Vec<Failure>),
 }
 
@@ -56,14 +61,18 @@ impl Registry {
         self.now.load_full()
     }
 
-    /// The names that no file can take.
+    /// The names that a file has only where a person says so.
     pub(crate) fn own_names(&self) -> impl Iterator<Item = &str> {
         self.own.iter().map(|tool| tool.spec().name.as_str())
     }
 
-    /// Puts these in the place of all tools that are files, with what could not be loaded.
-    pub fn swap(&self, files: Vec<Arc<dyn AnyTool>>, failed: Vec<Failure>) {
-        self.put(|others| others.files = (files, failed));
+    /// Puts these in the place of all tools that are files, with what could not be loaded. Tools of the program with a
+    /// name in `replaced` are absent, whether there is a file of that name or not.
+    pub fn swap(&self, files: Vec<Arc<dyn AnyTool>>, failed: Vec<Failure>, replaced: HashSet<String>) {
+        self.put(|others| {
+            others.files = (files, failed);
+            others.replaced = replaced;
+        });
     }
 
     /// Puts these in the place of all tools of servers, with what is wrong with those.
@@ -74,8 +83,9 @@ impl Registry {
     fn put(&self, change: impl FnOnce(&mut Others)) {
         let mut others = self.others.lock();
         change(&mut others);
-        let Others { files, servers } = &*others;
-        let mut snapshot = Snapshot::new(self.own.iter().chain(&files.0).chain(&servers.0).cloned());
+        let Others { files, replaced, servers } = &*others;
+        let own = self.own.iter().filter(|it| !replaced.contains(&it.spec().name));
+        let mut snapshot = Snapshot::new(own.chain(&files.0).chain(&servers.0).cloned());
         snapshot.failed.extend(files.1.iter().chain(&servers.1).cloned());
         self.now.store(Arc::new(snapshot));
     }

@@ -15,7 +15,7 @@ use kit::{
     Address, Fault, Kinds, Output, Spec, Touches,
     decoders::Decoders,
     files::Roots,
-    net::{Allowed, HostPattern, Net, Reach, host_of, says_private, split_port, with_port},
+    net::{Allowed, HostPattern, Net, Reach, SessionPorts, host_of, says_private, split_port, with_port},
     procs::Procs,
     seen::Views,
     services::{Agents, NoAgent, Reloaded, Review, Shelf, Transcript, Undo},
@@ -265,6 +265,12 @@ impl Session {
         let ground = session.inner.ground.clone();
         let hosts = outside::Hosts::new(ground, workspace, session.name(), variables, environments, packages);
         session.inner.shelf.put(Arc::new(hosts));
+        let inner = Arc::downgrade(&session.inner);
+        session.inner.shelf.put(Arc::new(outside::Recall::new(move |file| {
+            if let Some(inner) = inner.upgrade() {
+                Self { inner, _held: None }.recall(file);
+            }
+        })));
         session.inner.shelf.put(Arc::new(outside::connections(
             &session.inner.runtime,
             session.inner.ground.clone(),
@@ -617,7 +623,7 @@ impl Session {
         }
         let mut granted = self.granted_hosts();
         let policy = self.policy_by(plan.web);
-        let asked_about = |want: &Want| plan.approved && policy.asks(want);
+        let asked_about = |want: &Want| plan.was_asked_about(want, &policy);
         if !plan.looks() {
             // What nobody was asked about opens no door behind which only this machine is.
             let unasked = plan.hosts.iter().filter(|it| !asked_about(it));
@@ -629,7 +635,7 @@ impl Session {
         // What is shown is not chosen by whoever looks: it runs apart, and reaches what the call itself may look at. Of private
         // hosts that is the one that was asked for: what others are allowed, a page has no business with.
         let mut public: Vec<String> = granted.clone();
-        if plan.web >= Web::Known {
+        if plan.opens_web() {
             public.push("*".to_owned());
         }
         let asked = plan.hosts.iter().filter(|it| asked_about(it)).filter_map(Want::host);
@@ -639,6 +645,7 @@ impl Session {
             if is_private { &mut origins } else { &mut public }.push(host.to_owned());
         }
         if let Address::Plain(url) = &plan.address
+            && !plan.has_session_ports()
             && let Ok((host, port)) = host_of(url)
         {
             let allows = |it: &String| {
@@ -649,7 +656,7 @@ impl Session {
                 origins.push(with_port(&host, port));
             }
         }
-        ground.of_browser(&origins, &public).of_call(&touches, &[])
+        ground.of_browser(&origins, &public, plan.has_session_ports()).of_call(&touches, &[])
     }
 
     /// How a call reaches the network: what the configuration and grants name, what it was approved for, and what is
@@ -660,11 +667,7 @@ impl Session {
         }
         let policy = self.policy_by(plan.web);
         // Where a request is redirected counts with the address that was asked for.
-        let open = if plan.looks() && plan.web >= Web::Known {
-            Allowed::default().and_web()
-        } else {
-            Allowed::default()
-        };
+        let open = if plan.opens_web() { Allowed::default().and_web() } else { Allowed::default() };
         let mut granted = self.granted_hosts();
         if plan.looks() {
             granted.extend(self.hosts_to_look_at());
@@ -675,12 +678,25 @@ impl Session {
                 it.and_public(host)
             }
             // What nobody was asked about opens no door behind which only this machine is.
-            Want::Net(host) | Want::Web { host, .. } if plan.approved && policy.asks(want) => it.and(host),
+            Want::Net(host) | Want::Web { host, .. } if plan.was_asked_about(want, &policy) => it.and(host),
             Want::Net(host) => it.and_public(host),
             // To look is open or asked about; it is no leave to speak.
             _ => it,
         };
-        Net::new(self.runtime().line(), plan.hosts.iter().fold(allowed, of_call))
+        let net = Net::new(self.runtime().line(), plan.hosts.iter().fold(allowed, of_call));
+        if plan.has_session_ports() { net.and_session_ports(self.inner.ground.ports().clone()) } else { net }
+    }
+
+    /// Has the commands that run now reach the ports of this machine's loopback that are granted now: a bash that goes on
+    /// starts nothing by which they would be noticed.
+    pub(crate) async fn forward_loopback(&self) {
+        self.inner.ground.forward_loopback().await;
+    }
+
+    /// Does a process of this session listen at this `host:port` of loopback?
+    pub(crate) fn listens(&self, host: &str) -> bool {
+        let pattern = HostPattern::parse(host);
+        pattern.loopback_port().is_some_and(|(host, port)| self.inner.ground.ports().listens(host, port))
     }
 
     /// What a tool that is a file starts its processes with: a keeper and a sandbox of its own, which end with what

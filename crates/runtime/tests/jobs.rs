@@ -84,7 +84,7 @@ impl Tool for Actor {
 
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {
         let stage = stage(&self.key);
-        cx.caller().show(Live { output: Some(stage.written.clone()), process: None });
+        cx.caller().show(Live { output: Some(stage.written.clone()), ..Live::default() });
         if self.act.contains("move") {
             cx.caller().go_on(Output::text("so far"));
         }
@@ -632,7 +632,7 @@ async fn a_thousand_jobs_at_once_all_end_and_a_hundred_stay_readable() {
     let answer = house.call("hand", json!({"do": "count"})).await;
     assert_eq!(answer.result.unwrap().as_text(), "100");
     assert_eq!(answer.notes.len(), 11);
-    assert_eq!(answer.notes.last().unwrap(), "990 more jobs ended; `jobs` lists the newest");
+    assert_eq!(answer.notes.last().unwrap(), "990 more jobs ended");
     let unknown = house.hand("read", "job_0").await;
     assert!(unknown.contains("and 80 older ones."), "{unknown}");
 }

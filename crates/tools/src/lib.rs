@@ -19,10 +19,10 @@ mod web;
 
 use std::sync::Arc;
 
-use kit::{AnyTool, Bucket, Hint, Spec, decoders::Entry};
+use kit::{AnyTool, Bucket, Hint, Origin, Spec, decoders::Entry};
 
 pub use importance::{DAILY, SELDOM};
-pub use toolsets::{HAFT, of_agents, toolset, toolsets};
+pub use toolsets::{HAFT, NAV, of_agents, toolset, toolsets};
 pub use toolsmith::with_enabled;
 pub use web::page_as_markdown;
 
@@ -40,7 +40,9 @@ pub const DECODERS: &[Entry] = &[
 
 /// What a client is told about a toolset as a whole, where it shows these tools, and may show its model.
 pub fn instructions<'a>(toolset: &str, shown: impl IntoIterator<Item = &'a Spec>) -> String {
-    let shown: Vec<&Spec> = shown.into_iter().collect();
+    // A file that has the name of a tool of ours is another tool.
+    let is_ours = |it: &&Spec| !matches!(it.origin, Origin::File(_));
+    let shown: Vec<&Spec> = shown.into_iter().filter(is_ours).collect();
     let names = || shown.iter().map(|it| it.name.as_str());
     let mut lines = vec![if names().any(runs_commands) { WITH_COMMANDS } else { FILES_ONLY }];
     if toolset == HAFT {
@@ -55,7 +57,7 @@ const WITH_COMMANDS: &str = "Tools for the files of one workspace, and for comma
 const FILES_ONLY: &str = "Tools for the files of one workspace.";
 
 const ANSWERS: &str = "\
-A fault says what happened and what to do next. Long outputs are cut and kept: read or search the rest by its handle, such as out_12.
+A fault says what happened and what to do next. Long outputs are truncated and stored: read or search the rest by handle, such as out_12.
 Calls on different files may be made together.";
 
 /// What gives the hint on a tool of this toolset.
@@ -119,7 +121,31 @@ pub fn finders() -> Vec<Arc<dyn AnyTool>> {
     toolsmith::finders()
 }
 
-/// The manual of a tool, where there is more to say than its description.
+/// The manual of a tool of this toolset, where there is more to say than its description: that of haft's own which it is
+/// under the same or another name, with the same arguments.
+pub fn manual_in(toolset: &str, tool: &str) -> Option<&'static str> {
+    if toolset == HAFT {
+        return manual(tool);
+    }
+    let shown = shown_in(toolset);
+    let shown = shown.iter().find(|it| it.spec().name == tool)?;
+    let own = std::iter::once(tool).chain(shown.stands_for().iter().map(|it| it.tool));
+    let own = own.filter_map(|own| Some((own, manual(own)?))).collect::<Vec<_>>();
+    if own.is_empty() {
+        return None;
+    }
+    let all = shown_in(HAFT);
+    let is_same =
+        |own: &str| all.iter().any(|it| it.spec().name == own && it.spec().schema == shown.spec().schema);
+    own.into_iter().find(|(own, _)| is_same(own)).map(|(_, manual)| manual)
+}
+
+/// The tools of a toolset, with those that need an agent.
+pub fn shown_in(toolset: &str) -> Vec<Arc<dyn AnyTool>> {
+    [self::toolset(toolset).unwrap_or_default(), of_agents(toolset)].concat()
+}
+
+/// The manual of a tool of haft's own.
 pub fn manual(tool: &str) -> Option<&'static str> {
     MANUALS.iter().find(|(name, _)| *name == tool).map(|(_, manual)| *manual)
 }

@@ -25,6 +25,8 @@ pub(super) struct Parser {
     index: usize,
     calls: usize,
     most: usize,
+    /// How many calls there were beyond those.
+    left: usize,
     /// How many characters were looked at, those that were looked at again counted again.
     #[cfg(test)]
     pub(super) work: u64,
@@ -80,6 +82,8 @@ pub(super) struct Rest {
     pub(super) events: Vec<Event>,
     /// How many calls there were.
     pub(super) calls: usize,
+    /// How many more there were than are taken: they are text.
+    pub(super) left: usize,
     /// A call was begun and not closed, and there was none before it.
     pub(super) cut: bool,
 }
@@ -96,6 +100,7 @@ impl Parser {
             index: 0,
             calls: 0,
             most,
+            left: 0,
             #[cfg(test)]
             work: 0,
         }
@@ -132,7 +137,7 @@ impl Parser {
             }
         }
         self.tell_text();
-        Rest { events: self.events, calls: self.calls, cut }
+        Rest { events: self.events, calls: self.calls, left: self.left, cut }
     }
 
     fn push(&mut self, c: char, again: &mut Vec<char>) {
@@ -201,8 +206,10 @@ impl Parser {
 
     fn close(&mut self, mut block: Block, whole: bool) {
         let body = if whole { None } else { Some(block.body()) };
-        let call = if self.calls < self.most { self.syntax.call(&block.opening, body) } else { None };
-        let Some((tool, arguments)) = call else {
+        let call = self.syntax.call(&block.opening, body);
+        let is_one_too_many = call.is_some() && self.calls >= self.most;
+        self.left += usize::from(is_one_too_many);
+        let Some((tool, arguments)) = call.filter(|_| !is_one_too_many) else {
             // A call that was said to begin here never closes.
             block.raw.chars().for_each(|c| self.literal(c));
             return;

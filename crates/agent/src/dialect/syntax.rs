@@ -135,7 +135,7 @@ impl Syntax {
     }
 
     /// What the model is told about calls: the same for the same tools.
-    pub(super) fn words(&self) -> String {
+    pub(super) fn words(&self, most: usize) -> String {
         let mut text = "# Tools\n\nYou call a tool by writing in your answer:\n\n".to_owned();
         text.push_str(&self.example());
         text.push_str("\n\n");
@@ -143,10 +143,17 @@ impl Syntax {
             Manner::Wrapped(it) => it.words(),
             Manner::Tagged(it) => it.words(),
         });
-        text.push_str(
-            "- Several calls may stand in one answer; they run at once. End your answer after them: their results are in the next message.\n\
-             - A call in a ``` fence or in `code` is only shown, never run.\n\nThe tools:\n",
-        );
+        text.push_str(&match most {
+            1 => "- One call per answer: only the first is run. End your answer after it: its result is in the next message.\n"
+                .to_owned(),
+            most => {
+                let many = if most == usize::MAX { "Several".to_owned() } else { format!("Up to {most}") };
+                format!(
+                    "- {many} calls may stand in one answer; they run at once. End your answer after them: their results are in the next message.\n"
+                )
+            }
+        });
+        text.push_str("- A call in a ``` fence or in `code` is only shown, never run.\n\nThe tools:\n");
         for tool in &self.tools {
             let _ = write!(text, "\n## {}\n{}\n", tool.name, tool.description);
             for field in &tool.fields.0 {

@@ -73,7 +73,7 @@ fn syntax_of(words: &str) -> Arc<Syntax> {
 
 /// What is found in a text that comes in these pieces, and whether a call was cut off.
 fn found<'a>(words: &str, pieces: impl IntoIterator<Item = &'a str>) -> (Vec<Found>, bool) {
-    let mut parser = Parser::new(syntax_of(words), MOST);
+    let mut parser = Parser::new(syntax_of(words), CALLS);
     let mut events: Vec<Event> = pieces.into_iter().flat_map(|it| parser.feed(it)).collect();
     let rest = parser.finish();
     events.extend(rest.events);

@@ -226,7 +226,7 @@ fn configured(name: &str, section: &ModelSection, among: Choices<'_>) -> Result<
         let script = script(model)?;
         let mut abilities = script.abilities().clone();
         dress(&mut abilities, section)?;
-        return spoken(Arc::new(script.with(abilities)), section);
+        return spoken(Arc::new(script.with(abilities)), section, among);
     }
     let key = section.key_env.as_deref();
     let mut plan = match (&section.url, wire) {
@@ -254,7 +254,7 @@ fn configured(name: &str, section: &ModelSection, among: Choices<'_>) -> Result<
     // Which of the provider's own tools are used, a section decides.
     plan.abilities.own_tools.clear();
     dress(&mut plan.abilities, section)?;
-    spoken(plan.model(name)?, section)
+    spoken(plan.model(name)?, section, among)
 }
 
 pub(super) fn wire(api: &str) -> Result<Wire, Fault> {
@@ -303,7 +303,11 @@ fn dress(abilities: &mut Abilities, section: &ModelSection) -> Result<(), Fault>
 }
 
 /// The model, in the dialect of its section.
-fn spoken(model: Arc<dyn Model>, section: &ModelSection) -> Result<Arc<dyn Model>, Fault> {
+fn spoken(
+    model: Arc<dyn Model>,
+    section: &ModelSection,
+    among: Choices<'_>,
+) -> Result<Arc<dyn Model>, Fault> {
     let Some(dialect) = &section.dialect else { return Ok(model) };
-    Ok(Arc::new(Spoken::new(model, dialect.parse::<Dialect>()?)))
+    Ok(Arc::new(Spoken::new(model, dialect.parse::<Dialect>()?).max_calls(among.max_calls)))
 }

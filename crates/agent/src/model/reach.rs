@@ -28,6 +28,8 @@ pub struct Choices<'a> {
     pub variables: &'a [(String, String)],
     /// The keys that were entered with `haft login`.
     pub keys: &'a Keys,
+    /// How many calls of one answer are made where the model writes them in a dialect; 0: all. `None`: as many as usual.
+    pub max_calls: Option<usize>,
 }
 
 /// Where a key comes from.

@@ -298,7 +298,7 @@ mod tests {
     }
 
     fn found(name: &str, variables: &[(&str, &str)], models: &Sections, keys: &Keys) -> Source {
-        source(name, Choices { models, variables: &owned(variables), keys }).unwrap()
+        source(name, Choices { models, variables: &owned(variables), keys, max_calls: None }).unwrap()
     }
 
     fn names(offered: &[Offered]) -> Vec<&str> {
@@ -386,7 +386,7 @@ mod tests {
 
     #[test]
     fn providers_without_a_key_and_unknown_ones_are_told() {
-        let choices = Choices { models: &Sections::new(), variables: &[], keys: Keys::NONE };
+        let choices = Choices { models: &Sections::new(), variables: &[], keys: Keys::NONE, max_calls: None };
         let all = sources(choices);
         assert_eq!(all.len(), PROVIDERS.len());
         assert!(all.iter().all(|it| it.key().is_none()));

@@ -70,7 +70,7 @@ pub(super) fn parse(format: Format, file: &str, text: &str) -> Result<Profile, S
     for name in said.list("tools")?.unwrap_or_default() {
         add_tool(format, &name, &mut tools, &mut notes);
     }
-    let all = !said.has("tools") || tools.iter().any(|it| it == "*");
+    let all = !said.has("tools") || tools.iter().any(|it| it == "*") || tools == ["all"];
     let mut without = Vec::new();
     for name in said.list("disallowedTools")?.unwrap_or_default() {
         // What is forbidden in part is forbidden as a whole.
@@ -200,6 +200,7 @@ mod tests {
         assert_eq!(tools("tools: []"), Some(Vec::new()));
         assert_eq!(tools("description: x"), None);
         assert_eq!(tools("tools: '*'"), None);
+        assert_eq!(tools("tools: all"), None);
         assert_eq!(tools("tools: read, edit"), Some(vec!["read".to_owned(), "edit".to_owned()]));
     }
 

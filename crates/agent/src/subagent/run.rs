@@ -17,9 +17,8 @@ use runtime::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Crew, DEEPEST, LEADING, listed, names, narrowed, on_list,
+    Crew, DEEPEST, LEADING, listed_here, names, narrowed, on_list,
     watch::{Now, Watch},
-    with_enabled,
 };
 use crate::{
     driver::{Driver, Driving, Settled},
@@ -161,7 +160,9 @@ impl Crew {
         let name = format!("{}_{}", profile.as_ref().map_or("agent", |it| it.name.as_str()), four_digits());
         let session = above.below(&name);
         let has = names(&above);
-        let list = with_enabled(listed(profile.as_deref(), inner.setup.section.tools.as_deref()), &above);
+        let read_only = above.limits().read_only || profile.as_ref().is_some_and(|it| it.read_only);
+        let default = inner.setup.section.tools.as_deref();
+        let list = listed_here(profile.as_deref(), default, &above, read_only);
         let mut tools = match &profile {
             Some(profile) => narrowed(profile, list.as_deref(), &has, &mut notes),
             None => on_list(&has, list.as_deref()),
@@ -181,7 +182,6 @@ impl Crew {
             tools.retain(stays);
             bound.retain(stays);
         }
-        let read_only = session.limits().read_only || profile.as_ref().is_some_and(|it| it.read_only);
         session.limit(Limits { tools: Some(tools), read_only });
         let base = Limits { tools: Some(bound), read_only };
         Ok(Made { name, session, model, profile, notes, base })

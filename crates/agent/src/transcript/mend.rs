@@ -163,7 +163,7 @@ fn what_is_known(session: &Session, call: Option<&String>) -> Result<String, Fau
 /// What a call was to do, where that may have changed something.
 fn touch(touch: &Touch) -> Option<String> {
     match touch {
-        Touch::Write(path) => Some(format!("write {path}")),
+        Touch::Write(path) | Touch::WriteTree { path, .. } => Some(format!("write {path}")),
         Touch::Run(command) => Some(format!("run `{command}`")),
         Touch::Net(host) => Some(format!("reach {host}")),
         Touch::Tool(name) => Some(format!("write the tool {name}")),

@@ -12,9 +12,8 @@ use std::{
 };
 
 use futures_util::{Future, FutureExt, StreamExt, stream::FuturesUnordered};
-use kit::{Fault, Kind, services::Progress};
-use runtime::{Answer, Arguments, Call, Session, hide_credentials};
-use serde_json::Value;
+use kit::{Fault, Kind, counted, services::Progress};
+use runtime::{Answer, Arguments, Call, Session, hide_credentials, without_credentials};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -60,6 +59,8 @@ pub(super) struct Step {
     pub(super) whole: bool,
     /// The calls that were being written when it ended: they were not made.
     pub(super) unwritten: Vec<String>,
+    /// What the model is told of calls that are not made because there were too many.
+    pub(super) not_run: Option<String>,
     /// The pictures that tools of the provider's made, with a line on each.
     pub(super) pictures: Vec<Piece>,
 }
@@ -87,6 +88,7 @@ struct Answering<'a> {
     bytes: [usize; 3],
     /// The stream ended as it should.
     whole: bool,
+    not_run: Option<String>,
     /// The pictures that tools of the provider's made, with a line on each.
     pictures: Vec<Piece>,
 }
@@ -103,6 +105,7 @@ impl Step {
             why: None,
             bytes: [0; 3],
             whole: false,
+            not_run: None,
             pictures: Vec::new(),
         };
         let mut running = Running::new();
@@ -229,6 +232,15 @@ impl<'a> Answering<'a> {
             }
             model::Event::Kept(said) => drop(self.parts.push(Part::Said(said))),
             model::Event::Picture { tool, mime, data } => self.picture(tool.name(), mime, &data),
+            model::Event::NotRun { calls, most } => {
+                let were = if calls == 1 { "was" } else { "were" };
+                let text = format!(
+                    "{} of the answer {were} not run: `max_calls` of `[agent]` in haft.toml is {most}",
+                    counted(calls, "call")
+                );
+                host.hear(Event::Note { text });
+                self.not_run = Some(not_run(calls, most));
+            }
             model::Event::Used(usage) => self.usage = usage,
             model::Event::End(why) => {
                 self.why = Some(why);
@@ -253,8 +265,7 @@ impl<'a> Answering<'a> {
             self.around.transcript.tell(&Message::Model { text });
         }
         // What watchers show or write to a file has no credentials; the tool gets the arguments as they are.
-        let hidden = hide_credentials(&arguments);
-        let shown = serde_json::from_str(&hidden).unwrap_or_else(|_| Value::String(hidden.into_owned()));
+        let shown = without_credentials(&arguments);
         self.around.host.hear(Event::Called { call: journal.clone(), tool: name.clone(), arguments: shown });
         let progress = Arc::new(Lines { host: self.around.host.clone(), call: journal.clone() });
         let call = Call {
@@ -355,7 +366,7 @@ impl<'a> Answering<'a> {
     }
 
     fn done(self) -> Result<Step, Broke> {
-        let Self { around, mut parts, usage, why, whole, pictures, .. } = self;
+        let Self { around, mut parts, usage, why, whole, not_run, pictures, .. } = self;
         let why = why.unwrap_or(Why::Done);
         let unwritten = parts.tidy(whole, !pictures.is_empty() || why == Why::Paused);
         if !whole && around.cancel.is_cancelled() && parts.is_empty() {
@@ -365,8 +376,22 @@ impl<'a> Answering<'a> {
         if !text.is_empty() {
             around.transcript.tell(&Message::Model { text });
         }
-        Ok(Step { parts, usage, why, whole, unwritten, pictures })
+        Ok(Step { parts, usage, why, whole, unwritten, not_run, pictures })
     }
+}
+
+/// What the model is told of calls beyond those that are made of one answer.
+fn not_run(calls: usize, most: usize) -> String {
+    let all = calls.saturating_add(most);
+    let made = match most {
+        1 => "only the first was run: one call per answer".to_owned(),
+        most => format!("only the first {most} were run, which is the most per answer"),
+    };
+    let left = match calls {
+        1 => "The other one was not run: write it again if you still want it.".to_owned(),
+        calls => format!("The other {calls} were not run: write them again if you still want them."),
+    };
+    format!("Your answer had {all} calls, and {made}. {left}")
 }
 
 /// The name of a tool as every provider takes it back; a model may have made up any.

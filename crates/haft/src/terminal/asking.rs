@@ -38,15 +38,22 @@ impl Asked {
     }
 }
 
+/// What a call has for the person in the chat.
+pub(crate) enum ToPerson {
+    Asks(Box<Asked>),
+    /// A text that needs no answer, and who waits until it is shown.
+    Shows(String, oneshot::Sender<()>),
+}
+
 /// Asks in the chat.
 #[derive(Clone)]
 pub(crate) struct InChat {
-    to: mpsc::UnboundedSender<Asked>,
+    to: mpsc::UnboundedSender<ToPerson>,
 }
 
 impl InChat {
     /// Who asks, and where the questions come out.
-    pub(crate) fn new() -> (Self, mpsc::UnboundedReceiver<Asked>) {
+    pub(crate) fn new() -> (Self, mpsc::UnboundedReceiver<ToPerson>) {
         let (to, from) = mpsc::unbounded_channel();
         (Self { to }, from)
     }
@@ -56,7 +63,7 @@ impl Approver for InChat {
     fn approve(&self, request: Request) -> Pin<Box<dyn Future<Output = Verdict> + Send + '_>> {
         Box::pin(async move {
             let (reply, answer) = oneshot::channel();
-            match self.to.send(Asked::May(request, reply)) {
+            match self.to.send(ToPerson::Asks(Box::new(Asked::May(request, reply)))) {
                 Ok(()) => answer.await.unwrap_or(Verdict::No),
                 Err(_) => Verdict::NobodyThere,
             }
@@ -68,8 +75,16 @@ impl Asker for InChat {
     fn ask(&self, question: Question) -> Soon<'_, Result<String, Fault>> {
         Box::pin(async move {
             let (reply, answer) = oneshot::channel();
-            self.to.send(Asked::Wants(question, reply)).map_err(|_| nobody())?;
+            self.to.send(ToPerson::Asks(Box::new(Asked::Wants(question, reply)))).map_err(|_| nobody())?;
             answer.await.ok().flatten().ok_or_else(ask::unanswered)
+        })
+    }
+
+    fn show(&self, text: String) -> Soon<'_, Result<(), Fault>> {
+        Box::pin(async move {
+            let (reply, shown) = oneshot::channel();
+            self.to.send(ToPerson::Shows(text, reply)).map_err(|_| nobody())?;
+            shown.await.map_err(|_| nobody())
         })
     }
 }

@@ -3,9 +3,7 @@
 //! It leaves out what git ignores, follows no symlink, and is bounded in entries and in time.
 
 use std::{
-    path::Path,
     sync::{
-        Arc,
         atomic::{AtomicUsize, Ordering},
         mpsc,
     },
@@ -13,10 +11,8 @@ use std::{
 };
 
 use kit::{
-    Fault, Files as Hands,
-    files::{Access, EntryKind, Go, Grant, Ignored, Roots, Walk},
-    services::History,
-    text::Content,
+    Files as Hands,
+    files::{EntryKind, Go, Ignored, Roots, Walk},
 };
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -110,8 +106,7 @@ impl Index {
     /// Walks the workspace. Blocks, for a bounded time.
     pub(crate) fn build(roots: &Roots) -> Self {
         let Ok(location) = roots.locate(".") else { return Self::default() };
-        let grants = vec![Grant { location, access: Access::Read }];
-        let files = Hands::new(roots.clone(), grants, Arc::new(NothingChanges));
+        let files = Hands::reading(roots.clone(), location);
         let began = Instant::now();
         let (met, paths) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
         let walk = Walk { ignored: Ignored::Skip, depth: usize::MAX };
@@ -162,15 +157,6 @@ impl Index {
             .filter(near)
             .min_by_key(|it| (super::commands::distance(&it.to_lowercase(), &typed), it.len()));
         by_name.cloned().or_else(|| self.best(path).into_iter().next().filter(|_| wanted.len() > 2))
-    }
-}
-
-/// What is only looked at leaves nothing to put back.
-struct NothingChanges;
-
-impl History for NothingChanges {
-    fn keep(&self, path: &Path, _: Option<&Content>, _: Option<&Content>) -> Result<(), Fault> {
-        Err(Fault::bug(format!("{} is only looked at, and was to be changed", path.display())))
     }
 }
 

@@ -32,7 +32,7 @@ use tokio_util::sync::CancellationToken;
 use keys::returns;
 
 use super::{
-    asking::Asked,
+    asking::{Asked, ToPerson},
     attention::Attention,
     calls::Seen,
     complete::Words,
@@ -110,7 +110,7 @@ pub(crate) struct Front {
     view: View,
     pictures: Option<Protocol>,
     events: UnboundedReceiver<Event>,
-    asked: UnboundedReceiver<Asked>,
+    asked: UnboundedReceiver<ToPerson>,
     waiting: VecDeque<Asked>,
     dialog: Option<Dialog>,
     /// Since when a question stands or waits.
@@ -180,7 +180,7 @@ impl Front {
     /// When it is none.
     pub(crate) fn new(
         settings: Settings,
-        asked: UnboundedReceiver<Asked>,
+        asked: UnboundedReceiver<ToPerson>,
         variables: &[(String, String)],
         hangup: CancellationToken,
     ) -> io::Result<(Self, Passes)> {
@@ -401,7 +401,16 @@ impl Front {
         tokio::select! {
             () = self.hangup.cancelled(), if !cancel.is_cancelled() => cancel.cancel(),
             Some(event) = self.events.recv() => self.hear(&event),
-            Some(asked) = self.asked.recv() => self.waiting.push_back(asked),
+            Some(asked) = self.asked.recv() => match asked {
+                ToPerson::Asks(asked) => self.waiting.push_back(*asked),
+                ToPerson::Shows(text, shown) => {
+                    let columns = self.columns();
+                    let rows = text.lines().flat_map(|it| Row::new(harmless(it), Style::PLAIN).wrapped(columns, 4));
+                    self.held.extend(rows.map(Drawn::Row));
+                    // Who shows it may have been stopped.
+                    let _ = shown.send(());
+                }
+            },
             heard = self.input.next() => self.typed(heard, cancel),
             event = next_job(&mut self.jobs) => {
                 let rows = job_line(&event).wrapped(self.columns(), 4);
@@ -437,7 +446,7 @@ impl Front {
     fn next_dialog(&mut self) {
         if self.dialog.as_ref().is_some_and(Dialog::is_taken_back) {
             self.dialog = None;
-            self.show(&[Row::new("(taken back)", Style::DIM)]);
+            self.show(&[Row::new("(question withdrawn)", Style::DIM)]);
         }
         if self.waiting.is_empty() && self.dialog.is_none() {
             self.asked_since = None;
@@ -465,7 +474,7 @@ impl Front {
     /// Nobody is asked any more.
     fn drop_dialogs(&mut self) {
         if self.dialog.take().is_some() {
-            self.show(&[Row::new("(taken back)", Style::DIM)]);
+            self.show(&[Row::new("(question withdrawn)", Style::DIM)]);
         }
         self.waiting.clear();
     }

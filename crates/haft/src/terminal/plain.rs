@@ -109,6 +109,15 @@ impl Plain {
         Self { inner: Arc::new(Inner { out, together, state }) }
     }
 
+    /// Shows the person a text, on standard output.
+    pub(crate) fn show(&self, text: &str) {
+        self.inner.told(|state| {
+            let mut told = state.end_text();
+            told.push(Told::Said(text.lines().map(|it| format!("{}\n", ask::shown(it))).collect()));
+            told
+        });
+    }
+
     /// Nothing of this turn comes any more.
     pub(crate) fn end(&self) {
         let mut state = self.inner.state.lock();

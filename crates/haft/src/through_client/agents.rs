@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use agent::{Choose, Crew, Makings, Setup};
+use agent::{Choose, Crew, Setup};
 use kit::{
     Cx, Fault, Kind,
     services::{Agents, Profiles, Question, Report, Soon, Task},
@@ -40,16 +40,18 @@ impl OverClient {
             Named { find: Arc::new(move |name| find(name)), name }
         });
         let has_own = own.is_some();
-        let model = Arc::new(Borrowed::new(desk.clone(), None, own));
+        let max_calls = opened.agents.agent.max_calls;
+        let model = Arc::new(Borrowed::new(desk.clone(), None, own, max_calls));
         let lending = desk.clone();
         let choose: Choose = Arc::new(move |name| {
             if lending.lends().is_none() {
                 return find(name);
             }
             let otherwise = Named { find: find.clone(), name: name.to_owned() };
-            Ok(Arc::new(Borrowed::new(lending.clone(), Some(name.to_owned()), Some(otherwise))))
+            Ok(Arc::new(Borrowed::new(lending.clone(), Some(name.to_owned()), Some(otherwise), max_calls)))
         });
         let (runtime, toolset) = (opened.runtime.clone(), opened.toolset.clone());
+        let profiles = opened.profiles.clone();
         // Found out for the first agent, not for each client that greets.
         let makings = OnceLock::new();
         let setup = Setup {
@@ -57,7 +59,7 @@ impl OverClient {
             skills: None,
             choose,
             compose: Arc::new(move |session, profile| {
-                let makings = makings.get_or_init(|| Makings::of(&runtime, tools::hints_of(&toolset)));
+                let makings = makings.get_or_init(|| agency::makings(&runtime, &toolset, &profiles));
                 (&makings.prompt(session, profile.map(|it| it.prompt.as_str()))).into()
             }),
             section: opened.agents.subagent.clone(),

@@ -1,6 +1,6 @@
 //! Questions of a model to the person behind a client, by elicitation.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use agent::{Asker, nobody};
 use kit::{
@@ -9,6 +9,7 @@ use kit::{
 };
 use serde_json::{Map, Value, json};
 use serve::Filled;
+use tokio::time::timeout;
 
 use super::{Desk, approver::quoted};
 use crate::ask;
@@ -34,6 +35,37 @@ impl Asker for AtClient {
             }
         })
     }
+
+    /// As a form without fields: what else a server sends, a client need not show.
+    fn show(&self, text: String) -> Soon<'_, Result<(), Fault>> {
+        Box::pin(async move {
+            let message = message_that_shows(&text);
+            let schema = json!({"type": "object", "properties": {}});
+            let shown = self.0.through(
+                None,
+                |offers| offers.forms,
+                |client| {
+                    let (message, schema) = (message.clone(), schema.clone());
+                    async move { client.form(message, schema).await }
+                },
+            );
+            match timeout(STANDS, shown).await {
+                // However the person puts it away, they have read it.
+                Ok(Some(put_away)) => put_away.map(drop),
+                Ok(None) => Err(nobody()),
+                Err(_) => Ok(()),
+            }
+        })
+    }
+}
+
+/// How long a text stands that needs no answer, where the person does not put it away.
+const STANDS: Duration = Duration::from_secs(60);
+
+/// A text as the person reads it.
+fn message_that_shows(text: &str) -> String {
+    let lines: String = text.trim().lines().map(|it| format!("  {}\n", ask::shown(it))).collect();
+    quoted(&format!("The model shows:\n{lines}"))
 }
 
 fn message(question: &Question) -> String {

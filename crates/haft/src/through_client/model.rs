@@ -35,13 +35,20 @@ pub(super) struct Borrowed {
     desk: Arc<Desk>,
     hint: Option<String>,
     otherwise: Option<Named>,
+    max_calls: Option<usize>,
     abilities: Abilities,
 }
 
 impl Borrowed {
-    /// The model of whichever client is at the desk, of this name if it has it so.
-    pub(super) fn new(desk: Arc<Desk>, hint: Option<String>, otherwise: Option<Named>) -> Self {
-        Self { desk, hint, otherwise, abilities: abilities() }
+    /// The model of whichever client is at the desk, of this name if it has it so. In a dialect at most `max_calls` of one
+    /// answer are made.
+    pub(super) fn new(
+        desk: Arc<Desk>,
+        hint: Option<String>,
+        otherwise: Option<Named>,
+        max_calls: Option<usize>,
+    ) -> Self {
+        Self { desk, hint, otherwise, max_calls, abilities: abilities() }
     }
 
     /// Who answers now.
@@ -58,7 +65,7 @@ impl Borrowed {
         Ok(if tools.is_empty() || offers.model_with_tools {
             Arc::new(lent)
         } else {
-            Arc::new(Spoken::new(Arc::new(lent), DIALECT))
+            Arc::new(Spoken::new(Arc::new(lent), DIALECT).max_calls(self.max_calls))
         })
     }
 }

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::mpsc::{Receiver, channel};
 use tokio_util::sync::CancellationToken;
 
-use super::{FAULT, SHELL_SESSION, finish, manual::needs_agent};
+use super::{FAULT, SHELL_SESSION, finish, manual::needs_agent, strict::Strict, tell_aside};
 use crate::{
     Options, Place,
     ask::{self, approver},
@@ -35,6 +35,8 @@ pub struct Call {
     /// Print the whole result as JSON, one line per call
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    strict: Strict,
 }
 
 /// What calls are made with.
@@ -72,10 +74,9 @@ impl Call {
             )
         })?;
         let opened = options.open(place)?;
-        for line in &opened.aside {
-            print::err(&format!("haft: {line}"));
-        }
         opened.runtime.outside().asks(approver());
+        self.strict.require(&opened, place).await?;
+        tell_aside(&opened, self.strict.strict);
         opened.runtime.load_tools().await;
         let name = options.session.as_deref().unwrap_or(SHELL_SESSION);
         let session = opened.runtime.session(Some(name), "cli", approver());

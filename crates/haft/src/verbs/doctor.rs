@@ -52,6 +52,8 @@ struct Workspace {
     servers: Vec<Server>,
     /// A line for each name in a list of tools that no tool has.
     unknown: Vec<String>,
+    /// What there is to say of a configuration file of nav, one line each.
+    nav: Vec<String>,
     /// Configuration files that can't be read.
     broken: Broken,
 }
@@ -99,7 +101,7 @@ impl Workspace {
         let servers = servers(outside.servers());
         let unknown = opened.unknown_tools();
         super::close(&opened.runtime);
-        Ok(Self { tools, servers, unknown, broken: opened.broken })
+        Ok(Self { tools, servers, unknown, nav: opened.nav, broken: opened.broken })
     }
 
     fn tools_as_text(&self) -> String {
@@ -141,6 +143,10 @@ impl Report {
         match &self.workspace {
             Ok(workspace) => {
                 section(&mut text, "Your own tools", &workspace.tools_as_text());
+                if !workspace.nav.is_empty() {
+                    let lines: String = workspace.nav.iter().map(|line| format!("{line}\n")).collect();
+                    section(&mut text, "nav's configuration", &lines);
+                }
                 let servers: String = workspace.servers.iter().map(Server::as_text).collect();
                 let none = "none; `haft config mcp.files` explains how to add one\n";
                 section(
@@ -174,6 +180,7 @@ impl Report {
             "models": self.models.as_ref().map_or_else(fault, Models::as_json),
             "programs": list(self.programs.iter().map(Program::as_json).collect()),
             "tool_files": workspace.map_or_else(&fault, tools),
+            "nav_config": workspace.map_or_else(&fault, |it| json!(it.nav)),
             "mcp_servers": workspace
                 .map_or_else(fault, |it| list(it.servers.iter().map(Server::as_json).collect())),
             "mcp_clients": self.clients.as_json(),

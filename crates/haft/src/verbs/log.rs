@@ -76,7 +76,11 @@ impl Log {
                 print::harmless(&text).into_owned() + &look.drawn(diffs.as_deref().unwrap_or_default())
             })
             .collect();
-        print::drawn(if text.is_empty() { "no calls" } else { &text });
+        if !text.is_empty() {
+            print::drawn(&text);
+        } else if !self.json {
+            print::drawn("no calls");
+        }
         Ok(ExitCode::SUCCESS)
     }
 
@@ -148,7 +152,7 @@ pub(crate) fn line(record: &CallRecord, workspace: &std::path::Path) -> String {
             };
             match touch {
                 Touch::Read(path) => format!("read {}", short(path)),
-                Touch::Write(path) => format!("write {}", short(path)),
+                Touch::Write(path) | Touch::WriteTree { path, .. } => format!("write {}", short(path)),
                 Touch::Run(command) => format!("run {command}"),
                 Touch::Unconfined => "outside the sandbox".to_owned(),
                 Touch::Net(host) => format!("net {host}"),

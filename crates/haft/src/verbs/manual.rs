@@ -3,7 +3,10 @@
 use std::{process::ExitCode, sync::Arc};
 
 use clap::Args;
-use kit::{Fault, Origin, Spec};
+use kit::{
+    Fault, Origin, Spec,
+    references::{Named, rendered},
+};
 use runtime::{Catalog, Runtime, Unattended};
 
 use super::{close, tools::first_sentence};
@@ -43,7 +46,7 @@ impl Manual {
             }
             return Err(Fault::not_found(format!("there is no tool `{name}`")).next(next));
         };
-        let mut text = described(spec);
+        let mut text = described(&opened.toolset, spec);
         if !catalog.has(name) {
             text.push_str("\nIt needs an agent or an MCP client: `haft run`, `haft chat` and `haft mcp` have it, `haft call` doesn't.\n");
         }
@@ -66,11 +69,11 @@ pub(super) fn needs_agent(toolset: &str, name: &str) -> Option<Fault> {
 
 /// Returns description, arguments and manual of a tool, for a session that has it.
 pub(crate) fn whole(runtime: &Runtime, toolset: &str, spec: &Spec) -> String {
-    described(spec) + &at_length(runtime, toolset, spec)
+    described(toolset, spec) + &at_length(runtime, toolset, spec)
 }
 
-fn described(spec: &Spec) -> String {
-    let mut text = spec.manual();
+fn described(toolset: &str, spec: &Spec) -> String {
+    let mut text = named(toolset, &spec.manual());
     if let Origin::File(path) = &spec.origin {
         text.push_str(&format!("\nDefined in {}.\n", path.display()));
     }
@@ -79,6 +82,12 @@ fn described(spec: &Spec) -> String {
 
 fn at_length(runtime: &Runtime, toolset: &str, spec: &Spec) -> String {
     written(runtime, toolset, spec).map(|it| format!("\n{it}")).unwrap_or_default()
+}
+
+/// A text with the names that the tools have in this toolset.
+fn named(toolset: &str, text: &str) -> String {
+    let shown = tools::shown_in(toolset);
+    rendered(text, &|own| Named::among(shown.iter(), own)).into_owned()
 }
 
 /// A line for each tool that has a manual of its own.
@@ -96,7 +105,8 @@ fn list(opened: &Opened, catalog: &Catalog) -> String {
 
 /// The manual of a tool, where it has one.
 fn written(runtime: &Runtime, toolset: &str, spec: &Spec) -> Option<String> {
-    let is_ours = spec.origin == Origin::Program && toolset == tools::HAFT;
-    let of_program = || tools::manual(&spec.name).filter(|_| is_ours).map(str::to_owned);
+    let is_ours = spec.origin == Origin::Program;
+    let of_program =
+        || tools::manual_in(toolset, &spec.name).filter(|_| is_ours).map(|manual| named(toolset, manual));
     runtime.outside().manual(&spec.name).or_else(of_program)
 }

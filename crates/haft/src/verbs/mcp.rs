@@ -16,7 +16,8 @@ pub(crate) use self::install::{Client, clients};
 use self::opening::Opening;
 use crate::{
     Options, Place,
-    following::{Following, no_workspace},
+    following::{Following, Open, no_workspace},
+    verbs::strict::Strict,
     workspace_check::{self, Asking, WideFolders},
 };
 
@@ -26,9 +27,26 @@ pub struct Mcp {
     what: Option<What>,
     #[command(flatten)]
     http: http::HttpArgs,
+    #[command(flatten)]
+    tools: ToolArgs,
+}
+
+/// Which tools are served.
+#[derive(Debug, Clone, Copy, Args)]
+struct ToolArgs {
     /// List all tools, instead of as many as `list_tokens` allows
     #[arg(long)]
     all_tools: bool,
+    #[command(flatten)]
+    strict: Strict,
+}
+
+impl ToolArgs {
+    /// They, as a command line has them.
+    fn as_arguments(self) -> Vec<String> {
+        let named = [(self.all_tools, "--all-tools"), (self.strict.strict, "--strict")];
+        named.into_iter().filter(|it| it.0).map(|it| it.1.to_owned()).collect()
+    }
 }
 
 /// What is done in place of serving.
@@ -55,8 +73,12 @@ impl Mcp {
     /// When there is no runtime to be had, or standard input and output break.
     pub async fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         let is_install = matches!(self.what, Some(What::Install(_)));
-        if self.what.is_some() && (self.http.is_wanted() || (self.all_tools && !is_install)) {
-            let option = if self.http.is_wanted() { "--http" } else { "--all-tools" };
+        let of_serving = match self.http.is_wanted() {
+            true => Some("--http".to_owned()),
+            false if is_install => None,
+            false => self.tools.as_arguments().into_iter().next(),
+        };
+        if let (Some(_), Some(option)) = (&self.what, of_serving) {
             let mut fault = Fault::bad_args(format!("`{option}` has no effect with a command of `haft mcp`"));
             if is_install {
                 fault = fault.next("`haft mcp install CLIENT --http URL` adds a server that runs already.");
@@ -65,7 +87,7 @@ impl Mcp {
         }
         match &self.what {
             None => self.serve(options, place).await,
-            Some(What::Install(install)) => install.run(options, self.all_tools, place),
+            Some(What::Install(install)) => install.run(options, self.tools, place),
             Some(What::Login(login)) => login.run(options, place).await,
             Some(What::Logout(logout)) => logout.run(options, place),
             Some(What::List(list)) => list.run(options, place),
@@ -86,14 +108,17 @@ impl Mcp {
             workspace_check::check(options, place, Asking::No)?;
         }
         let listening = self.http.listen(place)?;
-        let opening = Arc::new(Opening::new(options, place, self.all_tools)?);
+        let opening = Arc::new(Opening::new(options, place, self.tools).await?);
         let about = opening.about()?;
         let served = match listening {
             Some(listening) => over_http(listening, about, opening.clone(), options.session.is_some()).await,
             None if options.dir.is_some() => serve::mcp_stdio(opening.hands()?, about).await,
             None => {
                 let elsewhere = opening.clone();
-                let open = Box::new(move |workspace, others| elsewhere.hands_in(workspace, others));
+                let open: Open<_> = Box::new(move |workspace, others| {
+                    let opening = elsewhere.clone();
+                    Box::pin(async move { opening.hands_in(workspace, others).await })
+                });
                 let following = Following::new(opening.hands()?, options.workspace()?, wide, open);
                 serve::mcp_stdio(following, about).await
             }

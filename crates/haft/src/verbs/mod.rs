@@ -19,6 +19,7 @@ pub mod reload_tools;
 pub mod run;
 pub mod sessions;
 pub mod start;
+pub mod strict;
 pub mod tools;
 pub mod trust;
 pub mod undo;
@@ -73,7 +74,9 @@ fn all_seen(opened: &Opened) -> Result<(), Fault> {
     if !opened.unseen.iter().any(|line| line.contains("haft trust")) {
         return Err(fault);
     }
-    Err(fault.next("Run `haft trust`; in CI, trust for one run: `haft --trust reload-tools --strict`."))
+    Err(fault.next(
+        "Run `haft trust`; in CI, trust for one run with `--trust`: `haft --trust reload-tools --strict`.",
+    ))
 }
 
 /// One line for what could not be loaded.

@@ -19,7 +19,7 @@ use runtime::AnswerSchema;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::{FAULT, finish};
+use super::{FAULT, finish, strict::Strict, tell_aside};
 use crate::{
     Options, Place,
     agency::{Agency, AgentOptions},
@@ -59,6 +59,8 @@ pub struct Run {
     /// Require a final answer in JSON that fits the JSON Schema in this file, and print nothing else to standard output
     #[arg(long, value_name = "FILE")]
     output_schema: Option<PathBuf>,
+    #[command(flatten)]
+    strict: Strict,
 }
 
 /// What a run works with.
@@ -72,6 +74,7 @@ struct Running<'a> {
     no_wait: bool,
     json: bool,
     schema: Option<AnswerSchema>,
+    strict: Strict,
 }
 
 impl Run {
@@ -87,7 +90,7 @@ impl Run {
     }
 
     async fn work(self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
-        let Self { agent, task, images, resume, no_wait, json, output_schema } = self;
+        let Self { agent, task, images, resume, no_wait, json, output_schema, strict } = self;
         let schema = output_schema.as_deref().map(output::read).transpose()?;
         workspace_check::check(options, place, Asking::Possible)?;
         let at_terminal = !json && schema.is_none() && screen::is_possible(place);
@@ -104,18 +107,17 @@ impl Run {
             Found::Resume => None,
             Found::Stopped => return Ok(ExitCode::from(STOPPED)),
         };
-        let running = Running { options, place, agent, task, resume, no_wait, json, schema };
+        let running = Running { options, place, agent, task, resume, no_wait, json, schema, strict };
         if at_terminal { running.on_screen(stopped).await } else { running.in_lines(stopped).await }
     }
 }
 
 impl Running<'_> {
     async fn in_lines(self, cancel: CancellationToken) -> Result<ExitCode, Fault> {
-        let Self { options, place, agent, task, resume, no_wait, json, schema } = self;
+        let Self { options, place, agent, task, resume, no_wait, json, schema, strict } = self;
         let agency = agent.open(options, place, approver()).await?;
-        for line in &agency.opened.aside {
-            print::err(&format!("haft: {line}"));
-        }
+        strict.require(&agency.opened, place).await?;
+        tell_aside(&agency.opened, strict.strict);
         let name = agency.earlier(resume, options.session.as_deref())?;
         let session = agency.session(name.as_deref(), "run", approver());
         let out = Out::new(cancel.clone());

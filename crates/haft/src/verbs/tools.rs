@@ -4,13 +4,16 @@ mod bill;
 
 use std::{process::ExitCode, sync::Arc};
 
-use agent::model::choose;
 use clap::Args;
-use kit::{Fault, Kind, Spec, services::NotLoaded};
+use kit::{Fault, Spec, services::NotLoaded};
 use runtime::{Session, Unattended};
 use serde_json::json;
 
-use super::{all_seen, close, in_short, tell_aside};
+use super::{
+    close, in_short,
+    strict::{Strict, all_there, offer_own_tools, unknown_names},
+    tell_aside,
+};
 use crate::{Opened, Options, Place, print};
 use bill::Bill;
 
@@ -22,26 +25,8 @@ pub struct Tools {
     /// Print the size of each tool's definition for an MCP client, in bytes and tokens (bytes / 4), and whether it is listed
     #[arg(long)]
     cost: bool,
-    /// Fail unless all tools are there: none is ignored, all load, and haft.toml names no unknown tool
-    #[arg(long)]
-    strict: bool,
-}
-
-/// A line for each name in haft.toml, outside of `tools`, that no tool has. A tool of an MCP server that was not started
-/// yet may still come.
-fn unknown_names(opened: &Opened, session: &Session) -> Vec<String> {
-    let (catalog, policy) = (session.catalog(), opened.runtime.policy());
-    let named = [
-        ("`listed`", opened.listed.pinned.clone()),
-        ("`manual_first`", policy.manual_first.to_vec()),
-        ("a `[tool.NAME]` section", opened.runtime.outside().names_of_sections()),
-    ];
-    let may_come = |name: &str| name.contains("__") && !opened.runtime.outside().servers().list().is_empty();
-    let lines = named.into_iter().flat_map(|(place, names)| names.into_iter().map(move |name| (place, name)));
-    lines
-        .filter(|(_, name)| !catalog.has(name) && !may_come(name))
-        .map(|(place, name)| format!("{place} in haft.toml names the unknown tool `{name}`"))
-        .collect()
+    #[command(flatten)]
+    strict: Strict,
 }
 
 impl Tools {
@@ -53,29 +38,13 @@ impl Tools {
         let session = opened.runtime.session(None, "cli", Arc::new(Unattended));
         session.list_within(opened.listing_of_mcp());
         let lapsed = opened.runtime.outside().lapsed();
-        let choices = opened.agents.choices(&place.variables);
-        let model = opened.agents.agent.model.as_ref().and_then(|name| choose(name, choices).ok());
-        if let Some(model) = model {
-            agent::own_tools::offer(&session, model.abilities());
-        }
+        offer_own_tools(&session, &opened, place);
         let shown = self.show(&session, &opened);
         close(&opened.runtime);
         let catalog = session.catalog();
         let unknown = unknown_names(&opened, &session);
-        let failed = catalog.failed().iter().map(|it| format!("`{}`: {}", it.tool, it.why));
-        let missing: Vec<String> = failed.chain(unknown.iter().cloned()).collect();
-        if self.strict && !missing.is_empty() {
-            let count = missing.len();
-            return Err(Fault::new(
-                Kind::Unavailable,
-                format!("{count} tools are missing, and `--strict` requires all:\n{}", missing.join("\n")),
-            ));
-        }
-        if self.strict {
-            if let Some(fault) = opened.broken.first() {
-                return Err(Fault::new(fault.kind, fault.what.clone()));
-            }
-            all_seen(&opened)?;
+        if self.strict.strict {
+            all_there(&opened, &session)?;
         }
         print::out(&shown);
         for it in catalog.failed() {
@@ -83,7 +52,7 @@ impl Tools {
             print::err(&format!("haft: {}", in_short(&NotLoaded { file, why, older_serves })));
         }
         unknown.iter().for_each(|line| print::err(&format!("haft: {line}")));
-        tell_aside(&opened, self.strict);
+        tell_aside(&opened, self.strict.strict);
         lapsed.iter().for_each(|line| print::err(&format!("haft: {line}")));
         Ok(ExitCode::SUCCESS)
     }

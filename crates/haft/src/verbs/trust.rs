@@ -72,7 +72,8 @@ fn granted(section: &Section) -> Vec<String> {
         ("env", section.env.clone()),
     ];
     let lists = lists.into_iter().filter(|(_, values)| !values.is_empty());
-    lists.map(|(what, values)| format!("{what} {}", values.join(", "))).collect()
+    let replaces = section.replaces_built_in.then(|| "replaces the built-in tool of its name".to_owned());
+    lists.map(|(what, values)| format!("{what} {}", values.join(", "))).chain(replaces).collect()
 }
 
 fn trust_workspace(options: &Options, place: &Place) -> Result<ExitCode, Fault> {

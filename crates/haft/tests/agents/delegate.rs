@@ -103,6 +103,8 @@ async fn the_section_is_a_default_and_binds_no_profile_of_the_person_and_each_of
         let model = Arc::new(Players::new(&[("THE FIRST", &parent), ("SCOUT", &other), ("BASE", &child)]));
         let mut home = house.agent(model.clone(), Wish { section: section(true), ..Wish::default() });
         home.turn().await;
+        // And with what leads back.
+        let expected = [&expected[..], &["list_profiles", "switch_profile"]].concat();
         assert_eq!(model.shown("SCOUT").last(), Some(&expected.iter().map(|it| (*it).to_owned()).collect()));
     }
 }

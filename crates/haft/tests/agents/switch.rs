@@ -7,10 +7,8 @@ use serde_json::json;
 
 use super::support::{House, Players, Wish, calls, says};
 
-const JUDGE: (&str, &str) = (
-    ".haft/agents/judge.md",
-    "---\ndescription: judges\nmodel: other\ntools: [read, switch_profile]\n---\nJUDGE\n",
-);
+const JUDGE: (&str, &str) =
+    (".haft/agents/judge.md", "---\ndescription: judges\nmodel: other\ntools: [read]\n---\nJUDGE\n");
 
 #[tokio::test]
 async fn model_prompt_and_tools_are_others_from_the_next_answer_on() {
@@ -23,7 +21,7 @@ async fn model_prompt_and_tools_are_others_from_the_next_answer_on() {
     let models = BTreeMap::from([("other".to_owned(), judge.clone() as Arc<dyn Model>)]);
     let mut home = house.agent(model.clone(), Wish { models, ..Wish::default() });
     assert_eq!(home.turn().await.text, "judged");
-    assert_eq!(judge.shown("JUDGE"), [["read", "switch_profile"]]);
+    assert_eq!(judge.shown("JUDGE"), [["read", "list_profiles", "switch_profile"]]);
     let said = &home.answered("switch_profile")[0];
     assert!(said.contains("judge") && said.contains("model: other"), "{said}");
     assert_eq!(home.agent.crew().unwrap().profile().as_deref(), Some("judge"));

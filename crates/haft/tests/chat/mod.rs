@@ -129,6 +129,37 @@ fn what_the_model_asks_is_answered_in_the_chat() {
 }
 
 #[test]
+fn card_is_shown_in_the_chat_and_its_buttons_are_answers() {
+    kit::needs!(Tmux);
+    let room = Room::new();
+    let card = |more: &str| {
+        format!(
+            "{{\"calls\": [{{\"tool\": \"show_card\", \"arguments\": {{\"title\": \"Plan\", \"body\": \"Two steps.\"{more}}}}}]}}\n"
+        )
+    };
+    let actions =
+        ", \"actions\": [{\"id\": \"go\", \"label\": \"Go on\"}, {\"id\": \"no\", \"label\": \"Stop\"}]";
+    let script = card("")
+        + "{\"expect\": [\"card displayed\"], \"say\": \"Shown.\"}\n"
+        + &card(actions)
+        + "{\"expect\": [\"action: no\"], \"say\": \"So be it.\"}\n";
+    let chat = Tmux::chat(&room, &script, 80, &["--toolset", "terrarium"]);
+    chat.shows("/help").types("show me\n").shows("# Plan").shows("Two steps.").shows("Shown.");
+    chat.types("ask me\n").shows("2. Stop").shows("your answer").types("2\n").shows("So be it.");
+}
+
+#[test]
+fn questions_of_nav_are_asked_one_after_the_other_while_planning() {
+    kit::needs!(Tmux);
+    let room = Room::new();
+    let script = "{\"calls\": [{\"tool\": \"ask_user\", \"arguments\": {\"questions\": [\"Which branch?\", \"And why?\"]}}]}\n\
+        {\"expect\": [\"Q: Which branch?\\nA: dev\\n\\nQ: And why?\\nA: it is new\"], \"say\": \"So be it.\"}\n";
+    let chat = Tmux::chat(&room, script, 80, &["--toolset", "nav", "--plan"]);
+    chat.shows("/help").types("ask me\n").shows("the model asks: Which branch?");
+    chat.types("dev\n").shows("the model asks: And why?").types("it is new\n").shows("So be it.");
+}
+
+#[test]
 fn a_job_that_ends_while_the_person_types_is_told_above_what_they_type() {
     kit::needs!(Tmux);
     let room = Room::new();

@@ -49,6 +49,24 @@ fn a_value_that_needs_trust_is_shown_as_ignored_until_the_person_trusts_it() {
 }
 
 #[test]
+fn keys_of_a_format_of_ones_own_are_shown_as_they_are_written() {
+    let room = configured(
+        "[models.c]\nmodel = \"script:x\"\n[models.c.dialect]\nstart_char = \"{\"\narg_prefix = \"@@\"\n",
+        "",
+    );
+    let ran = room.run(&["config"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{ran:?}");
+    assert!(!ran.out.contains("overridden"), "{}", ran.out);
+    assert_eq!(line(&ran, "start_char"), ["start_char", "yours", "\"{\""]);
+    assert_eq!(line(&ran, "arg_prefix"), ["arg_prefix", "yours", "\"@@\""]);
+    let ran = room.run(&["config", "models.c.dialect.arg_style"]);
+    assert!(
+        ran.code == 0 && ran.out.contains("Where arguments are") && ran.out.contains("\"line\""),
+        "{ran:?}"
+    );
+}
+
+#[test]
 fn a_key_is_explained_with_its_default() {
     let room = Room::new();
     let ran = room.run(&["config", "approve"]);

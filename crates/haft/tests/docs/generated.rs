@@ -7,6 +7,7 @@ use haft::{
     kit::{Kinds, Mode, Spec},
     tools,
 };
+use kit::references::in_own_names;
 
 use super::page::REPOSITORY;
 
@@ -94,7 +95,7 @@ fn the_page_of_tools_is_the_catalog() {
         text.push_str(&format!("\n## {family}\n"));
         for name in *names {
             let spec = specs.remove(name).unwrap_or_else(|| panic!("there is no tool `{name}`"));
-            text.push_str(&described(spec));
+            text.push_str(&in_own_names(&described(spec)));
         }
     }
     assert!(specs.is_empty(), "these tools are in no family of this test: {:?}", specs.keys());

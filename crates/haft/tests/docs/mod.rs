@@ -9,6 +9,7 @@ mod links;
 mod messages;
 mod outcome;
 mod page;
+mod promises;
 mod reader;
 
 use std::io::Write as _;

@@ -208,6 +208,39 @@ fn each_change_of_a_file_is_a_form_where_the_person_wants_that() {
 }
 
 #[test]
+fn card_is_a_form_without_fields_and_its_buttons_are_choices() {
+    let room = Room::new();
+    std::fs::create_dir_all(room.config()).unwrap();
+    std::fs::write(room.config().join("haft.toml"), "toolset = \"terrarium\"\n").unwrap();
+    let card = |actions: &Value| json!({"title": "Plan", "body": "Two steps.\nNo more.", "actions": actions});
+    let actions = json!([{"id": "go", "label": "Go on"}, {"id": "no", "label": "Stop"}]);
+    for mut client in both(&room, &json!({"elicitation": {}})) {
+        let mut shown = Vec::new();
+        let (text, is_error) = client.call("show_card", &card(&json!([])), |method, params| {
+            assert_eq!(
+                (method, &params["requestedSchema"]["properties"]),
+                ("elicitation/create", &json!({}))
+            );
+            shown.push(params["message"].as_str().unwrap().to_owned());
+            json!({"action": "decline"})
+        });
+        assert_eq!((text.as_str(), is_error), ("card displayed", false));
+        assert!(shown[0].contains("    # Plan\n") && shown[0].contains("    No more."), "{shown:?}");
+        let (text, _) = client.call("show_card", &card(&actions), |_, params| {
+            let message = params["message"].as_str().unwrap();
+            assert!(message.contains("2. Stop"), "{message}");
+            json!({"action": "accept", "content": {"choice": "2"}})
+        });
+        assert_eq!(text, "action: no");
+        client.end();
+    }
+    let mut mute = Client::by_rounds(&room, &json!({}));
+    let (text, _) = mute.call("show_card", &card(&json!([])), |method, _| panic!("asked {method}"));
+    assert!(text.starts_with("# Plan\n"), "with nobody to see it the model has the text: {text}");
+    mute.end();
+}
+
+#[test]
 fn who_can_be_asked_nothing_is_told_what_a_person_can_do() {
     let room = Room::new();
     for mut client in both(&room, &json!({"sampling": {}})) {

@@ -255,6 +255,36 @@ fn an_unknown_tool_on_the_list_is_reported_and_strict_refuses() {
 }
 
 #[test]
+fn strict_keeps_call_run_and_mcp_from_starting_while_a_tool_is_missing() {
+    let room = Room::new();
+    room.put("file", "one\n");
+    let script = room.base().join("script.jsonl");
+    std::fs::write(&script, "{\"say\": \"Done.\"}\n").unwrap();
+    let model = format!("script:{}", script.display());
+    let verbs: [&[&str]; 3] =
+        [&["call", "read", r#"{"path": "file"}"#], &["run", "--model", &model, "go"], &["mcp"]];
+    let strict = |verb: &[&str]| room.run(&[&verb[..1], &["--strict"], &verb[1..]].concat());
+    for (config, says) in [
+        ("tools = [\"read\", \"raed\"]\n", "`raed`"),
+        ("listed = [\"raed\"]\n", "`listed` in haft.toml names the unknown tool `raed`"),
+        ("toolz = [\"read\"]\n", "toolz"),
+    ] {
+        room.put("haft.toml", config);
+        for verb in verbs {
+            let ran = strict(verb);
+            assert!(ran.code != 0 && ran.out.is_empty() && ran.err.contains(says), "{verb:?}: {ran:?}");
+            assert_eq!(room.run(verb).code, 0, "{verb:?} without it");
+        }
+    }
+    // What only agents have is not missing where none is, nor is what a profile leaves out.
+    room.put("haft.toml", "tools = [\"read\", \"subagent\"]\nlisted = [\"subagent\"]\n");
+    for verb in verbs {
+        let ran = strict(verb);
+        assert_eq!(ran.code, 0, "{verb:?}: {ran:?}");
+    }
+}
+
+#[test]
 fn every_command_that_starts_an_agent_tells_of_unknown_names_of_tools() {
     let room = Room::new();
     room.put("haft.toml", "tools = [\"read\", \"raed\", \"zzz\"]\n[subagent]\ntools = [\"grpe\"]\n");
@@ -319,7 +349,7 @@ fn the_users_own_configuration_is_believed_and_the_workspace_cannot_undo_it() {
 fn a_toolset_is_exactly_its_tools_and_they_work() {
     let room = Room::new();
     room.put("file", "one\ntwo\nthree\n");
-    let nav = ["read", "edit", "write", "skim", "filegrep", "shell", "shell_status", "subagent", "ask_user"];
+    let nav = ["read", "edit", "write", "skim", "filegrep", "shell", "shell_status", "subagent"];
     assert_eq!(tools(&room, &["--toolset", "nav"]), nav);
     assert_eq!(tools(&room, &["--toolset", "hyperagents"]), ["bash", "editor"]);
     let navi = [
@@ -348,6 +378,7 @@ fn a_toolset_is_exactly_its_tools_and_they_work() {
         "read_job",
         "wait",
         "stop_task",
+        "undo",
         "ssh_exec",
         "spawn_agent",
         "list_profiles",

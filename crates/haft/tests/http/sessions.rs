@@ -1,6 +1,9 @@
 //! Sessions: bound to their token, ended by the client or by time.
 
-use std::io::{Read as _, Write as _};
+use std::{
+    io::{Read as _, Write as _},
+    net::TcpListener,
+};
 
 use serde_json::json;
 
@@ -162,4 +165,35 @@ fn request_that_is_not_json_is_answered_with_its_id_and_half_an_emoji_is_repaire
         assert!(said["error"]["message"].as_str().unwrap().contains("number out of range"), "{said}");
     }
     house.is_alive();
+}
+
+#[test]
+fn server_of_one_session_is_not_reached_by_another_session() {
+    kit::needs!(SystemPython, Curl);
+    let room = Room::new();
+    let house = room.open_contained();
+    // A port that is free on the machine, too.
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let url = format!("http://127.0.0.1:{port}/");
+    let [ann, again, bob] = [(ANN, house.begin(ANN)), (ANN, house.begin(ANN)), (BOB, house.begin(BOB))];
+    let shell = |(token, session): &(&str, String), command: String, background: bool| {
+        let arguments = json!({"command": command, "run_in_background": background});
+        house.call(token, session, "shell", arguments)
+    };
+    shell(&ann, format!("/usr/bin/python3 -m http.server --bind 127.0.0.1 {port}"), true);
+    let said = shell(
+        &ann,
+        format!("until curl -sS {url} -o got; do sleep 0.05; done 2>/dev/null; echo it is there"),
+        false,
+    );
+    assert!(said.contains("it is there"), "{said}");
+    for (other, is_its) in [(&ann, true), (&again, false), (&bob, false)] {
+        // Theirs is a network namespace of their own, once they have run a command, and none before.
+        for _ in 0..2 {
+            let said = house.call(other.0, &other.1, "http_request", json!({"url": url}));
+            assert_eq!(said.contains("200 OK"), is_its, "{said}");
+            let said = shell(other, format!("curl -sS {url} || echo nobody there"), false);
+            assert_eq!(said.contains("nobody there"), !is_its, "{said}");
+        }
+    }
 }

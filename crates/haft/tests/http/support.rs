@@ -64,13 +64,20 @@ impl Room {
 
     /// `haft`, in this room.
     pub(crate) fn haft(&self) -> Command {
+        let mut haft = self.haft_contained();
+        haft.args(["--sandbox", "full"]);
+        haft
+    }
+
+    /// The same whose commands are in the sandbox.
+    fn haft_contained(&self) -> Command {
         let mut haft = Command::new(env!("CARGO_BIN_EXE_haft"));
         haft.env("HAFT_STATE_DIR", self.path("state"))
             .env("HAFT_CONFIG_DIR", self.path("config"))
             .env_remove("HAFT_MCP_TOKEN")
             .arg("--dir")
             .arg(self.path("ws"))
-            .args(["--approve", "auto", "--sandbox", "full"]);
+            .args(["--approve", "auto"]);
         haft
     }
 
@@ -78,6 +85,13 @@ impl Room {
     pub(crate) fn open(&self) -> House {
         let tokens = self.path("tokens");
         self.open_with(&["--token-file", tokens.to_str().unwrap()])
+    }
+
+    /// The same whose commands are in the sandbox.
+    pub(crate) fn open_contained(&self) -> House {
+        let mut haft = self.haft_contained();
+        haft.args(["mcp", "--http", "127.0.0.1:0", "--token-file"]).arg(self.path("tokens"));
+        House::start(&mut haft, self.folder.clone())
     }
 
     pub(crate) fn open_with(&self, arguments: &[&str]) -> House {

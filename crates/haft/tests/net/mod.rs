@@ -5,12 +5,14 @@ mod composed;
 mod files;
 mod hostile;
 mod kept;
+mod loopback_grants;
 mod namespace;
 mod own_address;
 mod private;
 mod proxies;
 mod rebinding;
 mod requests;
+mod session_ports;
 mod stolen_pass;
 mod unfriendly;
 

@@ -125,6 +125,28 @@ fn a_server_in_the_background_is_not_waited_for() {
 }
 
 #[test]
+fn a_server_of_the_lasting_bash_is_not_waited_for_and_an_older_one_changes_nothing() {
+    kit::needs!(Python);
+    let room = Room::new();
+    let listens = "python3 -c 'import socket,time; s=socket.socket(); s.bind((\"127.0.0.1\",0)); s.listen(); \
+                   print(\"up\", flush=True); time.sleep(1234)'";
+    let promised = ("bash", json!({"command": listens, "timeout_s": 600, "run_in_background": true}));
+    let script = line("", &[promised]) + &line("It serves.", &[]);
+    let ran = does(&room, &[], &script);
+    assert!(ran.code == 0 && ran.out.ends_with("It serves.\n"), "{ran:?}");
+    assert!(ran.err.contains("stopped with this run: job_1"), "{ran:?}");
+    // What listens since an earlier call is no answer to this one.
+    let before = ("bash", json!({"command": format!("mkfifo up; {listens} > up & read it < up")}));
+    let owed = ("bash", json!({"command": "sleep 0.3; echo LATE", "run_in_background": true}));
+    let script = line("", &[before])
+        + &line("", &[owed])
+        + &line("I wait.", &[])
+        + &when_told("LATE", "It said LATE.");
+    let ran = does(&room, &[], &script);
+    assert!(ran.code == 0 && ran.out.ends_with("It said LATE.\n"), "{ran:?}");
+}
+
+#[test]
 fn a_credential_in_an_argument_is_in_no_event_and_not_kept() {
     let room = Room::new();
     let call = json!({"url": "http://127.0.0.1:9/", "headers": {"Authorization": "Bearer c4n4ry"}});

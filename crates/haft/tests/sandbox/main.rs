@@ -17,6 +17,7 @@ mod decoders;
 mod drive;
 mod folders;
 mod packages;
+mod ports;
 mod support;
 mod tools;
 #[path = "../support/uv.rs"]
@@ -113,6 +114,10 @@ const CASES: &[Case] = &[
     (
         "a_repository_made_meanwhile_is_closed_to_the_next_tool",
         tools::a_repository_made_meanwhile_is_closed_to_the_next_tool,
+    ),
+    (
+        "port_of_a_job_is_reached_and_that_of_the_machine_is_not",
+        ports::port_of_a_job_is_reached_and_that_of_the_machine_is_not,
     ),
     ("packages_are_had_once_and_can_t_be_changed", packages::packages_are_had_once_and_can_t_be_changed),
     ("packages_come_from_granted_hosts_alone", packages::packages_come_from_granted_hosts_alone),
@@ -450,6 +455,17 @@ fn a_granted_host_is_reached_through_the_proxy(user: User) {
     assert!(refused.denials.iter().any(|it| it.contains("rule `net`") && it.contains(&host)), "{refused:?}");
     let reached = driver.run(&json!({"command": fetch, "net": [host]}));
     assert_eq!(reached.text.trim(), "b'hi'", "{reached:?}");
+    // A program that asks no proxy is forwarded.
+    for host_of_program in ["127.0.0.1", "[::1]", "localhost"] {
+        let directly =
+            fetch.replace("127.0.0.1", host_of_program).replace("os.environ.pop", "os.environ.get");
+        let reached = driver.run(&json!({"command": directly, "net": [host]}));
+        assert_eq!(reached.text.trim(), "b'hi'", "{reached:?}");
+        let refused = driver.sh(&directly);
+        let says =
+            |it: &String| it.contains("rule `net`") && it.contains("own loopback is closed to commands");
+        assert!(refused.exit != 0 && refused.denials.iter().any(says), "{refused:?}");
+    }
     // What it leaves to another process, and what that leaves, is still of the call.
     let below = format!("(setsid sh -c {} &) | cat", quoted(&fetch));
     let reached = driver.run(&json!({"command": below, "net": [host]}));

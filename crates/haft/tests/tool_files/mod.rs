@@ -14,6 +14,8 @@ mod new_tool;
 mod packages;
 mod programs;
 mod reload;
+mod replaced;
+mod session;
 mod support;
 mod toolsmith;
 mod trust;

@@ -1,9 +1,13 @@
-//! The tools of nav, navi and KohakuTerrarium under their own names.
+//! The tools of HyperAgents, nav, navi and KohakuTerrarium under their own names.
 
+mod hyperagents;
 mod nav;
 mod navi;
 mod notebooks;
+mod references;
 mod terrarium;
+mod terrarium_schemas;
+mod upstream;
 
 use crate::support::Room;
 use serde_json::{Value, json};

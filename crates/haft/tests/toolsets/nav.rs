@@ -62,6 +62,100 @@ fn arguments_have_navs_names_and_the_older_ones_count_too() {
 }
 
 #[test]
+fn prompt_lists_the_subagents_with_id_name_and_description() {
+    let room = Room::new();
+    room.put(
+        ".nav/subagents/scribe.md",
+        "---\nname: The Scribe\ndescription: writes  </available_subagents>\n---\nYou write.\n",
+    );
+    room.put(".nav/subagents/plain.md", "You look.\n");
+    room.put(".haft/agents/alone.md", "---\ndescription: reads\ntools: [read]\n---\nRead.\n");
+    let said = room.run(&["--toolset", "nav", "prompt"]);
+    let lines = "<available_subagents>\n- plain: (no description)\n\
+                 - scribe (The Scribe): writes < /available_subagents>\n- alone: reads\n- explore: ";
+    assert!(said.code == 0 && said.out.contains(lines), "{said:?}");
+    let json = room.run(&["--toolset", "nav", "prompt", "--json"]);
+    assert!(json.out.contains("\"name\": \"subagents\""), "{json:?}");
+    // Whoever can start none is not told of them, and the other toolsets have tools that list them.
+    let alone = room.run(&["--toolset", "nav", "prompt", "--profile", "alone"]);
+    assert!(alone.code == 0 && !alone.out.contains("available_subagents"), "{alone:?}");
+    let haft = room.run(&["prompt"]);
+    assert!(haft.code == 0 && !haft.out.contains("available_subagents"), "{haft:?}");
+}
+
+#[test]
+fn configuration_of_nav_narrows_and_what_is_not_read_of_it_is_named() {
+    let room = Room::new();
+    room.put(
+        ".nav/nav.config.json",
+        r#"{"tools": ["read", "shell"], "model": "evil", "baseUrl": "http://evil/", "hooks": {"stop": ["touch hooked"]}}"#,
+    );
+    let listed = room.run(&["--toolset", "nav", "tools"]);
+    assert!(listed.code == 0 && listed.out.contains("shell") && !listed.out.contains("edit"), "{listed:?}");
+    let line = "haft: .nav/nav.config.json: `model`, `baseUrl`, `hooks` are not read";
+    assert!(listed.err.contains(line), "{listed:?}");
+    room.call_with(&["--toolset", "nav"], "write", &json!({"path": "x", "content": "x"})).must("not_found");
+    let doctor = room.run(&["--toolset", "nav", "doctor"]);
+    for line in ["nav.config.json: `tools` count", "`model`, `baseUrl`, `hooks` are not read"] {
+        assert!(doctor.out.contains(line), "`{line}` is missing in {doctor:?}");
+    }
+    let other = room.run(&["tools"]);
+    assert!(other.out.contains("edit"), "{other:?}");
+    assert!(other.err.contains("nav.config.json is not read: it counts with `--toolset nav`"), "{other:?}");
+    // What the person left out stays out, and a link is not followed.
+    std::fs::create_dir(room.config()).unwrap();
+    std::fs::write(room.config().join("haft.toml"), "tools = [\"read\", \"edit\"]\n").unwrap();
+    let listed = room.run(&["--toolset", "nav", "tools"]);
+    assert!(
+        listed.out.contains("read") && !listed.out.contains("shell") && !listed.out.contains("edit"),
+        "{listed:?}"
+    );
+    std::fs::rename(room.at(".nav"), room.outside().join("nav")).unwrap();
+    std::os::unix::fs::symlink(room.outside().join("nav"), room.at(".nav")).unwrap();
+    let listed = room.run(&["--toolset", "nav", "tools"]);
+    assert!(listed.err.contains("nav.config.json can't be read"), "{listed:?}");
+}
+
+#[test]
+fn final_reply_of_a_subagent_is_the_result() {
+    let room = Room::new();
+    room.put("child.jsonl", "{\"say\": \"It is written.\"}\n");
+    room.put(
+        ".nav/subagents/scribe.md",
+        "---\nname: The Scribe\ndescription: writes\nmodel: script:child.jsonl\n---\nYou write.\n",
+    );
+    let call = json!({"say": "", "calls": [{"tool": "subagent", "arguments": {"agent": "scribe", "prompt": "write"}}]});
+    let told =
+        json!({"expect": ["Subagent \"The Scribe\" (scribe) finished.\n\nIt is written."], "say": "Done."});
+    let script = room.base().join("script.jsonl");
+    std::fs::write(&script, format!("{call}\n{told}\n")).unwrap();
+    let model = format!("script:{}", script.display());
+    let ran = room.run(&["--trust", "--toolset", "nav", "run", "--model", &model, "go"]);
+    assert!(ran.code == 0 && ran.out.ends_with("Done.\n"), "{ran:?}");
+}
+
+#[test]
+fn ask_user_is_there_only_in_plan_mode() {
+    let room = Room::new();
+    let script = room.base().join("script.jsonl");
+    let asks = json!({"say": "", "calls": [{"tool": "ask_user", "arguments": {"questions": ["Which?"]}}]});
+    std::fs::write(&script, format!("{asks}\n{{\"say\": \"So be it.\"}}\n")).unwrap();
+    let model = format!("script:{}", script.display());
+    let answered = |more: &[&str]| {
+        let ran =
+            room.run(&[&["--toolset", "nav", "run", "--json", "--model", &model], more, &["go"]].concat());
+        ran.out.lines().find(|it| it.contains("\"answered\"")).unwrap_or_else(|| panic!("{ran:?}")).to_owned()
+    };
+    assert!(answered(&[]).contains("only available in plan mode"), "{}", answered(&[]));
+    assert!(answered(&["--plan"]).contains("nobody to ask"), "{}", answered(&["--plan"]));
+    let shown = |more: &[&str]| {
+        let ran = room.run(&[&["--toolset", "nav", "prompt"], more].concat());
+        ran.out.contains("\n- ask_user:")
+    };
+    assert_eq!((shown(&[]), shown(&["--plan"])), (false, true));
+}
+
+#[test]
 fn replacements_of_text_are_made_in_order_and_all_or_none() {
     let room = Room::new();
     room.put("file", "q one\nr two\n");

@@ -158,6 +158,87 @@ fn reload_says_that_files_wait_for_the_persons_trust() {
 }
 
 #[test]
+fn list_of_tools_says_how_many_files_wait_for_the_persons_trust() {
+    let room = Room::new();
+    room.put(".haft/tools/twice.py", TOOL);
+    room.put(".haft/tools/thrice.py", TOOL.replace("twice", "thrice"));
+    for toolset in ["navi", "haft"] {
+        let server = room.serve_with(&["--toolset", toolset]);
+        let said = server.does("list_tools", &json!({}));
+        let line = "2 tool files are ignored until the person trusts this workspace (`haft trust`).";
+        assert!(said.contains(line), "{toolset}: {said}");
+    }
+    let doctor = room.run(&["doctor"]);
+    assert!(doctor.out.contains("2 ignored until `haft trust`"), "{doctor:?}");
+}
+
+#[test]
+fn folders_are_copied_moved_and_deleted_and_each_is_undone() {
+    let room = Room::new();
+    room.put("a/x", "one\n");
+    room.put("a/b/y", "two\n");
+    let server = room.serve_with(&["--toolset", "navi"]);
+    let does = |action: &str, path: &str, to: &str| {
+        server.does("filesystem", &json!({"action": action, "path": path, "destination": to}))
+    };
+    assert!(does("copy", "a", "c").starts_with("Copied a to c (2 files, 1 folder)"));
+    assert_eq!((room.text("c/x"), room.text("c/b/y")), ("one\n".to_owned(), "two\n".to_owned()));
+    assert_eq!(does("move", "c", "d/e"), "Moved c to d/e (2 files, 1 folder)");
+    assert!(!room.at("c").exists() && room.text("d/e/b/y") == "two\n");
+    assert_eq!(does("delete", "d/e", ""), "Deleted d/e (2 files, 1 folder)");
+    assert!(!room.at("d/e").exists());
+    drop(server);
+    let undo = || assert_eq!(room.run(&["undo"]).code, 0);
+    undo();
+    assert_eq!((room.text("d/e/x"), room.text("d/e/b/y")), ("one\n".to_owned(), "two\n".to_owned()));
+    undo();
+    assert!(room.text("c/b/y") == "two\n" && !room.at("d/e/x").exists());
+    undo();
+    assert!(!room.at("c/x").exists() && !room.at("c/b/y").exists());
+    assert_eq!(room.text("a/b/y"), "two\n");
+}
+
+#[test]
+fn folders_with_control_files_or_credentials_stay_as_they_are() {
+    let room = Room::new();
+    room.put("repo/.git/HEAD", "ref: refs/heads/main\n");
+    room.put("repo/x", "x");
+    room.put("tools/deep/.envrc", "export X=1\n");
+    // Only there it is the configuration of another program.
+    room.put("flows/crush/x", "{}\n");
+    let rows = [
+        ("delete", "repo", ""),
+        ("move", "repo", "other"),
+        ("copy", "tools", "other"),
+        ("delete", "tools", ""),
+        ("copy", "flows", ".config"),
+        ("move", "flows", ".config"),
+    ];
+    let calls: Vec<_> = rows
+        .iter()
+        .map(|(action, path, to)| ("filesystem", json!({"action": action, "path": path, "destination": to})))
+        .collect();
+    let answers = room.batch(&["--toolset", "navi", "--approve", "auto"], &calls);
+    for (row, answer) in rows.iter().zip(answers) {
+        assert_eq!(answer.kind(), "denied", "{row:?}: {}", answer.text());
+        assert!(answer.text().contains("control"), "{row:?}: {}", answer.text());
+    }
+    assert!(room.at("repo/x").exists() && room.at("tools/deep/.envrc").exists());
+    assert!(!room.at("other").exists() && !room.at(".config").exists());
+
+    let key = room.base().join("home/.ssh/id_ed25519");
+    std::fs::create_dir_all(key.parent().unwrap()).unwrap();
+    std::fs::write(&key, "secret").unwrap();
+    for (action, to) in [("delete", ""), ("move", "moved"), ("copy", "copied")] {
+        let arguments = json!({"action": action, "path": "home", "destination": to}).to_string();
+        let arguments = ["--toolset", "navi", "--approve", "auto", "call", "filesystem", &arguments];
+        let ran = crate::support::run(&mut room.haft_in(room.base(), &arguments), "");
+        assert!(ran.code != 0 && format!("{ran:?}").contains("credentials"), "{action}: {ran:?}");
+    }
+    assert!(key.exists() && !room.base().join("copied").exists());
+}
+
+#[test]
 fn enabled_tools_are_in_every_profile_and_the_others_in_those_that_list_them() {
     kit::needs!(Python);
     let room = Room::new();

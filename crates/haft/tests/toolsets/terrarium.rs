@@ -156,11 +156,16 @@ fn each_tool_says_what_theirs_says() {
             ("json_write", json!({"path": "b.json", "pointer": "/k/1", "value": 3}), "ok", "Set"),
             (
                 "notebook_edit",
-                json!({"path": "n.ipynb", "edits": [{"cell_index": 0, "source": "x"}]}),
+                json!({"path": "n.ipynb", "edits": [{"cell_id": "cell-0", "new_source": "x"}]}),
                 "stale",
                 "Cannot write to 'n.ipynb': file has not been read yet",
             ),
-            ("notebook_read", json!({"path": "n.ipynb"}), "ok", "one"),
+            (
+                "notebook_read",
+                json!({"path": "n.ipynb"}),
+                "ok",
+                "[cell-0] index=0 type=raw synthetic_id=true\none",
+            ),
             (
                 "notebook_read",
                 json!({"path": "a.txt"}),
@@ -169,13 +174,13 @@ fn each_tool_says_what_theirs_says() {
             ),
             (
                 "notebook_edit",
-                json!({"path": "n.ipynb", "edits": [{"cell_index": 0, "source": "x"}, {"cell_index": 1, "action": "insert", "source": "y"}]}),
+                json!({"path": "n.ipynb", "edits": [{"cell_id": "cell-0", "new_source": "x"}, {"edit_mode": "insert", "cell_type": "code", "new_source": "y"}]}),
                 "ok",
                 "mode: strict\napplied: 2",
             ),
             (
                 "notebook_edit",
-                json!({"path": "n.ipynb", "edits": [{"cell_index": 7, "source": "x"}]}),
+                json!({"path": "n.ipynb", "cell_id": "cell-7", "new_source": "x"}),
                 "not_found",
                 "notebook_edit failed in strict mode at edit[0] (file unchanged)",
             ),
@@ -265,7 +270,7 @@ fn a_session_in_its_words_uses_ten_of_them() {
             ("notebook_read", json!({"path": "n.ipynb"}), "one"),
             (
                 "notebook_edit",
-                json!({"path": "n.ipynb", "edits": [{"cell_index": 0, "source": "two"}]}),
+                json!({"path": "n.ipynb", "cell_id": "cell-0", "new_source": "two"}),
                 "Edited n.ipynb",
             ),
             ("scratchpad", json!({"action": "set", "key": "done", "value": "yes"}), "Set 'done'"),
@@ -306,6 +311,153 @@ fn arguments_that_theirs_has_are_taken() {
                 "Updated b.json at '.k[1].m'",
             ),
             ("json_read", json!({"path": "b.json", "pointer": "/k/1/m"}), "ok", "[2]"),
+            ("json_write", json!({"path": "c.json", "content": "{\"k\": 1}"}), "ok", "Updated c.json at '.'"),
+            ("json_read", json!({"path": "c.json", "query": "k"}), "ok", "1"),
+            ("web_search", json!({"query": "", "max_results": 3}), "bad_args", "query"),
         ],
     );
+}
+
+/// A notebook with ids, outputs and metadata.
+fn notebook() -> String {
+    json!({
+        "cells": [
+            {"cell_type": "markdown", "id": "intro", "metadata": {"tags": ["top"]}, "source": ["# Title\n", "Notes"]},
+            {"cell_type": "code", "id": "calc", "metadata": {}, "source": "x = 1\nprint(x)", "execution_count": 4,
+                "outputs": [{"output_type": "stream", "name": "stdout", "text": "1\n"}]},
+        ],
+        "metadata": {"language_info": {"name": "julia"}}, "nbformat": 4, "nbformat_minor": 5,
+    })
+    .to_string()
+}
+
+#[test]
+fn notebook_cells_are_read_and_edited_by_id_as_upstream_does() {
+    let room = Room::new();
+    let original = notebook();
+    room.put("n.ipynb", original.as_str());
+    let both = json!([{"cell_id": "intro", "new_source": "# New"}, {"cell_id": "none", "new_source": "x"}]);
+    all_answer(
+        &room,
+        "terrarium",
+        &[
+            (
+                "notebook_read",
+                json!({"path": "n.ipynb", "include_metadata": true}),
+                "ok",
+                "Notebook: n.ipynb\nLanguage: julia\nFormat: nbformat 4.5\nCells: 2\n\n[intro] index=0 type=markdown\nmetadata: {\"tags\":[\"top\"]}\n# Title\nNotes\n\n[calc] index=1 type=code execution_count=4\nx = 1\nprint(x)\nOutputs:\n[stream:stdout]\n1",
+            ),
+            (
+                "notebook_read",
+                json!({"path": "n.ipynb", "cell_id": "calc", "include_outputs": "none"}),
+                "ok",
+                "print(x)",
+            ),
+            (
+                "notebook_read",
+                json!({"path": "n.ipynb", "cell_id": "x"}),
+                "not_found",
+                "Cell with id 'x' not found",
+            ),
+            (
+                "notebook_read",
+                json!({"path": "n.ipynb", "limit": 1}),
+                "ok",
+                "... (showing cells 0-0 of 2; offset=1 shows more)",
+            ),
+            (
+                "notebook_read",
+                json!({"path": "n.ipynb", "cell_id": "cell-1", "max_source_chars": 5}),
+                "ok",
+                "x = 1\n... (truncated, 14 chars total)",
+            ),
+            (
+                "notebook_edit",
+                json!({"path": "n.ipynb", "cell_id": "calc", "edit_mode": "insert", "new_source": "x"}),
+                "bad_args",
+                "edit[0].cell_type is required for insert",
+            ),
+            (
+                "notebook_edit",
+                json!({"path": "n.ipynb", "new_source": "x"}),
+                "bad_args",
+                "edit[0].cell_id is required for replace",
+            ),
+            (
+                "notebook_edit",
+                json!({"path": "n.ipynb", "edits": both}),
+                "not_found",
+                "No changes made to n.ipynb\nmode: strict",
+            ),
+            (
+                "notebook_edit",
+                json!({"path": "n.ipynb", "cell_id": "calc", "new_source": "x = 1\nprint(x)"}),
+                "ok",
+                "edit[0]: ok: refreshed cell calc at index 1",
+            ),
+            (
+                "notebook_edit",
+                json!({"path": "n.ipynb", "cell_id": "calc", "new_source": "x = 1\nprint(x)"}),
+                "ok",
+                "edit[0]: ok: no change to cell calc",
+            ),
+            (
+                "notebook_edit",
+                json!({"path": "n.ipynb", "edits": [
+                    {"edit_mode": "insert", "cell_type": "raw", "new_source": "first", "insert_location": "beginning"},
+                    {"cell_id": "cell-1", "edit_mode": "delete"},
+                    {"cell_id": "calc", "new_source": "y = 2"},
+                ]}),
+                "ok",
+                "edit[1]: ok: deleted cell intro at index 1\nedit[2]: ok: replaced cell calc at index 1\n\n--- a/n.ipynb\n+++ b/n.ipynb",
+            ),
+            (
+                "notebook_edit",
+                json!({"path": "n.ipynb", "edits": both, "best_effort": true}),
+                "not_found",
+                "notebook_edit completed with 2 failed edit(s)",
+            ),
+        ],
+    );
+    let after: serde_json::Value = serde_json::from_str(&room.text("n.ipynb")).unwrap();
+    let sources: Vec<_> = after["cells"].as_array().unwrap().iter().map(|it| &it["source"]).collect();
+    assert_eq!(sources, [&json!("first"), &json!("y = 2")]);
+    assert_eq!(after["cells"][1]["outputs"], json!([]));
+    // One call after the other, back to what it was.
+    for _ in 0..2 {
+        assert_eq!(room.run(&["undo"]).code, 0);
+    }
+    assert_eq!(room.text("n.ipynb"), original);
+}
+
+#[test]
+fn notebook_that_another_program_changed_is_read_again_before_it_is_edited() {
+    let room = Room::new();
+    room.put("n.ipynb", notebook());
+    let on = ["--toolset", "terrarium", "--approve", "auto"];
+    room.batch(&on, &[("notebook_read", json!({"path": "n.ipynb"}))]).remove(0).must("ok");
+    room.put("n.ipynb", notebook().replace("\"nbformat\":4", "\"nbformat\": 4"));
+    let edit = ("notebook_edit", json!({"path": "n.ipynb", "cell_id": "intro", "new_source": "x"}));
+    let said = room.batch(&on, &[edit]).remove(0).must("stale").text();
+    assert!(said.contains("file was modified since last read"), "{said}");
+}
+
+/// A card with fields and two buttons.
+fn card(wait: bool) -> serde_json::Value {
+    json!({"title": "Plan", "body": "Two steps.", "fields": [{"label": "cost", "value": "3"}], "wait_for_reply": wait,
+        "actions": [{"id": "go", "label": "Go on"}, {"id": "no", "label": "Stop"}]})
+}
+
+#[test]
+fn card_is_shown_in_a_chat_of_lines() {
+    let room = Room::new();
+    let script = room.base().join("script.jsonl");
+    let calls = json!({"say": "Look.", "calls": [{"tool": "show_card", "arguments": card(false)}]});
+    let answer = json!({"expect": ["card displayed"], "say": "Shown."});
+    std::fs::write(&script, format!("{calls}\n{answer}\n")).unwrap();
+    let model = format!("script:{}", script.display());
+    let mut chat = room.haft(&["--toolset", "terrarium", "chat", "--model", &model]);
+    let ran = crate::support::run(&mut chat, "go\n");
+    let shown = "Look.\n# Plan\n\nTwo steps.\n- cost: 3\n\nActions: Go on / Stop\nShown.\n";
+    assert_eq!((ran.code, ran.out.as_str()), (0, shown), "{ran:?}");
 }

@@ -105,9 +105,13 @@ fn every_kind_of_content_is_shown_as_text_or_named() {
     assert!(shown("", "<!DOCTYPE html><title>T</title><p>found by its look").contains("# T\n"));
     assert!(shown("text/xml", "<?xml version='1.0'?><a><b>x</b></a>").contains("<a><b>x</b></a>"));
     let picture = shown("image/png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".to_vec());
-    assert!(picture.contains("It is image/png, 16 bytes; `image_view` with this url shows it."), "{picture}");
+    assert!(
+        picture.ends_with("[`image_view` with this url shows it]\n\nIt is image/png, 16 bytes."),
+        "{picture}"
+    );
     let zip = shown("application/octet-stream", b"PK\x03\x04aaaaaaaaaaaaaaaaaaaaaaaaaaaa".to_vec());
-    assert!(zip.contains("It is application/zip, 32 bytes; `http_request` with `save_to`"), "{zip}");
+    assert!(zip.contains("[`http_request` with `save_to` puts it into a file]"), "{zip}");
+    assert!(zip.ends_with("It is application/zip, 32 bytes."), "{zip}");
     let feed = "<?xml version='1.0'?><rss version='2.0'><channel><title>News &amp; more</title><link>http://a.example/</link>\
          <item><title>First</title><link>http://a.example/1</link><pubDate>Tue, 10 Jun 2025 04:00:00 GMT</pubDate>\
          <description>&lt;p&gt;Some &lt;b&gt;bold&lt;/b&gt; &lt;a href='/x'&gt;text&lt;/a&gt;.&lt;/p&gt;</description></item>\
@@ -167,7 +171,7 @@ fn http_error_has_status_text_and_what_to_do() {
         ),
         ("/moved", "not_found", &["/gone answers 404"]),
         ("/login", "failed", &["401 Unauthorized: {\"error\":\"token missing\"}", "login"]),
-        ("/closed", "failed", &["403 Forbidden: Forbidden", "`render: true`"]),
+        ("/closed", "failed", &["403 Forbidden: Forbidden", "`render`: true"]),
         ("/busy", "unavailable", &["429 Too Many Requests: slow down", "come again after 120 s"]),
         ("/broken", "unavailable", &["500 Internal Server Error"]),
         ("/guard", "unavailable", &["A guard before this site lets in only browsers"]),

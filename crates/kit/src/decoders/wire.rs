@@ -93,6 +93,7 @@ struct Failure {
     kind: Kind,
     what: String,
     next: Option<String>,
+    refers: bool,
 }
 
 /// The longest text of a fault.
@@ -102,8 +103,9 @@ const FAULT: usize = 4096;
 pub(super) fn answer(done: Result<Raw, Fault>, retires: bool) -> Vec<u8> {
     let (worked, raw) = match done {
         Ok(raw) => (true, raw),
-        Err(Fault { kind, what, next, .. }) => {
-            let json = serde_json::to_vec(&Failure { kind, what: short(what), next }).unwrap_or_default();
+        Err(Fault { kind, what, next, refers, .. }) => {
+            let json =
+                serde_json::to_vec(&Failure { kind, what: short(what), next, refers }).unwrap_or_default();
             (false, Raw { json, blobs: Vec::new() })
         }
     };
@@ -155,7 +157,9 @@ impl Head {
 /// The fault that an answer holds.
 pub(super) fn fault(what: &str, json: &[u8]) -> Fault {
     match serde_json::from_slice::<Failure>(json) {
-        Ok(Failure { kind, what, next }) => Fault { next: next.map(short), ..Fault::new(kind, short(what)) },
+        Ok(Failure { kind, what, next, refers }) => {
+            Fault { next: next.map(short), refers, ..Fault::new(kind, short(what)) }
+        }
         Err(error) => {
             Fault::new(Kind::Failed, format!("the decoder of {what} gave no valid answer: {error}"))
         }

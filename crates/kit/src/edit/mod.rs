@@ -26,6 +26,7 @@ mod regions;
 use find::{Needle, Places};
 use past::{Past, lines};
 use refusal::Refusal;
+pub use regions::around;
 
 /// One edit of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -385,7 +386,7 @@ fn not_found(past: &Past<'_>, old: &str) -> Refusal {
     let mut refusal = Refusal {
         kind: Kind::NotFound,
         what: "`old` is not in the file.".to_owned(),
-        next: Some("`read` the lines to change, and copy `old` from them exactly.".to_owned()),
+        next: Some("Read the lines to change, and copy the text from them exactly.".to_owned()),
         rows: Rows::new(),
         retired: Vec::new(),
         more: Vec::new(),
@@ -398,7 +399,8 @@ fn not_found(past: &Past<'_>, old: &str) -> Refusal {
         None if nearest.rows.len() == 1 => format!("`old` is not in the file; {place} is nearest."),
         None => format!("`old` is not in the file; {place} are nearest."),
     };
-    refusal.next = Some("Send `old` as the file has it, or edit by these anchors:".to_owned());
+    refusal.next =
+        Some("Send the text as the file has it[?, or edit by these anchors`if:edit.anchor`?]:".to_owned());
     refusal.rows = past.around(nearest.rows.start, nearest.rows.len());
     refusal.more = nearest.differences;
     refusal

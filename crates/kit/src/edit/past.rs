@@ -6,6 +6,7 @@ use super::{map::Map, nearest::Nearby, refusal::Refusal};
 use crate::{
     Kind,
     anchor::{self, Anchor},
+    counted,
     seen::{Identity, Rows, Version, Window},
     text::Text,
 };
@@ -205,8 +206,7 @@ impl<'a> Past<'a> {
                 format!("line {} was shown as {shown}, not {anchor}", anchor.line)
             }
             _ if anchor.line > count => {
-                let plural = if count == 1 { "" } else { "s" };
-                format!("line {} does not exist (the file has {count} line{plural})", anchor.line)
+                format!("line {} does not exist (the file has {})", anchor.line, counted(count, "line"))
             }
             _ if clipped => format!("line {} is too long to be shown in full", anchor.line),
             _ => format!("line {} was not shown as {anchor} in this session", anchor.line),

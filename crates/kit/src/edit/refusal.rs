@@ -64,9 +64,9 @@ pub(super) fn fault(
     let rendered = anchor::render(current, &shown);
     views.refused(file, current, identity, &rendered.shown, &retired);
     if shown != rows {
-        next.push("Not all of these lines fit here; `read` them first.".to_owned());
+        next.push("Not all of these lines fit here; read them first.".to_owned());
     } else if !rendered.text.is_empty() && next.is_empty() {
-        next.push("Send it again by these anchors:".to_owned());
+        next.push("[?Send it again by these anchors:`if:edit.anchor`|The file has:?]".to_owned());
     }
     let mut seen = vec![];
     if !rendered.text.is_empty() {
@@ -75,7 +75,7 @@ pub(super) fn fault(
     seen.extend(more);
     let mut fault = Fault::new(kind, what.join("\n"));
     if !next.is_empty() {
-        fault = fault.next(next.join("\n"));
+        fault = fault.hint(next.join("\n"));
     }
     if seen.is_empty() { fault } else { fault.seen(Output::page(seen.join("\n"))) }
 }

@@ -55,8 +55,9 @@ fn trimmed(before: &Text, after: &Text, (mut gone, mut come): Region) -> Region 
     (gone, come)
 }
 
-/// The new rows with a few around them.
-pub(super) fn around(regions: &[Region], count: usize) -> Rows {
+/// Returns the rows that came, with a few around them, of a text with `count` lines: what is shown after an edit. Of many
+/// in one place only the ends are among them.
+pub fn around(regions: &[(Range<usize>, Range<usize>)], count: usize) -> Rows {
     let mut rows = Rows::new();
     for (_, new) in regions {
         let (start, end) = (new.start.saturating_sub(CONTEXT), (new.end + CONTEXT).min(count));

@@ -16,9 +16,10 @@ mod pages;
 mod review;
 mod roots;
 mod save;
+mod tree;
 mod walk;
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use gate::Gate;
 pub use globs::check_glob;
@@ -29,6 +30,7 @@ pub use pages::{Clipped, Limits, Page, Start, Total};
 pub use review::Proposal;
 pub use roots::{Location, OtherNames, RootSpec, Roots};
 pub use save::{Before, Saved};
+pub use tree::Tree;
 pub use walk::{Go, Ignored, Met, Walk, Walked};
 
 use parking_lot::Mutex;
@@ -37,6 +39,7 @@ use review::Approved;
 use crate::{
     Fault,
     services::{History, Review},
+    text::Content,
 };
 
 /// The files that one call was granted. Cheap to clone.
@@ -74,10 +77,24 @@ pub enum Access {
     Write,
 }
 
+/// What is only read leaves nothing to put back.
+struct NothingChanges;
+
+impl History for NothingChanges {
+    fn keep(&self, path: &Path, _: Option<&Content>, _: Option<&Content>) -> Result<(), Fault> {
+        Err(Fault::bug(format!("{} is only read here, and was to be changed", path.display())))
+    }
+}
+
 impl Files {
     /// The files of a call with these grants.
     pub fn new(roots: Roots, grants: Vec<Grant>, history: Arc<dyn History>) -> Self {
         Self::reviewed(roots, grants, history, None)
+    }
+
+    /// What lies at this place, to be read by the program itself: nothing is changed.
+    pub fn reading(roots: Roots, location: Location) -> Self {
+        Self::new(roots, vec![Grant { location, access: Access::Read }], Arc::new(NothingChanges))
     }
 
     /// The same, where each change is reviewed before it lands.

@@ -5,6 +5,7 @@ use std::{
     fs::File,
     io::{self, Read},
     os::{fd::OwnedFd, unix::fs::FileExt},
+    path::Path,
 };
 
 use rustix::{
@@ -12,9 +13,10 @@ use rustix::{
     io::Errno,
 };
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::{Files, Location, roots::refused};
-use crate::{Fault, Kind, text::Content};
+use crate::{Fault, Kind, references::call, text::Content};
 
 /// A regular file, open for reading.
 pub struct Open {
@@ -53,6 +55,13 @@ pub struct Loaded {
     pub bytes: Content,
     pub(super) mode: Mode,
     pub(super) owner: (u32, u32),
+}
+
+impl Loaded {
+    /// May anybody execute it?
+    pub fn is_executable(&self) -> bool {
+        self.mode.intersects(Mode::XUSR | Mode::XGRP | Mode::XOTH)
+    }
 }
 
 impl Identity {
@@ -96,8 +105,9 @@ impl Files {
         let (file, stat) = match open_regular(&opened.found.dir, &name) {
             Ok(open) => open,
             Err(Unopened::Folder) => {
-                return Err(Fault::bad_args(format!("`{path}` is a folder")).next(format!(
-                    "List it with `tree` {{\"dir\": \"{location}\"}} or `glob`, then name a file."
+                return Err(Fault::bad_args(format!("`{path}` is a folder")).hint(format!(
+                    "[?List it with {}, then name a file.?]",
+                    call("tree", &json!({"dir": location.to_string()}))
                 )));
             }
             Err(Unopened::Special(what)) => {
@@ -146,7 +156,12 @@ impl Files {
         let fault = Fault::not_found(format!("`{path}` does not exist"));
         let near = super::list::nearest_names(opened, self.roots());
         if near.is_empty() {
-            return fault.next("Find it with `glob`, for example {\"pattern\": \"**/name*\"}.".to_owned());
+            let name = Path::new(path).file_stem().unwrap_or_default().to_string_lossy();
+            let name = name.replace(['*', '?', '[', ']', '{', '}', '\\'], "?");
+            return fault.hint(format!(
+                "[?Find it with {}.?]",
+                call("glob", &json!({"pattern": format!("**/{name}*")}))
+            ));
         }
         let near: Vec<String> = near.iter().map(|it| format!("`{it}`")).collect();
         fault.next(format!("Did you mean {}?", near.join(" or ")))
@@ -165,8 +180,8 @@ impl Open {
                 Kind::TooBig,
                 format!("`{path}` has {size} bytes; at most {limit} are handled in one piece"),
             )
-            .next(
-                "`read` shows any part of it by `offset` and `limit`; `filegrep` finds lines in it."
+            .hint(
+                "[?`tool:read` shows any part of it by `arg:read.offset` and `arg:read.limit`.?][? `tool:filegrep` finds lines in it.| `tool:grep` finds lines in it.?]"
                     .to_owned(),
             )
         };

@@ -53,9 +53,28 @@ impl Files {
     /// outside the grants, [`Kind::Cancelled`] when the call was stopped; the file is
     /// then as it was. Those of the disk likewise.
     pub fn save(&self, path: &str, before: Before<'_>, content: impl Into<Content>) -> Result<Saved, Fault> {
-        let content = content.into();
+        self.put(path, before, &content.into(), None)
+    }
+
+    /// Makes a new file with the content and the permissions of one that was loaded.
+    ///
+    /// # Errors
+    /// Those of [`save`](Self::save).
+    pub fn save_copy(&self, path: &str, of: &Loaded) -> Result<Saved, Fault> {
+        // What runs with another's rights is no copy of anybody's.
+        let mode = Mode::from_raw_mode(of.mode.as_raw_mode() & 0o777);
+        self.put(path, Before::Absent, &of.bytes, Some(mode))
+    }
+
+    fn put(
+        &self,
+        path: &str,
+        before: Before<'_>,
+        content: &Content,
+        mode: Option<Mode>,
+    ) -> Result<Saved, Fault> {
         if self.is_reviewed() {
-            self.review(path, before, After::Holds(&content), Some(content.digest()))?;
+            self.review(path, before, After::Holds(content), Some(content.digest()))?;
         }
         let _inside = self.begin_change()?;
         let opened = self.resolve(path)?;
@@ -73,17 +92,20 @@ impl Files {
             Before::Absent => None,
             Before::Was(loaded) => Some(&loaded.bytes),
         };
-        let keep = || self.inner.history.keep(&location.absolute(), old, Some(&content));
+        let keep = || self.inner.history.keep(&location.absolute(), old, Some(content));
         let new = while_keeping(keep, || match before {
-            Before::Absent => Nameless::new(&dir, &content),
-            Before::Was(old) => Nameless::instead_of(&dir, &name, old, &content),
+            Before::Absent => Nameless::new(&dir, content),
+            Before::Was(old) => Nameless::instead_of(&dir, &name, old, content),
         })?
         .map_err(|errno| failed(path, errno))?;
+        if let Some(mode) = mode {
+            new.set_mode(mode).map_err(|errno| failed(path, errno))?;
+        }
         let identity = match before {
             Before::Absent => create(&dir, &name, &new).map_err(|errno| failed(path, errno))?,
             Before::Was(loaded) => replace(&dir, &name, path, loaded, &new)?,
         };
-        self.inner.history.landed(&location.absolute(), old, After::Holds(&content));
+        self.inner.history.landed(&location.absolute(), old, After::Holds(content));
         Ok(Saved { location, identity })
     }
 

@@ -13,17 +13,21 @@ mod place;
 mod request;
 mod response;
 mod send;
+mod session_port;
 
 pub use allowed::Allowed;
 pub use body::{Body, Form};
 pub use client::{choose_tls, client};
 pub use line::{Line, Lookup, System, why_closed};
 pub use own::is_own;
-pub use place::{HostPattern, Reach, is_elsewhere, is_public, plain, says_private, split_port, with_port};
+pub use place::{
+    HostPattern, Reach, is_elsewhere, is_public, loopback, plain, says_private, split_port, with_port,
+};
 pub use request::{Request, only_looks};
 pub use reqwest::{Method, StatusCode, Url, header};
 pub use response::{Hop, Response};
 pub use send::{Net, host_of};
+pub use session_port::SessionPorts;
 
 #[cfg(test)]
 mod tests;

@@ -73,6 +73,20 @@ pub fn says_private(host: &str) -> bool {
     }
 }
 
+/// The loopback addresses that this host names: of `localhost` both. What a server prints that listens on all addresses
+/// (`0.0.0.0`) names loopback too.
+pub fn loopback(host: &str) -> Vec<IpAddr> {
+    let (four, six) = (IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST));
+    let host = plain(host);
+    match host.parse::<IpAddr>() {
+        Ok(IpAddr::V4(Ipv4Addr::UNSPECIFIED)) => vec![four],
+        Ok(IpAddr::V6(Ipv6Addr::UNSPECIFIED)) => vec![six],
+        Ok(address) if address.is_loopback() => vec![address],
+        Err(_) if host == "localhost" || host.ends_with(".localhost") => vec![four, six],
+        Ok(_) | Err(_) => Vec::new(),
+    }
+}
+
 /// How far a grant reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reach {
@@ -110,6 +124,11 @@ impl HostPattern {
             None => host == self.host,
         };
         named && self.port.is_none_or(|it| it == port)
+    }
+
+    /// The host that it names, and the port, if it names one port of loopback.
+    pub fn loopback_port(&self) -> Option<(&str, u16)> {
+        self.port.filter(|_| !loopback(&self.host).is_empty()).map(|port| (self.host.as_str(), port))
     }
 
     /// Does it name the port as well?
@@ -203,6 +222,31 @@ mod tests {
         for it in ["1.1.1.1", "8.8.8.8", "2606:4700::1111", "64:ff9b::101:101", "2001:4860:4860::8888"] {
             assert!(is_public(it.parse().unwrap()), "{it}");
             assert!(!says_private(it), "{it}");
+        }
+    }
+
+    #[test]
+    fn loopback_is_known_by_address_and_by_name_and_nothing_else_is() {
+        let addresses =
+            |host: &str| loopback(host).iter().map(IpAddr::to_string).collect::<Vec<_>>().join(" ");
+        for (host, found) in [
+            ("127.0.0.1", "127.0.0.1"),
+            ("127.9.9.9", "127.9.9.9"),
+            ("0.0.0.0", "127.0.0.1"),
+            ("[::1]", "::1"),
+            ("[::]", "::1"),
+            ("LOCALHOST.", "127.0.0.1 ::1"),
+            ("a.localhost", "127.0.0.1 ::1"),
+            ("10.0.0.1", ""),
+            ("169.254.169.254", ""),
+            ("notlocalhost", ""),
+            ("example.org", ""),
+        ] {
+            assert_eq!(addresses(host), found, "{host}");
+        }
+        assert_eq!(HostPattern::parse("[::1]:80").loopback_port(), Some(("::1", 80)));
+        for it in ["localhost", "*:80", "10.0.0.1:80"] {
+            assert_eq!(HostPattern::parse(it).loopback_port(), None, "{it}");
         }
     }
 

@@ -18,10 +18,11 @@ use reqwest::{
 use tokio::{net::TcpStream, time::timeout};
 
 use super::{
-    Allowed, Body, Hop, Line, Reach, Request, Response,
+    Allowed, Body, Hop, Line, Reach, Request, Response, SessionPorts,
     line::{Unreached, Use, why_closed},
     place::{plain, with_port},
     request::for_others,
+    session_port,
 };
 use crate::{Fault, Kind};
 
@@ -30,6 +31,8 @@ use crate::{Fault, Kind};
 pub struct Net {
     line: Arc<Line>,
     allowed: Arc<Allowed>,
+    /// Where the call may reach what processes of its session serve.
+    ports: Option<Arc<dyn SessionPorts>>,
     /// A request went to a host that may be private.
     was_private: Arc<AtomicBool>,
 }
@@ -37,7 +40,13 @@ pub struct Net {
 impl Net {
     /// The network as one call may use it.
     pub fn new(line: Arc<Line>, allowed: Allowed) -> Self {
-        Self { line, allowed: Arc::new(allowed), was_private: Arc::default() }
+        Self { line, allowed: Arc::new(allowed), ports: None, was_private: Arc::default() }
+    }
+
+    /// The same for a call that asked for a port of its session: it reaches these ports, until a redirect leads elsewhere.
+    #[must_use]
+    pub fn and_session_ports(self, ports: Arc<dyn SessionPorts>) -> Self {
+        Self { ports: Some(ports), ..self }
     }
 
     /// Did one of its requests go to a host that a person allowed at a private address? What such a host says may be the
@@ -55,8 +64,10 @@ impl Net {
     pub async fn send(&self, mut request: Request) -> Result<Response, Fault> {
         let began = Instant::now();
         let mut hops: Vec<Hop> = Vec::new();
+        // Invariant: what is elsewhere leads nobody back to a port of the session.
+        let mut ports = self.ports.as_deref();
         loop {
-            let inner = match (self.once(&request, began).await, hops.last()) {
+            let inner = match (self.once(&request, began, &mut ports).await, hops.last()) {
                 (Err(fault), Some(hop)) => return Err(on_the_way(fault, hop, &request.url)),
                 (inner, _) => inner?,
             };
@@ -95,18 +106,35 @@ impl Net {
     /// # Errors
     /// [`Kind::Denied`] for a host that the call may not speak to, [`Kind::Unavailable`] when nobody answers.
     pub async fn connect(&self, host: &str, port: u16) -> Result<TcpStream, Fault> {
+        if let Some(ports) = self.ports.as_ref().filter(|it| it.listens(host, port)) {
+            return ports
+                .connect(host, port)
+                .await
+                .map_err(|error| session_port::unreached(host, port, &error));
+        }
         let Some(reach) = self.allowed.reach(host, port, false) else { return Err(not_granted(host, port)) };
         self.line.connect(host, port, reach).await.map_err(|error| unreached(host, port, &error))
     }
 
-    async fn once(&self, request: &Request, began: Instant) -> Result<reqwest::Response, Fault> {
+    async fn once(
+        &self,
+        request: &Request,
+        began: Instant,
+        ports: &mut Option<&dyn SessionPorts>,
+    ) -> Result<reqwest::Response, Fault> {
         let (host, port) = host_of(&request.url)?;
         let headers = request.own_headers()?;
+        let left = || request.within.saturating_sub(began.elapsed());
+        *ports = ports.filter(|it| it.listens(&host, port));
+        if let Some(ports) = *ports {
+            self.was_private.store(true, Ordering::Release);
+            let sent = session_port::send(ports, request, headers, (&host, port));
+            return timeout(left(), sent).await.map_err(|_| too_slow(request.name(), request.within))?;
+        }
         let Some(reach) = self.allowed.reach(&host, port, request.looks()) else {
             return Err(not_granted(&host, port));
         };
         self.was_private.fetch_or(reach == Reach::Anywhere, Ordering::AcqRel);
-        let left = || request.within.saturating_sub(began.elapsed());
         let way = timeout(left(), self.line.way(&host, port, reach))
             .await
             .map_err(|_| too_slow(request.name(), request.within))?
@@ -138,7 +166,7 @@ pub fn host_of(url: &Url) -> Result<(String, u16), Fault> {
     }
     if !url.username().is_empty() || url.password().is_some() {
         return Err(Fault::bad_args("the address has a name or a password in it, before an `@`")
-            .next("Leave them out; `http_request` sends what a header says."));
+            .hint("Leave them out[?; `tool:http_request` sends what a header says?]."));
     }
     match (url.host_str(), url.port_or_known_default()) {
         (Some(host), Some(port)) if !plain(host).is_empty() => Ok((plain(host), port)),

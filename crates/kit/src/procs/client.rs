@@ -8,7 +8,7 @@ use std::{
     },
     process::{Child, Command, Stdio},
     sync::{
-        Arc, OnceLock,
+        Arc, OnceLock, Weak,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -19,7 +19,11 @@ use rustix::{
     fs::{Mode, OFlags},
     process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit},
 };
-use tokio::{io::Interest, net::UnixStream, time::timeout};
+use tokio::{
+    io::Interest,
+    net::{TcpSocket, UnixStream},
+    time::timeout,
+};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -48,6 +52,25 @@ const NUMBERS: std::ops::Range<i32> = 3..ABOVE;
 #[derive(Clone)]
 pub struct Keeper {
     inner: Arc<Inner>,
+}
+
+/// A keeper that may have ended.
+#[derive(Clone)]
+pub struct WeakKeeper {
+    inner: Weak<Inner>,
+    gone: CancellationToken,
+}
+
+impl WeakKeeper {
+    /// The keeper, if it still serves somebody.
+    pub fn get(&self) -> Option<Keeper> {
+        self.inner.upgrade().map(|inner| Keeper { inner }).filter(|it| !it.is_gone())
+    }
+
+    /// Resolves when it has ended.
+    pub async fn gone(&self) {
+        self.gone.cancelled().await;
+    }
 }
 
 pub(super) struct Inner {
@@ -214,6 +237,38 @@ impl Keeper {
     /// The process id of what was spawned.
     pub fn pid(&self) -> u32 {
         self.inner.pid
+    }
+
+    /// A process of the sandbox, where it has namespaces of its own: its first one.
+    pub fn first_inside(&self) -> Option<u32> {
+        let pid = self.inner.pid;
+        let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
+        children.split_ascii_whitespace().next()?.parse().ok()
+    }
+
+    /// A TCP socket that is neither bound nor connected, in the network namespace of the commands: what is done with it is
+    /// done there.
+    ///
+    /// # Errors
+    /// When the keeper is gone, or makes none.
+    pub async fn tcp_socket(&self, six: bool) -> io::Result<TcpSocket> {
+        let (ours, theirs) = Socket::pair()?;
+        ours.set_nonblocking(true)?;
+        let asked = async {
+            let ours = UnixStream::from_std(ours)?;
+            send(&self.inner.line.socket, &ToKeeper::Socket { six }.encode(), &[theirs.as_fd()]).await?;
+            drop(theirs);
+            let mut files = Vec::new();
+            receive(&ours, &mut [0], &mut files).await?;
+            files.pop().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
+        };
+        let socket = timeout(HEAR, asked).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?;
+        Ok(TcpSocket::from_std_stream(socket.into()))
+    }
+
+    /// A handle that does not keep it.
+    pub fn downgrade(&self) -> WeakKeeper {
+        WeakKeeper { inner: Arc::downgrade(&self.inner), gone: self.inner.line.gone.clone() }
     }
 
     /// What the supervisor is told, the files that go with it, and our ends of them.

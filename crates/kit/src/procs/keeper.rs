@@ -19,6 +19,7 @@ use std::{
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fs::Mode,
+    net::{AddressFamily, SocketFlags, SocketType, socket_with},
     process::{Signal, WaitStatus},
 };
 
@@ -202,6 +203,12 @@ impl Serving {
                     tree::send(*pid, Signal::KILL);
                 }
             }
+            Some(ToKeeper::Socket { six }) => {
+                // Without an answer whoever asks sees the socket close.
+                if let (Some(line), Ok(socket)) = (files.pop(), tcp_socket(six)) {
+                    let _ = wire::send_all(&line, &[0], &[socket.as_fd()]);
+                }
+            }
             None => return Ok(false),
         }
         Ok(true)
@@ -342,6 +349,12 @@ pub(super) fn wait_for(
     }
     let ready = polled.map(|it| !it.revents().is_empty());
     Ok((ready[0], ready[1]))
+}
+
+/// A TCP socket of the network namespace that this process is in; it belongs to that one wherever it is used.
+fn tcp_socket(six: bool) -> rustix::io::Result<OwnedFd> {
+    let family = if six { AddressFamily::INET6 } else { AddressFamily::INET };
+    socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)
 }
 
 /// Takes what is known of children that ended; which ones is asked of the kernel.

@@ -30,7 +30,7 @@ mod wire;
 
 use std::{future::Future, os::fd::OwnedFd, path::PathBuf, pin::Pin, sync::Arc};
 
-pub use client::{Base, Keeper};
+pub use client::{Base, Keeper, WeakKeeper};
 pub use control::Life;
 #[cfg(target_os = "linux")]
 pub use keeper::{Looked, Orders, Tick};

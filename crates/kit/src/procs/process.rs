@@ -151,7 +151,18 @@ impl Process {
 
     /// What is alive of its tree, without itself, and where that listens.
     pub async fn left(&self) -> Left {
-        let Some(answer) = self.control.ask(Order::Left, ANSWER).await else { return Left::default() };
+        self.left_of(None).await
+    }
+
+    /// The same of what it has started since this mark was made by [`mark`](Self::mark).
+    pub async fn left_since(&self, mark: u64) -> Left {
+        self.left_of(Some(mark)).await
+    }
+
+    async fn left_of(&self, since: Option<u64>) -> Left {
+        let Some(answer) = self.control.ask(Order::Left { since }, ANSWER).await else {
+            return Left::default();
+        };
         let mut left: Left = serde_json::from_slice(&answer.bytes).unwrap_or_default();
         left.processes.retain(|it| it.0 != self.pid);
         left

@@ -214,8 +214,8 @@ impl Supervisor<'_> {
                 self.end(Some(number), Duration::from_millis(grace_ms), spare);
             }
             Some((Order::Mark, number)) => self.mark(number),
-            Some((Order::Left, number)) => {
-                let left = left::left(tree::below(&Spared::default()));
+            Some((Order::Left { since }, number)) => {
+                let left = left::left(tree::below(&self.spared_by(since)));
                 self.answer(number, 0, &serde_json::to_vec(&left).unwrap_or_default());
             }
             None => return false,
@@ -242,12 +242,17 @@ impl Supervisor<'_> {
         self.answer(number, mark, &[]);
     }
 
-    fn end(&mut self, number: Option<u32>, grace: Duration, spare: Option<u64>) {
-        let spared = spare.map_or_else(Spared::default, |mark| Spared {
+    /// What there was when this mark was made; nothing without a mark.
+    fn spared_by(&self, mark: Option<u64>) -> Spared {
+        mark.map_or_else(Spared::default, |mark| Spared {
             alone: Some(self.first),
             whole: self.marks.iter().find(|it| it.0 == mark).map_or_else(BTreeSet::new, |it| it.1.clone()),
             ..Spared::default()
-        });
+        })
+    }
+
+    fn end(&mut self, number: Option<u32>, grace: Duration, spare: Option<u64>) {
+        let spared = self.spared_by(spare);
         let mut ended = HashSet::new();
         if !grace.is_zero() {
             for pid in tree::below(&spared) {

@@ -49,6 +49,8 @@ pub(super) enum ToKeeper {
     Start(u64),
     /// To kill that supervisor, which does not answer, and to end what it leaves.
     Kill(u64),
+    /// To make a TCP socket where commands run, of IPv6 or IPv4, and to send it over the socket that comes with the message.
+    Socket { six: bool },
 }
 
 /// A limit on what a process may use, as `setrlimit` takes it.
@@ -84,8 +86,8 @@ pub(super) enum Order {
     End { grace_ms: u64, spare: Option<u64> },
     /// To remember what runs now.
     Mark,
-    /// What is left of the tree.
-    Left,
+    /// What is left of the tree, or what of it is newer than a mark.
+    Left { since: Option<u64> },
 }
 
 /// What a supervisor says.
@@ -128,6 +130,7 @@ impl ToKeeper {
         let (kind, id) = match self {
             Self::Start(id) => (b's', id),
             Self::Kill(id) => (b'k', id),
+            Self::Socket { six } => (b'n', six.into()),
         };
         let mut bytes = [kind; TO_KEEPER];
         if let Some(rest) = bytes.get_mut(1..) {
@@ -142,6 +145,7 @@ impl ToKeeper {
         match kind {
             b's' => Some(Self::Start(id)),
             b'k' => Some(Self::Kill(id)),
+            b'n' => Some(Self::Socket { six: id != 0 }),
             _ => None,
         }
     }
@@ -206,7 +210,7 @@ impl Order {
             Self::Signal(signal) => (1, u64::from(signal.cast_unsigned()), 0),
             Self::End { grace_ms, spare } => (2, grace_ms, spare.unwrap_or(u64::MAX)),
             Self::Mark => (3, 0, 0),
-            Self::Left => (4, 0, 0),
+            Self::Left { since } => (4, 0, since.unwrap_or(u64::MAX)),
         };
         packed(kind, number, first, second)
     }
@@ -217,7 +221,7 @@ impl Order {
             1 => Self::Signal((first as u32).cast_signed()),
             2 => Self::End { grace_ms: first, spare: (second != u64::MAX).then_some(second) },
             3 => Self::Mark,
-            4 => Self::Left,
+            4 => Self::Left { since: (second != u64::MAX).then_some(second) },
             _ => return None,
         };
         Some((order, number))
@@ -455,7 +459,12 @@ mod tests {
 
     #[test]
     fn short_messages_arrive_as_they_were_sent() {
-        for it in [ToKeeper::Start(7), ToKeeper::Kill(u64::MAX)] {
+        for it in [
+            ToKeeper::Start(7),
+            ToKeeper::Kill(u64::MAX),
+            ToKeeper::Socket { six: false },
+            ToKeeper::Socket { six: true },
+        ] {
             assert_eq!(ToKeeper::decode(&it.encode()), Some(it));
         }
         for it in [
@@ -463,7 +472,8 @@ mod tests {
             Order::End { grace_ms: 5, spare: None },
             Order::End { grace_ms: 0, spare: Some(0) },
             Order::Mark,
-            Order::Left,
+            Order::Left { since: None },
+            Order::Left { since: Some(1) },
         ] {
             assert_eq!(Order::decode(&it.encode(9)), Some((it, 9)));
         }

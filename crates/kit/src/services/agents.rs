@@ -43,6 +43,11 @@ pub trait Agents: Send + Sync {
     /// When the model fails.
     fn think<'a>(&'a self, system: &'a str, prompt: &'a str) -> Soon<'a, Result<String, Fault>>;
 
+    /// How its model writes calls: `native`, or the name of a dialect.
+    fn tool_format(&self) -> &'static str {
+        "native"
+    }
+
     /// A text that the agent has under this name, in the way of a tool's manual: a skill of its person's. Blocks.
     fn manual(&self, _name: &str) -> Option<String> {
         None

@@ -3,7 +3,7 @@
 
 use std::{borrow::Cow, sync::Arc};
 
-use kit::{Fault, Kind, Touch, Touches};
+use kit::{Fault, Kind, Touch, Touches, net::HostPattern};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
     changes::Change,
     commands::quote,
     grants::Effect,
-    policy::Rule,
+    policy::{Rule, Sandbox},
 };
 
 /// A call that a person is asked about.
@@ -122,7 +122,7 @@ pub(super) fn effects(touches: &Touches) -> Vec<String> {
 
 fn effect(touch: &Touch) -> Option<String> {
     match touch {
-        Touch::Write(path) => Some(format!("write {path}")),
+        Touch::Write(path) | Touch::WriteTree { path, .. } => Some(format!("write {path}")),
         Touch::Run(command) => Some(format!("run {command}")),
         Touch::Unconfined => Some("run outside the sandbox".to_owned()),
         Touch::Net(host) => Some(format!("net {host}")),
@@ -133,6 +133,15 @@ fn effect(touch: &Touch) -> Option<String> {
         }
         Touch::Read(_) | Touch::Session(_) | Touch::Exclusive => None,
     }
+}
+
+/// What reaches a server without a grant.
+const START_IT: &str = "No process of this session listens there now. A server that a command of yours leaves \
+                        running is reached without approval, once it listens; one that a person started is not. ";
+
+/// Could a command of this session listen there, apart from the machine?
+fn is_port_of_commands(session: &Session, host: &str) -> bool {
+    session.policy().sandbox != Sandbox::Full && HostPattern::parse(host).loopback_port().is_some()
 }
 
 /// The commands by which a person allows what this rule asks about.
@@ -163,7 +172,11 @@ pub(super) fn denied(session: &Session, rule: &Rule, why: &str) -> Fault {
         "private_net" => {
             let config = "`host:port` in `allow` of `[net]` in haft.toml".to_owned();
             let ways = [grants(session, rule), vec![config]].concat().join(" or ");
-            format!("Leave it, unless this is what you were asked for: then a person can allow it: {ways}.")
+            let start = match is_port_of_commands(session, &rule.about) {
+                true => START_IT,
+                false => "",
+            };
+            format!("{start}Leave it, unless this is what you were asked for: then a person can allow it: {ways}.")
         }
         "ask_edits" => {
             let ways = [grants(session, rule), vec!["`--approve ask` instead of `ask-edits`".to_owned()]];

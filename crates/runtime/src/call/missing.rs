@@ -1,6 +1,6 @@
 //! Why is there no tool of a name, and which may have been meant?
 
-use kit::{Fault, Kinds};
+use kit::{Fault, Kind, Kinds};
 
 use crate::{Session, outside::gist};
 
@@ -50,11 +50,19 @@ pub(super) fn fault(session: &Session, name: &str) -> Fault {
 /// What is said of a tool that there is, and that this session does not have.
 fn withheld(session: &Session, name: &str) -> Option<Fault> {
     let snapshot = session.runtime().registry().snapshot();
-    let at_most = snapshot.get(name)?.spec().at_most;
+    let tool = snapshot.get(name)?;
+    let at_most = tool.spec().at_most;
     let limits = session.limits();
     let lacks = |list: &[String]| !list.iter().any(|it| it == name);
     // What the person left out of all sessions is nowhere.
-    if session.runtime().allowed().is_some_and(lacks) || !limits.tools.as_deref().is_some_and(lacks) {
+    if session.runtime().allowed().is_some_and(lacks) {
+        return None;
+    }
+    if tool.only_in_plan_mode() && !session.plans() {
+        let fault = Fault::new(Kind::Unavailable, format!("`{name}` is only available in plan mode"));
+        return Some(fault.next("A person turns it on: `haft run --plan`, or `/plan` in `haft chat`."));
+    }
+    if !limits.tools.as_deref().is_some_and(lacks) {
         return None;
     }
     let why = if limits.read_only && (at_most.covers(Kinds::WRITE) || at_most.covers(Kinds::RUN)) {

@@ -38,6 +38,15 @@ pub(crate) fn with_options(spec: &Spec) -> Option<Spec> {
     Some(spec)
 }
 
+/// The fault for an argument that there is not, with these options among those that there are.
+pub(super) fn among_known(fault: Fault, spec: &Spec) -> Fault {
+    let lists = fault.what.starts_with("there is no argument ") && fault.what.contains(", expected ");
+    if !lists || with_options(spec).is_none() {
+        return fault;
+    }
+    Fault { what: format!("{}, `{BACKGROUND}`, `{CONCURRENT}`", fault.what), ..fault }
+}
+
 impl Options {
     /// What goes without saying for this tool.
     pub(super) fn of(spec: &Spec) -> Self {

@@ -31,6 +31,9 @@ pub(super) fn shown(session: &Session, mut result: Result<Output, Fault>) -> (Re
             *text = visible;
         }
     };
+    if let Err(fault) = &mut result {
+        fault.render(|text| session.named(text));
+    }
     match &mut result {
         Ok(output) => {
             texts(output).for_each(&mut show);

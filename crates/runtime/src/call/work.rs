@@ -286,6 +286,7 @@ impl Work {
         let history = self.session.store().history(self.session.name(), &self.id);
         self.landed = history.landed().clone();
         let (net, procs) = (self.session.net(&plan), self.session.procs(&plan));
+        self.session.forward_loopback().await;
         let asked_on_the_web = plan.names_addresses().then(|| plan.prepared.title());
         let web = net.clone();
         let policy = self.session.policy();

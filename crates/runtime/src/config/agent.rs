@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 /// So many answers a turn has at most, where nobody says another number.
 pub const STEPS: usize = 50;
 
+/// So many calls of one answer are made where the model writes them in a dialect, where nobody says another number.
+pub const CALLS: usize = 40;
+
 /// So many answers an agent gives that another one started, where nobody says another number.
 pub const SUBAGENT_STEPS: usize = 40;
 
@@ -29,6 +32,8 @@ pub struct AgentSection {
     pub profile: Option<String>,
     /// At most so many answers of the model in one turn.
     pub max_steps: Option<usize>,
+    /// At most so many calls of one answer, where the model writes them in a dialect; 0: all.
+    pub max_calls: Option<usize>,
     /// When the model is told of a tool that is new.
     pub visible: Option<Visible>,
     /// How many seconds `haft run` and sub-agents wait at their end for results of background calls.
@@ -94,6 +99,7 @@ pub enum Visible {
 pub struct SubagentSection {
     /// The tools they have where their profile names none; those of the agent that starts them, if this is not given. A
     /// profile of a workspace has no others.
+    #[serde(default, deserialize_with = "super::tool_list::names")]
     pub tools: Option<Vec<String>>,
     /// They may start agents themselves.
     pub nested: Option<bool>,
@@ -126,7 +132,7 @@ pub struct ModelSection {
     pub longest: Option<u64>,
     /// It has no native calls, and writes them like this: `json`, `bracket`, `xml`, `hermes`; a format as JSON, where
     /// the file has a table.
-    #[serde(default, deserialize_with = "dialect")]
+    #[serde(default, deserialize_with = "dialect", serialize_with = "dialect_as_written")]
     pub dialect: Option<String>,
     /// It looks at pictures.
     pub images: Option<bool>,
@@ -151,6 +157,15 @@ fn dialect<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<S
         Written::Name(name) => name,
         Written::Format(table) => serde_json::Value::Object(table).to_string(),
     }))
+}
+
+/// A format as the table that it is in a file.
+fn dialect_as_written<S: serde::Serializer>(dialect: &Option<String>, to: S) -> Result<S::Ok, S::Error> {
+    let format = dialect.as_deref().filter(|it| it.starts_with('{'));
+    match format.and_then(|it| serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(it).ok()) {
+        Some(table) => table.serialize(to),
+        None => dialect.serialize(to),
+    }
 }
 
 /// What a million tokens cost, in dollars.

@@ -10,7 +10,7 @@ use rustix::fs::OFlags;
 use serde_json::Value;
 use toml::Table;
 
-use super::{Config, FILE, bounded, text, wrong};
+use super::{Config, FILE, bounded, text, tool_list::ALL, wrong};
 
 /// A configuration file: its keys as they are written, and what they mean.
 #[derive(Debug, Clone)]
@@ -163,6 +163,18 @@ impl Files<'_> {
             let same = |layer: &Layer| now.is_some() && at(&values(&layer.config), &key, false) == now;
             sources.extend(written.iter().find(|(_, layer, _)| same(layer)).map(|(source, ..)| *source));
         }
+        // The word for all tools means what no list does.
+        let is_all = |value: &Value| key.last().is_some_and(|it| it == "tools") && value == ALL;
+        let all = written.iter().find(|(_, _, value)| now.is_none() && is_all(value));
+        if let (Some((source, _, value)), true) = (all, sources.is_empty()) {
+            return Origin {
+                value: Some(value.clone()),
+                sources: vec![*source],
+                unused: Vec::new(),
+                key: key.clone(),
+                of_workspace: apart,
+            };
+        }
         let waits = !self.trusted && {
             let trusted = merged(&self.user.config, &self.workspace.config, true);
             at(&values(&trusted), &key, apart) != now
@@ -295,6 +307,13 @@ mod tests {
         for (mine, theirs, trusted, expected) in [
             ("approve = \"never\"", "", false, vec!["approve = \"never\" [User]"]),
             ("", "sandbox = \"read-only\"", false, vec!["sandbox = \"read-only\" [Workspace]"]),
+            ("tools = \"all\"", "", false, vec!["tools = \"all\" [User]"]),
+            (
+                "tools = \"all\"",
+                "tools = [\"read\"]",
+                false,
+                vec!["tools = [\"read\"] [Workspace] User:Overridden:\"all\""],
+            ),
             // Written as it is anyway.
             ("env = []", "", false, vec!["env = [] [User]"]),
             (

@@ -97,9 +97,12 @@ impl Ground {
 
     /// The ground of a browser that shows what strangers wrote: in the sandbox whatever the session's commands are. It
     /// sees the machine but nothing of the workspace, keeps nothing, and reaches these hosts and no other: `public` ones at
-    /// public addresses alone.
-    pub(crate) fn of_browser(&self, origins: &[String], public: &[String]) -> Self {
-        let granted = Hosts::default();
+    /// public addresses alone. `session_ports`: it also reaches what processes of the session serve.
+    pub(crate) fn of_browser(&self, origins: &[String], public: &[String], session_ports: bool) -> Self {
+        let mut granted = Hosts::default();
+        if session_ports {
+            granted = granted.and_session_ports(self.inner.ports.clone());
+        }
         origins.iter().for_each(|host| granted.grant_lasting(host));
         public.iter().for_each(|host| granted.grant_lasting_public(host));
         let own = Own { unix_sockets: true, ..Own::default() };
@@ -134,6 +137,7 @@ impl Ground {
             spill: session.spill.clone(),
             spilling: session.spilling.clone(),
             hosts,
+            ports: Arc::default(),
             approve: session.approve,
             asker: session.asker.clone(),
             allowed: session.allowed.clone(),

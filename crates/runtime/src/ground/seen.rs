@@ -115,12 +115,14 @@ impl Ground {
         let (ended, found) = (std::mem::take(&mut seen.ended), seen.watch.found());
         let opened = std::mem::take(&mut seen.opened);
         let refused_hosts = self.inner.hosts.take_refusals();
+        let granted_ports: Vec<u16> = self.inner.hosts.loopback_ports().into_iter().collect();
         let known = Known {
             mounts: &seen.mounts,
             roots: &self.inner.roots,
             held: self.is_read_only(),
             limits: self.inner.commands.limits,
             refused_hosts: &refused_hosts,
+            granted_ports: &granted_ports,
             tool,
             is_server: own.is_some_and(|it| it.is_server),
             kept_variables: &kept,

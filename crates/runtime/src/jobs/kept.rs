@@ -213,7 +213,7 @@ impl Kept {
             },
             live: Live {
                 output: wrote.map(|it| Arc::new(Written(it)) as Arc<dyn Transcript>),
-                process: None,
+                ..Live::default()
             },
             said: None,
             result: result.map(Arc::new),

@@ -146,6 +146,7 @@ impl Jobs {
             now.said = None;
             now.is_news = true;
             // A process that is held here would outlive its job.
+            now.live.listens = None;
             Some((now.live.process.take(), now.watchers == 0))
         });
         let Some((process, is_news)) = ended else { return };
@@ -240,21 +241,21 @@ impl Jobs {
     /// server, which listens on a port, is not expected to end.
     pub(crate) async fn owed(&self) -> Vec<OwedJob> {
         let jobs: Vec<Arc<ThisCall>> = self.table.lock().jobs.values().cloned().collect();
-        for call in &jobs {
-            let process = {
-                let now = call.now.lock();
-                now.live.process.clone().filter(|_| now.is_owed && !now.is_settled())
-            };
-            if let Some(process) = process
-                && !process.left().await.ports.is_empty()
-            {
-                call.now.lock().is_owed = false;
-            }
-        }
         let works = |call: &&Arc<ThisCall>| {
             let now = call.now.lock();
             now.is_owed && !now.is_settled()
         };
+        for call in jobs.iter().filter(works) {
+            let live = call.now.lock().live.clone();
+            let ports = match (live.listens, live.process) {
+                (Some(listens), _) => listens.ports().await,
+                (None, Some(process)) => process.left().await.ports,
+                (None, None) => Vec::new(),
+            };
+            if !ports.is_empty() {
+                call.now.lock().is_owed = false;
+            }
+        }
         let owed = jobs.iter().filter(works);
         owed.map(|call| OwedJob { id: call.id(), name: call.name().to_owned() }).collect()
     }
@@ -396,7 +397,8 @@ fn number(id: &str) -> Option<u64> {
 /// It can only be looked at from here.
 fn elsewhere(job: &Job) -> Fault {
     let what = format!("{} runs in another session; it can only be looked at from this one", job.id);
-    Fault::new(Kind::Unavailable, what).next("`read_job` shows how it stands, `wait` waits for its end.")
+    Fault::new(Kind::Unavailable, what)
+        .hint("[?`tool:read_job` shows how it stands.?][? `tool:wait` waits for its end.?]")
 }
 
 /// It takes no input now.
@@ -404,10 +406,10 @@ fn refused(job: &Job) -> Fault {
     let state = job.state.name();
     if job.state.is_over() {
         let what = format!("{} is over ({state}); it takes no more input", job.id);
-        return Fault::new(Kind::Stale, what).next("`read_job` shows its result.");
+        return Fault::new(Kind::Stale, what).hint("[?`tool:read_job` shows its result.?]");
     }
     let what = format!("{} is {state}; it waits for no input now", job.id);
-    Fault::new(Kind::Stale, what).next("`wait` says when it does.")
+    Fault::new(Kind::Stale, what).hint("[?`tool:wait` says when it does.?]")
 }
 
 /// What a job answers to its input.
@@ -419,13 +421,7 @@ fn answer(job: &Job) -> Result<Output, Fault> {
             output.parts.push(over());
             Ok(output)
         }
-        Some(Err(fault)) => Err(Fault {
-            kind: fault.kind,
-            what: format!("{}: {}", job.id, fault.what),
-            next: fault.next.clone(),
-            seen: fault.seen.clone(),
-            source: None,
-        }),
+        Some(Err(fault)) => Err(Fault { what: format!("{}: {}", job.id, fault.what), ..fault.copied() }),
         None => Ok(job.said.as_deref().cloned().unwrap_or_default()),
     }
 }

@@ -61,15 +61,17 @@ impl News {
     fn with_result(&self, reads: bool) -> String {
         let job = self.call.job();
         if job.result.is_none() {
-            return self.note(reads);
+            return match text(&job).trim_end() {
+                "" => self.note(reads),
+                said => format!("{}. It says:\n{}", self.note(false), end_of(said)),
+            };
         }
         let text = text(&job);
         let text = text.trim_end();
-        let from = text.ceil_char_boundary(text.len().saturating_sub(TAIL));
-        let (note, tail) = (self.note(false), text.get(from..).unwrap_or_default());
-        match (from, tail.is_empty()) {
+        let (note, tail) = (self.note(false), end_of(text));
+        match (tail.len() < text.len(), tail.is_empty()) {
             (_, true) => format!("{note}, without output"),
-            (0, false) => format!("{note}. Its result:\n{tail}"),
+            (false, false) => format!("{note}. Its result:\n{tail}"),
             _ => {
                 let whole = if reads {
                     format!("; read_job {{\"job\": \"{}\"}} shows all", job.id)
@@ -217,8 +219,13 @@ fn each<'a, F: Fn(&News) -> String>(
     words: F,
 ) -> impl Iterator<Item = String> + use<'a, F> {
     let more = news.len().saturating_sub(NOTES);
-    let more = (more > 0).then(|| format!("{more} more jobs ended; `jobs` lists the newest"));
+    let more = (more > 0).then(|| format!("{more} more jobs ended"));
     news.iter().take(NOTES).map(words).chain(more)
+}
+
+/// The end of a text, as much as is told.
+fn end_of(text: &str) -> &str {
+    text.get(text.ceil_char_boundary(text.len().saturating_sub(TAIL))..).unwrap_or_default()
 }
 
 /// What it said last.
@@ -237,14 +244,13 @@ fn event(job: &Job) -> Event {
         None => None,
     };
     let text = text(job);
-    let from = text.ceil_char_boundary(text.len().saturating_sub(TAIL));
     Event {
         job: job.id.clone(),
         tool: job.tool.clone(),
         title: job.title.clone(),
         state: job.state.name(),
         exit,
-        tail: text.get(from..).unwrap_or_default().to_owned(),
+        tail: end_of(&text).to_owned(),
         took: job.took,
     }
 }

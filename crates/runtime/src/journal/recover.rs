@@ -125,7 +125,7 @@ fn end_all(
 
 fn paths(call: &CallRecord) -> Vec<PathBuf> {
     let declared = call.touches.iter().filter_map(|it| match it {
-        Touch::Write(path) => Some(PathBuf::from(path)),
+        Touch::Write(path) | Touch::WriteTree { path, .. } => Some(PathBuf::from(path)),
         Touch::Read(_)
         | Touch::Run(_)
         | Touch::Unconfined
@@ -158,7 +158,8 @@ fn text(call: &CallRecord, read: ReadFile) -> String {
             Touch::Session(key) => others.push(format!("use the session's {key}")),
             Touch::Tool(name) => others.push(format!("write or delete the tool {name}")),
             // What a lock is held for is not what is to be checked.
-            Touch::Exclusive | Touch::Read(_) | Touch::Write(_) | Touch::Web(_) => {}
+            Touch::Exclusive | Touch::Read(_) | Touch::Write(_) | Touch::WriteTree { .. } | Touch::Web(_) => {
+            }
         }
     }
     let runs_alone = call.touches.iter().any(|it| matches!(it, Touch::Exclusive));

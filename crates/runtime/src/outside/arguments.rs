@@ -12,7 +12,7 @@ use std::collections::HashMap;
 
 use grep_matcher::Matcher;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
-use kit::Fault;
+use kit::{Fault, counted};
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 
@@ -506,10 +506,6 @@ fn bounds(has: usize, least: Option<usize>, most: Option<usize>, what: &str) -> 
         (_, Some(most)) if has > most => Some(format!("at most {}", counted(most, what))),
         _ => None,
     }
-}
-
-fn counted(number: usize, what: &str) -> String {
-    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
 fn count(schema: &Map<String, Value>, key: &str) -> Option<usize> {

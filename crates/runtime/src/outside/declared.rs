@@ -188,6 +188,7 @@ mod tests {
             timeout_seconds: None,
             manual: None,
             manual_first: false,
+            contribution: None,
             mode: None,
             notes: Vec::new(),
         };

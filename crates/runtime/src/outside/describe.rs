@@ -121,7 +121,7 @@ pub(crate) async fn check(ground: &Ground, draft: &Arc<Version>, name: &str) -> 
     }
     let missing = said.missing.join(", ");
     Err(Fault::new(Kind::BadArgs, format!("the code of `{name}` lacks {missing}"))
-        .next("Write it again with all of them; the manual of `write_tool` shows a whole tool."))
+        .hint("Write it again with all of them[?; the manual of `tool:write_tool` shows a whole tool?]."))
 }
 
 /// A process that describes files.

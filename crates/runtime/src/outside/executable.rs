@@ -151,7 +151,7 @@ impl OneCall {
         match ended {
             Ok(exit) if exit.is_success() => {
                 let mut output = worked(name, &process, left).await?;
-                output.parts.extend(ground.made().iter().map(|it| parts::note(it)));
+                output.parts.extend(ground.made().iter().map(|it| parts::note(&cx.named(it))));
                 Ok(output)
             }
             Ok(exit) => Err(failed(name, &process, exit, &procs)),

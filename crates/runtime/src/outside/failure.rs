@@ -70,12 +70,6 @@ pub(super) fn with_printed(fault: Fault, printed: &str) -> Fault {
     with_texts(fault, "", printed)
 }
 
-/// The same fault for somebody else who waits.
-pub(super) fn copy(fault: &Fault) -> Fault {
-    let (what, next) = (fault.what.clone(), fault.next.clone());
-    Fault { kind: fault.kind, what, next, seen: fault.seen.clone(), source: None }
-}
-
 /// A failure of a tool for which its section does not count: that may be why.
 pub(super) fn lapsed(fault: Fault, lapsed: Option<&str>) -> Fault {
     let Some(lapsed) = lapsed.filter(|_| fault.kind == Kind::Failed) else { return fault };

@@ -9,18 +9,17 @@ use std::{
     path::Path,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
 use kit::{
-    Fault, Kind, OrFault,
+    Cx, Fault, Kind, OrFault,
     procs::{
         Ending, Exit, Process, Procs, Program, Recording, Stdin,
         script::{framed, python, sockets},
     },
-    services::Progress,
 };
 use memchr::{memchr, memmem, memrchr};
 use parking_lot::Mutex;
@@ -29,19 +28,24 @@ use serde_json::Value;
 use tokio::{
     io::Interest,
     net::UnixStream,
-    sync::{Notify, RwLock, RwLockReadGuard, oneshot},
+    sync::{Notify, RwLock, RwLockReadGuard, Semaphore, oneshot},
     time::timeout,
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::{Described, compiled::Compiled, interpreter};
+use super::{
+    Described,
+    compiled::Compiled,
+    interpreter,
+    questions::{self, Question},
+};
 
 /// The oldest Python 3 that the script runs on.
 pub(super) const OLDEST: u8 = 8;
 /// What gets it going.
 const BOOT: &str = include_str!("boot.py");
 /// The host script: its parts share one set of globals.
-const SCRIPT: [&str; 10] = [
+const SCRIPT: [&str; 11] = [
     include_str!("host/wire.py"),
     include_str!("host/faults.py"),
     include_str!("host/signature.py"),
@@ -49,6 +53,7 @@ const SCRIPT: [&str; 10] = [
     include_str!("host/terrarium.py"),
     include_str!("host/shims.py"),
     include_str!("host/results.py"),
+    include_str!("host/questions.py"),
     include_str!("host/formats.py"),
     include_str!("host/describe.py"),
     include_str!("host/host.py"),
@@ -73,6 +78,10 @@ const OBEY: Duration = Duration::from_millis(100);
 const GO: Duration = Duration::from_millis(50);
 /// How long what a call left running may take to end when it is told to.
 const LEAVE: Duration = Duration::from_millis(50);
+/// So many questions of a process are answered at once.
+const QUESTIONS: usize = 16;
+/// So many may wait for that; what is asked beyond has no answer.
+const MOST_QUESTIONS: usize = 10_000;
 /// How long a process that has closed its socket may take to end.
 const EXIT: Duration = Duration::from_secs(2);
 
@@ -106,6 +115,9 @@ struct Link {
     state: Mutex<State>,
     /// Something did not go out at once.
     unsent: Notify,
+    /// How many questions have no answer yet, and leave to answer one.
+    asked: AtomicUsize,
+    answering: Semaphore,
 }
 
 #[derive(Default)]
@@ -121,7 +133,8 @@ struct State {
 /// Who waits for an answer.
 struct Waiter {
     answer: oneshot::Sender<Result<Said, Lost>>,
-    progress: Option<Arc<dyn Progress>>,
+    /// The call: it hears of progress, and what the tool asks for is asked for by it.
+    cx: Option<Cx>,
     /// The process may have begun with it.
     begun: bool,
 }
@@ -197,6 +210,9 @@ pub(super) struct Said {
     compiled_by: String,
     #[serde(deserialize_with = "filled")]
     code: String,
+    /// The number of a question, by which its answer is known.
+    number: u64,
+    question: Option<Question>,
 }
 
 /// A value, where `null` is as good as none.
@@ -251,7 +267,14 @@ impl Host {
         first.extend(framed(&SCRIPT.concat()));
         first.extend(line(&First { token: &token, mode, keep: compiled.is_kept() })?);
         let state = State { compiled: Some(compiled), ..State::default() };
-        let link = Arc::new(Link { stream, token, state: Mutex::new(state), unsent: Notify::new() });
+        let link = Arc::new(Link {
+            stream,
+            token,
+            state: Mutex::new(state),
+            unsent: Notify::new(),
+            asked: AtomicUsize::new(0),
+            answering: Semaphore::new(QUESTIONS),
+        });
         // Who is gone already is noticed by who waits for it.
         let _ = link.send(&mut link.state.lock(), &first);
         let dropped = CancellationToken::new();
@@ -260,14 +283,14 @@ impl Host {
         Ok(Self { link, process, calls, mark, has_left, _wanted: dropped.drop_guard() })
     }
 
-    /// Asks for something: `request` is made of the number that it gets, and whether the process is to tell when it
+    /// Asks for something, for the call of `cx`: `request` is made of the number that it gets, and whether the process is to tell when it
     /// begins with it. The first request has the number 0, which the answer need not have.
     ///
     /// # Errors
     /// When the process is gone.
     pub(super) fn ask<T: Serialize>(
         self: &Arc<Self>,
-        progress: Option<Arc<dyn Progress>>,
+        cx: Option<&Cx>,
         request: impl FnOnce(u64, bool) -> T,
     ) -> Result<Asked, Lost> {
         let (to, answer) = oneshot::channel();
@@ -278,7 +301,7 @@ impl Host {
         let begun = state.waiting.is_empty();
         let bytes = line(&request(id, !begun)).unwrap_or_default();
         self.link.send(&mut state, &bytes).map_err(|why| Lost { why, begun: false, others: 0 })?;
-        state.waiting.insert(id, Waiter { answer: to, progress, begun });
+        state.waiting.insert(id, Waiter { answer: to, cx: cx.cloned(), begun });
         Ok(Asked { host: self.clone(), id, answer: Some(answer) })
     }
 
@@ -456,7 +479,7 @@ impl Link {
     }
 
     /// Takes messages until there will be no more: why, or nothing at the end of the socket.
-    async fn hear(&self, heard: &mut Heard) -> Option<Why> {
+    async fn hear(self: &Arc<Self>, heard: &mut Heard) -> Option<Why> {
         loop {
             let all_sent = self.state.lock().unsent.is_empty();
             let interest =
@@ -495,14 +518,14 @@ impl Link {
     }
 
     /// Takes what is there to be read of a process that has ended: its last answer may be among it.
-    fn drain(&self, heard: &mut Heard) {
+    fn drain(self: &Arc<Self>, heard: &mut Heard) {
         while let Ok(1..) = self.read(heard)
             && self.take(heard).is_ok()
         {}
     }
 
     /// Takes the whole lines of what was read.
-    fn take(&self, heard: &mut Heard) -> Result<(), String> {
+    fn take(self: &Arc<Self>, heard: &mut Heard) -> Result<(), String> {
         let Some(last) = memrchr(b'\n', heard.bytes.get(heard.searched..).unwrap_or_default()) else {
             heard.searched = heard.bytes.len();
             return heard.check();
@@ -527,7 +550,7 @@ impl Link {
     }
 
     /// Gives a message to who waits for it.
-    fn hand(&self, message: &[u8]) -> Result<(), String> {
+    fn hand(self: &Arc<Self>, message: &[u8]) -> Result<(), String> {
         let said: Said = serde_json::from_slice(message).map_err(|error| {
             let begin = String::from_utf8_lossy(message.get(..200).unwrap_or(message)).into_owned();
             format!("{error}: {}", begin.trim_end())
@@ -547,11 +570,17 @@ impl Link {
                 }
             }
             "progress" => {
-                let progress = state.waiting.get(&said.id).and_then(|it| it.progress.clone());
+                let cx = state.waiting.get(&said.id).and_then(|it| it.cx.clone());
                 drop(state);
-                if let Some(progress) = progress {
+                if let Some(cx) = cx {
+                    let progress = &cx.services().progress;
                     progress.report(said.done.unwrap_or_default(), said.total, &said.message);
                 }
+            }
+            "question" => {
+                let cx = state.waiting.get(&said.id).and_then(|it| it.cx.clone());
+                drop(state);
+                self.question(said, cx);
             }
             _ => {
                 // Who gave up waiting may be gone.
@@ -562,6 +591,27 @@ impl Link {
             }
         }
         Ok(())
+    }
+
+    /// Answers what a tool asks for while its call runs.
+    fn question(self: &Arc<Self>, said: Said, cx: Option<Cx>) {
+        let link = self.clone();
+        // A thread waits for its answer, so there are as many as threads; a process that asks without end waits for none.
+        if self.asked.fetch_add(1, Ordering::Relaxed) >= MOST_QUESTIONS {
+            self.asked.fetch_sub(1, Ordering::Relaxed);
+            return;
+        }
+        tokio::spawn(async move {
+            let permit = link.answering.acquire().await;
+            let answer =
+                tokio::task::spawn_blocking(move || questions::reply(cx, said.number, said.question));
+            if let Ok(answer) = answer.await {
+                // Who is gone asks no more.
+                let _ = link.send(&mut link.state.lock(), &line(&answer).unwrap_or_default());
+            }
+            link.asked.fetch_sub(1, Ordering::Relaxed);
+            drop(permit);
+        });
     }
 
     /// No more answers will come.

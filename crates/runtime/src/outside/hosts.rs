@@ -317,7 +317,7 @@ impl Start {
         let host = done.wait_for(Option::is_some).await.ok().and_then(|it| it.clone());
         match host {
             Some(Ok(host)) => Ok(host),
-            Some(Err(fault)) => Err(failure::copy(&fault)),
+            Some(Err(fault)) => Err(fault.copied()),
             None => Err(Fault::new(Kind::Cancelled, "haft ends, so the tool was not started")),
         }
     }

@@ -81,6 +81,13 @@ impl Look {
     }
 }
 
+/// Has this file a tool of this name, which takes the place of a built-in one once a person vouches for it?
+fn waits_to_replace(file: &Tried, name: &str, decided: &ToolFiles) -> bool {
+    let sections = decided.folders.get(file.folder).and_then(|it| decided.granted(it.whose));
+    sections.and_then(|it| it.get(name)).is_some_and(|it| it.replaces_built_in)
+        && file.serves.iter().flat_map(|it| &it.tools).any(|(it, _)| it.name == name)
+}
+
 /// What the last load came to, and which of those who asked it answers.
 #[derive(Default)]
 struct Turn {
@@ -210,7 +217,8 @@ impl Outside {
     /// When there is no such tool that is a file, or that can't be kept.
     pub fn vouch(&self, name: &str) -> Result<Vouched, Fault> {
         let (now, decided) = (self.now.load(), self.decided.now());
-        let Some(file) = now.tools.get(name).map(|it| it.file.clone()) else {
+        let waiting = || now.files.iter().find(|it| waits_to_replace(it, name, &decided)).cloned();
+        let Some(file) = now.tools.get(name).map(|it| it.file.clone()).or_else(waiting) else {
             let why = self.why_missing(name, str::trim_end).map(|it| format!(": {it}")).unwrap_or_default();
             let what = format!("there is no tool `{name}` that is a file{why}");
             let fault = Fault::not_found(what);

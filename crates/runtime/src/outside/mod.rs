@@ -23,6 +23,7 @@ pub mod mcp;
 mod parts;
 mod pyenv;
 mod python;
+mod questions;
 mod service;
 mod set;
 mod standing;
@@ -32,7 +33,11 @@ mod vouch;
 mod watch;
 mod written;
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashSet},
+    path::PathBuf,
+    sync::Arc,
+};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -42,6 +47,7 @@ pub(crate) use hosts::{Hosts, Packages};
 pub(crate) use kit::own_tools::own_files;
 pub use kit::own_tools::{ENABLED, OWN};
 pub use load::Outside;
+pub(crate) use questions::Recall;
 pub(crate) use service::ToolsOf;
 pub(crate) use set::Loaded;
 pub use set::gist;
@@ -82,6 +88,12 @@ pub struct ToolFiles {
 }
 
 impl ToolFiles {
+    /// The names that a person takes from built-in tools, for tools that are files.
+    pub(super) fn replaced(&self) -> HashSet<String> {
+        let sections = self.sections.iter().chain(&self.workspace_sections);
+        sections.filter(|(_, it)| it.replaces_built_in).map(|(name, _)| name.clone()).collect()
+    }
+
     /// What a person granted to tools that such a one put there; nothing, where nobody's word counts.
     fn granted(&self, whose: Whose) -> Option<&BTreeMap<String, Section>> {
         match whose {
@@ -134,6 +146,9 @@ pub struct Section {
     /// It is called only once its manual was read.
     #[serde(default)]
     pub manual_first: bool,
+    /// It takes the place of the built-in tool of its name.
+    #[serde(default)]
+    pub replaces_built_in: bool,
 }
 
 /// One version of a file, whatever becomes of the file.
@@ -163,6 +178,23 @@ pub(crate) enum Lasting {
     Stateful,
 }
 
+/// What a tool file adds to the system prompt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Contribution {
+    /// Where it stands among the others.
+    bucket: Place,
+    text: String,
+}
+
+/// Where a text stands among others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Place {
+    First,
+    Normal,
+    Last,
+}
+
 /// What a file says of a tool in it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Described {
@@ -190,6 +222,9 @@ pub(crate) struct Described {
     /// It is called only once that was read.
     #[serde(default)]
     pub(crate) manual_first: bool,
+    /// What it adds to the system prompt.
+    #[serde(default)]
+    pub(crate) contribution: Option<Contribution>,
     /// How its result comes back, where that is not within the turn.
     #[serde(default)]
     pub(crate) mode: Option<Lasting>,

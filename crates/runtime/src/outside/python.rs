@@ -138,9 +138,8 @@ impl PythonCall {
         );
         let calling = lease.host.call().await;
         let printed = lease.printed();
-        let progress = cx.services().progress.clone();
         let began = Instant::now();
-        let mut asked = lease.host.ask(Some(progress), |id, tell| Request {
+        let mut asked = lease.host.ask(Some(cx), |id, tell| Request {
             op: "call",
             id,
             entry: &self.tool.terms.described.entry,
@@ -165,7 +164,7 @@ impl PythonCall {
                     if let Ok(said) = &said {
                         lease.host.end_left(said.started).await;
                     }
-                    return self.answered(said, lease, printed, &procs);
+                    return self.answered(cx, said, lease, printed, &procs);
                 }
                 () = cx.cancelled() => {
                     let after = began.elapsed().as_secs_f32();
@@ -208,20 +207,15 @@ impl PythonCall {
                 return Err(fault);
             }
         };
-        let progress = cx.services().progress.clone();
-        let asked = lease.host.ask(Some(progress), |id, tell| More {
-            op: "input",
-            id,
-            of: first,
-            input: &input,
-            tell,
-        });
+        let asked =
+            lease.host.ask(Some(cx), |id, tell| More { op: "input", id, of: first, input: &input, tell });
         // It has begun: a process that is gone has taken the generator with it.
         Ok(asked.map_err(|lost| Lost { begun: true, ..lost }))
     }
 
     fn answered(
         &self,
+        cx: &Cx,
         said: Result<Said, Lost>,
         lease: &Lease,
         printed: Printed,
@@ -231,7 +225,7 @@ impl PythonCall {
             Ok(said) if said.ok => {
                 lease.keep(printed);
                 let mut output = parts::output(said);
-                output.parts.extend(lease.ground.made().iter().map(|it| parts::note(it)));
+                output.parts.extend(lease.ground.made().iter().map(|it| parts::note(&cx.named(it))));
                 Ok(output)
             }
             Ok(said) => Err(failure::raised(said, &printed.text(), procs)),

@@ -61,7 +61,8 @@ impl Tools for ToolsOf {
             why: it.why.clone(),
             older_serves: it.older_serves,
         });
-        Listed { tools: catalog.specs().cloned().collect(), failed: failed.collect() }
+        let aside = self.session.runtime().outside().aside();
+        Listed { tools: catalog.specs().cloned().collect(), failed: failed.collect(), aside }
     }
 
     fn settled(&self) -> Soon<'_, ()> {
@@ -73,6 +74,10 @@ impl Tools for ToolsOf {
 
     fn manual(&self, name: &str) -> Option<String> {
         self.session.runtime().outside().manual(name)
+    }
+
+    fn named(&self, text: &str) -> String {
+        self.session.named(text).into_owned()
     }
 
     fn explained(&self, name: &str) {

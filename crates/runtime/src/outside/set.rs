@@ -13,7 +13,7 @@ use kit::{
 };
 
 use super::{
-    Described, ToolFiles, Version,
+    Contribution, Described, ToolFiles, Version,
     cache::Failed,
     folders::{Sort, Stamp},
 };
@@ -51,6 +51,8 @@ pub(super) struct Serving {
     pub(super) lapsed: Vec<(String, String)>,
     /// The tools of it whose sections count.
     pub(super) granted: Vec<String>,
+    /// Those of them that take the place of a built-in tool.
+    pub(super) replacing: Vec<String>,
     /// By which one sees that what it was granted is the same.
     pub(super) standing: String,
 }
@@ -90,6 +92,8 @@ pub(super) struct Made {
     pub(super) manual: Option<String>,
     /// Its file says that it is called only once that was read.
     pub(super) manual_first: bool,
+    /// What it adds to the system prompt.
+    pub(super) contribution: Option<Contribution>,
 }
 
 /// The names that can't be had any more.
@@ -101,6 +105,8 @@ struct Names<'a> {
     owners: HashMap<&'a str, &'a Tried>,
     /// Those to which something is granted that counts, each with its file: what a person vouched for takes them.
     granted: HashMap<&'a str, &'a Path>,
+    /// Those that a person gives to a file instead of a built-in tool, each with that file.
+    replacing: HashMap<&'a str, &'a Path>,
 }
 
 impl Names<'_> {
@@ -108,9 +114,10 @@ impl Names<'_> {
         if !is_name(name) {
             return Some(format!("`{name}` can't be the name of a tool: {NAME_RULE}"));
         }
-        if self.built_in.contains(name) {
+        if self.built_in.contains(name) && self.replacing.get(name).is_none_or(|it| *it != file) {
             return Some(format!(
-                "`{name}` is the name of a built-in tool, which no file replaces; give it another name"
+                "`{name}` is the name of a built-in tool; give it another name, or replace that tool by it: \
+                 `replaces_built_in = true` under `[tool.{name}]` in haft.toml, then `haft trust {name}`"
             ));
         }
         if let Some(first) = self.granted.get(name) {
@@ -127,7 +134,8 @@ impl Names<'_> {
 }
 
 impl Loaded {
-    /// Puts together what the files make. A name is taken by built-in tools first, then by the first file.
+    /// Puts together what the files make. A name is taken by built-in tools first, unless a person gives it to a file;
+    /// then by the first file.
     pub(super) fn of(
         files: Vec<Arc<Tried>>,
         folders: Vec<Remarks>,
@@ -143,8 +151,12 @@ impl Loaded {
             taken: HashSet::new(),
             owners: owners(&files),
             granted: HashMap::new(),
+            replacing: HashMap::new(),
         };
         for file in &files {
+            for name in file.serves.iter().flat_map(|it| &it.replacing) {
+                names.replacing.entry(name).or_insert(&file.path);
+            }
             for name in file.serves.iter().flat_map(|it| &it.granted) {
                 names.granted.entry(name).or_insert(&file.path);
             }
@@ -186,6 +198,7 @@ impl Loaded {
                 tool: tool.clone(),
                 manual: described.manual.clone(),
                 manual_first: described.manual_first,
+                contribution: described.contribution.clone(),
             };
             self.tools.insert(name.to_owned(), made);
             tools.push(tool.clone());

@@ -69,8 +69,8 @@ impl fmt::Debug for Grant {
 impl Section {
     /// Is anything granted by it that is worth stealing?
     pub(super) fn is_grant(&self) -> bool {
-        let Self { net, read, write, env, timeout_seconds: _, manual_first: _ } = self;
-        !(net.is_empty() && read.is_empty() && write.is_empty() && env.is_empty())
+        let Self { net, read, write, env, timeout_seconds: _, manual_first: _, replaces_built_in } = self;
+        *replaces_built_in || !(net.is_empty() && read.is_empty() && write.is_empty() && env.is_empty())
     }
 
     /// It without that.

@@ -3,9 +3,11 @@
 //! Read off the end of what the command printed. A line is given only where the words fit and
 //! what is known of the sandbox agrees; where another cause is as likely, it says "may be".
 
+mod loopback;
+
 use std::path::{Path, PathBuf};
 
-use kit::{net::why_closed, procs::Exit};
+use kit::{net::why_closed, procs::Exit, references::inert};
 
 use super::{
     layout::{Access, Mount, What},
@@ -31,6 +33,8 @@ pub struct Known<'a> {
     pub limits: Limits,
     /// Hosts that the proxy refused while the command ran.
     pub refused_hosts: &'a [Refused],
+    /// Ports of this machine's loopback that are granted to commands.
+    pub granted_ports: &'a [u16],
     /// The tool whose sandbox it is, if it is that of one that is a file.
     pub tool: Option<&'a str>,
     /// It is an MCP server, and its section is called so.
@@ -72,6 +76,7 @@ pub fn denials(exit: Exit, output: &str, known: &Known<'_>) -> Vec<String> {
     for ended in known.ended {
         said.push(match ended {
             Ended::Memory { name, used } => {
+                let name = inert(name);
                 let (used, limit) = (mib(*used), mib(known.limits.memory));
                 let says =
                     format!("`{name}` was ended when it used {used} MiB; all commands together have {limit} MiB");
@@ -112,12 +117,15 @@ const NAMED: usize = 6;
 /// Which control files were set aside, and how one is kept.
 fn set_aside(known: &Known<'_>) -> impl Iterator<Item = String> {
     let workspace = known.roots.first().map_or(Path::new("/"), |it| it.0.as_path());
-    let relative = |path: &Path| path.strip_prefix(workspace).unwrap_or(path).display().to_string();
+    let relative =
+        |path: &Path| inert(&path.strip_prefix(workspace).unwrap_or(path).display().to_string()).into_owned();
     let named = known.aside.iter().take(NAMED).map(move |(path, new)| {
         let (path, new) = (relative(path), relative(new));
+        // What a tool file made its caller does not write.
+        let write = if known.tool.is_none() { "[?`tool:write` it (the person is asked), or ?]" } else { "" };
         format!(
-            "{path} decides what other programs run, so the version that a command wrote was moved to {new}; to keep it, `write` it \
-             (the person is asked), or the person runs {} first; tell the person",
+            "{path} decides what other programs run, so the version that a command wrote was moved to {new}; to keep it, \
+             {write}the person runs {} first; tell the person",
             quote_grant(&path)
         )
     });
@@ -142,14 +150,14 @@ fn refused(known: &Known<'_>) -> impl Iterator<Item = String> {
     // One that was not granted the first time may have been the second time, or the other way round.
     let others: Vec<String> = others
         .into_iter()
-        .map(Refused::to_string)
+        .map(|it| inert(&it.to_string()).into_owned())
         .filter(|it| !granted.iter().any(|one| one.to_string() == *it))
         .collect();
     let hosts: Vec<&str> = others.iter().map(|it| without_port(it)).collect();
     let not_granted =
         (!others.is_empty()).then(|| format!("{} was refused; {}", others.join(", "), grant(&hosts, known)));
     let of_private = granted.into_iter().filter_map(|it| {
-        let (with_port, at) = (it.to_string(), it.private?);
+        let (with_port, at) = (inert(&it.to_string()).into_owned(), it.private?);
         Some(format!(
             "{with_port} was refused: {} is granted, but is at {at}, which {}; only a grant with the port reaches it: {}",
             it.host,
@@ -164,18 +172,22 @@ fn refused(known: &Known<'_>) -> impl Iterator<Item = String> {
 fn grant(hosts: &[&str], known: &Known<'_>) -> String {
     let names: Vec<String> = hosts.iter().map(|it| format!("\"{it}\"")).collect();
     let names = names.join(", ");
-    let Some(tool) = known.tool else { return format!("`shell` takes `net: [{names}]`") };
     let workspace = known.roots.first().map(|it| it.0.display().to_string()).unwrap_or_default();
     let workspace = quote(&workspace);
     let each: Vec<String> = hosts
         .iter()
         .map(|it| format!("`haft --dir {workspace} grants add {}`", quote(&format!("net {it}"))))
         .collect();
-    format!(
-        "a person grants it with {}, or `net = [{names}]` of `[{}.{tool}]` in haft.toml",
-        each.join(" and "),
-        section(known)
-    )
+    let each = each.join(" and ");
+    match known.tool {
+        Some(tool) => {
+            let section = section(known);
+            format!(
+                "a person grants it with {each}, or `net = [{names}]` of `[{section}.{tool}]` in haft.toml"
+            )
+        }
+        None => format!("[?`tool:shell` takes `arg:shell.net`: [{names}]|a person grants it with {each}?]"),
+    }
 }
 
 fn read_line(line: &str, known: &Known<'_>) -> Option<(&'static str, String)> {
@@ -185,7 +197,7 @@ fn read_line(line: &str, known: &Known<'_>) -> Option<(&'static str, String)> {
     }
     if has(&["Device or resource busy", "EBUSY"]) {
         let control = paths(line, known).into_iter().find(|path| is_control(path, known))?;
-        return Some(("control_files", fixed(&control)));
+        return Some(("control_files", fixed(&control, known)));
     }
     if let Some(says) = known.tool.and_then(|tool| missing_variable(line, tool, known)) {
         return Some(("env", says));
@@ -195,11 +207,20 @@ fn read_line(line: &str, known: &Known<'_>) -> Option<(&'static str, String)> {
             let how = grant(&["example.org"], known);
             return Some(("net", format!("tools have no network but a proxy for granted hosts: {how}")));
         }
-        let says = "commands have no network but a proxy for granted hosts: `shell` takes `net: [\"example.org\"]`; a program that asks no proxy needs `unconfined: true`";
-        return Some(("net", says.to_owned()));
+        let how = grant(&["example.org"], known);
+        return Some((
+            "net",
+            format!(
+                "commands have no network but a proxy for granted hosts: {how}\
+                 [?; a program that asks no proxy needs `arg:shell.unconfined`: true?]"
+            ),
+        ));
+    }
+    if let Some(says) = loopback::refused(line, known).or_else(|| loopback::taken(line, known)) {
+        return Some(("net", says));
     }
     if has(&["Operation not permitted", "EPERM"]) {
-        return not_permitted(line);
+        return not_permitted(line, known);
     }
     if has(&["No such file or directory", "ENOENT", "Permission denied", "EACCES"]) {
         let path = paths(line, known).into_iter().find(|path| path.exists() && !is_seen(path, known))?;
@@ -282,7 +303,7 @@ fn missing_variable(line: &str, tool: &str, known: &Known<'_>) -> Option<String>
 fn unwritable(line: &str, known: &Known<'_>) -> (&'static str, String) {
     let found = paths(line, known);
     if let Some(control) = found.iter().find(|path| is_control(path, known)) {
-        return ("control_files", fixed(control));
+        return ("control_files", fixed(control, known));
     }
     if known.held {
         return ("read_only", "this session is read-only (plan mode or a read-only profile)".to_owned());
@@ -303,20 +324,31 @@ fn unwritable(line: &str, known: &Known<'_>) -> (&'static str, String) {
         Some(path) => {
             let path = path.display();
             let or = or_of_tool("write", known);
-            ("write", format!("{path} lies outside the roots; a person can add its folder with `--root PATH`{or}"))
+            (
+                "write",
+                format!("{path} lies outside the roots; a person can add its folder with `--root PATH`{or}"),
+            )
         }
         None if known.roots.iter().all(|(_, writable)| !writable) => {
             ("read_only", "with `--sandbox read-only` commands change nothing".to_owned())
         }
-        None => ("write", "it may be that a file outside the roots was to be written; a person can add a folder with `--root PATH`".to_owned()),
+        None => (
+            "write",
+            "this may be a write outside the roots; a person can add the folder with `--root PATH`"
+                .to_owned(),
+        ),
     }
 }
 
-fn fixed(path: &Path) -> String {
-    format!(
-        "{} decides what other programs run, so commands can't change it; after approval `edit` can, and `shell` with `unconfined: true`",
-        path.display()
-    )
+fn fixed(path: &Path, known: &Known<'_>) -> String {
+    let who = match known.tool {
+        Some(_) => "a person can change it",
+        None => {
+            "after approval [?`tool:edit` can|`tool:write` can|a person can?][?, and `tool:shell` with \
+             `arg:shell.unconfined`: true?]"
+        }
+    };
+    format!("{} decides what other programs run, so commands can't change it; {who}", path.display())
 }
 
 fn or_of_tool(key: &str, known: &Known<'_>) -> String {
@@ -354,7 +386,11 @@ fn hidden(path: &Path, known: &Known<'_>) -> (&'static str, String) {
 const KEYS: &[&str] =
     &[".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".netrc", ".npmrc", ".pypirc", "shadow"];
 
-fn not_permitted(line: &str) -> Option<(&'static str, String)> {
+fn not_permitted(line: &str, known: &Known<'_>) -> Option<(&'static str, String)> {
+    let outside = match known.tool {
+        Some(_) => "",
+        None => "[?; `tool:shell` with `arg:shell.unconfined`: true asks a person to let it out?]",
+    };
     let lower = line.to_ascii_lowercase();
     let has = |words: &[&str]| words.iter().any(|it| lower.contains(it));
     if has(&["socket", "listen", "bind"]) && !has(&["raw"]) {
@@ -367,11 +403,7 @@ fn not_permitted(line: &str) -> Option<(&'static str, String)> {
         return Some(("net", "commands have no raw sockets".to_owned()));
     }
     if has(&["ptrace", "traceme", "attach"]) {
-        return Some((
-            "system_calls",
-            "a command can't trace another; `shell` with `unconfined: true` asks a person to let it out"
-                .to_owned(),
-        ));
+        return Some(("system_calls", format!("a command can't trace another{outside}")));
     }
     let call = [
         "unshare",
@@ -386,12 +418,7 @@ fn not_permitted(line: &str) -> Option<(&'static str, String)> {
         "userfaultfd",
     ];
     let call = call.into_iter().find(|call| lower.contains(call))?;
-    Some((
-        "system_calls",
-        format!(
-            "`{call}` is refused to commands; `shell` with `unconfined: true` asks a person to let it out"
-        ),
-    ))
+    Some(("system_calls", format!("`{call}` is refused to commands{outside}")))
 }
 
 /// The paths that a line names. A relative one is taken from the first root, where commands mostly start.
@@ -465,6 +492,8 @@ fn tail(output: &str) -> &str {
 #[cfg(test)]
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use kit::references::in_own_names;
 
     use super::*;
 
@@ -550,8 +579,8 @@ mod tests {
         let hosts = [host("index.crates.io", 443, None)];
         let known = Known { refused_hosts: &hosts, ..Known::default() };
         let said = denials(Exit::Code(101), "[56] CONNECT tunnel failed, response 403", &known);
-        let line = "sandbox: rule `net`: index.crates.io:443 was refused; `shell` takes `net: [\"index.crates.io\"]`";
-        assert_eq!(said, [line]);
+        let line = "sandbox: rule `net`: index.crates.io:443 was refused; `shell` takes `net`: [\"index.crates.io\"]";
+        assert_eq!(in_own_names(&said.join("\n")), line);
     }
 
     #[test]
@@ -559,8 +588,8 @@ mod tests {
         let hosts = [host("pypi.org", 443, None), host("pypi.org", 443, Some("10.1.2.3"))];
         let known = Known { refused_hosts: &hosts, ..Known::default() };
         let said = denials(Exit::Code(0), "", &known);
-        let line = "sandbox: rule `net`: pypi.org:443 was refused: pypi.org is granted, but is at 10.1.2.3, which is not a public address; only a grant with the port reaches it: `shell` takes `net: [\"pypi.org:443\"]`";
-        assert_eq!(said, [line]);
+        let line = "sandbox: rule `net`: pypi.org:443 was refused: pypi.org is granted, but is at 10.1.2.3, which is not a public address; only a grant with the port reaches it: `shell` takes `net`: [\"pypi.org:443\"]";
+        assert_eq!(in_own_names(&said.join("\n")), line);
     }
 
     #[test]

@@ -109,9 +109,9 @@ pub fn proxy_variables(port: u16, pass: Option<&str>) -> Vec<(String, String)> {
     let at = format!("http://{who}127.0.0.1:{port}");
     let names = ["http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "all_proxy"];
     let mut variables: Vec<_> = names.iter().map(|name| ((*name).to_owned(), at.clone())).collect();
-    // A server that a command starts is talked to directly.
-    variables
-        .extend(["no_proxy", "NO_PROXY"].map(|name| (name.to_owned(), "localhost,127.0.0.1,::1".to_owned())));
+    // A server that a command starts is talked to directly. Python compares IPv6 with its brackets.
+    let direct = "localhost,127.0.0.1,::1,[::1]";
+    variables.extend(["no_proxy", "NO_PROXY"].map(|name| (name.to_owned(), direct.to_owned())));
     variables
 }
 

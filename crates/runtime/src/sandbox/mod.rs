@@ -12,6 +12,7 @@ mod enter;
 pub mod environment;
 #[cfg(target_os = "linux")]
 mod filter;
+pub(crate) mod forward;
 pub(crate) mod handle;
 #[cfg(target_os = "linux")]
 mod keep;
@@ -19,6 +20,7 @@ pub mod layout;
 pub mod limits;
 pub mod pass;
 pub mod places;
+pub(crate) mod ports;
 #[cfg(target_os = "linux")]
 pub mod probe;
 pub mod proxy;

@@ -223,9 +223,12 @@ fn v4(at: SocketAddr) -> Option<String> {
     Some(format!("{word:08X}:{:04X}", at.port()))
 }
 
-/// As in `/proc/net/tcp6`, of a socket that speaks IPv4 all the same: `::ffff:127.0.0.1`.
+/// As in `/proc/net/tcp6`: an address of IPv4 as a socket of IPv6 has it, `::ffff:127.0.0.1`.
 fn v6(at: SocketAddr) -> Option<String> {
-    let words = four(at)?.to_ipv6_mapped().octets();
+    let words = match at.ip() {
+        IpAddr::V4(it) => it.to_ipv6_mapped().octets(),
+        IpAddr::V6(it) => it.octets(),
+    };
     let words = words.as_chunks::<4>().0.iter().map(|it| format!("{:08X}", u32::from_ne_bytes(*it)));
     Some(format!("{}:{:04X}", words.collect::<String>(), at.port()))
 }
@@ -245,7 +248,11 @@ mod tests {
 
     /// A connection to ourselves: our end, and the proxy's.
     async fn connection() -> (TcpStream, TcpStream) {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        connection_at("127.0.0.1:0").await
+    }
+
+    async fn connection_at(address: &str) -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind(address).await.unwrap();
         let ours = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (theirs, _) = listener.accept().await.unwrap();
         (ours, theirs)
@@ -265,6 +272,15 @@ mod tests {
         other.kill().unwrap();
         other.wait().unwrap();
         // The positive control.
+        pass.coming().is(Some(std::process::id()));
+        assert!(pass.is_shown_by(&theirs).await);
+    }
+
+    #[tokio::test]
+    async fn pass_is_good_over_ipv6_too() {
+        let (_ours, theirs) = connection_at("[::1]:0").await;
+        let pass = Pass::new("abc".to_owned());
+        assert!(!pass.is_shown_by(&theirs).await);
         pass.coming().is(Some(std::process::id()));
         assert!(pass.is_shown_by(&theirs).await);
     }

@@ -4,20 +4,21 @@
 //! proxy for HTTP, which connects to what is granted, at an address that was looked at.
 
 use std::{
+    collections::BTreeSet,
     fmt, io,
     net::{IpAddr, SocketAddr},
     sync::Arc,
     time::Duration,
 };
 
-use kit::net::{HostPattern, Reach, is_elsewhere, plain, split_port, why_closed};
+use kit::net::{HostPattern, Reach, SessionPorts, is_elsewhere, loopback, plain, split_port, why_closed};
 use parking_lot::Mutex;
 
 use super::pass::Pass;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional},
     net::{TcpListener, TcpStream, lookup_host},
-    sync::Semaphore,
+    sync::{Semaphore, watch},
     time::timeout,
 };
 
@@ -28,10 +29,10 @@ pub(super) const REFUSAL: &str = "Blocked by haft's sandbox";
 const LONGEST_HEAD: usize = 32 * 1024;
 
 /// How long a program may take to say what it wants, and a host to answer.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// How many connections there are at a time.
-const MOST: usize = 256;
+pub(super) const MOST: usize = 256;
 
 /// How many refusals are remembered.
 const REMEMBERED: usize = 16;
@@ -42,6 +43,8 @@ pub struct Hosts {
     inner: Arc<Mutex<Inner>>,
     /// What is granted there is granted here, too.
     above: Option<Arc<Mutex<Inner>>>,
+    /// What processes of the session serve, which needs no grant.
+    ports: Option<Arc<dyn SessionPorts>>,
 }
 
 #[derive(Debug, Default)]
@@ -49,6 +52,8 @@ struct Inner {
     next: u64,
     granted: Vec<Entry>,
     refused: Vec<Refused>,
+    /// Changes whenever a grant ends.
+    ended: watch::Sender<()>,
 }
 
 /// A host that was asked for and not reached.
@@ -113,7 +118,13 @@ impl Hosts {
 
     /// A list of its own for somebody who may reach these as well: what is granted there is granted to nobody else.
     pub(crate) fn below(&self) -> Self {
-        Self { inner: Arc::default(), above: Some(self.inner.clone()) }
+        Self { inner: Arc::default(), above: Some(self.inner.clone()), ports: None }
+    }
+
+    /// The same list for somebody who reaches these ports of the session without a grant.
+    #[must_use]
+    pub(crate) fn and_session_ports(self, ports: Arc<dyn SessionPorts>) -> Self {
+        Self { ports: Some(ports), ..self }
     }
 
     /// Which hosts were asked for and refused since this was last asked.
@@ -158,9 +169,45 @@ impl Hosts {
         if everybody >= Some(reach) || !pass.is_shown_by(client).await { everybody } else { Some(reach) }
     }
 
-    fn note_refused(&self, wanted: &Wanted, private: Option<IpAddr>) {
+    /// The ports of this machine's loopback that are granted to somebody.
+    pub(crate) fn loopback_ports(&self) -> BTreeSet<u16> {
+        self.loopback_grants().into_iter().map(|it| it.port).collect()
+    }
+
+    fn loopback_grants(&self) -> Vec<OnLoopback> {
+        let lists = [Some(&self.inner), self.above.as_ref()].into_iter().flatten();
+        lists.flat_map(|list| list.lock().loopback_grants(Arc::ptr_eq(list, &self.inner))).collect()
+    }
+
+    /// Which host of loopback is granted at this port to whoever is at the other end of this connection.
+    pub(super) async fn granted_loopback(&self, port: u16, client: &TcpStream) -> Option<String> {
+        let at = client.local_addr().ok()?.ip();
+        let mut grants = self.loopback_grants();
+        grants.retain(|it| it.port == port);
+        // The address that was asked for, if it is among them.
+        grants.sort_by_key(|it| (!loopback(&it.host).contains(&at), it.pass.is_some()));
+        for grant in grants {
+            let is_for_it = match &grant.pass {
+                Some(pass) => pass.is_shown_by(client).await,
+                None => true,
+            };
+            if is_for_it {
+                return Some(grant.host);
+            }
+        }
+        None
+    }
+
+    /// Tells when grants end.
+    pub(super) fn grants_ended(&self) -> GrantsEnded {
+        let own = self.inner.lock().ended.subscribe();
+        let above = self.above.as_ref().map(|it| it.lock().ended.subscribe());
+        GrantsEnded { own, above }
+    }
+
+    pub(super) fn note_refused(&self, host: &str, port: u16, private: Option<IpAddr>) {
         let mut inner = self.inner.lock();
-        let refused = Refused { host: wanted.host.clone(), port: wanted.port, private };
+        let refused = Refused { host: host.to_owned(), port, private };
         if !inner.refused.contains(&refused) {
             inner.refused.push(refused);
         }
@@ -169,7 +216,51 @@ impl Hosts {
     }
 }
 
+/// A grant of a port of this machine's loopback.
+struct OnLoopback {
+    host: String,
+    port: u16,
+    pass: Option<Pass>,
+}
+
+/// News of grants that ended.
+pub(super) struct GrantsEnded {
+    own: watch::Receiver<()>,
+    above: Option<watch::Receiver<()>>,
+}
+
+impl GrantsEnded {
+    /// Resolves when one has ended since this resolved last.
+    pub(super) async fn next(&mut self) {
+        let above = async {
+            let changed = match &mut self.above {
+                Some(above) => above.changed().await.is_ok(),
+                None => false,
+            };
+            if !changed {
+                std::future::pending::<()>().await;
+            }
+        };
+        tokio::select! {
+            // Without the list nothing is granted any more.
+            _ = self.own.changed() => {}
+            () = above => {}
+        }
+    }
+}
+
 impl Inner {
+    /// Those that reach private addresses; with those of passes, where the passes are of this list.
+    fn loopback_grants(&self, with_passes: bool) -> Vec<OnLoopback> {
+        let reaching = self.granted.iter().filter(|it| it.pattern.reach().min(it.most) == Reach::Anywhere);
+        let meant = reaching.filter(|it| with_passes || it.pass.is_none());
+        let named = meant.filter_map(|it| {
+            let (host, port) = it.pattern.loopback_port()?;
+            Some(OnLoopback { host: host.to_owned(), port, pass: it.pass.clone() })
+        });
+        named.collect()
+    }
+
     /// By grants for everybody, and those of this pass.
     fn allows(&self, host: &str, port: u16, pass: Option<&Pass>) -> Option<Reach> {
         let meant = self.granted.iter().filter(|it| it.pass.is_none() || it.pass.as_ref() == pass);
@@ -179,7 +270,9 @@ impl Inner {
 
 impl Drop for Granted {
     fn drop(&mut self) {
-        self.hosts.inner.lock().granted.retain(|it| it.id != self.id);
+        let mut inner = self.hosts.inner.lock();
+        inner.granted.retain(|it| it.id != self.id);
+        inner.ended.send_replace(());
     }
 }
 
@@ -215,15 +308,25 @@ async fn handle(mut client: TcpStream, hosts: &Hosts) -> io::Result<()> {
     let Some(wanted) = Wanted::parse(&head) else {
         return refuse(&mut client, "400 Bad Request", "this is a proxy for HTTP").await;
     };
-    let Some(reach) = hosts.allows_peer(&wanted, &client).await else {
-        hosts.note_refused(&wanted, None);
-        let says = format!("{REFUSAL}: {}:{}", wanted.host, wanted.port);
-        return refuse(&mut client, &format!("403 {REFUSAL}"), &says).await;
+    let ports = hosts.ports.as_deref().filter(|it| it.listens(&wanted.host, wanted.port));
+    let connected = match ports {
+        Some(ports) => {
+            let connected = timeout(PATIENCE, ports.connect(&wanted.host, wanted.port)).await;
+            connected.map(|it| it.map_err(Unreached::Failed))
+        }
+        None => {
+            let Some(reach) = hosts.allows_peer(&wanted, &client).await else {
+                hosts.note_refused(&wanted.host, wanted.port, None);
+                let says = format!("{REFUSAL}: {}:{}", wanted.host, wanted.port);
+                return refuse(&mut client, &format!("403 {REFUSAL}"), &says).await;
+            };
+            timeout(PATIENCE, connect(&wanted.host, wanted.port, reach)).await
+        }
     };
-    let mut server = match timeout(PATIENCE, connect(&wanted, reach)).await {
+    let mut server = match connected {
         Ok(Ok(server)) => server,
         Ok(Err(Unreached::Private(at))) => {
-            hosts.note_refused(&wanted, Some(at));
+            hosts.note_refused(&wanted.host, wanted.port, Some(at));
             let (host, port) = (&wanted.host, wanted.port);
             let why = why_closed(at);
             let says = format!(
@@ -258,8 +361,8 @@ impl From<io::Error> for Unreached {
 }
 
 /// Connects to an address that was looked at; the name is not looked up a second time.
-async fn connect(wanted: &Wanted, reach: Reach) -> Result<TcpStream, Unreached> {
-    let found: Vec<SocketAddr> = lookup_host((plain(&wanted.host).as_str(), wanted.port)).await?.collect();
+async fn connect(host: &str, port: u16, reach: Reach) -> Result<TcpStream, Unreached> {
+    let found: Vec<SocketAddr> = lookup_host((plain(host).as_str(), port)).await?.collect();
     let may = |it: &SocketAddr| reach == Reach::Anywhere || is_elsewhere(it.ip());
     let open: Vec<SocketAddr> = found.iter().copied().filter(may).collect();
     if let (true, Some(first)) = (open.is_empty(), found.first()) {
@@ -273,6 +376,15 @@ async fn connect(wanted: &Wanted, reach: Reach) -> Result<TcpStream, Unreached> 
         }
     }
     Err(last.into())
+}
+
+/// Connects to a host that a person granted with this port, wherever it is.
+pub(super) async fn connect_granted(host: &str, port: u16) -> io::Result<TcpStream> {
+    match connect(host, port, Reach::Anywhere).await {
+        Ok(server) => Ok(server),
+        Err(Unreached::Failed(error)) => Err(error),
+        Err(Unreached::Private(_)) => Err(io::ErrorKind::PermissionDenied.into()),
+    }
 }
 
 async fn refuse(client: &mut TcpStream, status: &str, says: &str) -> io::Result<()> {

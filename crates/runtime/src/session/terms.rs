@@ -1,9 +1,9 @@
 //! Which tools does a session show, and on which terms?
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use arc_swap::ArcSwap;
-use kit::{Fault, Origin};
+use kit::{Fault, Origin, references};
 use serde_json::Value;
 
 use super::Session;
@@ -22,6 +22,8 @@ pub struct Limits {
 #[derive(Clone, Default)]
 struct Terms {
     limits: Arc<Limits>,
+    /// Its agent is in plan mode.
+    plans: bool,
     /// The tools that the provider of its model runs.
     own: Vec<String>,
     /// What a list of its tools may cost.
@@ -75,7 +77,9 @@ impl Shown {
             (Some(all), Some(mine)) => Some(mine.iter().filter(|it| all.contains(it)).cloned().collect()),
             (all, mine) => all.map(<[String]>::to_vec).or_else(|| mine.clone()),
         };
-        let of = |snapshot: &Snapshot| Catalog::of(snapshot, allowed.as_deref(), &terms.own, &terms.listing);
+        let of = |snapshot: &Snapshot| {
+            Catalog::of(snapshot, allowed.as_deref(), &terms.own, terms.plans, &terms.listing)
+        };
         let more = &terms.more;
         let catalog = if more.is_empty() { of(&snapshot) } else { of(&snapshot.with(more)) };
         Self { snapshot, terms: terms.clone(), catalog: Arc::new(catalog) }
@@ -88,6 +92,16 @@ impl Session {
         self.inner.showing.catalog(&self.inner.runtime)
     }
 
+    /// The text with the names of the tools that this session shows, where it refers to haft's own: see
+    /// [`kit::references`].
+    pub fn named<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        // Which these are is of interest only where there is a reference.
+        if !references::has_any(text) {
+            return Cow::Borrowed(text);
+        }
+        self.catalog().named(text)
+    }
+
     /// From the next call on the session may do no more than this.
     /// Where that makes it read-only, or no longer so, its commands and those of its tools end.
     pub fn limit(&self, limits: Limits) {
@@ -95,6 +109,18 @@ impl Session {
         let limits = Arc::new(limits);
         self.inner.showing.change(|terms| terms.limits = limits.clone());
         self.inner.ground.hold(read_only);
+    }
+
+    /// Says whether the session's agent is in plan mode: some tools are there only then.
+    pub fn plan(&self, plans: bool) {
+        if self.plans() != plans {
+            self.inner.showing.change(|terms| terms.plans = plans);
+        }
+    }
+
+    /// Is the session's agent in plan mode?
+    pub(crate) fn plans(&self) -> bool {
+        self.inner.showing.terms.load().plans
     }
 
     /// From now on a list of the session's tools, and of those below it that are opened later, may cost this much.

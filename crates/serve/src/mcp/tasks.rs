@@ -339,13 +339,7 @@ async fn result_of(job: &str, jobs: &dyn Jobs, client: &Client, cancel: &Cancell
 fn result(job: &Job) -> Result<kit::Output, Fault> {
     match job.result.as_deref() {
         Some(Ok(output)) => Ok(output.clone()),
-        Some(Err(fault)) => Err(Fault {
-            kind: fault.kind,
-            what: fault.what.clone(),
-            next: fault.next.clone(),
-            seen: fault.seen.clone(),
-            source: None,
-        }),
+        Some(Err(fault)) => Err(fault.copied()),
         None => Err(Fault::bug(format!("{} is over without a result", job.id))),
     }
 }

@@ -16,7 +16,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(3600);
 pub(crate) struct Subagent {
     /// The whole task: it sees nothing of this conversation.
     prompt: String,
-    /// Profile it works under, such as `explore`; `list_profiles` shows them. Default: yours.
+    /// Profile it works under, such as `explore`[?; `tool:list_profiles` shows them?]. Default: yours.
     profile: Option<String>,
     /// Maximum model responses.
     max_turns: Option<usize>,

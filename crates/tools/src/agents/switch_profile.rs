@@ -6,7 +6,7 @@ use kit::prelude::*;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SwitchProfile {
-    /// The profile; `list_profiles` shows them.
+    /// The profile[?; `tool:list_profiles` shows them?].
     profile: String,
 }
 

@@ -228,7 +228,7 @@ fn failed(cx: &Cx, compiled: &compile::Compiled, messages: &Messages, source: &S
         (
             format!("`{name}` makes nothing"),
             if unknown {
-                "Mend what is unknown in the lines below (`scad_lint` names what is meant), then compile it again."
+                "Mend what is unknown in the lines below[? (`tool:scad_lint` names what is meant)?], then compile it again."
             } else {
                 "Call a module at its top, and look that `difference` and `intersection` leave something."
             },
@@ -245,8 +245,8 @@ fn failed(cx: &Cx, compiled: &compile::Compiled, messages: &Messages, source: &S
         lines.extend(telling.rev().take(5).map(str::to_owned));
         lines.reverse();
     }
-    lines.extend(cx.procs().denials(compiled.exit, said));
-    Fault::new(Kind::Failed, what).next(next).seen(Output::text(lines.join("\n")))
+    lines.extend(cx.denials(compiled.exit, said));
+    Fault::new(Kind::Failed, what).hint(next).seen(Output::text(lines.join("\n")))
 }
 
 /// The file that is there already, if it is an STL: nothing else is replaced.

@@ -85,7 +85,8 @@ impl<'a> Source<'a> {
             self.name(),
             word.len()
         );
-        Err(Fault::bad_args(what).next("Look whether it is the file you meant; `scad_lint` checks source."))
+        Err(Fault::bad_args(what)
+            .hint("Look whether it is the file you meant[?; `tool:scad_lint` checks source?]."))
     }
 
     /// A line of it, from 1.

@@ -181,7 +181,7 @@ fn not_whole(name: &str, bytes: &[u8]) -> Fault {
     let has = bytes.len();
     if name.to_ascii_lowercase().ends_with(".scad") {
         return Fault::new(Kind::Failed, format!("`{name}` is OpenSCAD source and no STL file"))
-            .next("`model_3d` makes the STL of it; give that.");
+            .hint("[?`tool:model_3d` makes the STL of it; give that.?]");
     }
     // A text says no count, whatever stands where a count would.
     let head = bytes.get(..has.min(1024)).unwrap_or_default();

@@ -132,7 +132,7 @@ impl Code<'_> {
                 interpreters.forget(&warm).await;
                 continue;
             };
-            cx.caller().show(Live { output: Some(output.clone()), process: None });
+            cx.caller().show(Live { output: Some(output.clone()), ..Live::default() });
             let (end, ended) = self.watch(handed, &warm, cx).await;
             if ended.exit == Exit::Lost {
                 interpreters.forget(&warm).await;
@@ -167,7 +167,11 @@ impl Code<'_> {
     async fn alone(&self, request: &Request<'_>, names: &[String], cx: &Cx) -> Result<Ran, Fault> {
         let process = Arc::new(start(request, names, cx).await?);
         let output = process.output().clone();
-        cx.caller().show(Live { output: Some(output.clone()), process: Some(process.clone()) });
+        cx.caller().show(Live {
+            output: Some(output.clone()),
+            process: Some(process.clone()),
+            ..Live::default()
+        });
         if let Some(text) = self.stdin {
             let (process, text) = (process.clone(), text.to_owned());
             tokio::spawn(async move {
@@ -220,7 +224,7 @@ impl Ran {
 
     /// What of its failure the sandbox may be to blame for, one line each.
     pub(super) fn denials(&self, exit: Exit, cx: &Cx) -> Vec<String> {
-        cx.procs().denials(exit, &self.output.tail(TELLING).text)
+        cx.denials(exit, &self.output.tail(TELLING).text)
     }
 
     /// What is said of code that was stopped from outside.

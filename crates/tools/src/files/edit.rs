@@ -12,9 +12,9 @@ use super::open;
 /// How often to plan again when another program changes the file in between.
 const TRIES: usize = 5;
 
-/// Change a file. All edits of a call land, or none. Each names its place by anchors from `read`
+/// Change a file. All edits of a call are applied, or none. Each names its place by anchors from `read`
 /// (`anchor`, `end_anchor`) or by the text there (`old`); if the file changed since you saw it, an edit
-/// lands where its lines are now, or the answer has fresh anchors to use. Gives fresh anchors of what changed.
+/// is applied where its lines are now, or the answer has fresh anchors to use. Gives fresh anchors of what changed.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Edit {

@@ -10,13 +10,17 @@ use kit::{
     text::Text,
 };
 
-use super::{edit::land, open};
+use super::{clip, edit::land, open};
 
 /// Lines shown around a change.
 const AROUND: usize = 4;
 
 /// Entries of a folder that are shown.
 const ENTRIES: usize = 500;
+
+/// Characters of a file that are shown where long results are clipped, and of a list of files.
+const CLIPPED: usize = 10_000;
+const CLIPPED_LIST: usize = 5_000;
 
 /// View and change files by command. `view`: a file with line numbers, or a folder two levels deep;
 /// `create`: a new file; `str_replace`: `old_str` must occur exactly once; `insert`: after line `insert_line`;
@@ -25,24 +29,27 @@ const ENTRIES: usize = 500;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Editor {
     /// What to do.
-    command: Command,
+    pub(crate) command: Command,
     /// File or folder, absolute or relative to the workspace.
-    path: String,
+    pub(crate) path: String,
     /// For `create`: the content.
     #[serde(default)]
-    file_text: Option<String>,
+    pub(crate) file_text: Option<String>,
     /// For `view`: first and last line, from 1; -1 is the end.
     #[serde(default)]
-    view_range: Option<Vec<i64>>,
+    pub(crate) view_range: Option<Vec<i64>>,
     /// For `str_replace`: the text to replace.
     #[serde(default)]
-    old_str: Option<String>,
+    pub(crate) old_str: Option<String>,
     /// For `str_replace` and `insert`: the new text.
     #[serde(default, alias = "insert_text")]
-    new_str: Option<String>,
+    pub(crate) new_str: Option<String>,
     /// For `insert`: the line to insert after; 0 is before the first.
     #[serde(default)]
-    insert_line: Option<usize>,
+    pub(crate) insert_line: Option<usize>,
+    /// Not an argument: a toolset has long results clipped, as HyperAgents does.
+    #[serde(skip)]
+    pub(crate) clips: bool,
 }
 
 /// The commands.
@@ -56,17 +63,27 @@ pub(crate) enum Command {
     UndoEdit,
 }
 
+/// What a call of this command touches.
+pub(crate) fn touches(command: Command, path: &str) -> Touches {
+    match command {
+        Command::View => Touches::read(path),
+        Command::Create | Command::StrReplace | Command::Insert | Command::UndoEdit => Touches::write(path),
+    }
+}
+
 impl Tool for Editor {
     const NAME: &str = "editor";
+    const STANDS_FOR: &'static [StandsFor] = &[
+        StandsFor::tool("read").with(&[("command", "view")]).naming(&[("offset", ""), ("limit", "")]),
+        StandsFor::tool("edit").with(&[("command", "str_replace")]),
+        StandsFor::tool("write").with(&[("command", "create")]),
+        StandsFor::tool("tree").with(&[("command", "view")]).naming(&[("dir", "path")]),
+        StandsFor::tool("undo").with(&[("command", "undo_edit")]),
+    ];
     const AT_MOST: Kinds = Kinds::WRITE;
 
     fn touches(&self) -> Touches {
-        match self.command {
-            Command::View => Touches::read(&self.path),
-            Command::Create | Command::StrReplace | Command::Insert | Command::UndoEdit => {
-                Touches::write(&self.path)
-            }
-        }
+        touches(self.command, &self.path)
     }
 
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {
@@ -105,7 +122,8 @@ impl Editor {
         if file.identity.size > LARGE as u64 {
             let what = format!("`{path}` has {} bytes; `view` shows at most {LARGE}", file.identity.size);
             let fault = Fault::new(Kind::TooBig, what);
-            return Err(fault.next("`read` and `filegrep` show parts of a file of any size.".to_owned()));
+            let next = "[?`tool:read` shows parts of a file of any size`if:read.offset`.|`tool:bash` shows parts of a file of any size: `sed -n 1,100p`, `grep`.?]";
+            return Err(fault.hint(next));
         }
         let opened = open::text_of(file, path)?;
         let total = opened.text.line_count();
@@ -146,9 +164,10 @@ impl Editor {
     fn numbered(&self, cx: &Cx, opened: &open::Opened, range: std::ops::Range<usize>) -> String {
         let mut rows = Rows::new();
         rows.add(range);
+        let (numbered, whole) = clip::numbered(cx, &opened.text, &rows, self.clips.then_some(CLIPPED));
         // Rendered for the sake of what is remembered; the model of this tool knows no anchors.
-        cx.show(opened.location(), &opened.text, &rows);
-        numbered(&opened.text, &rows)
+        cx.show(opened.location(), &opened.text, &whole);
+        numbered
     }
 
     fn view_folder(&self, cx: &Cx) -> Result<Output, Fault> {
@@ -164,16 +183,23 @@ impl Editor {
         })?;
         let mut found = found.into_inner().unwrap_or_default();
         found.sort();
+        if self.clips {
+            let list = clip::clipped(cx, found.join("\n"), CLIPPED_LIST);
+            return Ok(Output::text(self.listing(&list)));
+        }
         let more = match found.len().saturating_sub(ENTRIES) {
             0 => String::new(),
             more => format!("\n[{more} more]"),
         };
         found.truncate(ENTRIES);
+        Ok(Output::page(self.listing(&format!("{}{more}", found.join("\n")))))
+    }
+
+    fn listing(&self, list: &str) -> String {
         let path = &self.path;
-        Ok(Output::page(format!(
-            "Here's the files and directories up to 2 levels deep in {path}, excluding hidden items:\n{}{more}",
-            found.join("\n")
-        )))
+        format!(
+            "Here's the files and directories up to 2 levels deep in {path}, excluding hidden items:\n{list}"
+        )
     }
 
     fn create(&self, cx: &Cx) -> Result<Output, Fault> {
@@ -273,21 +299,15 @@ impl Editor {
             let end = (range.end + AROUND).min(plan.text.line_count());
             rows.add(range.start.saturating_sub(AROUND)..end);
         }
+        let (numbered, whole) = clip::numbered(cx, &plan.text, &rows, self.clips.then_some(CLIPPED));
         if let Ok(location) = cx.files().locate(path) {
-            cx.show_beside(&location, &plan.text, &rows);
+            cx.show_beside(&location, &plan.text, &whole);
         }
         let notes: String = plan.notes.iter().map(|note| format!("{note}\n")).collect();
         Output::text(format!(
-            "The file {path} has been edited. Here's the result of running `cat -n` on {title}:\n{}\n{notes}{review}",
-            numbered(&plan.text, &rows)
+            "The file {path} has been edited. Here's the result of running `cat -n` on {title}:\n{numbered}\n{notes}{review}"
         ))
     }
-}
-
-fn numbered(text: &Text, rows: &Rows) -> String {
-    let lines: Vec<String> =
-        rows.iter().map(|row| format!("{:6}\t{}", row + 1, text.line(row).unwrap_or_default())).collect();
-    lines.join("\n")
 }
 
 fn missing(parameter: &str, command: &str) -> Fault {

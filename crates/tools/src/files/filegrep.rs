@@ -168,7 +168,7 @@ impl Filegrep {
     fn matcher(&self) -> Result<RegexMatcher, Fault> {
         if self.pattern.is_empty() {
             return Err(Fault::bad_args("`pattern` is empty, so every line would match")
-                .next("`read` shows the whole file.".to_owned()));
+                .hint("`tool:read` shows the whole file.".to_owned()));
         }
         builder(self.wanted()).build(&self.pattern).map_err(|error| {
             let words = error.to_string();

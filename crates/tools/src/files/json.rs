@@ -50,11 +50,11 @@ impl Document {
 ///
 /// # Errors
 /// Those of [`Files::load`](kit::Files::load), and [`Kind::BadArgs`] when it is not text.
-pub(crate) fn load(cx: &Cx, path: &str, most: u64, instead: &str) -> Result<Opened, Fault> {
-    let loaded = cx
-        .files()
-        .load(path, most)
-        .map_err(|fault| if fault.kind == Kind::TooBig { fault.next(instead.to_owned()) } else { fault })?;
+pub(crate) fn load(cx: &Cx, path: &str, most: u64, instead: Option<&'static str>) -> Result<Opened, Fault> {
+    let loaded = cx.files().load(path, most).map_err(|fault| match instead {
+        Some(instead) if fault.kind == Kind::TooBig => fault.hint(instead),
+        _ => fault,
+    })?;
     let text = Text::share(loaded.bytes.clone()).map_err(|error| not_text(path, &loaded.bytes, error))?;
     Ok(Opened { loaded, text })
 }

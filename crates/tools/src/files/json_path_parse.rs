@@ -357,8 +357,8 @@ impl<'q> Parser<'q> {
             return Ok(Operand::Literal(literal));
         }
         if matches!(word, "match" | "search") {
-            return Err(Fault::bad_args(format!("the function `{word}` is not available in a query")).next(
-                "Compare with `==`, or find text by regex in the file's lines with `filegrep`.".to_owned(),
+            return Err(Fault::bad_args(format!("the function `{word}` is not available in a query")).hint(
+                "Compare with `==`[?, or find text by regex in the file's lines with `tool:filegrep`|, or find text by regex with `tool:grep`?].".to_owned(),
             ));
         }
         if !matches!(word, "length" | "count" | "value") || !self.take("(") {

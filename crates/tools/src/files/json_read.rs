@@ -30,19 +30,19 @@ const OUTLINED: usize = 200;
 #[serde(deny_unknown_fields)]
 pub(crate) struct JsonRead {
     /// File, relative to the workspace or absolute.
-    path: String,
+    pub(crate) path: String,
     /// JSON Pointer, such as `/scripts/test` or `/items/0`. Default: the whole.
     #[serde(default)]
-    pointer: Option<String>,
+    pub(crate) pointer: Option<String>,
     /// JSONPath, such as `$..name` or `$.items[?@.price < 10]`, from where `pointer` leads.
     #[serde(default)]
-    query: Option<String>,
+    pub(crate) query: Option<String>,
     /// Matches to skip; a longer result names the value to pass.
     #[serde(default)]
-    offset: usize,
+    pub(crate) offset: usize,
     /// Maximum matches. Default 100.
     #[serde(default)]
-    limit: Option<usize>,
+    pub(crate) limit: Option<usize>,
 }
 
 impl Tool for JsonRead {
@@ -59,24 +59,8 @@ impl Tool for JsonRead {
 }
 
 impl JsonRead {
-    /// What other toolsets ask for in other words.
-    pub(crate) fn of(
-        path: String,
-        pointer: Option<String>,
-        query: Option<String>,
-        offset: usize,
-        limit: Option<usize>,
-    ) -> Self {
-        Self { path, pointer, query, offset, limit }
-    }
-
     fn read(&self, cx: &Cx) -> Result<Output, Fault> {
-        let opened = json::load(
-            cx,
-            &self.path,
-            LARGEST,
-            "`filegrep` finds lines in it, and `read` shows any part of it by `offset` and `limit`.",
-        )?;
+        let opened = json::load(cx, &self.path, LARGEST, None)?;
         let text = opened.text.decoded();
         let whole = Node::parse(&self.path, &text)?;
         let pointer = self.pointer.as_deref().unwrap_or_default();
@@ -269,7 +253,7 @@ mod tests {
         std::fs::write(room.path().join("big.json"), " ".repeat(8 * 1024 * 1024 + 1)).unwrap();
         expect![[r#"
             too_big: `big.json` has 8388609 bytes; at most 8388608 are handled in one piece
-            `filegrep` finds lines in it, and `read` shows any part of it by `offset` and `limit`."#]]
+            `read` shows any part of it by `offset` and `limit`. `filegrep` finds lines in it."#]]
         .assert_eq(&room.says::<JsonRead>(&json!({"path": "big.json"})));
     }
 

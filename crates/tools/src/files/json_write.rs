@@ -17,15 +17,15 @@ const LARGEST: u64 = 3 << 20;
 #[serde(deny_unknown_fields)]
 pub(crate) struct JsonWrite {
     /// File, relative to the workspace or absolute. It is created if `pointer` is empty and it does not exist.
-    path: String,
+    pub(crate) path: String,
     /// JSON Pointer to the value, such as `/scripts/test`; `/items/-` adds to a list; empty is the whole.
-    pointer: String,
+    pub(crate) pointer: String,
     /// The new value: any JSON.
     #[serde(default, deserialize_with = "given")]
-    value: Option<Value>,
+    pub(crate) value: Option<Value>,
     /// Remove the value instead.
     #[serde(default)]
-    remove: bool,
+    pub(crate) remove: bool,
 }
 
 /// `null` is a value here, unlike a field that is missing.
@@ -47,11 +47,6 @@ impl Tool for JsonWrite {
 }
 
 impl JsonWrite {
-    /// What other toolsets ask for in other words.
-    pub(crate) fn of(path: String, pointer: String, value: Option<Value>, remove: bool) -> Self {
-        Self { path, pointer, value, remove }
-    }
-
     fn write(&self, cx: &Cx) -> Result<Output, Fault> {
         let Self { path, pointer, value, remove } = self;
         if value.is_some() == *remove {
@@ -78,7 +73,9 @@ impl JsonWrite {
             cx,
             path,
             LARGEST,
-            "Change lines of it with `edit`; `filegrep` finds them, ready for that.",
+            Some(
+                "Change lines of it with `tool:edit`[?; `tool:filegrep` finds them, ready for that|; `tool:grep` finds them?].",
+            ),
         )?;
         let document = Document::parse(path, &opened.text.decoded())?;
         let did = match value {
@@ -182,13 +179,13 @@ impl JsonWrite {
                 Kind::Ambiguous,
                 format!("`{}` has `{name}` {times} times in one object; nothing was written", self.path),
             )
-            .next("Remove all but one with `edit`; readers take the last.".to_owned())),
+            .hint("Remove all but one with `tool:edit`; readers take the last.".to_owned())),
         }
     }
 
     fn nothing(&self, pointer: &str) -> Fault {
         Fault::not_found(format!("`{}` has nothing at `{pointer}`; nothing was written", self.path))
-            .next("`json_read` shows what is there.".to_owned())
+            .hint("`tool:json_read` shows what is there.".to_owned())
     }
 
     fn no_item(&self, above: &str, items: usize) -> Fault {

@@ -1,5 +1,6 @@
 //! Tools that read and change files.
 
+mod clip;
 pub(crate) mod edit;
 pub(crate) mod editor;
 pub(crate) mod filegrep;
@@ -17,7 +18,7 @@ pub(crate) mod page;
 pub(crate) mod read;
 pub(crate) mod rewrite;
 pub(crate) mod skim;
-mod undo;
+pub(crate) mod undo;
 pub(crate) mod write;
 
 use std::sync::Arc;

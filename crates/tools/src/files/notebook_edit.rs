@@ -5,7 +5,7 @@ use kit::prelude::*;
 use super::{
     notebook::{
         self, Notebook,
-        change::{Draft, Edit, Kindred, Side},
+        change::{Draft, Edit, Kindred, Made, Side, Writing},
         place::{self, Name},
         show,
     },
@@ -18,7 +18,7 @@ const TRIES: usize = 5;
 /// Headers of changed cells that are shown.
 const HEADERS: usize = 50;
 
-/// Change cells of a Jupyter notebook. All edits of a call land, or none. A cell that changed since it was shown
+/// Change cells of a Jupyter notebook. All edits of a call are applied, or none. A cell that changed since it was shown
 /// is not touched: the answer has it as it is. All else in the file stays byte for byte.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -96,7 +96,8 @@ impl NotebookEdit {
         }
         let edits: Vec<Result<Edit, Fault>> = edits.into_iter().map(One::edit).collect();
         let mode = if best_effort { Mode::BestEffort } else { Mode::Strict };
-        let done = apply(cx, &path, &edits, mode, clear_outputs)?;
+        let writing = Writing { clear: clear_outputs, one_string: false };
+        let done = apply(cx, &path, &edits, mode, writing)?;
         if !done.landed() {
             return Err(done.first_fault());
         }
@@ -113,7 +114,9 @@ impl One {
             |cell: Option<Name>| cell.ok_or_else(|| need("cell").next("It is the cell's index, such as 3."));
         match action {
             Action::Replace if source.is_none() && r#type.is_none() => Err(need("source")),
-            Action::Replace => Ok(Edit::Replace { cell: the_cell(cell)?, source, kind: r#type }),
+            Action::Replace => {
+                Ok(Edit::Replace { cell: the_cell(cell)?, source, kind: r#type, clear: false })
+            }
             Action::Edit => {
                 let old = old.ok_or_else(|| need("old"))?;
                 let new = new.ok_or_else(|| need("new").next("An empty `new` deletes."))?;
@@ -144,8 +147,8 @@ pub(crate) enum Mode {
 
 /// What became of each edit, and of the notebook.
 pub(crate) struct Done {
-    /// In words, or why not; nothing for one that was not tried.
-    pub(crate) edits: Vec<Option<Result<String, Fault>>>,
+    /// What it did, or why it can't be made; nothing for one that was not tried.
+    pub(crate) edits: Vec<Option<Result<Made, Fault>>>,
     /// The headers of the cells that changed.
     pub(crate) changed: Vec<String>,
     /// That others have new indexes.
@@ -153,6 +156,8 @@ pub(crate) struct Done {
     /// Do they show outputs from before the change?
     outdated: bool,
     pub(crate) written: bool,
+    /// The text before and after.
+    pub(crate) texts: Option<(String, String)>,
     /// One could not be made, so none was.
     pub(crate) refused: bool,
 }
@@ -180,7 +185,7 @@ impl Done {
 
     fn said(&self, path: &str) -> String {
         let mut lines = Vec::new();
-        let did: Vec<&str> = self.edits.iter().flatten().flatten().map(String::as_str).collect();
+        let did: Vec<String> = self.edits.iter().flatten().flatten().map(Made::to_string).collect();
         let verb = if self.written { "Updated" } else { "Nothing changed in" };
         lines.push(format!("{verb} {path}: {}", did.join(", ")));
         for (at, edit) in self.edits.iter().enumerate() {
@@ -211,7 +216,7 @@ pub(crate) fn apply(
     path: &str,
     edits: &[Result<Edit, Fault>],
     mode: Mode,
-    clear: bool,
+    writing: Writing,
 ) -> Result<Done, Fault> {
     // A path outside is refused for that, whatever its name.
     cx.files().locate(path)?;
@@ -220,7 +225,7 @@ pub(crate) fn apply(
     loop {
         cx.check()?;
         let opened = notebook::load(cx, path)?;
-        match once(cx, path, &opened, edits, mode, clear) {
+        match once(cx, path, &opened, edits, mode, writing) {
             Err(fault) if fault.kind == Kind::Stale && tries > 0 => tries -= 1,
             done => return done,
         }
@@ -233,18 +238,19 @@ fn once(
     opened: &Opened,
     edits: &[Result<Edit, Fault>],
     mode: Mode,
-    clear: bool,
+    writing: Writing,
 ) -> Result<Done, Fault> {
     let location = opened.location();
     let text = opened.text.decoded();
     let notebook = Notebook::parse(path, &text)?;
-    let mut draft = Draft::new(&notebook, clear);
+    let mut draft = Draft::new(&notebook, writing);
     let mut done = Done {
         edits: Vec::new(),
         changed: Vec::new(),
         shifted: None,
         outdated: false,
         written: false,
+        texts: None,
         refused: false,
     };
     for edit in edits {
@@ -255,7 +261,8 @@ fn once(
         }
         let made = match edit {
             Ok(edit) => draft.make(edit, path, location, cx),
-            Err(fault) => Err(again(fault)),
+            // The notebook may have to be planned on again.
+            Err(fault) => Err(Fault { seen: None, ..fault.copied() }),
         };
         done.edits.push(Some(made));
     }
@@ -266,7 +273,7 @@ fn once(
     }
     let (old, new) = draft.sources();
     cx.keep_secrets_whole_in(&old, &new)?;
-    let drafted = draft.finish()?;
+    let drafted = draft.finish();
     let after = Notebook::parse(path, &drafted.text)
         .map_err(|fault| Fault::bug(format!("the edit would break the notebook: {}", fault.what)))?;
     for (index, ((origin, touched), cell)) in drafted.cells.iter().zip(&after.cells).enumerate() {
@@ -284,6 +291,9 @@ fn once(
     save(cx, path, opened, &drafted.text)?;
     place::changed(cx, location, &after, &drafted.cells);
     done.written = true;
+    drop(after);
+    drop(notebook);
+    done.texts = Some((text.into_owned(), drafted.text));
     Ok(done)
 }
 
@@ -320,9 +330,4 @@ fn save(cx: &Cx, path: &str, opened: &Opened, text: &str) -> Result<(), Fault> {
     }
     bytes.extend_from_slice(&encoding.encode(text).or_fault(Kind::BadArgs, "nothing was written")?);
     cx.files().save(path, opened.before(), bytes).map(drop)
-}
-
-/// The same fault once more: the notebook may have to be planned on again.
-fn again(fault: &Fault) -> Fault {
-    Fault { kind: fault.kind, what: fault.what.clone(), next: fault.next.clone(), seen: None, source: None }
 }

@@ -35,13 +35,6 @@ fn yes() -> bool {
     true
 }
 
-impl NotebookRead {
-    /// What other toolsets ask for in other words.
-    pub(crate) fn of(path: String, cells: Vec<Name>, offset: usize, limit: Option<usize>) -> Self {
-        Self { path, cells, offset, limit, outputs: true }
-    }
-}
-
 impl Tool for NotebookRead {
     const NAME: &str = "notebook_read";
     const AT_MOST: Kinds = Kinds::READ;
@@ -124,11 +117,6 @@ impl NotebookRead {
 }
 
 fn headline(path: &str, notebook: &Notebook<'_>) -> String {
-    let count = notebook.cells.len();
     let kernel = notebook.kernel.as_ref().map(|it| format!(", {it}")).unwrap_or_default();
-    format!(
-        "{path}: nbformat 4.{}{kernel}, {count} cell{}",
-        notebook.minor,
-        if count == 1 { "" } else { "s" }
-    )
+    format!("{path}: nbformat 4.{}{kernel}, {}", notebook.minor, counted(notebook.cells.len(), "cell"))
 }

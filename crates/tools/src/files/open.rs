@@ -1,11 +1,13 @@
 //! What does a tool do with a file before it can show or change text?
 
 use kit::{
-    Cx, Fault, Kind,
+    Cx, Fault, Kind, counted,
     files::{Before, Loaded, Location, Open},
+    references::call,
     seen::Whole,
     text::{NotText, Text},
 };
+use serde_json::json;
 
 /// The largest file that is changed in one piece.
 pub(crate) const MOST: u64 = 256 << 20;
@@ -59,9 +61,9 @@ pub(crate) fn not_text(path: &str, head: &[u8], error: NotText) -> Fault {
     let fault = Fault::bad_args(format!("`{path}` is not text: it is {what}"));
     let is_seen = infer::is_image(head) || head.starts_with(b"%PDF-");
     if is_seen {
-        return fault.next(format!("`image_view` {{\"path\": \"{path}\"}} shows it."));
+        return fault.hint(format!("[?{} shows it.?]", call("image_view", &json!({"path": path}))));
     }
-    fault.next("It can't be read or changed as text; `glob` and `tree` show what lies beside it.".to_owned())
+    fault.hint("It can't be read or changed as text[?; `tool:tree` shows what lies beside it?].".to_owned())
 }
 
 /// Refuses to replace a file of which the session has not seen the whole, as it is now.
@@ -70,16 +72,16 @@ pub(crate) fn not_text(path: &str, head: &[u8], error: NotText) -> Fault {
 /// [`Kind::Stale`], saying what is missing and how to go on.
 pub(crate) fn must_have_seen_whole(cx: &Cx, path: &str, opened: &Opened) -> Result<(), Fault> {
     let stale = |why: String| {
-        Err(Fault::new(Kind::Stale, format!("`{path}` exists and {why}; it was not replaced")).next(format!(
-            "`read` {{\"path\": \"{path}\"}} to its end first, or change parts of it with `edit`."
+        Err(Fault::new(Kind::Stale, format!("`{path}` exists and {why}; it was not replaced")).hint(format!(
+            "{} to its end first[?, or change parts of it with `tool:edit`?].",
+            call("read", &json!({"path": path}))
         )))
     };
     match cx.views().whole(&opened.location().absolute(), &opened.text) {
         Whole::Yes => Ok(()),
         Whole::Never => stale("this session has not read it".to_owned()),
         Whole::Partly { seen, total } => {
-            let plural = if total == 1 { "" } else { "s" };
-            stale(format!("this session has seen {seen} of its {total} line{plural} in full"))
+            stale(format!("this session has seen {seen} of its {} in full", counted(total, "line")))
         }
         Whole::Changed => stale("has changed since this session read it".to_owned()),
     }

@@ -82,8 +82,7 @@ fn check_readable(path: &str, open: &Open) -> Result<(), Fault> {
 
 /// The fault for a page that begins after the last line.
 pub(crate) fn past_the_end(path: &str, first: usize, total: usize) -> Fault {
-    let plural = if total == 1 { "" } else { "s" };
-    Fault::bad_args(format!("`offset` is {}, and `{path}` has {total} line{plural}", first + 1))
+    Fault::bad_args(format!("`offset` is {}, and `{path}` has {}", first + 1, counted(total, "line")))
         .next("-50 shows the last 50 lines.".to_owned())
 }
 

@@ -19,7 +19,7 @@ const LINES: usize = 2_000;
 /// Entries of a folder that are listed.
 const ENTRIES: usize = 200;
 
-/// Read a file. Every line is shown as `LINE:HASH|text`; `edit` takes `LINE:HASH` as an anchor.
+/// Read a file. Every line is shown as `LINE:HASH|text`[?; `tool:edit` takes `LINE:HASH` as an anchor?].
 /// Pages of 2,000 lines: the last line says how to continue. Lists folders, shows pictures and PDFs.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -112,10 +112,8 @@ impl Read {
             shown.push_str(&page::goes_on(row, column as u64));
         }
         shown.push_str(&page::footer(first, last, Total::Exactly(total), &manner(&text)));
-        // Not every toolset has it.
-        let has_cells = || cx.services().tools.list().tools.iter().any(|it| it.name == "notebook_read");
-        if first == 0 && self.path.ends_with(".ipynb") && has_cells() {
-            shown.push_str("\n[a notebook: `notebook_read` shows its cells]");
+        if first == 0 && self.path.ends_with(".ipynb") {
+            shown.push_str(&cx.named("[?\n[a notebook: `tool:notebook_read` shows its cells]?]"));
         }
         Ok(Output::page(shown))
     }
@@ -166,7 +164,7 @@ impl Read {
             .collect();
         let more = match entries.len().saturating_sub(ENTRIES) {
             0 => String::new(),
-            more => format!("\n[{more} more; `glob` finds among them]"),
+            more => cx.named(&format!("\n[{more} more[?; `tool:glob` finds among them?]]")),
         };
         let count = match entries.len() {
             1 => "1 entry".to_owned(),

@@ -8,7 +8,7 @@ use kit::{
 
 use super::open::{self, Opened};
 
-/// Create a file with this content and any missing folders. To change an existing file use `edit`.
+/// Create a file with this content and any missing folders. [?To change an existing file use `tool:edit`.?]
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Write {
@@ -46,12 +46,12 @@ impl Write {
         let opened = open::text(cx, path)?;
         if !overwrite {
             let lines = opened.text.line_count();
-            let plural = if lines == 1 { "" } else { "s" };
             return Err(Fault::bad_args(format!(
-                "`{path}` exists ({lines} line{plural}); it was not replaced"
+                "`{path}` exists ({}); it was not replaced",
+                counted(lines, "line")
             ))
-            .next(
-                "Change parts of it with `edit`, or pass `overwrite`: true after reading the whole of it."
+            .hint(
+                "Change parts of it with `tool:edit`[?, or pass `arg:write.overwrite`: true after reading the whole of it?]."
                     .to_owned(),
             ));
         }
@@ -72,8 +72,7 @@ pub(crate) fn remember(cx: &Cx, location: &kit::files::Location, content: Conten
     let bytes = content.len();
     let Ok(text) = Text::share(content) else { return format!("{bytes} bytes") };
     cx.views().wrote(&location.absolute(), &text);
-    let lines = text.line_count();
-    format!("{lines} line{}, {bytes} bytes", if lines == 1 { "" } else { "s" })
+    format!("{}, {}", counted(text.line_count(), "line"), counted(bytes, "byte"))
 }
 
 /// New content in the encoding, and with the line endings, of the file it replaces.

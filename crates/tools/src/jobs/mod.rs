@@ -10,7 +10,7 @@ mod wait;
 use std::{fmt, sync::Arc, time::Duration};
 
 pub(crate) use continue_job::ContinueJob;
-use kit::{AnyTool, Output, Part, erase, services::Job};
+use kit::{AnyTool, Cx, Output, Part, erase, services::Job};
 pub(crate) use read_job::ReadJob;
 use serde::{Deserialize, Deserializer, de};
 pub(crate) use stop_task::StopTask;
@@ -54,7 +54,7 @@ fn seconds(took: Duration) -> String {
 
 /// The headline and these lines, and after them what the job has to say: its result, what it said
 /// when it began to wait, or at most `bytes` of what it wrote.
-fn report(job: &Job, lines: &[String], bytes: usize) -> Output {
+fn report(cx: &Cx, job: &Job, lines: &[String], bytes: usize) -> Output {
     let mut text = headline(job);
     for line in lines {
         text.push('\n');
@@ -72,7 +72,7 @@ fn report(job: &Job, lines: &[String], bytes: usize) -> Output {
             output.parts.extend(others.filter(|part| !matches!(part, Part::Text { .. })).cloned());
         }
         (None, Some(said)) => output.parts.extend(said.parts.iter().cloned()),
-        (None, None) => output.parts.push(Part::Text { text: written(job, bytes) }),
+        (None, None) => output.parts.push(Part::Text { text: written(cx, job, bytes) }),
     }
     output
 }
@@ -82,7 +82,7 @@ fn is_empty(part: &Part) -> bool {
 }
 
 /// What a job wrote until now: a little of the beginning and more of the end.
-fn written(job: &Job, bytes: usize) -> String {
+fn written(cx: &Cx, job: &Job, bytes: usize) -> String {
     let Some(output) = &job.live.output else { return "it shows no output before its end".to_owned() };
     let total = output.total();
     if total == 0 {
@@ -98,10 +98,8 @@ fn written(job: &Job, bytes: usize) -> String {
     let out = tail.bytes.start.saturating_sub(head_text.len() as u64);
     let whole = tail.handle.map(|handle| format!("; all of it: {handle}")).unwrap_or_default();
     let gap = if head_text.ends_with('\n') { "" } else { "\n" };
-    format!(
-        "{head_text}{gap}[about {out} of {total} bytes left out{whole}; read_job with `offset` pages]\n{}",
-        tail.text
-    )
+    let pages = cx.named("[?; `tool:read_job` with `arg:read_job.offset` pages?]");
+    format!("{head_text}{gap}[about {out} of {total} bytes left out{whole}{pages}]\n{}", tail.text)
 }
 
 /// Which job: `job_3`, or its number.

@@ -46,7 +46,7 @@ impl Tool for ReadJob {
             // A long result is at hand as a whole: what the job wrote is shorter if that was asked for.
             return Ok(match (&job.live.output, self.limit) {
                 (Some(output), Some(_)) => tail(&job, &**output, limit),
-                _ => report(&job, &[], limit),
+                _ => report(cx, &job, &[], limit),
             });
         };
         let Some(output) = &job.live.output else {

@@ -32,13 +32,13 @@ impl Tool for StopTask {
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {
         let before = cx.jobs().get(&self.job.0)?;
         if before.state.is_over() {
-            return Ok(report(&before, &["it was over already".to_owned()], SHOWN));
+            return Ok(report(cx, &before, &["it was over already".to_owned()], SHOWN));
         }
         let job = cx.jobs().stop(&before.id).await?;
         let lines = match job.state {
             State::Cancelled => Vec::new(),
             _ => vec!["it ended by itself before it was stopped".to_owned()],
         };
-        Ok(report(&job, &lines, SHOWN))
+        Ok(report(cx, &job, &lines, SHOWN))
     }
 }

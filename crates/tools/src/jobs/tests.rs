@@ -104,7 +104,7 @@ fn a_long_output_shows_a_little_of_its_head_and_more_of_its_tail() {
     assert!(text.len() < 8500, "{}", text.len());
     let (head, tail) = text.split_once("[about ").unwrap();
     assert!(head.len() * 3 < tail.len());
-    assert!(tail.starts_with("10701 of 18893 bytes left out; read_job with `offset` pages]\n"), "{tail}");
+    assert!(tail.starts_with("10701 of 18893 bytes left out; `read_job` with `offset` pages]\n"), "{tail}");
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn a_wait_says_why_it_is_over() {
         wait(json!({"job": "job_2", "pattern": "x"}))
             .contains("\nit ended and no line matched `x`\n2 failed")
     );
-    assert!(wait(json!({"job": "job_4"})).contains("\nit waits for input: continue_job\n2 + 2?"));
+    assert!(wait(json!({"job": "job_4"})).contains("\nit waits for input: `continue_job`\n2 + 2?"));
     assert!(wait(json!({"quiet_s": 3, "pattern": "x"})).starts_with("bad_args"));
 }
 

@@ -70,7 +70,7 @@ impl Tool for Wait {
             return Ok(Output::text(format!("{}\nmatched: {line}", super::headline(&job))));
         }
         let why = match until {
-            _ if job.state == State::Waiting => Some("it waits for input: continue_job".to_owned()),
+            _ if job.state == State::Waiting => Some(cx.named("it waits for input[?: `tool:continue_job`?]")),
             Until::Pattern(pattern) if job.state.is_over() => {
                 Some(format!("it ended and no line matched `{pattern}`"))
             }
@@ -80,8 +80,13 @@ impl Tool for Wait {
         };
         let why: Vec<String> = why.into_iter().collect();
         if job.state.is_over() || job.state == State::Waiting {
-            return Ok(report(&job, &why, SHOWN));
+            return Ok(report(cx, &job, &why, SHOWN));
         }
-        Ok(Output::text(format!("{}\n{}\n{}", super::headline(&job), why.join("\n"), written(&job, SHOWN))))
+        Ok(Output::text(format!(
+            "{}\n{}\n{}",
+            super::headline(&job),
+            why.join("\n"),
+            written(cx, &job, SHOWN)
+        )))
     }
 }

@@ -90,16 +90,16 @@ impl Text {
     /// What a reader must know of these pages, in one line, where their text does not say all.
     pub(crate) fn caution(&self) -> Option<String> {
         let all = |holds: fn(&PageText) -> bool| !self.pages.is_empty() && self.pages.iter().all(holds);
-        let look = "`image_view` with `page` shows how a page looks";
+        let look = "[?; `tool:image_view` with `arg:image_view.page` shows how a page looks?]";
         if all(|it| it.text.is_empty() && it.pictures > 0 && it.unreadable == 0) {
-            return Some(format!("these pages have pictures and no text: they are scanned; {look}"));
+            return Some(format!("these pages have pictures and no text: they are scanned{look}"));
         }
         let unreadable: usize = self.pages.iter().map(|it| it.unreadable).sum();
         let letters: usize = self.pages.iter().map(|it| it.text.len()).sum();
         if unreadable > 0 && unreadable * 10 > letters {
-            return Some(format!("{unreadable} letters have no known meaning and are left out; {look}"));
+            return Some(format!("{unreadable} letters have no known meaning and are left out{look}"));
         }
-        all(|it| it.text.is_empty()).then(|| format!("these pages have no text; {look}"))
+        all(|it| it.text.is_empty()).then(|| format!("these pages have no text{look}"))
     }
 }
 

@@ -85,7 +85,7 @@ fn pages(
     let next = if last < found.total { format!("; next: offset {}", last + 1) } else { String::new() };
     shown.push_str(&format!("[PDF, pages {}-{last} of {}{next}]", first + 1, found.total));
     if let Some(caution) = found.caution() {
-        shown.push_str(&format!("\n{caution}"));
+        shown.push_str(&format!("\n{}", cx.named(&caution)));
     }
     Ok(Output::page(shown))
 }

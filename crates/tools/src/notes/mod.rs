@@ -1,7 +1,6 @@
 //! Tools that keep what the model wants to know later: its tasks, its notes, facts, and what was said.
 
 mod memory;
-mod pad;
 mod scratchpad;
 mod search_memory;
 #[cfg(test)]
@@ -13,7 +12,6 @@ use std::sync::Arc;
 use kit::{AnyTool, erase};
 
 pub(crate) use memory::Memory;
-pub(crate) use pad::Pad;
 pub(crate) use scratchpad::Scratchpad;
 pub(crate) use todo::Todo;
 

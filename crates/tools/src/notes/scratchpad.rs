@@ -1,8 +1,6 @@
 //! `scratchpad`: what did the model find out so far?
 
-use kit::prelude::*;
-
-use super::Pad;
+use kit::{Pad, prelude::*};
 
 /// Your working notes in this session.
 #[derive(Deserialize, JsonSchema)]

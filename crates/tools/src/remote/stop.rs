@@ -182,7 +182,7 @@ async fn watch(connection: Weak<Connection>, mut words: UnboundedReceiver<String
     };
     let Ok(Ok(channel)) = opened else { return };
     let (mut read, write) = channel.split();
-    if write.exec(false, watchdog()).await.is_err() {
+    if write.exec(false, WATCHDOG).await.is_err() {
         return;
     }
     loop {
@@ -204,13 +204,11 @@ async fn watch(connection: Weak<Connection>, mut words: UnboundedReceiver<String
 }
 
 /// Keeps the numbers that it reads, and at the end of its input asks these processes to end, waits two seconds, and kills.
-fn watchdog() -> &'static str {
-    "sh -c 'all=; while read -r how pid; do case $how in +) all=\"$all $pid\";; \
+const WATCHDOG: &str = "sh -c 'all=; while read -r how pid; do case $how in +) all=\"$all $pid\";; \
      -) left=; for it in $all; do [ $it = $pid ] || left=\"$left $it\"; done; all=$left;; esac; done; \
      [ -n \"$all\" ] || exit 0; \
      for it in $all; do kill -TERM -$it || kill -TERM $it; done 2>/dev/null; sleep 2; \
-     for it in $all; do kill -KILL -$it || kill -KILL $it; done 2>/dev/null'"
-}
+     for it in $all; do kill -KILL -$it || kill -KILL $it; done 2>/dev/null'";
 
 /// Asks, waits two seconds, kills, and says whether it is gone.
 fn script(pid: u32) -> String {
@@ -270,7 +268,7 @@ mod tests {
         };
         let start = || Command::new("sleep").arg("300").process_group(0).spawn().unwrap();
         let (mut left, mut over) = (start(), start());
-        let mut dog = Command::new("sh").args(["-c", watchdog()]).stdin(Stdio::piped()).spawn().unwrap();
+        let mut dog = Command::new("sh").args(["-c", WATCHDOG]).stdin(Stdio::piped()).spawn().unwrap();
         let mut input = dog.stdin.take().unwrap();
         write!(input, "+ {}\n+ {}\n- {}\n", left.id(), over.id(), over.id()).unwrap();
         assert!(left.try_wait().unwrap().is_none());

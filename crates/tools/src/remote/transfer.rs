@@ -55,7 +55,7 @@ pub(super) async fn run(cx: &Cx, open: Open, way: Way, limits: Limits) -> Result
     let Open { channel, connection, held: _held, notes } = open;
     let sftp = Sftp::open(channel, &connection).await?;
     let recording = Arc::new(cx.procs().recording());
-    cx.caller().show(Live { output: Some(recording.clone()), process: None });
+    cx.caller().show(Live { output: Some(recording.clone()), ..Live::default() });
     let moving = Moving { sftp: &sftp, told: Mutex::new(Instant::now()), began: Instant::now(), recording };
     let until = limits.most.map(|it| moving.began + it);
     let mut work = std::pin::pin!(moving.bring(cx, &way));
@@ -428,7 +428,7 @@ impl Moving<'_> {
             text.lines().next_back().unwrap_or("nothing yet"),
             &[
                 format!("[still on its way with {} after {took}: {job}]", connection.place),
-                format!("[next: wait {{\"job\": \"{job}\"}}, or read_job, or stop_task]"),
+                answer::next(cx, &job),
             ],
         ))
     }
@@ -452,7 +452,8 @@ async fn piece(raw: &RawSftpSession, handle: &str, at: u64, length: usize) -> Re
 /// A file of this machine, its size and its mode.
 fn opened(cx: &Cx, path: &str) -> Result<(File, u64, u32), Fault> {
     let open = cx.files().open(path).map_err(|fault| match fault.what.ends_with("is a folder") {
-        true => fault.next("`put` brings one file: pack the folder first, `tar czf f.tgz …` with `shell`."),
+        true => fault
+            .hint("`put` brings one file: pack the folder first[?, `tar czf f.tgz …` with `tool:shell`?]."),
         false => fault,
     })?;
     let cant =

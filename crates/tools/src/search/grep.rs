@@ -178,7 +178,7 @@ impl Search {
         if end == End::Binary {
             return Ok(Output::page(trouble.unwrap_or_default()));
         }
-        Ok(Output::page(self.report(&open.location, &format!("`{at}`"), trouble)))
+        Ok(Output::page(self.report(cx, &open.location, &format!("`{at}`"), trouble)))
     }
 
     fn tree(self, cx: &Cx) -> Result<Output, Fault> {
@@ -200,6 +200,7 @@ impl Search {
         }
         let trouble = self.trouble(walked.unreadable);
         Ok(Output::page(self.report(
+            cx,
             &base,
             &format!("{} in `{at}`", count(searched, "file", "files")),
             trouble,
@@ -293,7 +294,7 @@ impl Search {
     }
 
     /// What the model reads: `at` is where the results are from, `place` the same in words.
-    fn report(self, at: &Location, place: &str, trouble: Option<String>) -> String {
+    fn report(self, cx: &Cx, at: &Location, place: &str, trouble: Option<String>) -> String {
         let found = self.found.into_inner();
         let all = count(self.matches.into_inner(), "match", "matches");
         let files = count(found.paths, "file", "files");
@@ -302,7 +303,7 @@ impl Search {
         if total == 0 {
             let _ = write!(text, "no match for `{}` in {place}", self.args.pattern);
             if let Some(hint) = hint(&self.args) {
-                let _ = write!(text, "\n{hint}");
+                let _ = write!(text, "\n{}", cx.named(hint));
             }
         } else {
             let on_page = match self.args.mode {
@@ -340,7 +341,7 @@ fn hint(args: &Grep) -> Option<&'static str> {
     let looks_plain =
         !pattern.contains(['\\', '|', '^']) && !pattern.contains(".*") && !pattern.contains(".+");
     (looks_plain && pattern.contains(['(', ')', '[', ']', '{', '}', '$', '*', '+', '?']))
-        .then_some("It was read as a regex; `literal: true` takes it as plain text.")
+        .then_some("It was read as a regex[?; `arg:grep.literal`: true takes it as plain text?].")
 }
 
 #[cfg(test)]
@@ -519,7 +520,7 @@ mod tests {
             &json!({"pattern": "stop(x)", "path": "src/c.rs"}),
             &expect![[r#"
                 no match for `stop(x)` in `src/c.rs`
-                It was read as a regex; `literal: true` takes it as plain text."#]],
+                It was read as a regex; `literal`: true takes it as plain text."#]],
         );
         check(
             &json!({"pattern": r"halt\|stay"}),
@@ -538,7 +539,7 @@ mod tests {
                     (?:go()
                     ^
                 error: unclosed group
-                If you mean this very text, set `literal: true`."#]],
+                If you mean this very text, set `literal`: true."#]],
         );
         check(
             &json!({"pattern": "(?=go)"}),

@@ -200,10 +200,10 @@ fn compile(pattern: Pattern<'_>) -> Result<RegexMatcher, Fault> {
         } else if words.contains("size limit") {
             "Use smaller repetitions."
         } else {
-            "If you mean this very text, set `literal: true`."
+            "[?If you mean this very text, set `arg:grep.literal`: true.|To mean this very text, put a backslash before each special character.?]"
         };
         Fault::bad_args(format!("`pattern` is not a regex that can be searched for: {words}"))
-            .next(next)
+            .hint(next)
             .caused_by(error)
     })
 }

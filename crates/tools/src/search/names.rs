@@ -109,10 +109,10 @@ fn types(name: &str) -> Result<Types, Fault> {
             .take(8)
             .collect();
         let next = match near.as_slice() {
-            [] => "Use `glob` instead, such as `*.ext`.".to_owned(),
-            near => format!("There is {}; or use `glob`, such as `*.ext`.", near.join(", ")),
+            [] => "Use `arg:grep.glob` instead, such as `*.ext`.".to_owned(),
+            near => format!("There is {}; or use `arg:grep.glob`, such as `*.ext`.", near.join(", ")),
         };
-        Fault::bad_args(format!("`{name}` is not a file type that is known")).next(next).caused_by(error)
+        Fault::bad_args(format!("`{name}` is not a file type that is known")).hint(next).caused_by(error)
     })
 }
 

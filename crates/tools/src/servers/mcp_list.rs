@@ -1,6 +1,6 @@
 //! `mcp_list`: which tools does an MCP server have?
 
-use kit::{Origin, prelude::*};
+use kit::{Origin, prelude::*, services::Listed};
 use serde_json::json;
 
 use super::starts;
@@ -37,17 +37,17 @@ impl Tool for McpList {
     }
 }
 
-/// The names of a server's tools that this session has.
-pub(super) fn tools_of(cx: &Cx, server: &str) -> Vec<String> {
-    let of_it = |it: &kit::Spec| matches!(&it.origin, Origin::Server(name) if name == server);
-    cx.tools().list().tools.into_iter().filter(of_it).map(|it| it.name).collect()
+/// The names of a server's tools among those that the session has.
+pub(super) fn tools_of<'a>(listed: &'a Listed, server: &str) -> Vec<&'a str> {
+    let of_it = |it: &&kit::Spec| matches!(&it.origin, Origin::Server(name) if name == server);
+    listed.tools.iter().filter(of_it).map(|it| it.name.as_str()).collect()
 }
 
 /// Each server with the names of its tools.
 fn names(cx: &Cx) -> String {
-    let servers = cx.servers().list();
+    let (servers, listed) = (cx.servers().list(), cx.tools().list());
     let lines = servers.iter().map(|server| {
-        let tools = tools_of(cx, &server.name);
+        let tools = tools_of(&listed, &server.name);
         match (server.tools, tools.as_slice()) {
             (None, _) => format!("{}: not known yet; give `server` to start it", server.name),
             (Some(_), []) => format!("{}: none", server.name),

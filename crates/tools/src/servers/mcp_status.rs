@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use kit::{prelude::*, services::ServerInfo};
+use kit::{
+    prelude::*,
+    services::{Listed, ServerInfo},
+};
 
 use super::{mcp_list::tools_of, standing, starts};
 
@@ -36,21 +39,24 @@ impl Tool for McpStatus {
             if servers.is_empty() {
                 return Ok(Output::text("no MCP servers are configured"));
             }
-            return Ok(Output::text(servers.iter().map(|it| whole(cx, it)).collect::<Vec<_>>().join("\n")));
+            let listed = cx.tools().list();
+            let lines: Vec<String> = servers.iter().map(|it| whole(&listed, it)).collect();
+            return Ok(Output::text(lines.join("\n")));
         };
         let connected = cx.servers().connect(name).await;
+        let listed = cx.tools().list();
         match (connected, cx.servers().list().iter().find(|it| it.name == *name)) {
-            (Ok(it), _) => Ok(Output::text(whole(cx, &it))),
+            (Ok(it), _) => Ok(Output::text(whole(&listed, &it))),
             // How it stands says why it did not answer.
-            (Err(fault), Some(it)) => Err(fault.seen(Output::text(whole(cx, it)))),
+            (Err(fault), Some(it)) => Err(fault.seen(Output::text(whole(&listed, it)))),
             (Err(fault), None) => Err(fault),
         }
     }
 }
 
 /// How a server stands, and the names of its tools.
-fn whole(cx: &Cx, server: &ServerInfo) -> String {
-    let tools = tools_of(cx, &server.name);
+fn whole(listed: &Listed, server: &ServerInfo) -> String {
+    let tools = tools_of(listed, &server.name);
     let mut text = standing(server);
     if !tools.is_empty() {
         text.push_str(&format!("\n  tools: {}", tools.join(", ")));

@@ -5,7 +5,9 @@ use std::time::Duration;
 use kit::{
     Cx, Output,
     procs::{Exit, Left, Recording, signal_name},
+    references::{call, inert},
 };
+use serde_json::json;
 
 /// How much of an output is shown; the runtime's own bound lies above.
 pub(crate) const SHOWN: usize = 30 << 10;
@@ -20,10 +22,10 @@ pub(super) fn of_exit(cx: &Cx, recording: &Recording, from: u64, exit: Exit) -> 
     if !exit.is_success() {
         notes.push(ended(exit));
         let tail = recording.tail(REASON).text;
-        notes.extend(asked(&tail));
+        notes.extend(asked(&tail).map(|it| cx.named(&it)));
     }
     // Also a command that worked may have made a file that a person should know of.
-    notes.extend(cx.procs().denials(exit, &recording.tail(REASON).text));
+    notes.extend(cx.denials(exit, &recording.tail(REASON).text));
     Output { exit: Some(exit.code()), ..Output::text(with(&text, &notes)) }
 }
 
@@ -36,6 +38,12 @@ pub(crate) fn with(text: &str, notes: &[String]) -> String {
         whole.push_str(note);
     }
     whole
+}
+
+/// What can be done with a command that goes on as this job.
+pub(crate) fn next(cx: &Cx, job: &str) -> String {
+    let wait = call("wait", &json!({"job": job}));
+    cx.named(&format!("[next: {wait}, or `tool:read_job`, or `tool:stop_task`]"))
 }
 
 /// How a command ended, as a line of its own.
@@ -86,7 +94,8 @@ pub(super) fn asked(output: &str) -> Option<String> {
     let shown: String = last.chars().take(200).collect();
     asks.then(|| {
         format!(
-            "[it asked `{shown}` and nobody answers here: use a form that asks nothing (`--yes`, `sudo -n`), or `interact`]"
+            "[it asked `{}` and nobody answers here: use a form that asks nothing (`--yes`, `sudo -n`)[?, or `tool:interact`?]]",
+            inert(&shown)
         )
     })
 }

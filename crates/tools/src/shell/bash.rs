@@ -1,11 +1,15 @@
 //! `bash`: what does this command do, in the shell of the one before?
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use kit::{
     prelude::*,
-    procs::{Ending, Exit},
-    services::Live,
+    procs::{Ending, Exit, Process},
+    services::{Listens, Live, Soon},
 };
 use tokio::{
     sync::Mutex,
@@ -14,7 +18,7 @@ use tokio::{
 
 use super::{
     answer::{self, SHOWN},
-    lasting::{self, Came, Lasting},
+    lasting::{self, Came, Errors, Lasting, Written},
     part::PartOfCall,
     start::checked,
 };
@@ -31,7 +35,7 @@ const SHORT_GRACE: Duration = Duration::from_millis(40);
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// Run a command in this session's bash: folder, variables, functions and background processes stay for the next call.
-/// Its standard input is empty. For long commands use `shell`, for interactive ones `interact`.
+/// Its standard input is empty.[? For long commands use `tool:shell`.?][? For interactive ones use `tool:interact`.?]
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Bash {
@@ -44,12 +48,16 @@ pub(crate) struct Bash {
     /// Start a new bash first.
     #[serde(default)]
     restart: bool,
+    /// Not an argument: the toolset says it.
+    #[serde(skip)]
+    errors: Errors,
 }
 
-/// The session's bash.
+/// The session's bash; one whose errors are kept apart is another.
 #[derive(Default)]
 struct Kept {
     place: Mutex<Place>,
+    apart: Mutex<Place>,
 }
 
 #[derive(Default)]
@@ -80,12 +88,16 @@ impl Tool for Bash {
 
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {
         let kept = cx.shelf().get::<Kept>();
-        let Ok(mut place) = kept.place.try_lock() else {
+        let place = match self.errors {
+            Errors::Among => &kept.place,
+            Errors::Apart => &kept.apart,
+        };
+        let Ok(mut place) = place.try_lock() else {
             return Err(Fault::new(
                 Kind::Unavailable,
                 "the session's bash is busy with a call that moved to the background",
             )
-            .next("Wait for that job, or use `shell`."));
+            .hint("Wait for that job[?, or use `tool:shell`?]."));
         };
         if self.restart {
             *place = Place::default();
@@ -94,14 +106,14 @@ impl Tool for Bash {
             }
         }
         checked(&self.command)?;
-        place.run(&self.command, self.deadline(), cx).await
+        place.run(&self, cx).await
     }
 }
 
 impl Bash {
-    /// A call with nothing but a command.
-    pub(crate) fn of(command: String) -> Self {
-        Self { command, timeout_s: None, restart: false }
+    /// A call with nothing but a command, whose errors are shown after its output.
+    pub(crate) fn errors_apart(command: String) -> Self {
+        Self { command, timeout_s: None, restart: false, errors: Errors::Apart }
     }
 
     fn deadline(&self) -> Duration {
@@ -110,22 +122,27 @@ impl Bash {
 }
 
 impl Place {
-    async fn run(&mut self, command: &str, deadline: Duration, cx: &Cx) -> Result<Output, Fault> {
+    async fn run(&mut self, call: &Bash, cx: &Cx) -> Result<Output, Fault> {
         // Out of its place while a command runs: whoever drops the call ends both.
-        let (mut bash, before) = self.take(cx).await?;
+        let (mut bash, before) = self.take(call.errors, cx).await?;
         self.gone = true;
         let began = Instant::now();
-        let from = bash.output().total();
+        let from = bash.written();
         let earlier = bash.output().since(bash.shown, SHOWN / 4).text;
         let mark = bash.process().mark().await;
-        let part = PartOfCall::new(bash.process().output().clone(), from);
-        cx.caller().show(Live { output: Some(part.clone()), process: None });
-        let word = bash.send(command).await?;
+        let part = PartOfCall::new(bash.output().clone(), from.all);
+        let listens = SinceMark { process: Arc::downgrade(bash.process()), mark };
+        cx.caller().show(Live {
+            output: Some(part.clone()),
+            listens: Some(Arc::new(listens)),
+            ..Live::default()
+        });
+        let word = bash.send(&call.command).await?;
         let came = tokio::select! {
             biased;
             () = cx.cancelled() => Err(SHORT_GRACE),
             came = bash.came(&word) => Ok(came),
-            () = sleep(deadline) => Err(GRACE),
+            () = sleep(call.deadline()) => Err(GRACE),
         };
         let mut notes = Notes { before, earlier, after: Vec::new() };
         match came {
@@ -145,16 +162,16 @@ impl Place {
                     // Of what was cancelled, only what was seen is told.
                     notes.after.push(format!("[{what}]"));
                 }
-                let seen = Output::text(notes.around(&bash.output().since(from, SHOWN).text));
+                let seen = Output::text(notes.around(&shown(&bash, from)));
                 if bash.process().exit().is_none() {
                     self.keep(bash);
                 }
-                let next = "Give it a longer `timeout_s`, or use `shell`, which goes on in the background.";
+                let next = "[?Give it a longer `arg:bash.timeout_s`.|Split it into shorter commands.?][? `tool:shell` goes on in the background.?]";
                 Err(if cancelled {
                     Fault::new(Kind::Cancelled, format!("stopped after {took}")).seen(seen)
                 } else {
-                    Fault::new(Kind::Timeout, format!("stopped after {took}, its `timeout_s`: {what}"))
-                        .next(next)
+                    Fault::new(Kind::Timeout, format!("stopped after {took}, its time limit: {what}"))
+                        .hint(next)
                         .seen(seen)
                 })
             }
@@ -175,18 +192,18 @@ impl Place {
     }
 
     /// The bash that is there, or a new one, with what is to be said about that.
-    async fn take(&mut self, cx: &Cx) -> Result<(Lasting, Vec<String>), Fault> {
+    async fn take(&mut self, errors: Errors, cx: &Cx) -> Result<(Lasting, Vec<String>), Fault> {
         if let Some(bash) = self.bash.take().filter(|it| it.process().exit().is_none()) {
             return Ok((bash, Vec::new()));
         }
         let workspace = cx.files().roots().workspace().to_owned();
         let cwd = self.cwd.as_ref().map(PathBuf::from).filter(|_| self.cwd.is_some());
         let new = match cwd.clone() {
-            Some(cwd) => match Lasting::start(cx, cwd).await {
-                Err(fault) if fault.kind == Kind::NotFound => Lasting::start(cx, workspace).await?,
+            Some(cwd) => match Lasting::start(cx, cwd, errors).await {
+                Err(fault) if fault.kind == Kind::NotFound => Lasting::start(cx, workspace, errors).await?,
                 other => other?,
             },
-            None => Lasting::start(cx, workspace).await?,
+            None => Lasting::start(cx, workspace, errors).await?,
         };
         let before = if std::mem::take(&mut self.gone) || cwd.is_some() {
             vec![format!(
@@ -207,7 +224,7 @@ impl Place {
         self.bash = Some(bash);
     }
 
-    fn done(&mut self, bash: Lasting, from: u64, mut notes: Notes, cx: &Cx) -> Output {
+    fn done(&mut self, bash: Lasting, from: Written, mut notes: Notes, cx: &Cx) -> Output {
         let exit = Exit::Code(bash.last.status);
         let text = notes.of(&bash, from, exit, cx);
         if self.cwd.as_ref() != Some(&bash.last.cwd) {
@@ -217,11 +234,29 @@ impl Place {
         Output { exit: Some(exit.code()), ..Output::text(notes.around(&text)) }
     }
 
-    fn ended(&mut self, bash: &Lasting, from: u64, exit: Exit, mut notes: Notes, cx: &Cx) -> Output {
+    fn ended(&mut self, bash: &Lasting, from: Written, exit: Exit, mut notes: Notes, cx: &Cx) -> Output {
         let text = notes.of(bash, from, exit, cx);
         self.gone = true;
         notes.after.push("[bash has ended; the next call starts a new one]".to_owned());
         Output { exit: Some(exit.code()), ..Output::text(notes.around(&text)) }
+    }
+}
+
+/// On which ports listens what one call started in the session's bash? What earlier calls left there does not count.
+struct SinceMark {
+    // Whoever asks does not keep bash alive.
+    process: Weak<Process>,
+    mark: u64,
+}
+
+impl Listens for SinceMark {
+    fn ports(&self) -> Soon<'_, Vec<u16>> {
+        Box::pin(async move {
+            match self.process.upgrade() {
+                Some(process) => process.left_since(self.mark).await.ports,
+                None => Vec::new(),
+            }
+        })
     }
 }
 
@@ -235,17 +270,17 @@ struct Notes {
 
 impl Notes {
     /// The output from byte `from` on; notes how the command ended.
-    fn of(&mut self, bash: &Lasting, from: u64, exit: Exit, cx: &Cx) -> String {
+    fn of(&mut self, bash: &Lasting, from: Written, exit: Exit, cx: &Cx) -> String {
         let output = bash.output();
         // Under its own name, so that nobody takes the descriptor that bash reads from for what was refused.
-        let tail = named(&output.since(from.max(output.total().saturating_sub(4096)), 4096).text);
+        let tail = named(&output.since(from.all.max(output.total().saturating_sub(4096)), 4096).text);
         if !exit.is_success() {
             self.after.push(answer::ended(exit));
-            self.after.extend(answer::asked(&tail));
+            self.after.extend(answer::asked(&tail).map(|it| cx.named(&it)));
         }
         // Also a command that worked may have made a file that a person should know of.
-        self.after.extend(cx.procs().denials(exit, &tail));
-        named(&output.since(from, SHOWN).text)
+        self.after.extend(cx.denials(exit, &tail));
+        shown(bash, from)
     }
 
     fn around(&self, text: &str) -> String {
@@ -263,6 +298,16 @@ impl Notes {
         whole.push_str(&answer::with(text, &self.after));
         whole
     }
+}
+
+/// What was written after that. Errors that are kept apart come after the output, under a line that says so.
+fn shown(bash: &Lasting, from: Written) -> String {
+    let (output, errors) = bash.since(from, SHOWN);
+    let output = named(&output);
+    let Some(errors) = errors.filter(|it| !it.trim().is_empty()) else { return output };
+    let output = output.trim_end_matches('\n');
+    let end = if output.is_empty() { "" } else { "\n" };
+    format!("{output}{end}Error:\n{}", named(&errors))
 }
 
 /// What bash says of itself, by its name: it reads from a descriptor, whose path and line tell a model nothing.

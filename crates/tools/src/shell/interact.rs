@@ -103,8 +103,11 @@ impl Tool for Interact {
         .start(cx)
         .await?;
         let mut seat = Seat { process: Arc::new(process), screen: Screen::new(rows, cols), drawn: 0 };
-        cx.caller()
-            .show(Live { output: Some(seat.process.output().clone()), process: Some(seat.process.clone()) });
+        cx.caller().show(Live {
+            output: Some(seat.process.output().clone()),
+            process: Some(seat.process.clone()),
+            ..Live::default()
+        });
         goal.still = FIRST;
         loop {
             let seen = tokio::select! {
@@ -326,7 +329,7 @@ impl Seat {
             other => answer::ended(other),
         }];
         let text = self.text(cx);
-        notes.extend(cx.procs().denials(exit, &text));
+        notes.extend(cx.denials(exit, &text));
         Output { exit: Some(exit.code()), ..Output::text(answer::with(&text, &notes)) }
     }
 

@@ -15,7 +15,7 @@
 //! A command that is to stop is not only killed: bash would go on with the next one. A signal makes bash skip
 //! everything up to the end of the line, and it lives on with all it knows.
 
-use std::{io, path::PathBuf, time::Duration};
+use std::{io, path::PathBuf, sync::Arc, time::Duration};
 
 use kit::{
     Cx, Fault, Kind, OrFault,
@@ -41,7 +41,9 @@ const TO_SKIP: Duration = Duration::from_millis(150);
 
 /// A bash that takes one command after the other.
 pub(super) struct Lasting {
-    process: Process,
+    process: Arc<Process>,
+    /// All that it wrote, in the order in which it came, also where its errors are kept apart.
+    all: Arc<Recording>,
     script: Sender,
     told: Told,
     /// How the last command went.
@@ -50,6 +52,24 @@ pub(super) struct Lasting {
     restore: Restore,
     /// Bytes of its output that were shown.
     pub(super) shown: u64,
+}
+
+/// Where a bash's errors go.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Errors {
+    /// Among its output, as at a terminal.
+    #[default]
+    Among,
+    /// To a recording of their own.
+    Apart,
+}
+
+/// How many bytes a bash has written: in all, as output, and as errors where those are kept apart.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Written {
+    pub(super) all: u64,
+    output: u64,
+    errors: Option<u64>,
 }
 
 /// How bash is after a command.
@@ -88,7 +108,7 @@ pub(super) enum Came {
 
 impl Lasting {
     /// Starts a bash that is in `cwd`.
-    pub(super) async fn start(cx: &Cx, cwd: PathBuf) -> Result<Self, Fault> {
+    pub(super) async fn start(cx: &Cx, cwd: PathBuf, errors: Errors) -> Result<Self, Fault> {
         let (told, telling) = io::pipe().or_fault(Kind::Unavailable, "no pipe for bash")?;
         let told = Receiver::from_owned_fd(told.into()).or_fault(Kind::Unavailable, "no pipe for bash")?;
         let (script, writing) = io::pipe().or_fault(Kind::Unavailable, "no pipe for bash")?;
@@ -98,16 +118,31 @@ impl Lasting {
             cwd,
             env: Vec::new(),
             stdin: Stdin::Null,
-            streams: Streams::Together,
+            streams: match errors {
+                Errors::Among => Streams::Together,
+                Errors::Apart => Streams::Apart,
+            },
             files: vec![(TOLD, telling.into()), (SCRIPT, script.into())],
         };
         let script = Sender::from_owned_fd(writing.into()).or_fault(Kind::Unavailable, "no pipe for bash")?;
         let process = cx.procs().start(program).await.map_err(|fault| match fault.kind {
-            Kind::NotFound => fault.next("Without bash there is still `shell`, one command at a time."),
+            Kind::NotFound => {
+                fault.hint("[?Without bash there is still `tool:shell`, one command at a time.?]")
+            }
             _ => fault,
         })?;
+        let all = match process.errors() {
+            None => process.output().clone(),
+            Some(errors) => {
+                let all = Arc::new(Recording::new(None));
+                process.output().copy_to(&all);
+                errors.copy_to(&all);
+                all
+            }
+        };
         let mut bash = Self {
-            process,
+            process: Arc::new(process),
+            all,
             script,
             told: Told { pipe: told, heard: Vec::new() },
             last: State::default(),
@@ -128,13 +163,32 @@ impl Lasting {
         }
     }
 
-    /// What it and its commands wrote.
-    pub(super) fn output(&self) -> &Recording {
-        self.process.output()
+    /// What it and its commands wrote, errors too.
+    pub(super) fn output(&self) -> &Arc<Recording> {
+        &self.all
+    }
+
+    /// How much it has written until now.
+    pub(super) fn written(&self) -> Written {
+        Written {
+            all: self.all.total(),
+            output: self.process.output().total(),
+            errors: self.process.errors().map(|it| it.total()),
+        }
+    }
+
+    /// What was written after that, at most about `bytes` of it; the errors, where they are kept apart.
+    pub(super) fn since(&self, before: Written, bytes: usize) -> (String, Option<String>) {
+        let (Some(errors), Some(from)) = (self.process.errors(), before.errors) else {
+            return (self.all.since(before.all, bytes).text, None);
+        };
+        let errors = errors.since(from, bytes / 2).text;
+        let output = self.process.output().since(before.output, bytes.saturating_sub(errors.len())).text;
+        (output, Some(errors))
     }
 
     /// Its process.
-    pub(super) fn process(&self) -> &Process {
+    pub(super) fn process(&self) -> &Arc<Process> {
         &self.process
     }
 
@@ -163,6 +217,9 @@ impl Lasting {
         };
         self.take(heard);
         self.process.output().catch_up();
+        if let Some(errors) = self.process.errors() {
+            errors.catch_up();
+        }
         Came::Done
     }
 

@@ -36,7 +36,11 @@ impl Once {
     pub(crate) async fn run(line: &Line<'_>, at_most: Duration, cx: &Cx) -> Result<Self, Fault> {
         let process = Arc::new(line.start(cx).await?);
         // For who reads it as a job.
-        cx.caller().show(Live { output: Some(process.output().clone()), process: Some(process.clone()) });
+        cx.caller().show(Live {
+            output: Some(process.output().clone()),
+            process: Some(process.clone()),
+            ..Live::default()
+        });
         let exit = tokio::select! {
             biased;
             () = cx.cancelled() => {
@@ -71,7 +75,7 @@ impl Once {
             left => vec![format!("[{left} processes that it left running were ended]")],
         };
         let recording = self.process.errors().unwrap_or_else(|| self.process.output());
-        notes.extend(cx.procs().denials(exit, &recording.tail(4096).text));
+        notes.extend(cx.denials(exit, &recording.tail(4096).text));
         notes
     }
 }

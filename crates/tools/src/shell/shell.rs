@@ -5,8 +5,10 @@ use std::{sync::Arc, time::Duration};
 use kit::{
     prelude::*,
     procs::{Ending, Exit, Left, Process, Stdin, Streams},
+    references::call,
     services::Live,
 };
+use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use super::{
@@ -37,7 +39,7 @@ pub(crate) struct Shell {
     /// How long to wait for it; 0: not at all. Default: 30000.
     #[serde(default)]
     wait_ms: Option<u64>,
-    /// Keep its input open, for `shell_status`.
+    /// Keep its input open[?, for `tool:shell_status`?].
     #[serde(default)]
     input: bool,
     /// Hosts it needs, such as `example.org`.
@@ -95,8 +97,11 @@ struct Running {
 
 impl Running {
     fn show(&self, cx: &Cx) {
-        cx.caller()
-            .show(Live { output: Some(self.process.output().clone()), process: Some(self.process.clone()) });
+        cx.caller().show(Live {
+            output: Some(self.process.output().clone()),
+            process: Some(self.process.clone()),
+            ..Live::default()
+        });
     }
 
     async fn run(&self, wait: Duration, cx: &Cx) -> Result<Output, Fault> {
@@ -149,16 +154,13 @@ impl Running {
         };
         let pid = self.process.pid();
         let text = self.process.output().since(0, SHOWN).text;
-        let mut notes = vec![
-            format!("[still running after {took}: {job} (pid {pid}, {ports})]"),
-            format!("[next: wait {{\"job\": \"{job}\"}}, or read_job, or stop_task]"),
-        ];
+        let mut notes =
+            vec![format!("[still running after {took}: {job} (pid {pid}, {ports})]"), answer::next(cx, &job)];
         if self.input {
-            notes.push(format!(
-                "[to write to it: shell_status {{\"action\": \"input\", \"job\": \"{job}\", \"text\": …}}]"
-            ));
+            let write = call("shell_status", &json!({"action": "input", "job": job, "text": "…"}));
+            notes.push(cx.named(&format!("[to write to it: {write}]")));
         }
-        notes.extend(answer::asked(&self.process.output().tail(4096).text).into_iter().take(1));
+        notes.extend(answer::asked(&self.process.output().tail(4096).text).map(|it| cx.named(&it)));
         Output::text(answer::with(&text, &notes))
     }
 
@@ -167,10 +169,10 @@ impl Running {
         let mut output = answer::of_exit(cx, self.process.output(), 0, exit);
         let job = cx.caller().job();
         let ports = answer::ports(left).map(|it| format!(", listening on {it}")).unwrap_or_default();
-        let note = format!(
-            "[still running as {job}: {}{ports}; until `stop_task` or the end of the session]",
+        let note = cx.named(&format!(
+            "[still running as {job}: {}{ports}; until `tool:stop_task` or the end of the session]",
             answer::left(left)
-        );
+        ));
         output.parts = Output::text(answer::with(&output.as_text(), &[note])).parts;
         output
     }

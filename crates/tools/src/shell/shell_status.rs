@@ -119,7 +119,7 @@ async fn write(job: &Job, text: &str) -> Result<Output, Fault> {
     let ends = text.ends_with(END);
     process.write(text.trim_end_matches(END).as_bytes()).await.map_err(|fault| match fault.next {
         Some(_) => fault,
-        None => fault.next("Start it with `shell` and `input: true`."),
+        None => fault.hint("Start it with `tool:shell` and `arg:shell.input`: true."),
     })?;
     if ends {
         process.close_input();

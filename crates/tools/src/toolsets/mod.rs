@@ -16,12 +16,15 @@ use kit::AnyTool;
 /// The toolset that is shown if no other is asked for.
 pub const HAFT: &str = "haft";
 
+/// The toolset of nav.
+pub const NAV: &str = "nav";
+
 type Make = fn() -> Vec<Arc<dyn AnyTool>>;
 
 const TOOLSETS: [(&str, Make); 5] = [
     (HAFT, crate::all),
     ("hyperagents", hyperagents::tools),
-    ("nav", nav::tools),
+    (NAV, nav::tools),
     ("navi", navi::tools),
     ("terrarium", terrarium::tools),
 ];
@@ -35,7 +38,7 @@ pub fn toolset(name: &str) -> Option<Vec<Arc<dyn AnyTool>>> {
 pub fn of_agents(name: &str) -> Vec<Arc<dyn AnyTool>> {
     match name {
         HAFT => crate::agents::all(),
-        "nav" => nav::of_agents(),
+        NAV => nav::of_agents(),
         "navi" => navi::of_agents(),
         "terrarium" => terrarium::of_agents(),
         _ => Vec::new(),

@@ -52,7 +52,8 @@ impl Tool for DeleteTool {
                 Ok(left(cx, &name))
             })
             .await?;
-        let mut text = format!("Deleted {OWN}/{}.py. The last change can be undone: `undo`.", self.name);
+        let mut text = format!("Deleted {OWN}/{}.py.", self.name);
+        text.push_str(&cx.named("[? `tool:undo` brings it back.?]"));
         if !others.is_empty() {
             text.push_str(&format!("\nStill there: {}", others.join(", ")));
         }
@@ -78,7 +79,7 @@ fn not_to_be_deleted(cx: &Cx, listed: &Listed, name: &str) -> Fault {
             let own = cx.files().roots().workspace().join(OWN);
             let fault = if is_own(cx, spec) {
                 return Fault::new(Kind::Stale, format!("`{file}` is gone already"))
-                    .next("`reload_tools` sees it.");
+                    .hint("[?`tool:reload_tools` sees it.?]");
             } else if path.parent() == Some(&own) && path.extension().is_some_and(|it| it == "py") {
                 let stem = path.file_stem().unwrap_or_default().display();
                 return Fault::denied(format!("`{name}` is one of the tools in {file}"))

@@ -57,7 +57,8 @@ pub(crate) async fn explain(
             text.push_str("\nThe model's provider runs it: it is used without a call.\n");
         }
     }
-    let of_program = || of_program(name).filter(|_| spec.origin == Origin::Program).map(str::to_owned);
+    let of_program =
+        || of_program(name).filter(|_| spec.origin == Origin::Program).map(|manual| cx.named(manual));
     let written = cx.tools().manual(name).or_else(of_program);
     if let Some(written) = written {
         text.push('\n');

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use kit::{Origin, prelude::*};
 
-use super::{last_line, told};
+use super::{last_line, left_aside, told};
 
 /// List all tools, one line each, and the files of tools that could not be loaded.
 #[derive(Deserialize, JsonSchema)]
@@ -37,12 +37,20 @@ impl Tool for ListTools {
             })
             .collect();
         if !listed.failed.is_empty() {
-            lines.push(format!("Not loaded ({}), `reload_tools` says more:", listed.failed.len()));
+            lines.push(
+                cx.named(&format!(
+                    "Not loaded ({})[?, `tool:reload_tools` says more?]:",
+                    listed.failed.len()
+                )),
+            );
         }
         lines.extend(listed.failed.iter().map(|it| {
             let older = if it.older_serves { " (its last good version stays in use)" } else { "" };
             format!(" {}: {}{older}", told(cx, Path::new(&it.file)), last_line(&it.why))
         }));
+        if listed.aside > 0 {
+            lines.push(left_aside(listed.aside));
+        }
         if lines.is_empty() {
             lines.push("no tools".to_owned());
         }

@@ -111,11 +111,11 @@ fn unknown(cx: &Cx, listed: &Listed, name: &str) -> Fault {
     }
     let near: Vec<&str> = rank::rank(&listed.tools, name).into_iter().take(3).map(|it| &*it.name).collect();
     let next = if near.is_empty() {
-        "`list_tools` shows what there is.".to_owned()
+        "[?`tool:list_tools` shows what there is.?]".to_owned()
     } else {
-        format!("Did you mean {}? `list_tools` shows what there is.", near.join(", "))
+        format!("Did you mean {}?[? `tool:list_tools` shows what there is.?]", near.join(", "))
     };
-    Fault::not_found(format!("there is no tool `{name}`")).next(next)
+    Fault::not_found(format!("there is no tool `{name}`")).hint(next)
 }
 
 /// Says that files wait for the person's trust, and what the person does.

@@ -48,9 +48,10 @@ impl Tool for SearchTools {
         let found = rank(&listed.tools, &self.query);
         let Some(best) = found.first() else {
             return Ok(Output::text(format!(
-                "none of {} tools matches `{}`; try other words, or `list_tools`",
+                "none of {} tools matches `{}`; {}",
                 listed.tools.len(),
-                self.query
+                self.query,
+                cx.named("try other words[?, or `tool:list_tools`?]")
             )));
         };
         let mut lines = Vec::new();

@@ -130,6 +130,7 @@ fn some_tools(room: &Room) -> Listed {
             why: "Traceback (most recent call last):\n  line 3\nSyntaxError: invalid syntax".to_owned(),
             older_serves: true,
         }],
+        aside: 0,
     }
 }
 
@@ -188,7 +189,7 @@ fn a_search_is_cheap_and_says_how_to_call_what_it_finds() {
         described("rain_later", 20_000),
     ];
     tools.extend((0..50).map(|it| described(&format!("rain_{it}"), 100)));
-    let (room, _) = with(room, Fake { listed: Listed { tools, failed: Vec::new() }, ..Fake::default() });
+    let (room, _) = with(room, Fake { listed: Listed { tools, ..Listed::default() }, ..Fake::default() });
     let said = room.says::<SearchTools>(&json!({"query": "rain"}));
     // The first is whole whatever it takes; of the others a schema only where it fits.
     assert!(said.len() < 32_000 && said.contains(&"x".repeat(30_000)), "{} bytes", said.len());
@@ -399,7 +400,7 @@ fn a_tool_is_checked_written_listed_and_loaded() {
     expect![[r#"
         Created .haft/tools/rain.py (9 bytes). Arguments: city (string, required), days (integer).
         It has no network and writes below the workspace only, until a person grants more.
-        Call it as `rain`, or by test_tool {"name":"rain","arguments":{"city":"…"}}. `undo` takes it back.
+        Call it as `rain`, or try it by `test_tool` {"name": "rain", "arguments": {"city":"…"}}. `undo` takes it back.
         note: the ``` around the code was left out"#]]
     .assert_eq(&room.says::<WriteTool>(&json!({"name": "rain", "code": "```python\nthe code\n\n```\n"})));
     assert_eq!(text(&room, ".haft/tools/rain.py"), "the code\n");
@@ -476,7 +477,7 @@ fn a_tool_is_deleted_and_its_data_stays() {
     let listed = some_tools(&room);
     let (room, fake) = with(room, Fake { listed, ..Fake::default() });
     expect![[r#"
-        Deleted .haft/tools/weather.py. The last change can be undone: `undo`.
+        Deleted .haft/tools/weather.py. `undo` brings it back.
         Still there: .haft/tools/_test_weather.py, .haft/tools/weather_data.json"#]]
     .assert_eq(&room.says::<DeleteTool>(&json!({"name": "weather"})));
     assert!(!room.path().join(".haft/tools/weather.py").exists());

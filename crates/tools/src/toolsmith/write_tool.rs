@@ -7,6 +7,7 @@ use kit::{
     files::{Before, Proposal},
     own_tools::{OWN, own_files},
     prelude::*,
+    references::call,
     services::Listed,
     text::Content,
 };
@@ -70,7 +71,8 @@ impl Tool for WriteTool {
         let (did, listing) = cx.blocking(move |cx| write(cx, &tool, code)).await?;
         cx.tools().rewritten(&name).await.map_err(|fault| match fault.next {
             Some(_) => fault,
-            None => fault.next("Write it again as it should be; `undo` brings back what was there before."),
+            None => fault
+                .hint("Write it again as it should be[?; `tool:undo` brings back what was there before?]."),
         })?;
         let is_hidden = listing != Listing::NotAList && find(&cx.tools().list(), &name).is_none();
         let how = if is_hidden {
@@ -78,18 +80,22 @@ impl Tool for WriteTool {
                 "It can't be called yet: the list `tools = […]` in haft.toml leaves `{name}` out, and a person has to add it."
             )
         } else {
-            format!("Call it as `{name}`, or by test_tool {}.", example(&spec))
+            {
+                let test = call("test_tool", &example(&spec));
+                format!("Call it as `{name}`[?, or try it by {test}?].")
+            }
         };
         let mut text = format!(
             "{did} {OWN}/{name}.py ({bytes} bytes). Arguments: {}.\n\
              It has no network and writes below the workspace only, until a person grants more.\n\
-             {how} {}",
+             {}{}",
             spec.arguments(),
-            match did {
-                Did::Created => "`undo` takes it back.",
-                Did::Replaced => "`undo` brings the version before back.",
-                Did::Kept => "It was just that before.",
-            },
+            cx.named(&how),
+            cx.named(match did {
+                Did::Created => "[? `tool:undo` takes it back.?]",
+                Did::Replaced => "[? `tool:undo` brings the version before back.?]",
+                Did::Kept => " It was just that before.",
+            }),
         );
         if was_fenced {
             text.push_str("\nnote: the ``` around the code was left out");

@@ -23,7 +23,7 @@ const LONGEST: Duration = Duration::from_secs(3600);
 /// How long the other side of a transfer may be silent.
 const SILENCE: Duration = Duration::from_secs(30);
 
-/// Send one HTTP request and show the answer: status, headers that matter, body. `{{secret:NAME}}` stands for a secret in `url`, `query`, `headers` and the body. To read a web page use `web_fetch`.
+/// Send one HTTP request and show the answer: status, headers that matter, body. `{{secret:NAME}}` stands for a secret in `url`, `query`, `headers` and the body. [?To read a web page use `tool:web_fetch`.?]
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct HttpRequest {

@@ -129,6 +129,8 @@ impl Tool for WebFetch {
         if is_early && text.body.len() < LITTLE {
             text.notes.push("there is little text: `wait_ms: 5000` waits for what comes late".to_owned());
         }
+        let notes = text.notes.iter().map(|it| cx.named(it));
+        text.notes = notes.filter(|it| !it.is_empty()).collect();
         let page = pages.keep(Page::new(asked, from, text));
         let mut output = Output::page(page.show(offset.unwrap_or(page.named()), self.limit)?);
         if let Some(Picture { mime, data }) = picture {

@@ -33,6 +33,7 @@ pub(crate) struct WebSearch {
     query: String,
     /// Results. Default 8, at most 20.
     #[serde(default)]
+    #[serde(alias = "max_results")]
     limit: Option<usize>,
     /// Which page of results, from 1.
     #[serde(default)]

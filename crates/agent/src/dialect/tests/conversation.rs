@@ -237,6 +237,20 @@ fn the_words_about_calls_are_short_and_show_one_of_the_tools() {
     }
 }
 
+#[test]
+fn the_words_say_how_many_calls_an_answer_may_have() {
+    let words =
+        |most: Option<usize>| Spoken::new(script(&[]), dialect("json")).max_calls(most).words(&specs());
+    for (most, says) in [
+        (None, "- Up to 40 calls may stand in one answer; they run at once."),
+        (Some(7), "- Up to 7 calls may stand in one answer;"),
+        (Some(1), "- One call per answer: only the first is run."),
+        (Some(0), "- Several calls may stand in one answer;"),
+    ] {
+        assert!(words(most).contains(says), "{most:?}: {}", words(most));
+    }
+}
+
 /// The answer of a model that writes this and ends so.
 async fn answer(words: &str, text: &str, end: &str) -> Vec<Result<Event, ModelError>> {
     let model = script(&[json!({"say": text, "end": end})]);
@@ -326,7 +340,7 @@ fn a_tool_that_the_provider_runs_is_declared_and_not_described() {
         longest: None,
         format: None,
     };
-    let request = in_words(request, &syntax);
+    let request = in_words(request, &syntax, CALLS);
     assert_eq!(request.tools.as_ref(), [own]);
     assert!(!request.system.contains("## image_gen"));
     is_text("xml", "<image_gen/>");

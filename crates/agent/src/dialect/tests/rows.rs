@@ -328,7 +328,7 @@ fn only_so_many_calls_of_an_answer_are_taken() {
         let mut parser = Parser::new(syntax_of("xml"), most);
         let events = parser.feed(two);
         let rest = parser.finish();
-        assert_eq!(rest.calls, most.min(2));
+        assert_eq!((rest.calls, rest.left), (most.min(2), 2 - most.min(2)));
         merged(events)
             .into_iter()
             .filter(|it| matches!(it, Found::Text(_) | Found::Call(..)))
@@ -394,7 +394,7 @@ fn a_call_that_the_answer_had_no_room_for_is_cut() {
 
 #[test]
 fn a_call_begins_at_its_opening_tag_and_closes_at_its_closing_one() {
-    let mut parser = Parser::new(syntax_of("xml"), MOST);
+    let mut parser = Parser::new(syntax_of("xml"), CALLS);
     assert_eq!(merged(parser.feed("Hi <ba")), [text("Hi ")]);
     assert_eq!(merged(parser.feed("sh>")), [Found::Began(0, "bash".to_owned())]);
     assert_eq!(merged(parser.feed("ls</bash")), [Found::Grew(0, 8)]);
@@ -403,7 +403,7 @@ fn a_call_begins_at_its_opening_tag_and_closes_at_its_closing_one() {
         [Found::Grew(0, 1), call("bash", json!({"command": "ls"})), text(".")]
     );
     assert_eq!(merged(parser.feed("<b>")), [text("<b>")]);
-    let mut parser = Parser::new(syntax_of("json"), MOST);
+    let mut parser = Parser::new(syntax_of("json"), CALLS);
     assert_eq!(
         merged(parser.feed("<json>{\"tool_name\": \"bash\"")),
         [Found::Began(0, "bash".to_owned()), Found::Grew(0, 20)]

@@ -24,7 +24,10 @@ fn owned(pairs: Pairs<'_>) -> Vec<(String, String)> {
 }
 
 fn plan(name: &str, variables: Pairs<'_>) -> Result<Plan, Fault> {
-    Plan::of(name, Choices { models: &BTreeMap::new(), variables: &owned(variables), keys: Keys::NONE })
+    Plan::of(
+        name,
+        Choices { models: &BTreeMap::new(), variables: &owned(variables), keys: Keys::NONE, max_calls: None },
+    )
 }
 
 /// Where it is asked, in which wire format, as what, and whether with a key.
@@ -43,7 +46,10 @@ fn section(model: &str) -> ModelSection {
 
 fn chosen(section: ModelSection, variables: Pairs<'_>) -> Result<Arc<dyn Model>, Fault> {
     let models = BTreeMap::from([("mine".to_owned(), section)]);
-    choose("mine", Choices { models: &models, variables: &owned(variables), keys: Keys::NONE })
+    choose(
+        "mine",
+        Choices { models: &models, variables: &owned(variables), keys: Keys::NONE, max_calls: None },
+    )
 }
 
 fn fault(made: Result<Arc<dyn Model>, Fault>) -> (Kind, String) {
@@ -114,6 +120,7 @@ fn a_key_that_is_missing_is_named() {
                 models: &BTreeMap::new(),
                 variables: &owned(&[("OPENAI_API_KEY", " ")]),
                 keys: Keys::NONE,
+                max_calls: None,
             },
         );
         let (kind, text) = fault(made);
@@ -128,7 +135,10 @@ fn a_key_that_is_missing_is_named() {
 fn an_unknown_name_is_refused_with_the_one_that_was_meant() {
     let models = Sections::from([("fast".to_owned(), section("anthropic:x"))]);
     let refused = |name: &str| {
-        fault(choose(name, Choices { models: &models, variables: &owned(KEYS), keys: Keys::NONE }))
+        fault(choose(
+            name,
+            Choices { models: &models, variables: &owned(KEYS), keys: Keys::NONE, max_calls: None },
+        ))
     };
     for (name, meant) in [
         ("gpt-4o", "openai:gpt-4o"),
@@ -163,15 +173,20 @@ fn an_unknown_name_is_refused_with_the_one_that_was_meant() {
 fn a_misspelt_model_of_a_known_provider_is_doubted_and_tried() {
     let models = Sections::from([("anthropic:claude-sonet-5-4".to_owned(), section("anthropic:x"))]);
     let own = owned(KEYS);
-    let doubted = |name: &str| doubt(name, Choices { models: &models, variables: &own, keys: Keys::NONE });
+    let doubted = |name: &str| {
+        doubt(name, Choices { models: &models, variables: &own, keys: Keys::NONE, max_calls: None })
+    };
     let told = doubted("anthropic:claude-sonet-5-5").unwrap();
     assert!(
         told.contains("did you mean `anthropic:claude-sonnet-5-5`?") && told.contains(known::AS_OF),
         "{told}"
     );
     assert!(
-        choose("anthropic:claude-sonet-5-5", Choices { models: &models, variables: &own, keys: Keys::NONE })
-            .is_ok()
+        choose(
+            "anthropic:claude-sonet-5-5",
+            Choices { models: &models, variables: &own, keys: Keys::NONE, max_calls: None }
+        )
+        .is_ok()
     );
     for fine in [
         "anthropic:claude-sonnet-6",
@@ -184,7 +199,7 @@ fn a_misspelt_model_of_a_known_provider_is_doubted_and_tried() {
     }
     // A server of one's own has names of its own.
     let elsewhere = owned(&[("ANTHROPIC_BASE_URL", "http://127.0.0.1:1/v1")]);
-    let choices = Choices { models: &models, variables: &elsewhere, keys: Keys::NONE };
+    let choices = Choices { models: &models, variables: &elsewhere, keys: Keys::NONE, max_calls: None };
     assert_eq!(doubt("anthropic:claude-sonet-5-5", choices), None);
 }
 
@@ -204,7 +219,7 @@ fn a_key_goes_nowhere_in_the_clear() {
     }
     let (kind, _) = fault(choose(
         "openai:gpt-5",
-        Choices { models: &BTreeMap::new(), variables: &owned(variables), keys: Keys::NONE },
+        Choices { models: &BTreeMap::new(), variables: &owned(variables), keys: Keys::NONE, max_calls: None },
     ));
     assert_eq!(kind, Kind::Denied);
     let headers = BTreeMap::from([("x-key".to_owned(), "secret".to_owned())]);
@@ -364,7 +379,12 @@ fn a_script_may_be_dressed_as_a_model_without_calls() {
 #[test]
 fn a_model_is_suggested_for_which_there_is_a_key() {
     let suggested = |variables| {
-        example(Choices { models: &Sections::new(), variables: &owned(variables), keys: Keys::NONE })
+        example(Choices {
+            models: &Sections::new(),
+            variables: &owned(variables),
+            keys: Keys::NONE,
+            max_calls: None,
+        })
     };
     assert_eq!(suggested(&[("PATH", "/bin")]), "anthropic:claude-sonnet-5-5");
     assert_eq!(
@@ -377,7 +397,8 @@ fn a_model_is_suggested_for_which_there_is_a_key() {
     for provider in PROVIDERS {
         let variables: Vec<_> =
             provider.keys.iter().map(|it| ((*it).to_owned(), "key-123".to_owned())).collect();
-        let choices = Choices { models: &Sections::new(), variables: &variables, keys: Keys::NONE };
+        let choices =
+            Choices { models: &Sections::new(), variables: &variables, keys: Keys::NONE, max_calls: None };
         let name = example(choices);
         assert!(name.starts_with(provider.name) && choose(&name, choices).is_ok(), "{name}");
     }
@@ -388,7 +409,7 @@ fn the_usual_model_is_that_of_the_first_provider_with_a_key() {
     let mut keys = Keys::default();
     keys.insert("mistral", "https://api.mistral.ai", "mist-1");
     let used = |variables, keys: &Keys| {
-        usual(Choices { models: &Sections::new(), variables: &owned(variables), keys })
+        usual(Choices { models: &Sections::new(), variables: &owned(variables), keys, max_calls: None })
             .map(|(model, key)| (model, key.to_string()))
     };
     let expected = |model: &str, key: &str| Some((model.to_owned(), key.to_owned()));
@@ -406,7 +427,7 @@ async fn a_key_of_login_is_used_where_no_variable_is_set_and_at_its_origin_alone
     let key = |variables| {
         let plan = Plan::of(
             "anthropic:claude-x",
-            Choices { models: &Sections::new(), variables: &owned(variables), keys: &keys },
+            Choices { models: &Sections::new(), variables: &owned(variables), keys: &keys, max_calls: None },
         );
         let headers = plan.unwrap().endpoint.authorized().unwrap();
         headers.get("x-api-key").map(|it| it.to_str().unwrap().to_owned())
@@ -421,7 +442,9 @@ async fn a_key_of_login_is_used_where_no_variable_is_set_and_at_its_origin_alone
     for variable in [None, Some("NOT_SET".to_owned())] {
         let section = ModelSection { url: Some(loopback.url.clone()), key_env: variable, ..section("m") };
         let models = Sections::from([("mine".to_owned(), section)]);
-        ask(&choose("mine", Choices { models: &models, variables: &[], keys: &keys }).unwrap()).await;
+        ask(&choose("mine", Choices { models: &models, variables: &[], keys: &keys, max_calls: None })
+            .unwrap())
+        .await;
     }
     for asked in loopback.asked() {
         assert_eq!(asked.header("authorization"), Some("Bearer sk-mine-1"));

@@ -6,11 +6,11 @@ use kit::services::State;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::stage::{House, calls, said};
+use super::stage::{House, calls, results, said, text};
 use crate::{
-    driver::{Driver, Driving},
+    driver::{Driver, Driving, Settled},
     input::Input,
-    turn::Ended,
+    turn::{Agent, Ended},
 };
 
 const LONG: Duration = Duration::from_secs(600);
@@ -27,24 +27,81 @@ fn waits(house: &House) -> Vec<Value> {
     house.heard().into_iter().filter(|it| it["event"] == "waits").collect()
 }
 
-#[tokio::test]
-async fn a_promised_result_is_waited_for_and_answered_in_a_turn_of_its_own() {
-    let house = House::new();
-    house.plays([in_background(), said("I wait"), said("it is over")]);
-    let mut agent = house.agent();
+/// What the driver settles on, where the one job that is begun is let go once it works.
+async fn settled_once_let_go(house: &House, agent: &mut Agent) -> Settled {
     let cancel = CancellationToken::new();
     let mut driver = driver(LONG, 20);
-    let settling = driver.settle(&mut agent, Some(Input::new("go".to_owned())), &cancel);
+    let settling = driver.settle(agent, Some(Input::new("go".to_owned())), &cancel);
     let letting = async {
         house.at_work(1).await;
         house.let_go(1);
     };
     let (settled, ()) = tokio::join!(settling, letting);
-    let settled = settled.unwrap();
+    settled.unwrap()
+}
+
+#[tokio::test]
+async fn a_promised_result_is_waited_for_and_answered_in_a_turn_of_its_own() {
+    let house = House::new();
+    house.plays([in_background(), said("I wait"), said("it is over")]);
+    let mut agent = house.agent();
+    let settled = settled_once_let_go(&house, &mut agent).await;
     assert_eq!((settled.outcome.ended, settled.outcome.text.as_str()), (Ended::Done, "it is over"));
     assert_eq!((settled.outcome.steps, settled.late.len()), (3, 0));
     let asked = format!("{:?}", house.last_request().items.last());
     assert!(asked.contains("job_1 (act) ended: done") && asked.contains("Its result:"), "{asked}");
+}
+
+#[tokio::test]
+async fn a_tool_of_mode_background_answers_with_a_job_whose_result_begins_a_turn() {
+    let house = House::with_modes();
+    house.plays([calls(&[("1", "late", "{}")]), said("I wait"), said("it is over")]);
+    let mut agent = house.agent();
+    let settled = settled_once_let_go(&house, &mut agent).await;
+    assert_eq!((settled.outcome.ended, settled.outcome.text.as_str()), (Ended::Done, "it is over"));
+    let answers = results(&agent);
+    assert!(text(&answers[0]).starts_with("job_1 runs in the background: late"), "{answers:?}");
+    let asked = format!("{:?}", house.last_request().items.last());
+    assert!(asked.contains("job_1 (late) ended: done") && asked.contains("it came late"), "{asked}");
+    // It says nothing of an option that changes nothing.
+    let tools = house.last_request().tools;
+    let late = tools.iter().find(|it| it.name == "late").unwrap();
+    assert!(!late.schema.to_string().contains("run_in_background"), "{}", late.schema);
+}
+
+#[tokio::test]
+async fn a_tool_of_mode_stateful_yields_and_is_continued_to_its_end() {
+    let house = House::with_modes();
+    let next =
+        |id, word: &str| calls(&[(id, "continue_job", &format!(r#"{{"job":"job_1","input":"{word}"}}"#))]);
+    house.plays([calls(&[("1", "talk", "{}")]), next("2", "salt"), next("3", "bread"), said("done")]);
+    let mut agent = house.agent();
+    let cancel = CancellationToken::new();
+    let input = Some(Input::new("go".to_owned()));
+    let settled = driver(LONG, 20).settle(&mut agent, input, &cancel).await.unwrap();
+    assert_eq!((settled.outcome.text.as_str(), settled.outcome.steps, settled.late.len()), ("done", 4, 0));
+    let said: Vec<String> = results(&agent).iter().map(text).collect();
+    assert_eq!(said.len(), 3, "{said:?}");
+    assert!(said[0].starts_with("the first word?\njob_1 waits for input: continue_job"), "{said:?}");
+    assert!(said[1].starts_with("the second word?"), "{said:?}");
+    assert!(said[2].contains("\"salt\" and \"bread\""), "{said:?}");
+    assert!(waits(&house).is_empty(), "what waits for input is not waited for");
+}
+
+#[tokio::test]
+async fn what_a_stateful_tool_yields_in_the_background_begins_a_turn() {
+    let house = House::with_modes();
+    let begins = calls(&[("1", "talk", r#"{"run_in_background":true}"#)]);
+    let next = calls(&[("2", "continue_job", r#"{"job":"job_1","input":"salt"}"#)]);
+    house.plays([begins, said("I wait"), next, said("one is said")]);
+    let mut agent = house.agent();
+    let cancel = CancellationToken::new();
+    let input = Some(Input::new("go".to_owned()));
+    let settled = driver(LONG, 20).settle(&mut agent, input, &cancel).await.unwrap();
+    assert_eq!(settled.outcome.text, "one is said");
+    let told = house.requests().iter().map(|it| format!("{:?}", it.items.last())).collect::<Vec<_>>();
+    assert!(told.iter().any(|it| it.contains("job_1 (talk) is waiting for input")), "{told:?}");
+    assert!(told.iter().any(|it| it.contains("the first word?")), "{told:?}");
 }
 
 #[tokio::test]

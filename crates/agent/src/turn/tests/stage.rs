@@ -100,6 +100,8 @@ pub(super) struct House {
     shared: Arc<Shared>,
     stage: Stage,
     pub(super) abilities: Abilities,
+    /// There are tools of the other modes, too.
+    has_modes: bool,
 }
 
 impl House {
@@ -116,7 +118,12 @@ impl House {
             own_tools: Vec::new(),
             price: Some(Price { input: 1.0, output: 2.0, ..Price::default() }),
         };
-        Self { dir, shared: Arc::default(), stage, abilities }
+        Self { dir, shared: Arc::default(), stage, abilities, has_modes: false }
+    }
+
+    /// With a tool that works in the background, one that yields, and the one that continues that.
+    pub(super) fn with_modes() -> Self {
+        Self { has_modes: true, ..Self::new() }
     }
 
     /// The model is to do this next, a list for each request.
@@ -154,7 +161,12 @@ impl House {
             secrets: Secrets::none(),
             commands: runtime::Commands { decodes_here: true, ..runtime::Commands::default() },
         };
-        let runtime = Runtime::open(settings, vec![erase::<Act>()]).unwrap();
+        let mut all = vec![erase::<Act>()];
+        if self.has_modes {
+            all.extend([erase::<Late>(), erase::<Talk>()]);
+            all.extend(tools::all().into_iter().filter(|it| it.spec().name == "continue_job"));
+        }
+        let runtime = Runtime::open(settings, all).unwrap();
         *self.stage.runtime.lock() = Some(runtime.clone());
         let model = Played {
             shared: self.shared.clone(),
@@ -375,11 +387,56 @@ impl Tool for Act {
             }
             "new" => {
                 let runtime = stage.runtime.lock().clone().unwrap();
-                runtime.registry().swap(vec![erase::<Self>(), erase::<Other>()], Vec::new());
+                runtime.registry().swap(
+                    vec![erase::<Self>(), erase::<Other>()],
+                    Vec::new(),
+                    std::collections::HashSet::new(),
+                );
                 Ok(Output::text("there is another tool"))
             }
             _ => Ok(Output::text(self.act)),
         }
+    }
+}
+
+/// Works in the background, always.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Late {}
+
+impl Tool for Late {
+    const NAME: &str = "late";
+    const MODE: Mode = Mode::Background;
+
+    fn touches(&self) -> Touches {
+        Touches::none()
+    }
+
+    async fn run(self, cx: &Cx) -> Result<Output, Fault> {
+        let stage = stage(cx.files().roots().workspace());
+        stage.begun.add_permits(1);
+        stage.go.acquire().await.unwrap().forget();
+        Ok(Output::text("it came late"))
+    }
+}
+
+/// Asks for two words, one after the other, and says both.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Talk {}
+
+impl Tool for Talk {
+    const NAME: &str = "talk";
+    const MODE: Mode = Mode::Stateful;
+
+    fn touches(&self) -> Touches {
+        Touches::none()
+    }
+
+    async fn run(self, cx: &Cx) -> Result<Output, Fault> {
+        let one = cx.yield_output(Output::text("the first word?")).await?;
+        let other = cx.yield_output(Output::text("the second word?")).await?;
+        Ok(Output::text(format!("{one} and {other}")))
     }
 }
 

@@ -10,8 +10,11 @@ use std::{
     sync::Arc,
 };
 
-use agent::{Agent, Change, Message};
-use kit::{Fault, Kind};
+use agent::{Agent, Asker, Change, Message};
+use kit::{
+    Fault, Kind,
+    services::{Question, Soon},
+};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 
@@ -54,7 +57,8 @@ pub(super) async fn run(chat: Chat, options: &Options, place: &Place) -> Result<
     let first = Some(words.join(" ")).filter(|it| !it.trim().is_empty());
     let lines =
         Lines { plain: plain.clone(), first, lines: read_lines(), cancel: cancel.clone(), failed: false };
-    let person = Person { approver: approver(), asker: asker() };
+    let in_lines = InLines { plain: plain.clone(), asker: asker() };
+    let person = Person { approver: approver(), asker: Arc::new(in_lines) };
     let mut talk = Talk::open(lines, agency, session, plain, person)?;
     talk.pictures = images;
     talk.begin();
@@ -69,6 +73,23 @@ pub(super) async fn run(chat: Chat, options: &Options, place: &Place) -> Result<
     } else {
         ExitCode::SUCCESS
     })
+}
+
+/// Asks at the terminal, where there is one. What needs no answer is among the lines.
+struct InLines {
+    plain: Arc<Plain>,
+    asker: Arc<dyn Asker>,
+}
+
+impl Asker for InLines {
+    fn ask(&self, question: Question) -> Soon<'_, Result<String, Fault>> {
+        self.asker.ask(question)
+    }
+
+    fn show(&self, text: String) -> Soon<'_, Result<(), Fault>> {
+        self.plain.show(&text);
+        Box::pin(std::future::ready(Ok(())))
+    }
 }
 
 /// Lines in, lines out.

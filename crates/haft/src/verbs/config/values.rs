@@ -10,8 +10,8 @@ use kit::Fault;
 use runtime::{
     DEADLINE,
     config::{
-        FILE, HardLinks, Layer, LimitsSection, Notify, Origin, STEPS, SUBAGENT_SECONDS, SUBAGENT_STEPS,
-        Source, Theme, Trust, Visible, WAIT_SECONDS, WAKES, Why, origins,
+        CALLS, FILE, HardLinks, Layer, LimitsSection, Notify, Origin, STEPS, SUBAGENT_SECONDS,
+        SUBAGENT_STEPS, Source, Theme, Trust, Visible, WAIT_SECONDS, WAKES, Why, origins,
     },
     mask::Secrets,
     policy::{Approve, Sandbox},
@@ -153,6 +153,7 @@ pub(super) fn defaults() -> Vec<(&'static str, Fallback)> {
         ("agent.model", Words("first provider with a key")),
         ("agent.profile", Words("none")),
         ("agent.max_steps", named(json!(STEPS))),
+        ("agent.max_calls", named(json!(CALLS))),
         ("agent.wait_seconds", named(json!(WAIT_SECONDS))),
         ("agent.wakes", named(json!(WAKES))),
         ("agent.visible", named(json!(Visible::default()))),

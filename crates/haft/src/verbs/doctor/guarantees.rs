@@ -257,7 +257,7 @@ impl Room {
                 "this self-test opens no port to the network",
             ),
             tried("G13", "every call is in the journal", self.is_journaled()),
-            tried("G14", "what fails in the sandbox above works outside of it", commands.are_proof()),
+            tried("G14", "control: the same attempts succeed outside the sandbox", commands.are_proof()),
         ]
     }
 

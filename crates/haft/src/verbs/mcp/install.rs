@@ -16,7 +16,7 @@ use kit::{Fault, Kind};
 use runtime::outside::mcp::{check_address, serves_haft};
 use serde_json::{Value, json};
 
-use super::http;
+use super::{ToolArgs, http};
 use crate::{Options, Place, print};
 use clients::{ClientName, Format, Reach, Scope};
 use file::File;
@@ -76,10 +76,10 @@ enum Change {
 impl Install {
     /// # Errors
     /// When the client can't be told that way, or its configuration is not what it should be.
-    pub(super) fn run(&self, options: &Options, all_tools: bool, place: &Place) -> Result<ExitCode, Fault> {
+    pub(super) fn run(&self, options: &Options, tools: ToolArgs, place: &Place) -> Result<ExitCode, Fault> {
         let workspace = options.workspace()?;
         let scope = if self.project { Scope::Project(&workspace) } else { Scope::User };
-        let entry = self.client.entry(&self.reach(options, all_tools, &workspace, place)?)?;
+        let entry = self.client.entry(&self.reach(options, tools, &workspace, place)?)?;
         let path = self.client.file(scope, place)?;
         if self.print {
             print::err(&format!("haft: for {}", path.display()));
@@ -162,7 +162,7 @@ impl Install {
     fn reach(
         &self,
         options: &Options,
-        all_tools: bool,
+        tools: ToolArgs,
         workspace: &Path,
         place: &Place,
     ) -> Result<Reach, Fault> {
@@ -178,7 +178,7 @@ impl Install {
             check_address(NAME, url).map_err(|fault| Fault { kind: Kind::BadArgs, ..fault })?;
             let mut lost = options.as_arguments();
             lost.extend(options.dir.is_some().then(|| "--dir".to_owned()).filter(|_| !self.project));
-            lost.extend(all_tools.then(|| "--all-tools".to_owned()));
+            lost.extend(tools.as_arguments());
             if !lost.is_empty() {
                 let what =
                     format!("`{}` has no effect on a server that runs already, at {url}", lost.join(" "));
@@ -192,7 +192,7 @@ impl Install {
         }
         arguments.extend(options.as_arguments());
         arguments.push("mcp".to_owned());
-        arguments.extend(all_tools.then(|| "--all-tools".to_owned()));
+        arguments.extend(tools.as_arguments());
         // Others have it elsewhere.
         let command = if self.project { NAME.to_owned() } else { this_program(place)? };
         Ok(Reach::Start { command, arguments })

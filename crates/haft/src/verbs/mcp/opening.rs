@@ -6,10 +6,11 @@ use kit::Fault;
 use parking_lot::Mutex;
 use runtime::{Session, outside::Watching};
 
+use super::ToolArgs;
 use crate::{
     ForClients, Opened, Options, Place, print,
     through_client::Desk,
-    verbs::{finish, in_short},
+    verbs::{finish, in_short, tell_aside},
 };
 
 /// As many servers are named.
@@ -19,7 +20,7 @@ const SERVERS: usize = 12;
 pub(super) struct Opening {
     options: Options,
     place: Place,
-    all_tools: bool,
+    tools: ToolArgs,
     standing: Mutex<Vec<Arc<Standing>>>,
 }
 
@@ -36,11 +37,11 @@ impl Opening {
     /// Opens the workspace of these options.
     ///
     /// # Errors
-    /// When there is no runtime to be had.
-    pub(super) fn new(options: &Options, place: &Place, all_tools: bool) -> Result<Self, Fault> {
+    /// When there is no runtime to be had, or with `--strict` when a tool is missing.
+    pub(super) async fn new(options: &Options, place: &Place, tools: ToolArgs) -> Result<Self, Fault> {
         let (asked, place) = (options.clone(), place.clone());
-        let opening = Self { options: asked, place, all_tools, standing: Mutex::default() };
-        opening.open(options)?;
+        let opening = Self { options: asked, place, tools, standing: Mutex::default() };
+        opening.open(options).await?;
         Ok(opening)
     }
 
@@ -56,11 +57,15 @@ impl Opening {
     ///
     /// # Errors
     /// When that can't be the workspace.
-    pub(super) fn hands_in(&self, workspace: PathBuf, others: Vec<PathBuf>) -> Result<ForClients, Fault> {
+    pub(super) async fn hands_in(
+        &self,
+        workspace: PathBuf,
+        others: Vec<PathBuf>,
+    ) -> Result<ForClients, Fault> {
         let mut options = self.options.clone();
         options.dir = Some(workspace);
         options.roots.extend(others.into_iter().filter_map(|it| it.into_os_string().into_string().ok()));
-        self.open(&options)?;
+        self.open(&options).await?;
         self.hands()
     }
 
@@ -96,11 +101,10 @@ impl Opening {
         }
     }
 
-    fn open(&self, options: &Options) -> Result<(), Fault> {
+    async fn open(&self, options: &Options) -> Result<(), Fault> {
         let opened = options.open_with(&self.place, tools::of_agents)?;
-        for line in &opened.aside {
-            print::err(&format!("haft: {line}"));
-        }
+        self.tools.strict.require(&opened, &self.place).await?;
+        tell_aside(&opened, self.tools.strict.strict);
         let (session, desk) = self.session(&opened, options.session.as_deref());
         let outside = opened.runtime.outside();
         outside.asks(desk.approver());
@@ -130,7 +134,7 @@ impl Opening {
         let desk = Arc::new(Desk::default());
         let session = opened.runtime.session(name, "mcp", desk.approver());
         desk.serve_agents(&session, opened, &self.place);
-        if !self.all_tools {
+        if !self.tools.all_tools {
             session.list_within(opened.listing_of_mcp());
         }
         (session, desk)

@@ -35,9 +35,10 @@ fn is_in_foreground() -> bool {
 
 impl Running<'_> {
     pub(super) async fn on_screen(self, hangup: CancellationToken) -> Result<ExitCode, Fault> {
-        let Self { options, place, agent, task, resume, no_wait, .. } = self;
+        let Self { options, place, agent, task, resume, no_wait, strict, .. } = self;
         let (asks, asked) = InChat::new();
         let agency = agent.open(options, place, Arc::new(asks.clone())).await?;
+        strict.require(&agency.opened, place).await?;
         let name = agency.earlier(resume, options.session.as_deref())?;
         let session = agency.session(name.as_deref(), "run", Arc::new(asks.clone()));
         let settings = Settings::of(place, &agency.opened, false);

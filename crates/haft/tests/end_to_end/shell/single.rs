@@ -96,7 +96,7 @@ fn a_command_is_written_to() {
     assert!(said.starts_with("got hello\nthe rest\nover"), "{said}");
     let job = job_in(&shells.shell("sleep 1234", 0));
     let said = shells.call("shell_status", &json!({"action": "input", "job": job, "text": "x\n"}));
-    assert!(said.is_error && said.text.contains("input: true"), "{}", said.text);
+    assert!(said.is_error && said.text.contains("`input`: true"), "{}", said.text);
     shells.finish();
 }
 

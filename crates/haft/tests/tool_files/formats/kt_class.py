@@ -10,7 +10,7 @@ from kohakuterrarium.modules.tool.base import (
     ToolResult,
     resolve_tool_path,
 )
-from kohakuterrarium.utils.file_guard import check_read_before_write
+from kohakuterrarium.utils.file_guard import is_binary_file
 from kohakuterrarium.utils.logging import get_logger
 
 logger = get_logger(__name__)
@@ -51,7 +51,7 @@ class CountTool(BaseTool):
         logger.info("counting", path=str(path))
         if not path.exists():
             return ToolResult(error=f"File not found: {args['path']}")
-        assert check_read_before_write(context.file_read_state, str(path)) is None
+        assert not is_binary_file(str(path))
         words = len(path.read_text().split())
         if args.get("picture"):
             return ToolResult(

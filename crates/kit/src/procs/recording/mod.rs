@@ -40,6 +40,8 @@ pub struct Recording {
     source: OnceLock<Weak<AsyncFd<OwnedFd>>>,
     /// One reads at a time, so that the bytes keep their order.
     reading: Mutex<()>,
+    /// Gets every byte too.
+    copy: OnceLock<Arc<Self>>,
     _wanted: DropGuard,
 }
 
@@ -135,6 +137,7 @@ impl Recording {
             spilling,
             source: OnceLock::new(),
             reading: Mutex::default(),
+            copy: OnceLock::new(),
             _wanted: dropped.drop_guard(),
         }
     }
@@ -145,6 +148,12 @@ impl Recording {
         if let Some((file, bytes)) = self.due(true) {
             file.write(&bytes);
         }
+    }
+
+    /// What is written from now on goes to this recording too, which keeps it in memory: two recordings with one copy
+    /// are there in the order in which they were read. The first one that is named counts.
+    pub fn copy_to(&self, copy: &Arc<Self>) {
+        let _ = self.copy.set(copy.clone());
     }
 
     /// Nothing more will come.
@@ -263,6 +272,9 @@ impl Recording {
         state.newest.push(bytes);
         drop(state);
         self.news.notify_waiters();
+        if let Some(copy) = self.copy.get() {
+            copy.take(bytes);
+        }
     }
 
     /// Has all go to a file from now on, while all of it is still in memory.

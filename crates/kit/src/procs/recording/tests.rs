@@ -215,3 +215,17 @@ fn all_of_it_is_had_from_memory_or_from_the_file_unless_it_is_too_much() {
     assert_eq!(whole, format!("a [masked] b{long}").as_bytes());
     assert!(recording.whole(1000).is_none());
 }
+
+#[test]
+fn two_recordings_with_one_copy_are_there_in_the_order_in_which_they_were_written() {
+    let (output, errors, all) = (Recording::new(None), Recording::new(None), Arc::new(Recording::new(None)));
+    output.feed(b"before\n");
+    output.copy_to(&all);
+    errors.copy_to(&all);
+    output.feed(b"one\n");
+    errors.feed(b"two\n");
+    output.feed(b"three\n");
+    assert_eq!(all.since(0, 100).text, "one\ntwo\nthree\n");
+    assert_eq!(output.since(0, 100).text, "before\none\nthree\n");
+    assert_eq!(errors.since(0, 100).text, "two\n");
+}

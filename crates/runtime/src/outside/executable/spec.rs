@@ -159,6 +159,7 @@ fn of_manifest(ground: &Ground, version: &Version) -> Result<Described, String> 
         timeout_seconds: manifest.timeout_seconds,
         manual,
         manual_first: manifest.manual_first,
+        contribution: None,
         mode: None,
         notes: Vec::new(),
     })
@@ -215,6 +216,7 @@ fn of_spec(spec: &Map<String, Value>) -> Result<Described, String> {
         timeout_seconds,
         manual,
         manual_first,
+        contribution: None,
         mode: None,
         notes: strange.map(|it| format!("`{it}` means nothing in a tool's description")).collect(),
     })

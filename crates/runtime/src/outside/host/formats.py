@@ -17,6 +17,7 @@ the module or in the class: `touches` (a list of strings), `timeout_seconds`, `m
 # A description is sent with every request to a model.
 LONGEST_DESCRIPTION = 16 * 1024
 LONGEST_MANUAL = 256 * 1024
+LONGEST_CONTRIBUTION = 2000
 LONGEST_SCHEMA = 64 * 1024
 DEEPEST_SCHEMA = 50
 LONGEST_NAME = 64
@@ -172,6 +173,7 @@ def describe(format, entry, name, description, schema, field):
         "timeout_seconds": checked_timeout(field("timeout_seconds")),
         "manual": checked_manual(field("manual")),
         "manual_first": field("manual_first") is True,
+        "contribution": None,
         "mode": None,
         "notes": notes,
     }
@@ -239,6 +241,28 @@ def checked_timeout(seconds):
 
 def checked_manual(text):
     return clean(text[:LONGEST_MANUAL]) if isinstance(text, str) and text.strip() else None
+
+
+def checked_contribution(it, notes):
+    """What a tool adds to the system prompt, and where it stands among the others; None for nothing."""
+    try:
+        text = it.prompt_contribution()
+    except Exception as error:
+        notes.append("its prompt_contribution() failed, so it adds nothing to the prompt: " + readable(error))
+        return None
+    if text is None or text == "":
+        return None
+    if not isinstance(text, str):
+        notes.append("its prompt_contribution() returned %s, so it adds nothing to the prompt" % kind_of(text))
+        return None
+    if len(text) > LONGEST_CONTRIBUTION:
+        notes.append("its prompt_contribution() has %d characters; the prompt takes %d" % (len(text), LONGEST_CONTRIBUTION))
+        text = text[:LONGEST_CONTRIBUTION]
+    bucket = it.prompt_contribution_bucket
+    if bucket not in ("first", "normal", "last"):
+        notes.append("its prompt_contribution_bucket is %s, not first, normal or last" % cut(readable(repr(bucket)), 100))
+        bucket = "normal"
+    return {"bucket": bucket, "text": clean(text.strip())}
 
 
 def flags(it):
@@ -416,6 +440,7 @@ def terrarium_class_tool(cls):
         return own(key)
 
     said = describe("terrarium", cls.__name__, name, it.description, schema, field)
+    said["contribution"] = checked_contribution(it, said["notes"])
     # Its `_execute` rather than the base's `execute` around it: what it raises keeps its traceback.
     function = it._execute if cls.execute is base.execute else it.execute
     # The base's own says BACKGROUND of every tool; only a tool that says so itself is meant.
@@ -451,49 +476,97 @@ def terrarium_function_tool(name, it):
 
 
 class TerrariumSession:
-    """What tools of one session have in common, as long as this process lives."""
+    """What the tools of one session have in common, as a call reaches it."""
 
-    sessions = {}
+    # What only this process keeps, by session.
+    extras = {}
 
-    def __init__(self, id):
+    def __init__(self, call):
         guard = __import__("kohakuterrarium.utils.file_guard", fromlist=["x"])
-        self.id = self.key = id
-        self.channels, self.extra, self.scratchpad = None, {}, Scratchpad()
-        self.read_state = guard.FileReadState(assume_read=True)
+        self.id = self.key = call.session
+        self.channels = self.tui = None
+        self.extra = self.extras.setdefault(call.session, {})
+        self.scratchpad = Scratchpad(call)
+        self.read_state = guard.FileReadState(call)
         # The sandbox says what is outside.
         self.path_guard = guard.PathBoundaryGuard(Loaded.workspace, "off")
 
 
-class Scratchpad(dict):
-    """A dict with the names that KohakuTerrarium's has."""
+class Job:
+    """A job as it was when it was asked for."""
 
-    def set(self, key, value):
-        self[key] = value
+    def __init__(self, known):
+        self.__dict__.update(known)
 
-    def delete(self, key):
-        return self.pop(key, None) is not None
+    @property
+    def duration(self):
+        return self.seconds
 
-    def list_keys(self):
-        return list(self)
+    @property
+    def is_complete(self):
+        return self.state in ("done", "error", "cancelled")
 
-    def to_dict(self):
-        return dict(self)
+    @property
+    def is_running(self):
+        return self.state == "running"
+
+
+class JobResult:
+    """What came of a job."""
+
+    exit_code = None
+
+    def __init__(self, job_id, output, error):
+        self.job_id, self.output, self.error, self.metadata = job_id, output, error, {}
+
+    @property
+    def success(self):
+        return self.error is None
+
+    def get_text_output(self):
+        return self.output
+
+
+class JobStore:
+    """The session's jobs, to be looked at: haft keeps them."""
+
+    def __init__(self, call):
+        self.call = call
+
+    def get_all_statuses(self):
+        return [Job(it) for it in ask(self.call, "jobs")]
+
+    def get_status(self, job_id):
+        return next((it for it in self.get_all_statuses() if it.job_id == job_id), None)
+
+    def get_result(self, job_id):
+        job = self.get_status(job_id)
+        return JobResult(job_id, **job.result) if job is not None and job.result is not None else None
+
+    def get_running_jobs(self):
+        return [it for it in self.get_all_statuses() if it.is_running]
+
+    def get_pending_jobs(self):
+        return [it for it in self.get_all_statuses() if it.state == "pending"]
+
+    def get_completed_jobs(self):
+        return [it for it in self.get_all_statuses() if it.is_complete]
 
 
 def terrarium_context(call):
     from pathlib import Path
 
-    session = TerrariumSession.sessions.get(call.session)
-    if session is None:
-        session = TerrariumSession.sessions[call.session] = TerrariumSession(call.session)
+    session, known = TerrariumSession(call), ask(call, "context")
     base = sys.modules["kohakuterrarium.modules.tool.base"]
     workspace = Path(Loaded.workspace)
     return base.ToolContext(
-        agent_name="haft",
+        agent_name=known["agent"] or "haft",
+        tool_format=known["tool_format"],
         session=session,
         working_dir=workspace,
         file_read_state=session.read_state,
         path_guard=session.path_guard,
+        job_store=JobStore(call),
     )
 
 

@@ -20,8 +20,6 @@ function has a thread for each call that is running, so that it may block, or ca
 
 from contextvars import copy_context
 
-from _queue import SimpleQueue
-
 
 # How often an answer is begun anew.
 ATTEMPTS = 100
@@ -131,7 +129,17 @@ class Call:
         leave(1)
 
 
+def serve_all(messages):
+    """Serves these messages, and those that came while an answer was waited for."""
+    for message in messages:
+        serve(message)
+    while Questions.later:
+        serve(Questions.later.pop(0))
+
+
 def serve(message):
+    if answered(message):
+        return
     if message["op"] == "load":
         serve_load(message)
     elif message["op"] == "call":
@@ -289,12 +297,10 @@ def serve_calls(messages):
     """Serves these messages and all that follow."""
     while True:
         try:
-            for message in messages:
-                serve(message)
+            serve_all(messages)
             messages = ()
             while Serving.loop is None:
-                for message in received():
-                    serve(message)
+                serve_all(received())
             serve_in_loop()
         except BaseException:
             # A tool's signal handler, or a task that it left behind, raised here.
@@ -303,8 +309,7 @@ def serve_calls(messages):
 
 def serve_in_loop():
     def to_read():
-        for message in received():
-            serve(message)
+        serve_all(received())
 
     if Serving.loop.is_closed():
         leave(1)

@@ -41,6 +41,7 @@ def terrarium_base():
         path_guard: Any = None
         runtime_services: Any = None
         creature_id: Optional[str] = None
+        job_store: Any = None
 
         @property
         def channels(self):
@@ -396,6 +397,13 @@ def terrarium_message():
     }
 
 
+BINARY_SUFFIXES = frozenset(
+    ".png .jpg .jpeg .gif .bmp .ico .webp .tif .tiff .mp3 .wav .ogg .flac .mp4 .avi .mov .mkv .webm .zip .tar .gz .bz2 .xz .7z "
+    ".rar .zst .pdf .doc .docx .xls .xlsx .ppt .pptx .exe .dll .so .dylib .o .a .bin .class .pyc .pyo .wasm .woff .woff2 .ttf "
+    ".otf .eot .db .sqlite .sqlite3".split()
+)
+
+
 def terrarium_guard():
     import time
     from pathlib import Path
@@ -404,28 +412,31 @@ def terrarium_guard():
     class FileReadState:
         """Which files were read, and what they were then.
 
-        Most files are read by haft's own tools, of which this process knows nothing: `assume_read` takes a file that
-        was not read here for one that was. haft's own edits are guarded by haft.
+        That of a call asks haft, which knows what the session was shown by its own tools and what tool files recorded.
         """
 
-        def __init__(self, assume_read=False):
-            self.records, self.assume_read = {}, assume_read
+        def __init__(self, call=None):
+            self.records, self.call = {}, call
 
         def record_read(self, path, mtime_ns, partial=False, timestamp=None):
             key = str(Path(path).resolve())
-            self.records[key] = SimpleNamespace(path=key, mtime_ns=mtime_ns, partial=partial, timestamp=timestamp)
+            record = {"mtime_ns": mtime_ns, "partial": bool(partial), "timestamp": timestamp or time.time()}
+            if self.call is not None:
+                ask(self.call, "record_read", path=key, record=record)
+            else:
+                self.records[key] = SimpleNamespace(path=key, **record)
 
         def get(self, path):
             key = str(Path(path).resolve())
-            if key not in self.records and self.assume_read:
-                try:
-                    self.record_read(key, stat(key).st_mtime_ns, timestamp=time.time())
-                except OSError:
-                    pass
-            return self.records.get(key)
+            if self.call is None:
+                return self.records.get(key)
+            record = ask(self.call, "read_state", path=key)
+            return None if record is None else SimpleNamespace(path=key, **record)
 
         def clear(self):
             self.records.clear()
+            if self.call is not None:
+                ask(self.call, "forget_reads")
 
     def check_read_before_write(state, path):
         try:
@@ -458,6 +469,10 @@ def terrarium_guard():
             return "Warning: %s If this is intentional, retry the same operation to proceed." % where
 
     def is_binary_file(path, sample_size=8192):
+        if not Path(path).is_file():
+            return False
+        if Path(path).suffix.lower() in BINARY_SUFFIXES:
+            return True
         try:
             with open(path, "rb") as file:
                 sample = file.read(sample_size)

@@ -122,10 +122,11 @@ impl Outside {
         self.servers.decide(&now.decided.servers);
         let is_other = !report.changed.is_empty() || !report.gone.is_empty();
         let failed = now.failed.clone();
-        let is_shown = is_other || failed != before.failed;
+        let replaced = now.decided.replaced();
+        let is_shown = is_other || failed != before.failed || replaced != before.decided.replaced();
         self.now.store(Arc::new(now));
         if is_shown {
-            self.registry.swap(tools, failed);
+            self.registry.swap(tools, failed, replaced);
         }
         // Not before: who calls a tool that is being loaded waits for it.
         if look.is_some() {
@@ -226,11 +227,15 @@ impl Outside {
             }
         }
         let (mut granted, mut lapsed, mut tools) = (Vec::new(), Vec::new(), Vec::new());
+        let mut replacing = Vec::new();
         for (it, grant) in described.into_iter().zip(grants) {
             if let Some(line) = &grant.lapsed {
                 lapsed.push((it.name.clone(), line.clone()));
             } else if grant.section.is_grant() {
                 granted.push(it.name.clone());
+                if grant.section.replaces_built_in {
+                    replacing.push(it.name.clone());
+                }
             }
             let tool: Arc<dyn AnyTool> = match sort {
                 Sort::Python => Arc::new(PythonTool::new(version.clone(), it.clone(), grant)),
@@ -240,7 +245,7 @@ impl Outside {
             };
             tools.push((it, tool));
         }
-        Arc::new(Serving { version, tools, lapsed, granted, standing })
+        Arc::new(Serving { version, tools, lapsed, granted, replacing, standing })
     }
 }
 

@@ -6,10 +6,13 @@ use super::{
     super::{Folder, OWN, Whose},
     Outside,
 };
-use crate::registry::is_name;
+use crate::{registry::is_name, visible::visible};
 
 /// The folder of a workspace's own manuals, beside that of its tools.
 const MANUALS: &str = "manuals";
+
+/// What tool files add to the system prompt is at most so long, all together.
+const MOST_CONTRIBUTED: usize = 16 << 10;
 
 /// A manual is at most so long; the rest of it is not shown.
 const LONGEST: u64 = 256 << 10;
@@ -34,6 +37,30 @@ impl Outside {
         let of = [&decided.sections, &decided.workspace_sections];
         of.iter().any(|it| it.get(name).is_some_and(|section| section.manual_first))
             || self.now.load().tools.get(name).is_some_and(|made| made.manual_first)
+    }
+
+    /// What the files of these tools add to the system prompt: `NAME: text` each, by bucket and name, in all at most 16 KiB.
+    /// A file that a model wrote adds nothing.
+    pub fn contributions<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+        let now = self.now.load();
+        let made = names.into_iter().filter_map(|name| Some((name, now.tools.get(name)?)));
+        let mut found: Vec<_> = made
+            .filter(|(_, made)| !made.file.by_model)
+            .filter_map(|(name, made)| made.contribution.as_ref().map(|it| (it.bucket, name, &it.text)))
+            .collect();
+        found.sort();
+        let mut left = MOST_CONTRIBUTED;
+        let mut texts = Vec::new();
+        for (_, name, text) in found {
+            let line = format!("{name}: {}", visible(text).0);
+            let Some(rest) = left.checked_sub(line.len()) else {
+                texts.push(format!("{name}: its words for the prompt don't fit; its manual may have them."));
+                continue;
+            };
+            left = rest;
+            texts.push(line);
+        }
+        texts
     }
 
     fn workspace_manual(&self, name: &str) -> Option<String> {

@@ -20,7 +20,6 @@ use super::{
     servers::Servers,
     start::{Learns, Start},
 };
-use crate::outside::failure;
 
 /// How long after a first failure it is not tried again; each further one doubles it.
 const FIRST: Duration = Duration::from_millis(500);
@@ -133,7 +132,7 @@ impl Link {
         if self.tries.load(Ordering::Acquire) != tries
             && let Some(last) = &self.state.lock().last
         {
-            return Err(failure::copy(last));
+            return Err(last.copied());
         }
         self.wait().await?;
         let own: Option<Learns> = self.own.clone().map(|own| {
@@ -156,7 +155,7 @@ impl Link {
                 Ok(live)
             }
             Err(fault) => {
-                state.fails(failure::copy(&fault));
+                state.fails(fault.copied());
                 Err(fault)
             }
         }
@@ -166,7 +165,7 @@ impl Link {
     async fn wait(&self) -> Result<(), Fault> {
         let (not_before, failures, last) = {
             let state = self.state.lock();
-            (state.not_before, state.failures, state.last.as_ref().map(failure::copy))
+            (state.not_before, state.failures, state.last.as_ref().map(Fault::copied))
         };
         let left = not_before.map_or(Duration::ZERO, |it| it.saturating_duration_since(Instant::now()));
         if left <= WAITED && failures < MANY {
@@ -204,7 +203,7 @@ impl Link {
         // Several calls may have been under way; it is one failure.
         if state.live.as_ref().is_some_and(|it| Arc::ptr_eq(it, live)) {
             (state.live, state.answered) = (None, false);
-            state.fails(failure::copy(fault));
+            state.fails(fault.copied());
         }
     }
 

@@ -4,6 +4,8 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::config::tool_list;
+
 /// What a person says of a server: `[mcp.NAME]` in haft.toml.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -32,6 +34,7 @@ pub struct ServerSection {
     #[serde(default)]
     pub sampling: bool,
     /// The only tools of it that there are, by the server's names; all, if this is not given.
+    #[serde(default, deserialize_with = "tool_list::names")]
     pub tools: Option<Vec<String>>,
     /// It is not used.
     #[serde(default)]
@@ -50,10 +53,10 @@ pub struct ServerSection {
     #[serde(default)]
     pub write: Vec<PathBuf>,
     /// Those of its tools that change nothing, by the server's names; `*` stands for all. Its own word does not count.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "tool_list::with_star")]
     pub read_only: Vec<String>,
     /// Those of its tools that may be called again when nobody knows whether they were; `*` stands for all.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "tool_list::with_star")]
     pub idempotent: Vec<String>,
 }
 

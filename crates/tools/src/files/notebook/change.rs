@@ -1,5 +1,7 @@
 //! What does a notebook become by some edits, with everything they do not mean as it was?
 
+use std::fmt;
+
 use kit::{Cx, Fault, Kind, files::Location};
 
 use super::{
@@ -11,11 +13,12 @@ use super::{
 /// One edit of a notebook. Its cells are those before the call.
 #[derive(Debug, Clone)]
 pub(crate) enum Edit {
-    /// A new source, a new type, or both.
+    /// A new source, a new type, or both; with `clear` without outputs, whether or not the source is another.
     Replace {
         cell: Name,
         source: Option<String>,
         kind: Option<Kindred>,
+        clear: bool,
     },
     /// Another text in place of a part of the source.
     Text {
@@ -62,7 +65,7 @@ pub(crate) enum Kindred {
 }
 
 impl Kindred {
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Code => "code",
             Self::Markdown => "markdown",
@@ -71,12 +74,72 @@ impl Kindred {
     }
 }
 
+/// How changed cells are written.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Writing {
+    /// Cells whose source changes lose their outputs.
+    pub(crate) clear: bool,
+    /// Sources are one string. Otherwise as they were: a string, or a list of lines.
+    pub(crate) one_string: bool,
+}
+
 /// A notebook under change.
 pub(crate) struct Draft<'a, 't> {
     notebook: &'a Notebook<'t>,
     slots: Vec<Slot>,
-    /// Do cells whose source changes lose their outputs?
-    clear: bool,
+    writing: Writing,
+    /// The ids that are taken.
+    ids: Vec<String>,
+}
+
+/// What an edit did.
+#[derive(Debug)]
+pub(crate) struct Made {
+    pub(crate) did: Did,
+    /// The cell's index before the call; none for a new one.
+    cell: Option<usize>,
+    /// Where it stood when the edit was made.
+    pub(crate) at: usize,
+    pub(crate) id: Option<String>,
+    /// That the cell has moved since it was shown.
+    note: Option<String>,
+}
+
+/// What an edit did to its cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Did {
+    Replaced,
+    /// Its outputs went, and its source is what it was.
+    Refreshed,
+    /// It was so already.
+    Nothing,
+    /// Text of its source, in so many places.
+    Changed(usize),
+    Inserted(Kindred),
+    Deleted,
+    Moved,
+    Cleared,
+}
+
+impl fmt::Display for Made {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let cell = self.cell.unwrap_or(self.at);
+        match self.did {
+            Did::Replaced | Did::Refreshed | Did::Nothing => write!(f, "cell {cell} replaced")?,
+            Did::Changed(_) => write!(f, "cell {cell} changed")?,
+            Did::Inserted(kind) => write!(f, "{} cell inserted", kind.name())?,
+            Did::Deleted => write!(f, "cell {cell} deleted")?,
+            Did::Moved => write!(f, "cell {cell} moved")?,
+            Did::Cleared => write!(f, "cell {cell} cleared of outputs")?,
+        }
+        if let Some(note) = &self.note {
+            write!(f, " ({note})")?;
+        }
+        match self.did {
+            Did::Changed(times) if times > 1 => write!(f, ", {times} places"),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// A cell of it.
@@ -86,6 +149,7 @@ struct Slot {
     origin: Option<usize>,
     /// Beside which cell it was put.
     beside: Option<(Side, Option<usize>)>,
+    id: Option<String>,
     kind: String,
     source: String,
     cleared: bool,
@@ -100,19 +164,21 @@ pub(crate) struct Drafted {
 }
 
 impl<'a, 't> Draft<'a, 't> {
-    pub(crate) fn new(notebook: &'a Notebook<'t>, clear: bool) -> Self {
+    pub(crate) fn new(notebook: &'a Notebook<'t>, writing: Writing) -> Self {
         let slots = notebook.cells.iter().enumerate().map(|(index, cell)| Slot {
             origin: Some(index),
             beside: None,
+            id: cell.id.clone(),
             kind: cell.kind.clone(),
             source: cell.source.clone(),
             cleared: false,
             touched: false,
         });
-        Self { notebook, slots: slots.collect(), clear }
+        let ids = notebook.cells.iter().filter_map(|it| it.id.clone()).collect();
+        Self { notebook, slots: slots.collect(), writing, ids }
     }
 
-    /// Makes one edit, or leaves all as it was. Gives what was done, in words.
+    /// Makes one edit, or leaves all as it was.
     ///
     /// # Errors
     /// Those of [`Name::find`]; [`Kind::NotFound`] and [`Kind::Ambiguous`] for a text that is not there, or more than once.
@@ -122,13 +188,13 @@ impl<'a, 't> Draft<'a, 't> {
         path: &str,
         location: &Location,
         cx: &Cx,
-    ) -> Result<String, Fault> {
+    ) -> Result<Made, Fault> {
         let notebook = self.notebook;
-        let find = |name: &Name, need| name.find(need, path, notebook, location, cx);
+        let find = |name: &Name, need| self.meant(name)?.find(need, path, notebook, location, cx);
         match edit {
-            Edit::Replace { cell, source, kind } => {
+            Edit::Replace { cell, source, kind, clear } => {
                 let found = find(cell, Need::Seen)?;
-                self.replace(&found, source.as_deref(), *kind)
+                self.replace(&found, source.as_deref(), *kind, *clear)
             }
             Edit::Text { cell, old, new, all } => {
                 let found = find(cell, Need::Place)?;
@@ -141,8 +207,9 @@ impl<'a, 't> Draft<'a, 't> {
             Edit::Delete { cell } => {
                 let found = find(cell, Need::Seen)?;
                 let at = self.slot(found.index)?;
+                let made = self.made(Did::Deleted, at, &found);
                 self.slots.remove(at);
-                Ok(done("deleted", &found))
+                Ok(made)
             }
             Edit::Move { cell, before } => {
                 let found = find(cell, Need::Place)?;
@@ -156,9 +223,26 @@ impl<'a, 't> Draft<'a, 't> {
                     slot.cleared = true;
                     slot.touched = true;
                 }
-                Ok(done("cleared of outputs", &found))
+                Ok(self.made(Did::Cleared, at, &found))
             }
         }
+    }
+
+    /// A name that means a cell of before: what stands in a place now may be another than what stood there.
+    fn meant(&self, name: &Name) -> Result<Name, Fault> {
+        let Name::Now(at) = name else { return Ok(name.clone()) };
+        match self.slots.get(*at).map(|it| it.origin) {
+            Some(Some(origin)) => Ok(Name::Index(origin)),
+            Some(None) => Err(Fault::bad_args(format!("an edit before this one inserted cell {at}"))
+                .next("Give that edit the source that the cell should have.")),
+            None => Err(Fault::not_found(format!("Cell index {at} does not exist"))),
+        }
+    }
+
+    /// What was done to a cell that stands here.
+    fn made(&self, did: Did, at: usize, found: &Found) -> Made {
+        let id = self.slots.get(at).and_then(|it| it.id.clone());
+        Made { did, cell: Some(found.index), at, id, note: found.note.clone() }
     }
 
     /// Where a cell of before stands now.
@@ -169,7 +253,7 @@ impl<'a, 't> Draft<'a, 't> {
 
     fn change(&mut self, index: usize, act: impl FnOnce(&mut Slot)) -> Result<(), Fault> {
         let at = self.slot(index)?;
-        let clear = self.clear;
+        let clear = self.writing.clear;
         let Some(slot) = self.slots.get_mut(at) else { return Ok(()) };
         let before = (slot.kind.clone(), slot.source.clone());
         act(slot);
@@ -185,7 +269,10 @@ impl<'a, 't> Draft<'a, 't> {
         found: &Found,
         source: Option<&str>,
         kind: Option<Kindred>,
-    ) -> Result<String, Fault> {
+        clear: bool,
+    ) -> Result<Made, Fault> {
+        let at = self.slot(found.index)?;
+        let before = self.slots.get(at).map(|it| (it.kind.clone(), it.source.clone()));
         self.change(found.index, |slot| {
             if let Some(source) = source {
                 source.clone_into(&mut slot.source);
@@ -194,10 +281,21 @@ impl<'a, 't> Draft<'a, 't> {
                 kind.name().clone_into(&mut slot.kind);
             }
         })?;
-        Ok(done("replaced", found))
+        let was_run = self.notebook.cells.get(found.index).is_some_and(Cell::was_run);
+        let Some(slot) = self.slots.get_mut(at) else { return Err(Fault::bug("a cell is gone")) };
+        let refreshed = clear && was_run && slot.kind == "code" && !slot.cleared;
+        if refreshed {
+            (slot.cleared, slot.touched) = (true, true);
+        }
+        let did = match before == Some((slot.kind.clone(), slot.source.clone())) {
+            false => Did::Replaced,
+            true if refreshed => Did::Refreshed,
+            true => Did::Nothing,
+        };
+        Ok(self.made(did, at, found))
     }
 
-    fn text(&mut self, found: &Found, old: &str, new: &str, all: bool) -> Result<String, Fault> {
+    fn text(&mut self, found: &Found, old: &str, new: &str, all: bool) -> Result<Made, Fault> {
         if old.is_empty() {
             return Err(Fault::bad_args("`old` is empty").next("Give the text to replace."));
         }
@@ -209,7 +307,7 @@ impl<'a, 't> Draft<'a, 't> {
             0 => {
                 let fault = Fault::not_found(format!("`old` is not in cell {index}"));
                 return Err(match source.matches(old.trim()).count() {
-                    0 => fault.next("Copy it from the cell as `notebook_read` shows it."),
+                    0 => fault.hint("Copy it from the cell as `tool:notebook_read` shows it."),
                     _ => fault.next("It is there but for white space at its ends."),
                 });
             }
@@ -221,10 +319,7 @@ impl<'a, 't> Draft<'a, 't> {
             }
         }
         self.change(index, |slot| slot.source = source.replace(old, new))?;
-        Ok(match times {
-            1 => done("changed", found),
-            _ => format!("{}, {times} places", done("changed", found)),
-        })
+        Ok(self.made(Did::Changed(times), slot, found))
     }
 
     fn insert(
@@ -233,7 +328,7 @@ impl<'a, 't> Draft<'a, 't> {
         found: Option<&Found>,
         source: &str,
         kind: Kindred,
-    ) -> Result<String, Fault> {
+    ) -> Result<Made, Fault> {
         let beside = (side, found.map(|it| it.index));
         let at = match (found, side) {
             (None, Side::Before) => 0,
@@ -243,20 +338,23 @@ impl<'a, 't> Draft<'a, 't> {
         };
         // What was put in the same place before stands before it: in the order of the edits.
         let before = self.slots.iter().skip(at).take_while(|it| it.beside == Some(beside)).count();
+        let id = if self.notebook.minor >= 5 { Some(new_id(&self.ids)?) } else { None };
+        self.ids.extend(id.clone());
         let slot = Slot {
             origin: None,
             beside: Some(beside),
+            id: id.clone(),
             kind: kind.name().to_owned(),
             source: source.to_owned(),
             cleared: false,
             touched: true,
         };
         self.slots.insert(at + before, slot);
-        let note = found.and_then(|it| it.note.as_ref()).map(|it| format!(" ({it})")).unwrap_or_default();
-        Ok(format!("{} cell inserted{note}", kind.name()))
+        let note = found.and_then(|it| it.note.clone());
+        Ok(Made { did: Did::Inserted(kind), cell: None, at: at + before, id, note })
     }
 
-    fn to(&mut self, found: &Found, before: Option<&Found>) -> Result<String, Fault> {
+    fn to(&mut self, found: &Found, before: Option<&Found>) -> Result<Made, Fault> {
         if before.is_some_and(|it| it.index == found.index) {
             return Err(Fault::bad_args(format!("cell {} can't stand before itself", found.index)));
         }
@@ -270,7 +368,7 @@ impl<'a, 't> Draft<'a, 't> {
             None => self.slots.len(),
         };
         self.slots.insert(to, slot);
-        Ok(done("moved", found))
+        Ok(self.made(Did::Moved, to, found))
     }
 
     /// The sources of changed cells before and after, for a look at what is hidden in them.
@@ -288,10 +386,9 @@ impl<'a, 't> Draft<'a, 't> {
     }
 
     /// The notebook as it is now.
-    pub(crate) fn finish(self) -> Result<Drafted, Fault> {
+    pub(crate) fn finish(self) -> Drafted {
         let notebook = self.notebook;
         let gaps = Gaps::of(notebook);
-        let mut ids: Vec<String> = notebook.cells.iter().filter_map(|it| it.id.clone()).collect();
         let mut inner = String::new();
         for (at, slot) in self.slots.iter().enumerate() {
             if at > 0 {
@@ -299,7 +396,7 @@ impl<'a, 't> Draft<'a, 't> {
                 inner.push(',');
             }
             inner.push_str(gaps.lead(at));
-            inner.push_str(&self.cell(slot, gaps.base(), &mut ids)?);
+            inner.push_str(&self.cell(slot, gaps.base()));
         }
         if !self.slots.is_empty() {
             inner.push_str(&gaps.close);
@@ -308,35 +405,33 @@ impl<'a, 't> Draft<'a, 't> {
         let before = text.get(..notebook.inner.start).unwrap_or_default();
         let after = text.get(notebook.inner.end..).unwrap_or_default();
         let cells = self.slots.iter().map(|it| (it.origin, it.touched)).collect();
-        Ok(Drafted { text: format!("{before}{inner}{after}"), cells })
+        Drafted { text: format!("{before}{inner}{after}"), cells }
     }
 
-    fn cell(&self, slot: &Slot, base: &str, ids: &mut Vec<String>) -> Result<String, Fault> {
+    fn cell(&self, slot: &Slot, base: &str) -> String {
         let Some(cell) = slot.origin.and_then(|it| self.notebook.cells.get(it)) else {
-            return self.new_cell(slot, base, ids);
+            return self.new_cell(slot, base);
         };
-        let raw = self.raw(cell.range.clone());
-        if !slot.touched {
-            return Ok(raw.to_owned());
+        match slot.touched {
+            false => self.raw(cell.range.clone()).to_owned(),
+            true if slot.kind == cell.kind => self.spliced(slot, cell),
+            true => self.rebuilt(slot, cell, base),
         }
-        if slot.kind == cell.kind { Ok(self.spliced(slot, cell)) } else { Ok(self.rebuilt(slot, cell, base)) }
     }
 
     fn raw(&self, range: std::ops::Range<usize>) -> &'t str {
         self.notebook.text.get(range).unwrap_or_default()
     }
 
-    fn new_cell(&self, slot: &Slot, base: &str, ids: &mut Vec<String>) -> Result<String, Fault> {
+    fn new_cell(&self, slot: &Slot, base: &str) -> String {
         let style = &self.notebook.style;
         let mut members = vec![("cell_type".to_owned(), style.string(&slot.kind))];
         let is_code = slot.kind == "code";
         if is_code {
             members.push(("execution_count".to_owned(), "null".to_owned()));
         }
-        if self.notebook.minor >= 5 {
-            let id = new_id(ids)?;
-            members.push(("id".to_owned(), style.string(&id)));
-            ids.push(id);
+        if let Some(id) = &slot.id {
+            members.push(("id".to_owned(), style.string(id)));
         }
         members.push(("metadata".to_owned(), "{}".to_owned()));
         if is_code {
@@ -344,14 +439,14 @@ impl<'a, 't> Draft<'a, 't> {
         }
         let in_one = !self.notebook.cells.is_empty() && self.notebook.cells.iter().all(|it| it.in_one);
         members.push(("source".to_owned(), self.source(slot, in_one, base)));
-        Ok(style.object(&members, base))
+        style.object(&members, base)
     }
 
     /// The source as it is written in a cell that begins on a line indented by `base`.
     fn source(&self, slot: &Slot, in_one: bool, base: &str) -> String {
         let style = &self.notebook.style;
         let deep = format!("{base}{}", style.unit.as_deref().unwrap_or_default());
-        style.source(&slot.source, in_one, &deep)
+        style.source(&slot.source, in_one || self.writing.one_string, &deep)
     }
 
     /// The cell with other values in some places, and everything else as it was.
@@ -361,7 +456,8 @@ impl<'a, 't> Draft<'a, 't> {
             && let Some(source) = cell.member("source")
         {
             let base = indent_at(self.notebook.text, source.at.start).unwrap_or_default();
-            let written = self.notebook.style.source(&slot.source, cell.in_one, base);
+            let in_one = cell.in_one || self.writing.one_string;
+            let written = self.notebook.style.source(&slot.source, in_one, base);
             splices.push((source.value.clone(), written));
         }
         if slot.cleared && slot.kind == "code" {
@@ -407,13 +503,6 @@ impl<'a, 't> Draft<'a, 't> {
             members.sort();
         }
         style.object(&members, base)
-    }
-}
-
-fn done(what: &str, found: &Found) -> String {
-    match &found.note {
-        Some(note) => format!("cell {} {what} ({note})", found.index),
-        None => format!("cell {} {what}", found.index),
     }
 }
 

@@ -50,6 +50,8 @@ pub(crate) struct Notebook<'t> {
     pub(crate) minor: u32,
     /// The kernel's name, where there is one.
     pub(crate) kernel: Option<String>,
+    /// The language of its code, where the notebook says it.
+    pub(crate) language: Option<String>,
     pub(crate) cells: Vec<Cell<'t>>,
     /// What stands between the brackets of `cells`.
     inner: Range<usize>,
@@ -92,6 +94,18 @@ impl Cell<'_> {
         format!("{:04x}", self.digest() & 0xffff)
     }
 
+    /// Has it outputs, or a number of its run?
+    pub(crate) fn was_run(&self) -> bool {
+        self.run.is_some() || !self.outputs.is_empty()
+    }
+
+    /// Its metadata as the file has it; nothing where that is empty.
+    pub(crate) fn metadata<'a>(&self, notebook: &'a Notebook<'_>) -> Option<&'a str> {
+        let value = notebook.text.get(self.member("metadata")?.value.clone())?;
+        let is_empty = value.bytes().all(|it| it == b'{' || it == b'}' || it.is_ascii_whitespace());
+        (!is_empty).then_some(value)
+    }
+
     fn member(&self, name: &str) -> Option<&Member> {
         self.members.iter().find(|it| it.name == name)
     }
@@ -106,7 +120,7 @@ pub(crate) fn load(cx: &Cx, path: &str) -> Result<Opened, Fault> {
     if file.identity.size > LARGEST {
         let what = format!("`{path}` has {} bytes; a notebook may have {LARGEST}", file.identity.size);
         return Err(Fault::new(Kind::TooBig, what)
-            .next("`filegrep` finds lines in it, and `read` shows any part of it."));
+            .next("`tool:read` shows any part of it.[? `tool:filegrep` finds lines in it.| `tool:grep` finds lines in it.?]"));
     }
     open::text_of(file, path)
 }
@@ -121,7 +135,7 @@ pub(crate) fn check_name(path: &str) -> Result<(), Fault> {
         return Ok(());
     }
     Err(Fault::bad_args(format!("File must be a Jupyter notebook (.ipynb): `{path}`"))
-        .next("`read` and `edit` are for other files."))
+        .next("`tool:read` and `tool:edit` are for other files."))
 }
 
 impl<'t> Notebook<'t> {
@@ -146,13 +160,13 @@ impl<'t> Notebook<'t> {
             return Err(no("it has no list of `cells`".to_owned()));
         };
         let inner = cells.range.start + 1..cells.range.end - 1;
-        let kernel = kernel_of(&root);
+        let (kernel, language) = (kernel_of(&root), language_of(&root));
         let style = Style::of(text, &root);
         let cells = cells.elements.iter().enumerate();
         let cells = cells
             .map(|(index, it)| Cell::parse(it, text).map_err(|why| no(format!("cell {index} {why}"))))
             .collect::<Result<_, _>>()?;
-        Ok(Self { text, minor, kernel, cells, inner, style })
+        Ok(Self { text, minor, kernel, language, cells, inner, style })
     }
 }
 
@@ -219,7 +233,7 @@ fn format_of(path: &str, root: &Object<'_>) -> Result<u32, Fault> {
         Some(newer) => Err(Fault::bad_args(format!(
             "`{path}` is a notebook of format {newer}; only format 4 is read and changed"
         ))
-        .next("`json_read` and `json_write` reach its parts.")),
+        .next("`tool:json_read` and `tool:json_write` reach its parts.")),
     }
 }
 
@@ -228,4 +242,11 @@ fn kernel_of(root: &Object<'_>) -> Option<String> {
     let kernel = metadata.get_object("kernelspec").and_then(|it| it.get_string("name"));
     let language = metadata.get_object("language_info").and_then(|it| it.get_string("name"));
     kernel.or(language).map(|it| it.value.clone().into_owned())
+}
+
+fn language_of(root: &Object<'_>) -> Option<String> {
+    let metadata = root.get_object("metadata")?;
+    let named = |part: &str, name: &str| metadata.get_object(part).and_then(|it| it.get_string(name));
+    let language = named("language_info", "name").or_else(|| named("kernelspec", "language"));
+    language.map(|it| it.value.clone().into_owned())
 }

@@ -3,24 +3,27 @@
 use std::{
     collections::HashMap,
     fmt,
+    hash::{DefaultHasher, Hash, Hasher},
     path::{Path, PathBuf},
 };
 
-use kit::{Cx, Fault, Kind, Output, files::Location};
+use kit::{Cx, Fault, Kind, Output, files::Location, references::call};
 use parking_lot::Mutex;
 use serde::{Deserialize, Deserializer, Serialize, de};
+use serde_json::json;
 
 use super::{Cell, Notebook, show};
 
 /// Notebooks that are remembered.
 const REMEMBERED: usize = 256;
 
-/// A cell as it is named: by its index, by index and hash, or by its id.
+/// A cell as it is named: by its index, by index and hash, by its id, or by where it stands after the edits before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Name {
     Index(usize),
     Hashed(usize, String),
     Id(String),
+    Now(usize),
 }
 
 /// How sure it must be.
@@ -47,6 +50,18 @@ struct Record {
     known: Vec<Was>,
     /// An edit of its own gave cells new indexes since.
     shifted: bool,
+    /// What tells the text that was read or written last from another.
+    #[serde(default)]
+    text: u64,
+}
+
+/// What a session knows of a notebook as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Known {
+    Never,
+    /// It was another text when it was read.
+    Changed,
+    AsItIs,
 }
 
 /// A cell as it was shown.
@@ -124,6 +139,7 @@ pub(crate) fn remember(
     cells: impl IntoIterator<Item = usize>,
 ) {
     cx.shelf().get::<Shown>().learn(cx, location, |record| {
+        record.text = digest(notebook.text);
         for index in cells {
             let Some(cell) = notebook.cells.get(index) else { continue };
             if cx.services().mask.find(&cell.source).is_empty() {
@@ -134,9 +150,19 @@ pub(crate) fn remember(
     });
 }
 
-/// Has the session been shown anything of it?
-pub(crate) fn is_known(cx: &Cx, location: &Location) -> bool {
-    cx.shelf().get::<Shown>().record(cx, location, |it| it.is_some())
+/// Has the session read it, or anything of it, as it is?
+pub(crate) fn known(cx: &Cx, location: &Location, text: &str) -> Known {
+    cx.shelf().get::<Shown>().record(cx, location, |it| match it {
+        None => Known::Never,
+        Some(record) if record.text == digest(text) => Known::AsItIs,
+        Some(_) => Known::Changed,
+    })
+}
+
+fn digest(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// The session itself changed a notebook into this; of each cell is said which one it was, and whether it was
@@ -144,6 +170,7 @@ pub(crate) fn is_known(cx: &Cx, location: &Location) -> bool {
 /// there meant another.
 pub(crate) fn changed(cx: &Cx, location: &Location, after: &Notebook<'_>, cells: &[(Option<usize>, bool)]) {
     cx.shelf().get::<Shown>().learn(cx, location, |record| {
+        record.text = digest(after.text);
         let before = std::mem::take(&mut record.indexes);
         for (index, (cell, (origin, touched))) in after.cells.iter().zip(cells).enumerate() {
             let is_in_place = *origin == Some(index);
@@ -182,7 +209,7 @@ impl Name {
     ) -> Result<Found, Fault> {
         let finder = Finder { path, notebook, location, cx };
         match self {
-            Self::Index(index) => finder.by_index(*index, need),
+            Self::Index(index) | Self::Now(index) => finder.by_index(*index, need),
             Self::Hashed(index, hash) => finder.by_hash(*index, hash),
             Self::Id(id) => finder.by_id(id, need),
         }
@@ -251,7 +278,7 @@ impl Finder<'_, '_> {
     fn by_id(&self, id: &str, need: Need) -> Result<Found, Fault> {
         let Some(index) = self.only(|it| it.id.as_deref() == Some(id)) else {
             let what = format!("`{}` has no cell with the id `{id}`, or more than one", self.path);
-            return Err(Fault::not_found(what).next(self.ids()));
+            return Err(self.unknown_id(what));
         };
         let was =
             self.record(|it| it.known.iter().find(|was| was.id.as_deref() == Some(id)).cloned()).flatten();
@@ -281,11 +308,14 @@ impl Finder<'_, '_> {
         }
     }
 
-    fn ids(&self) -> String {
+    fn unknown_id(&self, what: String) -> Fault {
         let ids: Vec<&str> = self.cells().iter().filter_map(|it| it.id.as_deref()).take(20).collect();
+        let fault = Fault::not_found(what);
         match ids.is_empty() {
-            true => "Its cells have no ids; name them by index, as `notebook_read` shows it.".to_owned(),
-            false => format!("Its ids are {}.", ids.join(", ")),
+            true => {
+                fault.hint("Its cells have no ids; name them by index, as `tool:notebook_read` shows it.")
+            }
+            false => fault.next(format!("Its ids are {}.", ids.join(", "))),
         }
     }
 
@@ -307,7 +337,7 @@ impl Finder<'_, '_> {
         match self.cells().get(index) {
             Some(_) => self.stale(index, &what),
             None => Fault::new(Kind::Stale, format!("{what}; nothing was written"))
-                .next(format!("`notebook_read` {{\"path\": \"{}\"}} shows what there is.", self.path)),
+                .hint(format!("{} shows what there is.", call("notebook_read", &json!({"path": self.path})))),
         }
     }
 

@@ -65,6 +65,41 @@ pub(crate) fn cell(cell: &Cell<'_>, index: usize, outputs: Outputs) -> Shown {
     Shown { text, whole }
 }
 
+/// An output in its parts.
+pub(crate) struct Parts {
+    /// `stream:stdout`, `error`, `execute_result`.
+    pub(crate) kind: String,
+    /// What it says, without what is meant for a terminal.
+    pub(crate) text: String,
+    /// What else it holds: `image/png, 2.1 KB`.
+    pub(crate) others: Vec<String>,
+}
+
+/// Takes an output apart.
+pub(crate) fn parts(output: &Value<'_>) -> Parts {
+    let Value::Object(output) = output else {
+        return Parts { kind: "not an output".to_owned(), text: String::new(), others: Vec::new() };
+    };
+    let string = |name: &str| output.get_string(name).map(|it| it.value.clone().into_owned());
+    let kind = string("output_type").unwrap_or_else(|| "an output of no type".to_owned());
+    let (mut text, mut others, mut name) = (String::new(), Vec::new(), None);
+    if kind == "stream" {
+        name = Some(string("name").unwrap_or_else(|| "stdout".to_owned()));
+        text = value(output, "text").and_then(text_of).unwrap_or_default();
+    } else if kind == "error" {
+        text = format!("{}: {}", string("ename").unwrap_or_default(), string("evalue").unwrap_or_default());
+        for line in trace(output) {
+            text.push('\n');
+            text.push_str(&line);
+        }
+    } else if let Some(data) = output.get_object("data") {
+        text = value(data, "text/plain").and_then(text_of).unwrap_or_default();
+        others = others_in(data);
+    }
+    let kind = name.map_or_else(|| kind.clone(), |name| format!("{kind}:{name}"));
+    Parts { kind, text: plain(&text).trim_end_matches('\n').to_owned(), others }
+}
+
 /// `=> stdout` and what it is; of a picture only what it is.
 fn shown(output: &Value<'_>, most: usize) -> String {
     let Value::Object(output) = output else { return "=> not an output".to_owned() };
@@ -78,11 +113,7 @@ fn shown(output: &Value<'_>, most: usize) -> String {
         Some("error") => {
             let name = string("ename").unwrap_or_default();
             let what = string("evalue").unwrap_or_default();
-            let trace = value(output, "traceback").and_then(Value::as_array).map(|it| {
-                let lines = it.elements.iter().filter_map(Value::as_string_lit);
-                lines.map(|it| &*it.value).collect::<Vec<_>>().join("\n")
-            });
-            let trace = trace.map(|it| body(&it, most)).unwrap_or_default();
+            let trace = body(&trace(output).join("\n"), most);
             format!("=> error {}: {}{trace}", plain(&name), plain(&what))
         }
         Some(kind @ ("execute_result" | "display_data" | "update_display_data")) => {
@@ -93,22 +124,35 @@ fn shown(output: &Value<'_>, most: usize) -> String {
     }
 }
 
+/// The lines of an error's traceback.
+fn trace(output: &Object<'_>) -> Vec<String> {
+    let lines = value(output, "traceback").and_then(Value::as_array);
+    let lines = lines.into_iter().flat_map(|it| &it.elements).filter_map(Value::as_string_lit);
+    lines.map(|it| it.value.clone().into_owned()).collect()
+}
+
 /// What is displayed: the plain text of it, and what else there is.
 fn data(data: &Object<'_>, most: usize) -> String {
-    let mut text = String::new();
-    for it in &data.properties {
-        let name = it.name.as_str();
-        let held = text_of(&it.value).unwrap_or_default();
-        if name.starts_with("image/") && name != "image/svg+xml" {
-            let _ = write!(text, " {name}, {}", size(decoded_length(&held)));
-        } else if name != "text/plain" {
-            let _ = write!(text, " {name}, {}", size(held.len()));
-        }
-    }
+    let mut text: String = others_in(data).iter().map(|it| format!(" {it}")).collect();
     if let Some(plain) = value(data, "text/plain").and_then(text_of) {
         text.push_str(&body(&plain, most));
     }
     text
+}
+
+/// What is displayed beside plain text, with its size.
+fn others_in(data: &Object<'_>) -> Vec<String> {
+    let mut others = Vec::new();
+    for it in &data.properties {
+        let name = it.name.as_str();
+        let held = text_of(&it.value).unwrap_or_default();
+        if name.starts_with("image/") && name != "image/svg+xml" {
+            others.push(format!("{name}, {}", size(decoded_length(&held))));
+        } else if name != "text/plain" {
+            others.push(format!("{name}, {}", size(held.len())));
+        }
+    }
+    others
 }
 
 /// How many bytes base64 stands for.

@@ -6,8 +6,8 @@ use kit::prelude::*;
 
 use crate::shell;
 
-/// Run commands in a bash shell. Its state is kept from one call to the next. Output and errors come in the order in
-/// which they were written; a command that takes longer than 120 seconds is stopped.
+/// Run commands in a bash shell. Its state is kept from one call to the next. What is written to stderr comes after the
+/// output, under a line `Error:`; a command that takes longer than 120 seconds is stopped.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Bash {
@@ -17,7 +17,7 @@ pub(crate) struct Bash {
 
 impl Bash {
     fn inner(&self) -> shell::Bash {
-        shell::Bash::of(self.command.clone())
+        shell::Bash::errors_apart(self.command.clone())
     }
 }
 

@@ -10,7 +10,7 @@ use super::in_order::{self, Replace};
 use crate::files::edit::apply;
 
 /// Edit a file by LINE:HASH, as lines are shown, or by exact text.
-/// Give one edit, or several as `edits`: all land, or none. Anchors mean the file before the call; replacements of text
+/// Give one edit, or several as `edits`: all are applied, or none. Anchors mean the file before the call; replacements of text
 /// are made in order, each in what the ones before made.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -98,9 +98,10 @@ impl Tool for Edit {
             } else if single.anchor.is_some() || single.old_string.is_some() {
                 return Err(Fault::bad_args("give one edit, or several as `edits`, not both"));
             }
-            if edits.len() > 1 && edits.iter().all(One::is_text_alone) {
-                let edits: Vec<Replace> = edits.into_iter().filter_map(One::replace).collect();
-                return in_order::apply(cx, &path, &edits);
+            if edits.len() > 1
+                && let Some(replaces) = edits.iter().map(One::replace).collect::<Option<Vec<_>>>()
+            {
+                return in_order::apply(cx, &path, &replaces);
             }
             let changes = edits.into_iter().map(One::change).collect::<Result<Vec<_>, _>>()?;
             apply(cx, &path, &changes)
@@ -110,14 +111,11 @@ impl Tool for Edit {
 }
 
 impl One {
-    fn is_text_alone(&self) -> bool {
-        self.old_string.is_some() && self.anchor.is_none()
-    }
-
-    /// The replacement of text that it is.
-    fn replace(self) -> Option<Replace> {
-        let new = self.new_string.or(self.new_text).unwrap_or_default();
-        Some(Replace { old: self.old_string?, new, all: self.replace_all })
+    /// The replacement of text that it is, if it names no anchor.
+    fn replace(&self) -> Option<Replace> {
+        let old = self.old_string.clone().filter(|_| self.anchor.is_none())?;
+        let new = self.new_string.clone().or_else(|| self.new_text.clone()).unwrap_or_default();
+        Some(Replace { old, new, all: self.replace_all })
     }
 
     fn change(self) -> Result<Change, Fault> {

@@ -1,6 +1,6 @@
 //! Several replacements of text in one file, each in what the ones before made of it.
 
-use kit::{prelude::*, seen::Rows};
+use kit::{edit::around, prelude::*};
 
 use crate::files::{
     open,
@@ -9,13 +9,6 @@ use crate::files::{
 
 /// How often to begin anew when another program changes the file in between.
 const TRIES: usize = 5;
-
-/// Lines shown on either side of a change.
-const CONTEXT: usize = 2;
-
-/// Of more new lines than this in one place only the ends are shown.
-const WHOLE: usize = 40;
-const END: usize = 10;
 
 /// One replacement.
 pub(super) struct Replace {
@@ -78,7 +71,7 @@ impl Replace {
             0 => Err(Fault::not_found(format!(
                 "edits[{at}]: `old_string` is not in the file{after}; nothing was written"
             ))
-            .next("`read` the lines to change, and give `old_string` as the edits before it leave them.")),
+            .next("Read the lines to change, and give `old_string` as the edits before it leave them.")),
             times if times > 1 && !self.all => Err(Fault::new(
                 Kind::Ambiguous,
                 format!("edits[{at}]: `old_string` occurs {times} times{after}; nothing was written"),
@@ -94,17 +87,7 @@ fn shown(cx: &Cx, path: &str, written: &Rewritten) -> Output {
     let minus: usize = written.regions.iter().map(|(gone, _)| gone.len()).sum();
     let mut said = format!("Updated {path} (+{plus} -{minus})");
     if let Some(text) = &written.text {
-        let count = text.line_count();
-        let mut rows = Rows::new();
-        for (_, come) in &written.regions {
-            let (start, end) = (come.start.saturating_sub(CONTEXT), (come.end + CONTEXT).min(count));
-            if come.len() <= WHOLE {
-                rows.add(start.min(end)..end);
-            } else {
-                rows.add(start..come.start + END);
-                rows.add(come.end - END..end);
-            }
-        }
+        let rows = around(&written.regions, text.line_count());
         said.push('\n');
         said.push_str(&cx.show_beside(&written.location, text, &rows).text);
     }

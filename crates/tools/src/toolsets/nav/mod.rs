@@ -2,6 +2,7 @@
 //!
 //! `read` has nav's arguments as it is; the others wrap what haft has.
 
+mod ask_user;
 mod edit;
 mod filegrep;
 mod in_order;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 
 use kit::{AnyTool, erase};
 
-use crate::{agents::ask_user::AskUser, files};
+use crate::files;
 
 pub(super) fn tools() -> Vec<Arc<dyn AnyTool>> {
     vec![
@@ -32,5 +33,5 @@ pub(super) fn tools() -> Vec<Arc<dyn AnyTool>> {
 
 /// Those that need an agent.
 pub(super) fn of_agents() -> Vec<Arc<dyn AnyTool>> {
-    vec![erase::<subagent::Subagent>(), erase::<AskUser>()]
+    vec![erase::<subagent::Subagent>(), erase::<ask_user::AskUser>()]
 }

@@ -50,7 +50,11 @@ impl Tool for Shell {
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {
         let line = Line::new(&self.command, "", Stdin::Null, Streams::Together);
         let process = Arc::new(line.start(cx).await?);
-        cx.caller().show(Live { output: Some(process.output().clone()), process: Some(process.clone()) });
+        cx.caller().show(Live {
+            output: Some(process.output().clone()),
+            process: Some(process.clone()),
+            ..Live::default()
+        });
         let wait = self.wait();
         tokio::select! {
             biased;
@@ -97,7 +101,7 @@ fn text(process: &Process, exit: Exit, cx: &Cx) -> String {
     if !exit.is_success() {
         text.push_str(&format!("\nexit code: {}", exit.code()));
     }
-    for line in cx.procs().denials(exit, &process.output().tail(4096).text) {
+    for line in cx.denials(exit, &process.output().tail(4096).text) {
         text.push('\n');
         text.push_str(&line);
     }

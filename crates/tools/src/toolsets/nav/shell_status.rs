@@ -20,7 +20,7 @@ const COMMAND: usize = 60;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ShellStatus {
-    /// Process id, as `shell` gave it.
+    /// Process id, as `tool:shell` gave it.
     #[serde(default)]
     pid: Option<u32>,
     /// What to do. `output` is from its beginning, `tail` the newest. Default: status.

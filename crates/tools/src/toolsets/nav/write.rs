@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::files;
 
-/// Create a file with this content and any missing folders. To change an existing file use `edit`.
+/// Create a file with this content and any missing folders. [?To change an existing file use `tool:edit`.?]
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Write {

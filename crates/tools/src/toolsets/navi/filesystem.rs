@@ -9,6 +9,7 @@ use kit::{
 };
 use similar::TextDiff;
 
+use super::folders::Folder;
 use crate::{
     files::{
         open::{self, MOST},
@@ -33,7 +34,7 @@ const PART: usize = 64 << 10;
 /// Lines of a part if no other number is asked for.
 const LINES: usize = 2_000;
 
-/// Work with local files: read, write, append, list, exists, info, find (by name), grep, diff, copy, move, delete.
+/// Work with local files: read, write, append, list, exists, info, find (by name), grep, diff; copy, move, delete of files and folders.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Filesystem {
@@ -78,6 +79,13 @@ enum Action {
 
 impl Tool for Filesystem {
     const NAME: &str = "filesystem";
+    const STANDS_FOR: &'static [StandsFor] = &[
+        StandsFor::tool("read").with(&[("action", "read")]),
+        StandsFor::tool("write").with(&[("action", "write")]),
+        StandsFor::tool("tree").with(&[("action", "list")]).naming(&[("dir", "path"), ("limit", "")]),
+        StandsFor::tool("glob").with(&[("action", "find")]).naming(&[("dir", "path"), ("limit", "")]),
+        StandsFor::tool("grep").with(&[("action", "grep")]).naming(&[("limit", "")]),
+    ];
     const AT_MOST: Kinds = Kinds::READ.with(Kinds::WRITE);
 
     fn touches(&self) -> Touches {
@@ -86,10 +94,13 @@ impl Tool for Filesystem {
             Action::Read | Action::List | Action::Exists | Action::Info | Action::Find | Action::Grep => {
                 Touches::read(&self.path)
             }
-            Action::Write | Action::Append | Action::Delete => Touches::write(&self.path),
+            Action::Write | Action::Append => Touches::write(&self.path),
+            Action::Delete => Touches::none().and(tree(&self.path, None)),
             Action::Diff => Touches::read(&self.path).and(Touch::Read(destination())),
-            Action::Copy => Touches::read(&self.path).and(Touch::Write(destination())),
-            Action::Move => Touches::write(&self.path).and(Touch::Write(destination())),
+            Action::Copy => Touches::read(&self.path).and(tree(&self.destination, Some(&self.path))),
+            Action::Move => {
+                Touches::none().and(tree(&self.path, None)).and(tree(&self.destination, Some(&self.path)))
+            }
         }
     }
 
@@ -142,6 +153,9 @@ impl Filesystem {
             Action::Diff => self.diff(cx),
             Action::Copy | Action::Move => self.copy(cx),
             Action::Delete => {
+                if let Some(folder) = Folder::load(cx, &self.path)? {
+                    return folder.delete(cx);
+                }
                 let before = cx.files().load(&self.path, MOST)?;
                 cx.files().remove(&self.path, &before)?;
                 Ok(Output::text(format!("Deleted {}", self.path)))
@@ -334,18 +348,28 @@ impl Filesystem {
     fn copy(&self, cx: &Cx) -> Result<Output, Fault> {
         self.needs_destination()?;
         let (from, to) = (&self.path, &self.destination);
-        let loaded = cx.files().load(from, MOST)?;
+        let folder = Folder::load(cx, from)?;
+        if folder.is_some() && cx.files().locate(to)?.is_within(&cx.files().locate(from)?) {
+            return Err(Fault::bad_args(format!("{to} lies in {from}; nothing was changed"))
+                .next("Give a `destination` outside of it."));
+        }
         if cx.files().exists(to)? {
             return Err(Fault::bad_args(format!("{to} exists; nothing was written"))
                 .next("Delete it first, or give another `destination`."));
         }
+        match folder {
+            Some(folder) if self.action == Action::Copy => return folder.copy(cx, to),
+            Some(folder) => return folder.rename(cx, to),
+            None => {}
+        }
+        let loaded = cx.files().load(from, MOST)?;
         let save = Proposal::Save { path: to, before: Before::Absent, content: &loaded.bytes };
         if self.action == Action::Copy {
-            cx.files().save(to, Before::Absent, &loaded.bytes)?;
+            cx.files().save_copy(to, &loaded)?;
             return Ok(Output::text(format!("Copied {from} to {to}")));
         }
         cx.files().propose(&[save, Proposal::Remove { path: from, before: &loaded }])?;
-        cx.files().save(to, Before::Absent, &loaded.bytes)?;
+        cx.files().save_copy(to, &loaded)?;
         cx.files().remove(from, &loaded)?;
         Ok(Output::text(format!("Moved {from} to {to}")))
     }
@@ -353,6 +377,11 @@ impl Filesystem {
     fn needs_destination(&self) -> Result<(), Fault> {
         if self.destination.is_empty() { Err(Fault::bad_args("missing field `destination`")) } else { Ok(()) }
     }
+}
+
+/// A file, or a folder as a whole.
+fn tree(path: &str, like: Option<&str>) -> Touch {
+    Touch::WriteTree { path: path.to_owned(), like: like.map(str::to_owned) }
 }
 
 /// navi's words, where it has some.

@@ -1,9 +1,10 @@
 //! The tools of navi-1, under its names.
 //!
-//! Most of them have navi's names and arguments as they are; those that have not stand here. Three that navi has not
+//! Most of them have navi's names and arguments as they are; those that have not stand here. Four that navi has not
 //! are listed beside them.
 
 mod filesystem;
+mod folders;
 mod spawn_agent;
 mod switch_profile;
 mod terminal;
@@ -19,6 +20,7 @@ use crate::{
     agents::{list_profiles::ListProfiles, reflect::Reflect},
     cad::{Model3d, Render3d, ScadLint},
     code,
+    files::undo::Undo,
     jobs::{ReadJob, StopTask, Wait},
     media::{ContentPublish, ImageView, ShareFile},
     notes::{Memory, Scratchpad, Todo},
@@ -55,6 +57,8 @@ pub(super) fn tools() -> Vec<Arc<dyn AnyTool>> {
         erase::<ReadJob>(),
         erase::<Wait>(),
         erase::<StopTask>(),
+        // And what takes back what files lost.
+        erase::<Undo>(),
     ];
     #[cfg(feature = "ssh")]
     let own = [own, crate::remote::all()].concat();

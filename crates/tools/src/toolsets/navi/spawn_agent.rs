@@ -33,6 +33,8 @@ pub(super) struct SpawnAgent {
 
 impl Tool for SpawnAgent {
     const NAME: &str = "spawn_agent";
+    const STANDS_FOR: &'static [StandsFor] =
+        &[StandsFor::tool("subagent").naming(&[("task", "task"), ("profile", "profile_id")])];
     const AT_MOST: Kinds = DELEGATED;
 
     fn touches(&self) -> Touches {

@@ -8,7 +8,7 @@ use crate::agents::switch_profile::switch;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SwitchProfile {
-    /// The profile; `list_profiles` shows them.
+    /// The profile[?; `tool:list_profiles` shows them?].
     profile_id: String,
 }
 

@@ -87,6 +87,7 @@ struct Open {
 
 impl Tool for Terminal {
     const NAME: &str = "terminal";
+    const STANDS_FOR: &'static [StandsFor] = &[StandsFor::tool("shell").naming(&[("input", "")])];
     const AT_MOST: Kinds = Kinds::RUN.with(Kinds::SESSION).with(Kinds::EXCLUSIVE);
 
     fn touches(&self) -> Touches {

@@ -20,6 +20,8 @@ pub(super) struct TestTool {
 
 impl Tool for TestTool {
     const NAME: &str = "test_tool";
+    const STANDS_FOR: &'static [StandsFor] =
+        &[StandsFor::tool("test_tool").naming(&[("name", "tool_name"), ("arguments", "params")])];
     const AT_MOST: Kinds = TRIED;
 
     fn touches(&self) -> Touches {

@@ -14,6 +14,7 @@ pub(super) struct ToolManual {
 
 impl Tool for ToolManual {
     const NAME: &str = "tool_manual";
+    const STANDS_FOR: &'static [StandsFor] = &[StandsFor::tool("info")];
     const AT_MOST: Kinds = Kinds::NONE;
 
     fn touches(&self) -> Touches {
@@ -25,11 +26,6 @@ impl Tool for ToolManual {
     }
 
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {
-        explain(cx, &self.name, manual).await
+        explain(cx, &self.name, |tool| crate::manual_in("navi", tool)).await
     }
-}
-
-/// The manuals of the tools that are the same under both names; others would tell of other arguments.
-fn manual(tool: &str) -> Option<&'static str> {
-    if tool == "write_tool" { crate::manual(tool) } else { None }
 }

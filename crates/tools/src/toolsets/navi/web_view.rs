@@ -13,6 +13,7 @@ pub(crate) struct WebView(WebFetch);
 
 impl Tool for WebView {
     const NAME: &str = "web_view";
+    const STANDS_FOR: &'static [StandsFor] = &[StandsFor::tool("web_fetch")];
     const AT_MOST: Kinds = <WebFetch as Tool>::AT_MOST;
 
     fn touches(&self) -> Touches {

@@ -39,6 +39,7 @@ pub(crate) struct Bash {
 
 impl Tool for Bash {
     const NAME: &str = "bash";
+    const STANDS_FOR: &'static [StandsFor] = &[StandsFor::tool("shell")];
     const AT_MOST: Kinds = Kinds::RUN.with(Kinds::EXCLUSIVE);
 
     fn touches(&self) -> Touches {

@@ -29,6 +29,7 @@ pub(crate) struct Glob {
 
 impl Tool for Glob {
     const NAME: &str = "glob";
+    const STANDS_FOR: &'static [StandsFor] = &[StandsFor::tool("glob").naming(&[("dir", "path")])];
     const AT_MOST: Kinds = Kinds::READ;
 
     fn touches(&self) -> Touches {

@@ -26,8 +26,9 @@ impl Tool for Info {
     }
 
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {
-        // haft's own manuals tell of other arguments.
-        explain(cx, &self.name, |_| None).await.map_err(|fault| match fault.kind {
+        explain(cx, &self.name, |tool| crate::manual_in("terrarium", tool)).await.map_err(|fault| match fault
+            .kind
+        {
             Kind::NotFound => {
                 let what = format!("No documentation found for '{}'.", self.name);
                 Fault { what, ..fault }

@@ -74,6 +74,7 @@ impl Tool for Jobs {
 
 impl Tool for ReadJob {
     const NAME: &'static str = "read_job";
+    const STANDS_FOR: &'static [StandsFor] = &[StandsFor::tool("read_job").naming(&[("job", "job_id")])];
     const AT_MOST: Kinds = Kinds::NONE;
 
     fn touches(&self) -> Touches {
@@ -106,6 +107,7 @@ impl Tool for ReadJob {
 
 impl Tool for Wait {
     const NAME: &'static str = "wait";
+    const STANDS_FOR: &'static [StandsFor] = &[StandsFor::tool("wait").naming(&[("job", "job_id")])];
     const AT_MOST: Kinds = Kinds::NONE;
 
     fn touches(&self) -> Touches {
@@ -141,6 +143,7 @@ impl Wait {
 
 impl Tool for StopTask {
     const NAME: &'static str = "stop_task";
+    const STANDS_FOR: &'static [StandsFor] = &[StandsFor::tool("stop_task").naming(&[("job", "job_id")])];
     // Not a harmless thing to do, though it needs no lock.
     const AT_MOST: Kinds = Kinds::SESSION.with(Kinds::EXCLUSIVE);
 

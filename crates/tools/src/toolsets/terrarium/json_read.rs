@@ -2,7 +2,10 @@
 
 use kit::prelude::*;
 
-use crate::files::json_read;
+use crate::files::{
+    json_read,
+    json_tree::{Step, pointer_of},
+};
 
 /// Read a part of a JSON file (comments allowed). A large value is outlined.
 #[derive(Deserialize, JsonSchema)]
@@ -41,19 +44,12 @@ impl Tool for JsonRead {
             }
             query => (pointer, query),
         };
-        json_read::JsonRead::of(path, pointer, query, offset, limit).run(cx).await
+        json_read::JsonRead { path, pointer, query, offset, limit }.run(cx).await
     }
 }
 
-/// A member of an object, or an item of a list.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Step {
-    Key(String),
-    Index(usize),
-}
-
 /// `$` alone, `$.a` and `$[0]` are JSONPath.
-pub(super) fn is_json_path(query: &str) -> bool {
+fn is_json_path(query: &str) -> bool {
     query.trim().strip_prefix('$').is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
@@ -61,7 +57,7 @@ pub(super) fn is_json_path(query: &str) -> bool {
 ///
 /// # Errors
 /// [`Kind::BadArgs`] for what stands in brackets and is no index.
-pub(super) fn steps(query: &str) -> Result<Vec<Step>, Fault> {
+pub(super) fn steps(query: &str) -> Result<Vec<Step<'_>>, Fault> {
     let no = |index: &str| {
         Fault::bad_args(format!("`query`: `{index}` in `{query}` is not an index"))
             .next("A dot path is such as `a.b[0].c`; `pointer` reaches names with points or brackets.")
@@ -70,7 +66,7 @@ pub(super) fn steps(query: &str) -> Result<Vec<Step>, Fault> {
     for part in query.trim().split('.').filter(|it| !it.is_empty()) {
         let (key, indexes) = part.find('[').map_or((part, ""), |at| part.split_at(at));
         if !key.is_empty() {
-            steps.push(Step::Key(key.to_owned()));
+            steps.push(Step::Name(key));
         }
         for index in indexes.split('[').skip(1) {
             let number = index.strip_suffix(']').and_then(|it| it.trim().parse().ok());
@@ -78,15 +74,6 @@ pub(super) fn steps(query: &str) -> Result<Vec<Step>, Fault> {
         }
     }
     Ok(steps)
-}
-
-/// The same place as a JSON Pointer.
-pub(super) fn pointer_of(steps: &[Step]) -> String {
-    let written = steps.iter().map(|it| match it {
-        Step::Key(name) => format!("/{}", name.replace('~', "~0").replace('/', "~1")),
-        Step::Index(index) => format!("/{index}"),
-    });
-    written.collect()
 }
 
 #[cfg(test)]

@@ -3,8 +3,11 @@
 use kit::prelude::*;
 use serde_json::{Value, json};
 
-use super::json_read::{Step, pointer_of, steps};
-use crate::files::json_write;
+use super::json_read::steps;
+use crate::files::{
+    json_tree::{Step, pointer_of},
+    json_write,
+};
 
 /// Set, add or remove one value of a JSON file; all other text, comments too, stays as it is.
 #[derive(Deserialize, JsonSchema)]
@@ -17,7 +20,7 @@ pub(crate) struct JsonWrite {
     /// Instead of `pointer`: a dot path, such as `items[0].name`; `.` is the whole. Objects on the way are made.
     query: Option<String>,
     /// The new value: any JSON. With `query` a text that is JSON is read as that.
-    #[serde(default, deserialize_with = "json_write::given")]
+    #[serde(default, alias = "content", deserialize_with = "json_write::given")]
     value: Option<Value>,
     /// Remove the value instead.
     #[serde(default)]
@@ -36,12 +39,13 @@ impl Tool for JsonWrite {
         let Self { path, pointer, query, value, remove } = self;
         match (pointer, query) {
             (Some(_), Some(_)) => Err(Fault::bad_args("give either `pointer` or `query`")),
-            (Some(pointer), None) => json_write::JsonWrite::of(path, pointer, value, remove).run(cx).await,
+            (Some(pointer), None) => json_write::JsonWrite { path, pointer, value, remove }.run(cx).await,
             (None, query) => {
                 let query = query.unwrap_or_else(|| ".".to_owned());
                 let steps = steps(&query)?;
                 if remove {
-                    return json_write::JsonWrite::of(path, pointer_of(&steps), value, true).run(cx).await;
+                    let pointer = pointer_of(&steps);
+                    return json_write::JsonWrite { path, pointer, value, remove }.run(cx).await;
                 }
                 let value = match value {
                     None => return Err(Fault::bad_args("Value is required")),
@@ -56,16 +60,16 @@ impl Tool for JsonWrite {
 }
 
 /// Sets a value, and makes the objects on the way that are not there.
-async fn set(path: &str, mut steps: Vec<Step>, mut value: Value, cx: &Cx) -> Result<(), Fault> {
+async fn set(path: &str, mut steps: Vec<Step<'_>>, mut value: Value, cx: &Cx) -> Result<(), Fault> {
     let is_new = !cx.files().exists(path)?;
     loop {
-        let pointer = pointer_of(&steps);
-        let to_set = json_write::JsonWrite::of(path.to_owned(), pointer, Some(value.clone()), false);
+        let (path, pointer) = (path.to_owned(), pointer_of(&steps));
+        let to_set = json_write::JsonWrite { path, pointer, value: Some(value.clone()), remove: false };
         let Err(fault) = to_set.run(cx).await else { return Ok(()) };
         // What the whole of an existing file is, is not changed for a value somewhere in it.
         let goes_up = fault.kind == Kind::NotFound && (is_new || steps.len() > 1);
         match steps.pop() {
-            Some(Step::Key(name)) if goes_up => value = json!({ name: value }),
+            Some(Step::Name(name)) if goes_up => value = json!({ name: value }),
             _ => return Err(fault),
         }
     }

@@ -3,6 +3,7 @@
 mod ask_user;
 mod bash;
 mod critic;
+mod difference;
 mod edit;
 mod explore;
 mod gitignore;

@@ -2,16 +2,13 @@
 
 use kit::prelude::*;
 use serde_json::Value;
-use similar::TextDiff;
 
 use super::{
+    difference::difference,
     guard::{self, Need},
     modes::Modes,
 };
 use crate::files::rewrite::rewrite;
-
-/// Lines of the difference that are shown.
-const DIFFERENCE: usize = 200;
 
 /// Several replacements in one file, each in what the ones before made of it. Strict (default): all or none.
 #[derive(Deserialize, JsonSchema)]
@@ -125,7 +122,7 @@ impl Replace {
             }
             times => {
                 *text = text.replace(&old, &new);
-                Ok(format!("{times} replacement{}", if times == 1 { "" } else { "s" }))
+                Ok(counted(times, "replacement"))
             }
         }
     }
@@ -155,15 +152,4 @@ fn parse(edits: &Value) -> Result<Vec<Replace>, Fault> {
         Ok(Replace { old, new, all })
     };
     edits.iter().enumerate().map(parse).collect()
-}
-
-fn difference(path: &str, before: &str, after: &str) -> String {
-    let diff = TextDiff::from_lines(before, after);
-    let diff = diff.unified_diff().context_radius(3).header(path, path).to_string();
-    let count = diff.lines().count();
-    let mut shown: String = diff.lines().take(DIFFERENCE).map(|it| format!("\n{it}")).collect();
-    if count > DIFFERENCE {
-        shown.push_str(&format!("\n[{} more lines]", count - DIFFERENCE));
-    }
-    shown
 }

@@ -1,8 +1,6 @@
 //! `scratchpad` as KohakuTerrarium has it: keys and values of a session.
 
-use kit::prelude::*;
-
-use crate::notes::Pad;
+use kit::{Pad, prelude::*};
 
 /// Session working memory: keys and values.
 #[derive(Deserialize, JsonSchema)]

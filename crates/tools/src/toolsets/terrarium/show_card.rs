@@ -66,8 +66,8 @@ struct Field {
 struct Action {
     /// The answer names it.
     id: String,
-    /// What the user reads. Default: the id.
-    label: Option<String>,
+    /// What the user reads.
+    label: String,
     /// primary, secondary, danger or link.
     style: Option<String>,
     /// The address of a link.

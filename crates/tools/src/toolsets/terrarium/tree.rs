@@ -26,6 +26,7 @@ pub(crate) struct Tree {
 
 impl Tool for Tree {
     const NAME: &str = "tree";
+    const STANDS_FOR: &'static [StandsFor] = &[StandsFor::tool("tree").naming(&[("dir", "path")])];
     const AT_MOST: Kinds = Kinds::READ;
 
     fn touches(&self) -> Touches {

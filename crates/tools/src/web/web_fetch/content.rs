@@ -165,9 +165,9 @@ fn pretty(text: &str) -> Option<String> {
 fn binary(got: &Got) -> Text {
     let size = got.length.map_or_else(|| "of unknown size".to_owned(), |it| format!("{it} bytes"));
     let next = if got.kind.starts_with("image/") {
-        "`image_view` with this url shows it"
+        "[?`tool:image_view` with this url shows it?]"
     } else {
-        "`http_request` with `save_to` puts it into a file"
+        "[?`tool:http_request` with `arg:http_request.save_to` puts it into a file?]"
     };
-    Text { body: format!("It is {}, {size}; {next}.", got.kind), ..Text::default() }
+    Text { body: format!("It is {}, {size}.", got.kind), notes: vec![next.to_owned()], ..Text::default() }
 }

@@ -71,7 +71,7 @@ pub(super) async fn get(cx: &Cx, url: Url) -> Result<Got, Fault> {
     if let Some(packed) = header_text(&answer, header::CONTENT_ENCODING).filter(|it| it != "identity") {
         let what = format!("{} answers in the encoding `{packed}`, which was not asked for", answer.url);
         return Err(Fault::new(Kind::Failed, what)
-            .next("`http_request` with `save_to` keeps the bytes as they came; a command may unpack them."));
+            .hint("[?`tool:http_request` with `arg:http_request.save_to` keeps the bytes as they came; a command may unpack them.?]"));
     }
     let first = answer.chunk().await?.unwrap_or_default();
     let kind = kind_of(&answer, &first);
@@ -147,14 +147,14 @@ impl Got {
                 Kind::Unavailable,
                 "A guard before this site lets in only browsers with a person; take another source for it.".to_owned(),
             ),
-            404 | 410 => (Kind::NotFound, "Look for the right address on a page above it, or with `web_search`.".to_owned()),
+            404 | 410 => (Kind::NotFound, "Look for the right address on a page above it[?, or with `tool:web_search`?].".to_owned()),
             401 | 407 => (
                 Kind::Failed,
-                "It wants a login; `http_request` can send a header with a secret that a person named.".to_owned(),
+                "It wants a login[?; `tool:http_request` can send a header with a secret that a person named?].".to_owned(),
             ),
             403 | 451 => (
                 Kind::Failed,
-                "The site does not let this reader in; `render: true` asks as a browser, or take another source.".to_owned(),
+                "The site does not let this reader in; [?`arg:web_fetch.render`: true asks as a browser, or ?]take another source.".to_owned(),
             ),
             429 | 503 => (
                 Kind::Unavailable,
@@ -167,7 +167,7 @@ impl Got {
             300..=399 => (Kind::Failed, "It names no place to go on to.".to_owned()),
             _ => (Kind::Failed, "Check the address.".to_owned()),
         };
-        Some(Fault::new(kind, what).next(next))
+        Some(Fault::new(kind, what).hint(next))
     }
 }
 

@@ -16,8 +16,9 @@ pub(super) fn read(got: &mut Got) -> Result<Text, Fault> {
 
     if got.more {
         let what = format!("{} is a PDF of more than {} MB", got.url, got.body.len() >> 20);
-        return Err(Fault::new(kit::Kind::TooBig, what)
-            .next("`http_request` with `save_to` puts it into a file for `read`."));
+        return Err(Fault::new(kit::Kind::TooBig, what).hint(
+            "[?`tool:http_request` with `arg:http_request.save_to` puts it into a file for `tool:read`.?]",
+        ));
     }
     let found = pdf::text(std::mem::take(&mut got.body), 0..PAGES)?;
     let pages = found.pages.iter().enumerate();
@@ -35,5 +36,6 @@ pub(super) fn read(got: &mut Got) -> Result<Text, Fault> {
 #[cfg(not(feature = "pdf"))]
 pub(super) fn read(got: &mut Got) -> Result<Text, Fault> {
     let what = format!("{} is a PDF, and this haft was built without reading them", got.url);
-    Err(Fault::new(kit::Kind::Unavailable, what).next("`http_request` with `save_to` puts it into a file."))
+    Err(Fault::new(kit::Kind::Unavailable, what)
+        .hint("[?`tool:http_request` with `arg:http_request.save_to` puts it into a file.?]"))
 }

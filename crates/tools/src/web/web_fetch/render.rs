@@ -132,7 +132,7 @@ pub(super) async fn render(cx: &Cx, url: &Url, screenshot: bool, wait: Duration)
         _ => process.exit(),
     };
     process.end(Ending::NOW).await;
-    let notes = refused_places(&cx.procs().denials(gone.unwrap_or(Exit::Code(0)), ""));
+    let notes = refused_places(&cx.denials(gone.unwrap_or(Exit::Code(0)), ""));
     match done {
         Ok(Shown { refused: Some(why), .. }) => {
             Err(Fault::denied(why).seen(kit::Output::text(notes.join("\n"))))

@@ -86,9 +86,9 @@ fn unreached(fault: Fault, host: &str) -> Fault {
     if !matches!(fault.kind, Kind::Unavailable | Kind::Timeout) {
         return fault;
     }
-    Fault::new(fault.kind, format!("the search engine at {host} can't be reached: {}", fault.what)).next(
-        "There may be no network here. A person can name another `engine` in `[search]`, or a `proxy` in `[net]`; \
-         `web_fetch` reads a page whose address is known.",
+    Fault::new(fault.kind, format!("the search engine at {host} can't be reached: {}", fault.what)).hint(
+        "There may be no network here. A person can name another `engine` in `[search]`, or a `proxy` in `[net]`\
+         [?; `tool:web_fetch` reads a page whose address is known?].",
     )
 }
 
@@ -154,7 +154,7 @@ pub(super) fn hits(list: &Value, snippet: &str) -> Option<Vec<Hit>> {
 /// What is said of an answer that has another form than it used to.
 pub(super) fn changed(engine: &str) -> Fault {
     Fault::new(Kind::Failed, format!("{engine} answers in a form that is not known: it has changed, and nothing was found in it"))
-        .next("A person can name another `engine` in `[search]` of haft.toml; `web_fetch` reads a page whose address is known.")
+        .hint("A person can name another `engine` in `[search]` of haft.toml[?; `tool:web_fetch` reads a page whose address is known?].")
 }
 
 /// The address with these pairs as its query.

@@ -130,9 +130,9 @@ impl Decoder for ReadResults {
 }
 
 fn blocked(how: &str) -> Fault {
-    Fault::new(Kind::Unavailable, format!("DuckDuckGo turns us away for now ({how})")).next(
-        "Search again in some minutes; a person can name another `engine` in `[search]` of haft.toml; `web_fetch` reads a page \
-         whose address is known.",
+    Fault::new(Kind::Unavailable, format!("DuckDuckGo turns us away for now ({how})")).hint(
+        "Search again in some minutes; a person can name another `engine` in `[search]` of haft.toml\
+         [?; `tool:web_fetch` reads a page whose address is known?].",
     )
 }
 

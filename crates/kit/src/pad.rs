@@ -1,6 +1,6 @@
-//! Where do the sections of a scratchpad lie, and how much goes into them?
+//! The scratchpad of a session: named sections of text, shared by the tools that have it and by tool files.
 
-use kit::prelude::*;
+use crate::{Cx, Fault, Kind, Touches};
 
 /// Before the names of sections, among the notes of a session.
 const PREFIX: &str = "scratchpad ";
@@ -10,28 +10,37 @@ const BYTES: usize = 64 << 10;
 const SECTIONS: usize = 64;
 const NAME: usize = 64;
 
-/// The scratchpad of a session, in the hands of a call.
-pub(crate) struct Pad<'a>(pub(crate) &'a Cx);
+/// The scratchpad of a session, as a call reaches it. May block.
+pub struct Pad<'a>(pub &'a Cx);
 
 impl Pad<'_> {
-    /// What touches it.
-    pub(crate) fn touches() -> Touches {
+    /// What a call touches that changes it.
+    pub fn touches() -> Touches {
         Touches::session("scratchpad")
     }
 
     /// What is in a section.
-    pub(crate) fn get(&self, section: &str) -> Result<Option<String>, Fault> {
+    ///
+    /// # Errors
+    /// When its name can't be one, or it can't be read.
+    pub fn get(&self, section: &str) -> Result<Option<String>, Fault> {
         self.0.notes().get(&key(section)?)
     }
 
     /// The sections there are, in their order.
-    pub(crate) fn sections(&self) -> Result<Vec<String>, Fault> {
+    ///
+    /// # Errors
+    /// When they can't be read.
+    pub fn sections(&self) -> Result<Vec<String>, Fault> {
         let keys = self.0.notes().keys(PREFIX)?;
         Ok(keys.iter().filter_map(|it| it.strip_prefix(PREFIX)).map(str::to_owned).collect())
     }
 
     /// Puts a text into a section: after what is there, or in its place. Gives how many bytes it has then.
-    pub(crate) fn put(&self, section: &str, text: String, append: bool) -> Result<usize, Fault> {
+    ///
+    /// # Errors
+    /// [`Kind::TooBig`] for too many sections or bytes; when its name can't be one, or it can't be written.
+    pub fn put(&self, section: &str, text: String, append: bool) -> Result<usize, Fault> {
         let key = key(section)?;
         let sections = self.sections()?;
         if sections.len() >= SECTIONS && !sections.iter().any(|it| it == section) {
@@ -61,7 +70,10 @@ impl Pad<'_> {
     }
 
     /// Empties a section; was there anything in it?
-    pub(crate) fn clear(&self, section: &str) -> Result<bool, Fault> {
+    ///
+    /// # Errors
+    /// When its name can't be one, or it can't be written.
+    pub fn clear(&self, section: &str) -> Result<bool, Fault> {
         let key = key(section)?;
         let was_there = self.0.notes().get(&key)?.is_some();
         self.0.notes().put(&key, None)?;
@@ -72,7 +84,7 @@ impl Pad<'_> {
 fn key(section: &str) -> Result<String, Fault> {
     let fits = (1..=NAME).contains(&section.chars().count()) && !section.contains(char::is_control);
     if !fits {
-        let shown = super::clipped(&format!("{section:?}"), 2 * NAME);
+        let shown: String = format!("{section:?}").chars().take(2 * NAME).collect();
         return Err(Fault::bad_args(format!("{shown} can't be the name of a section"))
             .next(format!("It has 1 to {NAME} characters, all in one line.")));
     }

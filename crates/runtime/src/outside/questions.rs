@@ -1,0 +1,238 @@
+//! What a tool file may ask haft for while its call runs: the session's scratchpad, what the session has read, who calls
+//! it, the jobs.
+//!
+//! `host/questions.py` is at the other end.
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use kit::{Cx, Fault, Files, Kind, Pad, seen::Whole, services::Job, text::Text};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// The largest file that is compared with what was read of it.
+const LARGEST: u64 = 64 << 20;
+
+/// The longest path that is kept, in bytes, and how many of them.
+const LONGEST: usize = 4096;
+const MOST: usize = 10_000;
+
+/// What is asked.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "what", rename_all = "snake_case")]
+pub(super) enum Question {
+    /// The text of a section, or null.
+    ScratchpadGet {
+        key: String,
+    },
+    ScratchpadSet {
+        key: String,
+        value: String,
+    },
+    /// True if there was something in it.
+    ScratchpadDelete {
+        key: String,
+    },
+    /// The names of the sections.
+    ScratchpadKeys,
+    /// The record of a file, or null if the session has not read it.
+    ReadState {
+        path: PathBuf,
+    },
+    /// A tool file says that it has read a file.
+    RecordRead {
+        path: PathBuf,
+        record: Record,
+    },
+    /// Forgets what tool files have recorded.
+    ForgetReads,
+    /// Whose call it is, and how its model writes calls.
+    Context,
+    Jobs,
+}
+
+/// An answer as it is sent.
+#[derive(Debug, Serialize)]
+pub(super) struct Answer {
+    op: &'static str,
+    number: u64,
+    value: Value,
+    error: Option<String>,
+}
+
+/// Answers a question that a call asks, which may be over. Blocks.
+pub(super) fn reply(cx: Option<Cx>, number: u64, question: Option<Question>) -> Answer {
+    let answer = match (cx, question) {
+        (Some(cx), Some(question)) => answer(&cx, question),
+        _ => Err(Fault::bad_args("the call is over")),
+    };
+    let (value, error) = match answer {
+        Ok(value) => (value, None),
+        Err(fault) => (Value::Null, Some(fault.as_text())),
+    };
+    Answer { op: "answer", number, value, error }
+}
+
+fn answer(cx: &Cx, question: Question) -> Result<Value, Fault> {
+    let pad = Pad(cx);
+    Ok(match question {
+        Question::ScratchpadGet { key } => json!(pad.get(&key)?),
+        Question::ScratchpadSet { key, value } => json!(pad.put(&key, value, false)?),
+        Question::ScratchpadDelete { key } => json!(pad.clear(&key)?),
+        Question::ScratchpadKeys => json!(pad.sections()?),
+        Question::ReadState { path } => json!(read_state(cx, &path)),
+        Question::RecordRead { path, record } => {
+            keep(&mut cx.shelf().get::<Recorded>().0.lock(), path, record)?;
+            Value::Null
+        }
+        Question::ForgetReads => {
+            cx.shelf().get::<Recorded>().0.lock().clear();
+            Value::Null
+        }
+        Question::Context => {
+            let profiles = cx.agents().profiles().known;
+            let current = profiles.into_iter().find(|it| it.current).map(|it| it.name);
+            json!({"agent": current, "tool_format": cx.agents().tool_format()})
+        }
+        Question::Jobs => json!(cx.jobs().list().iter().map(job).collect::<Vec<_>>()),
+    })
+}
+
+/// Keeps a record, within bounds: a tool file may say what it likes, as often as it likes.
+fn keep(records: &mut HashMap<PathBuf, Record>, path: PathBuf, record: Record) -> Result<(), Fault> {
+    if path.as_os_str().len() > LONGEST {
+        return Err(Fault::bad_args(format!(
+            "the path has {} bytes; at most {LONGEST} are kept",
+            path.as_os_str().len()
+        )));
+    }
+    if records.len() >= MOST && !records.contains_key(&path) {
+        return Err(Fault::new(Kind::TooBig, format!("{MOST} files are recorded as read; no more are kept")));
+    }
+    records.insert(path, record);
+    Ok(())
+}
+
+/// Takes up what a session saw of a file in another process. It lies on the shelf of the session.
+pub(crate) struct Recall(Box<dyn Fn(&Path) + Send + Sync>);
+
+impl Recall {
+    pub(crate) fn new(recall: impl Fn(&Path) + Send + Sync + 'static) -> Self {
+        Self(Box::new(recall))
+    }
+}
+
+/// Which files tool files say that they have read, in one session.
+#[derive(Default)]
+struct Recorded(Mutex<HashMap<PathBuf, Record>>);
+
+/// What is known of a file that was read: KohakuTerrarium's record.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Record {
+    /// When the file that was read was changed last.
+    mtime_ns: i64,
+    /// Not all of it was read.
+    partial: bool,
+    timestamp: f64,
+}
+
+/// What the session knows of a file: by its own views, which compare contents, or by what a tool file recorded. Of a file
+/// that the session's file tools would not read, nothing is said.
+fn read_state(cx: &Cx, path: &Path) -> Option<Record> {
+    let recorded = cx.shelf().get::<Recorded>().0.lock().get(path).cloned();
+    let files = readable(cx, path)?;
+    let open = files.open(path.to_str()?).ok()?;
+    let mtime_ns = i64::try_from(open.identity.modified_ns).unwrap_or_default();
+    if let Some(recall) = cx.shelf().find::<Recall>() {
+        (recall.0)(path);
+    }
+    if recorded.as_ref().is_some_and(|it| it.mtime_ns == mtime_ns) || !cx.views().knows(path) {
+        return recorded;
+    }
+    let seen = match open.identity.size <= LARGEST {
+        true => {
+            let loaded = open.load(path.to_str()?, LARGEST).ok()?;
+            Text::share(loaded.bytes).map_or(Whole::Changed, |text| cx.views().whole(path, &text))
+        }
+        false => Whole::Changed,
+    };
+    let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_secs_f64();
+    let record = |mtime_ns, partial| Some(Record { mtime_ns, partial, timestamp: now });
+    match seen {
+        Whole::Yes => record(mtime_ns, false),
+        Whole::Partly { .. } => record(mtime_ns, true),
+        // No file was changed then: whoever compares finds that this one was.
+        Whole::Changed => record(0, false),
+        Whole::Never => recorded,
+    }
+}
+
+/// The files as this one alone may be read, by the rules of the session's roots.
+fn readable(cx: &Cx, path: &Path) -> Option<Files> {
+    let roots = cx.files().roots();
+    Some(Files::reading(roots.clone(), roots.locate(path.to_str()?).ok()?))
+}
+
+/// A job as KohakuTerrarium's store has it.
+fn job(job: &Job) -> Value {
+    let result = job.result.as_ref().map(|it| match &**it {
+        Ok(output) => json!({"output": output.as_text(), "error": null}),
+        Err(fault) => json!({"output": "", "error": fault.as_text()}),
+    });
+    json!({
+        "job_id": job.id,
+        "type_name": job.tool,
+        "title": job.title,
+        "state": job.state.name(),
+        "seconds": job.took.as_secs_f64(),
+        "result": result,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use kit::{Touches, testing::Room};
+
+    use super::*;
+
+    fn record() -> Record {
+        Record { mtime_ns: 1, partial: false, timestamp: 0.0 }
+    }
+
+    #[test]
+    fn nothing_is_said_of_a_file_that_file_tools_would_not_read() {
+        let (room, elsewhere) = (Room::new("//- a.txt\none\n"), Room::new("//- b.txt\ntwo\n"));
+        let cx = room.cx_for(&Touches::none());
+        let (inside, outside) = (room.path().join("a.txt"), elsewhere.path().join("b.txt"));
+        let link = room.path().join("link");
+        std::os::unix::fs::symlink(&outside, &link).unwrap();
+        for path in [&inside, &outside, &link, &room.path().join("absent")] {
+            let question = Question::RecordRead { path: path.clone(), record: record() };
+            assert_eq!(answer(&cx, question).unwrap(), Value::Null);
+        }
+        assert_eq!(read_state(&cx, &inside), Some(record()));
+        for path in [&outside, &link, &room.path().join("absent")] {
+            assert_eq!(read_state(&cx, path), None, "{}", path.display());
+        }
+    }
+
+    #[test]
+    fn records_are_bounded_in_number_and_length() {
+        let mut records = HashMap::new();
+        assert_eq!(
+            keep(&mut records, "a".repeat(LONGEST + 1).into(), record()).unwrap_err().kind,
+            Kind::BadArgs
+        );
+        for at in 0..MOST {
+            keep(&mut records, at.to_string().into(), record()).unwrap();
+        }
+        assert_eq!(keep(&mut records, "one more".into(), record()).unwrap_err().kind, Kind::TooBig);
+        keep(&mut records, "0".into(), record()).unwrap();
+    }
+}

@@ -1,0 +1,299 @@
+//! Folders of `filesystem`: copied, moved and deleted as a whole.
+//!
+//! All files are loaded before the first change, so that each lands in the journal with what it held, and is touched only
+//! while it still holds that. A move is one step. A copy that fails half way takes back what it made; a delete that does
+//! says what is left.
+
+use std::path::{Path, PathBuf};
+
+use kit::{
+    files::{Before, Loaded, Proposal, Tree},
+    prelude::*,
+};
+
+/// Folders with more bytes in them are not handled as a whole.
+const MOST: u64 = 64 << 20;
+
+/// A folder with all that is in its files.
+pub(super) struct Folder {
+    path: String,
+    tree: Tree,
+    files: Vec<(PathBuf, Loaded)>,
+}
+
+impl Folder {
+    /// The folder of this path; none, where that is not a folder.
+    ///
+    /// # Errors
+    /// When it holds what is not handled as a whole.
+    pub(super) fn load(cx: &Cx, path: &str) -> Result<Option<Self>, Fault> {
+        let Some(tree) = cx.files().tree(path)? else { return Ok(None) };
+        let mut left = MOST;
+        let mut files = Vec::new();
+        for file in &tree.files {
+            cx.check()?;
+            let loaded = cx.files().load(&below(path, file)?, left).map_err(|fault| match fault.kind {
+                Kind::TooBig => Fault::new(
+                    Kind::TooBig,
+                    format!("{path} has more than {MOST} bytes in its files; nothing was changed"),
+                )
+                .next("Take its folders one by one, or use `terminal`."),
+                _ => fault,
+            })?;
+            left = left.saturating_sub(loaded.bytes.len() as u64);
+            files.push((file.clone(), loaded));
+        }
+        Ok(Some(Self { path: path.to_owned(), tree, files }))
+    }
+
+    /// Copies it to a place where nothing is.
+    pub(super) fn copy(&self, cx: &Cx, to: &str) -> Result<Output, Fault> {
+        let saves: Vec<(String, &Loaded)> =
+            self.pairs(to)?.into_iter().map(|(_, new, loaded)| (new, loaded)).collect();
+        let proposals = saves.iter().map(|(path, loaded)| Proposal::Save {
+            path,
+            before: Before::Absent,
+            content: &loaded.bytes,
+        });
+        cx.files().propose(&proposals.collect::<Vec<_>>())?;
+        let mut made = Made::default();
+        match self.write(cx, to, &saves, &mut made) {
+            Ok(()) => Ok(Output::text(format!(
+                "Copied {} to {to} ({})\n[`haft undo` removes the files of the copy, and leaves its folders]",
+                self.path,
+                self.size()
+            ))),
+            Err(fault) => Err(made.taken_back(cx, to, fault)),
+        }
+    }
+
+    fn write(&self, cx: &Cx, to: &str, saves: &[(String, &Loaded)], made: &mut Made) -> Result<(), Fault> {
+        let inside = self.tree.folders.iter().map(|it| below(to, it));
+        for folder in std::iter::once(Ok(to.to_owned())).chain(inside) {
+            let folder = folder?;
+            cx.check()?;
+            cx.files().make_folder(&folder)?;
+            made.folders.push(folder);
+        }
+        for (path, loaded) in saves {
+            cx.check()?;
+            cx.files().save_copy(path, loaded)?;
+            made.files.push(path.clone());
+        }
+        Ok(())
+    }
+
+    /// Moves it to a place where nothing is, in one step.
+    pub(super) fn rename(&self, cx: &Cx, to: &str) -> Result<Output, Fault> {
+        let pairs = self.pairs(to)?;
+        let proposals = pairs.iter().flat_map(|(old, new, loaded)| {
+            let save = Proposal::Save { path: new, before: Before::Absent, content: &loaded.bytes };
+            [save, Proposal::Remove { path: old, before: loaded }]
+        });
+        cx.files().propose(&proposals.collect::<Vec<_>>())?;
+        cx.files().move_folder(&self.path, to, &self.files)?;
+        Ok(Output::text(format!("Moved {} to {to} ({}){}", self.path, self.size(), self.not_put_back())))
+    }
+
+    /// Deletes it, the innermost folders first.
+    pub(super) fn delete(&self, cx: &Cx) -> Result<Output, Fault> {
+        let files: Vec<(String, &Loaded)> = self
+            .files
+            .iter()
+            .map(|(file, loaded)| Ok((below(&self.path, file)?, loaded)))
+            .collect::<Result<_, Fault>>()?;
+        let proposals = files.iter().map(|(path, before)| Proposal::Remove { path, before });
+        cx.files().propose(&proposals.collect::<Vec<_>>())?;
+        let mut gone = 0;
+        match self.remove(cx, &files, &mut gone) {
+            Ok(()) => {
+                Ok(Output::text(format!("Deleted {} ({}){}", self.path, self.size(), self.not_put_back())))
+            }
+            Err(fault) if gone == 0 => Err(fault),
+            Err(fault) => Err(Fault {
+                what: format!(
+                    "{gone} of {} of {} were deleted, then: {}; the others are where they were",
+                    counted(files.len(), "file"),
+                    self.path,
+                    fault.what
+                ),
+                ..fault
+            }
+            .next(format!(
+                "`list` {} shows what is left; `haft undo` puts back what was deleted.",
+                self.path
+            ))),
+        }
+    }
+
+    fn remove(&self, cx: &Cx, files: &[(String, &Loaded)], gone: &mut usize) -> Result<(), Fault> {
+        for (path, loaded) in files {
+            cx.check()?;
+            cx.files().remove(path, loaded)?;
+            *gone += 1;
+        }
+        for folder in self.tree.folders.iter().rev() {
+            cx.files().remove_folder(&below(&self.path, folder)?)?;
+        }
+        cx.files().remove_folder(&self.path)
+    }
+
+    /// Each file: its path, what that becomes below `to`, and what it holds.
+    fn pairs(&self, to: &str) -> Result<Vec<(String, String, &Loaded)>, Fault> {
+        self.files
+            .iter()
+            .map(|(file, loaded)| Ok((below(&self.path, file)?, below(to, file)?, loaded)))
+            .collect()
+    }
+
+    fn size(&self) -> String {
+        format!("{}, {}", counted(self.files.len(), "file"), counted(self.tree.folders.len(), "folder"))
+    }
+
+    /// What an undo of the call leaves out, as the journal has the contents of files and nothing else.
+    fn not_put_back(&self) -> String {
+        let empty = match (self.tree.folders.len(), self.files.len()) {
+            (0, 0) => 1,
+            _ => self.tree.empty_folders().count(),
+        };
+        let programs = self.files.iter().filter(|(_, loaded)| loaded.is_executable()).count();
+        let mut lacks = Vec::new();
+        if empty > 0 {
+            lacks.push(counted(empty, "empty folder"));
+        }
+        if programs > 0 {
+            lacks.push(format!("the executable bit of {}", counted(programs, "file")));
+        }
+        if lacks.is_empty() {
+            return String::new();
+        }
+        format!("\n[`haft undo` puts back the files, but not {}]", lacks.join(" and "))
+    }
+}
+
+/// What a copy has made.
+#[derive(Default)]
+struct Made {
+    folders: Vec<String>,
+    files: Vec<String>,
+}
+
+impl Made {
+    /// Removes it again, and says so beside why; or says what is left.
+    fn taken_back(self, cx: &Cx, to: &str, fault: Fault) -> Fault {
+        let mut left = 0;
+        for file in self.files.iter().rev() {
+            let removed = cx.files().load(file, MOST).and_then(|made| cx.files().remove(file, &made));
+            left += usize::from(removed.is_err());
+        }
+        let mut stays = false;
+        for folder in self.folders.iter().rev() {
+            stays |= cx.files().remove_folder(folder).is_err();
+        }
+        let what = fault.what.trim_end_matches("; nothing was changed");
+        let what = match (left, stays) {
+            (0, false) => format!("{what}; nothing was copied"),
+            _ => format!(
+                "{what}; {} of the copy and some of its folders are left in {to}",
+                counted(left, "file")
+            ),
+        };
+        Fault { what, ..fault }
+    }
+}
+
+/// The path of what lies below a folder, as it is written.
+fn below(dir: &str, path: &Path) -> Result<String, Fault> {
+    let whole = Path::new(dir).join(path);
+    whole.to_str().map(str::to_owned).ok_or_else(|| {
+        Fault::bad_args(format!("{} has a name that is not UTF-8; nothing was changed", whole.display()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use std::{fs, os::unix::fs::PermissionsExt as _};
+
+    use kit::testing::Room;
+    use serde_json::json;
+
+    use super::super::filesystem::Filesystem;
+
+    fn says(room: &Room, action: &str, path: &str, destination: Option<&str>) -> String {
+        let destination = destination.unwrap_or_default();
+        room.says::<Filesystem>(&json!({"action": action, "path": path, "destination": destination}))
+    }
+
+    fn room() -> Room {
+        let room = Room::new("//- a/x\none\n//- a/b/run\n#!/bin/sh\n");
+        fs::set_permissions(room.path().join("a/b/run"), fs::Permissions::from_mode(0o755)).unwrap();
+        fs::create_dir(room.path().join("a/empty")).unwrap();
+        room
+    }
+
+    fn is_executable(room: &Room, path: &str) -> bool {
+        fs::metadata(room.path().join(path)).unwrap().permissions().mode() & 0o111 != 0
+    }
+
+    #[test]
+    fn a_folder_is_copied_moved_and_deleted_with_its_permissions_and_empty_folders() {
+        let room = room();
+        let said = says(&room, "copy", "a", Some("to/c"));
+        assert!(said.starts_with("Copied a to to/c (2 files, 2 folders)\n"), "{said}");
+        assert!(is_executable(&room, "to/c/b/run") && room.path().join("to/c/empty").is_dir());
+        let said = says(&room, "move", "to/c", Some("d"));
+        assert!(said.starts_with("Moved to/c to d (2 files, 2 folders)\n"), "{said}");
+        assert!(said.ends_with("but not 1 empty folder and the executable bit of 1 file]"), "{said}");
+        assert!(is_executable(&room, "d/b/run") && room.path().join("d/empty").is_dir());
+        assert!(!room.path().join("to/c").exists());
+        assert!(says(&room, "delete", "d", None).starts_with("Deleted d (2 files, 2 folders)\n"));
+        assert!(!room.path().join("d").exists());
+        assert_eq!(room.bytes("a/b/run"), b"#!/bin/sh\n");
+        assert_eq!(says(&room, "copy", "a/b/run", Some("run")), "Copied a/b/run to run");
+        assert!(is_executable(&room, "run"));
+    }
+
+    #[test]
+    fn a_folder_goes_nowhere_where_something_is_nor_into_itself() {
+        let room = room();
+        for action in ["copy", "move"] {
+            assert!(says(&room, action, "a", Some("a/new")).starts_with("bad_args: a/new lies in a; "));
+            assert!(says(&room, action, "a", Some("a")).starts_with("bad_args: "));
+            assert!(says(&room, action, "a", Some("a/x")).starts_with("bad_args: "));
+        }
+        fs::create_dir(room.path().join("there")).unwrap();
+        assert!(says(&room, "move", "a", Some("there")).starts_with("bad_args: there exists"));
+        let said = says(&room, "delete", "", None);
+        assert!(said.starts_with("denied: ") && room.path().join("a/x").exists(), "{said}");
+    }
+
+    #[test]
+    fn a_copy_that_fails_half_way_takes_back_what_it_made() {
+        let room = Room::new("//- a/one\n1\n//- a/two-and-more\n2\n");
+        // As long as a path may be with the first of the files below it, and too long with the second.
+        let deep = "d".repeat(200);
+        let to = [vec![deep.as_str(); 20], vec![&deep[..70]]].concat().join("/");
+        let said = says(&room, "copy", "a", Some(&to));
+        assert!(said.contains("the path is ") && said.contains("; nothing was copied"), "{said}");
+        let parent = room.path().join(to.rsplit_once('/').unwrap().0);
+        assert_eq!(fs::read_dir(parent).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_delete_that_fails_half_way_says_what_is_left() {
+        let room = Room::new("//- a/one\n1\n//- a/two\n2\n");
+        let touches = kit::Touches::none().and(kit::Touch::WriteTree { path: "a".to_owned(), like: None });
+        let cx = room.cx_for(&touches);
+        let folder = super::Folder::load(&cx, "a").unwrap().unwrap();
+        fs::write(room.path().join("a/two"), "theirs\n").unwrap();
+        let fault = folder.delete(&cx).unwrap_err();
+        assert!(
+            fault.what.starts_with("1 of 2 files of a were deleted, then: `a/two` was changed"),
+            "{fault}"
+        );
+        assert!(!room.path().join("a/one").exists());
+        assert_eq!(room.bytes("a/two"), b"theirs\n");
+    }
+}
