@@ -167,6 +167,39 @@ fn stopped_command_is_ended_remotely_with_its_tree() {
     is_gone(&group);
 }
 
+/// Until a shell there has told its number, nobody knows which process is to end.
+#[test]
+fn command_that_is_stopped_before_it_begins_is_ended_remotely() {
+    kit::needs!(SshServer, SshClient, Procps);
+    let room = Room::new();
+    let sshd = Sshd::start(&room);
+    let (waits, go) = (room.base().join("waits"), room.base().join("go"));
+    sshd.lets_in_only_for(&format!(
+        "echo x > {}; while [ ! -e {} ]; do sleep 0.05; done; exec sh -c \"$SSH_ORIGINAL_COMMAND\"",
+        waits.display(),
+        go.display()
+    ));
+    let server = room.serve();
+    let command = |mark: &Path| format!("echo $$ > {}; sleep 300; echo never", mark.display());
+    let by_time = room.base().join("by_time");
+    let said = server.call(
+        "ssh_exec",
+        &json!({"host": sshd.place(), "command": command(&by_time), "timeout_ms": 500}),
+    );
+    assert!(said.is_error && said.text.contains("as soon as it says which process it is"), "{}", said.text);
+    fs::remove_file(&waits).unwrap();
+    let cancelled = room.base().join("cancelled");
+    let call = server.start_call("ssh_exec", &on(&sshd, &command(&cancelled)));
+    assert_eq!(written(&waits), "x");
+    server.send(
+        &json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call.id()}})
+            .to_string(),
+    );
+    fs::write(&go, "").unwrap();
+    is_gone(&written(&by_time));
+    is_gone(&written(&cancelled));
+}
+
 #[test]
 fn command_is_ended_remotely_when_haft_is_killed() {
     kit::needs!(SshServer, SshClient, Procps);

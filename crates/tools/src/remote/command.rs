@@ -7,13 +7,13 @@ use kit::{
     procs::{Exit, Recording, signal_name},
     services::Live,
 };
+use parking_lot::Mutex;
 use russh::{ChannelMsg, ChannelReadHalf, ChannelWriteHalf, Sig, client::Msg};
 use tokio::{
-    task::JoinHandle,
+    sync::watch,
     time::{Instant, sleep, sleep_until, timeout},
 };
-
-use parking_lot::Mutex;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     client::Connection,
@@ -32,6 +32,9 @@ const LONGEST_DRAIN: Duration = Duration::from_secs(5);
 /// How long a command may take to end when it is stopped: where somebody waits for the answer, and else.
 const GRACE: Duration = Duration::from_millis(120);
 const LONG_GRACE: Duration = Duration::from_millis(4500);
+
+/// How long the number of its shell may take to come.
+const TO_BE_NUMBERED: Duration = Duration::from_secs(10);
 
 /// How long the end of a command is waited for: at first, and in all.
 #[derive(Debug, Clone, Copy)]
@@ -67,12 +70,13 @@ pub(super) async fn run(cx: &Cx, open: Open, sent: Sent, limits: Limits) -> Resu
     let line = sieve.as_ref().map_or_else(|| sent.line.clone(), |it| it.line(&sent.line));
     write.exec(true, line).await.map_err(|_| lost())?;
     let recording = Arc::new(cx.procs().recording());
-    cx.caller().show(Live { output: Some(recording.clone()), process: None });
-    let _feeding = Feeding(tokio::spawn(feed(write.clone(), sent.input)));
+    cx.caller().show(Live { output: Some(recording.clone()), ..Live::default() });
+    let _feeding = AbortOnDropHandle::new(tokio::spawn(feed(write.clone(), sent.input)));
     let sieve = Mutex::new(sieve);
     let terminal = sent.terminal;
-    let command = Command { recording, write, connection, began: Instant::now(), notes, sieve, terminal };
-    command.wait(cx, read, limits).await
+    let number = watch::Sender::new(None);
+    let command = Command { recording, write, connection, began: Instant::now(), notes, sieve, number, terminal };
+    Arc::new(command).wait(cx, read, limits).await
 }
 
 /// Gives the command its input, and ends it.
@@ -80,15 +84,6 @@ async fn feed(write: Arc<ChannelWriteHalf<Msg>>, input: String) {
     // A command that reads nothing more ends with its channel.
     if write.data_bytes(input.into_bytes()).await.is_ok() {
         let _ = write.eof().await;
-    }
-}
-
-/// Ends with whoever needs it.
-struct Feeding(JoinHandle<()>);
-
-impl Drop for Feeding {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }
 
@@ -102,6 +97,7 @@ struct Command {
     notes: Vec<String>,
     /// Where its shell tells its number.
     sieve: Mutex<Option<Sieve>>,
+    number: watch::Sender<Option<u32>>,
     terminal: bool,
 }
 
@@ -125,9 +121,9 @@ enum How {
 }
 
 impl Command {
-    async fn wait(&self, cx: &Cx, read: ChannelReadHalf, limits: Limits) -> Result<Output, Fault> {
+    async fn wait(self: &Arc<Self>, cx: &Cx, read: ChannelReadHalf, limits: Limits) -> Result<Output, Fault> {
         let until = limits.most.map(|it| self.began + it);
-        let mut over = std::pin::pin!(self.over(read));
+        let mut over = AbortOnDropHandle::new(tokio::spawn(self.clone().over(read)));
         let ended = tokio::select! {
             biased;
             () = cx.cancelled() => return Err(self.stopped(over, Kind::Cancelled, GRACE).await),
@@ -143,11 +139,11 @@ impl Command {
                 }
             }
         };
-        self.told(&ended)
+        self.told(&ended.map_err(|error| Fault::bug(format!("what a remote command writes: {error}")))?)
     }
 
     /// Records what it writes, until it is over.
-    async fn over(&self, mut read: ChannelReadHalf) -> Ended {
+    async fn over(self: Arc<Self>, mut read: ChannelReadHalf) -> Ended {
         let mut how: Option<How> = None;
         let mut is_closed = false;
         let mut drained = Instant::now();
@@ -203,13 +199,23 @@ impl Command {
         let rest = sieve.feed(data);
         if let (None, Some(pid)) = (before, sieve.pid()) {
             self.connection.watchdog.arm(&self.connection, pid);
+            self.number.send_replace(Some(pid));
         }
         Some(rest)
     }
 
+    /// The number of its shell, once it is known.
+    async fn numbered(&self) -> u32 {
+        let mut number = self.number.subscribe();
+        match number.wait_for(Option::is_some).await.map(|it| *it) {
+            Ok(Some(pid)) => pid,
+            Ok(None) | Err(_) => std::future::pending().await,
+        }
+    }
+
     /// Nothing is to be ended there any more: its number may be another's soon, and what it left running is to stay.
     fn is_over_there(&self) {
-        if let Some(pid) = self.sieve.lock().as_ref().and_then(Sieve::pid) {
+        if let Some(pid) = *self.number.borrow() {
             self.connection.watchdog.disarm(pid);
         }
     }
@@ -262,15 +268,18 @@ impl Command {
     }
 
     /// Ends it there, and lets go of it.
-    async fn stopped(&self, over: impl Future<Output = Ended>, kind: Kind, grace: Duration) -> Fault {
+    async fn stopped(
+        self: &Arc<Self>,
+        over: AbortOnDropHandle<Ended>,
+        kind: Kind,
+        grace: Duration,
+    ) -> Fault {
         let took = time(self.began.elapsed());
-        let pid = self.sieve.lock().as_ref().and_then(Sieve::pid);
+        let pid = *self.number.borrow();
         let what = match pid {
             Some(pid) => self.end(over, pid, grace).await,
-            None => self.signal(over).await,
+            None => self.signal(over, grace).await,
         };
-        let _ = self.write.close().await;
-        self.recording.close();
         let text = self.recording.since(0, SHOWN).text;
         let fault = match kind {
             Kind::Timeout => Fault::new(kind, format!("stopped at its `timeout_ms`, after {took}")),
@@ -279,9 +288,13 @@ impl Command {
         fault.seen(Output::text(answer::with(&text, &[what])))
     }
 
+    async fn let_go(&self) {
+        let _ = self.write.close().await;
+        self.recording.close();
+    }
+
     /// By the number of its shell.
-    async fn end(&self, over: impl Future<Output = Ended>, pid: u32, grace: Duration) -> String {
-        let mut over = std::pin::pin!(over);
+    async fn end(&self, mut over: AbortOnDropHandle<Ended>, pid: u32, grace: Duration) -> String {
         let mut ending = stop::end(self.connection.clone(), pid);
         let mut is_over = false;
         let both = async {
@@ -293,7 +306,7 @@ impl Command {
                 }
             }
         };
-        match timeout(grace, both).await {
+        let what = match timeout(grace, both).await {
             Ok(Fate::Gone) => "[stopped]".to_owned(),
             Ok(Fate::GoesOn) => format!("[it does not end; it goes on there as pid {pid}]"),
             Ok(Fate::Unsaid) => {
@@ -301,22 +314,43 @@ impl Command {
                 format!("[it was sent SIGTERM and its channel was closed; it may go on there as pid {pid}]")
             }
             Err(_) => format!("[it is being ended there: pid {pid}]"),
-        }
+        };
+        self.let_go().await;
+        what
     }
 
-    /// By what SSH itself has for that; some servers do not pass it on.
-    async fn signal(&self, over: impl Future<Output = Ended>) -> String {
+    /// By what SSH itself has for that; some servers do not pass it on. Of a command that was stopped as soon as it began,
+    /// the number of its shell is still on its way, and ends it for certain.
+    async fn signal(self: &Arc<Self>, mut over: AbortOnDropHandle<Ended>, grace: Duration) -> String {
         let _ = self.write.signal(Sig::TERM).await;
-        let what = match timeout(GRACE, over).await {
-            Ok(Ended { how: How::Exit(_) | How::Signal(_), .. }) => "[stopped]",
+        let ended = tokio::select! {
+            biased;
+            pid = self.numbered() => return self.end(over, pid, grace).await,
+            ended = timeout(GRACE, &mut over) => ended,
+        };
+        let what = match ended {
+            Ok(Ok(Ended { how: How::Exit(_) | How::Signal(_), .. })) => "[stopped]",
             Ok(_) | Err(_) if self.terminal => {
                 "[it was sent SIGTERM and its terminal was closed; what ignores both goes on there]"
+            }
+            Err(_) if self.sieve.lock().is_some() => {
+                tokio::spawn(self.clone().end_later(over));
+                return "[it was sent SIGTERM, and is ended there as soon as it says which process it is]".to_owned();
             }
             Ok(_) | Err(_) => {
                 "[it was sent SIGTERM and its channel was closed; which process it is there is not known, so it may go on]"
             }
         };
+        self.let_go().await;
         what.to_owned()
+    }
+
+    /// Nobody waits for it any more.
+    async fn end_later(self: Arc<Self>, over: AbortOnDropHandle<Ended>) {
+        if let Ok(pid) = timeout(TO_BE_NUMBERED, self.numbered()).await {
+            self.end(over, pid, LONG_GRACE).await;
+        }
+        self.let_go().await;
     }
 
     /// What is said of a command that goes on.
@@ -326,7 +360,7 @@ impl Command {
         let text = self.recording.since(0, SHOWN).text;
         let mut notes = vec![
             format!("[still running on {} after {took}: {job}]", self.connection.place),
-            format!("[next: wait {{\"job\": \"{job}\"}}, or read_job, or stop_task]"),
+            answer::next(cx, &job),
         ];
         if self.terminal {
             notes.push(
