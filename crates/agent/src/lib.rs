@@ -26,7 +26,7 @@ pub mod skills;
 pub mod slash;
 
 /// The decoders of foreign bytes that an agent needs.
-pub const DECODERS: &[kit::decoders::Entry] = &[kit::decoders::Entry::of::<images::Fit>()];
+pub static DECODERS: &[kit::decoders::Entry] = &[kit::decoders::Entry::of::<images::Fit>()];
 
 pub use asker::{Asker, NobodyToAsk, nobody};
 pub use context::size::{Context, ContextPart, ContextUsed};

@@ -26,8 +26,9 @@ pub use toolsets::{HAFT, NAV, of_agents, toolset, toolsets};
 pub use toolsmith::with_enabled;
 pub use web::page_as_markdown;
 
-/// The decoders of foreign bytes that the tools need.
-pub const DECODERS: &[Entry] = &[
+/// The decoders of foreign bytes that the tools need. A static: a constant's functions would be compiled by the crate that
+/// names it, and `haft` is compiled without optimization.
+pub static DECODERS: &[Entry] = &[
     Entry::of::<media::Look>(),
     Entry::of::<media::LookWithFonts>(),
     #[cfg(feature = "pdf")]
