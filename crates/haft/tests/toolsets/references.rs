@@ -269,7 +269,7 @@ fn all_names_are_there(toolset: &str, at_least: [usize; 2]) {
             wrong.push(format!("the manual of {} has {unresolved}", spec.name));
         }
     }
-    let calls = shown.iter().map(|it| examples(toolset, &**it)).sum::<usize>();
+    let calls = shown.iter().map(|it| example_calls(toolset, &**it).len()).sum::<usize>();
     println!("{toolset}: {count} names, {calls} calls of manuals");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(
@@ -291,26 +291,58 @@ fn is_value(spec: &kit::Spec, word: &str) -> bool {
     is_said || (of_shell.contains(&word) && ["bash", "shell"].contains(&spec.name.as_str()))
 }
 
-/// Every call that the manual of a tool shows is understood by it. Gives how many there are.
-fn examples(toolset: &str, tool: &dyn AnyTool) -> usize {
-    let Some(manual) = tools::manual_in(toolset, &tool.spec().name) else { return 0 };
+/// The calls that the manual of a tool shows.
+fn example_calls(toolset: &str, tool: &dyn AnyTool) -> Vec<Value> {
+    let name = tool.spec().name.as_str();
+    let manual = tools::manual_in(toolset, name).unwrap_or_default();
     let example = Regex::new(r"(?m)^`(\{.*?\})`").unwrap();
-    let mut count = 0;
-    for it in example.captures_iter(manual) {
-        let Ok(arguments) = serde_json::from_str::<Value>(&it[1].replace('…', "x")) else { continue };
-        // What continues a program, and a header alone, are no calls of the tool.
-        if [("interact", "command"), ("http_request", "url")]
-            .iter()
-            .any(|(name, needed)| tool.spec().name == *name && arguments.get(needed).is_none())
-        {
-            continue;
-        }
-        count += 1;
-        if let Err(fault) = tool.prepare(arguments) {
-            panic!("{toolset} {}: {}: {}", tool.spec().name, &it[1], fault.as_text());
-        }
+    let shown = example.captures_iter(manual);
+    let shown = shown.filter_map(|it| serde_json::from_str(&it[1].replace('…', "x")).ok());
+    // What continues a program, and a header alone, are no calls of the tool.
+    let is_part = |arguments: &Value| {
+        let needed = [("interact", "command"), ("http_request", "url")];
+        needed.iter().any(|(tool, needed)| name == *tool && arguments.get(needed).is_none())
+    };
+    shown.filter(|it| !is_part(it)).collect()
+}
+
+/// Makes every call that the manuals of a toolset show, on the binary, where nothing may be contacted: each is understood,
+/// whatever becomes of it in a workspace that does not have its files.
+#[track_caller]
+fn examples_are_made(toolset: &str, at_least: usize) {
+    let shown = tools::shown_in(toolset);
+    let calls: Vec<(&str, Value)> = shown
+        .iter()
+        .flat_map(|tool| {
+            example_calls(toolset, &**tool).into_iter().map(|it| (tool.spec().name.as_str(), it))
+        })
+        .collect();
+    assert!(calls.len() >= at_least, "{toolset}: {} calls", calls.len());
+    let room = Room::new();
+    room.put("src/main.rs", "fn main() {}\n");
+    // A port that nobody serves.
+    std::fs::create_dir_all(room.config()).unwrap();
+    std::fs::write(room.config().join("haft.toml"), "[net]\nproxy = \"http://127.0.0.1:9\"\n").unwrap();
+    let called = room.batch(&["--toolset", toolset], &calls);
+    for ((tool, arguments), called) in calls.iter().zip(&called) {
+        println!("{tool} {arguments}: {} {}", called.kind(), called.text());
+        assert!(!["bad_args", "bug"].contains(&called.kind()), "{}", called.text());
     }
-    count
+}
+
+#[test]
+fn calls_that_manuals_of_haft_show_are_made() {
+    examples_are_made("haft", 60);
+}
+
+#[test]
+fn calls_that_manuals_of_navi_show_are_made() {
+    examples_are_made("navi", 30);
+}
+
+#[test]
+fn calls_that_manuals_of_terrarium_show_are_made() {
+    examples_are_made("terrarium", 10);
 }
 
 #[test]
