@@ -182,10 +182,8 @@ fn command_that_is_stopped_before_it_begins_is_ended_remotely() {
     let server = room.serve();
     let command = |mark: &Path| format!("echo $$ > {}; sleep 300; echo never", mark.display());
     let by_time = room.base().join("by_time");
-    let said = server.call(
-        "ssh_exec",
-        &json!({"host": sshd.place(), "command": command(&by_time), "timeout_ms": 500}),
-    );
+    let said = server
+        .call("ssh_exec", &json!({"host": sshd.place(), "command": command(&by_time), "timeout_ms": 500}));
     assert!(said.is_error && said.text.contains("as soon as it says which process it is"), "{}", said.text);
     fs::remove_file(&waits).unwrap();
     let cancelled = room.base().join("cancelled");

@@ -75,7 +75,8 @@ pub(super) async fn run(cx: &Cx, open: Open, sent: Sent, limits: Limits) -> Resu
     let sieve = Mutex::new(sieve);
     let terminal = sent.terminal;
     let number = watch::Sender::new(None);
-    let command = Command { recording, write, connection, began: Instant::now(), notes, sieve, number, terminal };
+    let command =
+        Command { recording, write, connection, began: Instant::now(), notes, sieve, number, terminal };
     Arc::new(command).wait(cx, read, limits).await
 }
 
@@ -268,12 +269,7 @@ impl Command {
     }
 
     /// Ends it there, and lets go of it.
-    async fn stopped(
-        self: &Arc<Self>,
-        over: AbortOnDropHandle<Ended>,
-        kind: Kind,
-        grace: Duration,
-    ) -> Fault {
+    async fn stopped(self: &Arc<Self>, over: AbortOnDropHandle<Ended>, kind: Kind, grace: Duration) -> Fault {
         let took = time(self.began.elapsed());
         let pid = *self.number.borrow();
         let what = match pid {
@@ -335,7 +331,8 @@ impl Command {
             }
             Err(_) if self.sieve.lock().is_some() => {
                 tokio::spawn(self.clone().end_later(over));
-                return "[it was sent SIGTERM, and is ended there as soon as it says which process it is]".to_owned();
+                return "[it was sent SIGTERM, and is ended there as soon as it says which process it is]"
+                    .to_owned();
             }
             Ok(_) | Err(_) => {
                 "[it was sent SIGTERM and its channel was closed; which process it is there is not known, so it may go on]"
