@@ -9,7 +9,7 @@ use agent::{
     own_tools,
     profiles::{Origin, PLAN, Profile, Profiles},
 };
-use clap::{Args, builder::RangedU64ValueParser};
+use clap::Args;
 use kit::{AnyTool, Fault};
 use runtime::{
     Approver, Runtime, Session,
@@ -42,14 +42,20 @@ pub(crate) struct AgentOptions {
     #[arg(help_heading = MODEL_AND_LIMITS, long, value_name = "NAME")]
     pub(crate) dialect: Option<String>,
     /// Maximum model responses per turn
-    #[arg(help_heading = MODEL_AND_LIMITS, long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
+    #[arg(help_heading = MODEL_AND_LIMITS, long, value_name = "N", value_parser = one_or_more::<usize>)]
     pub(crate) max_steps: Option<usize>,
     /// Time limit of a turn, in seconds
-    #[arg(help_heading = MODEL_AND_LIMITS, long, value_name = "N", value_parser = RangedU64ValueParser::<u64>::new().range(1..))]
+    #[arg(help_heading = MODEL_AND_LIMITS, long, value_name = "N", value_parser = one_or_more::<u64>)]
     pub(crate) max_seconds: Option<u64>,
     /// Token limit of a turn, requests and responses together
-    #[arg(help_heading = MODEL_AND_LIMITS, long, value_name = "N", value_parser = RangedU64ValueParser::<u64>::new().range(1..))]
+    #[arg(help_heading = MODEL_AND_LIMITS, long, value_name = "N", value_parser = one_or_more::<u64>)]
     pub(crate) max_tokens: Option<u64>,
+}
+
+/// Parses a limit. clap's own range would print the greatest number that fits.
+fn one_or_more<N: TryFrom<u64>>(text: &str) -> Result<N, String> {
+    let number = text.parse::<u64>().ok().filter(|it| *it > 0).and_then(|it| N::try_from(it).ok());
+    number.ok_or_else(|| "it must be a whole number, 1 or more".to_owned())
 }
 
 /// What agents are made of here.

@@ -104,7 +104,7 @@ fn is_in_repository(folder: &Path) -> bool {
 fn too_wide(folder: &Path, what: &str) -> Fault {
     Fault::new(
         Kind::Denied,
-        format!("haft was started in {}, {what}: commands could delete everything in it", shown(folder)),
+        format!("the workspace would be {}, {what}: commands could delete everything in it", shown(folder)),
     )
     .next(
         "Start it in a project folder, or name one with `--dir FOLDER`. To work here all the same, use `--dir .`, or \

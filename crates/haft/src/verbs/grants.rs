@@ -25,6 +25,7 @@ enum What {
     ///
     /// Kinds of grants:
     ///   write PATH           change this file, or anything below this folder
+    ///   edit PATH            the same under `--approve ask-edits`, which else asks for each edit
     ///   net HOST             contact this host: host, host:port, *.example.org, *
     ///   web HOST             read from this host, send nothing
     ///   run COMMAND          run commands that begin with these words

@@ -1,6 +1,6 @@
 //! `haft log`: the journal of calls, with what each one changed.
 
-use std::{io::IsTerminal, process::ExitCode};
+use std::{collections::BTreeSet, io::IsTerminal, path::Path, process::ExitCode};
 
 use clap::Args;
 use kit::{Fault, Touch};
@@ -17,6 +17,9 @@ use crate::{
     print::{self, line_of_json},
     terminal::{diff, row, short},
 };
+
+/// The most files that the row of an undo names.
+const RESTORED: usize = 5;
 
 #[derive(Args)]
 pub struct Log {
@@ -56,7 +59,8 @@ impl Log {
         // A call whose process is dead is shown with its result.
         opened.runtime.wait_recovered(LAST_WRITE);
         let records = opened.runtime.store().journal().log(filter);
-        let with_diffs = records.and_then(|records| {
+        let found = records.and_then(|it| self.found(it));
+        let with_diffs = found.and_then(|records| {
             records
                 .into_iter()
                 .map(|it| Ok((self.diffs(&opened.runtime, &it)?, it)))
@@ -82,6 +86,18 @@ impl Log {
             print::drawn("no calls");
         }
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// These records; a fault if a call was named and there is none.
+    fn found(&self, records: Vec<CallRecord>) -> Result<Vec<CallRecord>, Fault> {
+        match &self.call {
+            Some(id) if records.is_empty() => {
+                let filtered = if self.tool.is_some() || self.faults { " with these filters" } else { "" };
+                Err(Fault::not_found(format!("no call `{id}` in the journal of this workspace{filtered}"))
+                    .next("`haft log` lists the newest calls with their ids."))
+            }
+            _ => Ok(records),
+        }
     }
 
     /// What a call changed, if that is to be shown.
@@ -126,12 +142,12 @@ impl Look {
 }
 
 /// One call with its arguments.
-pub(crate) fn whole(record: &CallRecord, workspace: &std::path::Path) -> String {
+pub(crate) fn whole(record: &CallRecord, workspace: &Path) -> String {
     format!("{}  arguments: {}\n", line(record, workspace), record.arguments)
 }
 
 /// One call in one line, and what a fault said in a second.
-pub(crate) fn line(record: &CallRecord, workspace: &std::path::Path) -> String {
+pub(crate) fn line(record: &CallRecord, workspace: &Path) -> String {
     let began = local_time(record.began_ms);
     let outcome = record.outcome.as_deref().unwrap_or("running");
     // Most calls take milliseconds; of the others the screens say seconds.
@@ -139,30 +155,34 @@ pub(crate) fn line(record: &CallRecord, workspace: &std::path::Path) -> String {
         ..1000.0 => format!(" {ms:.1} ms"),
         _ => format!(" {}", short::ms(ms)),
     });
+    let short = |path: &Path| {
+        let shown = path.strip_prefix(workspace).unwrap_or(path).display().to_string();
+        if shown.is_empty() { ".".to_owned() } else { shown }
+    };
+    // An undo names no paths before it runs.
+    let restored: BTreeSet<&Path> =
+        record.changes.iter().filter(|it| it.undoes.is_some()).map(|it| it.path.as_path()).collect();
+    let rest = restored.len().saturating_sub(RESTORED);
+    let restored = restored.into_iter().take(RESTORED).map(|it| format!("restored {}", short(it)));
     let touched: Vec<String> = record
         .touches
         .iter()
         // How it was scheduled says nothing about what it did.
         .filter(|it| !matches!(it, Touch::Exclusive))
-        .map(|touch| {
-            let short = |path: &str| {
-                let path = std::path::Path::new(path);
-                let shown = path.strip_prefix(workspace).unwrap_or(path).display().to_string();
-                if shown.is_empty() { ".".to_owned() } else { shown }
-            };
-            match touch {
-                Touch::Read(path) => format!("read {}", short(path)),
-                Touch::Write(path) | Touch::WriteTree { path, .. } => format!("write {}", short(path)),
-                Touch::Run(command) => format!("run {command}"),
-                Touch::Unconfined => "outside the sandbox".to_owned(),
-                Touch::Net(host) => format!("net {host}"),
-                Touch::Web(host) => format!("web {host}"),
-                Touch::Server { name, .. } => format!("server {name}"),
-                Touch::Session(key) => format!("session {key}"),
-                Touch::Tool(name) => format!("tool {name}"),
-                Touch::Exclusive => "exclusive".to_owned(),
-            }
+        .map(|touch| match touch {
+            Touch::Read(path) => format!("read {}", short(Path::new(path))),
+            Touch::Write(path) | Touch::WriteTree { path, .. } => format!("write {}", short(Path::new(path))),
+            Touch::Run(command) => format!("run {command}"),
+            Touch::Unconfined => "outside the sandbox".to_owned(),
+            Touch::Net(host) => format!("net {host}"),
+            Touch::Web(host) => format!("web {host}"),
+            Touch::Server { name, .. } => format!("server {name}"),
+            Touch::Session(key) => format!("session {key}"),
+            Touch::Tool(name) => format!("tool {name}"),
+            Touch::Exclusive => "exclusive".to_owned(),
         })
+        .chain(restored)
+        .chain((rest > 0).then(|| format!("and {rest} more")))
         .collect();
     let touched = touched.join(", ");
     let mut line = format!(

@@ -225,6 +225,10 @@ fn tell(
     }
     let (how, code) = match outcome.ended {
         Ended::Done if misfit.is_some() => (format!("no answer that fits; {bill}"), ExitCode::from(FAULT)),
+        Ended::Done if outcome.steps == 0 => {
+            let what = "nothing to resume: the last turn of this conversation is complete";
+            (format!("{what}. To go on with it: {goes_on} \"TASK\""), ExitCode::SUCCESS)
+        }
         Ended::Done => (format!("done: {bill}"), ExitCode::SUCCESS),
         Ended::Cancelled => (format!("stopped; {bill}"), ExitCode::from(STOPPED)),
         Ended::Limit => (format!("{}; {bill}", limit(&outcome, bounds)), ExitCode::from(FAULT)),

@@ -34,7 +34,7 @@ fn nothing_at_all_is_no_failure_and_says_how_to_begin() {
     for line in [
         "  no key  anthropic, openai, gemini",
         "  local   no server answers",
-        "  used    none: `--model` names one",
+        "  model   none chosen: `--model` names one",
         "  chromium  missing  web pages that need JavaScript",
         "to install it: apt install chromium",
         "  none; `haft config mcp.files` explains how to add one",
@@ -64,7 +64,7 @@ fn keys_are_reported_by_where_they_come_from_and_never_shown() {
     let of = |name: &str| ran.out.lines().find(|it| it.trim_start().starts_with(name)).unwrap();
     assert!(of("anthropic").ends_with("key in $ANTHROPIC_API_KEY"), "{}", ran.out);
     assert!(of("openai").ends_with("keys/openai.json, from `haft login`"), "{}", ran.out);
-    assert!(of("used").contains("anthropic:") && of("used").contains("first provider"), "{}", ran.out);
+    assert!(of("model").contains("anthropic:") && of("model").contains("first provider"), "{}", ran.out);
     assert!(!ran.out.contains("4711") && !ran.out.contains("\nNext: "), "{}", ran.out);
 }
 
@@ -93,7 +93,7 @@ fn a_chosen_model_without_its_key_is_no_model_to_use() {
     let ran = doctor(&room, &[], &[("HAFT_MODEL", "openai:gpt-5.6-terra")], &[]);
     assert_eq!(ran.code, 0, "{ran:?}");
     assert!(
-        ran.out.contains("used    none: openai:gpt-5.6-terra ($HAFT_MODEL) can't be used: "),
+        ran.out.contains("model   none: openai:gpt-5.6-terra ($HAFT_MODEL) can't be used: "),
         "{}",
         ran.out
     );

@@ -37,6 +37,12 @@ fn the_log_has_every_call_with_what_came_of_it() {
         one.contains("arguments:") && one.contains("\"new\":\"two\"") && one.contains("write file"),
         "{one}"
     );
+    let none = room.run(&["log", "--call", "c_none"]);
+    assert_eq!((none.code, none.out.as_str()), (1, ""));
+    assert!(none.err.contains("no call `c_none` in the journal"), "{}", none.err);
+    room.run(&["undo"]);
+    let undone = room.run(&["log", "-n", "1"]).out;
+    assert!(undone.contains("haft undo") && undone.trim_end().ends_with("restored file"), "{undone}");
     assert_eq!(room.run(&["log", "--tool", "edit"]).out.lines().count(), 1);
     assert_eq!(room.run(&["log", "-n", "2", "--json"]).out.lines().count(), 2);
 }

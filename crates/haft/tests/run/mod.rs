@@ -103,6 +103,7 @@ fn what_can_not_begin_says_what_to_do() {
         (&["run"][..], 2, "haft run \"fix the failing test\""),
         (&["run", "x"], 2, "no model was named"),
         (&["run", "x", "--model", "script:/nowhere"], 1, "/nowhere"),
+        (&["run", "--max-steps", "0", "x"], 2, "it must be a whole number, 1 or more"),
         (&["run", "--resume"], 1, "no conversation yet"),
         (&["run", "--resume", "--session", "nope", "x"], 1, "no conversation `nope`"),
     ] {
@@ -135,6 +136,9 @@ fn a_limit_is_exit_code_1_and_the_conversation_goes_on_after_it() {
     // With the model that it had.
     let ran = room.run(&["run", "--resume"]);
     assert_eq!((ran.code, ran.out.as_str()), (0, "It says hello.\n"), "{ran:?}");
+    let ran = room.run(&["run", "--resume"]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, ""), "{ran:?}");
+    assert!(ran.err.contains("haft: nothing to resume") && ran.err.contains(" \"TASK\""), "{ran:?}");
 }
 
 #[test]

@@ -109,11 +109,11 @@ impl Models {
             (it.name.as_str(), format!("{} {models} at {}, such as {first}", it.models.len(), it.at))
         }));
         lines.push(match &self.used {
-            Some(Used { name, why, problem: None }) => ("used", format!("{name} ({why})")),
+            Some(Used { name, why, problem: None }) => ("model", format!("{name} ({why})")),
             Some(Used { name, why, problem: Some(fault) }) => {
-                ("used", format!("none: {name} ({why}) can't be used: {}", fault.what))
+                ("model", format!("none: {name} ({why}) can't be used: {}", fault.what))
             }
-            None => ("used", "none: `--model` names one".to_owned()),
+            None => ("model", "none chosen: `--model` names one".to_owned()),
         });
         let width = lines.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
         let mut text: String = lines.iter().map(|(name, what)| format!("{name:width$}  {what}\n")).collect();
