@@ -115,7 +115,7 @@ fn trust_workspace(options: &Options, place: &Place) -> Result<ExitCode, Fault> 
         said.push_str("the first start of each of its servers still needs approval; `haft grants add 'server NAME@HASH'` gives it beforehand (the refusal names the hash)\n");
     }
     if !tools.is_empty() {
-        said.push_str("trusted, also when they change: the workspace's tools; `[tool.NAME]` applies to their current content only\n");
+        said.push_str("trusted, with every later change: the tools of this workspace; `[tool.NAME]` applies to their current content only\n");
     }
     for tool in tools {
         let by_model =

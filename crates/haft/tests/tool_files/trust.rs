@@ -29,7 +29,7 @@ fn a_workspaces_tools_wait_for_trust_and_keep_it_when_they_change() {
     assert_eq!(ran.code, 0, "{ran:?}");
     assert_eq!(
         ran.out,
-        "trusted, also when they change: the workspace's tools; `[tool.NAME]` applies to their current content only\n\
+        "trusted, with every later change: the tools of this workspace; `[tool.NAME]` applies to their current content only\n\
          .haft/tools/marks.py\n.haft/tools/own.py\n"
     );
     assert_eq!(room.call("own", &json!({})).must("ok").text(), "mine");

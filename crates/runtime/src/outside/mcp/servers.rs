@@ -193,8 +193,10 @@ impl Servers {
         let before = self.now.load_full();
         let Some(entry) = before.get(name) else { return Err(self.unknown(name)) };
         let Some((manifest, _)) = kept::read(&entry.path) else {
-            return Err(Fault::not_found(format!("`{name}` was not asked for its tools yet"))
-                .next("What it says the first time is accepted."));
+            return Err(Fault::not_found(format!(
+                "haft has not fetched the tool definitions of `{name}` yet, so there is nothing to accept"
+            ))
+            .next("Its first definitions are pinned without a question."));
         };
         manifest
             .difference()
