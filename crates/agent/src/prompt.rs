@@ -5,13 +5,16 @@ mod own;
 mod project;
 mod subagents;
 
-use std::{path::Path, sync::Arc};
+use std::{borrow::Cow, path::Path, sync::Arc};
 
 use jiff::civil::Date;
 use kit::{Hint, Origin, Spec};
 use runtime::{Runtime, Session};
 
-use crate::{profiles::Known as Profiles, skills::Known as Skills};
+use crate::{
+    profiles::{self, Known as Profiles, Profile},
+    skills::Known as Skills,
+};
 
 pub use bill::{Bill, Cost};
 use own::Own;
@@ -122,8 +125,8 @@ impl Makings {
         self.own.note().into_iter().chain(broken)
     }
 
-    /// The prompt of an agent that has the tools which this session lists now, under a profile that says this.
-    pub fn prompt(&self, session: &Session, profile: Option<&str>) -> Prompt {
+    /// Returns the prompt of an agent with the tools that this session lists now, under this profile.
+    pub fn prompt(&self, session: &Session, profile: Option<&Profile>) -> Prompt {
         let catalog = session.catalog();
         let specs: Vec<&Spec> = catalog.listed().collect();
         let mut prompt = Prompt { sections: Vec::new() };
@@ -141,7 +144,16 @@ impl Makings {
         prompt.add("skills", &session.runtime().masked(&self.skills.listing(reader)));
         prompt.add("own", &self.own.told());
         prompt.add("project", &self.project.as_ref().map(|it| it.told()).unwrap_or_default());
-        prompt.add("profile", profile.unwrap_or_default());
+        if let Some(profile) = profile {
+            // What is part of the program refers to tools, which have other names in other toolsets.
+            let text = match profile.origin {
+                profiles::Origin::Program => catalog.named(&profile.prompt),
+                profiles::Origin::Person(_) | profiles::Origin::Workspace(_) => {
+                    Cow::Borrowed(profile.prompt.as_str())
+                }
+            };
+            prompt.add("profile", &text);
+        }
         prompt.add("environment", &self.environment);
         prompt
     }

@@ -1,13 +1,13 @@
 //! Agent factory: makes the agent that the options and the configuration ask for.
 
-use std::{borrow::Cow, collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use agent::{
     Agent, Asker, Bounds, Driver, Driving, Host, Makings, NobodyToAsk, Prompt, Settings, Setup, Silent,
     dialect::{Dialect, Spoken},
     model::{self, Choices, KeyFrom, Keys, Model, script::Script},
     own_tools,
-    profiles::{Origin, PLAN, Profile, Profiles},
+    profiles::{PLAN, Profile, Profiles},
 };
 use clap::Args;
 use kit::{AnyTool, Fault};
@@ -166,7 +166,7 @@ impl Agency {
 
     /// What a model is told before everything else, in this session and under this profile.
     pub(crate) fn prompt(&self, session: &Session, profile: Option<&Profile>) -> Prompt {
-        self.makings.prompt(session, profile.map(|it| it.prompt.as_str()))
+        self.makings.prompt(session, profile)
     }
 
     /// The conversation to go on with, if it is to be an earlier one: the newest, or that of this name.
@@ -361,15 +361,7 @@ impl Agency {
                 };
                 chosen(&name, &agents, &variables, dialect.as_deref())
             }),
-            compose: Arc::new(move |session, profile| {
-                let catalog = session.catalog();
-                let prompt = profile.map(|it| match it.origin {
-                    // What is part of the program refers to tools, which have other names in other toolsets.
-                    Origin::Program => catalog.named(&it.prompt),
-                    Origin::Person(_) | Origin::Workspace(_) => Cow::Borrowed(it.prompt.as_str()),
-                });
-                (&makings.prompt(session, prompt.as_deref())).into()
-            }),
+            compose: Arc::new(move |session, profile| (&makings.prompt(session, profile)).into()),
             section: self.opened.agents.subagent.clone(),
             person,
         }

@@ -62,7 +62,16 @@ impl Place {
     }
 
     fn prompt(&self) -> Prompt {
-        Makings::of(&self.runtime, tools::hints_of("haft")).prompt(&self.session(), Some("You are careful."))
+        Makings::of(&self.runtime, tools::hints_of("haft")).prompt(&self.session(), Some(&careful()))
+    }
+}
+
+fn careful() -> Profile {
+    let profile = profiles::Profiles::built_in().read().profiles.first().unwrap().clone();
+    Profile {
+        prompt: "You are careful.".to_owned(),
+        origin: profiles::Origin::Person("careful.md".into()),
+        ..(*profile).clone()
     }
 }
 

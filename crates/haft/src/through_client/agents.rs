@@ -60,7 +60,7 @@ impl OverClient {
             choose,
             compose: Arc::new(move |session, profile| {
                 let makings = makings.get_or_init(|| agency::makings(&runtime, &toolset, &profiles));
-                (&makings.prompt(session, profile.map(|it| it.prompt.as_str()))).into()
+                (&makings.prompt(session, profile)).into()
             }),
             section: opened.agents.subagent.clone(),
             person: Arc::new(asker::AtClient(desk.clone())),

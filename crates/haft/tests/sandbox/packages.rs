@@ -12,8 +12,20 @@ use crate::{
     confined,
     drive::{OfTool, Setup},
     support::{Driver, Ran, User, World},
-    uv::{self, with_uv, without_uv},
+    uv::{self, is_for_all, with_uv, without_uv},
 };
+
+/// A `PATH` with a `uv` that the user of this world reaches: a copy, where the one of this machine is in a closed folder.
+fn path_with_uv(world: &World) -> String {
+    let path = with_uv();
+    let uv = path.split(':').map(|it| Path::new(it).join("uv")).find(|it| it.is_file()).unwrap();
+    if is_for_all(&uv) {
+        return path;
+    }
+    let folder = world.base.join("bin");
+    fs::copy(&uv, folder.join("uv")).unwrap();
+    format!("{}:{path}", folder.display())
+}
 
 fn packages(driver: &mut Driver, dependency: &str) -> Ran {
     let source = format!("# /// script\n# dependencies = [{}]\n# ///\n", json!(dependency));
@@ -30,7 +42,7 @@ pub(crate) fn packages_are_had_once_and_can_t_be_changed(user: User) {
     let world = World::new(user);
     let wheel = wheel(&world, "1.5");
     let dependency = format!("gadget @ file://{}", wheel.display());
-    let setup = Setup { path: with_uv(), ..world.setup() };
+    let setup = Setup { path: path_with_uv(&world), ..world.setup() };
     let (mut driver, mut beside) = (world.start(&setup), world.start(&setup));
     let made = std::thread::scope(|scope| {
         let other = scope.spawn(|| packages(&mut beside, &dependency));
@@ -67,7 +79,8 @@ pub(crate) fn packages_are_had_once_and_can_t_be_changed(user: User) {
 
 pub(crate) fn packages_come_from_granted_hosts_alone(user: User) {
     let world = World::new(user);
-    let mut driver = world.start(&Setup { path: with_uv(), approve: Approve::Never, ..world.setup() });
+    let mut driver =
+        world.start(&Setup { path: path_with_uv(&world), approve: Approve::Never, ..world.setup() });
     let fault = packages(&mut driver, "humanize").fault.unwrap_or_default();
     assert!(
         fault.contains("x.py (humanize) come from pypi.org and files.pythonhosted.org, which nobody granted")

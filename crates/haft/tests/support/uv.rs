@@ -38,7 +38,7 @@ pub(crate) fn with_uv() -> String {
 }
 
 /// Other users reach it too: nothing above it is closed to them, as a home folder may be.
-fn is_for_all(path: &Path) -> bool {
+pub(crate) fn is_for_all(path: &Path) -> bool {
     path.ancestors()
         .filter(|it| !it.as_os_str().is_empty())
         .all(|it| fs::metadata(it).is_ok_and(|it| it.permissions().mode() & 0o001 != 0))

@@ -170,11 +170,29 @@ fn replacements_of_text_are_made_in_order_and_all_or_none() {
         json!([{"old_string": "t one", "new_string": "x"}, {"old_string": "t one", "new_string": "y"}]);
     let said = server.call("edit", &json!({"path": "file", "edits": edits}));
     assert!(
-        said.is_error && said.text.contains("edits[1]: `old_string` is not in the file after"),
+        said.is_error && said.text.contains("edits[1]: old_string not found in file after"),
         "{}",
         said.text
     );
     assert_eq!(room.text("file"), "t one\nu two\n");
+}
+
+#[test]
+fn refused_replacement_of_text_names_navs_arguments() {
+    let room = Room::new();
+    room.put("file", "foo foo\n\tbar\n");
+    let server = room.serve_with(&["--toolset", "nav"]);
+    for (old, says) in [
+        ("", &["old_string cannot be empty"][..]),
+        ("zzz", &["old_string not found in file"]),
+        ("  bar", &["old_string not found in file", "`old_string` has ··bar"]),
+        ("foo", &["old_string matched 2 times (lines 1, 1)", "set `replace_all`"]),
+    ] {
+        let call = json!({"path": "file", "old_string": old, "new_string": "x"});
+        let said = server.call("edit", &call);
+        assert!(said.is_error && says.iter().all(|it| said.text.contains(it)), "{}", said.text);
+        assert!(!said.text.contains("`old`") && !said.text.contains("`all`"), "{}", said.text);
+    }
 }
 
 #[test]

@@ -370,6 +370,20 @@ fn all_names_that_hyperagents_says_are_there() {
     all_names_are_there("hyperagents", [40, 0]);
 }
 
+#[test]
+fn printed_prompts_of_built_in_profiles_have_no_reference_left() {
+    let room = Room::new();
+    for toolset in ["haft", "navi", "terrarium", "nav", "hyperagents"] {
+        for profile in ["plan", "explore", "critic", "general"] {
+            let ran = room.run(&["--toolset", toolset, "prompt", "--profile", profile]);
+            assert_eq!(ran.code, 0, "{ran:?}");
+            for mark in ["[?", "`tool:", "`arg:", "`call:"] {
+                assert!(!ran.out.contains(mark), "{toolset} {profile}: {mark} in\n{}", ran.out);
+            }
+        }
+    }
+}
+
 /// What a call of a toolset says, and what it must and must not name.
 #[track_caller]
 fn says(toolset: &str, rows: &[(&str, Value, &[&str], &[&str])]) {

@@ -1,9 +1,11 @@
 //! `edit` as nav has it: the same edits in other words.
 
 use kit::{
+    Part,
     anchor::Anchor,
     edit::{At, Edit as Change, Which},
     prelude::*,
+    references::StandsFor,
 };
 
 use super::in_order::{self, Replace};
@@ -73,6 +75,12 @@ struct One {
 impl Tool for Edit {
     const NAME: &str = "edit";
     const AT_MOST: Kinds = Kinds::WRITE;
+    const STANDS_FOR: &'static [StandsFor] = &[StandsFor::tool("edit").naming(&[
+        ("old", "old_string"),
+        ("new", "new_string"),
+        ("all", "replace_all"),
+        ("insert", ""),
+    ])];
 
     fn touches(&self) -> Touches {
         Touches::write(&self.path)
@@ -104,10 +112,28 @@ impl Tool for Edit {
                 return in_order::apply(cx, &path, &replaces);
             }
             let changes = edits.into_iter().map(One::change).collect::<Result<Vec<_>, _>>()?;
-            apply(cx, &path, &changes)
+            apply(cx, &path, &changes).map_err(in_words)
         })
         .await
     }
+}
+
+/// The fault of an edit with the words and arguments of nav. It has no text of the file but in what it shows, on lines that
+/// begin with `old`.
+fn in_words(mut fault: Fault) -> Fault {
+    const WORDS: [(&str, &str); 4] = [
+        ("`old` is not in the file", "old_string not found in file"),
+        ("`old` occurs", "old_string matched"),
+        ("`old`", "`old_string`"),
+        ("`all`", "`replace_all`"),
+    ];
+    fault.what = WORDS.iter().fold(fault.what, |what, (own, here)| what.replace(own, here));
+    for part in fault.seen.iter_mut().flat_map(|it| &mut it.parts) {
+        if let Part::Text { text } = part {
+            *text = text.replace("\n`old` has ", "\n`old_string` has ");
+        }
+    }
+    fault
 }
 
 impl One {
@@ -123,6 +149,7 @@ impl One {
             if self.anchor.is_some() {
                 return Err(Fault::bad_args("an edit has an `anchor` or an `old_string`, not both"));
             }
+            in_order::some(&old)?;
             let which = if self.replace_all { Which::All } else { Which::Only };
             let new = self.new_string.or(self.new_text).unwrap_or_default();
             return Ok(Change::Text { old, new, which });

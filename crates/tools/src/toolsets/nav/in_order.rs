@@ -60,26 +60,30 @@ fn made(before: &str, edits: &[Replace]) -> Result<String, Fault> {
 
 impl Replace {
     fn made(&self, at: usize, text: &str, old: &str, new: &str) -> Result<String, Fault> {
-        if old.is_empty() {
-            return Err(Fault::bad_args(format!(
-                "edits[{at}]: `old_string` is empty, and would be everywhere"
-            ))
-            .next("Give the text to replace, or insert by an anchor."));
-        }
+        some(old).map_err(|fault| Fault { what: format!("edits[{at}]: {}", fault.what), ..fault })?;
         let after = if at == 0 { "" } else { " after the edits before it" };
         match text.matches(old).count() {
             0 => Err(Fault::not_found(format!(
-                "edits[{at}]: `old_string` is not in the file{after}; nothing was written"
+                "edits[{at}]: old_string not found in file{after}; nothing was written"
             ))
             .next("Read the lines to change, and give `old_string` as the edits before it leave them.")),
             times if times > 1 && !self.all => Err(Fault::new(
                 Kind::Ambiguous,
-                format!("edits[{at}]: `old_string` occurs {times} times{after}; nothing was written"),
+                format!("edits[{at}]: old_string matched {times} times{after}; nothing was written"),
             )
             .next("Add a line of context, or set `replace_all`.")),
             _ => Ok(text.replace(old, new)),
         }
     }
+}
+
+/// A text to replace has to be one.
+pub(super) fn some(old: &str) -> Result<(), Fault> {
+    if old.is_empty() {
+        return Err(Fault::bad_args("old_string cannot be empty")
+            .hint("Give the exact text to replace; `tool:write` makes new files."));
+    }
+    Ok(())
 }
 
 fn shown(cx: &Cx, path: &str, written: &Rewritten) -> Output {
@@ -123,10 +127,10 @@ mod tests {
         let two = [replace("a", "b", false), replace("b", "c", false)];
         let fault = made("a b\n", &two).unwrap_err();
         assert_eq!(fault.kind, Kind::Ambiguous);
-        assert!(fault.what.starts_with("edits[1]: `old_string` occurs 2 times"), "{}", fault.what);
+        assert!(fault.what.starts_with("edits[1]: old_string matched 2 times"), "{}", fault.what);
         let fault = made("a\n", &[replace("a", "b", false), replace("a", "c", false)]).unwrap_err();
         assert_eq!(fault.kind, Kind::NotFound);
-        assert!(fault.what.starts_with("edits[1]: `old_string` is not in the file"), "{}", fault.what);
+        assert!(fault.what.starts_with("edits[1]: old_string not found in file"), "{}", fault.what);
         assert_eq!(made("a\n", &[replace("", "b", false)]).unwrap_err().kind, Kind::BadArgs);
     }
 }
