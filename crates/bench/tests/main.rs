@@ -1,3 +1,4 @@
 //! Integration tests of the harnesses that the benchmarks use.
 
+mod layers;
 mod promise;
