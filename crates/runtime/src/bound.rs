@@ -245,7 +245,7 @@ pub fn kept_as(text: &str) -> Option<&str> {
     // The note stands in the middle: what a tool itself shows of another cut text may look like one as well.
     let (_, rest) = text.split_once(" left out; all of it: ")?;
     let end = rest.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_')?;
-    rest.get(..end).filter(|it| crate::spill::number(it).is_some())
+    rest.get(..end).filter(|it| crate::store::spill_number(it).is_some())
 }
 
 /// The beginning of `text`, up to the end of a line where one is near, and whether it is.

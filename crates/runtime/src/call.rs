@@ -10,7 +10,6 @@ mod below;
 mod confirm;
 mod manual;
 mod missing;
-mod options;
 mod review;
 mod shown;
 mod work;
@@ -35,15 +34,15 @@ use crate::{
     Session,
     asked_time::AskedTime,
     changes::Versions,
-    grants,
+    effect,
     jobs::ThisCall,
+    options::{self, Options},
     policy::{Approve, COMPOSED, Decision, Policy, Rule, Want, Web},
+    repair::Arguments,
     repair::{self, Repaired},
     schedule::{Hold, Key, Who},
 };
 use asking::{About, Asking, denied};
-use options::Options;
-pub(crate) use options::with_options;
 pub(crate) use review::Reviewing;
 use work::Work;
 
@@ -71,14 +70,6 @@ pub(crate) struct Within {
     pub(crate) whose: String,
     /// How long a person was asked about the call that makes it.
     pub(crate) asked: Arc<AskedTime>,
-}
-
-/// The arguments of a call, as they came through the door.
-pub enum Arguments {
-    /// Parsed already.
-    Json(Value),
-    /// As the model wrote them. Broken JSON is a fault, never an empty object.
-    Raw(String),
 }
 
 /// What came of a call: exactly one for each call.
@@ -343,7 +334,7 @@ fn plan(session: &Session, call: Call, whose: &str, told: &mut Told) -> Result<(
     if options.allow_concurrent {
         plan.locks.retain(|(key, _)| *key != Key::World);
     }
-    let (mut decision, by) = session.decide_by(&policy, &wants);
+    let (mut decision, by) = session.grants().decide(&policy, &wants);
     told.notes.extend(session.told_of_open_web(&wants, &policy));
     told.decision = by;
     // A grant of what a file runs would outlive what the file holds.
@@ -446,7 +437,7 @@ impl Plan {
                 Touch::Unconfined
             }
             Touch::Net(host) | Touch::Web(host) => {
-                if !grants::is_host(host) {
+                if !effect::is_host(host) {
                     return Err(Fault::bad_args(format!("`{host}` is not a host"))
                         .next("Name the host alone: `example.org`, `example.org:8443`, `*.example.org`."));
                 }

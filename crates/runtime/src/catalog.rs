@@ -13,7 +13,7 @@ use kit::{
 use serde_json::Value;
 
 use crate::{
-    call::with_options,
+    options::with_options,
     registry::{Failure, Snapshot},
 };
 

@@ -4,7 +4,6 @@
 //! known: where one of them is not kept, [`Change::note`] says so and [`Change::diff`] is empty.
 
 mod landed;
-mod stored;
 mod unified;
 
 use std::path::{Path, PathBuf};

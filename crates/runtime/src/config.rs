@@ -33,9 +33,10 @@ pub use limits::LimitsSection;
 pub use provenance::{Layer, Origin, Origins, Source, Unused, Why, origins};
 pub use trust::Trust;
 
+pub use crate::commands::{CommandRule, Commands, Then};
 use crate::{
     DEADLINE, Rules,
-    grants::is_host,
+    effect::is_host,
     outside::{
         Section,
         mcp::{DOT_MCP, ServerSection},
@@ -135,54 +136,6 @@ pub struct Config {
     /// The same by the workspace's own file.
     #[serde(skip_deserializing)]
     pub workspace_servers: BTreeMap<String, ServerSection>,
-}
-
-/// What is said about commands. Each line has the first words of some.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Commands {
-    /// Run without a question also where no sandbox contains them.
-    #[serde(default)]
-    pub allow: Vec<String>,
-    /// Run only after approval.
-    #[serde(default)]
-    pub ask: Vec<String>,
-    /// Never run.
-    #[serde(default)]
-    pub deny: Vec<String>,
-    /// The only commands there are; `*` stands for all.
-    pub only: Option<Vec<String>>,
-    /// The rules with examples.
-    #[serde(skip_deserializing)]
-    pub rules: Vec<CommandRule>,
-}
-
-/// A rule about commands, with examples that are tried when it is read.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CommandRule {
-    /// The first words of the commands.
-    pub prefix: Vec<String>,
-    /// What becomes of them.
-    pub then: Then,
-    /// Command lines that the rule is about.
-    #[serde(default, rename = "match", skip_serializing_if = "Vec::is_empty")]
-    pub matches: Vec<String>,
-    /// Command lines that it is not about.
-    #[serde(default, rename = "not_match", skip_serializing_if = "Vec::is_empty")]
-    pub not_matches: Vec<String>,
-}
-
-/// What becomes of a command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Then {
-    /// It runs.
-    Allow,
-    /// A person is asked first.
-    Ask,
-    /// It does not run.
-    Deny,
 }
 
 /// What is said about hosts.

@@ -1,65 +1,20 @@
-//! What did a person allow, for how long, and does it cover this?
+//! Grants: what a person allowed, for how long, and whether it covers what a call wants.
 
 use std::{
-    fmt,
     path::{Component, Path},
+    sync::Arc,
 };
 
-use kit::{Fault, files::Location};
+use kit::Fault;
 use parking_lot::Mutex;
 
+pub use crate::effect::{Effect, Scope};
 use crate::{
-    Session, commands,
+    commands,
+    effect::is_host,
     policy::{Decision, Policy, Want},
+    store::Store,
 };
-
-/// What a grant allows: an effect, not a text, wherever that is possible.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Effect {
-    /// To change this file, or anything below this folder, relative to the workspace.
-    Write(String),
-    /// To change this file, or anything below this folder, where each change is asked about; `.` is the workspace. No
-    /// leave to change what is asked about anyway.
-    Edit(String),
-    /// To speak to this host: `host`, `host:port`, `*.example.org`, `*`.
-    Net(String),
-    /// To look at what this host shows, and no more: named as in `Net`.
-    Web(String),
-    /// What a tool keeps by itself, such as the key of a host; no grant of haft's.
-    Elsewhere(String),
-    /// To start this server, as it is configured now: `NAME@HASH`.
-    Server(String),
-    /// To run commands that begin with these words.
-    Run(Vec<String>),
-    /// To run exactly this command line.
-    RunExactly(String),
-    /// To run commands that begin with these words outside the sandbox.
-    Unconfined(Vec<String>),
-    /// To run exactly this command line outside the sandbox.
-    UnconfinedExactly(String),
-}
-
-/// For how long a person allows something.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scope {
-    /// This very call.
-    Once,
-    /// This session.
-    Session,
-    /// This workspace.
-    Project,
-}
-
-impl Scope {
-    /// The word for it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Once => "once",
-            Self::Session => "session",
-            Self::Project => "project",
-        }
-    }
-}
 
 impl Effect {
     /// An effect as a person writes it: `write PATH`, `edit PATH`, `net HOST`, `web HOST`, `run COMMAND`, `unconfined COMMAND`.
@@ -112,145 +67,6 @@ impl Effect {
             _ => Err(wrong(format!("unknown kind of grant `{kind}`"))),
         }
     }
-
-    /// A command line as a whole.
-    pub(crate) fn exactly(text: &str, leaves: bool) -> Self {
-        let text = text.trim().to_owned();
-        if leaves { Self::UnconfinedExactly(text) } else { Self::RunExactly(text) }
-    }
-
-    /// Is it this very command line? One that may leave the sandbox may also stay in it.
-    pub(crate) fn is_exactly(&self, text: &str, leaves: bool) -> bool {
-        match self {
-            Self::RunExactly(granted) => !leaves && granted == text.trim(),
-            Self::UnconfinedExactly(granted) => granted == text.trim(),
-            Self::Write(_)
-            | Self::Edit(_)
-            | Self::Net(_)
-            | Self::Web(_)
-            | Self::Elsewhere(_)
-            | Self::Server(_)
-            | Self::Run(_)
-            | Self::Unconfined(_) => false,
-        }
-    }
-
-    /// The first words of the commands that it is about.
-    pub(crate) fn prefix(&self, leaves: bool) -> Option<&[String]> {
-        match self {
-            Self::Run(words) => (!leaves).then_some(words),
-            Self::Unconfined(words) => Some(words),
-            Self::Write(_)
-            | Self::Edit(_)
-            | Self::Net(_)
-            | Self::Web(_)
-            | Self::Elsewhere(_)
-            | Self::Server(_)
-            | Self::RunExactly(_)
-            | Self::UnconfinedExactly(_) => None,
-        }
-    }
-
-    /// Does it allow to change this place in the workspace?
-    pub(crate) fn allows_write(&self, location: &Location, workspace: &Path) -> bool {
-        matches!(self, Self::Write(path) if location.absolute().starts_with(workspace.join(path)))
-    }
-
-    /// Does it allow changes of this place without a question about each?
-    pub(crate) fn allows_edit(&self, location: &Location, workspace: &Path) -> bool {
-        match self {
-            Self::Edit(path) => location.absolute().starts_with(workspace.join(path)),
-            other => other.allows_write(location, workspace),
-        }
-    }
-
-    /// Does it allow to speak to this host?
-    pub(crate) fn allows_host(&self, host: &str) -> bool {
-        matches!(self, Self::Net(granted) if host_matches(granted, host))
-    }
-
-    /// Does it allow to look at this host? Whoever may speak to it may look.
-    pub(crate) fn allows_look(&self, host: &str) -> bool {
-        self.allows_host(host) || matches!(self, Self::Web(granted) if host_matches(granted, host))
-    }
-
-    /// Does it allow all that `other` allows?
-    fn implies(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Run(mine), Self::Run(theirs))
-            | (Self::Unconfined(mine), Self::Unconfined(theirs) | Self::Run(theirs)) => {
-                theirs.starts_with(mine)
-            }
-            (Self::Net(mine), Self::Net(theirs) | Self::Web(theirs))
-            | (Self::Web(mine), Self::Web(theirs)) => host_matches(mine, theirs),
-            (Self::Write(mine), Self::Write(theirs))
-            | (Self::Write(mine) | Self::Edit(mine), Self::Edit(theirs)) => {
-                // The dot is the workspace.
-                let below = |path: &str| Path::new("/").join(path);
-                below(theirs).starts_with(below(mine))
-            }
-            (mine, theirs) => mine == theirs,
-        }
-    }
-}
-
-impl fmt::Display for Effect {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Write(path) => write!(f, "write {path}"),
-            Self::Edit(path) => write!(f, "edit {path}"),
-            Self::Net(host) => write!(f, "net {host}"),
-            Self::Web(host) => write!(f, "web {host}"),
-            Self::Elsewhere(what) => f.write_str(what),
-            Self::Server(server) => write!(f, "server {server}"),
-            Self::Run(words) => write!(f, "run {}", commands::line(words)),
-            Self::RunExactly(text) => write!(f, "run-exactly {text}"),
-            Self::Unconfined(words) => write!(f, "unconfined {}", commands::line(words)),
-            Self::UnconfinedExactly(text) => write!(f, "unconfined-exactly {text}"),
-        }
-    }
-}
-
-/// Is it a host as a grant names one?
-pub(crate) fn is_host(text: &str) -> bool {
-    let host = text.strip_prefix("*.").unwrap_or(text);
-    text == "*"
-        || (!host.is_empty()
-            && !host.starts_with(['.', '-', ':'])
-            && host.chars().all(|it| it.is_ascii_alphanumeric() || "-._:[]".contains(it)))
-}
-
-/// Does this pattern name this host? A pattern without a port is for all ports.
-pub(crate) fn host_matches(pattern: &str, host: &str) -> bool {
-    let clean = |text: &str| text.trim().trim_end_matches('.').to_ascii_lowercase();
-    let (pattern, host) = (clean(pattern), clean(host));
-    if pattern == "*" || pattern == host {
-        return true;
-    }
-    let (name, port) = split_port(&host);
-    let (wanted, wanted_port) = split_port(&pattern);
-    let name = name.trim_end_matches('.');
-    if wanted_port.is_some() && wanted_port != port {
-        return false;
-    }
-    match wanted.strip_prefix("*.") {
-        Some(domain) => name.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.') && rest.len() > 1),
-        None => wanted == name,
-    }
-}
-
-/// `host:port`; the brackets and colons of an IPv6 address are its own.
-fn split_port(host: &str) -> (&str, Option<&str>) {
-    match host.rsplit_once(':') {
-        Some((name, port))
-            if !port.is_empty()
-                && port.chars().all(|it| it.is_ascii_digit())
-                && (!name.contains(':') || name.ends_with(']')) =>
-        {
-            (name, Some(port))
-        }
-        _ => (host, None),
-    }
 }
 
 /// A grant that counts for a session.
@@ -262,19 +78,39 @@ pub(crate) struct Held {
     pub(crate) effect: Effect,
 }
 
-/// What a session without a name was allowed: it ends with it.
-#[derive(Default)]
-pub(crate) struct Passing(Mutex<Vec<Effect>>);
+/// The grants that count for one session: those of the workspace, those of its name, and those that end with it. Cheap to
+/// clone; the sessions of subagents share them.
+#[derive(Clone)]
+pub(crate) struct SessionGrants {
+    store: Store,
+    /// The session by whose name a person's grants are kept.
+    session: Arc<str>,
+    /// A session without a name keeps its grants in memory.
+    is_named: bool,
+    /// The front end by which a person grants, for the journal.
+    front_end: Arc<str>,
+    in_memory: Arc<Mutex<Vec<Effect>>>,
+}
 
-impl Session {
-    /// What becomes of a call that wants these things, and by which grant or rule, in the
-    /// words of the journal. The store is looked at only where somebody would be asked.
-    pub(crate) fn decide(&self, wants: &[Want]) -> (Decision, String) {
-        self.decide_by(&self.policy(), wants)
+impl SessionGrants {
+    pub(crate) fn new(store: Store, session: &str, is_named: bool, front_end: &str) -> Self {
+        Self {
+            store,
+            session: session.into(),
+            is_named,
+            front_end: front_end.into(),
+            in_memory: Arc::default(),
+        }
     }
 
-    /// The same by this policy.
-    pub(crate) fn decide_by(&self, policy: &Policy, wants: &[Want]) -> (Decision, String) {
+    /// The session by whose name grants are kept, and whether it has one that a person gave.
+    pub(crate) fn session(&self) -> (&str, bool) {
+        (&self.session, self.is_named)
+    }
+
+    /// Decides about a call that wants these things; gives the grant or rule too, in the words of the journal. The store is
+    /// read only where somebody would be asked.
+    pub(crate) fn decide(&self, policy: &Policy, wants: &[Want]) -> (Decision, String) {
         let (decision, _) = policy.weigh(wants, &[]);
         if let Decision::Ask(_) = decision {
             let held = self.held();
@@ -290,32 +126,35 @@ impl Session {
     }
 
     /// The grants that by now cover what was to be asked about, in the words of the journal.
-    pub(crate) fn granted_meanwhile(&self, offers: &[Effect]) -> Option<String> {
+    pub(crate) fn meanwhile(&self, offers: &[Effect]) -> Option<String> {
         let held = self.held();
         let covering: Option<Vec<&Held>> =
             offers.iter().map(|offer| held.iter().find(|it| it.effect.implies(offer))).collect();
         covering.filter(|it| !it.is_empty()).map(|used| self.note(&used))
     }
 
-    /// Keeps what a person allowed, for as long as they said. Says in what words.
-    pub(crate) async fn grant(&self, offers: &[Effect], scope: Scope) -> Result<(), Fault> {
+    /// Keeps what a person allowed, for as long as they said.
+    ///
+    /// # Errors
+    /// When the store can't be written.
+    pub(crate) async fn keep(&self, offers: &[Effect], scope: Scope) -> Result<(), Fault> {
         let session = match scope {
             Scope::Once => return Ok(()),
-            Scope::Session => Some(self.grants_of().0),
+            Scope::Session => Some(&*self.session),
             Scope::Project => None,
         };
         for effect in offers {
-            if scope == Scope::Session && !self.grants_of().1 {
-                self.passing().0.lock().push(effect.clone());
+            if scope == Scope::Session && !self.is_named {
+                self.in_memory.lock().push(effect.clone());
             } else {
-                self.store().grants().keep(effect, session, self.door()).await?;
+                self.store.grants().keep(effect, session, &self.front_end).await?;
             }
         }
         Ok(())
     }
 
     /// The hosts that a person granted to this session, or to all of the workspace.
-    pub(crate) fn granted_hosts(&self) -> Vec<String> {
+    pub(crate) fn hosts(&self) -> Vec<String> {
         let host = |held: Held| match held.effect {
             Effect::Net(host) => Some(host),
             _ => None,
@@ -334,13 +173,12 @@ impl Session {
 
     fn held(&self) -> Vec<Held> {
         let mut held: Vec<Held> = self
-            .passing()
-            .0
+            .in_memory
             .lock()
             .iter()
             .map(|effect| Held { id: None, scope: Scope::Session, effect: effect.clone() })
             .collect();
-        match self.store().grants().in_force(self.grants_of().0) {
+        match self.store.grants().in_force(&self.session) {
             Ok(records) => held.extend(records.into_iter().filter_map(|record| {
                 let scope = if record.session.is_some() { Scope::Session } else { Scope::Project };
                 // What an older or newer haft wrote and this one can't read grants nothing.
@@ -354,7 +192,7 @@ impl Session {
     fn note(&self, used: &[&Held]) -> String {
         let ids: Vec<i64> = used.iter().filter_map(|it| it.id).collect();
         if !ids.is_empty() {
-            self.store().grants().used(ids);
+            self.store.grants().used(ids);
         }
         let mut said: Vec<String> =
             used.iter().map(|it| format!("{} ({})", it.effect, it.scope.name())).collect();
@@ -368,6 +206,7 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
+    use crate::effect::host_matches;
 
     #[test]
     fn an_effect_reads_back_as_it_is_written() {

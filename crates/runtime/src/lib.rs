@@ -11,14 +11,20 @@ mod catalog;
 mod commands;
 mod control;
 mod credentials;
+mod deadline;
+mod effect;
 mod ground;
+mod home;
 mod jobs;
 mod notes;
+mod options;
 mod put_back;
+mod quote;
 mod registry;
 mod repair;
 mod session;
 mod shares;
+mod stored_changes;
 mod visible;
 
 pub mod bound;
@@ -53,13 +59,16 @@ use kit::{
 pub use answer_schema::AnswerSchema;
 pub use approve::{Approver, Request, Unattended, Verdict};
 pub use beyond::Beyond;
-pub use call::{Answer, Arguments, Call};
+pub use call::{Answer, Call};
 pub use catalog::{Catalog, Listing};
-pub use commands::{Rules, quote};
+pub use commands::Rules;
 pub use credentials::{hide as hide_credentials, shown as without_credentials};
+pub use deadline::DEADLINE;
 pub use ground::{Commands, Own};
 pub use jobs::{Event, OwedJob};
+pub use quote::quote;
 pub use registry::{Failure, Registry, Snapshot};
+pub use repair::Arguments;
 pub use session::{Limits, Session, WeakSession};
 pub use shares::SessionFiles;
 pub use visible::{is_unseen, visible, visible_json};
@@ -104,11 +113,9 @@ pub struct Settings {
     pub beyond: Beyond,
 }
 
-/// After how long a call is stopped, where nothing else is said.
-pub const DEADLINE: Duration = Duration::from_secs(120);
-
-/// The longest that a call may take: a clock can't be moved on by any time whatever.
-const LONGEST: Duration = Duration::from_secs(3600);
+/// What is pruned with the store.
+const UPKEEP: &[store::Upkeep] =
+    &[|kept, late| outside::uv::prune(kept.state, late), |kept, _| shares::sweep(kept.files)];
 
 /// One tool runtime on one workspace. Cheap to clone.
 #[derive(Clone)]
@@ -161,7 +168,7 @@ impl Runtime {
         let paths = roots.list().map(|it| it.0.to_owned()).collect();
         let configured = Configured::new(paths, &settings.commands.variables, index.clone());
         let secrets = Arc::new(settings.secrets);
-        let store = Store::open(&settings.state, roots.workspace(), secrets.clone());
+        let store = Store::with_upkeep(&settings.state, roots.workspace(), secrets.clone(), UPKEEP);
         let spills = store.spills().bounded(settings.commands.kept_outputs);
         let workspace = roots.workspace().to_owned();
         let workspace_of_calls = workspace.clone();
@@ -190,7 +197,7 @@ impl Runtime {
                 policy: Policy { workspace: workspace.into(), configured, ..settings.policy },
                 index,
                 allowed: settings.allowed,
-                deadline: settings.deadline.min(LONGEST),
+                deadline: settings.deadline.min(deadline::LONGEST),
                 secrets,
                 spills,
                 commands: settings.commands,

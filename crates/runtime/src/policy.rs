@@ -13,10 +13,11 @@ use kit::{
 };
 use serde::{Deserialize, Serialize};
 
+pub use crate::sandbox::Sandbox;
 use crate::{
     commands::{Case, Ground, Judged, Rules},
     control::{configured::Configured, is_control_file_in},
-    grants::{Effect, host_matches, is_host},
+    effect::{Effect, host_matches, is_host},
 };
 
 /// What becomes of a call.
@@ -92,19 +93,6 @@ pub enum Web {
     Known,
     /// All of it that is public, without a question.
     Public,
-}
-
-/// What may be changed at all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Sandbox {
-    /// Nothing.
-    ReadOnly,
-    /// What lies below the roots.
-    #[default]
-    Workspace,
-    /// For files the same as `Workspace`; commands run unconfined.
-    Full,
 }
 
 /// The rules of one server. Cheap to clone.

@@ -10,8 +10,6 @@ use std::cell::Cell;
 use kit::{Fault, Origin, Spec};
 use serde_json::{Map, Value};
 
-use crate::Arguments;
-
 /// Names that models give to fields of these names.
 const SYNONYMS: [(&str, &[&str]); 16] = [
     ("path", &["file_path", "filepath", "file", "filename", "file_name", "target_file", "notebook_path"]),
@@ -37,6 +35,14 @@ const PATHS: &[&str] = &["path", "paths", "dir", "from", "to", "upload", "save_t
 
 /// So much of a schema is looked at; what is beyond is not repaired.
 const STEPS: usize = 20_000;
+
+/// The arguments of a call, as they came from the model or the client.
+pub enum Arguments {
+    /// Parsed already.
+    Json(Value),
+    /// As the model wrote them. Broken JSON is a fault, never an empty object.
+    Raw(String),
+}
 
 /// Arguments that can be given to the tool, and what was done to them.
 #[derive(Debug)]

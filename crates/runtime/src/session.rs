@@ -30,7 +30,7 @@ use crate::{
     approve::Approver,
     asked_time::AskedTime,
     call::{self, Plan},
-    grants::Passing,
+    grants::SessionGrants,
     ground::{Ground, Own},
     history::CallHistory,
     jobs::{Event, Jobs, Kept, OwedJob},
@@ -39,7 +39,7 @@ use crate::{
         self, Loaded,
         uv::{self, Environments, Provided},
     },
-    policy::{Policy, Sandbox, Want, Web},
+    policy::{Decision, Policy, Sandbox, Want, Web},
     put_back,
     sandbox::proxy::Hosts,
     schedule::Schedule,
@@ -102,8 +102,7 @@ impl Drop for Hold {
 struct Person {
     approver: Arc<dyn Approver>,
     agent: Option<String>,
-    passing: Arc<Passing>,
-    grants_of: (String, bool),
+    grants: SessionGrants,
     asking: Arc<tokio::sync::Mutex<()>>,
     asked: Arc<AskedTime>,
     addresses: Arc<Addresses>,
@@ -128,10 +127,8 @@ struct Inner {
     agent: Option<String>,
     /// The door it was opened through.
     door: String,
-    /// What was allowed for as long as this lives.
-    passing: Arc<Passing>,
-    /// The session by whose name a person's grants are kept: that of the agent a person speaks with.
-    grants_of: (String, bool),
+    /// What a person allowed it, and the agents that it starts.
+    grants: SessionGrants,
     /// Whose turn it is to ask the person. Agents that one of them started ask the same person.
     asking: Arc<tokio::sync::Mutex<()>>,
     /// How long they were asked.
@@ -166,8 +163,7 @@ impl Session {
         let person = Person {
             approver,
             agent: None,
-            passing: Arc::default(),
-            grants_of: (name.clone(), named),
+            grants: SessionGrants::new(runtime.store().clone(), &name, named, door),
             asking: Arc::default(),
             asked: Arc::default(),
             addresses: Arc::default(),
@@ -189,8 +185,7 @@ impl Session {
         let person = Person {
             approver: this.approver.clone(),
             agent: Some(under),
-            passing: this.passing.clone(),
-            grants_of: this.grants_of.clone(),
+            grants: this.grants.clone(),
             asking: this.asking.clone(),
             asked: this.asked.clone(),
             addresses: this.addresses.clone(),
@@ -205,8 +200,7 @@ impl Session {
     }
 
     fn of(runtime: Runtime, name: String, named: bool, door: &str, person: Person) -> Self {
-        let Person { approver, agent, passing, grants_of, asking, asked, addresses, files, decoders } =
-            person;
+        let Person { approver, agent, grants, asking, asked, addresses, files, decoders } = person;
         let sessions = runtime.store().sessions();
         // That the session was used is told to whoever lists sessions; a call does not depend on it.
         let _ = sessions.used(&*name, door);
@@ -228,8 +222,7 @@ impl Session {
                 approver,
                 agent,
                 door: door.to_owned(),
-                passing,
-                grants_of,
+                grants,
                 asking,
                 asked,
                 addresses,
@@ -534,7 +527,7 @@ impl Session {
     }
 
     fn recall_addresses(&self) {
-        let (name, named) = self.grants_of();
+        let (name, named) = self.grants().session();
         if named {
             self.inner.addresses.recall(self.store(), name);
         }
@@ -621,7 +614,7 @@ impl Session {
         if !touches.kinds().covers(Kinds::RUN) {
             return ground.of_call(&touches, &[]);
         }
-        let mut granted = self.granted_hosts();
+        let mut granted = self.grants().hosts();
         let policy = self.policy_by(plan.web);
         let asked_about = |want: &Want| plan.was_asked_about(want, &policy);
         if !plan.looks() {
@@ -630,7 +623,7 @@ impl Session {
             let unasked: Vec<&str> = unasked.filter_map(Want::host).collect();
             return ground.of_session_call(&touches, &granted, &unasked);
         }
-        granted.extend(self.hosts_to_look_at());
+        granted.extend(self.grants().hosts_to_look_at());
         granted.extend(policy.hosts.iter().cloned());
         // What is shown is not chosen by whoever looks: it runs apart, and reaches what the call itself may look at. Of private
         // hosts that is the one that was asked for: what others are allowed, a page has no business with.
@@ -668,9 +661,9 @@ impl Session {
         let policy = self.policy_by(plan.web);
         // Where a request is redirected counts with the address that was asked for.
         let open = if plan.opens_web() { Allowed::default().and_web() } else { Allowed::default() };
-        let mut granted = self.granted_hosts();
+        let mut granted = self.grants().hosts();
         if plan.looks() {
-            granted.extend(self.hosts_to_look_at());
+            granted.extend(self.grants().hosts_to_look_at());
         }
         let allowed = policy.hosts.iter().chain(&granted).fold(open, |it, host| it.and(host));
         let of_call = |it: Allowed, want: &Want| match want {
@@ -720,7 +713,7 @@ impl Session {
         let environments = Environments::of(&self.inner.runtime);
         let granted = || {
             let allowed = self.inner.runtime.policy().hosts;
-            self.granted_hosts().into_iter().chain(allowed.iter().cloned()).collect()
+            self.grants().hosts().into_iter().chain(allowed.iter().cloned()).collect()
         };
         uv::provide(&self.inner.ground, &environments, file, source, granted).await
     }
@@ -771,17 +764,14 @@ impl Session {
         self.inner.agent.as_deref()
     }
 
-    /// The session by whose name what a person allows is kept, and whether it outlives this process.
-    pub(crate) fn grants_of(&self) -> (&str, bool) {
-        (&self.inner.grants_of.0, self.inner.grants_of.1)
+    /// What a person allowed it.
+    pub(crate) fn grants(&self) -> &SessionGrants {
+        &self.inner.grants
     }
 
-    pub(crate) fn passing(&self) -> &Passing {
-        &self.inner.passing
-    }
-
-    pub(crate) fn door(&self) -> &str {
-        &self.inner.door
+    /// Decides about a call that wants these things, by what is allowed now.
+    pub(crate) fn decide(&self, wants: &[Want]) -> (Decision, String) {
+        self.grants().decide(&self.policy(), wants)
     }
 
     pub(crate) fn store(&self) -> &Store {

@@ -12,10 +12,7 @@ use std::{
 use kit::{Fault, Kind, procs::Room};
 use parking_lot::Mutex;
 
-use crate::store::{Store, create_folder};
-
-/// What every handle begins with.
-const PREFIX: &str = "out_";
+use crate::store::{SPILL_PREFIX, Store, create_folder, spill_number};
 
 /// The spills of one workspace: `spill/<session>/out_<n>`. Cheap to clone.
 #[derive(Clone)]
@@ -65,7 +62,7 @@ impl Spills {
 
     /// The room of an output that is being written.
     pub(crate) fn room(&self, session: &str, handle: &str) -> Arc<dyn Room> {
-        let number = number(handle).unwrap_or(0);
+        let number = spill_number(handle).unwrap_or(0);
         let room = Arc::new(OfOutput { spills: self.clone(), session: session.to_owned(), number });
         let mut all = self.kept.lock();
         let kept = all.entry(session.to_owned()).or_insert_with(|| self.counted(session));
@@ -96,7 +93,7 @@ impl Spills {
             if kept.bytes.saturating_add(bytes) <= self.most {
                 return;
             }
-            if number(&handle).is_some_and(|it| growing.contains(&it)) {
+            if spill_number(&handle).is_some_and(|it| growing.contains(&it)) {
                 continue;
             }
             // An empty file in its place: the handle must not come to mean another output, and a session that took it
@@ -133,12 +130,12 @@ impl Spills {
     /// # Errors
     /// [`Kind::BadArgs`] for what is not a handle, [`Kind::NotFound`] for one that this session does not have.
     pub fn path(&self, session: &str, handle: &str) -> Result<PathBuf, Fault> {
-        let Some(number) = number(handle) else {
+        let Some(number) = spill_number(handle) else {
             return Err(Fault::bad_args(format!(
                 "`{handle}` is not a handle of an output; they look like out_12"
             )));
         };
-        let path = self.folder_of(session).join(format!("{PREFIX}{number}"));
+        let path = self.folder_of(session).join(format!("{SPILL_PREFIX}{number}"));
         match fs::symlink_metadata(&path) {
             Ok(it) if it.is_file() && it.len() > 0 => Ok(path),
             Ok(it) if it.is_file() => Err(Fault::not_found(format!("{handle} was too old to be kept"))),
@@ -166,7 +163,7 @@ impl Spills {
         create_folder(&folder).ok()?;
         loop {
             let number = self.take_number(to, &folder).ok()?;
-            let handle = format!("{PREFIX}{number}");
+            let handle = format!("{SPILL_PREFIX}{number}");
             match fs::hard_link(&path, folder.join(&handle)) {
                 Ok(()) => return Some(handle),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -190,7 +187,7 @@ impl Spills {
         let mut found = Vec::new();
         for entry in fs::read_dir(folder).map_err(unread)? {
             let entry = entry.map_err(unread)?;
-            let Some(number) = entry.file_name().to_str().and_then(number) else { continue };
+            let Some(number) = entry.file_name().to_str().and_then(spill_number) else { continue };
             // What was too old to be kept is empty; what is gone meanwhile is no trouble.
             if let Ok(about) = entry.metadata()
                 && about.is_file()
@@ -200,7 +197,7 @@ impl Spills {
             }
         }
         found.sort_unstable();
-        Ok(found.into_iter().map(|(number, bytes)| (format!("{PREFIX}{number}"), bytes)).collect())
+        Ok(found.into_iter().map(|(number, bytes)| (format!("{SPILL_PREFIX}{number}"), bytes)).collect())
     }
 
     /// A new file for an output that is still being written, and its handle.
@@ -235,7 +232,7 @@ impl Spills {
         create_folder(&folder)?;
         loop {
             let number = self.take_number(session, &folder)?;
-            let handle = format!("{PREFIX}{number}");
+            let handle = format!("{SPILL_PREFIX}{number}");
             let path = folder.join(&handle);
             match OpenOptions::new().read(true).append(true).create_new(true).mode(0o600).open(&path) {
                 Ok(file) => return Ok((handle, file)),
@@ -256,7 +253,7 @@ impl Spills {
             None => {
                 let mut last = 0;
                 for entry in fs::read_dir(folder)? {
-                    last = last.max(entry?.file_name().to_str().and_then(number).unwrap_or(0));
+                    last = last.max(entry?.file_name().to_str().and_then(spill_number).unwrap_or(0));
                 }
                 last + 1
             }
@@ -286,13 +283,6 @@ pub(crate) fn folder_of(all: &Path, session: &str) -> PathBuf {
     }
     let hash = blake3::hash(session.as_bytes()).to_hex();
     all.join(format!("={hash}"))
-}
-
-/// The number of a handle, which is written in one way only.
-pub(crate) fn number(handle: &str) -> Option<u64> {
-    let digits = handle.strip_prefix(PREFIX)?;
-    let number: u64 = digits.parse().ok()?;
-    (number > 0 && number.to_string() == digits).then_some(number)
 }
 
 #[cfg(test)]

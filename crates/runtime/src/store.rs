@@ -40,7 +40,7 @@ pub(crate) use blobs::{Blobs, Found, Hash};
 pub use conversations::{Conversation, Conversations};
 pub use grants::{GrantRecord, Grants};
 pub(crate) use live::corpse;
-pub(crate) use place::create_folder;
+pub(crate) use place::{SPILL_PREFIX, create_folder, spill_number};
 pub use prune::{Bound, Pruned};
 pub use sessions::{SessionRecord, Sessions};
 pub use transcript::{Buffer, Held, Row, Transcripts};
@@ -50,6 +50,17 @@ use queue::{Queue, Urgency};
 use reader::Reader;
 
 use crate::mask::Secrets;
+
+/// Removes what is too old in the folder of all state or of a workspace's files, until a time.
+pub(crate) type Upkeep = fn(&Tended<'_>, Instant);
+
+/// Where [`Upkeep`] works.
+pub(crate) struct Tended<'a> {
+    /// The folder of all state.
+    pub(crate) state: &'a Path,
+    /// The folder of the files that the workspace's sessions share.
+    pub(crate) files: &'a Path,
+}
 
 /// The folder in which what is kept of `workspace` is, below `state`.
 pub fn folder_of(state: &Path, workspace: &Path) -> PathBuf {
@@ -88,6 +99,16 @@ impl Store {
     /// by the writer when it is first needed, and what is wrong with it is said then.
     /// The values of `secrets` never reach the journal.
     pub fn open(state: &Path, workspace: &Path, secrets: Arc<Secrets>) -> Self {
+        Self::with_upkeep(state, workspace, secrets, &[])
+    }
+
+    /// The same; what others keep in these folders is pruned with what the store keeps, at most once a day.
+    pub(crate) fn with_upkeep(
+        state: &Path,
+        workspace: &Path,
+        secrets: Arc<Secrets>,
+        upkeep: &'static [Upkeep],
+    ) -> Self {
         let place = Place::of(state, workspace);
         // Without random bytes the time and the process id still tell two processes apart.
         let seed = getrandom::u64().unwrap_or_else(|_| now_ms() ^ (u64::from(std::process::id()) << 32));
@@ -96,7 +117,7 @@ impl Store {
         let started = Instant::now();
         let writer = std::thread::Builder::new().name("haft-store".to_owned()).spawn({
             let (place, queue, instance) = (place.clone(), Arc::clone(&queue), Arc::clone(&instance));
-            move || writer::run(&place, &queue, &instance)
+            move || writer::run(&place, &queue, &instance, upkeep)
         });
         if let Err(error) = &writer {
             queue.abandon(&format!("no thread could be started to write it: {error}"));

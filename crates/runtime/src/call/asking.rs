@@ -11,9 +11,9 @@ use crate::{
     approve::{Request, Verdict},
     asked_time::AskedTime,
     changes::Change,
-    commands::quote,
     grants::Effect,
     policy::{Rule, Sandbox},
+    quote::quote,
 };
 
 /// A call that a person is asked about.
@@ -69,7 +69,7 @@ impl Asking<'_> {
             true => None,
             false => Some(session.turn_to_ask().await),
         };
-        if let Some(by) = session.granted_meanwhile(&rule.offers) {
+        if let Some(by) = session.grants().meanwhile(&rule.offers) {
             return (by, None);
         }
         // What names a secret must not be kept.
@@ -88,7 +88,7 @@ impl Asking<'_> {
         let offers = request.offers.clone();
         let verdict = session.approver().approve(request).await;
         if let Verdict::Yes(scope) = verdict
-            && let Err(fault) = session.grant(&offers, scope).await
+            && let Err(fault) = session.grants().keep(&offers, scope).await
         {
             tracing::warn!("what was allowed is not kept: {fault}");
         }

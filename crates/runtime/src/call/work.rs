@@ -21,9 +21,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Answer, Plan, Reviewing, Told, Within, confirm::Confirming, shown};
 use crate::{
-    LONGEST, Session,
+    Session,
     beside::{self, Beside},
     changes::Landed,
+    deadline::LONGEST,
     jobs::{Jobs, ThisCall, Wish},
     journal::{Begun, Durability, Ended, Outcome},
     notes::NotesOf,

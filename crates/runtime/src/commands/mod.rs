@@ -10,6 +10,7 @@ mod programs;
 mod read;
 mod rules;
 mod scan;
+mod section;
 mod walk;
 mod wrappers;
 
@@ -17,7 +18,10 @@ mod wrappers;
 mod table;
 
 pub use rules::Rules;
-pub(crate) use rules::{Case, Ground, Judged, as_prefix, line};
+pub(crate) use rules::{Case, Ground, Judged, as_prefix};
+pub use section::{CommandRule, Commands, Then};
+
+use crate::quote::quote;
 
 /// The stack of the thread that parses: deeper nesting than it holds is refused before.
 const STACK: usize = 256 << 20;
@@ -109,15 +113,6 @@ fn show(word: &Word) -> String {
         Word::Plain(text) => quote(text),
         Word::Open(text) => text.clone(),
     }
-}
-
-/// The word as a shell has to be given it.
-pub fn quote(word: &str) -> String {
-    let bare = |letter: char| letter.is_alphanumeric() || "_-./:=@%+,^".contains(letter);
-    if !word.is_empty() && word.chars().all(bare) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 /// The parts of a command line.

@@ -11,12 +11,11 @@ use kit::Fault;
 use super::{
     Part, Unparsed, Word, parse,
     programs::{self, Moves, base, is_neutral, known_as, runs_others},
-    quote,
 };
 use crate::{
-    config::{Commands, Then},
+    commands::section::{CommandRule, Commands, Then},
     control::is_control_file,
-    grants::Effect,
+    effect::Effect,
 };
 
 /// The first words of a command.
@@ -324,7 +323,7 @@ fn prefix(line: &str) -> Result<Prefix, Fault> {
     Ok(words)
 }
 
-fn check_examples(rule: &crate::config::CommandRule) -> Result<(), Fault> {
+fn check_examples(rule: &CommandRule) -> Result<(), Fault> {
     let matches = |line: &String| {
         let parts = parse(line).map_err(|Unparsed(why)| {
             Fault::bad_args(format!(
@@ -532,11 +531,6 @@ fn offer(part: &Part, contained: bool) -> Option<Prefix> {
         _ => one,
     };
     speaks_for(&prefix, part, false, contained).then_some(prefix)
-}
-
-/// The words of a grant as one line.
-pub(crate) fn line(prefix: &[String]) -> String {
-    prefix.iter().map(|it| quote(it)).collect::<Vec<_>>().join(" ")
 }
 
 /// The words that a grant may be about, if the text is one plain command whose first words say what it does.

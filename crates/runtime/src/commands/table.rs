@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use super::{Ground, Judged, Rules, Unparsed, parse};
-use crate::{config::Commands, grants::Effect};
+use crate::{commands::section::Commands, effect::Effect};
 
 /// Without a sandbox, so that every part needs to be allowed.
 const BARE: Ground = Ground { contained: false, leaves: false };

@@ -107,7 +107,7 @@ impl Eq for Configured {}
 impl Configured {
     /// For these roots, with haft's own environment.
     pub(crate) fn new(roots: Vec<PathBuf>, variables: &[(String, String)], index: Index) -> Self {
-        let home = crate::sandbox::places::home(variables);
+        let home = crate::home::home(variables);
         let everywhere = everywhere(variables, home.as_deref());
         let inner = Inner { roots, everywhere, home, index, found: Mutex::default() };
         Self { inner: Arc::new(inner) }

@@ -7,7 +7,7 @@ use kit::{Fault, Kind, Touch, Touches};
 use serde_json::Value;
 
 use super::{Described, Section};
-use crate::grants::{host_matches, is_host};
+use crate::effect::{host_matches, is_host};
 
 /// The words that a line may begin with, and what each makes of the rest.
 const WORDS: [(&str, Make); 4] = [

@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use super::{
     Described, Hosts, Version, failure, hosts, manifest::Manifest, parts, terms::Terms, vouch::Grant,
 };
-use crate::{commands::quote, ground::Ground};
+use crate::{ground::Ground, quote::quote};
 pub(crate) use spec::{describe, is_startable};
 
 /// How long what was written at the end is waited for, where somebody else still holds the pipe.

@@ -16,7 +16,7 @@ use rustix::{
 };
 
 use super::{ENABLED, Folder, Whose};
-use crate::{commands::quote, sandbox::code::is_code};
+use crate::{quote::quote, sandbox::code::is_code};
 
 /// A longer file of code is refused.
 const LARGEST: u64 = 1 << 20;

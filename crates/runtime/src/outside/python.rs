@@ -17,7 +17,7 @@ use super::{
     terms::Terms,
     vouch::Grant,
 };
-use crate::commands::quote;
+use crate::quote::quote;
 
 /// How often a call is begun anew whose process went before it had begun.
 const TRIES: usize = 5;

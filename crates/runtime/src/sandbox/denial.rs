@@ -15,7 +15,7 @@ use super::{
     places::holds_passwords,
     proxy::Refused,
 };
-use crate::{commands::quote, control::is_control_file};
+use crate::{control::is_control_file, quote::quote};
 
 /// How much of the end is looked at: a command says last why it failed.
 const TAIL: usize = 8 * 1024;

@@ -17,13 +17,14 @@ use super::{
     control,
     environment::FOLDERS,
     places::{
-        ALSO_A_FOLDER, DEVICE_LINKS, DEVICES, HARDWARE, SYSTEM, below, closed_files, folder_of,
-        holds_passwords, home, secrets,
+        ALSO_A_FOLDER, DEVICE_LINKS, DEVICES, HARDWARE, below, closed_files, folder_of, holds_passwords,
+        home, secrets,
     },
 };
+use crate::home::SYSTEM;
 use crate::{
     control::{configured::Configured, index::Index},
-    policy::Sandbox,
+    sandbox::Sandbox,
 };
 
 /// One thing that a command sees at one place.

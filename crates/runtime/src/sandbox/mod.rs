@@ -18,6 +18,7 @@ pub(crate) mod handle;
 mod keep;
 pub mod layout;
 pub mod limits;
+mod mode;
 pub mod pass;
 pub mod places;
 pub(crate) mod ports;
@@ -37,6 +38,8 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
+
+pub use mode::Sandbox;
 
 #[cfg(target_os = "linux")]
 pub use keep::keep;

@@ -10,13 +10,10 @@ use std::{
 use kit::broken::is_broken;
 use parking_lot::Mutex;
 
+pub use crate::home::home;
+
 /// How long what was found in `/etc` is taken to be there.
 const FRESH: Duration = Duration::from_secs(30);
-
-/// What is the same for everybody, as far as it is there.
-pub(super) const SYSTEM: &[&str] = &[
-    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/gnu", "/snap",
-];
 
 /// What a program may ask of the machine's build.
 pub(super) const HARDWARE: &[&str] = &["/sys/devices/system/cpu", "/sys/devices/system/node"];
@@ -115,15 +112,6 @@ const LOCAL: &[&str] = &[
 
 /// How many links of one folder are followed.
 const LINKS: usize = 2_000;
-
-/// The home folder of who runs haft, without links.
-pub fn home(variables: &[(String, String)]) -> Option<PathBuf> {
-    let home = variables.iter().find(|(name, _)| name == "HOME").map(|(_, value)| PathBuf::from(value))?;
-    let home = home.canonicalize().ok()?;
-    // A service's "home" may be `/`, and a private `/` would be no machine at all.
-    (home.is_dir() && home.components().count() > 1 && !SYSTEM.iter().any(|it| Path::new(it) == home))
-        .then_some(home)
-}
 
 /// The well-known places of a person's credentials, there or not.
 pub fn credentials(variables: &[(String, String)]) -> Vec<PathBuf> {

@@ -5,7 +5,7 @@ use rusqlite::{Connection, params};
 use serde::Serialize;
 
 use super::{Store, now_ms};
-use crate::grants::Effect;
+use crate::effect::Effect;
 
 /// The grants of one workspace.
 #[derive(Clone)]

@@ -82,3 +82,13 @@ pub(super) fn private_file(path: &Path) -> io::Result<File> {
     // `truncate(false)`: what is there already belongs to somebody.
     OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }
+
+/// What every handle begins with.
+pub(crate) const SPILL_PREFIX: &str = "out_";
+
+/// The number of a handle, which is written in one way only.
+pub(crate) fn spill_number(handle: &str) -> Option<u64> {
+    let digits = handle.strip_prefix(SPILL_PREFIX)?;
+    let number: u64 = digits.parse().ok()?;
+    (number > 0 && number.to_string() == digits).then_some(number)
+}

@@ -9,10 +9,10 @@ use std::{
 use kit::Fault;
 
 use super::{
+    Tended, Upkeep,
     place::{Place, private_file},
     trouble::Trouble,
 };
-use crate::{outside::uv, shares};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// What is younger is never removed: the row that names it may not be written yet.
@@ -43,15 +43,15 @@ pub struct Pruned {
 }
 
 /// Prunes, unless it was done within the last day. Stops after `within`.
-pub(super) fn prune_daily(place: &Place, within: Duration) {
+pub(super) fn prune_daily(place: &Place, within: Duration, upkeep: &[Upkeep]) {
     let marker = place.locks().join("pruned");
     let last = fs::metadata(&marker).and_then(|it| it.modified()).ok();
     if last.and_then(|it| it.elapsed().ok()).is_some_and(|it| it < DAY) {
         return;
     }
     let late = Instant::now() + within;
-    uv::prune(&place.state, late);
-    shares::sweep(&place.files());
+    let kept = Tended { state: &place.state, files: &place.files() };
+    upkeep.iter().for_each(|it| it(&kept, late));
     match prune(place, Bound::default(), Some(late)) {
         Ok(pruned) => {
             tracing::debug!(pruned.files, pruned.bytes, "pruned");
@@ -157,7 +157,7 @@ fn is_last(path: &Path) -> bool {
 }
 
 fn number(path: &Path) -> Option<u64> {
-    path.file_name()?.to_str().and_then(crate::spill::number)
+    path.file_name()?.to_str().and_then(super::spill_number)
 }
 
 #[cfg(test)]
@@ -207,12 +207,12 @@ mod tests {
     #[test]
     fn happens_once_a_day_and_not_beyond_its_time() {
         let (_state, place) = place(&[24 * 40, 24 * 50]);
-        prune_daily(&place, Duration::ZERO);
+        prune_daily(&place, Duration::ZERO, &[]);
         assert_eq!(left(&place).len(), 2, "no time was given");
-        prune_daily(&place, DAY);
+        prune_daily(&place, DAY, &[]);
         assert_eq!(left(&place).len(), 2, "it was this day's turn");
         fs::remove_file(place.locks().join("pruned")).unwrap();
-        prune_daily(&place, DAY);
+        prune_daily(&place, DAY, &[]);
         assert_eq!(left(&place), [0_u64; 0]);
     }
 }

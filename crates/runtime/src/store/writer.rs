@@ -9,6 +9,7 @@ use std::{
 use rusqlite::{Connection, OpenFlags, params};
 
 use super::{
+    Upkeep,
     live::Life,
     now_ms,
     place::{Place, private_file},
@@ -30,7 +31,7 @@ const TIDY_AT_REST: Duration = Duration::from_secs(1);
 const TIDY_AT_EXIT: Duration = Duration::from_millis(100);
 
 /// Does the work of the queue until it is closed.
-pub(super) fn run(place: &Place, queue: &Queue, instance: &str) {
+pub(super) fn run(place: &Place, queue: &Queue, instance: &str, upkeep: &[Upkeep]) {
     let _finish = Finish(queue);
     let mut open: Option<Open> = None;
     let mut failed: Option<(Instant, Trouble)> = None;
@@ -39,7 +40,7 @@ pub(super) fn run(place: &Place, queue: &Queue, instance: &str) {
         let batch = match queue.take(tidy.filter(|_| open.is_some())) {
             Taken::Batch(batch) => batch,
             Taken::Idle => {
-                prune::prune_daily(place, TIDY_AT_REST);
+                prune::prune_daily(place, TIDY_AT_REST, upkeep);
                 tidy = None;
                 continue;
             }
@@ -68,7 +69,7 @@ pub(super) fn run(place: &Place, queue: &Queue, instance: &str) {
     }
     if let Some(open) = open {
         open.close(instance);
-        prune::prune_daily(place, TIDY_AT_EXIT);
+        prune::prune_daily(place, TIDY_AT_EXIT, upkeep);
     }
 }
 

@@ -18,7 +18,7 @@ use super::{
     section::Variables,
     servers::Servers,
 };
-use crate::{commands::quote, ground::Ground, session::WeakSession};
+use crate::{ground::Ground, quote::quote, session::WeakSession};
 
 /// How long a server may take to list a page of its tools.
 const LIST: Duration = Duration::from_secs(30);

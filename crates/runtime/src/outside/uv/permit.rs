@@ -8,10 +8,10 @@ use tokio::sync::Mutex;
 use super::{Script, list};
 use crate::{
     approve::{Approver, Request, Verdict},
-    commands::quote,
-    grants::{Effect, Scope, host_matches},
+    effect::{Effect, Scope, host_matches},
     ground::Ground,
     policy::{Approve, Rule},
+    quote::quote,
 };
 
 /// Who is asked about hosts while tools are loaded, and what they said.

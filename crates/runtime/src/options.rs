@@ -8,11 +8,11 @@ const CONCURRENT: &str = "allow_concurrent";
 
 /// How a call is to be run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Options {
+pub(crate) struct Options {
     /// It answers at once and goes on as a job.
-    pub(super) run_in_background: bool,
+    pub(crate) run_in_background: bool,
     /// It waits for no exclusive call, and keeps none waiting.
-    pub(super) allow_concurrent: bool,
+    pub(crate) allow_concurrent: bool,
 }
 
 /// The spec as a model is shown it: tools that start something, and run alone unless they are told not to, say
@@ -39,7 +39,7 @@ pub(crate) fn with_options(spec: &Spec) -> Option<Spec> {
 }
 
 /// The fault for an argument that there is not, with these options among those that there are.
-pub(super) fn among_known(fault: Fault, spec: &Spec) -> Fault {
+pub(crate) fn among_known(fault: Fault, spec: &Spec) -> Fault {
     let lists = fault.what.starts_with("there is no argument ") && fault.what.contains(", expected ");
     if !lists || with_options(spec).is_none() {
         return fault;
@@ -49,7 +49,7 @@ pub(super) fn among_known(fault: Fault, spec: &Spec) -> Fault {
 
 impl Options {
     /// What goes without saying for this tool.
-    pub(super) fn of(spec: &Spec) -> Self {
+    pub(crate) fn of(spec: &Spec) -> Self {
         Self { run_in_background: spec.mode == Mode::Background, allow_concurrent: false }
     }
 
@@ -57,7 +57,7 @@ impl Options {
     ///
     /// # Errors
     /// [`kit::Kind::BadArgs`] when one is neither true nor false.
-    pub(super) fn take(&mut self, spec: &Spec, arguments: &mut Value) -> Result<(), Fault> {
+    pub(crate) fn take(&mut self, spec: &Spec, arguments: &mut Value) -> Result<(), Fault> {
         let Some(arguments) = arguments.as_object_mut() else { return Ok(()) };
         for (name, option) in
             [(BACKGROUND, &mut self.run_in_background), (CONCURRENT, &mut self.allow_concurrent)]

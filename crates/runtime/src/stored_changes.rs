@@ -9,9 +9,9 @@ use std::{os::unix::ffi::OsStrExt, path::Path};
 use kit::Fault;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{Version, Versions};
 use crate::{
     Runtime,
+    changes::{Version, Versions},
     history::{COLUMNS, Change as Recorded, change},
     journal::CallRecord,
     put_back::Hands,
