@@ -73,7 +73,7 @@ mod tests {
 
     use futures_util::stream;
     use parking_lot::Mutex;
-    use runtime::{Call, Commands, Limits, Runtime, Unattended, mask::Secrets, policy::Policy};
+    use runtime::{Call, Commands, Limits, Runtime, Unattended, policy::Policy, redact::Secrets};
     use tokio_util::sync::CancellationToken;
 
     use super::*;

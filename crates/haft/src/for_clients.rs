@@ -13,7 +13,7 @@ use kit::{
     services::{Jobs, NotLoaded},
 };
 use parking_lot::Mutex;
-use runtime::{Answer, Call, Event, Session, bound::kept_as};
+use runtime::{Answer, Call, Event, Session, truncate::kept_as};
 use serde_json::Value;
 use serve::{
     Abilities, Changes, Client, Content, Document, Hands, Level, Line, Notice, Pattern, Prompt, Subject,

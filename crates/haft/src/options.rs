@@ -21,12 +21,12 @@ use runtime::{
         AgentSection, ChatSection, Config, FILE, ModelSection, SubagentSection, Trust, parse_path,
         parse_root, servers_text,
     },
-    mask::Secrets,
     outside::{
         Folder, OWN, Section, ToolFiles, Whose,
         mcp::{DOT_MCP, Server, configured, granted, imported},
     },
     policy::{Approve, Policy, Sandbox},
+    redact::Secrets,
 };
 
 use crate::{beyond::beyond, keys::KeyFiles, listing::Listed, nav_config, place::Place};

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 pub(crate) use landed::Landed;
 
-use crate::{mask::Secrets, visible};
+use crate::{redact::Secrets, visible};
 use unified::{Budget, Lines, unified};
 
 /// Larger contents are not compared line by line, in bytes.

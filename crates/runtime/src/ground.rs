@@ -35,13 +35,13 @@ use crate::{
     config::LimitsSection,
     control::{configured::Configured, index::Index},
     grants::Effect,
-    mask::Secrets,
     outside::{
         appeared::Appeared,
         compiled::Compiled,
         uv::{Asker, Environments},
     },
     policy::{Approve, Sandbox},
+    redact::Secrets,
     sandbox::{
         Confined, KEEPER, Part, Plan, Report, Trouble, bubblewrap,
         closed::Closed,

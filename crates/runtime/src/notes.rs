@@ -78,7 +78,7 @@ mod tests {
     use kit::Kind;
 
     use super::*;
-    use crate::{mask::Secrets, store::Buffer};
+    use crate::{redact::Secrets, store::Buffer};
 
     fn open(state: &Path) -> Store {
         let secrets = Secrets::collect([("API_KEY", "hunter2hunter2")], []);

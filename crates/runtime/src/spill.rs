@@ -291,7 +291,7 @@ mod tests {
     use std::{os::unix::fs::PermissionsExt, time::Duration};
 
     use super::*;
-    use crate::{mask::Secrets, store::Bound};
+    use crate::{redact::Secrets, store::Bound};
 
     fn store(state: &tempfile::TempDir) -> Store {
         Store::open(state.path(), state.path(), Arc::new(Secrets::none()))

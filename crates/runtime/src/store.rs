@@ -49,7 +49,7 @@ use place::Place;
 use queue::{Queue, Urgency};
 use reader::Reader;
 
-use crate::mask::Secrets;
+use crate::redact::Secrets;
 
 /// Removes what is too old in the folder of all state or of a workspace's files, until a time.
 pub(crate) type Upkeep = fn(&Tended<'_>, Instant);

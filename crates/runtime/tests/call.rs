@@ -13,8 +13,8 @@ use runtime::{
     Answer, Approver, Arguments, Call, Limits, Request, Runtime, Session, Settings, Unattended, Verdict,
     grants::{Effect, Scope},
     journal::{CallRecord, Filter},
-    mask::Secrets,
     policy::{Approve, Policy, Sandbox},
+    redact::Secrets,
 };
 use serde_json::{Value, json};
 

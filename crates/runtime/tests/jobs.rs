@@ -18,8 +18,8 @@ use kit::{
 use runtime::{
     Answer, Call, Runtime, Session, Settings, Unattended,
     journal::{CallRecord, Filter},
-    mask::Secrets,
     policy::{Approve, Policy, Sandbox},
+    redact::Secrets,
 };
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;

@@ -14,7 +14,7 @@ use std::{
 use kit::{Fault, Kind, Touch, Touches, services::History, text::Content};
 use runtime::{
     journal::{Begun, Durability, Ended, Filter, Outcome},
-    mask::Secrets,
+    redact::Secrets,
     store::Store,
 };
 

@@ -20,8 +20,8 @@ use kit::{
 use runtime::{
     Approver, Call, Request, Runtime, Session, Settings, Unattended, Verdict,
     grants::Scope,
-    mask::Secrets,
     policy::{Approve, Policy, Sandbox, Web},
+    redact::Secrets,
 };
 use serde_json::json;
 

@@ -9,8 +9,8 @@ use std::{
 
 use kit::{Kind, Part, erase, prelude::*, services::Progress};
 use runtime::{
-    Answer, Approver, Call, Request, Runtime, Session, Settings, Verdict, grants::Scope, mask::Secrets,
-    policy::Policy,
+    Answer, Approver, Call, Request, Runtime, Session, Settings, Verdict, grants::Scope, policy::Policy,
+    redact::Secrets,
 };
 use serde_json::{Value, json};
 

@@ -5,7 +5,7 @@ use std::{os::unix::fs::symlink, path::PathBuf};
 
 use kit::files::OtherNames;
 use runtime::{
-    Commands, DEADLINE, Limits, Settings, Unattended, mask::Secrets, outside::ToolFiles, policy::Policy,
+    Commands, DEADLINE, Limits, Settings, Unattended, outside::ToolFiles, policy::Policy, redact::Secrets,
 };
 
 use super::*;

@@ -17,9 +17,9 @@ use std::{
 use image::{ImageFormat, Rgb, RgbImage};
 use runtime::{
     Call, Commands, DEADLINE, Runtime, Session, Settings, Unattended,
-    mask::Secrets,
     outside::ToolFiles,
     policy::{Approve, Policy},
+    redact::Secrets,
 };
 use serde_json::{Value, json};
 

@@ -27,8 +27,8 @@ use kit::{
     files::{OtherNames, RootSpec},
 };
 use runtime::{
-    Call, Commands, DEADLINE, Runtime, Session, Settings, Unattended, mask::Secrets, outside::ToolFiles,
-    policy::Policy,
+    Call, Commands, DEADLINE, Runtime, Session, Settings, Unattended, outside::ToolFiles, policy::Policy,
+    redact::Secrets,
 };
 use serde_json::Value;
 

@@ -1,7 +1,7 @@
 //! A person who reads: the whole output of a call, what the model thought, or a long list, in the pager.
 
 use crossterm::event::KeyEvent;
-use runtime::{Session, bound::kept_as};
+use runtime::{Session, truncate::kept_as};
 
 use super::{
     diff,

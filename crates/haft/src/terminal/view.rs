@@ -7,7 +7,7 @@ use std::{
 
 use agent::{Change, Event, Message, Shown};
 use kit::Kind;
-use runtime::bound::kept_as;
+use runtime::truncate::kept_as;
 
 use super::{
     calls::{Calls, Seen, ended},

@@ -15,8 +15,8 @@ use haft::{
     kit::files::OtherNames,
     runtime::{
         Commands, Runtime, Session, Settings, Unattended,
-        mask::Secrets,
         policy::{Approve, Policy, Sandbox},
+        redact::Secrets,
     },
 };
 use serde_json::Value;

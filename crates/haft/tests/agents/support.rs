@@ -17,9 +17,9 @@ use haft::{
     runtime::{
         Answer, Approver, Call, Commands, Runtime, Session, Settings, Unattended,
         config::{SubagentSection, Visible},
-        mask::Secrets,
         outside::{Folder, OWN, ToolFiles, Whose},
         policy::{Approve, Policy, Sandbox},
+        redact::Secrets,
     },
     tools,
 };

@@ -16,8 +16,8 @@ use haft::{
     runtime::{
         Approver, Call, Commands, DEADLINE, Own, Request, Runtime, Session, Settings, Unattended, Verdict,
         grants::Scope,
-        mask::Secrets,
         policy::{Approve, Policy, Sandbox},
+        redact::Secrets,
         sandbox::limits::Limits,
     },
 };

@@ -11,9 +11,9 @@ use haft::{
     kit::{Fault, Kind, Output, Part},
     runtime::{
         Call, Commands, Runtime, Session, Settings, Unattended,
-        mask::Secrets,
         outside::{Folder, Section, ToolFiles, Whose},
         policy::{Approve, Policy},
+        redact::Secrets,
     },
 };
 use serde_json::{Value, json};

@@ -8,9 +8,9 @@ use std::{
 
 use haft::runtime::{
     Answer, Call, Commands, Runtime, Session, Settings, Unattended,
-    mask::Secrets,
     outside::{Folder, OWN, ToolFiles, Whose},
     policy::{Approve, Policy, Sandbox},
+    redact::Secrets,
 };
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};

@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use crate::{
     Session,
-    bound::{self, Limits},
     credentials::hide_in_text,
-    mask::Secrets,
-    visible::visible,
+    escape::visible,
+    redact::Secrets,
+    truncate::{self, Limits},
 };
 
 /// How long a title may be, in bytes.
@@ -49,8 +49,8 @@ pub(super) fn shown(session: &Session, mut result: Result<Output, Fault>) -> (Re
     }
     let keep = |bytes: &[u8]| session.spill(bytes);
     let bounded = match result {
-        Ok(output) => Ok(bound::bound(output, &Limits::default(), &keep)),
-        Err(fault) => Err(bound::bound_fault(fault, &Limits::default(), &keep)),
+        Ok(output) => Ok(truncate::truncate(output, &Limits::default(), &keep)),
+        Err(fault) => Err(truncate::truncate_fault(fault, &Limits::default(), &keep)),
     };
     (bounded, spelled)
 }

@@ -6,7 +6,7 @@ use kit::services::Mask;
 use similar::{Algorithm, DiffOp, capture_diff_slices_deadline, group_diff_ops};
 
 use super::Bound;
-use crate::mask::Secrets;
+use crate::redact::Secrets;
 
 /// Lines of context around a change.
 const CONTEXT: usize = 3;

@@ -5,7 +5,7 @@
 //! differently from us.
 
 use super::Unparsed;
-use crate::visible::visible;
+use crate::escape::visible;
 
 /// A longer command line is not looked into.
 const LONGEST: usize = 32 * 1024;

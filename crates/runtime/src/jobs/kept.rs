@@ -17,7 +17,7 @@ use tokio::time::sleep;
 
 use super::{KEPT, ThisCall};
 use crate::{
-    mask::Secrets,
+    redact::Secrets,
     spill::Spills,
     store::{Store, corpse, now_ms},
 };

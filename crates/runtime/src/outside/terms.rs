@@ -12,7 +12,7 @@ use super::{
     declared,
     vouch::{Beside, Grant, Guard},
 };
-use crate::visible::visible;
+use crate::escape::visible;
 
 /// A version of a file, with what a person granted to a tool in it.
 pub(super) struct Served {

@@ -146,7 +146,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{mask::Secrets, store::Buffer};
+    use crate::{redact::Secrets, store::Buffer};
 
     struct Room {
         _folder: tempfile::TempDir,

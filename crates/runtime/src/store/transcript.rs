@@ -19,7 +19,7 @@ use super::{
     place::{create_folder, private_file},
     said,
 };
-use crate::{credentials, mask::Secrets};
+use crate::{credentials, redact::Secrets};
 
 /// The buffers of one workspace's sessions.
 #[derive(Clone)]

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{mask::Secrets, store::Bound};
+use crate::{redact::Secrets, store::Bound};
 
 /// Files in memory. Like kit's hands, it tells the history before each change.
 struct Memory {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kit::AnyTool;
-use runtime::{Runtime, Session, Settings, Unattended, mask::Secrets, outside::ToolFiles, policy::Policy};
+use runtime::{Runtime, Session, Settings, Unattended, outside::ToolFiles, policy::Policy, redact::Secrets};
 use tokio_util::sync::CancellationToken;
 
 use super::*;

@@ -13,8 +13,8 @@ use kit::{erase, prelude::*};
 use parking_lot::Mutex;
 use runtime::{
     Runtime, Unattended,
-    mask::Secrets,
     policy::{Approve, Policy, Sandbox},
+    redact::Secrets,
     store::{Buffer, Store},
 };
 use serde_json::Value;

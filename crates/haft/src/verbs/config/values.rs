@@ -13,8 +13,8 @@ use runtime::{
         CALLS, FILE, HardLinks, Layer, LimitsSection, Notify, Origin, STEPS, SUBAGENT_SECONDS,
         SUBAGENT_STEPS, Source, Theme, Trust, Visible, WAIT_SECONDS, WAKES, Why, origins,
     },
-    mask::Secrets,
     policy::{Approve, Sandbox},
+    redact::Secrets,
 };
 use serde_json::{Value, json};
 

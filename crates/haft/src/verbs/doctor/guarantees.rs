@@ -20,9 +20,9 @@ use kit::{Fault, Kind, Origin};
 use runtime::{
     Answer, Call, Commands, DEADLINE, Runtime, Session, Settings, Unattended, is_unseen,
     journal::Filter,
-    mask::Secrets,
     outside::{Folder, ToolFiles, Whose},
     policy::{Policy, Web},
+    redact::Secrets,
 };
 use serde_json::{Value, json};
 

@@ -27,7 +27,7 @@ use super::{
     start::Tasks,
     wire::{Heard, Wire, pipes},
 };
-use crate::visible::visible;
+use crate::escape::visible;
 
 /// How long a start may take, where nobody says otherwise: a first one may have to fetch the server.
 const START: Duration = Duration::from_secs(60);

@@ -29,8 +29,8 @@ use serde_json::Value;
 use self::form::Filled;
 use super::{Server, news::News};
 use crate::{
+    escape::visible,
     session::{Session, WeakSession},
-    visible::visible,
 };
 
 /// So much of what a server logs is kept, and of what it wants a model to read.

@@ -35,7 +35,7 @@ use super::{
     handler::Handler,
     oauth::Login,
 };
-use crate::visible::visible;
+use crate::escape::visible;
 
 /// How long the connection itself may take.
 const CONNECT: Duration = Duration::from_secs(15);

@@ -141,7 +141,7 @@ async fn list(live: &Live, server: &Server) -> Result<Vec<Tool>, Fault> {
             }
             Ok(Err(error)) => match http::refused(&server.name, &error) {
                 Some(fault) => return Err(fault),
-                None => crate::visible::visible(&error.to_string()).0.into_owned(),
+                None => crate::escape::visible(&error.to_string()).0.into_owned(),
             },
             Err(_) => format!("no answer within {} s", LIST.as_secs()),
         };

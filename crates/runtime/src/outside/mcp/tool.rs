@@ -23,8 +23,8 @@ use super::{
     result,
 };
 use crate::{
+    escape::visible,
     outside::{arguments::Check, hosts::session_ended},
-    visible::visible,
 };
 
 /// How often a server may want more before it answers.

@@ -32,7 +32,7 @@ use tokio::{
     time::{Instant, Sleep, sleep_until},
 };
 
-use crate::visible::visible;
+use crate::escape::visible;
 
 /// A longer line is not a message.
 const LONGEST: usize = 16 << 20;

@@ -146,7 +146,7 @@ impl Trial {
             other_names: kit::files::OtherNames::Refuse,
             allowed: None,
             deadline: runtime::DEADLINE,
-            secrets: runtime::mask::Secrets::none(),
+            secrets: runtime::redact::Secrets::none(),
             commands: Commands {
                 variables: variables.clone(),
                 accept_weaker: accept_weaker.to_vec(),

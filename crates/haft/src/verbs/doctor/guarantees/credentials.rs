@@ -4,7 +4,7 @@ use std::{fs, io, path::Path, sync::Arc};
 
 use kit::Kind;
 use runtime::{
-    Call, Commands, DEADLINE, Runtime, Session, Settings, Unattended, mask::Secrets, policy::Policy,
+    Call, Commands, DEADLINE, Runtime, Session, Settings, Unattended, policy::Policy, redact::Secrets,
 };
 use serde_json::{Value, json};
 

@@ -3,7 +3,7 @@
 use kit::{Fault, services::Question};
 use serde_json::{Map, Number, Value};
 
-use crate::visible::visible;
+use crate::escape::visible;
 
 /// So often somebody is asked for a field again.
 const TRIES: usize = 3;

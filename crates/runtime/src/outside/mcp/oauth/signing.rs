@@ -19,11 +19,11 @@ use super::{
     manager,
 };
 use crate::{
+    escape::visible,
     outside::mcp::{
         http::{address, causes, is_loopback},
         section::expanded,
     },
-    visible::visible,
 };
 
 /// What haft calls itself.

@@ -1,4 +1,4 @@
-//! Which characters would not be seen, or would act on whoever shows them?
+//! Escaping: characters that nobody would see, or that act on whoever shows them, spelled out.
 //!
 //! Text from files is data. A terminal's escape codes, marks that turn the direction of
 //! writing, and characters without any width can hide words from the person that the

@@ -1,4 +1,4 @@
-//! Which values must nobody see, and how are they hidden in text?
+//! Secret redaction: finds known values in text and puts placeholders in their place.
 
 use std::{borrow::Cow, ops::Range, path::Path};
 

@@ -1,7 +1,7 @@
-//! How much of an output does the model read, and where is the rest?
+//! Output truncation: keeps head and tail of a long output, and spills the whole.
 //!
-//! Head and tail stay, for both the beginning and the outcome matter; a failure tells its
-//! reason at the end, so there the tail gets more. The whole goes to a spill.
+//! Both ends stay, as the beginning and the outcome matter; a failure tells its reason at the end, so there the tail gets
+//! more.
 
 use kit::{Body, Fault, Output, Part};
 use serde_json::Value;
@@ -33,13 +33,13 @@ pub type Keep<'a> = &'a dyn Fn(&[u8]) -> Result<String, Fault>;
 
 /// The output, no longer than `limits`. The texts must be masked already: a secret that is
 /// cut in two is not found any more. What can't be kept is cut all the same, and the note says so.
-pub fn bound(output: Output, limits: &Limits, keep: Keep) -> Output {
+pub fn truncate(output: Output, limits: &Limits, keep: Keep) -> Output {
     let failed = output.exit.is_some_and(|it| it != 0);
     bound_as(output, if failed { Weight::Tail } else { Weight::Even }, limits, keep)
 }
 
 /// The fault, with what was seen cut to `limits`, its tail longer than its head.
-pub fn bound_fault(mut fault: Fault, limits: &Limits, keep: Keep) -> Fault {
+pub fn truncate_fault(mut fault: Fault, limits: &Limits, keep: Keep) -> Fault {
     let short = limits.text / 8;
     let sentence = |text: &mut String| {
         let mut long = Long::new(text);
@@ -337,19 +337,19 @@ mod tests {
     #[test]
     fn short_output_passes_as_it_is() {
         let output = Output { exit: Some(3), ..Output::text("x".repeat(64 << 10)) };
-        assert_eq!(bound(output.clone(), &Limits::default(), &full), output);
+        assert_eq!(truncate(output.clone(), &Limits::default(), &full), output);
         let page = Output::page("x".repeat(256 << 10));
-        assert_eq!(bound(page.clone(), &Limits::default(), &full), page);
+        assert_eq!(truncate(page.clone(), &Limits::default(), &full), page);
     }
 
     #[test]
     fn the_handle_of_a_cut_text_can_be_told() {
         for (limit, text) in [(380, numbered(200)), (1000, "x".repeat(5000))] {
             let limits = Limits { text: limit, ..Limits::default() };
-            let cut = bound(Output::text(text), &limits, &kept).as_text();
+            let cut = truncate(Output::text(text), &limits, &kept).as_text();
             assert_eq!(kept_as(&cut), Some("out_12"), "{cut}");
         }
-        let lost = bound(Output::text(numbered(200)), &Limits { text: 380, ..Limits::default() }, &full);
+        let lost = truncate(Output::text(numbered(200)), &Limits { text: 380, ..Limits::default() }, &full);
         assert_eq!(kept_as(&lost.as_text()), None);
         for text in ["", "out_12", "5 left out; all of it: it", "1 left out; all of it: out_012]"] {
             assert_eq!(kept_as(text), None, "{text}");
@@ -359,7 +359,7 @@ mod tests {
     #[test]
     fn says_how_many_lines_are_left_out_and_where_they_are() {
         let limits = Limits { text: 380, ..Limits::default() };
-        let text = bound(Output::text(numbered(4312)), &limits, &kept).as_text();
+        let text = truncate(Output::text(numbered(4312)), &limits, &kept).as_text();
         assert_eq!(
             text,
             "line 1\nline 2\nline 3\nline 4\n\
@@ -372,20 +372,20 @@ mod tests {
     fn keeps_more_of_the_tail_of_a_failure_and_the_exit_code_outside() {
         let limits = Limits { text: 720, ..Limits::default() };
         let failed = Output { exit: Some(101), ..Output::text(numbered(1000)) };
-        let failed = bound(failed, &limits, &kept);
+        let failed = truncate(failed, &limits, &kept);
         assert_eq!(failed.exit, Some(101));
         let text = failed.as_text();
         let (head, tail) = text.split_once("[9").unwrap();
         assert!(tail.len() > 2 * head.len(), "{text}");
         let fault = Fault::new(Kind::Timeout, "too slow").seen(Output::text(numbered(1000)));
-        let text = bound_fault(fault, &limits, &kept).as_text();
+        let text = truncate_fault(fault, &limits, &kept).as_text();
         assert!(text.starts_with("too slow\nline 1\n") && text.ends_with("line 1000\n"), "{text}");
     }
 
     #[test]
     fn counts_bytes_where_there_are_no_lines() {
         let limits = Limits { text: 400, ..Limits::default() };
-        let text = bound(Output::text("é".repeat(100_000)), &limits, &kept).as_text();
+        let text = truncate(Output::text("é".repeat(100_000)), &limits, &kept).as_text();
         assert!(
             text.contains("\n[199,920 of 200,000 bytes left out; all of it: out_12; grep it]\n"),
             "{text}"
@@ -395,7 +395,7 @@ mod tests {
     #[test]
     fn says_when_the_whole_could_not_be_kept() {
         let limits = Limits { text: 400, ..Limits::default() };
-        let text = bound(Output::text(numbered(100)), &limits, &full).as_text();
+        let text = truncate(Output::text(numbered(100)), &limits, &full).as_text();
         assert!(text.contains("lines left out; the whole could not be kept: no space left]\n"), "{text}");
     }
 
@@ -407,7 +407,7 @@ mod tests {
         output.parts.extend(std::iter::repeat_n(image, 3));
         output.parts.extend((0..2000).map(|_| Part::Text { text: numbered(100) }));
         output.structured = Some(serde_json::json!({ "text": "y".repeat(2 << 20) }));
-        let bounded = bound(output, &limits, &kept);
+        let bounded = truncate(output, &limits, &kept);
         let wire = serde_json::to_string(&bounded).unwrap();
         assert!(wire.len() <= limits.reply, "{}", wire.len());
         assert!(bounded.structured.is_none());
