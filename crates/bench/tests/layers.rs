@@ -1,4 +1,5 @@
 //! The layers of every crate, and that a path upwards is found.
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::{fs, path::Path};
 
