@@ -1,4 +1,4 @@
-//! What does a model read of a call's answer, and what does a person see?
+//! A call's answer, for the model and for the person.
 
 use kit::{Body, Output, Part};
 use runtime::{

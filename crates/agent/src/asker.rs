@@ -1,4 +1,4 @@
-//! Who is asked, where a model wants to know something of its person?
+//! Questions to the person.
 
 use kit::{
     Fault, Kind,

@@ -1,4 +1,4 @@
-//! How is a model spoken to that has no calls in its wire format?
+//! Dialects: calls written as text, for models without calls in their wire format.
 //!
 //! In a dialect: the tools are described in words, the model writes calls into its text, and their results are text
 //! again. [`Spoken`] does this around any model and is a model with calls itself, so nobody else knows of it.

@@ -1,4 +1,4 @@
-//! Which pictures is a model shown, in which size, and how often?
+//! Pictures: which a model is shown, in which size, how often.
 
 use std::{collections::HashMap, io::Cursor, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! Which tools does the model's provider run itself?
+//! Provider-native tools, which the model's provider runs.
 //!
 //! They are registered as any tool, so that a list of allowed tools can name them, and `info` knows them. A session
 //! shows those that the model in use has, and the wire format declares them in the provider's own words. Nobody runs

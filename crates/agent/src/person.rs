@@ -12,7 +12,7 @@ use crate::{
     turn::Agent,
 };
 
-/// What came of a call of the person's.
+/// What came of a call that the person made.
 #[derive(Debug, Clone)]
 pub struct Looked {
     /// Whether it worked.

@@ -1,4 +1,4 @@
-//! Which profiles are there: agents with a name, a prompt, a model, tools, and what they may change?
+//! Profiles: agents with a name, a prompt, a model and tools.
 
 mod front;
 

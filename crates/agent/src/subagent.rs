@@ -1,4 +1,4 @@
-//! What does an agent's tool reach of its agent: profiles, other agents, the person, its model?
+//! Subagents: the profiles, other agents and the person, as an agent's tools reach them.
 
 mod run;
 mod watch;

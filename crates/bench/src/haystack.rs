@@ -1,4 +1,4 @@
-//! Is `grep` as fast as ripgrep?
+//! `grep` beside ripgrep.
 //!
 //! Both search the same 20,000 files with a warm cache, in turn, and both count every
 //! match. The time of `rg` has the start of its process in it, and the writing of all

@@ -1,4 +1,4 @@
-//! How fast is haft, and does it keep its promises over many cases?
+//! Benchmarks, and property runs over many cases.
 
 pub mod haystack;
 pub mod layers;

@@ -1,4 +1,4 @@
-//! How is the person at the terminal asked?
+//! Questions to the person at the terminal.
 //!
 //! At `/dev/tty`, whatever standard input and output are used for. What a model wrote is
 //! shown so that it can't act on the terminal, nor look like a part of the question.

@@ -151,7 +151,7 @@ impl Named {
     }
 }
 
-/// Attaches pictures of the person's, wherever they lie.
+/// Attaches pictures that the person names, wherever they lie.
 ///
 /// # Errors
 /// When the model can't look at pictures, or one can't be read.
@@ -167,7 +167,7 @@ pub(crate) async fn pictures(input: &mut Input, agent: &Agent, paths: &[PathBuf]
     Ok(())
 }
 
-/// Attaches the picture in this file of the person's.
+/// Attaches the picture in this file.
 ///
 /// # Errors
 /// When it can't be read, or is not a picture that a model can be shown.

@@ -335,7 +335,7 @@ impl Options {
         InEffect { config, aside, broken }
     }
 
-    /// Reads the configuration in effect: the user's file with what counts of the workspace's.
+    /// Reads the configuration in effect: the user's file, narrowed by the workspace's file.
     ///
     /// # Errors
     /// When the workspace or a configuration is not what it should be.

@@ -1,4 +1,4 @@
-//! How are bytes written as base64 (RFC 4648), and read again?
+//! Base64 (RFC 4648).
 
 use serde::Serializer;
 

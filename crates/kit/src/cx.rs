@@ -1,4 +1,4 @@
-//! What does a running tool hold in its hands?
+//! The context of a running tool: files, processes, network, cancellation.
 
 use std::{cell::Cell, sync::Arc, time::Duration};
 

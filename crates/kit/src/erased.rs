@@ -1,4 +1,4 @@
-//! How are tools of different types kept in one list?
+//! Type erasure: tools of different types in one list.
 
 use std::{future::Future, marker::PhantomData, path::PathBuf, pin::Pin, sync::Arc, time::Duration};
 

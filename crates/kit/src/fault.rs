@@ -1,4 +1,4 @@
-//! Why did a call not work?
+//! Faults: why a call did not work, and what to do next.
 
 use std::{borrow::Cow, error::Error, fmt};
 

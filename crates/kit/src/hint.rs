@@ -1,4 +1,4 @@
-//! What is said of a tool once, before everything else, and in which order?
+//! Hints: what a prompt says of each tool, in a stable order.
 
 /// One short paragraph on a tool. It names no other tool, since that may not be there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! What does a tool's spec say, as a person reads it?
+//! A tool's spec as a person reads it.
 
 use serde_json::{Map, Value};
 

@@ -1,4 +1,4 @@
-//! What does a call that worked give back?
+//! The output of a call that worked.
 
 use serde::Serialize;
 use serde_json::Value;

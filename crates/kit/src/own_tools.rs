@@ -1,4 +1,4 @@
-//! Which files are the tools that a model writes?
+//! Tool files that a model wrote.
 
 use crate::Fault;
 

@@ -1,4 +1,4 @@
-//! What did a person decide about the tools that reach beyond the workspace?
+//! A person's preferences for tools that reach beyond the workspace.
 
 use std::path::PathBuf;
 

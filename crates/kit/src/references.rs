@@ -1,4 +1,4 @@
-//! How does a text name a tool that may have another name here, or may not be here at all?
+//! References to tools in texts: rendered with the names of the toolset that is shown.
 //!
 //! The tools of several toolsets share their code, and with it hints, faults and manuals. Such a text does not name a tool
 //! but refers to one of haft's own, and is rendered with the names of the tools that are shown:

@@ -1,4 +1,4 @@
-//! By which traits does a tool reach what the runtime keeps?
+//! Traits by which tools reach what the runtime keeps.
 
 mod agents;
 mod confirm;

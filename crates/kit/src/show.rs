@@ -1,4 +1,4 @@
-//! What is the model shown of a file, and is it remembered?
+//! Showing a file to the model, and recording the view.
 //!
 //! A line counts as seen only if the model got all of it: not when it was cut, and not
 //! when it holds a secret that will be hidden on the way out.

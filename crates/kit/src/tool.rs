@@ -1,4 +1,4 @@
-//! What must a tool be?
+//! The tool contract.
 
 use std::time::Duration;
 

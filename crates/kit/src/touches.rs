@@ -1,4 +1,4 @@
-//! What does a call want to touch?
+//! Touches: the resources that a call declares.
 
 use std::ops::BitOr;
 

@@ -1,4 +1,4 @@
-//! Who is asked, where a rule says that a person must be?
+//! Approval: the question to a person, and the answer.
 
 use std::{future::Future, pin::Pin};
 

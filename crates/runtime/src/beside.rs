@@ -1,4 +1,4 @@
-//! What keeps two haft processes off one file?
+//! Cross-process file locks: two haft processes never write one file at once.
 //!
 //! A lock of the operating system's on a file in the store, chosen by the path's hash:
 //! it ends with the process, however that ends. There are a fixed number of them, so

@@ -1,4 +1,4 @@
-//! What do tools have that reach beyond the workspace?
+//! Network configuration of tools that reach beyond the workspace.
 
 use std::{collections::BTreeMap, sync::Arc};
 

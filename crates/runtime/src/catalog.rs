@@ -1,4 +1,4 @@
-//! Which tools is a model shown?
+//! The catalog: the tools that a model is shown.
 
 mod listing;
 

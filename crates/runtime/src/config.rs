@@ -1,4 +1,4 @@
-//! What did the person who runs haft decide?
+//! Configuration: the person's haft.toml, narrowed by the workspace's.
 //!
 //! Two files: the user's own, which is believed, and the workspace's `haft.toml`, which
 //! came with whatever was cloned. The workspace's may narrow what is allowed; where it

@@ -18,7 +18,7 @@ pub enum Effect {
     Net(String),
     /// To look at what this host shows, and no more: named as in `Net`.
     Web(String),
-    /// What a tool keeps by itself, such as the key of a host; no grant of haft's.
+    /// What a tool keeps by itself, such as the key of a host; not a grant in haft.
     Elsewhere(String),
     /// To start this server, as it is configured now: `NAME@HASH`.
     Server(String),

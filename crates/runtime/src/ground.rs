@@ -1,4 +1,4 @@
-//! Where do a session's processes run?
+//! Execution: where a session's processes run, and with which limits.
 
 mod held;
 mod own;

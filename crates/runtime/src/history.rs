@@ -1,4 +1,4 @@
-//! What did each call change, and what was there before?
+//! File history: what each call changed, and the content before.
 
 use std::{
     ffi::OsString,

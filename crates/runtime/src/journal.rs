@@ -1,4 +1,4 @@
-//! What happened, and what of it was cut short?
+//! The journal: an append-only row for each call, begun before it changes anything.
 //!
 //! Two rows for each call, one before and one after it. Rows are never changed. A call
 //! whose process died gets its second row when the workspace is opened again.

@@ -1,4 +1,4 @@
-//! What did a session note, and what does its workspace remember?
+//! Session notes and workspace memory.
 
 use kit::{
     Fault,

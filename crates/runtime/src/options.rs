@@ -1,4 +1,4 @@
-//! What may be said of any call, beside the arguments of its tool?
+//! Call options: what may be said of any call beside its tool's arguments.
 
 use kit::{Fault, Kinds, Mode, Origin, Spec};
 use serde_json::{Map, Value, json};

@@ -1,4 +1,4 @@
-//! May this call run?
+//! Policy: allows, asks about or denies what a call wants.
 //!
 //! Decided from what the call would touch, with links resolved; of a command from every
 //! part of it that may run.

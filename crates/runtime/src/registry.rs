@@ -1,4 +1,4 @@
-//! Which tools exist?
+//! The registry: all tools that exist.
 //!
 //! The answer is an immutable snapshot that is swapped whole: who holds one keeps
 //! it, so calls in flight finish on the tools they began with.

@@ -1,4 +1,4 @@
-//! What did the model mean by arguments that are almost right?
+//! Argument repair: corrects arguments that are almost right, and says what it did.
 //!
 //! Only what is unambiguous is repaired, guided by the schema, and every repair is
 //! told: a number in quotes where a number is wanted, a list in quotes where a list is

@@ -1,4 +1,4 @@
-//! What does one conversation remember?
+//! A session: the state of one conversation.
 
 mod terms;
 

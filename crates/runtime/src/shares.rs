@@ -1,4 +1,4 @@
-//! Which files did a session give away, where are they, and until when?
+//! Shared files: what a session gave to the person, until it expires.
 
 use std::{
     fs::{self, File, OpenOptions},

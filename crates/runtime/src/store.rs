@@ -1,4 +1,4 @@
-//! Where does haft keep what must outlive a call, and who writes it?
+//! The store: SQLite and files that outlive a call, with one writer thread.
 //!
 //! One SQLite database per workspace, and beside it folders for before-images, spills,
 //! lives and locks. One thread of this process owns the connection that writes; everybody

@@ -1,4 +1,4 @@
-//! How is a change put back, without harm to what came after it?
+//! Undo: puts changes back where nothing came after them.
 //!
 //! Only what a call of ours changed is put back, and only while the file still holds what
 //! that call left. Putting back is itself a change: undoing it does the first one again.

@@ -1,4 +1,4 @@
-//! Which secrets have names, and to whom may each be sent?
+//! Named secrets: each is sent to its own hosts only.
 
 use std::{collections::BTreeMap, fs, path::PathBuf};
 

@@ -1,4 +1,4 @@
-//! How does MCP word a tool and what came of its call?
+//! Tools and results in the words of MCP.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! When are all members of a batch answered?
+//! JSON-RPC batches.
 //!
 //! Revision 2025-03-26 of MCP has batches, which came with JSON-RPC and went with
 //! the next revision. The answers go out together, as an array on one line.

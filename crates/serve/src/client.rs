@@ -1,4 +1,4 @@
-//! What can be asked of a client, and of the person behind it?
+//! Requests to a client, and to the person behind it.
 
 use std::sync::Arc;
 

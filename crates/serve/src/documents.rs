@@ -1,4 +1,4 @@
-//! What can be read or said through a door besides calling tools?
+//! Resources and prompts.
 
 use kit::{Body, Part};
 use serde_json::Value;

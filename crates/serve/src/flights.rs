@@ -1,4 +1,4 @@
-//! Which requests are under way, in which order did they come, and may another come in?
+//! In-flight requests: their order, and a limit on their number.
 
 use std::{
     collections::{HashMap, hash_map::Entry},

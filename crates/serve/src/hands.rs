@@ -1,4 +1,4 @@
-//! What does a door reach for?
+//! The backend of a transport: what it calls of haft.
 
 use std::{future::Future, sync::Arc, time::Duration};
 

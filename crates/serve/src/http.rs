@@ -1,4 +1,4 @@
-//! How is MCP spoken over HTTP?
+//! MCP over Streamable HTTP.
 //!
 //! rmcp speaks the protocol; who may speak to it at all, how much, and how slowly, is decided here.
 

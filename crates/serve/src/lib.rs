@@ -1,4 +1,4 @@
-//! Which doors may other programs knock on?
+//! Transports by which other programs use haft: MCP over stdio and HTTP.
 //!
 //! [`mcp_stdio`] is the Model Context Protocol on standard input and output, [`http()`] the same over HTTP.
 #![warn(missing_docs)]

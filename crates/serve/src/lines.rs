@@ -1,4 +1,4 @@
-//! Where does one message on a byte stream end?
+//! Framing: one message per line.
 
 /// Cuts a stream of bytes into lines, and never keeps more than one line of it.
 pub(crate) struct Lines {

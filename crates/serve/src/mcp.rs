@@ -1,4 +1,4 @@
-//! What does an MCP client get of haft?
+//! The MCP server.
 
 mod asking;
 mod calls;

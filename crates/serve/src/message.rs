@@ -1,4 +1,4 @@
-//! What does one line ask for, and if it is not a message of MCP, what is wrong with it?
+//! Parsing of MCP messages, and what is wrong with those that are none.
 
 use rmcp::model::{
     ClientJsonRpcMessage, ClientRequest, ErrorCode, GetExtensions as _, JsonObject, JsonRpcMessage,
@@ -149,7 +149,7 @@ pub(crate) fn begins(request: &ClientRequest) -> bool {
     !matches!(request, ClientRequest::DiscoverRequest(_)) && meta.filter(complete).is_some()
 }
 
-/// Some text of the client's, cut to what an error may repeat.
+/// Some text from the client, cut to what an error may repeat.
 pub(crate) fn echo(text: &str) -> String {
     let end = text.floor_char_boundary(ECHO);
     match text.get(..end) {

@@ -1,4 +1,4 @@
-//! How does a client hear how far a call has come?
+//! Progress notifications.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! How do two byte streams become MCP messages, and back?
+//! MCP over stdio.
 //!
 //! A thread reads and understands lines, and refuses what is not a message. rmcp gets
 //! the rest, one at a time. Another thread writes. Threads, because standard input

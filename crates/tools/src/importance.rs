@@ -1,4 +1,4 @@
-//! Which tools does an agent need at hand, and which only now and then?
+//! Importance of tools: those an agent needs at hand are listed, the others are found by search.
 
 /// Those that are used daily, the most important first: a list of tools that has to be short begins with them.
 pub const DAILY: &[&str] = &[

@@ -223,7 +223,7 @@ fn every_tool_has_its_place_in_the_order_of_importance() {
     assert_eq!(tools, placed);
     let bytes =
         |name: &str| tools::all().iter().find(|it| it.spec().name == name).map_or(0, |it| it.spec().bytes());
-    // A list of 3,000 tokens has room for them with what surrounds them on the wire, and for some of the user's.
+    // A list of 3,000 tokens has room for them with what surrounds them on the wire, and for some tools of the user.
     let daily: usize = tools::DAILY.iter().map(|name| bytes(name) + 200).sum();
     assert!(daily <= 9_600, "the daily ones cost {daily} bytes");
 }

@@ -1,4 +1,4 @@
-//! How is a part of a conversation told as text?
+//! A part of a conversation as text.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! Is this place of a text one where something is only shown: code, a quote, a comment, a thought, a result?
+//! Places where text is only shown: code, quotes, comments, thoughts, results.
 //!
 //! A model that explains how calls are written puts them into a code fence, into code within a line, or onto a line that
 //! begins with `>`; one that thinks aloud begins with a thought, and one that makes up what a tool said puts it between

@@ -1,4 +1,4 @@
-//! Where in a stream of text are calls, however the text is cut?
+//! Streaming parser for calls in text, however the text is cut.
 //!
 //! Text goes character by character through three states: text, what may become an opening tag, and a block. Only the
 //! second is held back, and only until a character comes that no tag can have there. What turns out to be no call is

@@ -1,4 +1,4 @@
-//! What does a Python literal say, as JSON?
+//! Python literals as JSON.
 
 use serde_json::{Map, Number, Value};
 

@@ -1,4 +1,4 @@
-//! What does a tool's schema say of an argument: its shape in a few words, and what a text for it means?
+//! A tool's schema in a few words, and the values that texts mean.
 
 use kit::Spec;
 use serde_json::{Map, Value, json};

@@ -1,4 +1,4 @@
-//! What do the dialects have in common: how is each asked for its tags, its calls, and its words?
+//! What the dialects have in common.
 
 use std::{fmt::Write as _, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! How is a call written as a block whose tags are the tool's name: bracket, xml, and what a person makes of them?
+//! Calls as blocks whose tags are the tool's name: bracket, xml, and formats of a person's own.
 
 use kit::Spec;
 use serde::Deserialize;

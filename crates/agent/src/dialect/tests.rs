@@ -1,4 +1,4 @@
-//! Are calls found in a text however it is cut, and is all else kept as it is?
+//! Tests: calls are found however a text is cut, and all else is kept.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 

@@ -1,4 +1,4 @@
-//! How is a call written as an object between tags: `<json>`, `<tool_call>`, `<tool_use>`?
+//! Calls as objects between tags: `<json>`, `<tool_call>`, `<tool_use>`.
 
 use serde_json::{Map, Value, json};
 

@@ -1,4 +1,4 @@
-//! How is a model asked in the wire format of Anthropic's Messages?
+//! Anthropic's Messages.
 
 mod answer;
 mod request;

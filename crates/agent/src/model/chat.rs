@@ -1,4 +1,4 @@
-//! How is a model spoken to in OpenAI's Chat Completions, which most servers speak?
+//! OpenAI's Chat Completions, which most servers speak.
 //!
 //! Facts about the servers that differ are in [`calls`] (how they write calls) and [`answer`] (everything else).
 

@@ -1,4 +1,4 @@
-//! Where is a model served, and what opens the door there?
+//! Endpoints: where a model is served, and its key.
 
 use std::fmt;
 
@@ -186,7 +186,7 @@ impl Secrets {
         }
     }
 
-    /// A text of a provider's, without secrets, in one line whose every character is visible, of at most so many.
+    /// A text from a provider, without secrets, in one line whose every character is visible, of at most so many.
     pub(super) fn shown(&self, text: String, most: usize) -> String {
         let covered = self.cover(text);
         // More than this is cut in any case; what is visible is no shorter than what it stands for.

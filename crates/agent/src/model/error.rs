@@ -1,4 +1,4 @@
-//! Why did a model not answer?
+//! Model errors.
 
 use std::fmt;
 

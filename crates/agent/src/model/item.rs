@@ -1,4 +1,4 @@
-//! What is a conversation made of, as a model is sent it?
+//! Items of a conversation, as a model is sent it.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What do OpenAI's two wire formats have in common?
+//! What OpenAI's two wire formats have in common.
 
 use std::time::Duration;
 

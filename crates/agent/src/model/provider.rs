@@ -211,7 +211,7 @@ pub(super) fn shown(wire: Wire, variable: &str, key: &str) -> Key {
     }
 }
 
-/// Adds the version to an address of Anthropic's, whose own programs expect it without one.
+/// Adds the version to an Anthropic address, whose own programs expect it without one.
 pub(super) fn versioned(wire: Wire, url: &str) -> String {
     let url = url.trim_end_matches('/');
     if wire == Wire::Anthropic && !url.ends_with("/v1") { format!("{url}/v1") } else { url.to_owned() }

@@ -1,4 +1,4 @@
-//! How is a model spoken to in OpenAI's Responses?
+//! OpenAI's Responses.
 //!
 //! Nothing is stored there (`store: false`): the conversation is sent whole each time, and an id means nothing to the
 //! server in the next request. So reasoning goes back as its encrypted content, without its id; what the provider's own

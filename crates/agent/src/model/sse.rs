@@ -1,4 +1,4 @@
-//! Which server-sent events do these bytes hold?
+//! Server-sent events parser.
 //!
 //! As <https://html.spec.whatwg.org/multipage/server-sent-events.html> has it, with a bound: a server that
 //! never ends a line, or an event, is told apart from one that answers.

@@ -1,4 +1,4 @@
-//! What does a profile's file say?
+//! Front matter of profiles.
 
 use super::{Origin, Profile};
 use crate::front_matter::{self, FrontMatter, one_line};

@@ -1,4 +1,4 @@
-//! What does a prompt cost, part by part?
+//! The cost of a prompt, part by part.
 
 use kit::Spec;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! What is in a prompt, what is not, and does it stay?
+//! Tests: what is in a prompt, what is not, and that it stays.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::{os::unix::fs::symlink, path::PathBuf};

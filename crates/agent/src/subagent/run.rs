@@ -1,4 +1,4 @@
-//! How does another agent do a task, and what comes back of it?
+//! Running a subagent: one task, one result.
 
 use std::{
     pin::pin,

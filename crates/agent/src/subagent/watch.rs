@@ -1,4 +1,4 @@
-//! What does an agent that another one started say and use, while it works?
+//! Watching a subagent: what it says and uses.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What becomes of an answer that was broken off?
+//! Recovery of an answer that was broken off.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

@@ -1,4 +1,4 @@
-//! When is what was said on the disk?
+//! Writing the transcript: a message is on the disk before it counts as said.
 
 use std::{collections::VecDeque, future::Future, pin::Pin};
 

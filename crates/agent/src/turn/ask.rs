@@ -1,4 +1,4 @@
-//! What is the model asked, and how often, until there is an answer?
+//! Requests to the model, with retries.
 
 use std::time::Duration;
 

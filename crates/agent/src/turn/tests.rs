@@ -1,4 +1,4 @@
-//! Does a turn keep its promises, whatever the model, the tools and the person do?
+//! Tests: a turn keeps its promises, whatever the model, the tools and the person do.
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 mod anything;

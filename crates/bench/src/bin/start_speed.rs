@@ -1,4 +1,4 @@
-//! What does a command cost through the keeper, beside one that is started directly?
+//! Commands through the keeper, beside those started directly.
 //!
 //! `cargo build --release -p haft && cargo run --release -p bench --bin start_speed`
 

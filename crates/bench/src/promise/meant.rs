@@ -1,4 +1,4 @@
-//! What does the model mean to do, and how does it say so?
+//! What the model means to do in a case, and how it says so.
 
 use std::ops::Range;
 

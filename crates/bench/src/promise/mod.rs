@@ -1,4 +1,4 @@
-//! Does an edit land where it was meant, or not at all?
+//! The edit promise: an edit lands where it was meant, or not at all.
 //!
 //! Each case is a random file, a random read of it, a random change behind the
 //! session's back, and a random edit that knows nothing of the change. Two truths that

@@ -1,4 +1,4 @@
-//! Where are the lines that were meant, by two definitions that share nothing with the code under test?
+//! The oracle: where the meant lines are, by two definitions that share nothing with the code under test.
 
 use std::{collections::BTreeSet, ops::Range};
 

@@ -1,4 +1,4 @@
-//! What came of all the cases?
+//! Results of all cases.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What do files look like, and what happens to them behind a session's back?
+//! Files of random cases, and changes behind a session's back.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! What does the loop cost beside the model and the tools?
+//! The agent loop, without model and tools.
 //!
 //! The model is played: it writes its answers in pieces of a few bytes and notes the time right before the piece that closes
 //! a call. In the rows about five tools each works for a second, and the model writes for three: the last call closes at the

@@ -1,4 +1,4 @@
-//! What does a call cost, whatever the tool does?
+//! A call, whatever the tool does.
 
 use std::{fs, path::Path, process::Command, time::Duration};
 

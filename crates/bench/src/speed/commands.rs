@@ -1,4 +1,4 @@
-//! What does a command cost in a session, beside the same command without one?
+//! Commands in a session, beside the same without one.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! What does a durable edit cost beyond making the same bytes durable?
+//! Durable edits, beside making the same bytes durable.
 
 use std::{
     fs::{self, File},

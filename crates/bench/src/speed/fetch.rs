@@ -1,4 +1,4 @@
-//! How long does it take to make Markdown of a large page, beside a library that many use for it?
+//! Markdown of a large page, beside a widely used library.
 
 use std::{
     fmt::Write as _,

@@ -1,4 +1,4 @@
-//! What does MCP over HTTP cost when many clients call at once, beside a server that only answers?
+//! MCP over HTTP with many clients, beside a server that only answers.
 
 use std::{
     convert::Infallible,

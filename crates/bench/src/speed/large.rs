@@ -1,4 +1,4 @@
-//! How fast are fifty lines of a file of 100 MB found?
+//! Fifty lines of a file of 100 MB.
 //!
 //! The times of `sed` and `tail` have the start of a process in them (about a
 //! millisecond); `…;Bq` lets `sed` stop at the last line, which it does not do by itself.

@@ -1,4 +1,4 @@
-//! What does MCP on standard input and output cost, beside the least that answers a client?
+//! MCP over stdio, beside the least that answers a client.
 
 use std::{
     path::{Path, PathBuf},

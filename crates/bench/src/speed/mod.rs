@@ -1,4 +1,4 @@
-//! How long does each thing take, beside something that does no more than it must?
+//! Speed of each thing, beside a floor that does no more than it must.
 
 mod agent;
 mod call;

@@ -1,4 +1,4 @@
-//! What does the program cost: its start, its memory, a call through its pipes?
+//! The program: its start, its memory, a call through its pipes.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! How fast is a mesh of a million triangles drawn, beside the time to read its file?
+//! Drawing a mesh of a million triangles, beside reading its file.
 //!
 //! The whole process is held to one core, where the system lets it.
 

@@ -1,4 +1,4 @@
-//! How long does a command on another machine take, over a connection that is there?
+//! Remote commands over a warm connection.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! What does a tool in a file cost, beside the same file run as a program, and to have at all?
+//! Tool files, beside the same file run as a program.
 
 use std::{
     fs,

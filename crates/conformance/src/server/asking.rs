@@ -1,4 +1,4 @@
-//! Which tools of the suite ask the client?
+//! Tools of the suite that ask the client.
 
 use kit::{Fault, Kind, Output, Spec};
 use serde_json::{Map, Value, json};

@@ -1,4 +1,4 @@
-//! Which documents and prompts does the suite ask for?
+//! Resources and prompts of the suite.
 
 use kit::{Body, Fault, Part};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! What does the suite expect a server to offer?
+//! What the suite expects a server to offer.
 //!
 //! Tools, documents and prompts whose names, texts and schemas the suite prescribes. How they reach the client is the
 //! product's business alone.

@@ -1,4 +1,4 @@
-//! Which tools of the suite take so long that they become tasks?
+//! Tools of the suite that become tasks.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Which tools of the suite answer by themselves?
+//! Tools of the suite that answer by themselves.
 
 use std::time::Duration;
 

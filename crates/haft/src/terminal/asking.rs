@@ -1,4 +1,4 @@
-//! How does a call that has to ask reach whoever draws the chat?
+//! Approval questions, from a call to the chat.
 
 use std::{future::Future, pin::Pin};
 

@@ -1,4 +1,4 @@
-//! How does a question stand in the chat, and what answers it?
+//! Dialogs: a question in the chat, and the keys that answer it.
 
 use std::time::Instant;
 

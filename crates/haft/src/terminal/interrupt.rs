@@ -1,4 +1,4 @@
-//! How does a person stop what they began, from outside?
+//! Interruption by signals.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

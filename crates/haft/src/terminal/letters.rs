@@ -1,4 +1,4 @@
-//! How is a text that comes in pieces made harmless, without taking letters apart?
+//! Escaping of text that comes in pieces, without taking letters apart.
 
 use crate::print::harmless;
 

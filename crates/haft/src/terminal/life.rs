@@ -51,7 +51,7 @@ struct Now {
 
 #[derive(Debug, PartialEq)]
 enum What {
-    /// Something that is not known: the disk, a command of the person's.
+    /// Something that is not known: the disk, a command that the person ran.
     Works,
     /// The model was asked and has not begun.
     Asked,

@@ -1,4 +1,4 @@
-//! Can this terminal show a picture, and in which words?
+//! Pictures in terminals that can show them.
 
 use kit::base64;
 

@@ -1,4 +1,4 @@
-//! What has a person typed as the answer to a question?
+//! Typed answers to a question.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 

@@ -73,7 +73,7 @@ struct Thought {
 }
 
 impl View {
-    /// A turn, or a command of the person's, begins. `limit`: after so long without a byte the model is given up.
+    /// A turn, or a command that the person ran, begins. `limit`: after so long without a byte the model is given up.
     pub(crate) fn begin(&mut self, now: Instant, limit: Option<Duration>) {
         self.life.begin(now, limit);
         self.last = Last::Person;

@@ -125,7 +125,7 @@ impl Lang {
     }
 }
 
-/// No tool has this name: none of haft's, none of the person's, none of the workspace's.
+/// No tool has this name: neither a built-in one nor one of the person or the workspace.
 fn free(workspace: &Path, config: &Path, name: &str) -> Result<(), Fault> {
     let next = "Choose another name.";
     if tools::toolsets().filter_map(tools::toolset).flatten().any(|tool| tool.spec().name == name) {

@@ -11,6 +11,7 @@ mod outcome;
 mod page;
 mod promises;
 mod reader;
+mod wording;
 
 use std::io::Write as _;
 

@@ -1,4 +1,4 @@
-//! A reader of one page: does what it says, from top to bottom, on a machine that has haft and nothing of anybody's.
+//! A reader of one page: does what it says, from top to bottom, on a machine that has haft and nothing else.
 //!
 //! Home and workspace are folders of the reader's own. The model of `haft run` and `haft chat` is a script, so no block
 //! needs a key; `cargo run --release --` starts the haft that these tests were built with.

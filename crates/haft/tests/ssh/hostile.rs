@@ -17,7 +17,7 @@ use russh::{
 /// The password that it takes.
 pub(crate) const PASSWORD: &str = "canary-password-7d1f";
 
-/// A server of russh's, in a thread of its own.
+/// A russh server, in a thread of its own.
 pub(crate) struct Hostile {
     pub(crate) port: u16,
     key: PrivateKey,

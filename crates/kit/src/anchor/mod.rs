@@ -1,4 +1,4 @@
-//! How does the model name a line, as in `12:a3`?
+//! Line anchors such as `12:a3`.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Did the model paste `LINE:HASH|` into new text?
+//! Anchors pasted into new text: found and taken off.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! How are lines shown to the model, each with its anchor?
+//! Rendering of lines with their anchors.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! What does a unified diff say?
+//! Unified diff parser.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Where does a piece of text occur in a file?
+//! Occurrences of a text in a file.
 
 use std::{borrow::Cow, ops::Range};
 

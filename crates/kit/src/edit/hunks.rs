@@ -1,4 +1,4 @@
-//! Where do the hunks of a diff belong?
+//! Places of a diff's hunks.
 
 use std::{ops::Range, path::Path};
 

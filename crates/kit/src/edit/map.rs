@@ -1,4 +1,4 @@
-//! Where is each line of a file as it was shown, in the file as it is?
+//! Line map: where each line of a view is in the file as it is now.
 //!
 //! A line has a place only when every shortest difference between the two leaves
 //! it unchanged and puts it there. A shortest difference is a path of least cost

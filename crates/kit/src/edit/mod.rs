@@ -1,4 +1,4 @@
-//! What does an edit make of a file, and does it land where it was meant?
+//! Edits: plans what they make of a file, and refuses what might land in the wrong place.
 //!
 //! An edit lands where the model meant, or it does not land. What the model meant
 //! is what the session showed it ([`Views`]); what it means now follows from every

@@ -1,4 +1,4 @@
-//! What in the file is most like a text that is not in it, and how does it differ?
+//! Nearest match: what in a file is most like a text that is not in it, and how it differs.
 
 use std::{
     cell::{Cell, OnceCell},

@@ -1,4 +1,4 @@
-//! Is a place in the file the one the model meant, going by what it was shown?
+//! Anchors against earlier views: whether a place is the one that the model was shown.
 
 use std::{cell::OnceCell, ops::Range};
 

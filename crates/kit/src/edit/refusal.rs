@@ -1,4 +1,4 @@
-//! How is the model told that an edit did not land?
+//! Refusals of edits, with fresh anchors for the next try.
 
 use std::{ops::Range, path::Path};
 

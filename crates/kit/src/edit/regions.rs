@@ -1,4 +1,4 @@
-//! Which lines did an edit change, and which are shown afterwards?
+//! Changed regions, and the lines shown after an edit.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! What does a path name, if nothing above the root may be passed on the way?
+//! Path resolution beneath a root, with no way out of it.
 //!
 //! The answer is a folder's handle and a name in it, never a path: who opens the
 //! name through the handle opens what was checked, whatever is renamed meanwhile.

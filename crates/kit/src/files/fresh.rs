@@ -1,4 +1,4 @@
-//! How is new content made durable before it has a name, and what is left if we die?
+//! New files without a name (`O_TMPFILE`): durable before they are linked, gone if haft dies.
 
 use std::{
     ffi::{OsStr, OsString},

@@ -1,4 +1,4 @@
-//! May a call still change something, or has it been given up?
+//! The gate between cancellation and change: a cancelled call changes nothing more.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 

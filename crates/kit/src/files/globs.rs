@@ -1,4 +1,4 @@
-//! Which globs are too large to be read?
+//! Limits on the size of globs.
 
 use crate::Fault;
 

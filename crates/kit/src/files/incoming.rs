@@ -1,4 +1,4 @@
-//! How does a file of any size come in, piece by piece, and is there whole or not at all?
+//! Incoming files of any size: written piece by piece, visible whole or not at all.
 
 use std::{ffi::OsString, os::fd::OwnedFd};
 

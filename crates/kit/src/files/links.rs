@@ -1,4 +1,4 @@
-//! Do all names of a file lie below the roots?
+//! Hard links: whether all names of a file lie below the roots.
 //!
 //! A hard link is a file's other name, and no path check can see where the first
 //! one lies. So the names are counted: a file with more names than were found below

@@ -1,4 +1,4 @@
-//! What is in a folder?
+//! Folder listings.
 
 use std::{
     ffi::{OsStr, OsString},

@@ -1,4 +1,4 @@
-//! How does a tool reach files, and nothing outside its roots?
+//! Guarded file access: nothing outside the roots.
 //!
 //! [`Roots`] holds the folders that may be reached, each by an open handle.
 //! [`Files`] is what one call holds of them: it opens only what the call was granted,

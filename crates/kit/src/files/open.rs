@@ -1,4 +1,4 @@
-//! How is a file opened so that reading it neither hangs nor leads elsewhere?
+//! Opening files: without hanging, and without following links out of the roots.
 
 use std::{
     ffi::OsStr,

@@ -1,4 +1,4 @@
-//! How are ten lines in the middle of a huge file found without loading it?
+//! Line ranges of huge files, without loading them.
 //!
 //! One pass counts the line breaks block by block and the counts are kept as long as
 //! the file stays as it is: after that, any line is one look into the table and one

@@ -1,4 +1,4 @@
-//! Which folders may be reached at all, and where in them does a path lead?
+//! Roots: the folders that may be reached, and where a path in them leads.
 
 use std::{
     collections::HashMap,

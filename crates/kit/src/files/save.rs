@@ -1,4 +1,4 @@
-//! How does a file get new content, all of it or none?
+//! Atomic, durable, compare-and-swap writes.
 //!
 //! The new content is written to a file without a name, made durable, and only then
 //! given the name; the old content stays whole until that moment. A reader sees the
@@ -61,7 +61,7 @@ impl Files {
     /// # Errors
     /// Those of [`save`](Self::save).
     pub fn save_copy(&self, path: &str, of: &Loaded) -> Result<Saved, Fault> {
-        // What runs with another's rights is no copy of anybody's.
+        // Set-user-ID and set-group-ID bits are not copied.
         let mode = Mode::from_raw_mode(of.mode.as_raw_mode() & 0o777);
         self.put(path, Before::Absent, &of.bytes, Some(mode))
     }

@@ -1,4 +1,4 @@
-//! What lies below a folder, without what git ignores?
+//! Folder walk, without what git ignores.
 //!
 //! Folders are entered by the handle of the one above and never through a link, so a
 //! walk can't be led outside by whatever is renamed while it goes on. The rules for

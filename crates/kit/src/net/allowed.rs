@@ -1,4 +1,4 @@
-//! Which hosts may a call speak to?
+//! Hosts that a call may contact.
 
 use super::place::{HostPattern, Reach};
 

@@ -1,4 +1,4 @@
-//! What is sent along with a request?
+//! Request bodies.
 
 use std::{
     fmt,

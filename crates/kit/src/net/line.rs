@@ -1,4 +1,4 @@
-//! What do all requests of a process share?
+//! The connector: what all requests of a process share.
 
 use std::{
     collections::HashMap,

@@ -1,4 +1,4 @@
-//! How does a tool reach the network, and nothing in it that it was not granted?
+//! Guarded network access: checks each address before it connects to it (SSRF protection).
 //!
 //! One guarded client for every request that goes out: http and https only; the address is looked at after the name was
 //! found, and the connection goes to that very address; so at every redirect. Addresses of this machine and of private

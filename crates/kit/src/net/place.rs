@@ -1,4 +1,4 @@
-//! Which addresses are everybody's, and which hosts does a grant name?
+//! Address rules: which IP addresses are public, and which hosts a grant names.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

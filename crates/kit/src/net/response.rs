@@ -1,4 +1,4 @@
-//! What comes back?
+//! Responses, read up to a limit.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! How does a request go out, hop by hop?
+//! Sending requests, redirect by redirect.
 
 use std::{
     error::Error,

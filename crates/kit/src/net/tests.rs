@@ -1,4 +1,4 @@
-//! Is what was looked at what is connected to, each time?
+//! Tests: haft connects to the address that it checked, each time.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use std::{

@@ -1,4 +1,4 @@
-//! How is a pipe of ours read and written without a thread that waits for it?
+//! Asynchronous pipes, without a thread for each.
 
 use std::{io, os::fd::OwnedFd};
 

@@ -1,4 +1,4 @@
-//! How does haft have its keeper start a command, and hear what becomes of it?
+//! The keeper's client: starts commands, and is notified of their end.
 
 use std::{
     io,

@@ -1,4 +1,4 @@
-//! What does haft say to the supervisor of a process, and hear from it?
+//! Control messages between haft and a supervisor.
 
 use std::{
     any::Any,

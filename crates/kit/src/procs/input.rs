@@ -1,4 +1,4 @@
-//! How is something written to a process that may not read it?
+//! Input for processes that may not read it.
 
 use std::{collections::VecDeque, io, os::fd::OwnedFd, sync::Arc};
 

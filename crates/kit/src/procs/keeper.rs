@@ -1,4 +1,4 @@
-//! What does the process do that starts all commands of a session?
+//! The keeper: the process that starts all commands of a session.
 //!
 //! It has one thread and little memory, because it forks for every command. Each fork becomes a supervisor, which
 //! hears from haft over a socket of its own; the keeper itself only forks, reaps, and ends what nobody minds any more.
@@ -249,8 +249,8 @@ impl Serving {
             -1 => {}
             0 => {
                 drop(ours);
-                // SAFETY: the copy of the keeper's socket is not used any more, so that haft hears of the keeper's
-                // end; and the copy ends here, without running what the keeper would at its end.
+                // SAFETY: the copy of the keeper's socket is not used any more, so that haft is notified when the
+                // keeper ends; and the copy ends here, without running what the keeper would at its end.
                 unsafe {
                     libc::close(self.socket.as_raw_fd());
                     // What panics here must not go on as a second keeper.

@@ -1,4 +1,4 @@
-//! What does a terminal send when this key is pressed?
+//! Key names, and what a terminal sends for them.
 
 /// How a program wants the cursor keys to be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! What do processes listen on, and what are they called?
+//! Listening ports of processes, and their names.
 
 use std::{collections::HashSet, fs};
 

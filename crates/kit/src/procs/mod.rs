@@ -1,4 +1,4 @@
-//! How does a tool start a process, and nothing that outlives it?
+//! Guarded processes: nothing outlives the session that started it.
 //!
 //! A process is started by a *keeper*: a small process of our own binary which lives in
 //! the session's sandbox and starts each command below a *supervisor* of its own. The

@@ -1,4 +1,4 @@
-//! What is known of a process that was started, and how is it ended?
+//! A started process: its state, its output, its end.
 
 use std::{any::Any, sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Why can't a command be started, in words that say what to do?
+//! Why a command can't be started, in words that say what to do.
 
 use std::{collections::HashMap, ffi::CString, io, os::unix::ffi::OsStrExt, path::Path, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What does a person see who sits before the terminal?
+//! Terminal screens: what a person before the terminal would see.
 
 use std::{num::NonZeroU16, ops::Range};
 

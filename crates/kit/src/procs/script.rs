@@ -1,4 +1,4 @@
-//! How does a Python interpreter get a script that no list of processes shows?
+//! Passing a script to Python so that no process list shows it.
 
 use std::os::{fd::OwnedFd, unix::net::UnixStream};
 

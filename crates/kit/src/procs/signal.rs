@@ -1,4 +1,4 @@
-//! What is a signal called?
+//! Names of signals.
 
 /// The name of a signal, such as `SIGKILL`; its number, where it has none that people know.
 pub fn signal_name(signal: i32) -> String {

@@ -1,4 +1,4 @@
-//! How does a command begin: in which folder, with which files, and as what?
+//! Starting commands: folder, files, variables, terminal.
 
 use std::{
     cell::Cell,

@@ -1,4 +1,4 @@
-//! What does the process do that one command, and all it starts, descends from?
+//! The supervisor: the process that one command and all it starts descend from.
 //!
 //! It adopts what the command leaves behind, however that was forked, says how the command ended, and ends the whole
 //! tree when it is told to or nobody listens any more. It goes once nothing is left.

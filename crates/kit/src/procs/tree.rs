@@ -1,4 +1,4 @@
-//! Which processes descend from this one, and how are all of them ended?
+//! Process trees: finding and ending all descendants.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet, VecDeque},

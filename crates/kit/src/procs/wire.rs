@@ -1,4 +1,4 @@
-//! What do haft, a keeper and a supervisor say to each other, byte by byte?
+//! The protocol between haft, keepers and supervisors.
 //!
 //! haft asks the keeper for a supervisor with one short message, which carries the supervisor's end of a
 //! socket of its own; everything about the command goes over that. Both ends are the same binary on the same

@@ -1,4 +1,4 @@
-//! How does a session remember across processes what it has shown?
+//! Persisted views: what a session has shown, across processes.
 
 use std::{
     borrow::Cow,

@@ -1,4 +1,4 @@
-//! What has this session shown the model, file by file?
+//! Views: what a session has shown the model, file by file.
 
 use std::{
     collections::HashMap,

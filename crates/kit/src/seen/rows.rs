@@ -1,4 +1,4 @@
-//! Which rows of a file are meant?
+//! Sets of rows.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! What was shown of a file too large to keep?
+//! Views of files too large to keep.
 
 use std::{collections::BTreeMap, ops::Range};
 

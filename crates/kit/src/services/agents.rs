@@ -1,4 +1,4 @@
-//! How does a tool reach the agent that called it, and start others?
+//! Access to the calling agent, and to subagents.
 
 use std::time::Duration;
 
@@ -85,7 +85,7 @@ pub struct Task {
     pub prompt: String,
     /// What it should know beforehand.
     pub briefing: Option<String>,
-    /// The system prompt, in place of the profile's.
+    /// The system prompt, in place of the one in the profile.
     pub system: Option<String>,
     /// The profile's prompt is kept before `system`.
     pub keep_system: bool,

@@ -1,4 +1,4 @@
-//! How does a tool under way have a person approve what only came up then?
+//! Approvals in the middle of a call.
 
 use std::path::Path;
 

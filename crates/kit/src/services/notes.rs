@@ -1,4 +1,4 @@
-//! Where does a tool keep what must outlive a call, as text?
+//! Notes and memory, as text that outlives a call.
 
 use crate::Fault;
 

@@ -1,4 +1,4 @@
-//! How does a tool reach the MCP servers that haft is a client of?
+//! Access to the MCP servers that haft is a client of.
 
 use super::Soon;
 use crate::{Fault, Spec};

@@ -1,4 +1,4 @@
-//! How does a tool give a person a file?
+//! Giving a file to the person.
 
 use std::{fs::File, path::PathBuf};
 

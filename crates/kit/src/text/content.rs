@@ -1,4 +1,4 @@
-//! How is what a file holds shared by all who need it, and named?
+//! Shared contents of files, and their hashes.
 
 use std::{
     fmt,

@@ -1,4 +1,4 @@
-//! How are the characters of a file written as bytes?
+//! Text encodings: detected, decoded, and written back as they were.
 
 use std::borrow::Cow;
 

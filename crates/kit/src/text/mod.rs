@@ -1,4 +1,4 @@
-//! What does a file hold, and how was it written?
+//! Text of a file: lines, line ends and encoding.
 
 use std::{borrow::Cow, fmt, ops::Range, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! What are the bytes of a file after some of its lines are others?
+//! Splicing: the bytes of a file after some of its lines are replaced.
 
 use std::ops::Range;
 

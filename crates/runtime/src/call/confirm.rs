@@ -1,4 +1,4 @@
-//! How is a person asked in the middle of a call?
+//! Approvals in the middle of a call.
 
 use std::sync::Arc;
 

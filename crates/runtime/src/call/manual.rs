@@ -1,4 +1,4 @@
-//! Which tools are called only once their manual was read, and was it?
+//! Manual first: tools that are called only once their manual was read.
 
 use kit::{Fault, Kind, Origin, Spec};
 

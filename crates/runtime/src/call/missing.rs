@@ -1,4 +1,4 @@
-//! Why is there no tool of a name, and which may have been meant?
+//! Missing tools: why there is none of this name, and which may have been meant.
 
 use kit::{Fault, Kind, Kinds};
 

@@ -1,4 +1,4 @@
-//! How does a call run, apart from whoever waits for it?
+//! Running a call: a task of its own, apart from whoever waits for it.
 
 use std::{
     collections::VecDeque,
@@ -525,7 +525,7 @@ impl Drop for Lost {
     }
 }
 
-/// A panic becomes a fault of the tool's, and everything else goes on.
+/// A panic becomes a fault of the tool, and everything else goes on.
 fn settle(done: Result<Result<Output, Fault>, Box<dyn std::any::Any + Send>>) -> Result<Output, Fault> {
     done.unwrap_or_else(|panic| {
         let what = panic

@@ -1,4 +1,4 @@
-//! Which tools are listed, and which are only found?
+//! Tool listing: which tools a model is sent, and which it only finds by search.
 
 use std::collections::{BTreeMap, HashSet};
 

@@ -1,4 +1,4 @@
-//! Which code does a command bring along that is not a command line itself?
+//! Inline code in commands, such as `python -c`.
 //!
 //! The lists can't read another language. They look for a denied program's name in it, and
 //! where there is none it stays unclear. A script that lies in a file is not looked into.

@@ -1,4 +1,4 @@
-//! Which commands and programs do a command's options and variables bring in?
+//! Options and variables by which a command starts others.
 
 use super::{
     Part, Unparsed, Word,

@@ -1,4 +1,4 @@
-//! What would this command line start?
+//! Command analysis: every simple command that a command line may start.
 //!
 //! The text is parsed as bash would, and taken apart into every simple command that may
 //! run, wherever it hides. What can't be understood for sure is an error, never a guess:

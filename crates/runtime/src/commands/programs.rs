@@ -1,4 +1,4 @@
-//! What is known of programs by their names: what starts others, what is harmless?
+//! Programs known by name: those that start others, those that only read.
 
 use super::{Part, Word};
 

@@ -1,4 +1,4 @@
-//! What does a word of a command line come to?
+//! Words of a command line, as far as their value is certain.
 
 use brush_parser::{
     ParserOptions,

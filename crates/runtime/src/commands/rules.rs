@@ -1,4 +1,4 @@
-//! What do the lists of the configuration say about a command line?
+//! Rules on command lines, from the lists of the configuration.
 //!
 //! Deny wins over ask, ask over allow, over all parts. To deny or ask, a rule is read
 //! generously: options between its words don't hide a match, and what can't be seen may be

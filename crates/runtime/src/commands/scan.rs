@@ -1,4 +1,4 @@
-//! Is this text one that the parser may be given?
+//! Precheck of a text before it is given to the parser.
 //!
 //! A look at its letters, before anything that could be led astray by them: no text takes
 //! the parser's stack or time, and none contains what a person or a shell would read

@@ -1,4 +1,4 @@
-//! Is each of these command lines judged as it should be?
+//! Tests: a table of command lines and their verdicts.
 //!
 //! `verdicts.txt` has one line each: the verdict, a tab, the command line, in which `\n`,
 //! `\r`, `\0`, `\t` and `\u{…}` stand for those characters where a line begins with `!`.

@@ -1,4 +1,4 @@
-//! Which simple commands stand in a command line?
+//! Syntax tree walk: collects the simple commands of a command line.
 
 use brush_parser::{Parser, ast};
 

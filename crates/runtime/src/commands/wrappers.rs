@@ -1,4 +1,4 @@
-//! What does a command start that only starts others?
+//! Commands that only start others, such as `env` and `timeout`.
 
 use super::{
     Part, Unparsed, Word,

@@ -1,4 +1,4 @@
-//! What did the person decide about agents and their models?
+//! `[agent]`, `[subagent]` and `[models]` of haft.toml.
 
 use std::collections::BTreeMap;
 

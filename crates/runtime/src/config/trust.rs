@@ -1,4 +1,4 @@
-//! Which workspaces does the person trust?
+//! Trusted workspaces: a person's word for their configuration and tools.
 
 use std::{
     fs, io,

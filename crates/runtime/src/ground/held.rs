@@ -1,4 +1,4 @@
-//! May a session's processes change anything for now?
+//! Read-only lock: whether a session's processes may change anything for now.
 
 use std::sync::{
     Arc, Weak,

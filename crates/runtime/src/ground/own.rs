@@ -1,4 +1,4 @@
-//! What does one tool that is a file have of its session's ground, and what beyond it?
+//! The execution of one tool file: what it has of its session's, and what of its own.
 
 use std::{
     path::{Path, PathBuf},

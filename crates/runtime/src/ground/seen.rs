@@ -1,4 +1,4 @@
-//! What is known of a session's sandbox, and what is said of it?
+//! A session's sandbox as it is reported: what holds, and what is missing.
 
 use std::{
     cell::OnceCell,

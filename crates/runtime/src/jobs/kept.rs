@@ -1,4 +1,4 @@
-//! What is known of a job when the session it was of is over, or its process was killed?
+//! Persisted jobs: what is known of a job after its session ended or its process was killed.
 //!
 //! Each job of a session that somebody may come back to has a record in the store: how it stands, and the newest of what
 //! it wrote, brought up to date as it goes. An owner may have many sessions, one after another or at once; the numbers

@@ -1,4 +1,4 @@
-//! Which calls outlive their turn, and what came of them?
+//! Jobs: calls that outlive their turn, and their results.
 
 mod kept;
 mod news;

@@ -1,4 +1,4 @@
-//! What of one call can be seen, and wished for, while it runs?
+//! A running call as seen from outside: its output so far, and requests to it.
 //!
 //! Three look at it: the tool (as its [`Caller`]), the task that runs the call and grants
 //! its wishes, and whoever asks for the job that it has become.

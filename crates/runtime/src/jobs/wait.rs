@@ -1,4 +1,4 @@
-//! When is a wait for a job over?
+//! Waiting for a job: by its end, its output, or a time.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What does the journal say?
+//! Reading the journal.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What became of the calls whose process died?
+//! Recovery of calls whose process died: each gets its "ended" row.
 
 use std::path::{Path, PathBuf};
 

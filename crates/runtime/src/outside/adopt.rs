@@ -1,4 +1,4 @@
-//! What is it that a person trusts of a workspace's tools?
+//! Trust in a workspace's tools: what exactly is trusted.
 
 use std::{io, path::Path};
 

@@ -1,4 +1,4 @@
-//! May a file in a folder of tools have been made by a tool, rather than by a person?
+//! Provenance of files in tool folders: made by a tool, or by a person.
 //!
 //! A tool may make files beside itself, and what is new can't be covered by a mount. So it is remembered when which folder
 //! was open to a tool and what in it was closed. What was not closed and last changed in that time is nobody's word: the

@@ -1,4 +1,4 @@
-//! Do arguments fit the schema that a file declares?
+//! Validation of arguments against the schema that a file declares.
 //!
 //! The schema is somebody else's and may be anything: wrong, endless, made to take for ever. So it is followed keyword by
 //! keyword, and a keyword that makes no sense is passed over ([`fitted`] says which); what is looked at is counted, and

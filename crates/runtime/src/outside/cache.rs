@@ -1,4 +1,4 @@
-//! What is known of files that were asked before?
+//! Cache of what tool files declare.
 
 use std::{
     collections::{BTreeMap, HashSet},

@@ -1,4 +1,4 @@
-//! Must a Python compile the host script anew?
+//! Compiled bytecode of the host script.
 //!
 //! That takes it longer than to start. So the code is kept in the state folder, where no tool gets at it: as it was
 //! given by a process that had run nothing of a tool's yet, and only for the interpreter that gave it.

@@ -1,4 +1,4 @@
-//! Where are tools looked for, as the person has decided by now?
+//! Resolved configuration of tool folders.
 
 use std::{
     path::{Path, PathBuf},

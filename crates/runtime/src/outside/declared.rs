@@ -1,4 +1,4 @@
-//! What does a call of a tool that is a file touch, by what the file declares?
+//! Declared effects: what a call of a tool file touches.
 //!
 //! A line is a word and what it is about: `read PATH`, `write PATH`, `net HOST`, `session KEY`. `{argument}` in it stands
 //! for the value of an argument; where that was not given, the line says nothing, and of a list it says so for each.

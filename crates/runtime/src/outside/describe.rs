@@ -1,4 +1,4 @@
-//! What do Python files say that they are?
+//! Specs of Python files, read in a process of their own.
 
 use std::{
     collections::{BTreeMap, VecDeque},

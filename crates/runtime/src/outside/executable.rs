@@ -1,4 +1,4 @@
-//! How is a program that says what it is called as a tool?
+//! Calls of an executable that says what it is.
 
 mod answer;
 mod spec;

@@ -1,4 +1,4 @@
-//! How is it told that a tool's code did not work?
+//! Faults of a tool's code.
 
 use kit::{
     Fault, Kind, Output, Part,

@@ -1,4 +1,4 @@
-//! What in a folder of tools is a tool, and what does it hold?
+//! Tool folders: which entries are tools, read without following links.
 
 use std::{
     ffi::OsStr,

@@ -1,4 +1,4 @@
-//! How does haft speak with a process that holds a Python file?
+//! Requests to a process that holds a Python file.
 //!
 //! Over a socket, one JSON value per line; `host/host.py` is at the other end. What a tool in there writes to the socket
 //! itself lies before the token that begins each message, and is left out.
@@ -126,7 +126,7 @@ struct State {
     waiting: HashMap<u64, Waiter>,
     unsent: Vec<u8>,
     gone: Option<Why>,
-    /// Where to keep the script's code, until the first message. Only that one is from before any code of a tool's.
+    /// Where to keep the script's code, until the first message. Only that one is from before any code of a tool ran.
     compiled: Option<Compiled>,
 }
 

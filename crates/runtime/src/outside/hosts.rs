@@ -1,4 +1,4 @@
-//! Which processes hold a session's Python files, and for how long?
+//! Processes that hold a session's Python files, and their lifetime.
 
 use std::{
     collections::HashMap,

@@ -1,4 +1,4 @@
-//! Which Python runs a file?
+//! The Python interpreter that runs a file.
 
 use std::path::{Path, PathBuf};
 

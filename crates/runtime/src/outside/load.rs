@@ -1,4 +1,4 @@
-//! How do tools that are files get loaded, and loaded again?
+//! Loading and hot reload of tool files.
 
 mod answers;
 mod manuals;

@@ -1,4 +1,4 @@
-//! What does a `tool.toml` say, which makes a tool of any command?
+//! `tool.toml`: a tool made of any command.
 
 use std::{
     io::Read,

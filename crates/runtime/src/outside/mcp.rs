@@ -1,4 +1,4 @@
-//! Which MCP servers is haft a client of, and how are their tools called?
+//! MCP client: the servers that haft uses, and calls of their tools.
 //!
 //! A server that is configured is not started for that: its tools are listed by what it said the last time, and it runs
 //! from the first call on, in a sandbox of its own. What it says of its tools counts as it was first said; anything else

@@ -1,4 +1,4 @@
-//! Which tools are files, and how do they run?
+//! Tool files: plugins in Python and executables, and how they run.
 //!
 //! A file in a folder of tools is a tool: Python in any of the formats people have, or any program that says what it
 //! is. Each runs in a process and a sandbox of its own, so that nothing it does harms haft or another tool.

@@ -1,4 +1,4 @@
-//! What of a result is text, what a picture, what a link?
+//! Parts of a result: text, pictures, links.
 
 use kit::{Output, Part, base64};
 

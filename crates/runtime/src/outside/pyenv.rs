@@ -1,4 +1,4 @@
-//! Which Python does pyenv's `python3` come to?
+//! The Python behind pyenv's `python3`.
 //!
 //! Its shim is a shell script that takes longer to find that than Python takes to start. Nothing is remembered: the
 //! same files say it here each time. Where they say it in any other way than the plain one, the shim is asked.
@@ -18,7 +18,7 @@ const HOOKS: [&str; 3] = ["/usr/local/etc/pyenv.d", "/etc/pyenv.d", "/usr/lib/py
 const HARMLESS: [&str; 4] =
     ["pip-rehash.bash", "python-config.bash", "system-site-packages.bash", "conda.bash"];
 
-/// The Python that `name` comes to in this folder, with these variables, if `name` is a shim of pyenv's.
+/// The Python that `name` comes to in this folder, with these variables, if `name` is a pyenv shim.
 pub(super) fn python(name: &str, folder: &Path, variables: &[(String, String)]) -> Option<PathBuf> {
     let value = |name: &str| variables.iter().find(|(it, _)| it == name).map(|it| it.1.as_str());
     let shim = value("PATH")?.split(':').map(|it| Path::new(it).join(name)).find(|it| it.is_file())?;

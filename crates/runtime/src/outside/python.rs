@@ -1,4 +1,4 @@
-//! How is a tool in a Python file called?
+//! Calls of a tool in a Python file.
 
 use std::{
     sync::Arc,

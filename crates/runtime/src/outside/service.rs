@@ -1,4 +1,4 @@
-//! What do the tools that deal in tools see of them?
+//! Tool files as tools see them.
 
 use std::{sync::Arc, time::Duration};
 

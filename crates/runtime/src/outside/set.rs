@@ -1,4 +1,4 @@
-//! Which tools do the files make together, and how does that differ from what was there?
+//! The set of tools that all files make, and how it differs from the one before.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},

@@ -1,4 +1,4 @@
-//! How do things stand with tools that are files, for a person who asks?
+//! Status of tool files, for a person who asks.
 
 use std::path::{Path, PathBuf};
 

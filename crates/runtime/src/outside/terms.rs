@@ -1,4 +1,4 @@
-//! What holds for every call of a tool that is a file, however the file is run?
+//! Rules for every call of a tool file, however it is run.
 
 use std::{borrow::Cow, future::pending, sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Where are the packages that a Python file says it needs?
+//! Environments for the packages that Python files declare.
 //!
 //! They are kept in an environment for each list of them, which `uv` makes once, in a sandbox of its own: building a
 //! package runs its code. Tools read environments and never write them.
@@ -250,7 +250,7 @@ impl Environments {
                 env.push((name.to_owned(), value.to_owned()));
             }
         };
-        // uv knows no variables of pip's.
+        // uv does not read pip's variables.
         default("UV_DEFAULT_INDEX", self.value("UV_INDEX_URL").or_else(|| self.value("PIP_INDEX_URL")));
         default("UV_EXTRA_INDEX_URL", self.value("PIP_EXTRA_INDEX_URL"));
         default("SSL_CERT_FILE", self.value("SSL_CERT_FILE").or_else(|| self.value("PIP_CERT")));

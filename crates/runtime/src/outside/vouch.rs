@@ -1,4 +1,4 @@
-//! For what in a folder of tools does a person vouch, so that a `[tool.NAME]` counts for it?
+//! Attestation: the content of a tool that a person vouches for, so that `[tool.NAME]` applies to it.
 //!
 //! A name is nobody's word: any tool may make a file beside itself that has the name of another. So a person vouches for
 //! content, and what a tool with grants imports from its folder is the very text that was vouched for, wherever it lies by

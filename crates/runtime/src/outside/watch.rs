@@ -1,4 +1,4 @@
-//! When do the folders of tools change?
+//! File watching of tool folders.
 
 use std::{
     collections::BTreeMap,

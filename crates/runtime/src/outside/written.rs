@@ -1,4 +1,4 @@
-//! Which versions of which files did a model write, or a tool make, and which does a person vouch for?
+//! Provenance records: versions that a model wrote, that a tool made, that a person vouches for.
 
 use std::{
     collections::{HashMap, HashSet},

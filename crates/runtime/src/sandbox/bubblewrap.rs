@@ -1,4 +1,4 @@
-//! How is the same layout said to bubblewrap, on a machine that gives namespaces to it but not to us?
+//! The sandbox layout for bubblewrap, on machines that give namespaces to it but not to haft.
 //!
 //! bubblewrap makes the namespaces and the mounts; the keeper it starts does the rest. What is known to leak through
 //! it is closed: it gets no environment of ours, the keeper keeps no capability, `/proc` is read-only, and no folder

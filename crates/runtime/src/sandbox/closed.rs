@@ -1,4 +1,4 @@
-//! Is what a sandbox closes still closed?
+//! Checks that what a sandbox closes is still closed.
 //!
 //! What is read-only or hidden in a folder that may be changed has a mount over it. When its name is given to something
 //! else from outside, as an editor or git does to save a file, the kernel takes that mount away, and what has the name

@@ -1,4 +1,4 @@
-//! What in a folder of tools is code, which no tool may change, and what is data?
+//! Code in folders of tools, which no tool may change, told from data.
 //!
 //! A file is code by its name or because it may be executed. A folder in it is code as a whole as soon as there is
 //! code anywhere in it, and data otherwise; one that is too large to be looked through counts as code.

@@ -1,4 +1,4 @@
-//! Was it the sandbox that made a command fail, and by which rule?
+//! Sandbox denials: tells from a failed command's output whether the sandbox refused something, and which rule.
 //!
 //! Read off the end of what the command printed. A line is given only where the words fit and
 //! what is known of the sandbox agrees; where another cause is as likely, it says "may be".

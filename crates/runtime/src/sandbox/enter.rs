@@ -1,4 +1,4 @@
-//! How does a process go into the sandbox?
+//! Entering the sandbox: namespaces, mounts, Landlock and seccomp, in this order.
 //!
 //! In two steps. The first leaves the machine's namespaces and starts a child, the first
 //! process of its own PID namespace; the second, in that child, builds the new root out of the

@@ -1,4 +1,4 @@
-//! Which variables does a command have?
+//! Environment variables of commands: an allowlist, without credentials.
 //!
 //! It begins with none. What is here is what programs need to run at all, and what a person
 //! granted by name: a key in haft's environment is not the command's key.

@@ -1,4 +1,4 @@
-//! Which system calls are refused to every process of the sandbox?
+//! seccomp filter: the system calls that every process of the sandbox is refused.
 //!
 //! Most of them are out of reach by the namespaces and the missing capabilities already; this
 //! is the layer that still holds when one of these has a hole.

@@ -1,4 +1,4 @@
-//! What does this program do when it is started as a keeper?
+//! The keeper process: enters the sandbox, then starts the session's commands.
 
 use std::{
     io::Write,

@@ -1,4 +1,4 @@
-//! What of the machine does a command see?
+//! Sandbox layout: what of the machine a command sees, and what it may write.
 //!
 //! The answer is data: a list of mounts, made outside where everything can still be looked
 //! at, and carried out inside by `enter.rs`. What is not in the list does not exist there.

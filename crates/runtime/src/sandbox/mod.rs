@@ -1,4 +1,4 @@
-//! What does the operating system enforce on the processes of a session?
+//! The OS sandbox of a session's processes.
 
 pub(crate) mod bubblewrap;
 pub(crate) mod closed;

@@ -1,4 +1,4 @@
-//! How does a command reach the hosts that it was granted, and no other?
+//! The proxy of the sandbox: commands reach the hosts that were granted, and no other.
 //!
 //! The sandbox has no network but itself. In it listens a socket that is served out here: a
 //! proxy for HTTP, which connects to what is granted, at an address that was looked at.

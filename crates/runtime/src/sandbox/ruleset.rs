@@ -1,4 +1,4 @@
-//! What does Landlock let the processes of the sandbox do with files and with each other?
+//! Landlock ruleset: what processes of the sandbox may do with files and with each other.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! How is the same layout said to macOS?
+//! The sandbox layout as a profile of macOS's `sandbox-exec`.
 //!
 //! As the text of a Seatbelt profile, which `sandbox-exec` applies to the keeper. There are no
 //! private folders there: what a layout would hide or make private is forbidden instead, and

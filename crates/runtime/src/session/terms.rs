@@ -1,4 +1,4 @@
-//! Which tools does a session show, and on which terms?
+//! Call limits of a session: the tools it shows, and their rules.
 
 use std::{borrow::Cow, sync::Arc};
 

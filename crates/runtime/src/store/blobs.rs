@@ -1,4 +1,4 @@
-//! What did a file hold before it was changed?
+//! Before-images: contents of files before they were changed, by hash.
 
 use std::{
     fs::{self, File, OpenOptions},

@@ -1,4 +1,4 @@
-//! What did persons allow in this workspace?
+//! Stored grants: what persons allowed in this workspace.
 
 use kit::Fault;
 use rusqlite::{Connection, params};

@@ -1,4 +1,4 @@
-//! Is the process that began a call still alive?
+//! Liveness: whether the process that began a call still runs.
 //!
 //! Each process holds a lock on a file of its own for as long as it lives. The kernel
 //! lets go of the lock however the process ends, and a process id that is used again

@@ -1,4 +1,4 @@
-//! What does a workspace remember from one session to the next?
+//! Workspace memory, from one session to the next.
 
 use kit::{Fault, Kind, services::Fact};
 use rusqlite::{OptionalExtension, Row, params, types::Value};

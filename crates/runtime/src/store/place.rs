@@ -1,4 +1,4 @@
-//! Where are the database of a workspace and the folders beside it?
+//! Paths of the store: the database of a workspace and the folders beside it.
 
 use std::{
     fs::{DirBuilder, File, OpenOptions},

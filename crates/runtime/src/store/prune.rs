@@ -1,4 +1,4 @@
-//! Which before-images and spills are too old or too many to keep?
+//! Pruning: removes before-images and spill files that are too old or too many.
 
 use std::{
     fs, io,

@@ -1,4 +1,4 @@
-//! How does work reach the one thread that writes, and how does its result come back?
+//! The writer's queue: work reaches the one thread, and its result comes back.
 
 use std::{
     path::{Path, PathBuf},

@@ -1,4 +1,4 @@
-//! How is the database read without waiting for the one who writes it?
+//! The reading connection, which does not wait for the writer.
 //!
 //! By a connection of its own, in the thread that asks: a read sees whatever any process has committed before it began,
 //! and costs a fraction of two changes of thread.

@@ -1,4 +1,4 @@
-//! Which tables does the database have, and how does an older one become a newer one?
+//! The database schema and its migrations.
 
 use rusqlite::Connection;
 

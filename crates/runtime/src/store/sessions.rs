@@ -1,4 +1,4 @@
-//! Which sessions does a workspace have, and what did each put away?
+//! Sessions of a workspace, and the state that each saved.
 
 use kit::Fault;
 use rusqlite::{OptionalExtension, params};

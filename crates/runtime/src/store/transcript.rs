@@ -1,4 +1,4 @@
-//! What was said in a session, for the person and for the model?
+//! Transcripts: a session's conversation, for the person and for the model.
 //!
 //! Two buffers for each session: `messages`, which a person is shown, and `context`, which a model is sent. Rows are
 //! only ever added, and each is numbered by whoever writes it, so two processes can't both go on with one session.

@@ -1,4 +1,4 @@
-//! What is wrong with the database, in words that say what to do?
+//! Database errors, in words that say what to do.
 
 use std::{io, path::Path};
 

@@ -1,4 +1,4 @@
-//! How is what a model searches for said in the words of the index?
+//! Search queries in the syntax of the full-text index.
 
 use rusqlite::{Connection, Params, Row};
 

@@ -1,4 +1,4 @@
-//! What does the one thread do that owns the database?
+//! The writer thread, which owns the database.
 
 use std::{
     fs::TryLockError,

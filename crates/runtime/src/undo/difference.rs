@@ -1,4 +1,4 @@
-//! How do two contents of a file differ, in few words?
+//! The difference of two contents of a file, in few words.
 
 use std::time::Duration;
 

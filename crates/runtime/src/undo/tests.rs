@@ -1,4 +1,4 @@
-//! Is what was changed put back, and nothing else?
+//! Tests: undo restores what was changed, and nothing else.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::{

@@ -1,4 +1,4 @@
-//! How is the body of a request read, and the body of an answer watched?
+//! Request bodies and response bodies, bounded and watched.
 
 use std::{
     convert::Infallible,

@@ -1,4 +1,4 @@
-//! What can be told again to a client whose connection broke?
+//! Event replay for clients whose connection broke.
 //!
 //! rmcp's own memory forgets an answer as soon as it was sent, also when nobody took it.
 

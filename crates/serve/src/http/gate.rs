@@ -1,4 +1,4 @@
-//! May this request come in, before anything of its body was read?
+//! Admission: checks a request before its body is read.
 //!
 //! A page in a person's browser can send requests to loopback, and can make a name of its own mean loopback. It can't
 //! choose the `Host` and `Origin` that the browser sends, so these two are held against what the server is called.

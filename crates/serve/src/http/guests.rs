@@ -1,4 +1,4 @@
-//! Whose connections are kept, and who has to leave when there are too many?
+//! HTTP connection limits: caps open connections per token and evicts the idle ones.
 //!
 //! A connection that has shown no token yet is a stranger's. Strangers are many where somebody means ill, so a new one
 //! takes the place of the oldest of whoever has the most; guests are never sent away for a stranger.

@@ -1,4 +1,4 @@
-//! What becomes of one request?
+//! HTTP request handling: authenticates, routes to a session, streams the reply.
 
 use std::{
     io,

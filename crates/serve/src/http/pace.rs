@@ -1,4 +1,4 @@
-//! Is the other end of a connection slower than it may be?
+//! Slow connections: closes those below a minimum rate.
 
 use std::{
     io,

@@ -1,4 +1,4 @@
-//! How does the server answer where no tool has a part in it?
+//! HTTP replies that involve no tool.
 
 use std::convert::Infallible;
 

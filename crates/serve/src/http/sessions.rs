@@ -1,4 +1,4 @@
-//! Which MCP sessions has a principal, and when do they end?
+//! MCP sessions of a principal, and their end.
 //!
 //! Each principal has a table of its own, so that a session's id means nothing with another's token.
 

@@ -1,4 +1,4 @@
-//! Whose token is this?
+//! Bearer tokens, and the principal of each.
 
 use std::hint::black_box;
 

@@ -1,4 +1,4 @@
-//! How does a call ask its client, and how does MCP word the question?
+//! Elicitation and sampling: how a call asks its client.
 #![expect(deprecated, reason = "MCP is about to drop sampling, roots and logging; its clients have not")]
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! How is a call run that a client makes?
+//! Calls that a client makes.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! How may the value of an argument go on?
+//! Completion of arguments.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Where does a client work?
+//! Roots of a client.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! How does a client hear that something changed?
+//! Change notifications to clients.
 
 use std::{future::Future, sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What is a client told that no request asks for?
+//! Log notifications.
 //!
 //! Until 2025-11-25 a client has one level for all of it. From 2026-07-28 on, it hears only what belongs to a request,
 //! and only where that request names a level.

@@ -1,4 +1,4 @@
-//! Which part of a list is shown at once, and how does the rest follow?
+//! Pagination of lists.
 
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 

@@ -1,4 +1,4 @@
-//! What can a person begin a message with, through the client?
+//! Prompts.
 
 use std::sync::Arc;
 

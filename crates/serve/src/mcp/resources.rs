@@ -1,4 +1,4 @@
-//! Which documents can a client read, and which does it watch?
+//! Resources, and subscriptions to them.
 
 use std::{
     collections::hash_map::Entry,

@@ -1,4 +1,4 @@
-//! Which calls wait for their client to come back with answers?
+//! Multi-round requests: calls that wait for a client's answers.
 //!
 //! From the revision 2026-07-28 on a client is asked by the answer to its request: it does what is asked, and makes the
 //! request again, with the answers and with a handle. Meanwhile the call goes on living here, under that handle, which

@@ -1,4 +1,4 @@
-//! What goes on between a request and its answer, when the client is asked in between?
+//! The exchange between a request and its answer, with requests to the client in between.
 
 use std::{
     future::poll_fn, panic::AssertUnwindSafe, pin::Pin, pin::pin, sync::Arc, task::Poll, time::Duration,

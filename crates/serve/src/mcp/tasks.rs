@@ -1,4 +1,4 @@
-//! What becomes of a call that takes too long to be waited for?
+//! Tasks: calls that take too long to be waited for.
 //!
 //! A client that follows tasks is given the id of one: that of the job that the call has become, where calls can become
 //! jobs. It then asks how the task is, brings it what it wants to know, and takes its result.

@@ -1,4 +1,4 @@
-//! `ask_user`: what does the person say?
+//! `ask_user`: asks the person.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `list_profiles`: which profiles are there?
+//! `list_profiles`: lists the profiles.
 
 use kit::prelude::*;
 

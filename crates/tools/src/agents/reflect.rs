@@ -1,4 +1,4 @@
-//! `reflect`: what do three other voices say to where the work stands?
+//! `reflect`: three other opinions on where the work stands.
 
 use std::time::Duration;
 

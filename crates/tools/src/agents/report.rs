@@ -1,4 +1,4 @@
-//! What does a model read of a task that another agent did?
+//! A subagent's result as a model reads it.
 
 use kit::{
     Output,

@@ -1,4 +1,4 @@
-//! `model_3d`: what part does OpenSCAD source make?
+//! `model_3d`: makes a part from OpenSCAD source.
 
 mod compile;
 mod messages;

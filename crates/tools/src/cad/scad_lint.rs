@@ -1,4 +1,4 @@
-//! `scad_lint`: what is wrong with OpenSCAD source?
+//! `scad_lint`: checks OpenSCAD source.
 
 mod builtins;
 mod libraries;

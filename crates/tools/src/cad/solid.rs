@@ -1,4 +1,4 @@
-//! What does a mesh enclose, and is it closed?
+//! Volume of a mesh, and whether it is closed.
 
 use std::{collections::HashMap, ops::ControlFlow};
 

@@ -1,4 +1,4 @@
-//! Which OpenSCAD source does a call speak of?
+//! The OpenSCAD source of a call.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Which other names and words is running Python known by?
+//! Other names and arguments of running Python.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Which interpreter runs the code, and is there a warm one?
+//! Choice of the interpreter.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `python`: what does this code say?
+//! `python`: runs Python code.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! How is code run, and what came of it?
+//! Running code, and its result.
 
 use std::{os::fd::OwnedFd, sync::Arc, time::Duration};
 

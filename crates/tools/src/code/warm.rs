@@ -1,4 +1,4 @@
-//! How is an interpreter kept warm, and how is code handed to it?
+//! Warm interpreters: one is kept ready, and is given code.
 //!
 //! `warm.py` is the other half, and says what goes over the sockets.
 

@@ -1,4 +1,4 @@
-//! `filegrep`: where in this file does something stand?
+//! `filegrep`: finds lines in one file.
 
 use grep_matcher::Matcher;
 use grep_regex::RegexMatcher;

@@ -1,4 +1,4 @@
-//! How is JSON loaded, and changed without touching what is not meant?
+//! JSON files: loaded, and changed without touching the rest.
 
 use jsonc_parser::{ParseOptions, cst::CstRootNode};
 use kit::{Cx, Fault, Kind, text::Text};

@@ -1,4 +1,4 @@
-//! Which values of a JSON text does a `JSONPath` (RFC 9535) lead to?
+//! `JSONPath` (RFC 9535) on JSON text.
 //!
 //! A query comes from a model, and the text from anywhere. So the query's length and
 //! nesting are limited, every step of a walk is counted, and a walk hears when it is told

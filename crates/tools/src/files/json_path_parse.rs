@@ -1,4 +1,4 @@
-//! What does a `JSONPath` query mean?
+//! `JSONPath` parser.
 
 use std::borrow::Cow;
 

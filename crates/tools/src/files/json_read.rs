@@ -1,4 +1,4 @@
-//! `json_read`: what stands at this place of a JSON file?
+//! `json_read`: shows a place in a JSON file.
 
 use std::ops::ControlFlow;
 

@@ -1,4 +1,4 @@
-//! What does a JSON file say, with every number as the file writes it?
+//! JSON values that keep every number as the file writes it.
 //!
 //! `serde_json` would round what is beyond 64 bits, and takes three times the memory.
 

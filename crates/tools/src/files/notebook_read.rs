@@ -1,4 +1,4 @@
-//! `notebook_read`: what is in a Jupyter notebook?
+//! `notebook_read`: shows a Jupyter notebook.
 
 use kit::prelude::*;
 

@@ -1,4 +1,4 @@
-//! What does a tool do with a file before it can show or change text?
+//! Opening a text file for a tool.
 
 use kit::{
     Cx, Fault, Kind, counted,

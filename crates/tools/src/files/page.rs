@@ -1,4 +1,4 @@
-//! How is a page of a file shown, and how does one go on from there?
+//! Pages of a file.
 
 use kit::{
     anchor,

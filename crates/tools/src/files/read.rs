@@ -1,4 +1,4 @@
-//! `read`: what is in a file?
+//! `read`: shows a file or a folder.
 
 use kit::{
     files::{EntryKind, Open, Start, Total},

@@ -1,4 +1,4 @@
-//! How is a text file written whose new text was made as a whole?
+//! Writing a text file whose new text was made as a whole.
 
 use std::{
     ops::Range,

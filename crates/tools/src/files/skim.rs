@@ -1,4 +1,4 @@
-//! `skim`: which lines stand here?
+//! `skim`: shows some lines of a file.
 
 use kit::{
     files::Start,

@@ -1,4 +1,4 @@
-//! `continue_job`: what does a job that waits for input get?
+//! `continue_job`: gives a job that waits for input its next input.
 
 use std::time::Duration;
 

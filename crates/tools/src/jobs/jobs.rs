@@ -1,4 +1,4 @@
-//! `jobs`: which jobs does this session have?
+//! `jobs`: lists the session's jobs.
 
 use kit::{prelude::*, services::Job};
 

@@ -1,4 +1,4 @@
-//! `read_job`: how does a job stand, and what did it say?
+//! `read_job`: shows a job's state and output.
 
 use kit::{
     prelude::*,

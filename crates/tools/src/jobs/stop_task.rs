@@ -1,4 +1,4 @@
-//! `stop_task`: how is a job ended?
+//! `stop_task`: stops a job.
 
 use kit::{prelude::*, services::State};
 

@@ -1,4 +1,4 @@
-//! How do the tools word what jobs are and say?
+//! Tests: how the tools word jobs and their output.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use kit::{

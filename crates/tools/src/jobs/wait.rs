@@ -1,4 +1,4 @@
-//! `wait`: when will a job be there?
+//! `wait`: waits for a job's end or output.
 
 use std::time::Duration;
 

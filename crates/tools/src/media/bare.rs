@@ -1,4 +1,4 @@
-//! What of a PNG file is its picture, without all else that decoders would unpack?
+//! PNG files without the chunks that decoders would unpack.
 
 const SIGNATURE: &[u8] = b"\x89PNG\r\n\x1a\n";
 

@@ -1,4 +1,4 @@
-//! `content_publish`: how is a file shown to the person, and not only given?
+//! `content_publish`: shows a file to the person.
 
 use kit::prelude::*;
 

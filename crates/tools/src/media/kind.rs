@@ -1,4 +1,4 @@
-//! Of which kind is a file, by its content?
+//! File types, by content.
 
 /// How far a content is looked at.
 pub(crate) const HEAD: usize = 8 << 10;

@@ -1,4 +1,4 @@
-//! How does a picture of any format become one that a model can look at?
+//! Pictures of any format, made into one that a model can look at.
 
 use std::{collections::HashSet, io::Cursor};
 

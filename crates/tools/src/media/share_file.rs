@@ -1,4 +1,4 @@
-//! `share_file`: how is a file given to the person?
+//! `share_file`: gives a file to the person.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! `memory`: what should later sessions know?
+//! `memory`: notes for later sessions.
 
 use kit::{prelude::*, services::Fact};
 

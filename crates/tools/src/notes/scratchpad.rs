@@ -1,4 +1,4 @@
-//! `scratchpad`: what did the model find out so far?
+//! `scratchpad`: notes of this session.
 
 use kit::{Pad, prelude::*};
 

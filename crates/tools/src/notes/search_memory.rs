@@ -1,4 +1,4 @@
-//! `search_memory`: what was said earlier in this session?
+//! `search_memory`: searches what was said earlier in this session.
 
 use kit::{prelude::*, services::Saying};
 

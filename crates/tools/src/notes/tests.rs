@@ -1,4 +1,4 @@
-//! How do the tools word what is kept, and what do they refuse?
+//! Tests: how the tools word notes, and what they refuse.
 
 use kit::testing::Room;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! How does a machine let us in?
+//! SSH authentication.
 //!
 //! In the order of OpenSSH: keys (those of the agent that are named, the agent's others, files), answers to questions,
 //! the password. Keys of the agent stay there.

@@ -1,4 +1,4 @@
-//! How is a connection made, and to whom?
+//! SSH connections.
 
 use std::{
     borrow::Cow,

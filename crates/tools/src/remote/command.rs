@@ -1,4 +1,4 @@
-//! What does a command do on another machine, while it runs and in the end?
+//! Remote commands: their output, their end, and how they are stopped.
 
 use std::{future::pending, sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What does `~/.ssh/config` say of a host?
+//! `~/.ssh/config`.
 //!
 //! Read are Host, Match (all, host, originalhost, user), Include, HostName, User, Port, IdentityFile, IdentitiesOnly,
 //! IdentityAgent, ProxyJump, HostKeyAlias and ConnectTimeout. ProxyCommand is refused, as it starts a program; whatever

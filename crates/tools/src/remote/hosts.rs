@@ -1,4 +1,4 @@
-//! What does the person's hosts file say of a name?
+//! The person's hosts file.
 
 use std::{collections::BTreeMap, fs, io::Read as _, path::Path};
 

@@ -1,4 +1,4 @@
-//! Is this the key by which a machine is known?
+//! Host keys: `known_hosts`, and trust on first use.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},

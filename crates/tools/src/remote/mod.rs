@@ -1,4 +1,4 @@
-//! What does an agent do on other machines?
+//! SSH tools.
 
 mod auth;
 mod client;

@@ -1,4 +1,4 @@
-//! Where does the name of a host lead, by which way, and as whom?
+//! SSH destinations: address, jump hosts, user.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! Which connections does a session keep, and for how long?
+//! SSH connection pool.
 
 use std::{
     collections::HashMap,

@@ -1,4 +1,4 @@
-//! Which secret is meant, without its value?
+//! Named secrets in arguments, without their values.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! `ssh_exec`: what does this command do on that machine?
+//! `ssh_exec`: runs a command on another machine, or copies a file.
 
 use std::{collections::BTreeMap, path::Path, sync::OnceLock, time::Duration};
 

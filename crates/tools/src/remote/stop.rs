@@ -1,4 +1,4 @@
-//! Which process is a command on another machine, and how is it ended there?
+//! Stopping a remote command, by its process group.
 //!
 //! OpenSSH passes no signals on for root, so the shell says its own number first, and what is stopped is ended by a second
 //! channel: its process group, first asked, then killed. The script there ends its work even if we are gone.

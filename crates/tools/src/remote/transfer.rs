@@ -1,4 +1,4 @@
-//! How does a file get to another machine, or from there, whole or not at all?
+//! File transfer, whole or not at all.
 
 use std::{
     collections::BTreeMap, fs::File, io::Read as _, os::unix::fs::MetadataExt as _, sync::Arc, time::Duration,

@@ -1,4 +1,4 @@
-//! `glob`: which files have a name like this?
+//! `glob`: finds files by name.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,4 +1,4 @@
-//! `grep`: which lines match?
+//! `grep`: finds lines in files.
 
 use std::{
     fmt::Write,

@@ -1,4 +1,4 @@
-//! Which lines of some bytes match?
+//! Matching lines in bytes.
 
 use std::{
     fs::File,

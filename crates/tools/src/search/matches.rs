@@ -1,4 +1,4 @@
-//! How is a page of matches written?
+//! A page of matches.
 
 use std::{fmt::Write, path::Path};
 

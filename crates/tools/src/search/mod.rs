@@ -1,4 +1,4 @@
-//! What is where in the workspace?
+//! Search tools.
 
 mod glob;
 mod grep;

@@ -1,4 +1,4 @@
-//! Which paths does a glob, or a type of file, mean?
+//! Path filters: globs and file types.
 
 use std::{fmt, path::Path};
 

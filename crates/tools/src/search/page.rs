@@ -1,4 +1,4 @@
-//! Which part of what was found is shown, and what is said of the rest?
+//! Pagination of results.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,4 @@
-//! `tree`: what is in a folder, and in those below it?
+//! `tree`: shows a folder and those below it.
 
 use std::{
     collections::HashMap,

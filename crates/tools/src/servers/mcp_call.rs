@@ -1,4 +1,4 @@
-//! `mcp_call`: what does a tool of an MCP server answer?
+//! `mcp_call`: calls a tool of a server.
 
 use kit::prelude::*;
 use serde_json::{Map, Value};

@@ -1,4 +1,4 @@
-//! `mcp_connect`: is a server there, and can another one be added?
+//! `mcp_connect`: connects to a server, or adds one.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `mcp_disconnect`: how is a server ended?
+//! `mcp_disconnect`: ends the connection to a server.
 
 use kit::prelude::*;
 

@@ -1,4 +1,4 @@
-//! `mcp_list`: which tools does an MCP server have?
+//! `mcp_list`: lists the tools of a server.
 
 use kit::{Origin, prelude::*, services::Listed};
 use serde_json::json;

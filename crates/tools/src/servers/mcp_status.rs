@@ -1,4 +1,4 @@
-//! `mcp_status`: how do things stand with the MCP servers?
+//! `mcp_status`: shows the state of the servers.
 
 use std::time::Duration;
 

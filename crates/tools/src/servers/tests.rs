@@ -1,4 +1,4 @@
-//! What do these tools say where there are no servers, or some?
+//! Tests: what these tools say where there are no servers, or some.
 
 use expect_test::expect;
 use kit::{

@@ -1,4 +1,4 @@
-//! How is told what a command did?
+//! A command's result as a model reads it.
 
 use std::time::Duration;
 

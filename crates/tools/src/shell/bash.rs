@@ -1,4 +1,4 @@
-//! `bash`: what does this command do, in the shell of the one before?
+//! `bash`: runs a command in the shell of the one before.
 
 use std::{
     path::PathBuf,

@@ -1,4 +1,4 @@
-//! `interact`: what stands on the screen of a program that is typed to?
+//! `interact`: types to a program in a terminal, and shows its screen.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! How does one bash live through many calls?
+//! The lasting shell: one bash through many calls.
 //!
 //! Its script is a pipe, and comes one line for each call:
 //!

@@ -1,4 +1,4 @@
-//! What does one command do within its time, and what is left when that is over?
+//! One command within its time, and what it leaves running.
 
 use std::{sync::Arc, time::Duration};
 

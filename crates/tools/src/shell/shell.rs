@@ -1,4 +1,4 @@
-//! `shell`: what does this command do, by itself, however long it takes?
+//! `shell`: runs one command, however long it takes.
 
 use std::{sync::Arc, time::Duration};
 

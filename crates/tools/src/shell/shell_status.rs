@@ -1,4 +1,4 @@
-//! `shell_status`: what became of a command in the background?
+//! `shell_status`: the state of commands in the background.
 
 use kit::{
     prelude::*,

@@ -1,4 +1,4 @@
-//! How is a command line started?
+//! Starting a command line.
 
 use std::path::PathBuf;
 
@@ -147,8 +147,8 @@ const SHELLS_OWN: &[&str] = &[
     "while",
 ];
 
-/// The words of a command that a shell would only split at its blanks and start: that is most of a shell's
-/// cost saved. Nothing, for whatever might mean more.
+/// The words of a command that a shell would only split at its blanks and start: it saves most of the cost of a shell.
+/// Nothing, for whatever might mean more.
 fn plain(command: &str) -> Option<Vec<String>> {
     let is_plain = |it: char| it.is_ascii_alphanumeric() || " _-./:=@%+,".contains(it);
     let words: Vec<String> = command.split(' ').filter(|it| !it.is_empty()).map(str::to_owned).collect();

@@ -1,4 +1,4 @@
-//! Under which names are the tools shown?
+//! Toolsets: tools under the names of other agents.
 //!
 //! A toolset gives the tools the names and arguments that one ecosystem's prompts and
 //! models know, over the same implementations.

@@ -1,4 +1,4 @@
-//! `call_tool`: how is a tool called that is not listed?
+//! `call_tool`: calls a tool that is not listed.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `delete_tool`: how does a tool of the workspace go?
+//! `delete_tool`: deletes a tool file of the workspace.
 
 use kit::{
     Origin, Spec,

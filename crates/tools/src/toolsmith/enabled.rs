@@ -1,4 +1,4 @@
-//! Which tools does `enabled.json` name?
+//! The list in `enabled.json`.
 //!
 //! The list is a person's file: what is changed in it is one name, and all else stays as it is written.
 

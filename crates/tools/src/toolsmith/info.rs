@@ -1,4 +1,4 @@
-//! `info`: how is a tool used?
+//! `info`: shows how a tool is used.
 
 use kit::{Origin, prelude::*};
 

@@ -1,4 +1,4 @@
-//! `list_tools`: which tools are there?
+//! `list_tools`: lists the tools.
 
 use std::path::Path;
 

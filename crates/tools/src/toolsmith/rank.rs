@@ -1,4 +1,4 @@
-//! Which tools are most likely meant by these words?
+//! Ranking of tools by the words of a search.
 
 use std::collections::{BTreeSet, HashSet};
 

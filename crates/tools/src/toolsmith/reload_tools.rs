@@ -1,4 +1,4 @@
-//! `reload_tools`: what is in the folders of tools now?
+//! `reload_tools`: reloads tool files and reports errors.
 
 use std::{path::Path, time::Duration};
 

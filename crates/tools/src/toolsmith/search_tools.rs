@@ -1,4 +1,4 @@
-//! `search_tools`: which tool does this, and how is it called?
+//! `search_tools`: finds tools by what they do.
 
 use kit::prelude::*;
 

@@ -1,4 +1,4 @@
-//! `test_tool`: does a tool work?
+//! `test_tool`: tries a tool.
 
 use std::time::Duration;
 

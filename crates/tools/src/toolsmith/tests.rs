@@ -1,4 +1,4 @@
-//! Does a model that deals in tools read what it needs?
+//! Tests: what a model reads of tools that deal in tools.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::{fs, path::PathBuf, sync::Arc, time::Duration};
@@ -447,7 +447,7 @@ fn the_name_of_another_tool_is_refused_with_who_has_it() {
         said.lines().next().unwrap_or_default().to_owned()
     };
     assert_eq!(says("read"), "bad_args: `read` is a tool of haft's own; nothing was written");
-    // Not shown here, and a tool of navi's.
+    // Not shown here, and a tool of the toolset navi.
     assert_eq!(says("terminal"), "bad_args: `terminal` is a tool of haft's own; nothing was written");
     assert_eq!(
         says("mine"),

@@ -1,4 +1,4 @@
-//! `write_tool`: how does a model give itself a tool?
+//! `write_tool`: writes a tool file, checks it and loads it.
 
 use std::time::Duration;
 

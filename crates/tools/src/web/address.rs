@@ -1,4 +1,4 @@
-//! Which address is meant, and what does a call touch that looks there?
+//! Web addresses in arguments, and what a call to one touches.
 
 use kit::{
     Fault, Touch,

@@ -1,4 +1,4 @@
-//! `http_request`: what does a server answer to exactly this?
+//! `http_request`: sends one HTTP request, as given.
 
 mod compose;
 mod secrets;

@@ -1,4 +1,4 @@
-//! What does an agent do on the web?
+//! Web tools.
 
 mod address;
 pub(crate) mod http_request;

@@ -1,4 +1,4 @@
-//! `web_fetch`: what stands at an address?
+//! `web_fetch`: shows what is at an address, as text.
 
 mod article;
 mod charset;

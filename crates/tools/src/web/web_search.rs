@@ -1,4 +1,4 @@
-//! `web_search`: which pages are about this?
+//! `web_search`: searches the web.
 
 mod ask;
 mod brave;

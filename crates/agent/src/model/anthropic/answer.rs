@@ -1,4 +1,4 @@
-//! What does an answer of Anthropic's Messages say, event by event?
+//! Events of an answer.
 
 use std::collections::BTreeMap;
 

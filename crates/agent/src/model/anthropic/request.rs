@@ -1,4 +1,4 @@
-//! What is a conversation in Anthropic's Messages?
+//! A conversation as a Messages request.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,4 +1,4 @@
-//! Is Anthropic's wire format spoken as it is documented, however the answer comes?
+//! Tests: Anthropic's wire format, however the answer comes.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::needless_pass_by_value, reason = "tests")]
 

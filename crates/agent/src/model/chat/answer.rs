@@ -1,4 +1,4 @@
-//! What do the chunks of an answer say?
+//! Chunks of an answer.
 
 use serde_json::{Value, json};
 

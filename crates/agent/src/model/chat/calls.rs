@@ -1,4 +1,4 @@
-//! Which call does a piece belong to, and when is a call complete?
+//! Assembly of calls from the pieces of a stream.
 //!
 //! The format has no mark for the end of a call; only the end of the answer is one. These are the signs there are, and
 //! what each is worth:

@@ -1,4 +1,4 @@
-//! How is a conversation written for Chat Completions?
+//! A conversation as a Chat Completions request.
 
 use kit::{Origin, Spec};
 use serde_json::{Map, Value, json};

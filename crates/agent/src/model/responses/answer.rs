@@ -1,4 +1,4 @@
-//! What do the events of an answer say?
+//! Events of an answer.
 
 use std::collections::BTreeMap;
 
@@ -182,7 +182,7 @@ impl Parts {
         Ok(())
     }
 
-    /// What stands for the work of a tool of the provider's: without the picture, which is kept elsewhere.
+    /// What stands for the work of a provider-native tool: without the picture, which is kept elsewhere.
     fn own_tool(&self, item: &Value) -> Event {
         let mut item = item.clone();
         if let Some(item) = item.as_object_mut() {

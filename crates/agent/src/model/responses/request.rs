@@ -1,4 +1,4 @@
-//! How is a conversation written for Responses?
+//! A conversation as a Responses request.
 
 use kit::{Origin, Spec};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Do the events say what the server says, and do requests say what was said?
+//! Tests: events say what the server says, and requests say what was said.
 
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 #![expect(clippy::needless_pass_by_value, reason = "`json!` gives values")]

@@ -1,4 +1,4 @@
-//! What does an answer consist of, while it is given and once it is over?
+//! Parts of an answer, while it streams and once it is over.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! Is the conversation valid, whatever happens in whatever order?
+//! Tests: the conversation is valid, whatever happens in whatever order.
 
 use proptest::prelude::*;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Does a conversation go on that is longer than the window, and with pictures in it?
+//! Tests: conversations longer than the context window, and with pictures.
 
 use super::*;
 use crate::model::Piece;

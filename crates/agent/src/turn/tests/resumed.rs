@@ -1,4 +1,4 @@
-//! Does a conversation go on in another life?
+//! Tests: a conversation goes on in another process.
 
 use super::*;
 

@@ -17,7 +17,7 @@ const SHELLS: [&str; 3] = ["shell", "bash", "terminal"];
 const MOST: usize = 20;
 
 impl<F: Face> Talk<F> {
-    /// Runs a command of the person's.
+    /// Runs a command for the person.
     pub(super) async fn run(&mut self, command: &str) {
         if command.is_empty() {
             self.fails(&Fault::bad_args("there is no command after the `!`").next("Type one: !git status"));

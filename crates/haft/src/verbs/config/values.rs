@@ -309,7 +309,7 @@ mod tests {
         lines.collect::<Vec<_>>().join("\n")
     }
 
-    /// The keys of the reference that a file can set, with what their text says of a workspace's: why it doesn't count.
+    /// The keys of the reference that a file can set, with what their text says of the key in a workspace: why it doesn't count.
     fn keys() -> Vec<(Vec<String>, Option<Why>)> {
         let is_key = |it: &reference::Entry| it.example.is_some() || it.key == ["command"];
         let entries = reference::entries().into_iter().filter(is_key);

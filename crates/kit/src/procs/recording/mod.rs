@@ -1,4 +1,4 @@
-//! What did a process write, how much of it is at hand, and where is the rest?
+//! Recordings: a process's output, in memory and on the disk.
 
 mod newest;
 mod plain;

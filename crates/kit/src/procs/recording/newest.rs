@@ -1,4 +1,4 @@
-//! Which bytes of a long output are in memory?
+//! The newest bytes of a long output, in memory.
 
 use std::{collections::VecDeque, ops::Range};
 

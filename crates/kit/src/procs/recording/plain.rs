@@ -1,4 +1,4 @@
-//! What does a person read of bytes that were meant for a terminal?
+//! Terminal output as plain text.
 
 /// The longest control sequence that is believed to be one.
 const LONGEST: usize = 4096;

@@ -1,4 +1,4 @@
-//! How is a pipe read as fast as it is written, without much memory?
+//! Pipe readers: as fast as the writer, with bounded memory.
 
 use std::{
     cell::RefCell,

@@ -1,4 +1,4 @@
-//! How does the whole of a long output reach its file, without the secrets?
+//! Spilling of long output to a file, with secrets redacted.
 
 use std::{
     fs::File,

@@ -1,4 +1,4 @@
-//! Does a recording show what was written, whatever is asked of it and when?
+//! Tests: a recording shows what was written, whatever is asked of it and when.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use std::{

@@ -1,4 +1,4 @@
-//! How is it said what is wrong with an argument?
+//! Validation errors, in words for the model.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What in a schema makes no sense: is it none at all, or is a part of it not checked?
+//! Schema errors: a schema that is none, or a part of it that is not checked.
 
 use serde_json::{Map, Value, json};
 

@@ -1,4 +1,4 @@
-//! What does a program answer by what it printed?
+//! The answer of an executable, from what it printed.
 
 use kit::{Fault, Kind, Output, Part};
 use serde_json::{Map, Value};

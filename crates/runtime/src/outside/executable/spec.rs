@@ -1,4 +1,4 @@
-//! What does a program say that it is?
+//! The spec that an executable prints.
 
 use std::path::Path;
 

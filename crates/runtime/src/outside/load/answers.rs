@@ -1,4 +1,4 @@
-//! What do files say that nobody knew, and what is there to call after that?
+//! Loading: what files declare, and the tools that follow from it.
 
 use std::sync::Arc;
 

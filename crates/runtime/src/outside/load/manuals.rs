@@ -1,4 +1,4 @@
-//! What is written of a tool at length, and is that to be read before it is called?
+//! Manuals of tool files, and which must be read first.
 
 use std::{fs::File, io::Read};
 
@@ -24,7 +24,7 @@ impl Outside {
         self.workspace_manual(name).or_else(|| self.now.load().tools.get(name)?.manual.clone())
     }
 
-    /// The names that `[tool.NAME]` sections are for, of the person's configuration and of the workspace's.
+    /// The names that `[tool.NAME]` sections are for, in the person's configuration and in the workspace.
     pub fn names_of_sections(&self) -> Vec<String> {
         let decided = self.decided.now();
         decided.sections.keys().chain(decided.workspace_sections.keys()).cloned().collect()

@@ -1,4 +1,4 @@
-//! Which files are there, and what is known of each before it is asked?
+//! Survey of tool folders: the files, and what the cache knows of each.
 
 use std::{path::Path, sync::Arc};
 

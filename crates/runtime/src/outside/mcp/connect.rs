@@ -1,4 +1,4 @@
-//! How does a server that is configured become one that answers?
+//! Connecting: from a configured server to one that answers.
 
 use std::{
     path::{Path, PathBuf},

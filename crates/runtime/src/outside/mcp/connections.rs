@@ -1,4 +1,4 @@
-//! Which servers is a session connected to, and which may it start?
+//! A session's connections to servers, and which it may start.
 
 use std::{collections::BTreeMap, sync::Arc};
 

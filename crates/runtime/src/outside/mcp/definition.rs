@@ -1,4 +1,4 @@
-//! What does a server say of a tool, and how does that differ from what it said before?
+//! Tool definitions of servers, pinned on first use, and their differences.
 
 use std::fmt::Write;
 

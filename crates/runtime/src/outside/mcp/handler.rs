@@ -1,4 +1,4 @@
-//! What does haft answer when a server asks something of it?
+//! Requests that servers make of haft: sampling, elicitation, roots.
 #![expect(
     deprecated,
     reason = "servers of revisions before 2026-07-28 log, and ask for a model and for roots"

@@ -1,4 +1,4 @@
-//! How is a server reached that has an address?
+//! Streamable HTTP transport to servers.
 
 mod address;
 mod old;

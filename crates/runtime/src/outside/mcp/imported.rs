@@ -1,4 +1,4 @@
-//! What does a workspace's `.mcp.json` say?
+//! A workspace's `.mcp.json`.
 
 use std::{collections::BTreeMap, path::Path};
 

@@ -1,4 +1,4 @@
-//! What is known of a server whether it runs or not, and which of its definitions were accepted?
+//! Stored tool definitions: what is known of a server that does not run, and what was accepted.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! How does a server that died come back, and when is it left alone?
+//! Reconnection to a server that died, with backoff.
 
 use std::{
     sync::{

@@ -1,4 +1,4 @@
-//! What is a tool of a server called here?
+//! Names of servers' tools.
 //!
 //! `server__tool`, in letters, digits, `_` and `-`, at most 64 of them. The same two names always give the same name,
 //! whatever else there is, and two others never do: what had to be altered or cut has a hash at its end.

@@ -1,4 +1,4 @@
-//! What does a server say by itself while it is connected?
+//! Notifications that a server sends.
 
 use std::{collections::HashMap, sync::Arc};
 

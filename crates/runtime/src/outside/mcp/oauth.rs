@@ -1,4 +1,4 @@
-//! How does haft sign in to a server, and what does it keep of that?
+//! OAuth client: how haft signs in to a server, and what it keeps.
 
 mod kept;
 mod redirect;

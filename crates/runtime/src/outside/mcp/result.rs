@@ -1,4 +1,4 @@
-//! What does a model read of a server's answer?
+//! A server's answer as a model reads it.
 
 use kit::{Body, Fault, Kind, Output, Part, base64};
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};

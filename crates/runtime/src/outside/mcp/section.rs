@@ -1,4 +1,4 @@
-//! What does a person say of an MCP server, and which values are meant?
+//! `[mcp.servers.NAME]` of haft.toml.
 
 use std::{collections::BTreeMap, path::PathBuf};
 

@@ -1,4 +1,4 @@
-//! Which servers are there, and which of their tools may be called?
+//! The configured servers, and which of their tools may be called.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,4 @@
-//! What do tools see of the servers that a session can ask?
+//! The servers as tools see them.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! With what is a server started, and what is it asked first?
+//! Starting a server's process, and its first requests.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! How is a tool of a server called, and what does that touch?
+//! Calls of a server's tool, and what they touch.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! How do haft and a server's process say things to each other?
+//! Message transport over the pipes of a server's process.
 //!
 //! One message per line, over two pipes. What is written there and is not a message is left out, and remembered, so that it
 //! can be told to whoever wonders; a line that nobody could hold is answered for as what it would have been.

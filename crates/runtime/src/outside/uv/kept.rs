@@ -1,4 +1,4 @@
-//! Which environments are in use, and which were not for so long that they can go?
+//! Environments on the disk: those in use stay, unused ones are pruned.
 
 use std::{
     collections::BTreeSet,
@@ -36,7 +36,7 @@ pub(super) async fn hold(folder: &Path) -> io::Result<InUse> {
     held.await.map_err(io::Error::other)?
 }
 
-/// Waits until nobody else makes this environment; also another process of haft's.
+/// Waits until nobody else makes this environment; also another haft process.
 pub(super) async fn lock(folder: &Path) -> io::Result<File> {
     let path = making(folder);
     let locked = tokio::task::spawn_blocking(move || locked(&path, FlockOperation::LockExclusive));

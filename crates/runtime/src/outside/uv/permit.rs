@@ -1,4 +1,4 @@
-//! From which hosts may the packages of a tool be fetched, and who says so?
+//! Permission for package hosts: which may be contacted, and who allowed it.
 
 use std::{collections::HashMap, sync::Arc};
 

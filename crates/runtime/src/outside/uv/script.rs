@@ -1,4 +1,4 @@
-//! What does a Python file say that it needs (PEP 723)?
+//! Inline script metadata (PEP 723).
 
 use serde::Deserialize;
 

@@ -1,4 +1,4 @@
-//! How is OpenSCAD run, and what did it make?
+//! Running OpenSCAD.
 
 use std::{
     fs::File,

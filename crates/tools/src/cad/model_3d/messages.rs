@@ -1,4 +1,4 @@
-//! What did OpenSCAD say, and of which line?
+//! OpenSCAD's messages, with their lines.
 
 use std::path::{Component, Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! How is a value of JSON said in OpenSCAD, so that it is a value whatever is in it?
+//! JSON values as OpenSCAD literals.
 
 use kit::Fault;
 use serde_json::{Map, Value};

@@ -1,4 +1,4 @@
-//! How are the few letters of a picture drawn?
+//! Lettering of a picture.
 
 /// How many dots a letter is wide.
 pub(super) const WIDE: usize = 5;

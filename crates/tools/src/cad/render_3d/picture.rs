@@ -1,4 +1,4 @@
-//! How does a part look: light, edges, and what is written beside it?
+//! The picture of a part: light, edges, dimensions.
 
 use super::{
     super::stl::Mesh,

@@ -1,4 +1,4 @@
-//! Which triangle is in front at each place of a picture, and how is it turned?
+//! Rasterizer with a depth buffer.
 
 use std::ops::ControlFlow;
 

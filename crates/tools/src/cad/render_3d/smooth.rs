@@ -1,4 +1,4 @@
-//! Which facets are parts of one round surface?
+//! Smooth shading: facets that are one round surface.
 
 use std::ops::ControlFlow;
 

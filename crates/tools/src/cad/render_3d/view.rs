@@ -1,4 +1,4 @@
-//! From where is a part looked at, and where does a point of it appear in the picture?
+//! Camera and projection.
 
 use std::ops::ControlFlow;
 

@@ -1,4 +1,4 @@
-//! What does OpenSCAD bring itself, and what does each of it take?
+//! Built-in names of OpenSCAD, and their parameters.
 
 /// A module or function of OpenSCAD.
 pub(super) struct Builtin {

@@ -1,4 +1,4 @@
-//! What do the files bring that a source uses or includes?
+//! Names that used and included files bring.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},

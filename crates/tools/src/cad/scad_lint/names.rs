@@ -1,4 +1,4 @@
-//! Does every name of a source stand for something, and is it used as it is meant?
+//! Name resolution: every name stands for something, and is used as it is meant.
 
 use std::collections::BTreeMap;
 

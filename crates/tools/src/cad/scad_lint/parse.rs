@@ -1,4 +1,4 @@
-//! How is OpenSCAD source read, by the grammar of 2021.01, and where does it leave that?
+//! OpenSCAD parser, by the grammar of 2021.01.
 
 use super::{
     report::Report,

@@ -1,4 +1,4 @@
-//! What is wrong with a source, and where?
+//! Lint findings, with their places.
 
 /// As many findings are kept: each is looked for from the beginning of the source to say its line.
 pub(super) const MOST: usize = 200;

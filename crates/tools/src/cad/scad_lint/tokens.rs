@@ -1,4 +1,4 @@
-//! Which words is OpenSCAD source made of, and which of its brackets do not belong together?
+//! OpenSCAD tokenizer.
 
 use super::report::{Finding, Report};
 

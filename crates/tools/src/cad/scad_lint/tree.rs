@@ -1,4 +1,4 @@
-//! What is an OpenSCAD program made of, as far as its names go?
+//! OpenSCAD syntax tree, as far as names go.
 
 /// A name, and where it stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! What does a notebook become by some edits, with everything they do not mean as it was?
+//! Edits of a notebook, with everything else as it was.
 
 use std::fmt;
 

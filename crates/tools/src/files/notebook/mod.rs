@@ -1,4 +1,4 @@
-//! What does a notebook hold, and where in its file does each part of it stand?
+//! Notebooks: their cells, and where each part is in the file.
 
 pub(crate) mod change;
 pub(crate) mod place;

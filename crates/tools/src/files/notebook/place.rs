@@ -1,4 +1,4 @@
-//! Which cell does the model mean, and is it still as the model saw it?
+//! Cell references, and whether the cell is still as the model saw it.
 
 use std::{
     collections::HashMap,

@@ -1,4 +1,4 @@
-//! How is a cell shown, with what came of it?
+//! Cells and their outputs as text.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! How is the JSON of a notebook written, and how is something new written like it?
+//! JSON style of a notebook, kept by what is written anew.
 
 use jsonc_parser::{ast::Object, common::Ranged};
 

@@ -1,4 +1,4 @@
-//! Do edits of notebooks land where they were meant, and leave everything else as it was?
+//! Tests: edits of notebooks land where they were meant, and leave the rest as it was.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use expect_test::expect;

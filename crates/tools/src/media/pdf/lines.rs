@@ -1,4 +1,4 @@
-//! How do letters at places on a page become lines of text?
+//! Lines of text from letters at places on a page.
 
 use hayro::{
     hayro_interpret::{

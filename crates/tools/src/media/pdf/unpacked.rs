@@ -1,4 +1,4 @@
-//! To how much does a PDF unpack, before anybody unpacks it?
+//! The unpacked size of a PDF, before it is unpacked.
 //!
 //! What reads a PDF unpacks each stream at once and to its end, and a few kilobytes may unpack to gigabytes. So each is
 //! unpacked here first, into nothing, and counted.

@@ -1,4 +1,4 @@
-//! What does it take to draw an SVG, by what is in it?
+//! The cost of drawing an SVG, estimated before it is drawn.
 
 use kit::{Fault, Kind};
 use resvg::{

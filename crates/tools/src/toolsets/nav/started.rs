@@ -1,4 +1,4 @@
-//! Which job is the process with this id, also when it is over?
+//! The job of a process id, also after the process ended.
 //!
 //! A job lets go of its process when it ends, so that nothing holds it; its id is all that is kept here.
 

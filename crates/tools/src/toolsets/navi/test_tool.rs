@@ -1,4 +1,4 @@
-//! navi's `test_tool`: does a tool work?
+//! navi's `test_tool`: tries a tool.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! navi's `tool_manual`: how is a tool used?
+//! navi's `tool_manual`: shows a tool's manual.
 
 use kit::prelude::*;
 

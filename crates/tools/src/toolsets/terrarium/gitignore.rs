@@ -1,4 +1,4 @@
-//! The `gitignore` of KohakuTerrarium's searches: is what git ignores left out?
+//! The `gitignore` of KohakuTerrarium's searches: leaves out what git ignores.
 
 use kit::{files::Ignored, prelude::*};
 

@@ -1,4 +1,4 @@
-//! When may a file be written, in KohakuTerrarium's words?
+//! Read before write, in KohakuTerrarium's words.
 //!
 //! Theirs compares times and forgets that only a part was read; here contents are compared, and who replaces a whole
 //! file must have read the whole of it.

@@ -1,4 +1,4 @@
-//! What does one edit that fails do to the others, and how is that told?
+//! Modes of several edits: strict, best effort, and how each reports failures.
 
 use kit::prelude::*;
 

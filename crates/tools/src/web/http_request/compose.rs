@@ -1,4 +1,4 @@
-//! What goes out for what a model wrote?
+//! Composing a request from arguments.
 
 use std::{collections::BTreeMap, path::Path};
 

@@ -1,4 +1,4 @@
-//! How does a secret come into a request that a model wrote, and the model not see it?
+//! Secrets in requests: put in on the way out, never shown to the model.
 
 use kit::{
     base64,

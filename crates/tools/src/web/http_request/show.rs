@@ -1,4 +1,4 @@
-//! What of an answer does a model read?
+//! A response as a model reads it.
 
 use encoding_rs::{Encoding, UTF_8};
 use kit::{

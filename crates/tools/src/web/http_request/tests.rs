@@ -1,4 +1,4 @@
-//! Does what a model wrote claim what it needs, and go nowhere without that?
+//! Tests: a request claims what it needs, and goes nowhere without that.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What of a page is what one came to read?
+//! Article extraction: what of a page one came to read.
 
 use dom_query::{Document, NodeRef};
 use dom_smoothie::{Config, Readability};

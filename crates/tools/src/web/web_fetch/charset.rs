@@ -1,4 +1,4 @@
-//! In which letters is a text written?
+//! Character sets of web pages.
 
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252};
 

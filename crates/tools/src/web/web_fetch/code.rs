@@ -1,4 +1,4 @@
-//! How does a block of code stand in Markdown?
+//! Code blocks in Markdown.
 
 use dom_query::NodeRef;
 

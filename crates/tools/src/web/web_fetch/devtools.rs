@@ -1,4 +1,4 @@
-//! How is a browser spoken to?
+//! Client of the Chrome DevTools Protocol.
 //!
 //! By its DevTools protocol over two pipes: JSON, each message with a zero at its end. Nobody else has the other ends, as
 //! somebody might of a port.

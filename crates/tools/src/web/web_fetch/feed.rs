@@ -1,4 +1,4 @@
-//! How does a feed read?
+//! Feeds as text.
 
 use feed_rs::{model::Entry, parser};
 use kit::net::Url;

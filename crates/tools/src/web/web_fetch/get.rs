@@ -1,4 +1,4 @@
-//! What does a server answer?
+//! Fetching a page.
 
 use kit::{
     Cx, Fault, Kind,

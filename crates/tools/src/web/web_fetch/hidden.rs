@@ -1,4 +1,4 @@
-//! Which elements does a reader of the page not see?
+//! Hidden elements, which a reader of the page does not see.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! How does a page read as Markdown?
+//! HTML to Markdown.
 
 use std::collections::HashMap;
 

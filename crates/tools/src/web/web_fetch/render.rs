@@ -1,4 +1,4 @@
-//! What does a page show once its scripts have run?
+//! Rendering a page with its scripts, in a browser.
 //!
 //! A browser shows what strangers wrote, so it runs in a sandbox of its own, in which there is nothing of the workspace and
 //! no network but the proxy: each address that the page asks for, and each redirect, is looked at there.

@@ -1,4 +1,4 @@
-//! Does a site want robots at this address (RFC 9309)?
+//! robots.txt (RFC 9309).
 
 use kit::{
     Cx, Fault, Kind,

@@ -1,4 +1,4 @@
-//! How does a table stand in Markdown, and is it one?
+//! Tables in Markdown, told from tables that are layout.
 
 use dom_query::NodeRef;
 

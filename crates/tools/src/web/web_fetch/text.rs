@@ -1,4 +1,4 @@
-//! What of a page is shown at a time, and how does one go on?
+//! Fetched texts, shown page by page.
 
 use std::{
     collections::{BTreeSet, VecDeque},

@@ -1,4 +1,4 @@
-//! How is a stranger's markup made fit to be parsed?
+//! Markup cleanup before parsing: depth and size stay bounded.
 //!
 //! What a reader would not see goes, with all that lies in it; tags are balanced and nested no deeper than a page ever
 //! needs; of attributes only those stay that say something. A parser that follows the standard takes time and memory that

@@ -1,4 +1,4 @@
-//! How is an engine asked, politely?
+//! Requests to search engines, with a rate limit.
 
 use std::time::Duration;
 

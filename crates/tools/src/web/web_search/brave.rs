@@ -1,4 +1,4 @@
-//! What does Brave find?
+//! Results of Brave.
 
 use kit::{Cx, Fault, net::Request};
 

@@ -1,4 +1,4 @@
-//! What does a SearXNG find?
+//! Results of SearXNG.
 
 use kit::{
     Cx, Fault, Kind,

@@ -1,4 +1,4 @@
-//! What does Tavily find?
+//! Results of Tavily.
 
 use kit::{
     Cx, Fault,

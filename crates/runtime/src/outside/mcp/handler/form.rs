@@ -1,4 +1,4 @@
-//! How does a person fill in the form of a server, where there is nothing but questions?
+//! Elicitation forms, filled in by questions alone.
 
 use kit::{Fault, services::Question};
 use serde_json::{Map, Number, Value};

@@ -1,4 +1,4 @@
-//! Which addresses may a server have, and where do their names lead?
+//! Addresses of servers: which are allowed, and where their names lead.
 
 use std::net::{IpAddr, SocketAddr};
 

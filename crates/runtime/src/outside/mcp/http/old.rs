@@ -1,4 +1,4 @@
-//! Does a server speak the transport of 2024-11-05, which haft does not?
+//! Detection of the transport of 2024-11-05, which haft does not speak.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! With which token does each request go out, and what if the server does not take it?
+//! Authorized requests: the token of each, and a new one where it is refused.
 
 use std::{collections::HashMap, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! Is a server reached as it should be, and nothing else?
+//! Tests: a server is reached as configured, and nothing else.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! Where is what haft signs in with, and who may read it?
+//! Stored OAuth credentials: private files, one per server.
 
 use std::{
     fs::{self, File, OpenOptions, Permissions},

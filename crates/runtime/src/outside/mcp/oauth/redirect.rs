@@ -1,4 +1,4 @@
-//! Where is a person sent back to, once they let haft in?
+//! The OAuth redirect address on loopback.
 
 use std::{net::Ipv4Addr, time::Duration};
 

@@ -1,4 +1,4 @@
-//! How does a person let haft in to a server?
+//! Sign-in: a person lets haft in to a server (OAuth).
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Does only who may get a token, and does a token go only where it may?
+//! Tests: tokens are given to and sent to nobody else.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use std::{
