@@ -6,6 +6,7 @@ mod ask_user;
 mod edit;
 mod filegrep;
 mod in_order;
+mod older;
 mod read;
 mod shell;
 mod shell_status;
