@@ -2,6 +2,7 @@
 
 mod hyperagents;
 mod nav;
+mod nav_edits;
 mod navi;
 mod notebooks;
 mod references;

@@ -62,6 +62,55 @@ fn arguments_have_navs_names_and_the_older_ones_count_too() {
 }
 
 #[test]
+fn a_line_before_the_first_means_the_first() {
+    let room = Room::new();
+    room.put("file", "one\ntwo\nthree\n");
+    all_answer(
+        &room,
+        "nav",
+        &[
+            (
+                "read",
+                json!({"path": "file", "offset": 0, "limit": 1}),
+                "ok",
+                "1:60|one\n[lines 1-1 of 3; next: offset 2]",
+            ),
+            (
+                "skim",
+                json!({"path": "file", "start_line": 0, "end_line": 2}),
+                "ok",
+                "[lines 1-2 of 3 total]\n1:60|one",
+            ),
+            (
+                "skim",
+                json!({"path": "file", "start_line": -3, "end_line": 1}),
+                "ok",
+                "[lines 1-1 of 3 total]",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_mentioned_file_comes_with_anchors_that_an_edit_takes() {
+    let room = Room::new();
+    room.put("file", "one\ntwo\n");
+    let call = json!({"tool": "edit", "arguments": {"path": "file", "anchor": "2:f4", "new_text": "zwei"}});
+    let lines = [
+        json!({"expect": ["1:60|one\n2:f4|two", "change @file now"], "calls": [call]}),
+        json!({"expect": ["Updated file (+1 -1)"], "say": "Done."}),
+    ];
+    let script = room.base().join("script.jsonl");
+    std::fs::write(&script, format!("{}\n{}\n", lines[0], lines[1])).unwrap();
+    let model = format!("script:{}", script.display());
+    let ran = room.run(&["--toolset", "nav", "run", "--model", &model, "change @file now"]);
+    assert!(ran.code == 0 && ran.out.ends_with("Done.\n"), "{ran:?}");
+    assert_eq!(room.text("file"), "one\nzwei\n");
+    let ran = room.run(&["--toolset", "nav", "run", "--model", &model, "change @missing.txt"]);
+    assert!(ran.code != 0 && ran.err.contains("no file `missing.txt`"), "{ran:?}");
+}
+
+#[test]
 fn prompt_lists_the_subagents_with_id_name_and_description() {
     let room = Room::new();
     room.put(

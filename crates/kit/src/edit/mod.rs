@@ -58,6 +58,8 @@ pub enum Edit {
     },
     /// Makes the changes of a unified diff.
     Diff(String),
+    /// Ends the last line with a newline if it has none. Goes with other edits, and has no number among them.
+    FinalNewline,
 }
 
 /// Where lines are inserted.
@@ -157,6 +159,10 @@ pub fn plan_large(
     let past = Past::new(current, identity, views.of(file), &alive);
     let mut made = Made::default();
     let mut refusals = Vec::new();
+    let (of_file, edits): (Vec<&Edit>, Vec<&Edit>) = edits.iter().partition(|it| **it == Edit::FinalNewline);
+    if !of_file.is_empty() && !current.has_final_newline() {
+        made.final_newline = FinalNewline::Add;
+    }
     for (at, edit) in edits.iter().enumerate() {
         check()?;
         let which = (edits.len() > 1).then_some(at);
@@ -221,6 +227,7 @@ impl Made {
                 }
                 changes
             }
+            Edit::FinalNewline => Vec::new(),
         };
         if self.final_newline == FinalNewline::Keep && changes.iter().all(|change| text.holds(change)) {
             let what = changes.first().map_or_else(String::new, |change| {

@@ -72,6 +72,16 @@ fn swap(old: &str, new: &str) -> Edit {
 }
 
 #[test]
+fn a_final_newline_comes_with_other_edits_and_has_no_number() {
+    for (new, expected) in [("x", "a\nx\n"), ("b", "a\nb\n")] {
+        Desk::read("a\nb").lands(&[replace(2, "b", new), Edit::FinalNewline], expected);
+    }
+    Desk::read("a\nb\n").refuses(&[replace(2, "b", "b"), Edit::FinalNewline], Kind::BadArgs);
+    let said = Desk::read("a\nb").try_all(&[replace(3, "c", "x"), Edit::FinalNewline]).unwrap_err().as_text();
+    assert!(said.starts_with("line 3 does not exist"), "{said}");
+}
+
+#[test]
 fn anchors_replace_delete_and_insert() {
     let mut desk = Desk::read("a\nb\nc\nd\n");
     let range = Edit::Replace { from: anchor(2, "b"), to: Some(anchor(3, "c")), new: "x\ny\nz\n".to_owned() };

@@ -25,16 +25,16 @@ const ENTRIES: usize = 200;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Read {
     /// File, relative to the workspace or absolute; or a long output's handle, such as `out_12`.
-    path: String,
+    pub(crate) path: String,
     /// First line, from 1; negative counts from the end (-50: the last 50 lines).
     #[serde(default)]
-    offset: Option<i64>,
+    pub(crate) offset: Option<i64>,
     /// Lines to show. Default 2000.
     #[serde(default)]
-    limit: Option<usize>,
+    pub(crate) limit: Option<usize>,
     /// Only for a line too long to show: the byte of line `offset` to begin at, from 1.
     #[serde(default)]
-    column: Option<u64>,
+    pub(crate) column: Option<u64>,
 }
 
 impl Tool for Read {

@@ -8,8 +8,11 @@ use kit::{
     references::StandsFor,
 };
 
-use super::in_order::{self, Replace};
-use crate::files::edit::apply;
+use super::{
+    in_order::{self, Replace},
+    older::{InsertAfter, ReplaceLines, SetLine, Type},
+};
+use crate::files::{edit::apply, open};
 
 /// Edit a file by LINE:HASH, as lines are shown, or by exact text.
 /// Give one edit, or several as `edits`: all are applied, or none. Anchors mean the file before the call; replacements of text
@@ -30,7 +33,8 @@ pub(crate) struct Edit {
     new_text: Option<String>,
     /// Insert `new_text` after the line of `anchor` instead of replacing it.
     #[serde(default)]
-    insert_after: bool,
+    #[schemars(with = "bool")]
+    insert_after: InsertAfter,
     /// Exact text to replace, instead of an anchor.
     #[serde(default)]
     old_string: Option<String>,
@@ -43,10 +47,16 @@ pub(crate) struct Edit {
     /// Several edits at once.
     #[serde(default)]
     edits: Vec<One>,
+    #[serde(default)]
+    #[schemars(skip)]
+    set_line: Option<SetLine>,
+    #[serde(default)]
+    #[schemars(skip)]
+    replace_lines: Option<ReplaceLines>,
 }
 
 /// One of several edits.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct One {
     /// First line to replace, as LINE:HASH.
@@ -60,7 +70,8 @@ struct One {
     new_text: Option<String>,
     /// Insert after the anchor's line.
     #[serde(default)]
-    insert_after: bool,
+    #[schemars(with = "bool")]
+    insert_after: InsertAfter,
     /// Exact text to replace, instead of an anchor.
     #[serde(default)]
     old_string: Option<String>,
@@ -70,6 +81,22 @@ struct One {
     /// Replace every occurrence.
     #[serde(default)]
     replace_all: bool,
+    // Forms that nav had before.
+    #[serde(default)]
+    #[schemars(skip)]
+    set_line: Option<SetLine>,
+    #[serde(default)]
+    #[schemars(skip)]
+    replace_lines: Option<ReplaceLines>,
+    #[serde(default, rename = "type")]
+    #[schemars(skip)]
+    form: Option<Type>,
+    #[serde(default)]
+    #[schemars(skip)]
+    start_anchor: Option<String>,
+    #[serde(default)]
+    #[schemars(skip)]
+    text: Option<String>,
 }
 
 impl Tool for Edit {
@@ -88,33 +115,87 @@ impl Tool for Edit {
 
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {
         cx.blocking(move |cx| {
-            let Self {
-                path,
-                anchor,
-                end_anchor,
-                new_text,
-                insert_after,
-                old_string,
-                new_string,
-                replace_all,
-                mut edits,
-            } = self;
-            let single =
-                One { anchor, end_anchor, new_text, insert_after, old_string, new_string, replace_all };
-            if edits.is_empty() {
-                edits.push(single);
-            } else if single.anchor.is_some() || single.old_string.is_some() {
-                return Err(Fault::bad_args("give one edit, or several as `edits`, not both"));
-            }
+            let (path, edits) = self.edits()?;
             if edits.len() > 1
                 && let Some(replaces) = edits.iter().map(One::replace).collect::<Option<Vec<_>>>()
             {
                 return in_order::apply(cx, &path, &replaces);
             }
-            let changes = edits.into_iter().map(One::change).collect::<Result<Vec<_>, _>>()?;
+            let mut changes = edits.into_iter().map(One::change).collect::<Result<Vec<_>, _>>()?;
+            in_lines_of_nav(cx, &path, &mut changes)?;
             apply(cx, &path, &changes).map_err(in_words)
         })
         .await
+    }
+}
+
+impl Edit {
+    /// The path, and the edits in the form of today.
+    fn edits(self) -> Result<(String, Vec<One>), Fault> {
+        let Self {
+            path,
+            anchor,
+            end_anchor,
+            new_text,
+            insert_after,
+            old_string,
+            new_string,
+            replace_all,
+            mut edits,
+            set_line,
+            replace_lines,
+        } = self;
+        let one = One {
+            anchor,
+            end_anchor,
+            new_text,
+            insert_after,
+            old_string,
+            new_string,
+            replace_all,
+            set_line,
+            replace_lines,
+            ..One::default()
+        };
+        let one = one.of_today();
+        if edits.is_empty() {
+            edits.push(one);
+            return Ok((path, edits));
+        }
+        if one.anchor.is_some() || one.old_string.is_some_and(|it| !it.is_empty()) {
+            return Err(Fault::bad_args("give one edit, or several as `edits`, not both"));
+        }
+        Ok((path, edits.into_iter().map(One::of_today).collect()))
+    }
+}
+
+/// In nav, lines are what line feeds part: one at the end of new text begins an empty line. Behind a last line that no newline
+/// ends, this empty line is the end of the file.
+fn in_lines_of_nav(cx: &Cx, path: &str, changes: &mut Vec<Change>) -> Result<(), Fault> {
+    if !changes.iter_mut().any(|it| new_lines(it).is_some_and(|(_, new)| new.ends_with('\n'))) {
+        return Ok(());
+    }
+    let text = open::text(cx, path)?.text;
+    let last = (!text.has_final_newline()).then(|| text.line_count());
+    let of_last = changes.iter_mut().filter_map(new_lines).filter(|(line, _)| Some(*line) == last).count();
+    let mut ends = false;
+    for (line, new) in changes.iter_mut().filter_map(new_lines).filter(|(_, new)| new.ends_with('\n')) {
+        if Some(line) == last && of_last == 1 {
+            ends = true;
+        } else {
+            new.push('\n');
+        }
+    }
+    changes.extend(ends.then_some(Change::FinalNewline));
+    Ok(())
+}
+
+/// The number of the last line that a change names, and the lines it puts there.
+fn new_lines(change: &mut Change) -> Option<(usize, &mut String)> {
+    match change {
+        Change::Replace { from, to, new } => Some((to.unwrap_or(*from).line, new)),
+        Change::Insert { at: At::After(anchor), new } => Some((anchor.line, new)),
+        _ => None,
     }
 }
 
@@ -137,6 +218,33 @@ fn in_words(mut fault: Fault) -> Fault {
 }
 
 impl One {
+    /// The same edit in the form of today, without what is empty: a model may fill in all arguments, and nav takes an empty
+    /// anchor as none.
+    fn of_today(mut self) -> Self {
+        let given = |it: Option<String>| it.filter(|it| !it.is_empty());
+        if let Some(SetLine { anchor, new_text }) = self.set_line.take() {
+            return Self { anchor: Some(anchor), new_text: Some(new_text), ..Self::default() };
+        }
+        if let Some(ReplaceLines { start_anchor, end_anchor, new_text }) = self.replace_lines.take() {
+            let (anchor, end_anchor) = (Some(start_anchor), given(end_anchor));
+            return Self { anchor, end_anchor, new_text: Some(new_text), ..Self::default() };
+        }
+        if let InsertAfter::This(it) = self.insert_after {
+            let (anchor, new_text) = (Some(it.anchor), Some(it.text));
+            return Self { anchor, new_text, insert_after: InsertAfter::Is(true), ..Self::default() };
+        }
+        if self.form == Some(Type::InsertAfter) {
+            self.insert_after = InsertAfter::Is(true);
+        }
+        self.anchor = given(self.start_anchor.take()).or(given(self.anchor));
+        self.end_anchor = given(self.end_anchor);
+        self.new_text = given(self.text.take()).or(self.new_text);
+        if self.anchor.is_some() {
+            self.old_string = given(self.old_string);
+        }
+        self
+    }
+
     /// The replacement of text that it is, if it names no anchor.
     fn replace(&self) -> Option<Replace> {
         let old = self.old_string.clone().filter(|_| self.anchor.is_none())?;
@@ -155,14 +263,10 @@ impl One {
             return Ok(Change::Text { old, new, which });
         }
         let from = Anchor::parse(self.anchor.as_deref().unwrap_or_default())?;
-        let Some(mut new) = self.new_text.or(self.new_string) else {
+        let Some(new) = self.new_text.or(self.new_string) else {
             return Err(Fault::bad_args("missing field `new_text`").next("An empty `new_text` deletes."));
         };
-        // In nav, lines are what line feeds part: one at the end begins an empty line.
-        if new.ends_with('\n') {
-            new.push('\n');
-        }
-        if self.insert_after {
+        if matches!(self.insert_after, InsertAfter::Is(true)) {
             if new.is_empty() {
                 return Err(Fault::bad_args("insert_after requires non-empty new_text"));
             }

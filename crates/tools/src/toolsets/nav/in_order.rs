@@ -10,6 +10,9 @@ use crate::files::{
 /// How often to begin anew when another program changes the file in between.
 const TRIES: usize = 5;
 
+/// More places than this are not counted.
+const MOST: usize = 100;
+
 /// One replacement.
 pub(super) struct Replace {
     pub(super) old: String,
@@ -62,12 +65,12 @@ impl Replace {
     fn made(&self, at: usize, text: &str, old: &str, new: &str) -> Result<String, Fault> {
         some(old).map_err(|fault| Fault { what: format!("edits[{at}]: {}", fault.what), ..fault })?;
         let after = if at == 0 { "" } else { " after the edits before it" };
-        match text.matches(old).count() {
+        match if self.all { usize::from(text.contains(old)) } else { places(text, old) } {
             0 => Err(Fault::not_found(format!(
                 "edits[{at}]: old_string not found in file{after}; nothing was written"
             ))
             .next("Read the lines to change, and give `old_string` as the edits before it leave them.")),
-            times if times > 1 && !self.all => Err(Fault::new(
+            times if times > 1 => Err(Fault::new(
                 Kind::Ambiguous,
                 format!("edits[{at}]: old_string matched {times} times{after}; nothing was written"),
             )
@@ -75,6 +78,13 @@ impl Replace {
             _ => Ok(text.replace(old, new)),
         }
     }
+}
+
+/// How many places a text has in another, up to [`MOST`]. Those that share letters count, as any of them may be meant.
+fn places(text: &str, old: &str) -> usize {
+    let next = old.chars().next().map_or(1, char::len_utf8);
+    let found = |from: usize| Some(from + text.get(from..)?.find(old)?);
+    std::iter::successors(found(0), |at| found(at + next)).take(MOST).count()
 }
 
 /// A text to replace has to be one.
@@ -132,5 +142,12 @@ mod tests {
         assert_eq!(fault.kind, Kind::NotFound);
         assert!(fault.what.starts_with("edits[1]: old_string not found in file"), "{}", fault.what);
         assert_eq!(made("a\n", &[replace("", "b", false)]).unwrap_err().kind, Kind::BadArgs);
+    }
+
+    #[test]
+    fn places_that_share_letters_are_counted() {
+        assert_eq!((places("aaa", "aa"), places("a\na\na\n", "a\na\n"), places("x", "a")), (2, 2, 0));
+        assert_eq!((places("ééé", "éé"), places(&"a".repeat(1_000), "a")), (2, MOST));
+        assert_eq!(made("aaa\n", &[replace("aa", "b", true)]).unwrap(), "ba\n");
     }
 }

@@ -6,6 +6,8 @@ mod ask_user;
 mod edit;
 mod filegrep;
 mod in_order;
+mod older;
+mod read;
 mod shell;
 mod shell_status;
 mod skim;
@@ -17,11 +19,9 @@ use std::sync::Arc;
 
 use kit::{AnyTool, erase};
 
-use crate::files;
-
 pub(super) fn tools() -> Vec<Arc<dyn AnyTool>> {
     vec![
-        erase::<files::read::Read>(),
+        erase::<read::Read>(),
         erase::<edit::Edit>(),
         erase::<write::Write>(),
         erase::<skim::Skim>(),

@@ -12,7 +12,7 @@ pub(crate) struct Skim {
     path: String,
     /// First line, from 1.
     #[serde(alias = "start")]
-    start_line: usize,
+    start_line: i64,
     /// Last line; at most 500 lines are shown. Default: start_line + 499.
     #[serde(default, alias = "end")]
     end_line: Option<usize>,
@@ -27,7 +27,9 @@ impl Tool for Skim {
     }
 
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {
-        let Self { path, start_line: start, end_line: end } = self;
+        let Self { path, start_line, end_line: end } = self;
+        // nav begins at the first line where a model counts from 0.
+        let start = usize::try_from(start_line).unwrap_or(0).max(1);
         files::skim::Skim { path, start, end }.run(cx).await
     }
 }
