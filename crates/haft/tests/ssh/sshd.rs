@@ -118,8 +118,14 @@ impl Sshd {
     }
 
     fn end(&mut self) {
-        // Each connection is served by a child of its own.
+        // Each connection is served by a child of its own. Where its user is not root that child has one too, which would
+        // keep the connection open.
         let pid = self.child.id().to_string();
+        let children =
+            Command::new("pgrep").args(["-P", &pid]).output().map(|it| it.stdout).unwrap_or_default();
+        for child in String::from_utf8(children).unwrap().lines() {
+            let _ = Command::new("pkill").args(["-KILL", "-P", child, "sshd"]).status();
+        }
         let _ = Command::new("pkill").args(["-KILL", "-P", &pid]).status();
         let _ = self.child.kill();
         let _ = self.child.wait();
