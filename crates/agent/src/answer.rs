@@ -1,10 +1,8 @@
 //! A call's answer, for the model and for the person.
 
 use kit::{Body, Output, Part};
-use runtime::{
-    Answer, Session,
-    changes::{Bound, Change, Versions},
-};
+use runtime::{Answer, Session};
+use store::changes::{Bound, Change, Versions};
 
 use crate::{
     event::{Event, Shown, ms},

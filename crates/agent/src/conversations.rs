@@ -1,7 +1,7 @@
 //! The conversations of a workspace, with titles: listed for whoever wants to go on with one, and searched.
 
-use kit::Fault;
-use runtime::{Runtime, store, visible};
+use kit::{Fault, escape::visible};
+use runtime::Runtime;
 use serde::Serialize;
 
 /// A title has at most so many letters.

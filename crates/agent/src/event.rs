@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use kit::Kind;
-use runtime::{OwedJob, changes::Change};
+use runtime::OwedJob;
 use serde::Serialize;
 use serde_json::Value;
+use store::changes::Change;
 
 use crate::model::Usage;
 

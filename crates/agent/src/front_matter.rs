@@ -194,7 +194,7 @@ fn between_commas(text: &str) -> Vec<String> {
 /// A text in one line of bounded length, in which nothing is invisible.
 pub(crate) fn one_line(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let line = runtime::visible(&line).0.into_owned();
+    let line = kit::escape::visible(&line).0.into_owned();
     if line.chars().count() <= DESCRIPTION {
         return line;
     }

@@ -4,8 +4,8 @@
 //! no line of it can pass for the person's. It is masked, bounded and spelled out where it would hide something; the whole
 //! of what is too long is kept as an output that the model can read or search.
 
-use kit::{Fault, Kind};
-use runtime::{Session, visible};
+use kit::{Fault, Kind, escape::visible};
+use runtime::Session;
 
 use crate::{images, model::Piece, transcript::Message};
 

@@ -36,7 +36,7 @@ pub use event::{Event, Host, Shown, Silent};
 pub use input::Input;
 pub use person::Looked;
 pub use prompt::{Bill, Cost, Makings, Project, Prompt, Section, System};
-pub use runtime::changes::{Change, ChangeKind};
+pub use store::changes::{Change, ChangeKind};
 pub use subagent::{Choose, Compose, Crew, Narrowed, Setup};
 pub use telling::{is_frame, is_in_background, telling};
 pub use transcript::{Message, Transcript};

@@ -46,7 +46,7 @@ pub(crate) fn of_workspace(roots: &Roots, path: &str, largest: u64) -> Result<Ve
 /// When they are not UTF-8.
 pub(crate) fn text(bytes: Vec<u8>) -> Result<String, String> {
     let text = String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned())?;
-    Ok(runtime::visible(&text).0.into_owned())
+    Ok(kit::escape::visible(&text).0.into_owned())
 }
 
 /// The files below a folder, at most `depth` levels down, whose path in there is `wanted`; by that path, sorted.

@@ -72,8 +72,10 @@ mod tests {
     use std::{collections::VecDeque, path::Path, time::Duration};
 
     use futures_util::stream;
+    use kit::redact::Secrets;
     use parking_lot::Mutex;
-    use runtime::{Call, Commands, Limits, Runtime, Unattended, policy::Policy, redact::Secrets};
+    use policy::Policy;
+    use runtime::{Call, Commands, Limits, Runtime, Unattended};
     use tokio_util::sync::CancellationToken;
 
     use super::*;

@@ -11,12 +11,10 @@ mod row;
 mod writing;
 
 use kit::Fault;
-use runtime::{
-    Session,
-    store::{Buffer, Held, Transcripts},
-};
+use runtime::Session;
 use serde::Serialize;
 use serde_json::Value;
+use store::{Buffer, Held, Transcripts};
 
 use crate::model::{Item, Piece, ResultOf, Said};
 use conversation::Conversation;
@@ -206,6 +204,6 @@ fn body(what: &impl Serialize) -> Value {
 
 /// What a model would be sent of these rows.
 #[cfg(test)]
-pub(crate) fn items_of(rows: Vec<runtime::store::Row>) -> Result<Vec<Item>, Fault> {
+pub(crate) fn items_of(rows: Vec<store::Row>) -> Result<Vec<Item>, Fault> {
     Ok(Conversation::read(rows)?.items)
 }

@@ -10,11 +10,10 @@ use agent::{
     profiles::{PLAN, Profile, Profiles},
 };
 use clap::Args;
-use kit::{AnyTool, Fault};
+use kit::{AnyTool, Fault, quote::quote};
 use runtime::{
     Approver, Runtime, Session,
     config::{WAIT_SECONDS, WAKES},
-    quote,
 };
 
 use crate::{Agents, Opened, Options, Place, standing::Standing, terminal::short};

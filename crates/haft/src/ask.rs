@@ -19,13 +19,11 @@ use std::{
 use agent::{Asker, ChangeKind, NobodyToAsk, nobody};
 use kit::{
     Fault, Kind,
+    effect::{Effect, Scope},
+    escape::is_unseen,
     services::{Question, Soon},
 };
-use runtime::{
-    Approver, Request, Unattended, Verdict,
-    grants::{Effect, Scope},
-    is_unseen,
-};
+use runtime::{Approver, Request, Unattended, Verdict};
 use rustix::{
     event::{PollFd, PollFlags, poll},
     termios::{

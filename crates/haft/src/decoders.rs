@@ -9,7 +9,7 @@ pub(crate) fn decode() -> ExitCode {
     let all = tools::DECODERS.iter().chain(agent::DECODERS).copied();
     #[cfg(target_os = "linux")]
     {
-        use runtime::sandbox::decoding::{self, Escape};
+        use sandbox::decoding::{self, Escape};
 
         let all: Vec<Entry> = all.chain([Entry::of::<Escape>()]).collect();
         // It lives as long as the process.

@@ -4,7 +4,7 @@ use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
 use agent::{Agent, Asker, Event, Host, NobodyToAsk, Outcome, Silent};
 use kit::{AnyTool, Fault, Tool, erase};
-use runtime::{Approver, Unattended, sandbox};
+use runtime::{Approver, Unattended};
 use tokio_util::sync::CancellationToken;
 
 use crate::{

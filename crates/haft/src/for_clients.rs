@@ -115,7 +115,7 @@ impl ForClients {
 
     /// The text as a model would be shown it: without secrets, and with nothing hidden in it.
     fn shown(&self, text: &str) -> String {
-        runtime::visible(&self.session.runtime().masked(text)).0.into_owned()
+        kit::escape::visible(&self.session.runtime().masked(text)).0.into_owned()
     }
 
     /// What stands at an address. Blocks.

@@ -11,8 +11,8 @@ fn main() -> ExitCode {
         return code;
     }
     #[cfg(target_os = "linux")]
-    if std::env::args_os().nth(1).unwrap_or_default() == haft::runtime::sandbox::probe::PROBE {
-        return haft::runtime::sandbox::probe::probe();
+    if std::env::args_os().nth(1).unwrap_or_default() == haft::sandbox::probe::PROBE {
+        return haft::sandbox::probe::probe();
     }
     let haft = match Haft::of_process() {
         Ok(haft) => haft,

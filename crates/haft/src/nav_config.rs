@@ -5,11 +5,8 @@
 
 use std::{fmt::Write as _, path::Path};
 
-use kit::Fault;
-use runtime::{
-    config::{Config, text_of_another},
-    visible,
-};
+use kit::{Fault, escape::visible};
+use runtime::config::{Config, text_of_another};
 use serde_json::{Map, Value};
 
 use crate::Place;

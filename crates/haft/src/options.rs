@@ -14,9 +14,10 @@ use agent::{
     slash,
 };
 use clap::{Args, ValueEnum};
-use kit::{AnyTool, Fault, Kind};
+use kit::{AnyTool, Fault, Kind, redact::Secrets};
+use policy::{Approve, Policy, commands::Rules};
 use runtime::{
-    Commands, DEADLINE, Rules, Runtime, Settings,
+    Commands, DEADLINE, Runtime, Settings,
     config::{
         AgentSection, ChatSection, Config, FILE, ModelSection, SubagentSection, Trust, parse_path,
         parse_root, servers_text,
@@ -25,9 +26,8 @@ use runtime::{
         Folder, OWN, Section, ToolFiles, Whose,
         mcp::{DOT_MCP, Server, configured, granted, imported},
     },
-    policy::{Approve, Policy, Sandbox},
-    redact::Secrets,
 };
+use sandbox::Sandbox;
 
 use crate::{beyond::beyond, keys::KeyFiles, listing::Listed, nav_config, place::Place};
 

@@ -109,7 +109,7 @@ pub fn program() -> String {
     // What cargo builds is started by its whole path.
     let here = env::current_dir().unwrap_or_default();
     let path = typed.strip_prefix(&here).ok().filter(|it| it.components().count() > 1).unwrap_or(&typed);
-    runtime::quote(&path.to_string_lossy())
+    kit::quote::quote(&path.to_string_lossy())
 }
 
 /// The home folder that the system's list of users has, for who starts us without `HOME`.

@@ -25,12 +25,12 @@ pub fn json(value: &impl Serialize) {
 /// As [`json`], in many lines.
 pub fn pretty_json(value: &impl Serialize) {
     // All keys are strings, so this can't fail.
-    write(&runtime::visible_json(&serde_json::to_string_pretty(value).unwrap_or_default()));
+    write(&kit::escape::visible_json(&serde_json::to_string_pretty(value).unwrap_or_default()));
 }
 
 /// A value as one line of JSON that is safe to print.
 pub(crate) fn line_of_json(value: &impl Serialize) -> String {
-    runtime::visible_json(&serde_json::to_string(value).unwrap_or_default()).into_owned()
+    kit::escape::visible_json(&serde_json::to_string(value).unwrap_or_default()).into_owned()
 }
 
 /// Writes rows that were drawn, colours and all, to standard output.
@@ -66,7 +66,7 @@ pub fn fault(fault: &Fault) {
 
 /// A text with nothing in it that a terminal obeys. A carriage return stays at the end of a line only.
 pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
-    let shown = runtime::visible(text).0;
+    let shown = kit::escape::visible(text).0;
     if !shown.contains('\r') {
         return shown;
     }

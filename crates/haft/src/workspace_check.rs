@@ -11,8 +11,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use kit::{Fault, Kind, broken::is_broken};
-use runtime::{policy::Sandbox, visible};
+use kit::{Fault, Kind, broken::is_broken, escape::visible};
+use sandbox::Sandbox;
 
 use crate::{Options, Place, ask, print, state_folder};
 

@@ -25,17 +25,22 @@ pub mod base64;
 pub mod broken;
 pub mod decoders;
 pub mod edit;
+pub mod effect;
+pub mod escape;
 pub mod files;
 pub mod nearest;
 pub mod net;
 pub mod own_tools;
 pub mod procs;
+pub mod quote;
+pub mod redact;
 pub mod references;
 pub mod seen;
 pub mod services;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod text;
+pub mod tool_writes;
 
 pub use counted::counted;
 pub use cx::{Cx, may_block};

@@ -14,7 +14,7 @@ use kit::{
 };
 use parking_lot::Mutex;
 
-use crate::Store;
+use store::Store;
 
 /// So many addresses are remembered.
 const MOST: usize = 8192;

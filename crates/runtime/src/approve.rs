@@ -2,11 +2,9 @@
 
 use std::{future::Future, pin::Pin};
 
-use crate::{
-    changes::Change,
-    grants::{Effect, Scope},
-    policy::Rule,
-};
+use kit::effect::{Effect, Scope};
+use policy::Rule;
+use store::changes::Change;
 
 /// A call that a person is asked about.
 #[derive(Debug, Clone)]

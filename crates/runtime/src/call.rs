@@ -21,25 +21,23 @@ use std::{
 };
 
 use kit::{
-    Address, Fault, Kinds, Origin, Output, Prepared, Touch, Touches,
+    Address, Fault, Kinds, Origin, Output, Prepared, Touch, Touches, effect,
     files::{Access, Grant},
     own_tools::{OWN, own_files},
     services::Progress,
 };
+use policy::{Approve, COMPOSED, Decision, Policy, Rule, Want, Web};
 use serde_json::{Map, Value};
+use store::changes::Versions;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     Session,
     asked_time::AskedTime,
-    changes::Versions,
-    effect,
     jobs::ThisCall,
     options::{self, Options},
-    policy::{Approve, COMPOSED, Decision, Policy, Rule, Want, Web},
-    repair::Arguments,
-    repair::{self, Repaired},
+    repair::{self, Arguments, Repaired},
     schedule::{Hold, Key, Who},
 };
 use asking::{About, Asking, denied};

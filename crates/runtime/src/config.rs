@@ -17,12 +17,18 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use kit::{Fault, Kind, Programs, Search, Ssh, files::OtherNames, files::RootSpec};
+use kit::{
+    Fault, Kind, Programs, Search, Ssh,
+    effect::is_host,
+    files::{OtherNames, RootSpec},
+};
+use policy::{Approve, Web, commands::Rules};
 use rustix::{
     fd::AsFd,
     fs::{CWD, Mode, OFlags},
     io::Errno,
 };
+use sandbox::Sandbox;
 use serde::{Deserialize, Serialize};
 
 pub use agent::{
@@ -33,17 +39,15 @@ pub use limits::LimitsSection;
 pub use provenance::{Layer, Origin, Origins, Source, Unused, Why, origins};
 pub use trust::Trust;
 
-pub use crate::commands::{CommandRule, Commands, Then};
 use crate::{
-    DEADLINE, Rules,
-    effect::is_host,
+    DEADLINE,
     outside::{
         Section,
         mcp::{DOT_MCP, ServerSection},
     },
-    policy::{Approve, Sandbox, Web},
     vault::SecretSection,
 };
+pub use policy::commands::{CommandRule, Commands, Then};
 
 /// A longer configuration is refused.
 const LARGEST: u64 = 64 * 1024;

@@ -15,12 +15,28 @@ use std::{
 use kit::{
     Fault, Kind, Touch, Touches,
     decoders::Decoders,
+    effect::Effect,
     net::Reach,
     procs::{Base, Exit, Keeper, Limit, Procs, Program, SpillFile, Spilling, Starting},
+    redact::Secrets,
     services::Mask,
 };
 use parking_lot::Mutex;
+use policy::Approve;
+use sandbox::{
+    Confined, KEEPER, Part, Plan, Report, Sandbox, Trouble, bubblewrap,
+    closed::Closed,
+    control_files::{configured::Configured, index::Index},
+    environment,
+    layout::{self, Wanted},
+    limits::Limits,
+    pass::Pass,
+    ports::SandboxPorts,
+    proxy::{self, Granted, Hosts},
+    watch::{self, Begun},
+};
 use serde_json::json;
+use store::{Grants, spill::Spills};
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
     net::UnixStream,
@@ -33,35 +49,18 @@ use seen::{Seen, changed};
 use crate::{
     Runtime,
     config::LimitsSection,
-    control::{configured::Configured, index::Index},
-    grants::Effect,
     outside::{
         appeared::Appeared,
         compiled::Compiled,
         uv::{Asker, Environments},
     },
-    policy::{Approve, Sandbox},
-    redact::Secrets,
-    sandbox::{
-        Confined, KEEPER, Part, Plan, Report, Trouble, bubblewrap,
-        closed::Closed,
-        environment,
-        layout::{self, Wanted},
-        limits::Limits,
-        pass::Pass,
-        ports::SandboxPorts,
-        proxy::{self, Granted, Hosts},
-        watch::{self, Begun},
-    },
-    spill::Spills,
-    store::Grants,
 };
 
 /// What commands are started with.
 #[derive(Debug, Clone)]
 pub struct Commands {
     /// Our own binary, which is started as the keeper with [`KEEPER`] as its first argument; the program that
-    /// runs, if this is not given. It has to call [`keep`](crate::sandbox::keep) then.
+    /// runs, if this is not given. It has to call [`keep`](sandbox::keep) then.
     pub keeper: Option<PathBuf>,
     /// Whether foreign bytes are decoded in this process, without isolation: for tests, whose program is not a worker.
     pub decodes_here: bool,
@@ -344,7 +343,7 @@ impl Ground {
             tracing::warn!("the grants of this workspace can't be read: {fault}");
             Vec::new()
         });
-        let host = |effect: &str| match Effect::parse(effect) {
+        let host = |effect: &str| match policy::grants::parse(effect) {
             Ok(Effect::Net(host)) => Some(host),
             _ => None,
         };
@@ -481,7 +480,7 @@ impl Ground {
             .next("Take it out of the tool's section in haft.toml.".to_owned()));
         }
         // What is to be seen has to be there before.
-        let spill = crate::store::create_folder(&inner.spill).is_ok().then(|| inner.spill.clone());
+        let spill = store::create_folder(&inner.spill).is_ok().then(|| inner.spill.clone());
         // Work of haft's own has no tool, and no business with what the session's commands wrote.
         let spill = spill.filter(|_| inner.own.as_ref().is_none_or(|own| !own.folder.as_os_str().is_empty()));
         let sandbox = if read_only { Sandbox::ReadOnly } else { inner.sandbox };
@@ -533,7 +532,7 @@ impl Ground {
     /// A folder for temporary files, where commands can have no private `/tmp`.
     fn scratch(&self) -> std::io::Result<PathBuf> {
         let folder = self.inner.scratch();
-        crate::store::create_folder(&folder)?;
+        store::create_folder(&folder)?;
         folder.canonicalize()
     }
 

@@ -8,39 +8,21 @@ mod beside;
 mod beyond;
 mod call;
 mod catalog;
-mod commands;
-mod control;
-mod credentials;
 mod deadline;
-mod effect;
-mod escape;
 mod ground;
-mod home;
 mod jobs;
 mod notes;
 mod options;
 mod put_back;
-mod quote;
 mod registry;
 mod repair;
 mod session;
-mod shares;
 mod stored_changes;
 
-pub mod changes;
 pub mod config;
-pub mod grants;
-pub mod history;
-pub mod journal;
 pub mod outside;
-pub mod policy;
-pub mod redact;
-pub mod sandbox;
 pub mod schedule;
-pub mod spill;
-pub mod store;
 pub mod truncate;
-pub mod undo;
 pub mod vault;
 
 use std::{
@@ -53,7 +35,19 @@ use kit::{
     AnyTool, Fault, Preferences,
     files::{OtherNames, RootSpec, Roots},
     net::Line,
+    redact::Secrets,
     services::{Undo, Vault},
+};
+use policy::Policy;
+use sandbox::{
+    control_files::{configured::Configured, index::Index},
+    places,
+};
+use store::{
+    Store,
+    changes::{self, Change, Versions},
+    shares,
+    spill::Spills,
 };
 
 pub use answer_schema::AnswerSchema;
@@ -61,29 +55,18 @@ pub use approve::{Approver, Request, Unattended, Verdict};
 pub use beyond::Beyond;
 pub use call::{Answer, Call};
 pub use catalog::{Catalog, Listing};
-pub use commands::Rules;
-pub use credentials::{hide as hide_credentials, shown as without_credentials};
 pub use deadline::DEADLINE;
-pub use escape::{is_unseen, visible, visible_json};
 pub use ground::{Commands, Own};
 pub use jobs::{Event, OwedJob};
-pub use quote::quote;
 pub use registry::{Failure, Registry, Snapshot};
 pub use repair::Arguments;
 pub use session::{Limits, Session, WeakSession};
-pub use shares::SessionFiles;
 
-use changes::{Change, Versions};
-use control::{configured::Configured, index::Index};
 use ground::Ground;
 use outside::{Outside, ToolFiles, appeared::Appeared};
 use parking_lot::{Condvar, Mutex};
-use policy::Policy;
-use redact::Secrets;
 use schedule::Schedule;
-use spill::Spills;
-use store::Store;
-use undo::Restore;
+use store::undo::{self, Restore};
 
 /// What a runtime is made with.
 pub struct Settings {
@@ -163,7 +146,7 @@ impl Runtime {
         let own = [settings.state.clone(), settings.config.clone()];
         let roots = Roots::open(&specs, settings.other_names)?.hiding(&own);
         // What a person's programs keep there lets one act as that person, by whatever tool it is read.
-        let roots = roots.withholding(&sandbox::places::credentials(&settings.commands.variables));
+        let roots = roots.withholding(&places::credentials(&settings.commands.variables));
         let index = Index::default();
         let paths = roots.list().map(|it| it.0.to_owned()).collect();
         let configured = Configured::new(paths, &settings.commands.variables, index.clone());

@@ -4,8 +4,9 @@ use kit::{
     Fault,
     services::{Change, Fact, Notes, Saying},
 };
+use store::Store;
 
-use crate::{Session, store::Store};
+use crate::Session;
 
 /// Before the keys of notes, among what else a session puts away.
 const PREFIX: &str = "note ";
@@ -75,10 +76,10 @@ mod tests {
 
     use std::{path::Path, sync::Arc};
 
-    use kit::Kind;
+    use kit::{Kind, redact::Secrets};
 
     use super::*;
-    use crate::{redact::Secrets, store::Buffer};
+    use store::Buffer;
 
     fn open(state: &Path) -> Store {
         let secrets = Secrets::collect([("API_KEY", "hunter2hunter2")], []);

@@ -13,16 +13,16 @@ use kit::{
     services::{After, History, Proposed, Review, Undo},
     text::{Content, Digest},
 };
+use policy::{Approve, Decision, Policy, Want};
+use store::{
+    changes::Landed,
+    history::CallHistory,
+    undo::{PutBack, Restore, Scope},
+};
 
 use parking_lot::Mutex;
 
-use crate::{
-    Runtime, beside,
-    changes::Landed,
-    history::CallHistory,
-    policy::{Approve, Decision, Policy, Want},
-    undo::{PutBack, Restore, Scope},
-};
+use crate::{Runtime, beside};
 
 /// Larger files are not changed in one piece either, so none was.
 const MOST: u64 = 1 << 30;

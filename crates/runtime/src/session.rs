@@ -17,10 +17,14 @@ use kit::{
     files::Roots,
     net::{Allowed, HostPattern, Net, Reach, SessionPorts, host_of, says_private, split_port, with_port},
     procs::Procs,
+    redact::Secrets,
     seen::Views,
     services::{Agents, NoAgent, Reloaded, Review, Shelf, Transcript, Undo},
 };
 use parking_lot::Mutex;
+use policy::{Decision, Policy, Want, Web, grants::SessionGrants};
+use sandbox::{Sandbox, proxy::Hosts};
+use store::{Store, history::CallHistory, shares::SessionFiles, spill::folder_of, undo::Scope};
 use terms::Showing;
 use tokio::sync::{broadcast, watch};
 
@@ -30,23 +34,14 @@ use crate::{
     approve::Approver,
     asked_time::AskedTime,
     call::{self, Plan},
-    grants::SessionGrants,
     ground::{Ground, Own},
-    history::CallHistory,
     jobs::{Event, Jobs, Kept, OwedJob},
     outside::{
         self, Loaded,
         uv::{self, Environments, Provided},
     },
-    policy::{Decision, Policy, Sandbox, Want, Web},
     put_back,
-    redact::Secrets,
-    sandbox::proxy::Hosts,
     schedule::Schedule,
-    shares::SessionFiles,
-    spill::folder_of,
-    store::Store,
-    undo::Scope,
 };
 
 pub use terms::Limits;

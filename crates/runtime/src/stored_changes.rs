@@ -8,16 +8,15 @@ use std::{os::unix::ffi::OsStrExt, path::Path};
 
 use kit::Fault;
 use rusqlite::{Connection, OptionalExtension, params};
-
-use crate::{
-    Runtime,
+use store::{
+    Found, Hash,
     changes::{Version, Versions},
     history::{COLUMNS, Change as Recorded, change},
     journal::CallRecord,
-    put_back::Hands,
-    store::{Found, Hash},
     undo::Restore,
 };
+
+use crate::{Runtime, put_back::Hands};
 
 /// A recorded change.
 struct Row {

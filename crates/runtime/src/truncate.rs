@@ -28,7 +28,7 @@ impl Default for Limits {
     }
 }
 
-/// Keeps the whole of a text and gives its handle: [`Spills::keep`](crate::spill::Spills::keep) of a session.
+/// Keeps the whole of a text and gives its handle: [`Spills::keep`](store::spill::Spills::keep) of a session.
 pub type Keep<'a> = &'a dyn Fn(&[u8]) -> Result<String, Fault>;
 
 /// The output, no longer than `limits`. The texts must be masked already: a secret that is
@@ -245,7 +245,7 @@ pub fn kept_as(text: &str) -> Option<&str> {
     // The note stands in the middle: what a tool itself shows of another cut text may look like one as well.
     let (_, rest) = text.split_once(" left out; all of it: ")?;
     let end = rest.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_')?;
-    rest.get(..end).filter(|it| crate::store::spill_number(it).is_some())
+    rest.get(..end).filter(|it| store::spill_number(it).is_some())
 }
 
 /// The beginning of `text`, up to the end of a line where one is near, and whether it is.

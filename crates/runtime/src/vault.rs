@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 const LONGEST: u64 = 64 * 1024;
 
 /// A shorter value can't be hidden: it occurs by accident, wherever there is text.
-const SHORTEST: usize = crate::redact::SHORTEST_NAMED;
+const SHORTEST: usize = kit::redact::SHORTEST_NAMED;
 
 /// A secret with a name: `[secret.NAME]`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

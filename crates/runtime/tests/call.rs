@@ -8,15 +8,21 @@ use std::{
     time::Duration,
 };
 
-use kit::{AnyTool, Fault, Kind, erase, files::RootSpec, prelude::*};
-use runtime::{
-    Answer, Approver, Arguments, Call, Limits, Request, Runtime, Session, Settings, Unattended, Verdict,
-    grants::{Effect, Scope},
-    journal::{CallRecord, Filter},
-    policy::{Approve, Policy, Sandbox},
+use kit::{
+    AnyTool, Fault, Kind,
+    effect::{Effect, Scope},
+    erase,
+    files::RootSpec,
+    prelude::*,
     redact::Secrets,
 };
+use policy::{Approve, Policy};
+use runtime::{
+    Answer, Approver, Arguments, Call, Limits, Request, Runtime, Session, Settings, Unattended, Verdict,
+};
+use sandbox::Sandbox;
 use serde_json::{Value, json};
+use store::journal::{CallRecord, Filter};
 
 const SECRET: &str = "s3cret-Value-91c4";
 
@@ -432,9 +438,10 @@ async fn a_grant_allows_until_it_is_revoked_and_the_journal_names_it() {
         let net = || house.call("puppet", json!({"act": "net"}));
         let refused = net().await;
         assert!(refused.as_text().contains(" grants add 'net example.org'`"), "{}", refused.as_text());
-        let id = grants.add(&Effect::parse("net *.org").unwrap(), None, "cli").unwrap();
-        assert_eq!(grants.add(&Effect::parse("net *.org").unwrap(), None, "cli").unwrap(), id);
-        let other = grants.add(&Effect::parse("net other.com").unwrap(), Some("elsewhere"), "cli").unwrap();
+        let id = grants.add(&policy::grants::parse("net *.org").unwrap(), None, "cli").unwrap();
+        assert_eq!(grants.add(&policy::grants::parse("net *.org").unwrap(), None, "cli").unwrap(), id);
+        let other =
+            grants.add(&policy::grants::parse("net other.com").unwrap(), Some("elsewhere"), "cli").unwrap();
         let allowed = net().await;
         assert!(allowed.result.is_ok());
         let record = house.journal().await.into_iter().find(|it| it.call == allowed.id).unwrap();

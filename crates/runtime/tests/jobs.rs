@@ -12,16 +12,15 @@ use std::{
 use kit::{
     AnyTool, Fault, Kind, erase,
     prelude::*,
+    redact::Secrets,
     services::{Live, State, Until},
     testing::Written,
 };
-use runtime::{
-    Answer, Call, Runtime, Session, Settings, Unattended,
-    journal::{CallRecord, Filter},
-    policy::{Approve, Policy, Sandbox},
-    redact::Secrets,
-};
+use policy::{Approve, Policy};
+use runtime::{Answer, Call, Runtime, Session, Settings, Unattended};
+use sandbox::Sandbox;
 use serde_json::{Value, json};
+use store::journal::{CallRecord, Filter};
 use tokio::sync::Semaphore;
 
 const SECRET: &str = "s3cret-Value-91c4";

@@ -11,11 +11,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use kit::{Fault, Kind, Touch, Touches, services::History, text::Content};
-use runtime::{
+use kit::{Fault, Kind, Touch, Touches, redact::Secrets, services::History, text::Content};
+use store::{
+    Store,
     journal::{Begun, Durability, Ended, Filter, Outcome},
-    redact::Secrets,
-    store::Store,
 };
 
 /// In the environment of a child: the state folder it works in.
@@ -526,7 +525,7 @@ async fn opening_does_not_wait_for_the_database() {
     assert_eq!(store.journal().log(all()).unwrap().len(), 1);
 }
 
-/// Also prints what the calling side pays: `cargo test -p runtime --release --test kept thousands -- --nocapture`.
+/// Also prints what the calling side pays: `cargo test -p haft-runtime --release --test kept thousands -- --nocapture`.
 #[tokio::test]
 async fn thousands_of_records_in_a_row_all_arrive() {
     const ROUNDS: u32 = 2000;

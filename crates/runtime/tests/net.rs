@@ -13,16 +13,16 @@ use std::{
 };
 
 use kit::{
-    Fault, erase,
+    Fault,
+    effect::Scope,
+    erase,
     net::{Request as Asked, Url},
     prelude::*,
-};
-use runtime::{
-    Approver, Call, Request, Runtime, Session, Settings, Unattended, Verdict,
-    grants::Scope,
-    policy::{Approve, Policy, Sandbox, Web},
     redact::Secrets,
 };
+use policy::{Approve, Policy, Web};
+use runtime::{Approver, Call, Request, Runtime, Session, Settings, Unattended, Verdict};
+use sandbox::Sandbox;
 use serde_json::json;
 
 /// Asks at an address, as it claims to.
@@ -198,7 +198,7 @@ async fn the_open_web_is_looked_at_unless_a_person_says_otherwise() {
 async fn a_lasting_yes_to_a_look_is_none_to_speak() {
     let (port, _) = listen();
     let asked = Arc::<AtomicUsize>::default();
-    let says = Says(Verdict::Yes(runtime::grants::Scope::Session), asked.clone());
+    let says = Says(Verdict::Yes(kit::effect::Scope::Session), asked.clone());
     let house = house(Policy::default(), Arc::new(says));
     let (host, url) = (format!("127.0.0.1:{port}"), format!("http://127.0.0.1:{port}/"));
     for (claim, times) in [("web", 1), ("web", 1), ("net", 2), ("net", 2), ("web", 2)] {

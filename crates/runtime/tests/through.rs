@@ -7,11 +7,9 @@ use std::{
     time::Duration,
 };
 
-use kit::{Kind, Part, erase, prelude::*, services::Progress};
-use runtime::{
-    Answer, Approver, Call, Request, Runtime, Session, Settings, Verdict, grants::Scope, policy::Policy,
-    redact::Secrets,
-};
+use kit::{Kind, Part, effect::Scope, erase, prelude::*, redact::Secrets, services::Progress};
+use policy::Policy;
+use runtime::{Answer, Approver, Call, Request, Runtime, Session, Settings, Verdict};
 use serde_json::{Value, json};
 
 /// Calls another tool and answers as that does.

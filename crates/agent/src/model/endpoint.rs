@@ -192,7 +192,7 @@ impl Secrets {
         // More than this is cut in any case; what is visible is no shorter than what it stands for.
         let begin: String = covered.trim().chars().take(most + 1).collect();
         let line = begin.replace(['\n', '\r', '\t'], " ");
-        let line = runtime::visible(&line).0;
+        let line = kit::escape::visible(&line).0;
         if line.chars().nth(most).is_none() {
             return line.into_owned();
         }

@@ -97,7 +97,7 @@ pub(super) fn parse(format: Format, file: &str, text: &str) -> Result<Profile, S
         name,
         description: one_line(&description),
         // Nothing in it is hidden from the person that the model reads.
-        prompt: runtime::visible(prompt.trim()).0.into_owned(),
+        prompt: kit::escape::visible(prompt.trim()).0.into_owned(),
         model: said.text("model")?.filter(|it| !it.is_empty() && it != "inherit"),
         tools: (!all).then_some(tools),
         without,

@@ -2,7 +2,8 @@
 
 use std::{fs::File, io::Read, path::Path};
 
-use runtime::{Runtime, visible};
+use kit::escape::visible;
+use runtime::Runtime;
 
 /// The file in the configuration folder.
 const FILE: &str = "AGENTS.md";

@@ -1,7 +1,7 @@
 //! A project's instructions for agents: `AGENTS.md` or `CLAUDE.md` of the workspace.
 
-use kit::Files;
-use runtime::{Runtime, visible};
+use kit::{Files, escape::visible};
+use runtime::Runtime;
 
 /// Where it is looked for; the first one that is there counts.
 const FILES: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];

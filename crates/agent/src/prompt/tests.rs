@@ -3,10 +3,9 @@
 
 use std::{os::unix::fs::symlink, path::PathBuf};
 
-use kit::files::OtherNames;
-use runtime::{
-    Commands, DEADLINE, Limits, Settings, Unattended, outside::ToolFiles, policy::Policy, redact::Secrets,
-};
+use kit::{files::OtherNames, redact::Secrets};
+use policy::Policy;
+use runtime::{Commands, DEADLINE, Limits, Settings, Unattended, outside::ToolFiles};
 
 use super::*;
 

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use kit::Fault;
-use runtime::store::Row as Stored;
+use store::Row as Stored;
 
 use super::{
     mend::Open,

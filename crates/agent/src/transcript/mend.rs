@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use kit::{Fault, Touch};
-use runtime::{Session, journal::Filter};
+use runtime::Session;
+use store::journal::Filter;
 
 use crate::model::{Item, Piece, ResultOf, Said};
 

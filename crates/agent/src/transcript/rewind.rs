@@ -7,7 +7,7 @@ use kit::Fault;
 
 use super::{Mark, Row, Transcript, body, conversation::Turn};
 use crate::model::{Item, Piece, Said};
-use runtime::store::Buffer;
+use store::Buffer;
 
 /// What was taken out of a conversation.
 #[derive(Debug, Default, PartialEq)]

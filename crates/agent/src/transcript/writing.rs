@@ -4,8 +4,8 @@ use std::{collections::VecDeque, future::Future, pin::Pin};
 
 use kit::Fault;
 use parking_lot::Mutex;
-use runtime::store::{Buffer, Transcripts};
 use serde_json::Value;
+use store::{Buffer, Transcripts};
 
 /// The rows of one session that are on their way to the disk.
 pub(super) struct Writing {

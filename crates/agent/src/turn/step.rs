@@ -13,7 +13,8 @@ use std::{
 
 use futures_util::{Future, FutureExt, StreamExt, stream::FuturesUnordered};
 use kit::{Fault, Kind, counted, services::Progress};
-use runtime::{Answer, Arguments, Call, Session, hide_credentials, without_credentials};
+use runtime::{Answer, Arguments, Call, Session};
+use store::credentials::{hide as hide_credentials, shown as without_credentials};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 

@@ -15,12 +15,9 @@ use std::{
 };
 
 use image::{ImageFormat, Rgb, RgbImage};
-use runtime::{
-    Call, Commands, DEADLINE, Runtime, Session, Settings, Unattended,
-    outside::ToolFiles,
-    policy::{Approve, Policy},
-    redact::Secrets,
-};
+use kit::redact::Secrets;
+use policy::{Approve, Policy};
+use runtime::{Call, Commands, DEADLINE, Runtime, Session, Settings, Unattended, outside::ToolFiles};
 use serde_json::{Value, json};
 
 /// As many of each, in turn, unless the first argument says how many.

@@ -7,10 +7,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use runtime::{
-    Call, Commands, Session,
-    policy::{Approve, Policy, Sandbox},
-};
+use policy::{Approve, Policy};
+use runtime::{Call, Commands, Session};
+use sandbox::Sandbox;
 use serde_json::{Value, json};
 
 use super::{Aim, Amount, Beside, House, Row, Scratch, Trouble, in_turn, timed};

@@ -25,11 +25,10 @@ use std::{
 use kit::{
     AnyTool,
     files::{OtherNames, RootSpec},
-};
-use runtime::{
-    Call, Commands, DEADLINE, Runtime, Session, Settings, Unattended, outside::ToolFiles, policy::Policy,
     redact::Secrets,
 };
+use policy::Policy;
+use runtime::{Call, Commands, DEADLINE, Runtime, Session, Settings, Unattended, outside::ToolFiles};
 use serde_json::Value;
 
 /// What went wrong, in words.

@@ -8,10 +8,10 @@ use std::{
     time::Duration,
 };
 
+use policy::Policy;
 use runtime::{
     Commands,
     outside::{Folder, OWN, ToolFiles, Whose},
-    policy::Policy,
 };
 use serde_json::json;
 

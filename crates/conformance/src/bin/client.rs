@@ -11,8 +11,8 @@ use haft::print;
 
 fn main() -> ExitCode {
     // haft starts its own program for commands; a scenario has none.
-    if std::env::args_os().nth(1).unwrap_or_default() == runtime::sandbox::KEEPER {
-        return runtime::sandbox::keep();
+    if std::env::args_os().nth(1).unwrap_or_default() == sandbox::KEEPER {
+        return sandbox::keep();
     }
     let Some(url) = std::env::args().next_back() else { return ExitCode::FAILURE };
     let tokio = match tokio::runtime::Builder::new_current_thread().enable_all().build() {

@@ -4,9 +4,10 @@ use std::{future::Future, pin::Pin};
 
 use kit::{
     Cx, Fault,
+    effect::Scope,
     services::{Agents, Profiles, Question, Report, Soon, Task},
 };
-use runtime::{Approver, Request, Verdict, grants::Scope};
+use runtime::{Approver, Request, Verdict};
 
 /// The person, as what approves calls and as what answers questions.
 pub(crate) struct Agreeable;

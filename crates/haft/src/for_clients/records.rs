@@ -1,8 +1,8 @@
 //! MCP resources of the journal: the calls of a session.
 
 use kit::{Body, Fault};
-use runtime::journal::{CallRecord, Filter};
 use serve::{Content, Document};
+use store::journal::{CallRecord, Filter};
 
 use super::{ForClients, JOURNAL, SHOWN, in_brief};
 use crate::verbs::log::{line, whole};

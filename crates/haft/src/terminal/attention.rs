@@ -6,7 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use runtime::{config::Notify, visible};
+use kit::escape::visible;
+use runtime::config::Notify;
 
 use super::screen::Screen;
 

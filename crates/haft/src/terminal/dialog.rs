@@ -3,7 +3,8 @@
 use std::time::Instant;
 
 use crossterm::event::KeyEvent;
-use runtime::{Verdict, grants::Scope};
+use kit::effect::Scope;
+use runtime::Verdict;
 
 use super::{
     asking::Asked,
@@ -163,8 +164,9 @@ mod tests {
 
     use agent::Change;
     use crossterm::event::KeyCode;
-    use kit::services::Question;
-    use runtime::{Request, grants::Effect, policy::Rule};
+    use kit::{effect::Effect, services::Question};
+    use policy::Rule;
+    use runtime::Request;
     use tokio::sync::oneshot;
 
     use super::*;

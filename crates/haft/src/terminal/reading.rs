@@ -114,7 +114,7 @@ fn lines(output: &Output, session: &Session) -> Vec<Row> {
     let whole = kept_as(&output.text).and_then(|handle| {
         let bytes = spills.read(&of, handle).ok()?;
         let text = String::from_utf8_lossy(bytes.get(..MOST).unwrap_or(&bytes)).into_owned();
-        Some(runtime::visible(&text).0.into_owned())
+        Some(kit::escape::visible(&text).0.into_owned())
     });
     rows.extend(Pager::lines_of(whole.as_deref().unwrap_or(&output.text), Style::PLAIN));
     for picture in &output.pictures {

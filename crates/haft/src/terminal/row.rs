@@ -6,7 +6,8 @@ use std::{
     sync::atomic::{AtomicU8, Ordering},
 };
 
-use runtime::{config::Theme, visible};
+use kit::escape::visible;
+use runtime::config::Theme;
 use unicode_width::UnicodeWidthChar;
 
 /// The attributes of a piece of text. Colours are the terminal's own sixteen, so that they follow its theme.

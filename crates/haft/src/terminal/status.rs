@@ -7,10 +7,9 @@ use std::{
 };
 
 use agent::{Agent, Crew, Event, Steering, profiles::PLAN};
-use runtime::{
-    Session,
-    policy::{Approve, Sandbox},
-};
+use policy::Approve;
+use runtime::Session;
+use sandbox::Sandbox;
 
 use super::{
     row::{Row, Style, harmless},

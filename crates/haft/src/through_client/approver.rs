@@ -2,7 +2,8 @@
 
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
-use runtime::{Approver, Request, Verdict, grants::Scope};
+use kit::effect::Scope;
+use runtime::{Approver, Request, Verdict};
 use serde_json::{Value, json};
 use serve::Filled;
 use tokio::time::timeout;

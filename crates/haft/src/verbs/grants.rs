@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use jiff::{Timestamp, tz::TimeZone};
 use kit::Fault;
-use runtime::{grants::Effect, store::GrantRecord};
+use store::GrantRecord;
 
 use super::close;
 use crate::{Options, Place, print};
@@ -54,7 +54,7 @@ impl Grants {
         let session = options.session.as_deref();
         let said = match &self.what {
             None => grants.list(session).map(|records| (self.listed(&records), true)),
-            Some(What::Add { effect }) => Effect::parse(&joined(effect)).and_then(|effect| {
+            Some(What::Add { effect }) => policy::grants::parse(&joined(effect)).and_then(|effect| {
                 let id = grants.add(&effect, session, "cli")?;
                 let scope = session.map_or_else(|| "project".to_owned(), |name| format!("session {name}"));
                 Ok((format!("{id}  {scope}  {}", plain(&effect.to_string())), true))

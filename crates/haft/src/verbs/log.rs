@@ -4,12 +4,12 @@ use std::{collections::BTreeSet, io::IsTerminal, path::Path, process::ExitCode};
 
 use clap::Args;
 use kit::{Fault, Touch};
-use runtime::{
-    Runtime,
+use runtime::Runtime;
+use serde_json::{Value, json};
+use store::{
     changes::{Bound, Change},
     journal::{CallRecord, Filter, local_time},
 };
-use serde_json::{Value, json};
 
 use super::{LAST_WRITE, close};
 use crate::{

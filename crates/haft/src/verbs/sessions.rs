@@ -4,8 +4,7 @@ use std::{fmt::Write as _, process::ExitCode};
 
 use agent::{Conversation, conversations, find_conversations};
 use clap::Args;
-use kit::Fault;
-use runtime::quote;
+use kit::{Fault, quote::quote};
 use serde_json::json;
 
 use super::close;

@@ -124,7 +124,7 @@ pub fn unknown_command(
 
 /// A text in quotes, as a shell takes it.
 fn quoted(text: &str) -> String {
-    let text = runtime::visible(text).0;
+    let text = kit::escape::visible(text).0;
     if text.contains(['"', '$', '`', '\\', '!']) {
         format!("'{}'", text.replace('\'', r"'\''"))
     } else {

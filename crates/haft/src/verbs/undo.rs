@@ -8,7 +8,7 @@ use std::{
 
 use clap::Args;
 use kit::{Fault, services::Which};
-use runtime::{
+use store::{
     changes::Bound,
     journal::{Begun, Durability, Ended, Filter, Outcome},
     undo::Scope,

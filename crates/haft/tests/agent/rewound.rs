@@ -5,7 +5,7 @@ use std::sync::Arc;
 use haft::{
     agent::{Agent, Bounds, Settings, Silent, model::script::Script},
     kit::services::Which,
-    runtime::undo::Scope,
+    store::undo::Scope,
 };
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;

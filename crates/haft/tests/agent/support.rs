@@ -10,14 +10,11 @@ use std::{
 };
 
 use haft::{
-    agent::Transcript,
-    agent::model::Item,
-    kit::files::OtherNames,
-    runtime::{
-        Commands, Runtime, Session, Settings, Unattended,
-        policy::{Approve, Policy, Sandbox},
-        redact::Secrets,
-    },
+    agent::{Transcript, model::Item},
+    kit::{files::OtherNames, redact::Secrets},
+    policy::{Approve, Policy},
+    runtime::{Commands, Runtime, Session, Settings, Unattended},
+    sandbox::Sandbox,
 };
 use serde_json::Value;
 

@@ -10,9 +10,11 @@ use haft::{
     agent::Asker,
     kit::{
         Fault,
+        effect::Scope,
         services::{Question, Soon},
     },
-    runtime::{Approver, Request, Verdict, grants::Scope, policy::Approve},
+    policy::Approve,
+    runtime::{Approver, Request, Verdict},
 };
 use serde_json::json;
 

@@ -13,14 +13,14 @@ use haft::{
         model::{Abilities, Events, Model, Request, script::Script},
         profiles::Profiles,
     },
-    kit::Fault,
+    kit::{Fault, redact::Secrets},
+    policy::{Approve, Policy},
     runtime::{
         Answer, Approver, Call, Commands, Runtime, Session, Settings, Unattended,
         config::{SubagentSection, Visible},
         outside::{Folder, OWN, ToolFiles, Whose},
-        policy::{Approve, Policy, Sandbox},
-        redact::Secrets,
     },
+    sandbox::Sandbox,
     tools,
 };
 use serde_json::{Value, json};

@@ -61,7 +61,7 @@ impl Hostile {
 #[track_caller]
 fn assert_harmless(arguments: &[&str], printed: &str) {
     let printed = printed.replace("\r\n", "\n");
-    let bad = |it: &char| *it != '\n' && *it != '\t' && runtime::is_unseen(*it);
+    let bad = |it: &char| *it != '\n' && *it != '\t' && kit::escape::is_unseen(*it);
     if let Some(found) = printed.chars().find(bad) {
         panic!("`haft {arguments:?}` printed {found:?}:\n{printed:?}");
     }

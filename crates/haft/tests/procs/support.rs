@@ -16,7 +16,7 @@ pub(crate) const HANG: Duration = Duration::from_secs(60);
 
 pub(crate) async fn keeper() -> Keeper {
     let mut command = Command::new(env!("CARGO_BIN_EXE_haft"));
-    command.arg(haft::runtime::sandbox::KEEPER);
+    command.arg(haft::sandbox::KEEPER);
     Keeper::spawn(command, b"").await.unwrap().0
 }
 

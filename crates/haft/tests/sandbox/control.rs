@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use haft::runtime::policy::Approve;
+use haft::policy::Approve;
 
 use crate::{
     confined,

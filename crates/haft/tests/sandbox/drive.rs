@@ -10,16 +10,16 @@ use std::{
 
 use haft::{
     kit::{
+        effect::Scope,
         prelude::*,
         procs::{Procs, Program, Stdin, Streams},
+        redact::Secrets,
     },
+    policy::{Approve, Policy},
     runtime::{
         Approver, Call, Commands, DEADLINE, Own, Request, Runtime, Session, Settings, Unattended, Verdict,
-        grants::Scope,
-        policy::{Approve, Policy, Sandbox},
-        redact::Secrets,
-        sandbox::limits::Limits,
     },
+    sandbox::{Sandbox, limits::Limits},
 };
 use serde_json::{Value, json};
 

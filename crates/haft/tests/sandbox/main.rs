@@ -30,7 +30,7 @@ use std::{
     process::{Command, ExitCode},
 };
 
-use haft::runtime::policy::{Approve, Sandbox};
+use haft::{policy::Approve, sandbox::Sandbox};
 use kit::testing::needs::{
     self,
     Program::{Bubblewrap, Git, Node, Procps, SystemPython, Uv},

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use haft::runtime::policy::Approve;
+use haft::policy::Approve;
 use serde_json::json;
 
 use crate::{

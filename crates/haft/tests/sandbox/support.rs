@@ -17,7 +17,7 @@ use std::{
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
 };
 
-use haft::runtime::policy::{Approve, Sandbox};
+use haft::{policy::Approve, sandbox::Sandbox};
 use serde_json::{Value, json};
 
 use crate::drive::Setup;

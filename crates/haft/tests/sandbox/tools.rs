@@ -7,7 +7,7 @@ use std::{
     process::Command,
 };
 
-use haft::runtime::policy::Sandbox;
+use haft::sandbox::Sandbox;
 use serde_json::{Value, json};
 
 use crate::{

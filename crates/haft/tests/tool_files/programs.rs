@@ -8,12 +8,11 @@ use std::{
 };
 
 use haft::{
-    kit::{Fault, Kind, Output, Part},
+    kit::{Fault, Kind, Output, Part, redact::Secrets},
+    policy::{Approve, Policy},
     runtime::{
         Call, Commands, Runtime, Session, Settings, Unattended,
         outside::{Folder, Section, ToolFiles, Whose},
-        policy::{Approve, Policy},
-        redact::Secrets,
     },
 };
 use serde_json::{Value, json};

@@ -6,11 +6,14 @@ use std::{
     time::Duration,
 };
 
-use haft::runtime::{
-    Answer, Call, Commands, Runtime, Session, Settings, Unattended,
-    outside::{Folder, OWN, ToolFiles, Whose},
-    policy::{Approve, Policy, Sandbox},
-    redact::Secrets,
+use haft::{
+    kit::redact::Secrets,
+    policy::{Approve, Policy},
+    runtime::{
+        Answer, Call, Commands, Runtime, Session, Settings, Unattended,
+        outside::{Folder, OWN, ToolFiles, Whose},
+    },
+    sandbox::Sandbox,
 };
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};

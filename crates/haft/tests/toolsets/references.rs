@@ -50,6 +50,9 @@ fn sources() -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut folders: Vec<PathBuf> = [
         "kit/src",
+        "sandbox/src",
+        "store/src",
+        "policy/src",
         "runtime/src",
         "tools/src",
         "tools/manuals",

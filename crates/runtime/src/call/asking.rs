@@ -3,17 +3,16 @@
 
 use std::{borrow::Cow, sync::Arc};
 
-use kit::{Fault, Kind, Touch, Touches, net::HostPattern};
+use kit::{Fault, Kind, Touch, Touches, effect::Effect, net::HostPattern, quote::quote};
+use policy::Rule;
+use sandbox::Sandbox;
+use store::changes::Change;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     Session,
     approve::{Request, Verdict},
     asked_time::AskedTime,
-    changes::Change,
-    grants::Effect,
-    policy::{Rule, Sandbox},
-    quote::quote,
 };
 
 /// A call that a person is asked about.

@@ -4,8 +4,9 @@ use kit::{
     Fault,
     files::{Access, Location},
 };
+use policy::Want;
 
-use crate::{Session, policy::Want};
+use crate::Session;
 
 /// The places below `path` that a call needs to change it as a whole, or to make it like the folder `like`.
 ///

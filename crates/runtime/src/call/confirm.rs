@@ -4,18 +4,18 @@ use std::sync::Arc;
 
 use kit::{
     Fault,
+    effect::{Effect, Scope},
     services::{Confirm, Matter, Soon},
 };
 use parking_lot::Mutex;
+use policy::Rule;
 
 use super::asking::stopped;
 
 use crate::{
     Session,
     approve::{Request, Verdict},
-    grants::{Effect, Scope},
     jobs::ThisCall,
-    policy::Rule,
 };
 
 /// Asks the person of a session for one of its calls.

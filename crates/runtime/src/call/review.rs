@@ -10,19 +10,18 @@ use kit::{
     services::{After, Proposed, Review},
 };
 use parking_lot::Mutex;
+use policy::{Decision, Want};
+use store::{
+    changes::{self, Version, Versions},
+    journal::Begun,
+};
 use tokio::runtime::Handle;
 
 use super::{
     Told,
     asking::{self, About, Answered, Asking},
 };
-use crate::{
-    Session,
-    changes::{self, Version, Versions},
-    jobs::ThisCall,
-    journal::Begun,
-    policy::{Decision, Want},
-};
+use crate::{Session, jobs::ThisCall};
 
 /// So much of its arguments is kept for the question, in bytes: the changes say the rest.
 const ARGUMENTS: usize = 4096;

@@ -2,14 +2,12 @@
 
 use std::borrow::Cow;
 
-use kit::{Body, Fault, Output, Part};
+use kit::{Body, Fault, Output, Part, escape::visible, redact::Secrets};
 use serde_json::Value;
+use store::credentials::hide_in_text;
 
 use crate::{
     Session,
-    credentials::hide_in_text,
-    escape::visible,
-    redact::Secrets,
     truncate::{self, Limits},
 };
 

@@ -13,6 +13,11 @@ use kit::{
     Cx, Fault, Files, Kind, Output, Part,
     services::{Progress, Review, Services, State},
 };
+use policy::{Approve, Policy};
+use store::{
+    changes::Landed,
+    journal::{Begun, Durability, Ended, Outcome},
+};
 use tokio::{
     sync::oneshot,
     time::{Instant as Clock, timeout},
@@ -23,13 +28,10 @@ use super::{Answer, Plan, Reviewing, Told, Within, confirm::Confirming, shown};
 use crate::{
     Session,
     beside::{self, Beside},
-    changes::Landed,
     deadline::LONGEST,
     jobs::{Jobs, ThisCall, Wish},
-    journal::{Begun, Durability, Ended, Outcome},
     notes::NotesOf,
     outside::{ToolsOf, mcp::ServersOf},
-    policy::{Approve, Policy},
     schedule::Locks,
 };
 

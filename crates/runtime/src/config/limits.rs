@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::sandbox::limits::Limits;
+use sandbox::limits::Limits;
 
 const MIB: u64 = 1 << 20;
 

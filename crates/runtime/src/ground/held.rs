@@ -9,7 +9,7 @@ use kit::{Fault, Kind};
 use parking_lot::Mutex;
 
 use super::{Ground, Inner, Living};
-use crate::policy::Sandbox;
+use sandbox::Sandbox;
 
 /// What a session and the tools in it have in common: that nothing may be changed, or something.
 #[derive(Default)]

@@ -11,12 +11,10 @@ use std::{
 use parking_lot::Mutex;
 
 use super::{Ground, Inner, held::Held};
-use crate::{
-    policy::Sandbox,
-    sandbox::{
-        layout::{Access, Mount, What},
-        proxy::Hosts,
-    },
+use sandbox::{
+    Sandbox,
+    layout::{Access, Mount, What},
+    proxy::Hosts,
 };
 
 /// What the sandbox of a tool that is a file has beyond that of its session. All paths are absolute; those that do not

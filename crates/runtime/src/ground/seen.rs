@@ -7,22 +7,22 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use kit::procs::{Exit, Life, Process};
+use kit::{
+    effect::Effect,
+    procs::{Exit, Life, Process},
+};
+use policy::Approve;
+use sandbox::{
+    closed::Closed,
+    denial::{self, Known},
+    environment,
+    layout::Mount,
+    limits::Ended,
+    watch::Watch,
+};
 
 use super::{Ground, Inner, Living};
-use crate::{
-    grants::Effect,
-    outside::appeared::Open,
-    policy::Approve,
-    sandbox::{
-        closed::Closed,
-        denial::{self, Known},
-        environment,
-        layout::Mount,
-        limits::Ended,
-        watch::Watch,
-    },
-};
+use crate::outside::appeared::Open;
 
 /// How often it is looked at most what the calls of a tool changed in the workspace.
 const RARELY: Duration = Duration::from_secs(1);
@@ -170,7 +170,7 @@ impl Inner {
     fn granted_writes(&self) -> Vec<PathBuf> {
         let workspace = self.roots.first().map_or_else(PathBuf::new, |it| it.0.clone());
         let granted = self.grants.in_force(&self.session).unwrap_or_default();
-        let writes = granted.iter().filter_map(|it| match Effect::parse(&it.effect) {
+        let writes = granted.iter().filter_map(|it| match policy::grants::parse(&it.effect) {
             Ok(Effect::Write(path)) => Some(workspace.join(path)),
             _ => None,
         });

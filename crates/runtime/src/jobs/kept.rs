@@ -9,6 +9,7 @@ use std::{ops::Range, sync::Arc, time::Duration};
 use kit::{
     Fault, Kind, Output, Part,
     procs::Slice,
+    redact::Secrets,
     services::{Job, Live, Soon, State, Transcript},
 };
 use parking_lot::Mutex;
@@ -16,11 +17,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 
 use super::{KEPT, ThisCall};
-use crate::{
-    redact::Secrets,
-    spill::Spills,
-    store::{Store, corpse, now_ms},
-};
+use store::{Store, corpse, now_ms, spill::Spills};
 
 /// So much of what a job wrote is in its record, the newest of it, in bytes.
 const TAIL: usize = 32 << 10;

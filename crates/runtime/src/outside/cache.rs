@@ -12,7 +12,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::Described;
-use crate::store::create_folder;
+use store::create_folder;
 
 /// What was not met with for this long is forgotten: seven days, in seconds.
 const KEPT: u64 = 7 * 24 * 3600;

@@ -8,7 +8,7 @@ use std::{fs, path::PathBuf};
 use kit::base64;
 
 use super::{cache::replace, host::version};
-use crate::store::create_folder;
+use store::create_folder;
 
 /// Where the code for one interpreter is kept.
 pub(crate) struct Compiled {

@@ -3,11 +3,13 @@
 //! A line is a word and what it is about: `read PATH`, `write PATH`, `net HOST`, `session KEY`. `{argument}` in it stands
 //! for the value of an argument; where that was not given, the line says nothing, and of a list it says so for each.
 
-use kit::{Fault, Kind, Touch, Touches};
+use kit::{
+    Fault, Kind, Touch, Touches,
+    effect::{host_matches, is_host},
+};
 use serde_json::Value;
 
 use super::{Described, Section};
-use crate::effect::{host_matches, is_host};
 
 /// The words that a line may begin with, and what each makes of the rest.
 const WORDS: [(&str, Make); 4] = [

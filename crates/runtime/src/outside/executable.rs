@@ -13,6 +13,7 @@ use std::{
 use kit::{
     AnyTool, Cx, Fault, Kind, Output, Part, Prepared, Running, Spec, Touches,
     procs::{Ending, Exit, Process, Procs, Program, Recording, Stdin, Streams, signal_name},
+    quote::quote,
 };
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -21,7 +22,7 @@ use tokio::time::Instant;
 use super::{
     Described, Hosts, Version, failure, hosts, manifest::Manifest, parts, terms::Terms, vouch::Grant,
 };
-use crate::{ground::Ground, quote::quote};
+use crate::ground::Ground;
 pub(crate) use spec::{describe, is_startable};
 
 /// How long what was written at the end is waited for, where somebody else still holds the pipe.

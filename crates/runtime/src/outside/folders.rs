@@ -14,9 +14,10 @@ use rustix::{
     fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, fstat, openat, statat},
     io::Errno,
 };
+use sandbox::code::is_code;
 
 use super::{ENABLED, Folder, Whose};
-use crate::{quote::quote, sandbox::code::is_code};
+use kit::quote::quote;
 
 /// A longer file of code is refused.
 const LARGEST: u64 = 1 << 20;

@@ -10,6 +10,7 @@ use std::{
 use kit::{Fault, Kind, Touch, Touches, procs::Recording, services::Soon};
 use parking_lot::Mutex;
 use serde::Serialize;
+use store::create_folder;
 use tokio::{
     sync::watch,
     time::{Instant, sleep_until, timeout},
@@ -24,10 +25,7 @@ use super::{
     uv::{self, Environments, Provided},
     vouch::Module,
 };
-use crate::{
-    ground::{Ground, Own},
-    store::create_folder,
-};
+use crate::ground::{Ground, Own};
 
 /// How long a process stays that nobody calls.
 const IDLE: Duration = Duration::from_secs(300);

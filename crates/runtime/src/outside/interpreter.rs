@@ -6,7 +6,7 @@ use kit::{Fault, Kind};
 use parking_lot::Mutex;
 
 use super::{Version, Whose, pyenv};
-use crate::sandbox::environment::environment;
+use sandbox::environment::environment;
 
 /// Under which names a Python is looked for.
 const NAMES: [&str; 2] = ["python3", "python"];

@@ -9,7 +9,7 @@ use std::{
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::quote::quote;
+use kit::quote::quote;
 
 /// A file that a manifest names is at most so long.
 const LARGEST: u64 = 1 << 20;

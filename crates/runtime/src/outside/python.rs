@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use kit::{AnyTool, Cx, Fault, Kind, Output, Prepared, Running, Spec, Touches, procs::Procs};
+use kit::{AnyTool, Cx, Fault, Kind, Output, Prepared, Running, Spec, Touches, procs::Procs, quote::quote};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -17,7 +17,6 @@ use super::{
     terms::Terms,
     vouch::Grant,
 };
-use crate::quote::quote;
 
 /// How often a call is begun anew whose process went before it had begun.
 const TRIES: usize = 5;

@@ -7,6 +7,7 @@ use kit::{
     services::{Called, Listed, NotLoaded, Progress, Reloaded, Soon, Tools},
 };
 use serde_json::Value;
+use store::changes::Landed;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -14,7 +15,6 @@ use super::Hosts;
 use crate::{
     Answer, Call, Session,
     call::{self, Within},
-    changes::Landed,
 };
 
 /// How long a call that deals in tools waits for those that are being loaded.

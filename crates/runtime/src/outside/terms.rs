@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, future::pending, sync::Arc, time::Duration};
 
-use kit::{Fault, Kinds, Mode, Origin, Spec, Touches};
+use kit::{Fault, Kinds, Mode, Origin, Spec, Touches, escape::visible};
 use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
 
@@ -12,7 +12,6 @@ use super::{
     declared,
     vouch::{Beside, Grant, Guard},
 };
-use crate::escape::visible;
 
 /// A version of a file, with what a person granted to a tool in it.
 pub(super) struct Served {

@@ -19,6 +19,8 @@ use kit::{
     Fault, Kind, Touches,
     procs::{Program, Stdin, Streams},
 };
+use policy::Approve;
+use store::create_folder;
 use tokio::time::timeout;
 
 pub(crate) use kept::{InUse, prune};
@@ -28,8 +30,6 @@ pub(crate) use script::{Script, wanted};
 use crate::{
     Runtime,
     ground::{ENVIRONMENTS, Ground},
-    policy::Approve,
-    store::create_folder,
 };
 
 /// The hosts of the index where nothing else is configured.

@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::store::create_folder;
+use store::create_folder;
 
 /// A list in the state folder, where no call reaches it: one line for each version that a model or a tool wrote, and one
 /// for each that a person vouches for. The last line of a version counts.

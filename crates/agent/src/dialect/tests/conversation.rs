@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use kit::AnyTool;
-use runtime::{Runtime, Session, Settings, Unattended, outside::ToolFiles, policy::Policy, redact::Secrets};
+use kit::{AnyTool, redact::Secrets};
+use policy::Policy;
+use runtime::{Runtime, Session, Settings, Unattended, outside::ToolFiles};
 use tokio_util::sync::CancellationToken;
 
 use super::*;

@@ -9,15 +9,13 @@ use std::{
 };
 
 use async_stream::stream;
-use kit::{erase, prelude::*};
+use kit::{erase, prelude::*, redact::Secrets};
 use parking_lot::Mutex;
-use runtime::{
-    Runtime, Unattended,
-    policy::{Approve, Policy, Sandbox},
-    redact::Secrets,
-    store::{Buffer, Store},
-};
+use policy::{Approve, Policy};
+use runtime::{Runtime, Unattended};
+use sandbox::Sandbox;
 use serde_json::Value;
+use store::{Buffer, Store};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 

@@ -2,8 +2,9 @@
 
 use agent::{Agent, Crew, profiles::PLAN};
 use kit::Fault;
-use runtime::{Call, Session, changes::Bound};
+use runtime::{Call, Session};
 use serde_json::json;
+use store::changes::Bound;
 use tokio_util::sync::CancellationToken;
 
 use super::{

@@ -5,7 +5,7 @@
 //! option that is named like a secret, words that begin as well-known tokens do, and every value that haft's own
 //! environment has under a secret's name.
 
-use runtime::redact::Secrets;
+use kit::redact::Secrets;
 use serde_json::Value;
 
 /// What is printed in the place of a secret.

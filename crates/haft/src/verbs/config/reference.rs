@@ -3,7 +3,7 @@
 //! The file is made of paragraphs: prose, then the setting that it explains. `# default:` ends a setting's line.
 
 /// The whole file.
-pub(super) const TEXT: &str = include_str!("../../../../../haft.example.toml");
+pub(super) const TEXT: &str = include_str!("../../../haft.example.toml");
 
 /// What marks a key that a workspace's file can't set before it is trusted.
 #[cfg(test)]

@@ -6,16 +6,16 @@
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum as _;
-use kit::Fault;
+use kit::{Fault, redact::Secrets};
+use policy::Approve;
 use runtime::{
     DEADLINE,
     config::{
         CALLS, FILE, HardLinks, Layer, LimitsSection, Notify, Origin, STEPS, SUBAGENT_SECONDS,
         SUBAGENT_STEPS, Source, Theme, Trust, Visible, WAIT_SECONDS, WAKES, Why, origins,
     },
-    policy::{Approve, Sandbox},
-    redact::Secrets,
 };
+use sandbox::Sandbox;
 use serde_json::{Value, json};
 
 use super::{hidden::hide, reference::NAMED};

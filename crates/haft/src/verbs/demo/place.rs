@@ -11,8 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use kit::{Fault, Kind};
-use runtime::quote;
+use kit::{Fault, Kind, quote::quote};
 
 use crate::Place;
 
@@ -85,7 +84,7 @@ impl Project {
     /// Removes it, and what is kept of it.
     pub(super) fn remove(&self) {
         // Who can't remove it has it in a folder that is emptied by itself.
-        let _ = fs::remove_dir_all(runtime::store::folder_of(&self.place.state, &self.folder));
+        let _ = fs::remove_dir_all(store::folder_of(&self.place.state, &self.folder));
         let _ = fs::remove_dir_all(&self.folder);
         if let Some(state) = &self.own_state {
             let _ = fs::remove_dir_all(state);
@@ -95,7 +94,7 @@ impl Project {
 
 /// Notes that what is kept of this project is a demo's.
 fn remember(state: &Path, folder: &Path) -> io::Result<()> {
-    let kept = runtime::store::folder_of(state, folder);
+    let kept = store::folder_of(state, folder);
     DirBuilder::new().recursive(true).mode(0o700).create(&kept)?;
     fs::write(kept.join(MARK), folder.as_os_str().as_bytes())
 }
@@ -107,7 +106,7 @@ fn forget_removed(state: &Path) {
         let Ok(project) = fs::read(kept.join(MARK)) else { continue };
         let project = PathBuf::from(OsString::from_vec(project));
         // What can't be removed now is tried again by the next demo.
-        if !project.exists() && runtime::store::folder_of(state, &project) == kept {
+        if !project.exists() && store::folder_of(state, &project) == kept {
             let _ = fs::remove_dir_all(&kept);
         }
     }
@@ -150,7 +149,7 @@ mod tests {
         let project = Project::make(&place(dir.path(), dir.path().join("state"))).unwrap();
         assert!(project.folder.join("test.sh").is_file());
         assert!(!project.command("haft", "undo").contains("HAFT_STATE_DIR"));
-        let kept = runtime::store::folder_of(&project.place.state, &project.folder);
+        let kept = store::folder_of(&project.place.state, &project.folder);
         assert!(kept.is_dir());
         project.remove();
         assert!(!project.folder.exists() && !kept.exists());
@@ -160,7 +159,7 @@ mod tests {
     fn what_is_kept_of_a_demo_goes_once_its_project_is_gone_and_nothing_else_does() {
         let dir = tempfile::tempdir().unwrap();
         let place = place(dir.path(), dir.path().join("state"));
-        let kept = |it: &Project| runtime::store::folder_of(&it.place.state, &it.folder);
+        let kept = |it: &Project| store::folder_of(&it.place.state, &it.folder);
         let (gone, stays) = (Project::make(&place).unwrap(), Project::make(&place).unwrap());
         let other = place.state.join("workspaces/0123456789abcdef");
         fs::create_dir_all(&other).unwrap();

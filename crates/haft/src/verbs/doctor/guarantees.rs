@@ -16,15 +16,14 @@ use std::{
     sync::Arc,
 };
 
-use kit::{Fault, Kind, Origin};
+use kit::{Fault, Kind, Origin, escape::is_unseen, redact::Secrets};
+use policy::{Policy, Web};
 use runtime::{
-    Answer, Call, Commands, DEADLINE, Runtime, Session, Settings, Unattended, is_unseen,
-    journal::Filter,
+    Answer, Call, Commands, DEADLINE, Runtime, Session, Settings, Unattended,
     outside::{Folder, ToolFiles, Whose},
-    policy::{Policy, Web},
-    redact::Secrets,
 };
 use serde_json::{Value, json};
+use store::journal::Filter;
 
 use crate::{
     Place,
@@ -207,7 +206,7 @@ impl Room {
             tried(
                 "G2",
                 "commands reach only what they were granted",
-                commands.of("G2").and(runtime::sandbox::pass::self_test().await),
+                commands.of("G2").and(sandbox::pass::self_test().await),
             ),
             tried(
                 "G3",

@@ -6,8 +6,8 @@ use std::{
 };
 
 use clap::Args;
-use kit::{Fault, Kind};
-use runtime::{outside::mcp::Servers, quote};
+use kit::{Fault, Kind, quote::quote};
+use runtime::outside::mcp::Servers;
 
 use crate::{Options, Place, print, verbs::close};
 

@@ -6,7 +6,9 @@ use super::{
     super::{Folder, OWN, Whose},
     Outside,
 };
-use crate::{escape::visible, registry::is_name};
+use kit::escape::visible;
+
+use crate::registry::is_name;
 
 /// The folder of a workspace's own manuals, beside that of its tools.
 const MANUALS: &str = "manuals";

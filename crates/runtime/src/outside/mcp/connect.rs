@@ -8,6 +8,7 @@ use std::{
 
 use kit::{
     Fault, Kind,
+    escape::visible,
     procs::{Ending, Exit, Process, Procs, Program, Stdin, Streams},
 };
 use rmcp::{
@@ -27,7 +28,6 @@ use super::{
     start::Tasks,
     wire::{Heard, Wire, pipes},
 };
-use crate::escape::visible;
 
 /// How long a start may take, where nobody says otherwise: a first one may have to fetch the server.
 const START: Duration = Duration::from_secs(60);

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use futures_util::future::join_all;
 use kit::{AnyTool, Fault, services::NewServer};
 use parking_lot::Mutex;
+use policy::Want;
 
 use super::{
     Server, ServerSection,
@@ -16,7 +17,7 @@ use super::{
     start::Start,
     tool::ServerTool,
 };
-use crate::{outside::Whose, policy::Want};
+use crate::outside::Whose;
 
 /// The connections of one session. They end, with the servers' processes, when this is dropped.
 pub(crate) struct Connections {

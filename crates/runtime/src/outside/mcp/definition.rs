@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use similar::TextDiff;
 
-use crate::escape::visible;
+use kit::escape::visible;
 
 /// A description is cut to so many bytes: what is longer is not a description.
 const DESCRIPTION: usize = 4 << 10;

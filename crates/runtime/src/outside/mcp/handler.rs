@@ -11,7 +11,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use kit::{Cx, Fault};
+use kit::{Cx, Fault, escape::visible};
 use parking_lot::Mutex;
 use rmcp::{
     ClientHandler, RoleClient,
@@ -28,10 +28,7 @@ use serde_json::Value;
 
 use self::form::Filled;
 use super::{Server, news::News};
-use crate::{
-    escape::visible,
-    session::{Session, WeakSession},
-};
+use crate::session::{Session, WeakSession};
 
 /// So much of what a server logs is kept, and of what it wants a model to read.
 const LOGGED: usize = 2000;

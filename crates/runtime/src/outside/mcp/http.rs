@@ -9,7 +9,7 @@ mod tests;
 use std::{collections::HashMap, error::Error, sync::Arc, time::Duration};
 
 use http::{HeaderName, HeaderValue};
-use kit::{Fault, Kind};
+use kit::{Fault, Kind, escape::visible};
 use reqwest::{Client, Url, redirect::Policy};
 use rmcp::{
     RoleClient,
@@ -35,7 +35,6 @@ use super::{
     handler::Handler,
     oauth::Login,
 };
-use crate::escape::visible;
 
 /// How long the connection itself may take.
 const CONNECT: Duration = Duration::from_secs(15);

@@ -8,13 +8,14 @@ use std::{
 
 use kit::{Fault, Kind};
 use serde::{Deserialize, Serialize};
+use store::create_folder;
 
 use super::{
     Server,
     connect::Lifecycle,
     definition::{Definition, difference},
 };
-use crate::{outside::cache::replace, store::create_folder};
+use crate::outside::cache::replace;
 
 /// More than this nobody wrote.
 const LARGEST: u64 = 64 << 20;

@@ -7,13 +7,10 @@ use kit::{
     AnyTool, Fault, Origin, Spec,
     services::{NewServer, ServerInfo, ServerState, Servers, Soon},
 };
+use policy::{Decision, Want};
 
 use super::{Connections, link::Link, names::called, servers::not_accepted};
-use crate::{
-    Session,
-    outside::hosts::session_ended,
-    policy::{Decision, Want},
-};
+use crate::{Session, outside::hosts::session_ended};
 
 /// The servers of one session.
 pub(crate) struct ServersOf {

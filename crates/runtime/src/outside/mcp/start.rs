@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use kit::{Fault, Kind, Touches};
+use kit::{Fault, Kind, Touches, quote::quote};
 use rmcp::model::{PaginatedRequestParams, SubscriptionFilter, Tool};
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
@@ -18,7 +18,7 @@ use super::{
     section::Variables,
     servers::Servers,
 };
-use crate::{ground::Ground, quote::quote, session::WeakSession};
+use crate::{ground::Ground, session::WeakSession};
 
 /// How long a server may take to list a page of its tools.
 const LIST: Duration = Duration::from_secs(30);
@@ -141,7 +141,7 @@ async fn list(live: &Live, server: &Server) -> Result<Vec<Tool>, Fault> {
             }
             Ok(Err(error)) => match http::refused(&server.name, &error) {
                 Some(fault) => return Err(fault),
-                None => crate::escape::visible(&error.to_string()).0.into_owned(),
+                None => kit::escape::visible(&error.to_string()).0.into_owned(),
             },
             Err(_) => format!("no answer within {} s", LIST.as_secs()),
         };

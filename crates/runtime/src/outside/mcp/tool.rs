@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use kit::{AnyTool, Cx, Fault, Kind, Kinds, Mode, Origin, Output, Prepared, Running, Spec, Touch, Touches};
+use kit::{
+    AnyTool, Cx, Fault, Kind, Kinds, Mode, Origin, Output, Prepared, Running, Spec, Touch, Touches,
+    escape::visible,
+};
 use rmcp::{
     model::{
         CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, InputRequiredResult,
@@ -22,10 +25,7 @@ use super::{
     names::called,
     result,
 };
-use crate::{
-    escape::visible,
-    outside::{arguments::Check, hosts::session_ended},
-};
+use crate::outside::{arguments::Check, hosts::session_ended};
 
 /// How often a server may want more before it answers.
 const ROUNDS: usize = 10;

@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use kit::{Fault, Kind, OrFault};
+use kit::{Fault, Kind, OrFault, escape::visible};
 use memchr::memchr;
 use parking_lot::Mutex;
 use rmcp::{
@@ -31,8 +31,6 @@ use tokio::{
     net::unix::pipe::{Receiver, Sender},
     time::{Instant, Sleep, sleep_until},
 };
-
-use crate::escape::visible;
 
 /// A longer line is not a message.
 const LONGEST: usize = 16 << 20;

@@ -2,16 +2,18 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use kit::Fault;
+use kit::{
+    Fault,
+    effect::{Effect, Scope, host_matches},
+    quote::quote,
+};
+use policy::{Approve, Rule};
 use tokio::sync::Mutex;
 
 use super::{Script, list};
 use crate::{
     approve::{Approver, Request, Verdict},
-    effect::{Effect, Scope, host_matches},
     ground::Ground,
-    policy::{Approve, Rule},
-    quote::quote,
 };
 
 /// Who is asked about hosts while tools are loaded, and what they said.

@@ -17,13 +17,11 @@ use kit::{
     Cx, Fault, Output, Tool, Touch, Touches,
     procs::{Ending, Program, Stdin, Streams},
 };
-use runtime::{
-    Call, Commands, Runtime, Session, Settings, Unattended,
-    policy::{Approve, Policy},
-    sandbox::{
-        limits::Limits,
-        probe::{self, PROBE, Targets, Tried},
-    },
+use policy::{Approve, Policy};
+use runtime::{Call, Commands, Runtime, Session, Settings, Unattended};
+use sandbox::{
+    limits::Limits,
+    probe::{self, PROBE, Targets, Tried},
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -146,7 +144,7 @@ impl Trial {
             other_names: kit::files::OtherNames::Refuse,
             allowed: None,
             deadline: runtime::DEADLINE,
-            secrets: runtime::redact::Secrets::none(),
+            secrets: kit::redact::Secrets::none(),
             commands: Commands {
                 variables: variables.clone(),
                 accept_weaker: accept_weaker.to_vec(),

@@ -2,10 +2,9 @@
 
 use std::{fs, io, path::Path, sync::Arc};
 
-use kit::Kind;
-use runtime::{
-    Call, Commands, DEADLINE, Runtime, Session, Settings, Unattended, policy::Policy, redact::Secrets,
-};
+use kit::{Kind, redact::Secrets};
+use policy::Policy;
+use runtime::{Call, Commands, DEADLINE, Runtime, Session, Settings, Unattended};
 use serde_json::{Value, json};
 
 /// Files in which programs keep credentials.

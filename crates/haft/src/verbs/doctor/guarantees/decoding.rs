@@ -6,7 +6,8 @@ use kit::{
     Kind,
     decoders::{Decoder as _, Decoders},
 };
-use runtime::{Call, Session, sandbox::decoding::Escape};
+use runtime::{Call, Session};
+use sandbox::decoding::Escape;
 use serde_json::json;
 
 /// A document of one page, whose font gives a width to four billion glyphs: no memory is enough for it.

@@ -1,9 +1,7 @@
 //! Elicitation forms, filled in by questions alone.
 
-use kit::{Fault, services::Question};
+use kit::{Fault, escape::visible, services::Question};
 use serde_json::{Map, Number, Value};
-
-use crate::escape::visible;
 
 /// So often somebody is asked for a field again.
 const TRIES: usize = 3;

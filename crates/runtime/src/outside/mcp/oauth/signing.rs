@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kit::{Fault, Kind};
+use kit::{Fault, Kind, escape::visible};
 use reqwest::{StatusCode, Url, redirect::Policy};
 use rmcp::transport::{
     AuthorizationManager,
@@ -18,12 +18,9 @@ use super::{
     kept::{Kept, Tokens},
     manager,
 };
-use crate::{
-    escape::visible,
-    outside::mcp::{
-        http::{address, causes, is_loopback},
-        section::expanded,
-    },
+use crate::outside::mcp::{
+    http::{address, causes, is_loopback},
+    section::expanded,
 };
 
 /// What haft calls itself.

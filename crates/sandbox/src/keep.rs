@@ -1,0 +1,106 @@
+//! The keeper process: enters the sandbox, then starts the session's commands.
+
+use std::{
+    io::Write,
+    net::TcpListener,
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::net::UnixStream,
+    },
+    process::ExitCode,
+};
+
+use kit::procs::Orders;
+
+use super::{
+    enter::{self, Side},
+    limits::Ended,
+    plan::{Confined, Plan, Report, Trouble},
+    usage::Usage,
+    watch,
+};
+
+/// Runs this process as a keeper: takes its orders from the socket that is its standard input, enters the
+/// sandbox they describe, and starts what it is told to until that socket closes. To be called before
+/// anything else in `main`, while there is one thread.
+pub fn keep() -> ExitCode {
+    let Ok(orders) = Orders::take() else { return ExitCode::FAILURE };
+    let plan = match orders.plan() {
+        [] => Plan::default(),
+        plan => match serde_json::from_slice(plan) {
+            Ok(plan) => plan,
+            Err(_) => return ExitCode::FAILURE,
+        },
+    };
+    match plan.confined {
+        Confined::Not => serve(orders),
+        Confined::ByRules => match enter::settle_outside(&plan) {
+            Ok(()) => serve(orders),
+            Err(trouble) => fail(&orders, trouble),
+        },
+        Confined::Apart => apart(orders, &plan),
+        Confined::Wrapped => match enter::settle_wrapped(&plan) {
+            Ok(proxy) => serve_apart(orders, &plan, &proxy),
+            Err(trouble) => fail(&orders, trouble),
+        },
+    }
+}
+
+fn apart(orders: Orders, plan: &Plan) -> ExitCode {
+    let mut orders = Some(orders);
+    let side = enter::leave(|| drop(orders.take()));
+    let Some(orders) = orders else {
+        return match side {
+            Ok(Side::Outside(code)) => {
+                // Nothing of the sandbox runs any more, whatever became of haft.
+                watch::take_away(&plan.alone);
+                code
+            }
+            _ => ExitCode::FAILURE,
+        };
+    };
+    let settled = side.and_then(|_| enter::settle(plan));
+    match settled {
+        Ok(proxy) => serve_apart(orders, plan, &proxy),
+        Err(trouble) => fail(&orders, trouble),
+    }
+}
+
+fn serve_apart(orders: Orders, plan: &Plan, proxy: &TcpListener) -> ExitCode {
+    let Ok((mut ours, theirs)) = UnixStream::pair() else { return ExitCode::FAILURE };
+    // Who does not listen must not hold us up.
+    let _ = ours.set_nonblocking(true);
+    let port = proxy.local_addr().ok().map(|it| it.port());
+    let report = Report { proxy: port, ..Report::default() };
+    let mut usage = Usage::new(plan.limits);
+    let mut tell = move |ended: &Ended| {
+        if let Ok(mut line) = serde_json::to_vec(ended) {
+            line.push(b'\n');
+            let _ = ours.write_all(&line);
+        }
+    };
+    let mut look = |supervisors: &[i32]| usage.look(supervisors, &mut tell);
+    let files = [proxy.as_fd(), theirs.as_fd()];
+    if say(&orders, &report, &files).is_err() {
+        return ExitCode::FAILURE;
+    }
+    orders.serve(&|| Ok(()), Some(&mut look))
+}
+
+fn serve(orders: Orders) -> ExitCode {
+    match say(&orders, &Report::default(), &[]) {
+        Ok(()) => orders.serve(&|| Ok(()), None),
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn fail(orders: &Orders, trouble: Trouble) -> ExitCode {
+    let report = Report { trouble: Some(trouble), proxy: None };
+    // Who does not hear it sees the keeper go.
+    let _ = say(orders, &report, &[]);
+    ExitCode::FAILURE
+}
+
+fn say(orders: &Orders, report: &Report, files: &[BorrowedFd<'_>]) -> std::io::Result<()> {
+    orders.report(&serde_json::to_vec(report)?, files)
+}

@@ -1,0 +1,512 @@
+//! Sandbox layout: what of the machine a command sees, and what it may write.
+//!
+//! The answer is data: a list of mounts, made outside where everything can still be looked
+//! at, and carried out inside by `enter.rs`. What is not in the list does not exist there.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+};
+
+use kit::{Fault, Kind};
+
+use super::{
+    code::code_in,
+    control_mounts,
+    environment::FOLDERS,
+    places::{
+        ALSO_A_FOLDER, DEVICE_LINKS, DEVICES, HARDWARE, below, closed_files, folder_of, holds_passwords,
+        home, secrets,
+    },
+};
+use crate::{
+    Sandbox,
+    control_files::{configured::Configured, index::Index},
+    home::SYSTEM,
+};
+
+pub use crate::mount::{Access, Mount, What};
+
+/// What a layout is made for.
+#[derive(Debug, Clone, Default)]
+pub struct Wanted {
+    /// Read-only makes every root read-only.
+    pub sandbox: Sandbox,
+    /// The roots, without links, and whether each is read-only.
+    pub roots: Vec<(PathBuf, bool)>,
+    /// haft's environment.
+    pub variables: Vec<(String, String)>,
+    /// Folders of haft's own: its state, its configuration.
+    pub hidden: Vec<PathBuf>,
+    /// Where the session's long outputs are, which may be read.
+    pub spill: Option<PathBuf>,
+    /// The folder of the tool that this is for, and the files in it that are code whatever they look like.
+    pub tools: Option<(PathBuf, Vec<PathBuf>)>,
+    /// Paths as a person named them, by which they are found if links lead there.
+    pub names: Vec<PathBuf>,
+    /// Where control files are found, and those that git's configuration names.
+    pub index: Index,
+    pub configured: Configured,
+}
+
+const MIB: u64 = 1 << 20;
+
+/// What a command sees, and what is known of it.
+#[derive(Debug, Default)]
+pub struct Layout {
+    /// Everything that it sees, parents before what lies in them.
+    pub mounts: Vec<Mount>,
+    /// Folders of git's of which only that can be changed which runs no program.
+    pub guarded: BTreeSet<PathBuf>,
+    /// The folder of tools that can be changed, but for what is code in it.
+    pub tools: Option<(PathBuf, BTreeSet<PathBuf>)>,
+}
+
+/// Everything that a command sees.
+///
+/// # Errors
+/// When a root is a place that can't be confined to.
+pub fn layout(wanted: &Wanted) -> Result<Layout, Fault> {
+    let mut plan = Plan::default();
+    for (root, _) in &wanted.roots {
+        if root == Path::new("/") || ["/proc", "/sys", "/dev"].iter().any(|it| root.starts_with(it)) {
+            return Err(Fault::new(
+                Kind::Unavailable,
+                format!("commands can't be confined to the root `{}`", root.display()),
+            )
+            .next("Start haft in a folder of its own, or with `--sandbox full`.".to_owned()));
+        }
+    }
+    let home = home(&wanted.variables);
+    let given = |path: &Path| wanted.roots.iter().any(|(root, _)| path.starts_with(root));
+    plan.system();
+    plan.devices();
+    let scratch = scratch_bytes();
+    for (at, mode) in [("/tmp", 0o1777), ("/var/tmp", 0o1777), ("/run", 0o755), ("/dev/shm", 0o1777)] {
+        if !given(Path::new(at)) {
+            plan.put(at, What::Private { bytes: scratch, mode, sealed: false, shared: true });
+        }
+    }
+    if let Some(home) = home.as_ref().filter(|it| !given(it)) {
+        plan.put(home, What::Private { bytes: scratch, mode: 0o700, sealed: false, shared: true });
+        if let Some(identity) = git_identity(home) {
+            plan.put(home.join(".gitconfig"), What::Text(identity));
+        }
+    }
+    plan.toolchains(&wanted.variables, home.as_deref(), &given);
+    let tools = tools_folder(wanted, home.as_deref());
+    let guards = plan.roots(wanted, tools.as_ref());
+    plan.secrets(wanted, tools.as_ref(), home.as_deref());
+    wanted.names.iter().for_each(|path| plan.links_to(path));
+    if let Some(spill) = &wanted.spill {
+        plan.bind(spill, Access::Read);
+    }
+    let tools = tools.filter(|it| plan.is_open(&it.folder)).map(|it| (it.folder, it.code));
+    Ok(Layout { mounts: plan.finish(), guarded: guards.folders, tools })
+}
+
+/// The places that a command may write to, of these mounts: what the second layer lets through.
+pub fn writable(mounts: &[Mount]) -> Vec<PathBuf> {
+    let is_writable = |mount: &&Mount| match mount.what {
+        What::Bind { access, .. } => access != Access::Read,
+        What::Private { sealed, .. } => !sealed,
+        What::Terminals => true,
+        What::Hidden { .. } | What::Link(_) | What::Text(_) | What::Processes => false,
+    };
+    mounts.iter().filter(is_writable).map(|mount| mount.at.clone()).collect()
+}
+
+#[derive(Default)]
+struct Plan {
+    mounts: BTreeMap<PathBuf, What>,
+}
+
+impl Plan {
+    /// The later one counts where two are at the same place.
+    fn put(&mut self, at: impl Into<PathBuf>, what: What) {
+        self.mounts.insert(at.into(), what);
+    }
+
+    fn bind(&mut self, path: impl Into<PathBuf>, access: Access) {
+        let path = path.into();
+        self.put(path.clone(), What::Bind { from: path, access });
+    }
+
+    fn system(&mut self) {
+        for path in SYSTEM.iter().map(Path::new) {
+            match fs::symlink_metadata(path) {
+                Ok(it) if it.is_dir() => self.bind(path, Access::Read),
+                Ok(it) if it.is_symlink() => {
+                    if let Ok(to) = fs::read_link(path) {
+                        self.put(path, What::Link(to));
+                    }
+                }
+                _ => {}
+            }
+        }
+        for path in HARDWARE.iter().map(Path::new).filter(|it| it.is_dir()) {
+            self.bind(path, Access::Read);
+        }
+        self.put("/proc", What::Processes);
+        // What not everybody may read there is no business of a command, whoever runs haft.
+        for path in closed_files() {
+            let (folder, shut) = (path.is_dir(), holds_passwords(&path));
+            self.put(path, What::Hidden { folder, shut });
+        }
+    }
+
+    fn devices(&mut self) {
+        self.put("/dev", What::Private { bytes: MIB, mode: 0o755, sealed: true, shared: false });
+        for name in DEVICES {
+            let path = Path::new("/dev").join(name);
+            if path.exists() {
+                self.bind(path, Access::Device);
+            }
+        }
+        for (name, to) in DEVICE_LINKS {
+            self.put(Path::new("/dev").join(name), What::Link(PathBuf::from(to)));
+        }
+        self.put("/dev/pts", What::Terminals);
+    }
+
+    fn toolchains(
+        &mut self,
+        variables: &[(String, String)],
+        home: Option<&Path>,
+        given: &dyn Fn(&Path) -> bool,
+    ) {
+        let value = |name: &str| variables.iter().find(|(it, _)| it == name).map(|(_, value)| value.as_str());
+        let entries = value("PATH").unwrap_or_default().split(':').map(|it| (PathBuf::from(it), true));
+        let folders = FOLDERS
+            .iter()
+            .chain([&ALSO_A_FOLDER])
+            .filter_map(|name| value(name))
+            .map(|it| (PathBuf::from(it), false));
+        let secrets = secrets(variables, home);
+        let is_secret = |path: &Path| secrets.iter().any(|it| path.starts_with(it));
+        for (path, on_path) in entries.chain(folders) {
+            if !path.is_absolute() || !path.is_dir() {
+                continue;
+            }
+            let Ok(real) = path.canonicalize() else { continue };
+            for folder in [path, real] {
+                for shown in
+                    home.map_or_else(|| folder_of(&folder, on_path), |home| below(home, &folder, on_path))
+                {
+                    if shown.exists()
+                        && !is_secret(&shown)
+                        && !given(&shown)
+                        && !self.is_there(&shown)
+                        && Some(shown.as_path()) != home
+                    {
+                        self.show(&shown);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A folder or, on the way to it, a link that leads to what is there already.
+    fn show(&mut self, path: &Path) {
+        let mut so_far = PathBuf::new();
+        for part in path.components() {
+            so_far.push(part);
+            if let Ok(to) = fs::read_link(&so_far) {
+                self.put(so_far, What::Link(to));
+                return;
+            }
+        }
+        self.bind(path, Access::Read);
+    }
+
+    fn roots(&mut self, wanted: &Wanted, tools: Option<&Tools>) -> control_mounts::Guards {
+        let roots: Vec<(PathBuf, bool)> = wanted
+            .roots
+            .iter()
+            .map(|(root, read_only)| (root.clone(), !read_only && wanted.sandbox != Sandbox::ReadOnly))
+            .chain(tools.iter().filter(|it| !it.wide).map(|it| (it.folder.clone(), it.writable)))
+            .collect();
+        for (root, writable) in &roots {
+            self.bind(root, if *writable { Access::Write } else { Access::Read });
+        }
+        for (root, _) in roots.iter().filter(|it| !it.1) {
+            let inside = |common: &PathBuf| roots.iter().any(|(root, _)| common.starts_with(root));
+            if let Some(common) = control_mounts::common_folder(root).filter(|it| !inside(it)) {
+                self.bind(common, Access::Read);
+            }
+        }
+        let guards = control_mounts::guards(&roots, &wanted.index, &wanted.configured);
+        for (path, access) in &guards.mounts {
+            self.bind(path, *access);
+        }
+        if let Some(tools) = tools {
+            self.tools(tools, &roots);
+        }
+        guards
+    }
+
+    /// Closes the code in a folder of tools, and pins the folder where it is.
+    fn tools(&mut self, tools: &Tools, roots: &[(PathBuf, bool)]) {
+        let around = |it: &&Path| roots.iter().any(|(root, _)| it.starts_with(root) && it != root);
+        let between: Vec<&Path> = tools.folder.ancestors().skip(1).take_while(around).collect();
+        for folder in between.into_iter().rev() {
+            if self.is_open(folder) && !self.mounts.contains_key(folder) {
+                self.bind(folder, Access::Write);
+            }
+        }
+        for path in &tools.code {
+            // What is open further down would be open again.
+            self.mounts.retain(|at, _| {
+                !at.starts_with(path)
+                    || roots.iter().any(|(root, _)| at.starts_with(root) && root.starts_with(path))
+            });
+            self.bind(path, Access::Read);
+        }
+        // Python runs what lies there in place of the code that it was made of, in every tool that imports it.
+        let made = tools.folder.join("__pycache__");
+        if self.is_open(&tools.folder) && !tools.wide {
+            let folder = !fs::symlink_metadata(&made).is_ok_and(|it| !it.is_dir());
+            self.put(made, What::Hidden { folder, shut: false });
+        }
+    }
+
+    /// Makes the way to a real path by the links in its name, where nothing is seen of them.
+    fn links_to(&mut self, path: &Path) {
+        let (mut path, mut left) = (path.to_owned(), 20);
+        loop {
+            let Some(link) =
+                path.ancestors().collect::<Vec<_>>().into_iter().rev().find(|it| it.is_symlink())
+            else {
+                return;
+            };
+            let (Ok(real), Ok(rest)) = (link.canonicalize(), path.strip_prefix(link)) else { return };
+            left -= 1;
+            if left == 0 {
+                return;
+            }
+            if !self.is_there(link) && !self.mounts.contains_key(link) {
+                self.put(link, What::Link(real.clone()));
+            }
+            path = real.join(rest);
+        }
+    }
+
+    /// What must not be seen, wherever it would be seen.
+    fn secrets(&mut self, wanted: &Wanted, tools: Option<&Tools>, home: Option<&Path>) {
+        // What was named by a person is seen, wherever it lies.
+        let mut named: Vec<&Path> = wanted.roots.iter().map(|(root, _)| root.as_path()).collect();
+        let of_home = secrets(&wanted.variables, home).into_iter().filter_map(|it| it.canonicalize().ok());
+        let mut hidden: Vec<PathBuf> = of_home.filter(|it| !named.contains(&it.as_path())).collect();
+        hidden.extend(wanted.hidden.iter().filter_map(|it| it.canonicalize().ok()));
+        named.extend(tools.iter().map(|it| it.folder.as_path()));
+        for path in hidden {
+            if self.is_there(&path) {
+                let folder = path.is_dir();
+                let is_named = |at: &Path| named.iter().any(|it| it.starts_with(&path) && at.starts_with(it));
+                self.mounts.retain(|at, _| !at.starts_with(&path) || is_named(at));
+                self.put(path, What::Hidden { folder, shut: false });
+            }
+        }
+    }
+
+    /// Would this path of the outside be seen, as things stand?
+    fn is_there(&self, path: &Path) -> bool {
+        let nearest = path.ancestors().find_map(|it| self.mounts.get(it));
+        matches!(nearest, Some(What::Bind { .. }))
+    }
+
+    /// May this path be changed, as things stand?
+    fn is_open(&self, path: &Path) -> bool {
+        let nearest = path.ancestors().find_map(|it| self.mounts.get(it));
+        matches!(nearest, Some(What::Bind { access: Access::Write, .. }))
+    }
+
+    /// Parents first: a map's order has them before what lies in them.
+    fn finish(self) -> Vec<Mount> {
+        self.mounts.into_iter().map(|(at, what)| Mount { at, what }).collect()
+    }
+}
+
+/// A folder of tools, as a tool in it sees it.
+#[derive(Debug)]
+struct Tools {
+    folder: PathBuf,
+    writable: bool,
+    /// More lies below it than tools: it is seen as it would be without them.
+    wide: bool,
+    code: BTreeSet<PathBuf>,
+}
+
+/// What a tool sees of the folder it lies in; nothing of its own where a link inside a root leads to it, which anybody
+/// may have made.
+fn tools_folder(wanted: &Wanted, home: Option<&Path>) -> Option<Tools> {
+    let (path, named) = wanted.tools.as_ref()?;
+    let folder = path.canonicalize().ok().filter(|it| it.is_dir())?;
+    if wanted.roots.iter().any(|(root, _)| path.starts_with(root)) && folder != *path {
+        return None;
+    }
+    let named: Vec<PathBuf> = named
+        .iter()
+        .map(|it| it.strip_prefix(path).map_or_else(|_| it.clone(), |it| folder.join(it)))
+        .collect();
+    let code = code_in(&folder, &named);
+    let around = wanted.roots.iter().filter(|(root, _)| folder.starts_with(root));
+    let read_only = around.max_by_key(|(root, _)| root.components().count()).is_some_and(|it| it.1);
+    let own = wanted.hidden.iter().filter_map(|it| it.canonicalize().ok());
+    let wide = wanted
+        .roots
+        .iter()
+        .map(|it| it.0.clone())
+        .chain(own)
+        .chain(home.map(Path::to_owned))
+        .any(|it| it.starts_with(&folder));
+    let writable = !read_only && !code.linked && wanted.sandbox != Sandbox::ReadOnly;
+    Some(Tools { folder, writable, wide, code: code.fixed })
+}
+
+/// Who commits, in what is the person's own configuration: no more of it, since it may name tokens.
+fn git_identity(home: &Path) -> Option<String> {
+    let files = [home.join(".config/git/config"), home.join(".gitconfig")];
+    let texts = files.iter().filter_map(|file| fs::read_to_string(file).ok());
+    let wanted = [("user", "name"), ("user", "email"), ("init", "defaultbranch"), ("core", "autocrlf")];
+    let mut kept: BTreeMap<(&str, &str), String> = BTreeMap::new();
+    for text in texts {
+        let mut section = String::new();
+        for line in text.lines().map(str::trim) {
+            if let Some(name) = line.strip_prefix('[').and_then(|it| it.strip_suffix(']')) {
+                section = name.trim().to_ascii_lowercase();
+            } else if let Some((key, value)) = line.split_once('=') {
+                let key = key.trim().to_ascii_lowercase();
+                if let Some(one) = wanted.iter().find(|(in_section, it)| *in_section == section && *it == key)
+                {
+                    kept.insert(*one, value.trim().to_owned());
+                }
+            }
+        }
+    }
+    let lines = kept.iter().map(|((section, key), value)| format!("[{section}]\n\t{key} = {value}\n"));
+    (!kept.is_empty()).then(|| lines.collect())
+}
+
+/// How much fits into all private folders together: they lie in memory.
+fn scratch_bytes() -> u64 {
+    (super::limits::memory_of_machine() / 8).clamp(64 * MIB, 1024 * MIB)
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    struct Home {
+        dir: tempfile::TempDir,
+    }
+
+    impl Home {
+        fn new(files: &[&str]) -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            for file in files {
+                let path = dir.path().join(file);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, "x").unwrap();
+            }
+            Self { dir }
+        }
+
+        fn path(&self) -> PathBuf {
+            self.dir.path().canonicalize().unwrap()
+        }
+
+        fn wanted(&self, root: &str, path: &str) -> Wanted {
+            let home = self.path();
+            fs::create_dir_all(home.join(root)).unwrap();
+            let path = path.replace('~', home.to_str().unwrap());
+            let variables =
+                vec![("HOME".to_owned(), home.to_str().unwrap().to_owned()), ("PATH".to_owned(), path)];
+            Wanted { roots: vec![(home.join(root), false)], variables, ..Wanted::default() }
+        }
+
+        /// What there is at and below home: the path below it, and what.
+        fn seen(&self, wanted: &Wanted) -> Vec<String> {
+            let home = self.path();
+            let name = |what: &What| match what {
+                What::Bind { access: Access::Write, .. } => "rw",
+                What::Bind { .. } => "ro",
+                What::Private { .. } => "private",
+                What::Hidden { .. } => "hidden",
+                What::Link(_) => "link",
+                What::Text(_) => "text",
+                What::Processes | What::Terminals => "special",
+            };
+            let mounts = layout(wanted).unwrap().mounts;
+            let below =
+                mounts.iter().filter_map(|it| Some((it.at.strip_prefix(&home).ok()?, name(&it.what))));
+            below.map(|(path, name)| format!("{name} {}", path.display())).collect()
+        }
+    }
+
+    #[test]
+    fn home_is_private_but_for_the_roots_and_the_toolchains() {
+        let home = Home::new(&[
+            ".ssh/id_ed25519",
+            ".cargo/bin/cargo",
+            ".cargo/credentials.toml",
+            ".rustup/settings.toml",
+            "docs/letter",
+            ".local/bin/tool",
+            ".local/share/uv/python/x",
+            ".local/share/keyrings/login",
+            "venv/bin/python",
+            "venv/pyvenv.cfg",
+        ]);
+        let wanted = home.wanted("code/ws", "~/.cargo/bin:~/.local/bin:~/venv/bin:relative:/usr/bin");
+        assert_eq!(
+            home.seen(&wanted),
+            [
+                "private ",
+                "ro .cargo",
+                "hidden .cargo/credentials.toml",
+                "ro .local/bin",
+                "ro .local/share/uv/python",
+                "ro .rustup",
+                "rw code/ws",
+                "ro venv",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_root_that_is_home_shows_no_secrets_and_no_state() {
+        let home = Home::new(&[".ssh/id", ".netrc", ".bashrc", "a", ".local/state/haft/db"]);
+        let mut wanted = home.wanted("", "/usr/bin");
+        wanted.hidden = vec![home.path().join(".local/state/haft")];
+        wanted.spill = Some(home.path().join(".local/state/haft/spill"));
+        assert_eq!(
+            home.seen(&wanted),
+            [
+                "rw ",
+                "ro .bashrc",
+                "hidden .local/state/haft",
+                "ro .local/state/haft/spill",
+                "hidden .netrc",
+                "hidden .ssh"
+            ]
+        );
+    }
+
+    #[test]
+    fn only_what_is_named_of_the_person_s_git_configuration_is_taken_over() {
+        let home = Home::new(&[]);
+        let text = "[user]\n\tname = A B\n\temail=a@b\n[url \"https://token@host/\"]\n\tinsteadOf = x\n[credential]\nhelper = store";
+        fs::write(home.path().join(".gitconfig"), text).unwrap();
+        assert_eq!(git_identity(&home.path()).unwrap(), "[user]\n\temail = a@b\n[user]\n\tname = A B\n");
+    }
+
+    #[test]
+    fn the_whole_machine_is_no_root() {
+        let wanted = Wanted { roots: vec![("/".into(), false)], ..Wanted::default() };
+        assert_eq!(layout(&wanted).unwrap_err().kind, Kind::Unavailable);
+    }
+}

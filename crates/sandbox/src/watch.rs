@@ -1,0 +1,621 @@
+//! Control files that commands made or changed: found after each command, and set aside.
+//!
+//! What exists when the sandbox is made is mounted read-only. What is missing can't be covered by a mount, and what lies
+//! where a package manager replaces everything all the time is not covered. So after every command all folders are looked
+//! at (`control/index.rs`). What is new, or holds something else, gets the name `NAME.haft-set-aside`, under which nothing
+//! runs it, and what was there before is put back. Of a new repository that is what would run: its hooks, and a
+//! configuration beyond what git itself writes.
+//!
+//! A change counts as a command's if its time (ctime, which no program can set) lies in a time in which commands ran. What
+//! the person made before is theirs.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ffi::OsString,
+    fs,
+    os::unix::ffi::OsStringExt,
+    path::{Path, PathBuf},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use kit::{
+    broken::is_broken,
+    procs::Life,
+    tool_writes::{self, State, state},
+};
+
+use super::{
+    code::code_in,
+    handle::Folder,
+    layout::{Access, Mount, What},
+};
+use crate::control_files::{
+    configured::{Configured, submodules, worktrees_of_submodules},
+    depth,
+    index::Index,
+    repository::{self, SET_ASIDE, harmful, is_git_folder},
+};
+
+/// With this file in its folder, git takes its configuration from where the file says.
+const COMMON: &str = "commondir";
+
+/// Where a workspace's own tools are.
+const TOOLS: &str = ".haft/tools";
+
+/// The configuration of a workspace.
+const CONFIGURATION: &str = "haft.toml";
+
+/// How coarse the times of files are.
+const COARSE: Duration = Duration::from_millis(20);
+
+/// A longer file is set aside when it was changed, but what it held can't be put back.
+const LONGEST: u64 = 256 << 10;
+
+/// So much is kept of all files together.
+const KEPT: usize = 32 << 20;
+
+/// So many files of one folder are told apart; in a larger one every change counts.
+const FILES: usize = 10_000;
+
+/// What is looked at after every command.
+#[derive(Debug, Default)]
+pub struct Watch {
+    roots: Vec<PathBuf>,
+    index: Index,
+    configured: Configured,
+    /// A folder of tools, in which code is closed.
+    tools: Option<PathBuf>,
+    /// The code in it that was named.
+    code: BTreeSet<PathBuf>,
+    /// What mounts keep as it is.
+    covered: BTreeSet<PathBuf>,
+    /// Git's folders that are kept as they are.
+    folders: BTreeSet<PathBuf>,
+    /// Those of them in which there was no `commondir`.
+    alone: Vec<PathBuf>,
+    /// What is not covered, as it was when it was last looked at.
+    known: BTreeMap<PathBuf, Mark>,
+    kept: usize,
+    window: Window,
+    found: Found,
+}
+
+/// The time in which commands ran since the last look.
+#[derive(Debug, Default)]
+struct Window {
+    began: Option<Duration>,
+    /// How many are about to begin.
+    starting: usize,
+    running: Vec<Life>,
+    looked: Option<Instant>,
+}
+
+/// A file, a link or something else by the name of a control file.
+#[derive(Debug, Clone)]
+struct Mark {
+    state: State,
+    held: Held,
+}
+
+/// What a name held.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Held {
+    File(Vec<u8>, u32),
+    Link(Vec<u8>),
+    /// Too much to be kept, or no file.
+    Other,
+}
+
+/// What there is to be said.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// What is new and was left where it is, as a person allowed it or code of a tool.
+    pub appeared: Vec<PathBuf>,
+    /// What was set aside, and under which name.
+    pub aside: Vec<(PathBuf, PathBuf)>,
+    /// What could not be set aside, and why.
+    pub stuck: Vec<(PathBuf, String)>,
+    /// What was taken away.
+    pub taken: Vec<PathBuf>,
+}
+
+/// What is known when a sandbox is made.
+pub struct Begun {
+    /// The roots that may be changed.
+    pub roots: Vec<PathBuf>,
+    /// A folder of tools, in which code is closed.
+    pub tools: Option<PathBuf>,
+    /// Git's folders that are kept as they are.
+    pub folders: BTreeSet<PathBuf>,
+    /// What is there to find control files with.
+    pub index: Index,
+    pub configured: Configured,
+}
+
+impl Window {
+    fn is_open(&mut self) -> bool {
+        self.running.retain(|it| !it.is_over());
+        self.starting > 0 || !self.running.is_empty()
+    }
+}
+
+impl Watch {
+    /// Notes what there is now. What an earlier watch has not said yet is still said.
+    pub fn begin(&mut self, begun: Begun, mounts: &[Mount]) {
+        let Begun { roots, tools, folders, index, configured } = begun;
+        let is_first = self.roots.is_empty();
+        let mut found = std::mem::take(&mut self.found);
+        let (alone, strange): (Vec<_>, Vec<_>) =
+            folders.iter().cloned().partition(|it| fs::symlink_metadata(it.join(COMMON)).is_err());
+        if is_first {
+            // Only the folder of a worktree has one, and no objects.
+            let strange = strange.into_iter().filter(|it| is_git_folder(it));
+            found.appeared.extend(strange.map(|it| it.join(COMMON)));
+        }
+        let is_covered = |mount: &&Mount| {
+            matches!(mount.what, What::Bind { access: Access::Read, .. } | What::Hidden { .. })
+        };
+        let covered = mounts.iter().filter(is_covered).map(|it| it.at.clone()).collect();
+        let window = std::mem::take(&mut self.window);
+        *self = Self {
+            roots,
+            index,
+            configured,
+            tools,
+            covered,
+            folders,
+            alone,
+            found,
+            window,
+            ..Self::default()
+        };
+        self.code = self.code_now();
+        let places = self.places();
+        let leaves: Vec<PathBuf> = places.iter().flat_map(|it| leaves(it)).collect();
+        for path in leaves {
+            self.learn(&path);
+        }
+    }
+
+    /// A command begins: from now on changes may be its.
+    pub fn command_begins(&mut self) {
+        self.window.began.get_or_insert_with(now);
+        self.window.starting += 1;
+    }
+
+    /// It began, with this life, or did not.
+    pub fn command_began(&mut self, life: Option<Life>) {
+        self.window.starting = self.window.starting.saturating_sub(1);
+        self.window.running.extend(life);
+    }
+
+    /// Have commands run since the last look, and do none run now?
+    pub fn is_over(&mut self) -> bool {
+        self.window.began.is_some() && !self.window.is_open()
+    }
+
+    /// How long ago it was looked.
+    pub fn looked_ago(&self) -> Option<Duration> {
+        self.window.looked.map(|it| it.elapsed())
+    }
+
+    /// Did commands run since the last look?
+    pub fn is_due(&self) -> bool {
+        self.window.began.is_some()
+    }
+
+    /// Takes away what git never makes, if it is there now.
+    pub fn take_away(&mut self) {
+        let taken = take_away(&self.alone);
+        self.found.taken.extend(taken);
+    }
+
+    /// Looks at what changed, and sets aside what commands may not make; `allows` is whether a person allowed it.
+    pub fn look(&mut self, allows: &dyn Fn(&Path) -> bool) {
+        self.take_away();
+        // Before anything is looked at: what ends meanwhile has ended too late.
+        let (is_open, now) = (self.window.is_open(), now());
+        let since = match self.window.began {
+            // No command ran, so nothing is a command's.
+            None => Duration::MAX,
+            // A clock that was set back tells nothing.
+            Some(began) if now < began => Duration::ZERO,
+            Some(began) => began.saturating_sub(COARSE),
+        };
+        // What one makes that still runs is looked at the next time.
+        self.window.began = is_open.then_some(now);
+        self.window.looked = Some(Instant::now());
+        if is_broken("set-aside") {
+            return;
+        }
+        let code = self.code_now();
+        self.found.appeared.extend(code.difference(&self.code).cloned());
+        self.code = code;
+        for place in self.places() {
+            self.look_at(&place, since, allows);
+        }
+        self.known.retain(|path, _| fs::symlink_metadata(path).is_ok());
+    }
+
+    /// What is to be said now. Each is given once.
+    pub fn found(&mut self) -> Found {
+        std::mem::take(&mut self.found)
+    }
+
+    fn look_at(&mut self, place: &Path, since: Duration, allows: &dyn Fn(&Path) -> bool) {
+        // What a model's tools are is settled by attestation (`vouch.rs`), and they keep their data beside them.
+        let tools: Vec<PathBuf> = self.roots.iter().map(|it| it.join(TOOLS)).collect();
+        let is_tool_s = |path: &PathBuf| tools.iter().any(|it| path.starts_with(it));
+        let has_tools = tools.iter().any(|it| it.starts_with(place));
+        let now: Vec<PathBuf> = leaves(place).into_iter().filter(|it| !is_tool_s(it)).collect();
+        let changed: Vec<PathBuf> = now.iter().filter(|it| !self.is_as_known(it)).cloned().collect();
+        let (theirs, ours): (Vec<_>, Vec<_>) =
+            changed.into_iter().partition(|path| !self.is_of_a_command(path, place, since));
+        theirs.iter().for_each(|path| self.learn(path));
+        if ours.is_empty() {
+            return;
+        }
+        // haft's own configuration counts for nothing until a person trusts its content (`config/trust.rs`).
+        let is_haft_s = self.roots.iter().any(|it| it.join(CONFIGURATION) == place);
+        if is_haft_s || allows(place) {
+            ours.iter().for_each(|path| self.learn(path));
+            self.found.appeared.push(place.to_owned());
+            return;
+        }
+        // All of it is new: it goes as a whole.
+        if !has_tools && now.iter().all(|it| ours.contains(it) && !self.known.contains_key(it)) {
+            return self.set_aside(place);
+        }
+        for path in ours {
+            self.set_aside(&path);
+        }
+    }
+
+    fn is_as_known(&mut self, path: &Path) -> bool {
+        let Some(state) = state(path) else { return true };
+        let Some(mark) = self.known.get_mut(path) else { return false };
+        if mark.state == state {
+            return true;
+        }
+        let same = mark.held != Held::Other && held(path).is_some_and(|it| it == mark.held);
+        if same {
+            mark.state = state;
+        }
+        same
+    }
+
+    /// May a command have made this: did it change while commands ran, or was it moved here then?
+    fn is_of_a_command(&self, path: &Path, place: &Path, since: Duration) -> bool {
+        let Some(now) = state(path) else { return false };
+        if tool_writes::is_ours(path, now) {
+            return false;
+        }
+        let is_recent = |(_, _, seconds, nanoseconds): State| {
+            Duration::new(seconds.try_into().unwrap_or_default(), nanoseconds.try_into().unwrap_or_default())
+                >= since
+        };
+        if is_recent(now) {
+            return true;
+        }
+        // What was moved here in a folder keeps its own time; the folder does not. Those that make it a control file count.
+        let in_root = |it: &&Path| !self.roots.iter().any(|root| root == it);
+        let around = place.ancestors().take(depth(place).unwrap_or(usize::MAX)).take_while(in_root);
+        let was_elsewhere = || self.known.values().any(|it| (it.state.0, it.state.1) == (now.0, now.1));
+        !self.known.contains_key(path) && (around.filter_map(state).any(is_recent) || was_elsewhere())
+    }
+
+    fn set_aside(&mut self, path: &Path) {
+        match aside(path) {
+            Ok(new) => {
+                if let Some(mark) = self.known.remove(path) {
+                    put_back(path, &mark.held);
+                    self.learn(path);
+                }
+                self.found.aside.push((path.to_owned(), new));
+            }
+            // It has gone by itself.
+            Err(_) if fs::symlink_metadata(path).is_err() => {}
+            Err(error) => self.found.stuck.push((path.to_owned(), error.to_string())),
+        }
+    }
+
+    fn learn(&mut self, path: &Path) {
+        let Some(state) = state(path) else { return };
+        let mut held = held(path).unwrap_or(Held::Other);
+        if let Held::File(bytes, _) = &held {
+            if self.kept + bytes.len() > KEPT {
+                held = Held::Other;
+            } else {
+                self.kept += bytes.len();
+            }
+        }
+        self.known.insert(path.to_owned(), Mark { state, held });
+    }
+
+    /// Everything that decides what other programs run, and is not covered.
+    fn places(&self) -> Vec<PathBuf> {
+        let (mut places, mut repositories) = (Vec::new(), Vec::new());
+        for root in &self.roots {
+            let scan = self.index.scan(root);
+            places.extend(scan.control.into_iter().map(|it| it.path));
+            repositories.push(root.join(".git"));
+            repositories.extend(scan.repositories);
+            repositories.extend(worktrees_of_submodules(root).iter().map(|it| it.join(".git")));
+        }
+        if !self.roots.is_empty() {
+            places.extend(self.configured.paths_by(repositories.iter()));
+        }
+        let mut folders = BTreeSet::new();
+        for git in repositories {
+            let Ok(about) = fs::symlink_metadata(&git) else { continue };
+            if about.is_dir() {
+                folders.insert(git);
+            } else if self.leads_elsewhere(&git) {
+                places.push(git);
+            }
+        }
+        for folder in folders.clone().iter().chain(&self.folders) {
+            folders.extend(submodules(&folder.join("modules")));
+        }
+        for folder in folders.iter().filter(|it| !self.folders.contains(*it)) {
+            places.extend(harmful(folder));
+        }
+        for folder in &self.folders {
+            places
+                .extend(["hooks", "config", "config.worktree", "info/attributes"].map(|it| folder.join(it)));
+        }
+        places.retain(|path| {
+            !repository::is_set_aside(path)
+                && fs::symlink_metadata(path).is_ok()
+                && !path.ancestors().any(|it| self.covered.contains(it))
+        });
+        places.sort();
+        places.dedup();
+        places
+    }
+
+    /// Does a `.git` that is a file or a link lead to a folder that is not looked at?
+    fn leads_elsewhere(&self, git: &Path) -> bool {
+        let Some(folder) = repository::folder_of(git) else { return true };
+        let of_known = folder.ancestors().any(|it| self.folders.contains(it));
+        let in_a_root = self.roots.iter().any(|root| folder.starts_with(root));
+        fs::symlink_metadata(git).is_ok_and(|it| it.is_symlink()) || !(of_known || in_a_root)
+    }
+
+    fn code_now(&self) -> BTreeSet<PathBuf> {
+        self.tools.iter().flat_map(|it| code_in(it, &[]).fixed).collect()
+    }
+}
+
+/// The files in a place: itself, if it is not a folder.
+fn leaves(place: &Path) -> Vec<PathBuf> {
+    if !fs::symlink_metadata(place).is_ok_and(|it| it.is_dir()) {
+        return vec![place.to_owned()];
+    }
+    let (mut found, mut folders) = (Vec::new(), vec![place.to_owned()]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if entry.file_type().is_ok_and(|it| it.is_dir()) {
+                folders.push(path);
+            } else if !repository::is_set_aside(&path) {
+                found.push(path);
+            }
+        }
+        if found.len() > FILES {
+            return vec![place.to_owned()];
+        }
+    }
+    found
+}
+
+fn held(path: &Path) -> Option<Held> {
+    let (folder, name) = Folder::around(path).ok()?;
+    if let Some(to) = folder.link(name) {
+        return Some(Held::Link(to));
+    }
+    let mode = folder.look(name)?.st_mode;
+    folder.read(name, LONGEST).map(|bytes| Held::File(bytes, mode))
+}
+
+/// Gives this another name, under which nothing runs it.
+fn aside(path: &Path) -> std::io::Result<PathBuf> {
+    let (folder, name) = Folder::around(path)?;
+    let mut tried = 1;
+    loop {
+        let number = if tried == 1 { String::new() } else { format!("-{tried}") };
+        let mut new = name.to_owned();
+        new.push(format!("{SET_ASIDE}{number}"));
+        match folder.rename(name, &new) {
+            Ok(()) => return Ok(path.with_file_name(new)),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && tried < 1000 => tried += 1,
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn put_back(path: &Path, held: &Held) {
+    let Ok((folder, name)) = Folder::around(path) else { return };
+    let made = match held {
+        Held::File(bytes, mode) => folder.create_file(name, bytes, *mode),
+        Held::Link(to) => folder.create_link(name, Path::new(&OsString::from_vec(to.clone()))),
+        Held::Other => return,
+    };
+    if let Err(error) = made {
+        tracing::warn!("{} could not be put back: {error}", path.display());
+    }
+}
+
+/// Takes away this file from folders of git that had none, and gives what was taken.
+pub(super) fn take_away(folders: &[PathBuf]) -> Vec<PathBuf> {
+    let mut taken = Vec::new();
+    for path in folders {
+        // A link in its place leads to a folder that is nobody's business, and is not entered.
+        let Ok(folder) = Folder::open(path) else { continue };
+        if folder.look(COMMON).is_some() && folder.remove(COMMON).is_ok() {
+            taken.push(path.join(COMMON));
+        }
+    }
+    taken
+}
+
+/// Git's folders, of these, in which there is no such file.
+pub fn without_common(folders: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
+    folders.iter().filter(|it| fs::symlink_metadata(it.join(COMMON)).is_err()).cloned().collect()
+}
+
+fn now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+
+    use super::*;
+
+    fn repository(path: &Path) {
+        for folder in ["objects", "refs", "hooks"] {
+            fs::create_dir_all(path.join(folder)).unwrap();
+        }
+        fs::write(path.join("HEAD"), "").unwrap();
+        fs::write(path.join("config"), "[core]\n\tbare = false\n").unwrap();
+    }
+
+    fn make(path: &Path, content: &str) {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    fn begun(root: &Path) -> Watch {
+        let index = Index::default();
+        let mut watch = Watch::default();
+        let begun = Begun {
+            roots: vec![root.to_owned()],
+            tools: None,
+            folders: BTreeSet::from([root.join(".git")]),
+            configured: Configured::new(vec![root.to_owned()], &[], index.clone()),
+            index,
+        };
+        // In a sandbox the configuration and the hooks are mounted.
+        let bind =
+            |path: PathBuf| Mount { at: path.clone(), what: What::Bind { from: path, access: Access::Read } };
+        let mounts = ["hooks", "config"].map(|it| bind(root.join(".git").join(it)));
+        watch.begin(begun, &mounts);
+        assert_eq!(looked(&mut watch), Found::default());
+        // What was made before is not a command's.
+        std::thread::sleep(COARSE * 2);
+        watch.command_begins();
+        watch
+    }
+
+    fn looked(watch: &mut Watch) -> Found {
+        watch.look(&|_| false);
+        watch.found()
+    }
+
+    fn room() -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        repository(&root.join(".git"));
+        (dir, root)
+    }
+
+    fn aside_of(root: &Path, names: &[&str]) -> Vec<(PathBuf, PathBuf)> {
+        names.iter().map(|it| (root.join(it), root.join(format!("{it}{SET_ASIDE}")))).collect()
+    }
+
+    #[test]
+    fn what_is_new_at_any_depth_is_set_aside_and_told_once() {
+        let (_dir, root) = room();
+        let mut watch = begun(&root);
+        make(&root.join("a/b/c/d/.envrc"), "evil");
+        make(&root.join("node_modules/x/.vscode/tasks.json"), "evil");
+        let found = looked(&mut watch);
+        assert_eq!(found.aside, aside_of(&root, &["a/b/c/d/.envrc", "node_modules/x/.vscode"]));
+        assert!(!root.join("a/b/c/d/.envrc").exists());
+        assert_eq!(looked(&mut watch), Found::default());
+        make(&root.join("a/b/c/d/.envrc"), "evil");
+        assert!(looked(&mut watch).aside[0].1.ends_with(".envrc.haft-set-aside-2"));
+    }
+
+    #[test]
+    fn what_is_not_covered_gets_its_content_back_and_the_same_content_may_be_made_anew() {
+        let (_dir, root) = room();
+        let (rc, link) = (root.join("node_modules/x/.npmrc"), root.join(".envrc"));
+        make(&rc, "good");
+        std::os::unix::fs::symlink("real", &link).unwrap();
+        let mut watch = begun(&root);
+        fs::remove_file(&rc).unwrap();
+        make(&rc, "good");
+        assert_eq!(looked(&mut watch), Found::default());
+        make(&rc, "evil");
+        fs::remove_file(&link).unwrap();
+        make(&link, "evil");
+        assert_eq!(looked(&mut watch).aside, aside_of(&root, &[".envrc", "node_modules/x/.npmrc"]));
+        assert_eq!(fs::read(&rc).unwrap(), b"good");
+        assert_eq!(fs::read_link(&link).unwrap(), Path::new("real"));
+    }
+
+    #[test]
+    fn what_a_person_or_a_file_tool_made_stays_and_so_does_what_is_allowed() {
+        let (_dir, root) = room();
+        let mut watch = begun(&root);
+        watch.command_began(None);
+        assert!(watch.is_over());
+        assert_eq!(looked(&mut watch), Found::default());
+        make(&root.join("mine/.envrc"), "good");
+        assert_eq!(looked(&mut watch), Found::default());
+        std::thread::sleep(COARSE * 2);
+        watch.command_begins();
+        make(&root.join("AGENTS.md"), "approved");
+        tool_writes::note(&root.join("AGENTS.md"));
+        assert_eq!(looked(&mut watch), Found::default());
+        make(&root.join("CLAUDE.md"), "granted");
+        watch.look(&|path| path.ends_with("CLAUDE.md"));
+        assert_eq!(watch.found().appeared, [root.join("CLAUDE.md")]);
+    }
+
+    #[test]
+    fn a_folder_that_is_moved_brings_no_control_file_to_a_new_place() {
+        let (_dir, root) = room();
+        make(&root.join("node_modules/x/.envrc"), "old");
+        let mut watch = begun(&root);
+        fs::rename(root.join("node_modules/x"), root.join("sub")).unwrap();
+        assert_eq!(looked(&mut watch).aside, aside_of(&root, &["sub/.envrc"]));
+    }
+
+    #[test]
+    fn a_new_repository_stays_but_for_what_it_would_run() {
+        let (_dir, root) = room();
+        let mut watch = begun(&root);
+        repository(&root.join("a/b/.git"));
+        make(&root.join("a/b/.git/hooks/x.sample"), "");
+        repository(&root.join("c"));
+        assert_eq!(looked(&mut watch), Found::default());
+        make(&root.join("a/b/.git/hooks/pre-commit"), "");
+        make(&root.join("c/config"), "[core]\nfsmonitor = ./x\n");
+        assert_eq!(looked(&mut watch).aside, aside_of(&root, &["a/b/.git/hooks/pre-commit", "c/config"]));
+    }
+
+    #[test]
+    fn a_repository_s_configuration_is_not_led_elsewhere() {
+        let (_dir, root) = room();
+        let mut watch = begun(&root);
+        let common = root.join(".git/commondir");
+        fs::write(&common, "../evil").unwrap();
+        assert_eq!(looked(&mut watch).taken, std::slice::from_ref(&common));
+        std::os::unix::fs::symlink("../later", &common).unwrap();
+        assert_eq!(looked(&mut watch).taken, std::slice::from_ref(&common));
+        assert!(fs::symlink_metadata(common).is_err());
+    }
+
+    #[test]
+    fn a_submodule_that_was_not_there_is_set_aside_however_deep() {
+        let (_dir, root) = room();
+        make(&root.join(".gitmodules"), "[submodule \"x\"]\n\tpath = a/b/c/d/x\n");
+        let mut watch = begun(&root);
+        make(&root.join("a/b/c/d/x/.git"), "gitdir: /nowhere/evil");
+        assert_eq!(looked(&mut watch).aside, aside_of(&root, &["a/b/c/d/x/.git"]));
+    }
+}

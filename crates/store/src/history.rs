@@ -1,0 +1,180 @@
+//! File history: what each call changed, and the content before.
+
+use std::{
+    ffi::OsString,
+    os::unix::ffi::{OsStrExt, OsStringExt},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use kit::{
+    Fault,
+    services::{After, History},
+    text::{Content, Digest},
+};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use crate::{Hash, Store, changes::Landed, now_ms};
+
+/// Keeps what one call changes. Kit's hands tell it before each change.
+#[derive(Clone)]
+pub struct CallHistory {
+    store: Store,
+    session: String,
+    call: String,
+    landed: Arc<Landed>,
+}
+
+/// A change of a file, as it was recorded before it was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    pub id: i64,
+    pub call: String,
+    pub(crate) session: String,
+    pub path: PathBuf,
+    pub at_ms: u64,
+    /// None when there was no such file.
+    pub before: Option<Hash>,
+    pub after: Option<Hash>,
+    /// How often it was turned round: 0 for a change, 1 for its undoing, 2 for its redoing.
+    pub depth: i64,
+}
+
+/// The columns that [`change`] reads.
+pub const COLUMNS: &str = "c.id, c.call, c.session, c.path, c.at_ms, c.before, c.after, c.depth";
+
+impl Store {
+    /// What keeps the changes of one call.
+    pub fn history(&self, session: impl Into<String>, call: impl Into<String>) -> CallHistory {
+        CallHistory {
+            store: self.clone(),
+            session: session.into(),
+            call: call.into(),
+            landed: Arc::default(),
+        }
+    }
+}
+
+impl History for CallHistory {
+    fn keep(&self, path: &Path, before: Option<&Content>, after: Option<&Content>) -> Result<(), Fault> {
+        self.record(path, before, after, None)
+    }
+
+    fn keep_long(&self, path: &Path, before: Option<&Content>, after: Digest) -> Result<(), Fault> {
+        if before.is_some_and(|it| it.digest() == after) {
+            return Ok(());
+        }
+        self.put(path, before, Some(after.into()), None)
+    }
+
+    fn landed(&self, path: &Path, before: Option<&Content>, after: After<'_>) {
+        self.landed.add(path, before, after);
+    }
+}
+
+impl CallHistory {
+    /// The call whose changes these are.
+    pub fn call(&self) -> &str {
+        &self.call
+    }
+
+    /// What has landed of these changes.
+    pub fn landed(&self) -> &Arc<Landed> {
+        &self.landed
+    }
+
+    /// Keeps the content, then the row that names it. When this returns both survive the
+    /// death of this process.
+    pub fn record(
+        &self,
+        path: &Path,
+        before: Option<&Content>,
+        after: Option<&Content>,
+        reverts: Option<&Change>,
+    ) -> Result<(), Fault> {
+        if before == after {
+            return Ok(());
+        }
+        self.put(path, before, after.map(|it| it.digest().into()), reverts)
+    }
+
+    fn put(
+        &self,
+        path: &Path,
+        before: Option<&Content>,
+        after: Option<Hash>,
+        reverts: Option<&Change>,
+    ) -> Result<(), Fault> {
+        let before = before.map(|it| self.store.blobs().put(it)).transpose()?;
+        let row = Change {
+            id: 0,
+            call: self.call.clone(),
+            session: self.session.clone(),
+            path: path.to_owned(),
+            at_ms: now_ms(),
+            before,
+            after,
+            depth: reverts.map_or(0, |it| it.depth + 1),
+        };
+        let reverts = reverts.map(|it| it.id);
+        self.store.wait(move |database| insert(database, &row, reverts))
+    }
+}
+
+fn insert(database: &Connection, row: &Change, reverts: Option<i64>) -> rusqlite::Result<()> {
+    let path = row.path.as_os_str().as_bytes();
+    let last = database
+        .prepare_cached(&format!(
+            "SELECT {COLUMNS} FROM changes c WHERE c.path = ?1 ORDER BY c.id DESC LIMIT 1"
+        ))?
+        .query_row(params![path], change)
+        .optional()?;
+    // Undoing says what it reverts, and then kit's hands say the same change without that;
+    // and a change that is tried again is still one change.
+    if last.is_some_and(|it| it.call == row.call && (it.before, it.after) == (row.before, row.after)) {
+        return Ok(());
+    }
+    database
+        .prepare_cached(
+            "INSERT INTO changes (call, session, path, at_ms, before, after, reverts, depth)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        )?
+        .execute(params![
+            row.call,
+            row.session,
+            path,
+            row.at_ms.cast_signed(),
+            row.before.as_ref().map(|it| it.as_bytes().as_slice()),
+            row.after.as_ref().map(|it| it.as_bytes().as_slice()),
+            reverts,
+            row.depth,
+        ])?;
+    Ok(())
+}
+
+/// The change of a row with [`COLUMNS`].
+pub fn change(row: &Row) -> rusqlite::Result<Change> {
+    let hash = |at: usize| -> rusqlite::Result<Option<Hash>> {
+        Ok(row.get::<_, Option<[u8; 32]>>(at)?.map(Hash::from_bytes))
+    };
+    Ok(Change {
+        id: row.get(0)?,
+        call: row.get(1)?,
+        session: row.get(2)?,
+        path: path_of(row.get(3)?),
+        at_ms: row.get::<_, i64>(4)?.cast_unsigned(),
+        before: hash(5)?,
+        after: hash(6)?,
+        depth: row.get(7)?,
+    })
+}
+
+/// The path that was kept as bytes.
+pub fn path_of(bytes: Vec<u8>) -> PathBuf {
+    PathBuf::from(OsString::from_vec(bytes))
+}
+
+/// A hash as text.
+pub(crate) fn text_of(hash: &[u8]) -> String {
+    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,43 @@
+//! The store: SQLite and files that outlive a call, with one writer thread.
+//!
+//! One SQLite database per workspace, and beside it folders for before-images, spills,
+//! lives and locks. One thread of this process owns the connection that writes; everybody
+//! else hands it work through a queue, so nobody waits for a disk who does not ask to.
+
+mod blobs;
+mod clock;
+mod conversations;
+mod database;
+mod grants;
+mod live;
+mod memory;
+mod place;
+mod prune;
+mod queue;
+mod reader;
+mod said;
+mod schema;
+mod sessions;
+mod transcript;
+mod trouble;
+mod words;
+mod writer;
+
+pub mod changes;
+pub mod credentials;
+pub mod history;
+pub mod journal;
+pub mod shares;
+pub mod spill;
+pub mod undo;
+
+pub use blobs::{Blobs, Found, Hash};
+pub use clock::now_ms;
+pub use conversations::{Conversation, Conversations};
+pub use database::{Stamp, Store, folder_of};
+pub use grants::{GrantRecord, Grants};
+pub use live::corpse;
+pub use place::{SPILL_PREFIX, create_folder, spill_number};
+pub use prune::{Bound, Pruned, Tended, Upkeep};
+pub use sessions::{SessionRecord, Sessions};
+pub use transcript::{Buffer, Held, Row, Transcripts};

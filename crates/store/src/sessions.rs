@@ -1,0 +1,190 @@
+//! Sessions of a workspace, and the state that each saved.
+
+use kit::Fault;
+use rusqlite::{OptionalExtension, params};
+use serde::Serialize;
+
+use super::{Store, now_ms};
+
+/// The sessions of one workspace.
+#[derive(Clone)]
+pub struct Sessions {
+    store: Store,
+}
+
+/// One session, as the store knows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SessionRecord {
+    /// Its name, or the id it was given.
+    pub id: String,
+    /// The door it was first opened through.
+    pub door: String,
+    /// When that was, in milliseconds since 1970.
+    pub created_ms: u64,
+    /// When it was last used.
+    pub used_ms: u64,
+}
+
+impl Store {
+    /// The sessions of this workspace.
+    pub fn sessions(&self) -> Sessions {
+        Sessions::new(self.clone())
+    }
+}
+
+impl Sessions {
+    pub(super) fn new(store: Store) -> Self {
+        Self { store }
+    }
+
+    /// Says that this session is used now, through this door. Does not wait.
+    ///
+    /// # Errors
+    /// When the database is known to be out of order.
+    pub fn used(&self, id: impl Into<String>, door: impl Into<String>) -> Result<(), Fault> {
+        let (id, door, now) = (id.into(), door.into(), now_ms().cast_signed());
+        self.store.later(move |database| {
+            database
+                .prepare_cached(
+                    "INSERT INTO sessions (id, door, created_ms, used_ms) VALUES (?1, ?2, ?3, ?3)
+                     ON CONFLICT (id) DO UPDATE SET used_ms = max(used_ms, excluded.used_ms)",
+                )?
+                .execute(params![id, door, now])?;
+            Ok(())
+        })
+    }
+
+    /// The sessions, the one used last first. Blocks.
+    ///
+    /// # Errors
+    /// When the database can't be read.
+    pub fn list(&self) -> Result<Vec<SessionRecord>, Fault> {
+        self.store.wait(|database| {
+            database
+                .prepare_cached(
+                    "SELECT id, door, created_ms, used_ms FROM sessions ORDER BY used_ms DESC, id",
+                )?
+                .query_map([], |row| {
+                    Ok(SessionRecord {
+                        id: row.get(0)?,
+                        door: row.get(1)?,
+                        created_ms: row.get::<_, i64>(2)?.cast_unsigned(),
+                        used_ms: row.get::<_, i64>(3)?.cast_unsigned(),
+                    })
+                })?
+                .collect()
+        })
+    }
+
+    /// Puts `bytes` away under `key`, in the place of what was there. Does not wait; the
+    /// bytes are on disk after [`Store::flush`], or when the store has been closed.
+    ///
+    /// # Errors
+    /// When the database is known to be out of order.
+    pub fn put(
+        &self,
+        session: impl Into<String>,
+        key: impl Into<String>,
+        bytes: Vec<u8>,
+    ) -> Result<(), Fault> {
+        let (session, key) = (session.into(), key.into());
+        self.store.later(move |database| {
+            database
+                .prepare_cached(
+                    "INSERT OR REPLACE INTO session_values (session, key, bytes) VALUES (?1, ?2, ?3)",
+                )?
+                .execute(params![session, key, bytes])?;
+            Ok(())
+        })
+    }
+
+    /// What was put away under `key`. Blocks.
+    ///
+    /// # Errors
+    /// When the database can't be read.
+    pub fn get(&self, session: &str, key: &str) -> Result<Option<Vec<u8>>, Fault> {
+        let (session, key) = (session.to_owned(), key.to_owned());
+        self.store.wait(move |database| {
+            database
+                .prepare_cached("SELECT bytes FROM session_values WHERE session = ?1 AND key = ?2")?
+                .query_row(params![session, key], |row| row.get(0))
+                .optional()
+        })
+    }
+
+    /// Changes what is under `key`: `change` is given what is there, and gives what is to be there. No other process
+    /// changes it meanwhile. Gives what is there then. Blocks.
+    ///
+    /// # Errors
+    /// Those of `change`, after which nothing is changed, and when the database can't be written.
+    pub fn change<F>(&self, session: &str, key: &str, change: F) -> Result<Option<Vec<u8>>, Fault>
+    where
+        F: FnOnce(Option<Vec<u8>>) -> Result<Option<Vec<u8>>, Fault> + Send + 'static,
+    {
+        let (session, key) = (session.to_owned(), key.to_owned());
+        self.store.wait(move |database| {
+            let before = database
+                .prepare_cached("SELECT bytes FROM session_values WHERE session = ?1 AND key = ?2")?
+                .query_row(params![session, key], |row| row.get(0))
+                .optional()?;
+            let after = match change(before) {
+                Ok(after) => after,
+                Err(fault) => return Ok(Err(fault)),
+            };
+            let sql = match after {
+                Some(_) => "INSERT OR REPLACE INTO session_values (session, key, bytes) VALUES (?1, ?2, ?3)",
+                None => "DELETE FROM session_values WHERE session = ?1 AND key = ?2 AND ?3 IS NULL",
+            };
+            database.prepare_cached(sql)?.execute(params![session, key, after])?;
+            Ok(Ok(after))
+        })?
+    }
+
+    /// The keys that begin so and under which a session put something away, in their order. Blocks.
+    ///
+    /// # Errors
+    /// When the database can't be read.
+    pub fn keys(&self, session: &str, prefix: &str) -> Result<Vec<String>, Fault> {
+        let (session, prefix) = (session.to_owned(), prefix.to_owned());
+        self.store.wait(move |database| {
+            database
+                .prepare_cached(
+                    "SELECT key FROM session_values
+                     WHERE session = ?1 AND key >= ?2 AND substr(key, 1, length(?2)) = ?2 ORDER BY key",
+                )?
+                .query_map(params![session, prefix], |row| row.get(0))?
+                .collect()
+        })
+    }
+
+    /// What a session put away under the keys that begin so, in their order. Blocks.
+    ///
+    /// # Errors
+    /// When the database can't be read.
+    pub fn values(&self, session: &str, prefix: &str) -> Result<Vec<(String, Vec<u8>)>, Fault> {
+        let (session, prefix) = (session.to_owned(), prefix.to_owned());
+        self.store.wait(move |database| {
+            database
+                .prepare_cached(
+                    "SELECT key, bytes FROM session_values
+                     WHERE session = ?1 AND key >= ?2 AND substr(key, 1, length(?2)) = ?2 ORDER BY key",
+                )?
+                .query_map(params![session, prefix], |row| Ok((row.get(0)?, row.get(1)?)))?
+                .collect()
+        })
+    }
+
+    /// Forgets what a session put away under `key`. Does not wait.
+    ///
+    /// # Errors
+    /// When the database is known to be out of order.
+    pub fn remove(&self, session: impl Into<String>, key: impl Into<String>) -> Result<(), Fault> {
+        let (session, key) = (session.into(), key.into());
+        self.store.later(move |database| {
+            database
+                .prepare_cached("DELETE FROM session_values WHERE session = ?1 AND key = ?2")?
+                .execute(params![session, key])?;
+            Ok(())
+        })
+    }
+}

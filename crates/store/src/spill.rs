@@ -1,0 +1,371 @@
+//! Kept outputs: the whole of what was too long to show, by session, within one bound per session.
+
+use std::{
+    collections::HashMap,
+    fs::{self, OpenOptions},
+    io::{self, Read, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+    sync::{Arc, Weak},
+};
+
+use kit::{Fault, Kind, procs::Room};
+use parking_lot::Mutex;
+
+use crate::{SPILL_PREFIX, Store, create_folder, spill_number};
+
+/// The spills of one workspace: `spill/<session>/out_<n>`. Cheap to clone.
+#[derive(Clone)]
+pub struct Spills {
+    folder: PathBuf,
+    /// The number after the last one given, by session.
+    next: Arc<Mutex<HashMap<String, u64>>>,
+    /// How much each session has kept.
+    kept: Arc<Mutex<HashMap<String, Kept>>>,
+    /// How much a session may keep, in bytes.
+    most: u64,
+}
+
+/// What a session has kept until now.
+#[derive(Default)]
+struct Kept {
+    bytes: u64,
+    /// The numbers of the outputs that are still being written, each as long as its room is there.
+    growing: Vec<Weak<OfOutput>>,
+}
+
+/// The room of one output in the bound of its session.
+struct OfOutput {
+    spills: Spills,
+    session: String,
+    number: u64,
+}
+
+impl Room for OfOutput {
+    fn take(&self, bytes: u64) -> u64 {
+        self.spills.take_room(&self.session, bytes)
+    }
+}
+
+impl Store {
+    /// The spills of this workspace. Keep one and clone it: it remembers the numbers.
+    pub fn spills(&self) -> Spills {
+        Spills { folder: self.spill_folder(), next: Arc::default(), kept: Arc::default(), most: u64::MAX }
+    }
+}
+
+impl Spills {
+    /// The same where a session may keep so many bytes: its oldest outputs make room for new ones.
+    pub fn bounded(self, most: u64) -> Self {
+        Self { most, ..self }
+    }
+
+    /// The room of an output that is being written.
+    pub fn room(&self, session: &str, handle: &str) -> Arc<dyn Room> {
+        let number = spill_number(handle).unwrap_or(0);
+        let room = Arc::new(OfOutput { spills: self.clone(), session: session.to_owned(), number });
+        let mut all = self.kept.lock();
+        let kept = all.entry(session.to_owned()).or_insert_with(|| self.counted(session));
+        kept.growing.retain(|it| it.strong_count() > 0);
+        kept.growing.push(Arc::downgrade(&room));
+        room
+    }
+
+    /// Takes room for so many bytes, for which the oldest outputs that are whole make way; gives how many fit.
+    fn take_room(&self, session: &str, bytes: u64) -> u64 {
+        let mut all = self.kept.lock();
+        let kept = all.entry(session.to_owned()).or_insert_with(|| self.counted(session));
+        if kept.bytes.saturating_add(bytes) > self.most {
+            // Another process may keep outputs of this session too, and what is old goes by itself.
+            kept.bytes = self.counted(session).bytes;
+            self.make_room(session, kept, bytes);
+        }
+        let fits = bytes.min(self.most.saturating_sub(kept.bytes));
+        kept.bytes += fits;
+        fits
+    }
+
+    /// Empties the oldest outputs until so many bytes fit.
+    fn make_room(&self, session: &str, kept: &mut Kept, bytes: u64) {
+        let growing: Vec<u64> = kept.growing.iter().filter_map(Weak::upgrade).map(|it| it.number).collect();
+        let folder = self.folder_of(session);
+        for (handle, length) in self.list(session).unwrap_or_default() {
+            if kept.bytes.saturating_add(bytes) <= self.most {
+                return;
+            }
+            if spill_number(&handle).is_some_and(|it| growing.contains(&it)) {
+                continue;
+            }
+            // An empty file in its place: the handle must not come to mean another output, and a session that took it
+            // over keeps what it has.
+            let empty = folder.join(format!(".{handle}"));
+            let made = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&empty);
+            if made.and_then(|_| fs::rename(&empty, folder.join(&handle))).is_ok() {
+                kept.bytes = kept.bytes.saturating_sub(length);
+            }
+        }
+    }
+
+    /// What is there of a session.
+    fn counted(&self, session: &str) -> Kept {
+        let bytes = self.list(session).unwrap_or_default().iter().map(|it| it.1).sum();
+        Kept { bytes, growing: Vec::new() }
+    }
+
+    /// Keeps `bytes` and gives the handle to find them by. Handles count up within a
+    /// session, also when two processes work in one session. Blocks for the writing.
+    ///
+    /// # Errors
+    /// When the file can't be written.
+    pub fn keep(&self, session: &str, bytes: &[u8]) -> Result<String, Fault> {
+        self.write(session, bytes).map_err(|error| {
+            let folder = self.folder.display();
+            Fault::new(Kind::Unavailable, format!("the output can't be kept in {folder}: {error}"))
+                .caused_by(error)
+        })
+    }
+
+    /// The file of a handle, which exists.
+    ///
+    /// # Errors
+    /// [`Kind::BadArgs`] for what is not a handle, [`Kind::NotFound`] for one that this session does not have.
+    pub fn path(&self, session: &str, handle: &str) -> Result<PathBuf, Fault> {
+        let Some(number) = spill_number(handle) else {
+            return Err(Fault::bad_args(format!(
+                "`{handle}` is not a handle of an output; they look like out_12"
+            )));
+        };
+        let path = self.folder_of(session).join(format!("{SPILL_PREFIX}{number}"));
+        match fs::symlink_metadata(&path) {
+            Ok(it) if it.is_file() && it.len() > 0 => Ok(path),
+            Ok(it) if it.is_file() => Err(Fault::not_found(format!("{handle} was too old to be kept"))),
+            _ => Err(Fault::not_found(format!("this session has no output {handle}"))),
+        }
+    }
+
+    /// The bytes of a handle.
+    ///
+    /// # Errors
+    /// Those of [`path`](Self::path), and when the file can't be read.
+    pub fn read(&self, session: &str, handle: &str) -> Result<Vec<u8>, Fault> {
+        let path = self.path(session, handle)?;
+        let mut bytes = Vec::new();
+        let read = OpenOptions::new().read(true).open(&path).and_then(|mut it| it.read_to_end(&mut bytes));
+        read.map_err(|error| {
+            Fault::new(Kind::Unavailable, format!("{handle} can't be read: {error}")).caused_by(error)
+        })?;
+        Ok(bytes)
+    }
+
+    /// Gives a session what another one has kept under this handle: the handle that it has there. Blocks.
+    pub fn take_over(&self, from: &str, handle: &str, to: &str) -> Option<String> {
+        let (path, folder) = (self.path(from, handle).ok()?, self.folder_of(to));
+        create_folder(&folder).ok()?;
+        loop {
+            let number = self.take_number(to, &folder).ok()?;
+            let handle = format!("{SPILL_PREFIX}{number}");
+            match fs::hard_link(&path, folder.join(&handle)) {
+                Ok(()) => return Some(handle),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    self.next.lock().remove(to);
+                }
+                Err(_) => return None,
+            }
+        }
+    }
+
+    /// The handles of a session's outputs that are still kept, each with its bytes, in the order of their numbers.
+    ///
+    /// # Errors
+    /// When their folder can't be read.
+    pub fn list(&self, session: &str) -> Result<Vec<(String, u64)>, Fault> {
+        let Some(folder) = self.folder(session) else { return Ok(Vec::new()) };
+        let unread = |error: io::Error| {
+            Fault::new(Kind::Unavailable, format!("the kept outputs can't be listed: {error}"))
+                .caused_by(error)
+        };
+        let mut found = Vec::new();
+        for entry in fs::read_dir(folder).map_err(unread)? {
+            let entry = entry.map_err(unread)?;
+            let Some(number) = entry.file_name().to_str().and_then(spill_number) else { continue };
+            // What was too old to be kept is empty; what is gone meanwhile is no trouble.
+            if let Ok(about) = entry.metadata()
+                && about.is_file()
+                && about.len() > 0
+            {
+                found.push((number, about.len()));
+            }
+        }
+        found.sort_unstable();
+        Ok(found.into_iter().map(|(number, bytes)| (format!("{SPILL_PREFIX}{number}"), bytes)).collect())
+    }
+
+    /// A new file for an output that is still being written, and its handle.
+    ///
+    /// # Errors
+    /// When it can't be made.
+    pub fn create(&self, session: &str) -> Result<(String, fs::File), Fault> {
+        self.open_new(session).map_err(|error| {
+            let folder = self.folder.display();
+            Fault::new(Kind::Unavailable, format!("the output can't be kept in {folder}: {error}"))
+                .caused_by(error)
+        })
+    }
+
+    fn write(&self, session: &str, bytes: &[u8]) -> io::Result<String> {
+        if self.take_room(session, bytes.len() as u64) < bytes.len() as u64 {
+            return Err(io::Error::other(format!(
+                "the outputs of a session may have {} MiB together",
+                self.most >> 20
+            )));
+        }
+        let (handle, mut file) = self.open_new(session)?;
+        if let Err(error) = file.write_all(bytes) {
+            drop(fs::remove_file(self.folder_of(session).join(&handle)));
+            return Err(error);
+        }
+        Ok(handle)
+    }
+
+    fn open_new(&self, session: &str) -> io::Result<(String, fs::File)> {
+        let folder = self.folder_of(session);
+        create_folder(&folder)?;
+        loop {
+            let number = self.take_number(session, &folder)?;
+            let handle = format!("{SPILL_PREFIX}{number}");
+            let path = folder.join(&handle);
+            match OpenOptions::new().read(true).append(true).create_new(true).mode(0o600).open(&path) {
+                Ok(file) => return Ok((handle, file)),
+                // Another process works in this session: look again where it is.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    self.next.lock().remove(session);
+                    continue;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn take_number(&self, session: &str, folder: &Path) -> io::Result<u64> {
+        let mut next = self.next.lock();
+        let number = match next.get(session) {
+            Some(number) => *number,
+            None => {
+                let mut last = 0;
+                for entry in fs::read_dir(folder)? {
+                    last = last.max(entry?.file_name().to_str().and_then(spill_number).unwrap_or(0));
+                }
+                last + 1
+            }
+        };
+        next.insert(session.to_owned(), number + 1);
+        Ok(number)
+    }
+
+    /// The folder that a session's outputs are in, once it has any.
+    pub fn folder(&self, session: &str) -> Option<PathBuf> {
+        Some(self.folder_of(session)).filter(|folder| folder.is_dir())
+    }
+
+    /// The folder of a session.
+    pub fn folder_of(&self, session: &str) -> PathBuf {
+        folder_of(&self.folder, session)
+    }
+}
+
+/// The folder of a session below this one, whatever its name has in it.
+pub fn folder_of(all: &Path, session: &str) -> PathBuf {
+    let plain = session.len() <= 64
+        && session.starts_with(|it: char| it.is_ascii_alphanumeric())
+        && session.chars().all(|it| it.is_ascii_alphanumeric() || "-_.".contains(it));
+    if plain {
+        return all.join(session);
+    }
+    let hash = blake3::hash(session.as_bytes()).to_hex();
+    all.join(format!("={hash}"))
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::{os::unix::fs::PermissionsExt, time::Duration};
+
+    use super::*;
+    use crate::Bound;
+    use kit::redact::Secrets;
+
+    fn store(state: &tempfile::TempDir) -> Store {
+        Store::open(state.path(), state.path(), Arc::new(Secrets::none()))
+    }
+
+    #[test]
+    fn counts_up_within_a_session_and_over_restarts() {
+        let state = tempfile::tempdir().unwrap();
+        let first = store(&state).spills();
+        assert_eq!(first.keep("s", b"one").unwrap(), "out_1");
+        // Two that don't know of each other.
+        let second = store(&state).spills();
+        assert_eq!(second.keep("s", b"two").unwrap(), "out_2");
+        assert_eq!(first.keep("s", b"three").unwrap(), "out_3");
+        assert_eq!(first.keep("other", b"x").unwrap(), "out_1");
+        assert_eq!(second.read("s", "out_3").unwrap(), b"three");
+    }
+
+    #[test]
+    fn stays_in_its_folder_and_its_session() {
+        let state = tempfile::tempdir().unwrap();
+        let spills = store(&state).spills();
+        for session in ["../../x", "..", ".", "", "a/b", "a\0b", &"long".repeat(99)] {
+            assert_eq!(spills.keep(session, b"x").unwrap(), "out_1", "{session}");
+            let path = spills.path(session, "out_1").unwrap();
+            assert!(path.starts_with(&spills.folder), "{}", path.display());
+            assert!(!path.to_string_lossy().contains(".."), "{}", path.display());
+            let mode = fs::metadata(&path).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
+        for handle in ["out_", "out_01", "out_+1", "out_0", "../haft.db", "out_1/../out_1", "out_1\0"] {
+            assert_eq!(spills.read("", handle).unwrap_err().kind, Kind::BadArgs, "{handle}");
+        }
+        assert_eq!(spills.read("nobody", "out_1").unwrap_err().kind, Kind::NotFound);
+    }
+
+    #[test]
+    fn oldest_outputs_make_room_also_while_one_grows() {
+        let state = tempfile::tempdir().unwrap();
+        let spills = store(&state).spills().bounded(100);
+        assert_eq!(spills.keep("s", &[b'a'; 60]).unwrap(), "out_1");
+        let (handle, mut file) = spills.create("s").unwrap();
+        let room = spills.room("s", &handle);
+        for _ in 0..4 {
+            let fits = room.take(30);
+            file.write_all(&vec![b'b'; usize::try_from(fits).unwrap()]).unwrap();
+        }
+        assert_eq!(file.metadata().unwrap().len(), 100, "what grows is not emptied, and stops at the bound");
+        assert_eq!(spills.read("s", "out_1").unwrap_err().what, "out_1 was too old to be kept");
+        assert!(spills.keep("s", b"x").is_err(), "there is nothing left to make room");
+        drop(room);
+        assert_eq!(spills.keep("s", b"x").unwrap(), "out_3");
+        assert_eq!(spills.list("s").unwrap(), [("out_3".to_owned(), 1)]);
+        assert_eq!(spills.keep("other", &[b'a'; 100]).unwrap(), "out_1");
+    }
+
+    #[test]
+    fn a_handle_never_comes_to_mean_something_else() {
+        let state = tempfile::tempdir().unwrap();
+        let store = store(&state);
+        let spills = store.spills();
+        let old = std::time::SystemTime::now() - Duration::from_secs(100 * 24 * 3600);
+        for text in ["one", "two"] {
+            let handle = spills.keep("s", text.as_bytes()).unwrap();
+            let path = spills.path("s", &handle).unwrap();
+            fs::File::options().write(true).open(path).unwrap().set_modified(old).unwrap();
+        }
+        assert_eq!(store.prune(Bound::default()).unwrap().files, 2);
+        assert_eq!(spills.read("s", "out_1").unwrap_err().kind, Kind::NotFound);
+        assert_eq!(spills.read("s", "out_2").unwrap_err().what, "out_2 was too old to be kept");
+        assert_eq!(store.spills().keep("s", b"three").unwrap(), "out_3");
+        assert_eq!(spills.list("s").unwrap(), [("out_3".to_owned(), 5)]);
+        assert_eq!(spills.list("nobody").unwrap(), []);
+        assert_eq!(store.prune(Bound::default()).unwrap().files, 0);
+    }
+}

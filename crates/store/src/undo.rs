@@ -1,0 +1,482 @@
+//! Undo: puts changes back where nothing came after them.
+//!
+//! Only what a call of ours changed is put back, and only while the file still holds what
+//! that call left. Putting back is itself a change: undoing it does the first one again.
+
+mod difference;
+mod left;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use kit::{
+    Fault, Kind, Output,
+    services::{Undo, Which},
+    text::Content,
+};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::{
+    Found, Hash, Store,
+    history::{COLUMNS, CallHistory, Change, change},
+    journal::local_time,
+    now_ms,
+};
+use difference::{changed, difference};
+pub use left::Changed;
+
+/// How files are read and written when something is put back.
+pub trait Restore: Send + Sync {
+    /// What the file holds now; none when there is no such file.
+    ///
+    /// # Errors
+    /// When it can't be read.
+    fn read(&self, path: &Path) -> Result<Option<Vec<u8>>, Fault>;
+
+    /// Writes the file, or removes it when `bytes` is none. `expect` is what it must still
+    /// hold for that; none when there must be no such file.
+    ///
+    /// # Errors
+    /// When it holds something else, and when it can't be written.
+    fn write(&self, path: &Path, bytes: Option<&[u8]>, expect: Option<&[u8]>) -> Result<(), Fault>;
+
+    /// Asks about these changes together, where somebody is to be asked before files change.
+    ///
+    /// # Errors
+    /// When the person refuses.
+    fn propose(&self, changes: &[PutBack]) -> Result<(), Fault> {
+        let _ = changes;
+        Ok(())
+    }
+}
+
+/// A file that is about to be put back.
+pub struct PutBack {
+    /// The file.
+    pub path: PathBuf,
+    /// What it holds.
+    pub now: Option<Content>,
+    /// What it is to hold again.
+    pub before: Option<Content>,
+}
+
+/// Whose changes can be undone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Scope {
+    /// Those of this session.
+    Session(String),
+    /// All of the workspace: for a person, not for a model.
+    Workspace,
+}
+
+/// Puts back changes, as one call.
+pub struct CallUndo {
+    store: Store,
+    scope: Scope,
+    history: CallHistory,
+    restore: Arc<dyn Restore>,
+}
+
+impl Store {
+    /// What puts changes back on behalf of a call: `history` is that call's own, for what
+    /// it does is recorded too.
+    pub fn undo(&self, scope: Scope, history: CallHistory, restore: Arc<dyn Restore>) -> CallUndo {
+        CallUndo { store: self.clone(), scope, history, restore }
+    }
+}
+
+impl Undo for CallUndo {
+    fn undo(&self, which: Which) -> Result<Output, Fault> {
+        let session = self.session();
+        let mut report = Report::default();
+        loop {
+            let (wanted, session) = (which.clone(), session.clone());
+            let changes = self.store.wait(move |database| pending(database, &wanted, session.as_deref()))?;
+            if changes.is_empty() {
+                return Err(self.nothing(which)?);
+            }
+            let files = by_file(changes);
+            if files.len() > 1 {
+                let planned =
+                    files.iter().map(|file| self.planned(file)).collect::<Result<Vec<_>, Fault>>()?;
+                self.restore.propose(&planned.into_iter().flatten().collect::<Vec<_>>())?;
+            }
+            for file in files {
+                self.put_back(&file, &mut report)?;
+            }
+            // Where somebody else put the newest call back, the one before it is meant. The former is marked as undone, so
+            // that this ends.
+            if which != Which::Last || !report.is_settled_alone() {
+                break;
+            }
+        }
+        let call = self.history.call();
+        let redo = match self.scope {
+            Scope::Workspace => format!("To redo: haft undo --call {call}"),
+            Scope::Session(_) => {
+                format!("To redo: undo the call {call} (in a shell: haft undo --call {call}).")
+            }
+        };
+        report.finish(redo)
+    }
+
+    fn list(&self, limit: usize) -> Result<Output, Fault> {
+        let session = self.session();
+        let changes = self.store.wait(move |database| open_changes(database, session.as_deref(), limit))?;
+        if changes.is_empty() {
+            return Ok(Output::text("nothing to undo"));
+        }
+        let lines = changes.iter().map(|it| {
+            let did = match (it.before, it.after) {
+                (None, _) => "created",
+                (_, None) => "removed",
+                _ => "changed",
+            };
+            let undone = if it.depth % 2 == 1 { " (an undo: undoing it does the change again)" } else { "" };
+            let at = local_time(it.at_ms);
+            format!("{} {at} {did} {}{undone}", it.call, self.name(&it.path))
+        });
+        Ok(Output::text(lines.collect::<Vec<_>>().join("\n")))
+    }
+}
+
+impl CallUndo {
+    fn session(&self) -> Option<String> {
+        match &self.scope {
+            Scope::Session(session) => Some(session.clone()),
+            Scope::Workspace => None,
+        }
+    }
+
+    /// The path as the model knows it.
+    fn name(&self, path: &Path) -> String {
+        path.strip_prefix(self.store.workspace()).unwrap_or(path).display().to_string()
+    }
+
+    fn nothing(&self, which: Which) -> Result<Fault, Fault> {
+        Ok(match which {
+            Which::Last if self.session().is_some() => {
+                Fault::not_found("nothing left to undo in this session")
+            }
+            Which::Last => Fault::not_found("nothing left to undo in this workspace"),
+            Which::File(path) => {
+                let what = format!("nothing to undo in {}: haft has no change of it left", self.name(&path));
+                Fault::not_found(what).next("Only changes that haft's own file tools made can be undone.")
+            }
+            Which::Call(call) => {
+                let (wanted, session) = (call.clone(), self.session());
+                let known = self.store.wait(move |database| {
+                    database
+                        .prepare_cached(
+                            "SELECT 1 FROM changes WHERE call = ?1 AND (?2 IS NULL OR session = ?2)",
+                        )?
+                        .exists(params![wanted, session])
+                })?;
+                if known {
+                    Fault::not_found(format!("all changes of {call} are undone already"))
+                } else {
+                    Fault::not_found(format!("no call {call} changed a file in this session"))
+                }
+            }
+        })
+    }
+
+    /// What [`put_back`](Self::put_back) is going to do with one file first, where nothing stands against it.
+    fn planned(&self, file: &[Change]) -> Result<Option<PutBack>, Fault> {
+        let others = self.changes_between(file)?;
+        let Some(run) = file.chunk_by(|one, next| goes_on(one, next, &others)).next_back() else {
+            return Ok(None);
+        };
+        let (Some(first), Some(last)) = (run.first(), run.last()) else { return Ok(None) };
+        let Ok(now) = self.restore.read(&first.path) else { return Ok(None) };
+        if now.as_deref().map(blake3::hash) != last.after || last.after == first.before {
+            return Ok(None);
+        }
+        let before = self.content(first.before)?;
+        if before.is_none() && first.before.is_some() {
+            return Ok(None);
+        }
+        let [now, before] = [now, before].map(|it| it.map(Content::from));
+        Ok(Some(PutBack { path: first.path.clone(), now, before }))
+    }
+
+    /// Puts one file back, run by run, newest first. A run is a row of changes of which
+    /// each began where the one before it ended, with nobody else's between them.
+    fn put_back(&self, file: &[Change], report: &mut Report) -> Result<(), Fault> {
+        let others = self.changes_between(file)?;
+        for run in file.chunk_by(|one, next| goes_on(one, next, &others)).rev() {
+            let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
+            let name = self.name(&first.path);
+            let now = match self.restore.read(&first.path) {
+                Ok(now) => now,
+                Err(fault) => {
+                    report.refused(&name, fault);
+                    return Ok(());
+                }
+            };
+            let holds = now.as_deref().map(blake3::hash);
+            let landed = run.iter().rfind(|it| it.after == holds);
+            if landed.is_none() && holds != first.before {
+                let line = self.moved_on(&name, now.as_deref(), first, last)?;
+                report.left(line);
+                return Ok(());
+            }
+            // Part of the run, or all of it, seems not to have landed. Unless a later call made it seem so.
+            if last.after != holds
+                && let Some(later) = self.later_call(first, last)?
+            {
+                report.left(format!(
+                    "left {name} alone: {later} changed it after {}; undo {later} first",
+                    last.call
+                ));
+                return Ok(());
+            }
+            let Some(landed) = landed else {
+                self.mark(run)?;
+                report.same(format!(
+                    "{name} is as it was before {}: the change never landed, or was undone already",
+                    first.call
+                ));
+                continue;
+            };
+            if landed.after == first.before {
+                self.mark(run)?;
+                report.same(format!("{name} is as it was before {}", first.call));
+                continue;
+            }
+            let before = match first.before.as_ref().map(|it| self.store.blobs().get(it)).transpose()? {
+                None => None,
+                Some(Found::Bytes(bytes)) => Some(bytes),
+                Some(Found::Expired) => {
+                    report.left(format!(
+                        "left {name} alone: what it held before {} has expired (kept for 30 days, up to 2 GiB)",
+                        first.call
+                    ));
+                    return Ok(());
+                }
+                Some(Found::Damaged) => {
+                    report.left(format!(
+                        "left {name} alone: the copy of what it held before {} is damaged",
+                        first.call
+                    ));
+                    return Ok(());
+                }
+            };
+            let (now, before) = (now.as_deref(), before.as_deref());
+            let (held, holds) = (now.map(Content::from), before.map(Content::from));
+            self.history.record(&first.path, held.as_ref(), holds.as_ref(), Some(landed))?;
+            if let Err(fault) = self.restore.write(&first.path, before, now) {
+                report.refused(&name, fault);
+                return Ok(());
+            }
+            self.mark(run)?;
+            report.restored(match (now, before) {
+                (_, None) => format!("removed {name} (created by {})", first.call),
+                (None, Some(_)) => format!("restored {name} (removed by {})", landed.call),
+                (Some(now), Some(before)) => format!("restored {name} ({})", changed(now, before)),
+            });
+        }
+        Ok(())
+    }
+
+    /// The changes that other calls made of a file between those of this one.
+    fn changes_between(&self, file: &[Change]) -> Result<Vec<i64>, Fault> {
+        let (Some(first), Some(last)) = (file.first(), file.last()) else { return Ok(Vec::new()) };
+        let (path, call, from, to) = (first.path.clone(), first.call.clone(), first.id, last.id);
+        if from == to {
+            return Ok(Vec::new());
+        }
+        self.store.wait(move |database| {
+            database
+                .prepare_cached(
+                    "SELECT id FROM changes WHERE path = ?1 AND call <> ?2 AND id BETWEEN ?3 AND ?4",
+                )?
+                .query_map(params![path.as_os_str().as_bytes(), call, from, to], |row| row.get(0))?
+                .collect()
+        })
+    }
+
+    /// The call that last changed the file after this run, if its change still stands. An
+    /// undo stands too, unless what it undid came after the run: those two cancel out.
+    fn later_call(&self, first: &Change, last: &Change) -> Result<Option<String>, Fault> {
+        let (path, first, last) = (first.path.clone(), first.id, last.id);
+        self.store.wait(move |database| {
+            database
+                .prepare_cached(&format!(
+                    "SELECT c.call FROM changes c WHERE c.path = ?1 AND c.id > ?3 AND {OPEN}
+                       AND (c.depth % 2 = 0 OR c.reverts < ?2) ORDER BY c.id DESC LIMIT 1"
+                ))?
+                .query_row(params![path.as_os_str().as_bytes(), first, last], |row| row.get(0))
+                .optional()
+        })
+    }
+
+    /// What to say of a file that holds neither what the call left nor what it found.
+    fn moved_on(
+        &self,
+        name: &str,
+        now: Option<&[u8]>,
+        first: &Change,
+        last: &Change,
+    ) -> Result<String, Fault> {
+        let Some(now) = now else {
+            return Ok(format!("left {name} alone: it is gone since {}", last.call));
+        };
+        let mut line = format!("left {name} alone: it changed since {}", last.call);
+        // What was left is at hand when a later call of ours changed it again.
+        let (title, old, new) = match (self.content(last.after)?, self.content(first.before)?) {
+            (Some(left), _) => ("since then", left, now.to_vec()),
+            (None, Some(before)) => ("undoing would have changed it so", now.to_vec(), before),
+            (None, None) => return Ok(line),
+        };
+        if let Some(difference) = difference(&old, &new) {
+            line.push_str(&format!(" ({title}):\n{difference}"));
+        }
+        Ok(line)
+    }
+
+    fn content(&self, hash: Option<Hash>) -> Result<Option<Vec<u8>>, Fault> {
+        Ok(match hash.map(|it| self.store.blobs().get(&it)).transpose()? {
+            Some(Found::Bytes(bytes)) => Some(bytes),
+            Some(Found::Expired | Found::Damaged) | None => None,
+        })
+    }
+
+    /// Says that these changes are not to be undone again.
+    fn mark(&self, changes: &[Change]) -> Result<(), Fault> {
+        let ids: Vec<i64> = changes.iter().map(|it| it.id).collect();
+        let call = self.history.call().to_owned();
+        self.store.wait(move |database| {
+            let mut insert = database
+                .prepare_cached("INSERT OR IGNORE INTO undone (change, call, at_ms) VALUES (?1, ?2, ?3)")?;
+            for id in ids {
+                insert.execute(params![id, call, now_ms().cast_signed()])?;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Did this change begin where that one ended, with none of `others` between them?
+fn goes_on(one: &Change, next: &Change, others: &[i64]) -> bool {
+    one.after == next.before && !others.iter().any(|it| (one.id..next.id).contains(it))
+}
+
+const OPEN: &str = "NOT EXISTS (SELECT 1 FROM undone u WHERE u.change = c.id)";
+
+/// The changes that `which` means and that are not undone yet, in the order they were made.
+///
+/// The last call, and the last change of a file, are looked for among changes and redone
+/// changes: otherwise to undo twice would be to redo, and never to get further back.
+fn pending(database: &Connection, which: &Which, session: Option<&str>) -> rusqlite::Result<Vec<Change>> {
+    let of_session = "(?1 IS NULL OR c.session = ?1)";
+    let all_of = |call: &str, also: &str| -> rusqlite::Result<Vec<Change>> {
+        database
+            .prepare_cached(&format!(
+                "SELECT {COLUMNS} FROM changes c WHERE {of_session} AND c.call = ?2 AND {OPEN} {also} ORDER BY c.id"
+            ))?
+            .query_map(params![session, call], change)?
+            .collect()
+    };
+    match which {
+        Which::Call(call) => all_of(call, ""),
+        Which::Last => {
+            let last: Option<String> = database
+                .prepare_cached(&format!(
+                    "SELECT c.call FROM changes c WHERE {of_session} AND c.depth % 2 = 0 AND {OPEN}
+                     ORDER BY c.id DESC LIMIT 1"
+                ))?
+                .query_row(params![session], |row| row.get(0))
+                .optional()?;
+            last.map_or(Ok(Vec::new()), |call| all_of(&call, "AND c.depth % 2 = 0"))
+        }
+        Which::File(path) => database
+            .prepare_cached(&format!(
+                "SELECT {COLUMNS} FROM changes c WHERE {of_session} AND c.path = ?2 AND c.depth % 2 = 0 AND {OPEN}
+                 ORDER BY c.id DESC LIMIT 1"
+            ))?
+            .query_map(params![session, path.as_os_str().as_bytes()], change)?
+            .collect(),
+    }
+}
+
+fn open_changes(database: &Connection, session: Option<&str>, limit: usize) -> rusqlite::Result<Vec<Change>> {
+    database
+        .prepare_cached(&format!(
+            "SELECT {COLUMNS} FROM changes c WHERE (?1 IS NULL OR c.session = ?1) AND {OPEN}
+             ORDER BY c.id DESC LIMIT ?2"
+        ))?
+        .query_map(params![session, i64::try_from(limit).unwrap_or(i64::MAX)], change)?
+        .collect()
+}
+
+/// The changes file by file, files in the order in which they were first changed.
+fn by_file(changes: Vec<Change>) -> Vec<Vec<Change>> {
+    let mut files: Vec<(PathBuf, Vec<Change>)> = Vec::new();
+    for change in changes {
+        match files.iter_mut().find(|(path, _)| *path == change.path) {
+            Some((_, changes)) => changes.push(change),
+            None => files.push((change.path.clone(), vec![change])),
+        }
+    }
+    files.into_iter().map(|(_, changes)| changes).collect()
+}
+
+/// What an undo did, file by file.
+#[derive(Default)]
+struct Report {
+    lines: Vec<String>,
+    restored: bool,
+    settled: bool,
+    left: bool,
+    fault: Option<Fault>,
+}
+
+impl Report {
+    fn restored(&mut self, line: String) {
+        self.restored = true;
+        self.lines.push(line);
+    }
+
+    fn same(&mut self, line: String) {
+        self.settled = true;
+        self.lines.push(line);
+    }
+
+    fn left(&mut self, line: String) {
+        self.left = true;
+        self.lines.push(line);
+    }
+
+    fn refused(&mut self, name: &str, fault: Fault) {
+        self.lines.push(format!("left {name} alone: {}", fault.what));
+        self.fault.get_or_insert(fault);
+    }
+
+    /// Was all that it was about put back already?
+    fn is_settled_alone(&self) -> bool {
+        self.settled && !self.restored && !self.left && self.fault.is_none()
+    }
+
+    /// Nothing but refusals is a fault, so that its kind is told.
+    fn finish(mut self, redo: String) -> Result<Output, Fault> {
+        if let Some(fault) = self.fault.filter(|_| !self.restored && !self.settled) {
+            let seen = self.lines.len() > 1 && fault.kind != Kind::Cancelled;
+            return Err(if seen { fault.seen(Output::text(self.lines.join("\n"))) } else { fault });
+        }
+        if !self.restored && !self.settled {
+            let fault =
+                Fault::new(Kind::Stale, "nothing was put back: what is there now is not what haft left");
+            return Err(fault.seen(Output::text(self.lines.join("\n"))));
+        }
+        if self.restored {
+            self.lines.push(redo);
+        }
+        Ok(Output::text(self.lines.join("\n")))
+    }
+}

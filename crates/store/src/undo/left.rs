@@ -1,0 +1,81 @@
+//! Changes of given calls that were not undone yet, with those of the sub-agents that these calls started.
+
+use std::path::PathBuf;
+
+use kit::Fault;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::OPEN;
+use crate::{Store, history::path_of};
+
+/// A call that changed files, which can still be undone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Changed {
+    /// Its id in the journal, by which it is undone.
+    pub call: String,
+    /// The tool.
+    pub tool: String,
+    /// The files, in the order in which they were changed, each once.
+    pub files: Vec<PathBuf>,
+}
+
+impl Store {
+    /// What is left to undo of these calls, the newest change first. Blocks.
+    ///
+    /// # Errors
+    /// When the database can't be read.
+    pub fn left_to_undo(&self, calls: Vec<String>) -> Result<Vec<Changed>, Fault> {
+        self.wait(move |database| {
+            let mut all: Vec<String> = Vec::new();
+            for call in calls {
+                let below = below(database, &call)?;
+                all.extend([vec![call], below].concat());
+            }
+            all.sort_unstable();
+            all.dedup();
+            let mut left: Vec<(i64, Changed)> = Vec::new();
+            for call in all {
+                left.extend(of(database, call)?);
+            }
+            left.sort_by_key(|(newest, _)| std::cmp::Reverse(*newest));
+            Ok(left.into_iter().map(|(_, changed)| changed).collect())
+        })
+    }
+}
+
+/// The calls by which sub-agents changed something while this one ran.
+fn below(database: &Connection, call: &str) -> rusqlite::Result<Vec<String>> {
+    database
+        .prepare_cached(
+            "SELECT DISTINCT c.call FROM journal b
+             LEFT JOIN journal e ON e.call = b.call AND e.event = 'ended'
+             JOIN changes c ON substr(c.session, 1, length(b.session) + 1) = b.session || '/'
+               AND c.at_ms >= b.at_ms AND (e.at_ms IS NULL OR c.at_ms <= e.at_ms)
+             WHERE b.call = ?1 AND b.event = 'begun'",
+        )?
+        .query_map(params![call], |row| row.get(0))?
+        .collect()
+}
+
+/// What is left of one call, and the number of its newest change.
+fn of(database: &Connection, call: String) -> rusqlite::Result<Option<(i64, Changed)>> {
+    let mut files: Vec<PathBuf> = Vec::new();
+    let mut newest = None;
+    let mut rows = database.prepare_cached(&format!(
+        "SELECT c.id, c.path FROM changes c WHERE c.call = ?1 AND {OPEN} ORDER BY c.id"
+    ))?;
+    let mut rows = rows.query(params![call])?;
+    while let Some(row) = rows.next()? {
+        newest = Some(row.get(0)?);
+        let path = path_of(row.get(1)?);
+        if !files.contains(&path) {
+            files.push(path);
+        }
+    }
+    let Some(newest) = newest else { return Ok(None) };
+    let tool: Option<String> = database
+        .prepare_cached("SELECT tool FROM journal WHERE call = ?1 AND event = 'begun'")?
+        .query_row(params![call], |row| row.get(0))
+        .optional()?;
+    Ok(Some((newest, Changed { call, tool: tool.unwrap_or_default(), files })))
+}
