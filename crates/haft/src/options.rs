@@ -27,7 +27,7 @@ use runtime::{
         mcp::{DOT_MCP, Server, configured, granted, imported},
     },
 };
-use sandbox::Sandbox;
+use sandbox::SandboxMode;
 
 use crate::{beyond::beyond, keys::KeyFiles, listing::Listed, nav_config, place::Place};
 
@@ -265,7 +265,7 @@ impl Options {
         let typed = if broken.own.is_none() { self.clone() } else { Self::default() };
         let accept_weaker = [config.accept_weaker, typed.accept_weaker].concat();
         let policy = Policy {
-            sandbox: typed.sandbox.map(Sandbox::from).or(config.sandbox).unwrap_or_default(),
+            sandbox: typed.sandbox.map(SandboxMode::from).or(config.sandbox).unwrap_or_default(),
             approve: typed.approve.map(Approve::from).or(config.approve).unwrap_or_default(),
             commands: Arc::new(Rules::new(&config.commands, &workspace)?),
             hosts: config.net.allow.into(),
@@ -552,7 +552,7 @@ fn session_name(name: &str) -> Result<String, String> {
     }
 }
 
-impl From<SandboxArg> for Sandbox {
+impl From<SandboxArg> for SandboxMode {
     fn from(arg: SandboxArg) -> Self {
         match arg {
             SandboxArg::ReadOnly => Self::ReadOnly,

@@ -12,7 +12,7 @@ use std::{
 };
 
 use kit::{Fault, Kind, broken::is_broken, escape::visible};
-use sandbox::Sandbox;
+use sandbox::SandboxMode;
 
 use crate::{Options, Place, ask, print, state_folder};
 
@@ -67,28 +67,28 @@ pub(crate) fn check(options: &Options, place: &Place, asking: Asking) -> Result<
 }
 
 /// What tools may change there; as by default where the configuration can't be read, which is told elsewhere.
-fn sandbox(options: &Options, place: &Place) -> Sandbox {
+fn sandbox(options: &Options, place: &Place) -> SandboxMode {
     let configured = || options.config(place).ok().and_then(|it| it.sandbox);
-    options.sandbox.map(Sandbox::from).or_else(configured).unwrap_or_default()
+    options.sandbox.map(SandboxMode::from).or_else(configured).unwrap_or_default()
 }
 
 /// What a person is told of a folder that haft has not worked in before.
-fn first_look(folder: &Path, sandbox: Sandbox) -> Vec<String> {
+fn first_look(folder: &Path, sandbox: SandboxMode) -> Vec<String> {
     let may = match sandbox {
-        Sandbox::ReadOnly => "tools may read every file in it, and change none".to_owned(),
-        Sandbox::Workspace => {
+        SandboxMode::ReadOnly => "tools may read every file in it, and change none".to_owned(),
+        SandboxMode::Workspace => {
             "tools and sandboxed commands may change or delete every file in it without asking; \
              `haft undo` restores edits, not what commands change"
                 .to_owned()
         }
-        Sandbox::Full => {
+        SandboxMode::Full => {
             "tools may change every file in it without asking; commands run outside the sandbox, each \
              after approval"
                 .to_owned()
         }
     };
     let mut lines = vec![format!("first use in {}: {may}", shown(folder))];
-    if sandbox != Sandbox::ReadOnly && !is_in_repository(folder) {
+    if sandbox != SandboxMode::ReadOnly && !is_in_repository(folder) {
         lines.push(format!(
             "warning: {} is not in a git repository, so nothing brings back what a command deletes there",
             shown(folder)

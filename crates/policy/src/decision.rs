@@ -16,7 +16,7 @@ use sandbox::control_files::{configured::Configured, is_control_file_in};
 use serde::{Deserialize, Serialize};
 
 use crate::commands::{Case, Ground, Judged, Rules};
-use sandbox::Sandbox;
+use sandbox::SandboxMode;
 
 /// What becomes of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,7 +97,7 @@ pub enum Web {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
     /// What may be changed at all.
-    pub sandbox: Sandbox,
+    pub sandbox: SandboxMode,
     /// What to do where a person has to be asked.
     pub approve: Approve,
     /// What the configuration says about commands.
@@ -118,7 +118,7 @@ pub struct Policy {
 impl Default for Policy {
     fn default() -> Self {
         Self {
-            sandbox: Sandbox::default(),
+            sandbox: SandboxMode::default(),
             approve: Approve::default(),
             commands: Arc::default(),
             hosts: Arc::default(),
@@ -193,8 +193,9 @@ impl Policy {
     /// What the rules and these grants say, before it is settled whether anybody is asked;
     /// and the grants that were needed.
     pub(crate) fn weigh(&self, wants: &[Want], grants: &[&Effect]) -> (Decision, Vec<usize>) {
-        let leaves = self.sandbox != Sandbox::Full && wants.iter().any(|it| matches!(it, Want::Unconfined));
-        let ground = Ground { contained: self.sandbox != Sandbox::Full && !leaves, leaves };
+        let leaves =
+            self.sandbox != SandboxMode::Full && wants.iter().any(|it| matches!(it, Want::Unconfined));
+        let ground = Ground { contained: self.sandbox != SandboxMode::Full && !leaves, leaves };
         let runs = wants.iter().any(|it| matches!(it, Want::Run(_)));
         let mut used = Vec::new();
         let mut question: Option<Rule> = None;
@@ -270,25 +271,25 @@ impl Policy {
                 Judged::Ask(case) => Decision::Ask(case.into()),
                 Judged::Deny(case) => Decision::Deny(case.into()),
             },
-            Want::Unconfined if self.sandbox == Sandbox::ReadOnly => Decision::Deny(Rule::new(
+            Want::Unconfined if self.sandbox == SandboxMode::ReadOnly => Decision::Deny(Rule::new(
                 "sandbox",
                 "outside the sandbox",
                 "with `--sandbox read-only` nothing leaves the sandbox",
             )),
             // The command is what is asked about.
-            Want::Unconfined if runs || self.sandbox == Sandbox::Full => Decision::Allow,
+            Want::Unconfined if runs || self.sandbox == SandboxMode::Full => Decision::Allow,
             Want::Unconfined => Decision::Ask(Rule::new(
                 "unconfined",
                 "this call",
                 "a call leaves the sandbox only after approval",
             )),
-            Want::Tool(_) if self.sandbox == Sandbox::ReadOnly => Decision::Deny(Rule::new(
+            Want::Tool(_) if self.sandbox == SandboxMode::ReadOnly => Decision::Deny(Rule::new(
                 "sandbox",
                 "this tool",
                 "with `--sandbox read-only` nothing is changed, by tool files neither",
             )),
             // What a model may run in the sandbox it may also keep: a tool runs there, and has no more.
-            Want::Tool(_) if self.sandbox != Sandbox::Full => Decision::Allow,
+            Want::Tool(_) if self.sandbox != SandboxMode::Full => Decision::Allow,
             Want::Tool(name) => Decision::Ask(Rule::new(
                 "own_tools",
                 name,
@@ -374,7 +375,7 @@ impl Policy {
 
     fn judge_write(&self, location: &Location) -> Decision {
         let deny = |name, says| Decision::Deny(Rule::new(name, &location.to_string(), says));
-        if self.sandbox == Sandbox::ReadOnly {
+        if self.sandbox == SandboxMode::ReadOnly {
             return deny("sandbox", "with `--sandbox read-only` nothing is changed");
         }
         if location.is_read_only() {
@@ -501,11 +502,11 @@ mod tests {
     fn the_strictest_answer_wins_and_approval_settles_what_is_asked() {
         let room = Room::empty();
         let with = |sandbox, approve| Policy { sandbox, approve, ..Policy::default() };
-        assert_eq!(decide(&with(Sandbox::ReadOnly, Approve::Auto), &room, "a"), "deny sandbox");
+        assert_eq!(decide(&with(SandboxMode::ReadOnly, Approve::Auto), &room, "a"), "deny sandbox");
         assert_eq!(
-            decide(&with(Sandbox::Workspace, Approve::Never), &room, ".mcp.json"),
+            decide(&with(SandboxMode::Workspace, Approve::Never), &room, ".mcp.json"),
             "deny control_files"
         );
-        assert_eq!(decide(&with(Sandbox::Workspace, Approve::Auto), &room, ".mcp.json"), "allow");
+        assert_eq!(decide(&with(SandboxMode::Workspace, Approve::Auto), &room, ".mcp.json"), "allow");
     }
 }

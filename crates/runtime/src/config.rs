@@ -28,7 +28,7 @@ use rustix::{
     fs::{CWD, Mode, OFlags},
     io::Errno,
 };
-use sandbox::Sandbox;
+use sandbox::SandboxMode;
 use serde::{Deserialize, Serialize};
 
 pub use agent::{
@@ -73,7 +73,7 @@ pub struct Config {
     #[serde(default)]
     pub roots: Vec<String>,
     /// What may be changed at all.
-    pub sandbox: Option<Sandbox>,
+    pub sandbox: Option<SandboxMode>,
     /// What to do where a person has to be asked.
     pub approve: Option<Approve>,
     /// Whether files are read that have names outside the roots.
@@ -190,7 +190,7 @@ impl Config {
     /// of a person's file that can't be read, which may have said so.
     pub fn narrowest() -> Self {
         Self {
-            sandbox: Some(Sandbox::ReadOnly),
+            sandbox: Some(SandboxMode::ReadOnly),
             approve: Some(Approve::Never),
             net: Net { web: Some(Web::None), ..Net::default() },
             ..Self::default()
@@ -479,11 +479,11 @@ pub fn parse_path(path: &Path, home: &Path) -> PathBuf {
     plain
 }
 
-fn rank(sandbox: Sandbox) -> u8 {
+fn rank(sandbox: SandboxMode) -> u8 {
     match sandbox {
-        Sandbox::ReadOnly => 0,
-        Sandbox::Workspace => 1,
-        Sandbox::Full => 2,
+        SandboxMode::ReadOnly => 0,
+        SandboxMode::Workspace => 1,
+        SandboxMode::Full => 2,
     }
 }
 

@@ -24,7 +24,7 @@ use kit::{
 use parking_lot::Mutex;
 use policy::Approve;
 use sandbox::{
-    Confined, KEEPER, Part, Plan, Report, Sandbox, Trouble, bubblewrap,
+    Confined, KEEPER, Part, Plan, Report, SandboxMode, Trouble, bubblewrap,
     closed::Closed,
     control_files::{configured::Configured, index::Index},
     environment,
@@ -118,7 +118,7 @@ pub(crate) struct Ground {
 struct Inner {
     commands: Commands,
     /// What the person allows; see [`sandbox`](Ground::sandbox) for what holds now.
-    sandbox: Sandbox,
+    sandbox: SandboxMode,
     /// Whether the session may change nothing for now. Its tools' grounds share it.
     held: Arc<Held>,
     /// And whether each may be written, where it may change something.
@@ -191,13 +191,18 @@ impl Ground {
     /// The same for what nobody is asked about: it is in the sandbox whatever the session's commands are.
     pub(crate) fn contained(runtime: &Runtime, session: &str) -> Self {
         let sandbox = runtime.policy().sandbox;
-        Self::with(runtime, session, if sandbox == Sandbox::Full { Sandbox::Workspace } else { sandbox })
+        Self::with(
+            runtime,
+            session,
+            if sandbox == SandboxMode::Full { SandboxMode::Workspace } else { sandbox },
+        )
     }
 
-    fn with(runtime: &Runtime, session: &str, sandbox: Sandbox) -> Self {
+    fn with(runtime: &Runtime, session: &str, sandbox: SandboxMode) -> Self {
         let held = Arc::<Held>::default();
-        let of_root =
-            |(path, read_only): (&Path, bool)| (path.to_owned(), !read_only && sandbox != Sandbox::ReadOnly);
+        let of_root = |(path, read_only): (&Path, bool)| {
+            (path.to_owned(), !read_only && sandbox != SandboxMode::ReadOnly)
+        };
         let spills = runtime.spills().clone();
         let ports = Arc::<SandboxPorts>::default();
         let hosts = Hosts::default().and_session_ports(ports.clone());
@@ -276,7 +281,7 @@ impl Ground {
                 | Touch::Exclusive => {}
             }
         }
-        if place == Place::Inside && self.sandbox() == Sandbox::Full {
+        if place == Place::Inside && self.sandbox() == SandboxMode::Full {
             place = Place::Outside;
         }
         if place == Place::Inside {
@@ -483,7 +488,7 @@ impl Ground {
         let spill = store::create_folder(&inner.spill).is_ok().then(|| inner.spill.clone());
         // Work of haft's own has no tool, and no business with what the session's commands wrote.
         let spill = spill.filter(|_| inner.own.as_ref().is_none_or(|own| !own.folder.as_os_str().is_empty()));
-        let sandbox = if read_only { Sandbox::ReadOnly } else { inner.sandbox };
+        let sandbox = if read_only { SandboxMode::ReadOnly } else { inner.sandbox };
         let wanted = Wanted {
             sandbox,
             roots: inner.roots.iter().map(|(path, writable)| (path.clone(), !writable)).collect(),
@@ -504,7 +509,7 @@ impl Ground {
         let layout = layout::layout(&wanted)?;
         seen.closed = Closed::by(&layout.mounts);
         let alone = watch::without_common(&layout.guarded);
-        let open = sandbox != Sandbox::ReadOnly;
+        let open = sandbox != SandboxMode::ReadOnly;
         let roots = inner.roots.iter().filter(|it| it.1 && open).map(|it| it.0.clone()).collect();
         seen.open =
             layout.tools.as_ref().map(|(folder, code)| inner.appeared.open(folder.clone(), code.clone()));

@@ -23,7 +23,7 @@ use kit::{
 };
 use parking_lot::Mutex;
 use policy::{Decision, Policy, Want, Web, grants::SessionGrants};
-use sandbox::{Sandbox, proxy::Hosts};
+use sandbox::{SandboxMode, proxy::Hosts};
 use store::{Store, history::CallHistory, shares::SessionFiles, spill::folder_of, undo::Scope};
 use terms::Showing;
 use tokio::sync::{broadcast, watch};
@@ -779,7 +779,7 @@ impl Session {
 
     pub(crate) fn policy(&self) -> Policy {
         let policy = self.inner.runtime.policy();
-        let sandbox = if self.limits().read_only { Sandbox::ReadOnly } else { policy.sandbox };
+        let sandbox = if self.limits().read_only { SandboxMode::ReadOnly } else { policy.sandbox };
         Policy { sandbox, ..policy }
     }
 

@@ -20,7 +20,7 @@ use policy::{Approve, Policy};
 use runtime::{
     Answer, Approver, Arguments, Call, Limits, Request, Runtime, Session, Settings, Unattended, Verdict,
 };
-use sandbox::Sandbox;
+use sandbox::SandboxMode;
 use serde_json::{Value, json};
 use store::journal::{CallRecord, Filter};
 
@@ -319,7 +319,7 @@ async fn what_must_be_approved_runs_only_after_a_yes() {
         (Approve::Never, Verdict::Yes(Scope::Once), 0, false),
     ] {
         let person = Arc::new(Person(verdict.clone(), Mutex::default()));
-        let policy = Policy { sandbox: Sandbox::Workspace, approve, ..Policy::default() };
+        let policy = Policy { sandbox: SandboxMode::Workspace, approve, ..Policy::default() };
         let house = House::with(vec![erase::<Puppet>()], policy, person.clone());
         let answer = house.call("puppet", json!({"act": "write", "path": ".mcp.json"})).await;
         assert_eq!(answer.result.is_ok(), done, "{approve:?} {verdict:?}: {}", answer.as_text());
@@ -401,7 +401,7 @@ async fn what_was_allowed_for_longer_is_not_asked_again() {
         [(Scope::Once, 2, 1), (Scope::Session, 1, 1), (Scope::Project, 1, 0)]
     {
         let person = Arc::new(Person(Verdict::Yes(scope), Mutex::default()));
-        let dir_policy = Policy { sandbox: Sandbox::Workspace, ..Policy::default() };
+        let dir_policy = Policy { sandbox: SandboxMode::Workspace, ..Policy::default() };
         let house = House::with(vec![erase::<Puppet>()], dir_policy, person.clone());
         for _ in 0..2 {
             assert!(house.call("puppet", json!({"act": "net"})).await.result.is_ok());
@@ -460,7 +460,7 @@ async fn a_read_only_root_and_a_read_only_sandbox_are_not_written_to() {
     let inside = house.dir.path().join("more/new").display().to_string();
     let answer = house.call("puppet", json!({"act": "write", "path": inside})).await;
     assert!(answer.as_text().contains("rule `read_only_root`"), "{}", answer.as_text());
-    let policy = Policy { sandbox: Sandbox::ReadOnly, approve: Approve::Auto, ..Policy::default() };
+    let policy = Policy { sandbox: SandboxMode::ReadOnly, approve: Approve::Auto, ..Policy::default() };
     let house = House::with(vec![erase::<Puppet>()], policy, Arc::new(Unattended));
     let answer = house.call("puppet", json!({"act": "write", "path": "new"})).await;
     assert!(answer.as_text().contains("rule `sandbox`"), "{}", answer.as_text());
@@ -517,7 +517,7 @@ impl Tool for Reader {
 #[tokio::test]
 async fn a_tool_whose_manual_comes_first_does_nothing_before_it_was_read() {
     let policy = Policy {
-        sandbox: Sandbox::Workspace,
+        sandbox: SandboxMode::Workspace,
         approve: Approve::Auto,
         manual_first: vec!["puppet".to_owned()].into(),
         ..Policy::default()

@@ -18,7 +18,7 @@ use kit::{
 };
 use policy::{Approve, Policy};
 use runtime::{Answer, Call, Runtime, Session, Settings, Unattended};
-use sandbox::Sandbox;
+use sandbox::SandboxMode;
 use serde_json::{Value, json};
 use store::journal::{CallRecord, Filter};
 use tokio::sync::Semaphore;
@@ -273,7 +273,7 @@ fn open_with(dir: &Path, more: &[Arc<dyn AnyTool>]) -> Session {
         roots: Vec::new(),
         state: dir.join("state"),
         config: dir.join("config"),
-        policy: Policy { sandbox: Sandbox::Workspace, approve: Approve::Auto, ..Policy::default() },
+        policy: Policy { sandbox: SandboxMode::Workspace, approve: Approve::Auto, ..Policy::default() },
         other_names: kit::files::OtherNames::Refuse,
         allowed: None,
         deadline: Duration::from_secs(60),

@@ -22,7 +22,7 @@ use kit::{
 };
 use policy::{Approve, Policy, Web};
 use runtime::{Approver, Call, Request, Runtime, Session, Settings, Unattended, Verdict};
-use sandbox::Sandbox;
+use sandbox::SandboxMode;
 use serde_json::json;
 
 /// Asks at an address, as it claims to.
@@ -134,7 +134,7 @@ async fn an_address_of_this_machine_is_reached_by_a_persons_yes_and_by_nothing_l
     for policy in [
         Policy::default(),
         Policy { approve: Approve::Auto, ..Policy::default() },
-        Policy { approve: Approve::Auto, sandbox: Sandbox::Full, ..Policy::default() },
+        Policy { approve: Approve::Auto, sandbox: SandboxMode::Full, ..Policy::default() },
         Policy { web: Some(Web::Ask), approve: Approve::Auto, ..Policy::default() },
         hosts(&without_port),
         Policy { approve: Approve::Auto, ..hosts(&without_port) },

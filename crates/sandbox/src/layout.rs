@@ -21,7 +21,7 @@ use super::{
     },
 };
 use crate::{
-    Sandbox,
+    SandboxMode,
     control_files::{configured::Configured, index::Index},
     home::SYSTEM,
 };
@@ -32,7 +32,7 @@ pub use crate::mount::{Access, Mount, What};
 #[derive(Debug, Clone, Default)]
 pub struct Wanted {
     /// Read-only makes every root read-only.
-    pub sandbox: Sandbox,
+    pub sandbox: SandboxMode,
     /// The roots, without links, and whether each is read-only.
     pub roots: Vec<(PathBuf, bool)>,
     /// haft's environment.
@@ -224,7 +224,7 @@ impl Plan {
         let roots: Vec<(PathBuf, bool)> = wanted
             .roots
             .iter()
-            .map(|(root, read_only)| (root.clone(), !read_only && wanted.sandbox != Sandbox::ReadOnly))
+            .map(|(root, read_only)| (root.clone(), !read_only && wanted.sandbox != SandboxMode::ReadOnly))
             .chain(tools.iter().filter(|it| !it.wide).map(|it| (it.folder.clone(), it.writable)))
             .collect();
         for (root, writable) in &roots {
@@ -361,7 +361,7 @@ fn tools_folder(wanted: &Wanted, home: Option<&Path>) -> Option<Tools> {
         .chain(own)
         .chain(home.map(Path::to_owned))
         .any(|it| it.starts_with(&folder));
-    let writable = !read_only && !code.linked && wanted.sandbox != Sandbox::ReadOnly;
+    let writable = !read_only && !code.linked && wanted.sandbox != SandboxMode::ReadOnly;
     Some(Tools { folder, writable, wide, code: code.fixed })
 }
 

@@ -36,7 +36,7 @@ pub mod seatbelt;
 mod usage;
 pub mod watch;
 
-pub use mode::Sandbox;
+pub use mode::SandboxMode;
 
 #[cfg(target_os = "linux")]
 pub use keep::keep;

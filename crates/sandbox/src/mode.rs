@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// What may be changed at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Sandbox {
+pub enum SandboxMode {
     /// Nothing.
     ReadOnly,
     /// What lies below the roots.

@@ -9,7 +9,7 @@ use std::{
 
 use policy::{Approve, Policy};
 use runtime::{Call, Commands, Session};
-use sandbox::Sandbox;
+use sandbox::SandboxMode;
 use serde_json::{Value, json};
 
 use super::{Aim, Amount, Beside, House, Row, Scratch, Trouble, in_turn, timed};
@@ -25,7 +25,7 @@ pub(super) fn rows(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
     let workspace = scratch.folder("commands")?;
     let mut rows = Vec::new();
     let open = |sandbox| house(scratch, &workspace, &haft, sandbox);
-    let (free, boxed) = (open(Sandbox::Full)?, open(Sandbox::Workspace)?);
+    let (free, boxed) = (open(SandboxMode::Full)?, open(SandboxMode::Workspace)?);
     let shell = json!({"command": "true"});
     let [free, sandboxed, direct] = in_turn(
         RUNS,
@@ -38,11 +38,11 @@ pub(super) fn rows(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
     rows.push(sandboxed.row("`shell true` in the sandbox", direct.beside(beside), Some(Aim::Times(2.0))));
     rows.push(bash(&boxed)?);
     rows.extend(python(&boxed, &workspace)?);
-    rows.extend(jobs(&open(Sandbox::Workspace)?)?);
+    rows.extend(jobs(&open(SandboxMode::Workspace)?)?);
     Ok(rows)
 }
 
-fn house(scratch: &Scratch, workspace: &Path, haft: &Path, sandbox: Sandbox) -> Result<House, Trouble> {
+fn house(scratch: &Scratch, workspace: &Path, haft: &Path, sandbox: SandboxMode) -> Result<House, Trouble> {
     let policy = Policy { sandbox, approve: Approve::Auto, ..Policy::default() };
     let commands = Commands {
         keeper: Some(haft.to_owned()),

@@ -9,7 +9,7 @@ use std::{
 use agent::{Agent, Crew, Event, Steering, profiles::PLAN};
 use policy::Approve;
 use runtime::Session;
-use sandbox::Sandbox;
+use sandbox::SandboxMode;
 
 use super::{
     row::{Row, Style, harmless},
@@ -118,9 +118,9 @@ impl Status {
         let Some(facts) = self.facts(now) else { return Vec::new() };
         let policy = self.of.as_ref().map(|it| it.session.runtime().policy());
         let sandbox = match policy.map(|it| it.sandbox) {
-            Some(Sandbox::ReadOnly) => "Sandbox: read-only",
-            Some(Sandbox::Full) => "No sandbox: each command after approval",
-            Some(Sandbox::Workspace) | None => "Sandbox: commands write only in this folder",
+            Some(SandboxMode::ReadOnly) => "Sandbox: read-only",
+            Some(SandboxMode::Full) => "No sandbox: each command after approval",
+            Some(SandboxMode::Workspace) | None => "Sandbox: commands write only in this folder",
         };
         let first = Row::new("haft ", Style::BOLD)
             .with(env!("CARGO_PKG_VERSION"), Style::PLAIN)
@@ -153,12 +153,12 @@ impl Status {
             None => {}
         }
         match policy.sandbox {
-            Sandbox::ReadOnly => limits.push("read-only".to_owned()),
-            Sandbox::Full => limits.push("no sandbox".to_owned()),
-            Sandbox::Workspace if of.session.limits().read_only && limits.is_empty() => {
+            SandboxMode::ReadOnly => limits.push("read-only".to_owned()),
+            SandboxMode::Full => limits.push("no sandbox".to_owned()),
+            SandboxMode::Workspace if of.session.limits().read_only && limits.is_empty() => {
                 limits.push("read-only".to_owned());
             }
-            Sandbox::Workspace => {}
+            SandboxMode::Workspace => {}
         }
         let cost = match (self.priced, self.unpriced) {
             (false, _) => None,

@@ -14,7 +14,7 @@ use haft::{
     kit::{files::OtherNames, redact::Secrets},
     policy::{Approve, Policy},
     runtime::{Commands, Runtime, Session, Settings, Unattended},
-    sandbox::Sandbox,
+    sandbox::SandboxMode,
 };
 use serde_json::Value;
 
@@ -84,7 +84,7 @@ impl Room {
             roots: Vec::new(),
             state: self.base.join("state"),
             config: self.base.join("config"),
-            policy: Policy { sandbox: Sandbox::Workspace, approve: Approve::Auto, ..Policy::default() },
+            policy: Policy { sandbox: SandboxMode::Workspace, approve: Approve::Auto, ..Policy::default() },
             other_names: OtherNames::Refuse,
             allowed: None,
             deadline: Duration::from_secs(60),

@@ -20,7 +20,7 @@ use haft::{
         config::{SubagentSection, Visible},
         outside::{Folder, OWN, ToolFiles, Whose},
     },
-    sandbox::Sandbox,
+    sandbox::SandboxMode,
     tools,
 };
 use serde_json::{Value, json};
@@ -172,7 +172,7 @@ impl House {
             roots: Vec::new(),
             state: base.join("state"),
             config: base.join("config"),
-            policy: Policy { sandbox: Sandbox::Workspace, approve, ..Policy::default() },
+            policy: Policy { sandbox: SandboxMode::Workspace, approve, ..Policy::default() },
             other_names: Default::default(),
             allowed: None,
             deadline: HANG,

@@ -19,7 +19,7 @@ use haft::{
     runtime::{
         Approver, Call, Commands, DEADLINE, Own, Request, Runtime, Session, Settings, Unattended, Verdict,
     },
-    sandbox::{Sandbox, limits::Limits},
+    sandbox::{SandboxMode, limits::Limits},
 };
 use serde_json::{Value, json};
 
@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 #[derive(Debug, Clone, serde::Serialize, Deserialize)]
 pub(crate) struct Setup {
     pub(crate) base: PathBuf,
-    pub(crate) sandbox: Sandbox,
+    pub(crate) sandbox: SandboxMode,
     pub(crate) accept_weaker: Vec<String>,
     pub(crate) memory: u64,
     pub(crate) workspace: PathBuf,

@@ -30,7 +30,7 @@ use std::{
     process::{Command, ExitCode},
 };
 
-use haft::{policy::Approve, sandbox::Sandbox};
+use haft::{policy::Approve, sandbox::SandboxMode};
 use kit::testing::needs::{
     self,
     Program::{Bubblewrap, Git, Node, Procps, SystemPython, Uv},
@@ -434,7 +434,7 @@ fn many_folders_hide_no_repository(user: User) {
 
 fn a_root_may_be_read_only_for_commands(user: User) {
     let world = World::new(user);
-    let mut driver = world.start(&drive::Setup { sandbox: Sandbox::ReadOnly, ..world.setup() });
+    let mut driver = world.start(&drive::Setup { sandbox: SandboxMode::ReadOnly, ..world.setup() });
     let ran = driver.sh("cat haft.toml && echo x > new");
     assert!(ran.exit != 0 && !world.base.join("ws/new").exists(), "{ran:?}");
     assert_eq!(driver.sh("echo x > /tmp/new && cat /tmp/new").text, "x\n");

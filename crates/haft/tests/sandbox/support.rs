@@ -17,7 +17,7 @@ use std::{
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
 };
 
-use haft::{policy::Approve, sandbox::Sandbox};
+use haft::{policy::Approve, sandbox::SandboxMode};
 use serde_json::{Value, json};
 
 use crate::drive::Setup;
@@ -118,7 +118,7 @@ impl World {
         Setup {
             base: self.base.clone(),
             workspace: self.base.join("ws"),
-            sandbox: Sandbox::Workspace,
+            sandbox: SandboxMode::Workspace,
             accept_weaker: Vec::new(),
             memory: 4 << 30,
             path: std::env::var("PATH").unwrap(),

@@ -7,7 +7,7 @@ use std::{
     process::Command,
 };
 
-use haft::sandbox::Sandbox;
+use haft::sandbox::SandboxMode;
 use serde_json::{Value, json};
 
 use crate::{
@@ -217,7 +217,7 @@ pub(crate) fn paths_that_a_tool_was_given_are_where_they_are(user: User) {
 
 pub(crate) fn a_tool_writes_nothing_where_nothing_may_be_written(user: User) {
     let world = World::new(user);
-    let mut driver = world.start(&Setup { sandbox: Sandbox::ReadOnly, ..world.setup() });
+    let mut driver = world.start(&Setup { sandbox: SandboxMode::ReadOnly, ..world.setup() });
     let mut tool = tool(&world.base.join("ws/.haft/tools"));
     tool.write = vec![world.base.join("outside")];
     for command in ["echo x > new", "echo x > ../../new", "echo x > data/x", "echo x > ../../../outside/new"]

@@ -13,7 +13,7 @@ use haft::{
         Answer, Call, Commands, Runtime, Session, Settings, Unattended,
         outside::{Folder, OWN, ToolFiles, Whose},
     },
-    sandbox::Sandbox,
+    sandbox::SandboxMode,
 };
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
@@ -31,13 +31,13 @@ pub(crate) struct House {
 
 /// What a test may want otherwise.
 pub(crate) struct Wish {
-    pub(crate) sandbox: Sandbox,
+    pub(crate) sandbox: SandboxMode,
     pub(crate) deadline: Duration,
 }
 
 impl Default for Wish {
     fn default() -> Self {
-        Self { sandbox: Sandbox::Workspace, deadline: HANG }
+        Self { sandbox: SandboxMode::Workspace, deadline: HANG }
     }
 }
 

@@ -5,7 +5,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use kit::{Fault, Kind, Touch, Touches, effect::Effect, net::HostPattern, quote::quote};
 use policy::Rule;
-use sandbox::Sandbox;
+use sandbox::SandboxMode;
 use store::changes::Change;
 use tokio_util::sync::CancellationToken;
 
@@ -140,7 +140,7 @@ const START_IT: &str = "No process of this session listens there now. A server t
 
 /// Could a command of this session listen there, apart from the machine?
 fn is_port_of_commands(session: &Session, host: &str) -> bool {
-    session.policy().sandbox != Sandbox::Full && HostPattern::parse(host).loopback_port().is_some()
+    session.policy().sandbox != SandboxMode::Full && HostPattern::parse(host).loopback_port().is_some()
 }
 
 /// The commands by which a person allows what this rule asks about.

@@ -9,7 +9,7 @@ use kit::{Fault, Kind};
 use parking_lot::Mutex;
 
 use super::{Ground, Inner, Living};
-use sandbox::Sandbox;
+use sandbox::SandboxMode;
 
 /// What a session and the tools in it have in common: that nothing may be changed, or something.
 #[derive(Default)]
@@ -50,8 +50,8 @@ impl Ground {
     }
 
     /// What may be changed, as it is now.
-    pub(super) fn sandbox(&self) -> Sandbox {
-        if self.is_read_only() { Sandbox::ReadOnly } else { self.inner.sandbox }
+    pub(super) fn sandbox(&self) -> SandboxMode {
+        if self.is_read_only() { SandboxMode::ReadOnly } else { self.inner.sandbox }
     }
 }
 

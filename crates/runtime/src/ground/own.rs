@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 use super::{Ground, Inner, held::Held};
 use sandbox::{
-    Sandbox,
+    SandboxMode,
     layout::{Access, Mount, What},
     proxy::Hosts,
 };
@@ -50,7 +50,7 @@ impl Ground {
     pub(crate) fn of_tool(&self, own: Own) -> Self {
         let session = &*self.inner;
         let mut roots = session.roots.clone();
-        let open = session.sandbox != Sandbox::ReadOnly;
+        let open = session.sandbox != SandboxMode::ReadOnly;
         for (path, writable) in
             own.write.iter().map(|it| (it, open)).chain(own.read.iter().map(|it| (it, false)))
         {
@@ -73,7 +73,8 @@ impl Ground {
         let read = read.into_iter().filter(is_in_a_root).map(|path| (path, false));
         let granted = Hosts::default();
         hosts.iter().for_each(|host| granted.grant_lasting(host));
-        let sandbox = if session.sandbox == Sandbox::Full { Sandbox::Full } else { Sandbox::Workspace };
+        let sandbox =
+            if session.sandbox == SandboxMode::Full { SandboxMode::Full } else { SandboxMode::Workspace };
         let own = Own { env, ..Own::default() };
         // It changes nothing of the workspace, so it goes on where nothing else may.
         self.another(own, read.chain([(folder, true)]).collect(), sandbox, granted, &Arc::default())
@@ -84,11 +85,12 @@ impl Ground {
     pub(crate) fn of_server(&self, read: Vec<PathBuf>, write: Vec<PathBuf>) -> Self {
         let session = &*self.inner;
         let mut roots = session.roots.clone();
-        let open = session.sandbox != Sandbox::ReadOnly;
+        let open = session.sandbox != SandboxMode::ReadOnly;
         for (path, writable) in write.iter().map(|it| (it, open)).chain(read.iter().map(|it| (it, false))) {
             add_root(&mut roots, path, writable);
         }
-        let sandbox = if session.sandbox == Sandbox::Full { Sandbox::Workspace } else { session.sandbox };
+        let sandbox =
+            if session.sandbox == SandboxMode::Full { SandboxMode::Workspace } else { session.sandbox };
         let own = Own { read, write, is_server: true, ..Own::default() };
         self.another(own, roots, sandbox, session.hosts.below(), &session.held)
     }
@@ -105,7 +107,7 @@ impl Ground {
         public.iter().for_each(|host| granted.grant_lasting_public(host));
         let own = Own { unix_sockets: true, ..Own::default() };
         // It changes nothing that lasts, so it goes on where nothing may be changed.
-        self.another(own, Vec::new(), Sandbox::Workspace, granted, &Arc::default())
+        self.another(own, Vec::new(), SandboxMode::Workspace, granted, &Arc::default())
     }
 
     /// The same ground for one more tool, which reads this as well.
@@ -119,7 +121,7 @@ impl Ground {
         &self,
         own: Own,
         roots: Vec<(PathBuf, bool)>,
-        sandbox: Sandbox,
+        sandbox: SandboxMode,
         hosts: Hosts,
         held: &Arc<Held>,
     ) -> Self {

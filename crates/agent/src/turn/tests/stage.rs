@@ -13,7 +13,7 @@ use kit::{erase, prelude::*, redact::Secrets};
 use parking_lot::Mutex;
 use policy::{Approve, Policy};
 use runtime::{Runtime, Unattended};
-use sandbox::Sandbox;
+use sandbox::SandboxMode;
 use serde_json::Value;
 use store::{Buffer, Store};
 use tokio::sync::Semaphore;
@@ -152,7 +152,7 @@ impl House {
             roots: Vec::new(),
             state: self.state(),
             config: self.dir.path().join("config"),
-            policy: Policy { sandbox: Sandbox::Workspace, approve: Approve::Auto, ..Policy::default() },
+            policy: Policy { sandbox: SandboxMode::Workspace, approve: Approve::Auto, ..Policy::default() },
             other_names: kit::files::OtherNames::Refuse,
             allowed: None,
             deadline: Duration::from_secs(60),

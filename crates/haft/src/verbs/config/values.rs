@@ -15,7 +15,7 @@ use runtime::{
         SUBAGENT_STEPS, Source, Theme, Trust, Visible, WAIT_SECONDS, WAKES, Why, origins,
     },
 };
-use sandbox::Sandbox;
+use sandbox::SandboxMode;
 use serde_json::{Value, json};
 
 use super::{hidden::hide, reference::NAMED};
@@ -127,7 +127,7 @@ pub(super) fn defaults() -> Vec<(&'static str, Fallback)> {
         ("toolset", named(json!(tools::HAFT))),
         ("tools_dirs", Words("none")),
         ("roots", Words("none")),
-        ("sandbox", named(json!(Sandbox::default()))),
+        ("sandbox", named(json!(SandboxMode::default()))),
         ("approve", named(json!(Approve::default()))),
         ("hard_links", named(json!(HardLinks::Refuse))),
         ("deadline_seconds", named(json!(DEADLINE.as_secs()))),
