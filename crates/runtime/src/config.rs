@@ -5,6 +5,7 @@
 //! would widen it, it counts only once the person has trusted this very text.
 
 mod agent;
+pub mod keys;
 mod limits;
 mod provenance;
 pub(crate) mod tool_list;
@@ -40,7 +41,6 @@ pub use provenance::{Layer, Origin, Origins, Source, Unused, Why, origins};
 pub use trust::Trust;
 
 use crate::{
-    DEADLINE,
     outside::{
         Section,
         mcp::{DOT_MCP, ServerSection},
@@ -262,146 +262,11 @@ impl Config {
         }
     }
 
-    /// What holds: the user's file, narrowed by the workspace's, and widened by it only if
-    /// that is trusted. Also returns what is ignored, one line each.
+    /// Merges the user's file with the workspace's: narrowed by it, and widened only if that is trusted. Also returns what
+    /// is ignored, one line each.
     #[must_use]
-    pub fn with_workspace(mut self, workspace: Self, trusted: bool) -> (Self, Vec<String>) {
-        let mut aside = Vec::new();
-        let mut widens = |what: &str| {
-            if !trusted {
-                aside.push(format!(
-                    "{what} in the workspace's haft.toml is ignored until you run `haft trust`"
-                ));
-            }
-            trusted
-        };
-        if let Some(names) = workspace.tools {
-            self.tools = Some(match self.tools {
-                None => names,
-                Some(mine) => names.into_iter().filter(|name| mine.contains(name)).collect(),
-            });
-        }
-        self.toolset = workspace.toolset.or(self.toolset);
-        // What is listed costs something and allows nothing.
-        self.listed.extend(workspace.listed);
-        self.list_tokens = workspace.list_tokens.or(self.list_tokens);
-        if let Some(seconds) = workspace.deadline_seconds {
-            let mine = self.deadline_seconds.unwrap_or(DEADLINE.as_secs());
-            self.deadline_seconds = Some(seconds.min(mine).clamp(1, LONGEST));
-        }
-        self.limits = self.limits.narrowed(workspace.limits);
-        if !workspace.env.is_empty() && widens("`env`") {
-            self.env.extend(workspace.env);
-        }
-        if !workspace.accept_weaker.is_empty() && widens("`accept_weaker`") {
-            self.accept_weaker.extend(workspace.accept_weaker);
-        }
-        if !workspace.tools_dirs.is_empty() && widens("`tools_dirs`") {
-            self.tools_dirs.extend(workspace.tools_dirs);
-        }
-        if !workspace.sections.is_empty() && widens("`[tool.NAME]`") {
-            self.workspace_sections = workspace.sections;
-        }
-        if !workspace.servers.is_empty() && widens("`[mcp.NAME]`") {
-            self.workspace_servers = workspace.servers;
-        }
-        // Whoever names a model decides to whom the workspace is told, and which key goes there.
-        if !workspace.models.is_empty() && widens("`[models.NAME]`") {
-            self.models.extend(workspace.models);
-        }
-        if workspace.agent.model.is_some() && widens("`model` of `[agent]`") {
-            self.agent.model = workspace.agent.model;
-        }
-        self.agent.profile = workspace.agent.profile.or(self.agent.profile.take());
-        self.agent.visible = workspace.agent.visible.or(self.agent.visible);
-        self.agent.max_steps = least(self.agent.max_steps, workspace.agent.max_steps, STEPS);
-        let calls = |it: Option<usize>| it.map(|it| if it == 0 { usize::MAX } else { it });
-        self.agent.max_calls = least(calls(self.agent.max_calls), calls(workspace.agent.max_calls), CALLS);
-        self.agent.wait_seconds = least(self.agent.wait_seconds, workspace.agent.wait_seconds, WAIT_SECONDS);
-        self.agent.wakes = least(self.agent.wakes, workspace.agent.wakes, WAKES);
-        self.subagent.max_steps =
-            least(self.subagent.max_steps, workspace.subagent.max_steps, SUBAGENT_STEPS);
-        self.subagent.seconds = least(self.subagent.seconds, workspace.subagent.seconds, SUBAGENT_SECONDS);
-        self.subagent.tokens = least(self.subagent.tokens, workspace.subagent.tokens, u64::MAX);
-        if let Some(names) = workspace.subagent.tools {
-            self.subagent.tools = Some(match self.subagent.tools.take() {
-                None => names,
-                Some(mine) => names.into_iter().filter(|name| mine.contains(name)).collect(),
-            });
-        }
-        match workspace.subagent.nested {
-            Some(true) if self.subagent.nested != Some(true) => {
-                if widens("`nested` of `[subagent]`") {
-                    self.subagent.nested = Some(true);
-                }
-            }
-            nested => self.subagent.nested = nested.or(self.subagent.nested),
-        }
-        self.manual_first.extend(workspace.manual_first);
-        if !workspace.roots.is_empty() && widens("`roots`") {
-            self.roots.extend(workspace.roots);
-        }
-        if let Some(sandbox) = workspace.sandbox {
-            let narrows = rank(sandbox) <= rank(self.sandbox.unwrap_or_default());
-            if narrows || widens("`sandbox`") {
-                self.sandbox = Some(sandbox);
-            }
-        }
-        if let Some(approve) = workspace.approve
-            && (narrows(approve, self.approve.unwrap_or_default())
-                || widens(&format!("`approve = \"{}\"`", approve.name())))
-        {
-            self.approve = Some(approve);
-        }
-        if let Some(links) = workspace.hard_links
-            && (links == HardLinks::Refuse || widens("`hard_links = \"allow\"`"))
-        {
-            self.hard_links = Some(links);
-        }
-        if !workspace.net.allow.is_empty() && widens("`allow` of `[net]`") {
-            self.net.allow.extend(workspace.net.allow);
-        }
-        if let Some(web) = workspace.net.web
-            && (web <= self.net.web.unwrap_or_default() || widens("`web` of `[net]`"))
-        {
-            self.net.web = Some(web);
-        }
-        if workspace.net.proxy.is_some() && widens("`proxy` of `[net]`") {
-            self.net.proxy = workspace.net.proxy;
-        }
-        // Whoever names a secret and its hosts decides where it goes.
-        if !workspace.secrets.is_empty() && widens("`[secret.NAME]`") {
-            self.secrets.extend(workspace.secrets);
-        }
-        if workspace.search != Search::default() && widens("`[search]`") {
-            self.search = workspace.search;
-        }
-        if workspace.ssh != Ssh::default() && widens("`[ssh]`") {
-            self.ssh = workspace.ssh;
-        }
-        if workspace.programs != Programs::default() && widens("`[programs]`") {
-            self.programs = workspace.programs;
-        }
-        let Commands { allow, ask, deny, only, rules } = workspace.commands;
-        if !allow.is_empty() && widens("`allow` of `[commands]`") {
-            self.commands.allow.extend(allow);
-        }
-        self.commands.ask.extend(ask);
-        self.commands.deny.extend(deny);
-        self.commands.only = match (self.commands.only.take(), only) {
-            (Some(mine), Some(theirs)) => Some(both(&mine, &theirs)),
-            (mine, theirs) => mine.or(theirs),
-        };
-        let (widening, narrowing): (Vec<_>, Vec<_>) =
-            rules.into_iter().partition(|it| it.then == Then::Allow);
-        if !widening.is_empty() && widens("a `[[command]]` that allows") {
-            self.commands.rules.extend(widening);
-        }
-        self.commands.rules.extend(narrowing);
-        if workspace.chat != ChatSection::default() {
-            aside.push("`[chat]` in the workspace's haft.toml is ignored: it counts in your own".to_owned());
-        }
-        (self, aside)
+    pub fn with_workspace(self, workspace: Self, trusted: bool) -> (Self, Vec<String>) {
+        keys::merge(self, workspace, trusted)
     }
 }
 
@@ -417,45 +282,6 @@ fn text(path: &Path, read: io::Result<Vec<u8>>) -> Result<Option<Vec<u8>>, Fault
 fn wrong(path: &Path, error: impl std::fmt::Display) -> Fault {
     Fault::bad_args(format!("`{}` is not a valid configuration: {error}", path.display()))
         .next("`haft config --example` lists every key.")
-}
-
-/// Does a workspace that says `theirs` allow nothing that the person's own `mine` does not? Denying is narrower than
-/// asking, and a question about each edit is given up for nothing else.
-fn narrows(theirs: Approve, mine: Approve) -> bool {
-    match mine {
-        Approve::Auto => true,
-        Approve::Ask => theirs != Approve::Auto,
-        Approve::AskEdits => theirs == Approve::AskEdits,
-        Approve::Never => theirs == Approve::Never,
-    }
-}
-
-/// The bound that holds: the workspace's, where it is lower than the person's own or the one that holds where they say none.
-fn least<N: Ord>(mine: Option<N>, workspace: Option<N>, otherwise: N) -> Option<N> {
-    match workspace {
-        Some(workspace) => Some(workspace.min(mine.unwrap_or(otherwise))),
-        None => mine,
-    }
-}
-
-/// The commands that are on both lists: of two lines where one begins with the other, the longer.
-fn both(mine: &[String], theirs: &[String]) -> Vec<String> {
-    let words = |line: &String| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-    let begins = |long: &String, short: &String| short == "*" || words(long).starts_with(&words(short));
-    let mut lines = Vec::new();
-    for (mine, theirs) in mine.iter().flat_map(|mine| theirs.iter().map(move |theirs| (mine, theirs))) {
-        let longer = if begins(mine, theirs) {
-            mine
-        } else if begins(theirs, mine) {
-            theirs
-        } else {
-            continue;
-        };
-        if !lines.contains(longer) {
-            lines.push(longer.clone());
-        }
-    }
-    lines
 }
 
 /// A path of a file is meant from the folder of that file, but for one that begins with `~`.
@@ -477,14 +303,6 @@ pub fn parse_path(path: &Path, home: &Path) -> PathBuf {
         }
     }
     plain
-}
-
-fn rank(sandbox: SandboxMode) -> u8 {
-    match sandbox {
-        SandboxMode::ReadOnly => 0,
-        SandboxMode::Workspace => 1,
-        SandboxMode::Full => 2,
-    }
 }
 
 /// A root as it is written: `PATH`, or `PATH:ro` for one that nothing may change.

@@ -9,7 +9,7 @@ use std::{path::Path, process::ExitCode};
 
 use clap::Args;
 use kit::{Fault, nearest::nearest};
-use runtime::config::{Source, Why};
+use runtime::config::{Source, Why, keys};
 use serde_json::{Value, json};
 
 use self::{
@@ -41,7 +41,7 @@ impl Config {
     /// When a file is not a valid configuration, or there is no such key.
     pub fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         if self.example {
-            print::out(reference::TEXT);
+            print::out(&keys::reference());
             return Ok(ExitCode::SUCCESS);
         }
         let workspace = options.workspace()?;

@@ -32,16 +32,6 @@ impl LimitsSection {
         }
     }
 
-    /// The lower of each.
-    pub(super) fn narrowed(self, theirs: Self) -> Self {
-        let usual = Limits::default();
-        Self {
-            processes: super::least(self.processes, theirs.processes, usual.tree),
-            memory_mib: super::least(self.memory_mib, theirs.memory_mib, usual.memory / MIB),
-            outputs_mib: super::least(self.outputs_mib, theirs.outputs_mib, Self::OUTPUTS),
-        }
-    }
-
     /// The limits of commands.
     pub fn of_commands(self) -> Limits {
         let usual = Limits::default();
@@ -61,13 +51,15 @@ impl LimitsSection {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Config;
 
     #[test]
     fn workspace_lowers_limits_and_never_raises_them() {
         let mine = LimitsSection { processes: Some(500), ..LimitsSection::default() };
         let theirs =
             LimitsSection { processes: Some(1000), memory_mib: Some(100), outputs_mib: Some(1 << 20) };
-        let both = mine.narrowed(theirs);
+        let config = |limits| Config { limits, ..Config::default() };
+        let both = config(mine).with_workspace(config(theirs), false).0.limits;
         assert_eq!((both.of_commands().tree, both.of_commands().memory), (500, 100 * MIB));
         assert_eq!(both.outputs(), 4 << 30);
         assert_eq!(LimitsSection { processes: Some(0), ..mine }.settled().of_commands().tree, 2);

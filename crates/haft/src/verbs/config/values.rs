@@ -7,26 +7,15 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum as _;
 use kit::{Fault, redact::Secrets};
-use policy::Approve;
-use runtime::{
-    DEADLINE,
-    config::{
-        CALLS, FILE, HardLinks, Layer, LimitsSection, Notify, Origin, STEPS, SUBAGENT_SECONDS,
-        SUBAGENT_STEPS, Source, Theme, Trust, Visible, WAIT_SECONDS, WAKES, Why, origins,
-    },
+use runtime::config::{
+    FILE, Layer, Origin, Source, Trust, Why,
+    keys::{Fallback, NAMED, SECTIONS, Section},
+    origins,
 };
-use sandbox::SandboxMode;
 use serde_json::{Value, json};
 
-use super::{hidden::hide, reference::NAMED};
+use super::hidden::hide;
 use crate::{Options, Place, agency::MODEL};
-
-/// What holds where nobody sets a key: a value, or words for what is none.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Fallback {
-    Value(Value),
-    Words(&'static str),
-}
 
 /// Where a value comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,7 +74,7 @@ pub(super) fn settings(options: &Options, place: &Place, workspace: &Path) -> Re
     let user = Layer::user(&place.config.join(FILE))?;
     let theirs = Layer::workspace(workspace)?;
     let mut written = origins(&user, &theirs, is_trusted(options, place, workspace)).keys;
-    let mut settings: Vec<Setting> = defaults().into_iter().map(|(key, it)| default(key, it)).collect();
+    let mut settings: Vec<Setting> = defaults().into_iter().map(|(key, it)| default(&key, it)).collect();
     for setting in &mut settings {
         if let Some(at) = written.iter().position(|it| it.key == setting.key) {
             setting.set(written.remove(at));
@@ -116,64 +105,27 @@ fn is_trusted(options: &Options, place: &Place, workspace: &Path) -> bool {
     options.trust || Trust::in_state(&place.state).holds(workspace)
 }
 
-/// The keys that are nobody's to name, in the order in which they are shown.
-pub(super) fn defaults() -> Vec<(&'static str, Fallback)> {
-    use Fallback::Words;
-    let named = Fallback::Value;
-    vec![
-        ("tools", Words("all")),
-        ("list_tokens", Words("3000 over MCP, 8000 for haft's own agents")),
-        ("listed", Words("none")),
-        ("toolset", named(json!(tools::HAFT))),
-        ("tools_dirs", Words("none")),
-        ("roots", Words("none")),
-        ("sandbox", named(json!(SandboxMode::default()))),
-        ("approve", named(json!(Approve::default()))),
-        ("hard_links", named(json!(HardLinks::Refuse))),
-        ("deadline_seconds", named(json!(DEADLINE.as_secs()))),
-        ("env", Words("none")),
-        ("accept_weaker", Words("none")),
-        ("manual_first", Words("none")),
-        ("command", Words("none")),
-        ("commands.allow", Words("none")),
-        ("commands.ask", Words("none")),
-        ("commands.deny", Words("none")),
-        ("commands.only", Words("all")),
-        ("net.allow", Words("none")),
-        ("net.web", Words("known if a person can be asked, else public")),
-        ("net.proxy", Words("none")),
-        ("search.engine", named(json!("duckduckgo"))),
-        ("search.url", Words("the engine's own")),
-        ("search.key", Words("none")),
-        ("ssh.config", named(json!(["~/.ssh/config"]))),
-        ("ssh.hosts_file", Words("none")),
-        ("ssh.known_hosts", named(json!("~/.ssh/known_hosts"))),
-        ("programs.chromium", Words("found on PATH")),
-        ("programs.openscad", Words("found on PATH")),
-        ("agent.model", Words("first provider with a key")),
-        ("agent.profile", Words("none")),
-        ("agent.max_steps", named(json!(STEPS))),
-        ("agent.max_calls", named(json!(CALLS))),
-        ("agent.wait_seconds", named(json!(WAIT_SECONDS))),
-        ("agent.wakes", named(json!(WAKES))),
-        ("agent.visible", named(json!(Visible::default()))),
-        ("chat.notify", named(json!(Notify::default()))),
-        ("chat.theme", named(json!(Theme::default()))),
-        ("limits.processes", named(json!(LimitsSection::default().of_commands().tree))),
-        ("limits.memory_mib", Words("half of the machine's memory, 256 to 2048")),
-        ("limits.outputs_mib", named(json!(LimitsSection::OUTPUTS))),
-        ("subagent.tools", Words("those of the agent that starts it")),
-        ("subagent.nested", named(json!(false))),
-        ("subagent.max_steps", named(json!(SUBAGENT_STEPS))),
-        ("subagent.seconds", named(json!(SUBAGENT_SECONDS))),
-        ("subagent.tokens", Words("no limit")),
-    ]
+/// The keys that every workspace has, in the order in which they are shown.
+pub(super) fn defaults() -> Vec<(String, Fallback)> {
+    let is_named = |it: &Section| it.path().first().is_some_and(|first| NAMED.contains(first));
+    let mut keys = Vec::new();
+    for section in SECTIONS.iter().filter(|it| !is_named(it)) {
+        match section.path().as_slice() {
+            ["command"] => keys.push(("command".to_owned(), Fallback::Words("none"))),
+            path => keys.extend(section.keys.iter().map(|key| {
+                let names: Vec<&str> = path.iter().copied().chain([key.name]).collect();
+                (names.join("."), key.default)
+            })),
+        }
+    }
+    keys
 }
 
 fn default(key: &str, default: Fallback) -> Setting {
     let (value, words) = match default {
-        Fallback::Value(value) => (Some(value), None),
+        Fallback::Value(value) => (Some(value()), None),
         Fallback::Words(words) => (None, Some(words)),
+        Fallback::Required => (None, None),
     };
     Setting {
         key: key.split('.').map(str::to_owned).collect(),
@@ -265,6 +217,8 @@ mod tests {
 
     use std::fs;
 
+    use runtime::config::{STEPS, SUBAGENT_SECONDS, keys::Workspace};
+
     use super::*;
     use crate::{
         ApproveArg, SandboxArg,
@@ -301,24 +255,35 @@ mod tests {
         }
     }
 
-    /// The reference, with its settings no longer comments.
+    /// A file with every key of the reference.
     fn example() -> String {
-        let lines = reference::TEXT.lines().filter_map(|it| it.strip_prefix("# "));
-        let lines =
-            lines.filter(|it| it.starts_with('[') && it.ends_with(']') || reference::setting(it).is_some());
-        lines.collect::<Vec<_>>().join("\n")
+        let section = |it: &&Section| {
+            let keys: String = it.keys.iter().map(|it| format!("{}\n", it.setting())).collect();
+            format!("{}\n{keys}", it.header)
+        };
+        SECTIONS.iter().map(section).collect()
     }
 
-    /// The keys of the reference that a file can set, with what their text says of the key in a workspace: why it doesn't count.
+    /// The keys of the reference that a file can set, with why a workspace's value doesn't count, where it never does
+    /// before the workspace is trusted.
     fn keys() -> Vec<(Vec<String>, Option<Why>)> {
-        let is_key = |it: &reference::Entry| it.example.is_some() || it.key == ["command"];
-        let entries = reference::entries().into_iter().filter(is_key);
-        let why = |about: &str| match about {
-            it if it.contains(reference::NEEDS_TRUST) => Some(Why::NeedsTrust),
-            it if it.contains(reference::ONLY_OWN) => Some(Why::UserOnly),
-            _ => None,
-        };
-        entries.map(|it| (it.key, why(&it.about))).collect()
+        let path = |section: &Section| section.path().into_iter().map(str::to_owned).collect::<Vec<_>>();
+        let mut keys = Vec::new();
+        for section in SECTIONS {
+            if section.header == "[[command]]" {
+                keys.push((path(section), None));
+                continue;
+            }
+            keys.extend(section.keys.iter().map(|key| {
+                let why = match key.workspace {
+                    Workspace::NeedsTrust => Some(Why::NeedsTrust),
+                    Workspace::OwnFile => Some(Why::UserOnly),
+                    Workspace::Counts | Workspace::Narrows | Workspace::Lowers => None,
+                };
+                ([path(section), vec![key.name.to_owned()]].concat(), why)
+            }));
+        }
+        keys
     }
 
     /// The settings of a key of the reference, which may be a table.
@@ -334,8 +299,9 @@ mod tests {
             let parts: Vec<String> = key.split('.').map(str::to_owned).collect();
             let entry = reference::entry(&parts).unwrap_or_else(|| panic!("{key} is not in the reference"));
             let holds = match default {
-                Fallback::Value(value) => toml::Value::try_from(value).unwrap().to_string(),
+                Fallback::Value(value) => toml::Value::try_from(value()).unwrap().to_string(),
                 Fallback::Words(words) => words.to_owned(),
+                Fallback::Required => panic!("{key} has no default"),
             };
             assert_eq!(entry.default.unwrap_or("none".to_owned()), holds, "{key}");
         }
