@@ -208,7 +208,7 @@ impl Store {
         }
     }
 
-    /// Like [`ask`](Self::ask), for a thread that may block.
+    /// Queues work and blocks until its result is committed.
     pub fn wait<T, F>(&self, work: F) -> Result<T, Fault>
     where
         T: Send + 'static,

@@ -1,7 +1,7 @@
 //! Keys of haft.toml, one declaration each: from it come the merge of two files, `haft config` and the reference.
 //!
 //! The types of the keys are those of the fields of [`Config`]. A key whose merge is missing leaves the workspace's value
-//! behind, which [`merge`] reports and a test fails on.
+//! behind, which a debug build reports and a test fails on.
 
 mod agents;
 mod commands;

@@ -23,7 +23,7 @@ pub(super) static AGENT: Section = Section {
             default: Words("first provider with a key"),
             workspace: NeedsTrust,
             merge: Some(|mine, theirs, gate| {
-                replace_trusted(&mut mine.agent.model, &mut theirs.agent.model, gate)
+                replace_trusted(&mut mine.agent.model, &mut theirs.agent.model, gate);
             }),
         },
         Key {
@@ -41,7 +41,7 @@ pub(super) static AGENT: Section = Section {
             default: Value(|| json!(STEPS)),
             workspace: Lowers,
             merge: Some(|mine, theirs, _| {
-                lower(&mut mine.agent.max_steps, &mut theirs.agent.max_steps, STEPS)
+                lower(&mut mine.agent.max_steps, &mut theirs.agent.max_steps, STEPS);
             }),
         },
         Key {
@@ -78,7 +78,7 @@ pub(super) static AGENT: Section = Section {
             default: Value(|| json!(WAIT_SECONDS)),
             workspace: Lowers,
             merge: Some(|mine, theirs, _| {
-                lower(&mut mine.agent.wait_seconds, &mut theirs.agent.wait_seconds, WAIT_SECONDS)
+                lower(&mut mine.agent.wait_seconds, &mut theirs.agent.wait_seconds, WAIT_SECONDS);
             }),
         },
         Key {
@@ -155,7 +155,7 @@ pub(super) static SUBAGENT: Section = Section {
             default: Value(|| json!(SUBAGENT_STEPS)),
             workspace: Lowers,
             merge: Some(|mine, theirs, _| {
-                lower(&mut mine.subagent.max_steps, &mut theirs.subagent.max_steps, SUBAGENT_STEPS)
+                lower(&mut mine.subagent.max_steps, &mut theirs.subagent.max_steps, SUBAGENT_STEPS);
             }),
         },
         Key {
@@ -165,7 +165,7 @@ pub(super) static SUBAGENT: Section = Section {
             default: Value(|| json!(SUBAGENT_SECONDS)),
             workspace: Lowers,
             merge: Some(|mine, theirs, _| {
-                lower(&mut mine.subagent.seconds, &mut theirs.subagent.seconds, SUBAGENT_SECONDS)
+                lower(&mut mine.subagent.seconds, &mut theirs.subagent.seconds, SUBAGENT_SECONDS);
             }),
         },
         Key {
@@ -176,7 +176,7 @@ pub(super) static SUBAGENT: Section = Section {
             default: Words("no limit"),
             workspace: Lowers,
             merge: Some(|mine, theirs, _| {
-                lower(&mut mine.subagent.tokens, &mut theirs.subagent.tokens, u64::MAX)
+                lower(&mut mine.subagent.tokens, &mut theirs.subagent.tokens, u64::MAX);
             }),
         },
     ],

@@ -19,7 +19,7 @@ pub(super) static COMMANDS: Section = Section {
             default: Words("none"),
             workspace: NeedsTrust,
             merge: Some(|mine, theirs, gate| {
-                append_trusted(&mut mine.commands.allow, &mut theirs.commands.allow, gate)
+                append_trusted(&mut mine.commands.allow, &mut theirs.commands.allow, gate);
             }),
         },
         Key {

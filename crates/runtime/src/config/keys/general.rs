@@ -61,7 +61,7 @@ pub(super) static TOP: Section = Section {
             default: Words("none"),
             workspace: NeedsTrust,
             merge: Some(|mine, theirs, gate| {
-                append_trusted(&mut mine.tools_dirs, &mut theirs.tools_dirs, gate)
+                append_trusted(&mut mine.tools_dirs, &mut theirs.tools_dirs, gate);
             }),
         },
         Key {
@@ -147,7 +147,7 @@ pub(super) static TOP: Section = Section {
             default: Words("none"),
             workspace: NeedsTrust,
             merge: Some(|mine, theirs, gate| {
-                append_trusted(&mut mine.accept_weaker, &mut theirs.accept_weaker, gate)
+                append_trusted(&mut mine.accept_weaker, &mut theirs.accept_weaker, gate);
             }),
         },
         Key {
@@ -175,7 +175,7 @@ pub(super) static LIMITS: Section = Section {
             default: Value(|| json!(Limits::default().tree)),
             workspace: Lowers,
             merge: Some(|mine, theirs, _| {
-                lower(&mut mine.limits.processes, &mut theirs.limits.processes, Limits::default().tree)
+                lower(&mut mine.limits.processes, &mut theirs.limits.processes, Limits::default().tree);
             }),
         },
         Key {
@@ -190,7 +190,7 @@ pub(super) static LIMITS: Section = Section {
                     &mut mine.limits.memory_mib,
                     &mut theirs.limits.memory_mib,
                     Limits::default().memory >> 20,
-                )
+                );
             }),
         },
         Key {
@@ -201,7 +201,7 @@ pub(super) static LIMITS: Section = Section {
             default: Value(|| json!(LimitsSection::OUTPUTS)),
             workspace: Lowers,
             merge: Some(|mine, theirs, _| {
-                lower(&mut mine.limits.outputs_mib, &mut theirs.limits.outputs_mib, LimitsSection::OUTPUTS)
+                lower(&mut mine.limits.outputs_mib, &mut theirs.limits.outputs_mib, LimitsSection::OUTPUTS);
             }),
         },
     ],

@@ -8,7 +8,7 @@ pub(super) static TOOL: Section = Section {
          tool after `haft trust NAME` (or `haft trust` for a whole workspace), until its file or the \
          code beside it changes.",
     merge: Some(|mine, theirs, gate| {
-        extend_trusted(&mut mine.workspace_sections, &mut theirs.sections, gate)
+        extend_trusted(&mut mine.workspace_sections, &mut theirs.sections, gate);
     }),
     keys: &[
         Key {

@@ -18,7 +18,7 @@ pub(super) static NET: Section = Section {
             default: Words("none"),
             workspace: NeedsTrust,
             merge: Some(|mine, theirs, gate| {
-                append_trusted(&mut mine.net.allow, &mut theirs.net.allow, gate)
+                append_trusted(&mut mine.net.allow, &mut theirs.net.allow, gate);
             }),
         },
         Key {
@@ -47,7 +47,7 @@ pub(super) static NET: Section = Section {
             default: Words("none"),
             workspace: NeedsTrust,
             merge: Some(|mine, theirs, gate| {
-                replace_trusted(&mut mine.net.proxy, &mut theirs.net.proxy, gate)
+                replace_trusted(&mut mine.net.proxy, &mut theirs.net.proxy, gate);
             }),
         },
     ],

@@ -101,7 +101,8 @@ fn widens(path: &str, key: &Key, mine: &Value, theirs: &Value) -> bool {
         let usual = || Config::default_of(key);
         let place = |value: &Value| {
             let value = if value.is_null() { usual() } else { value.clone() };
-            order.iter().position(|it| *it == value.to_string())
+            let text = value.to_string();
+            order.iter().position(|it| *it == text)
         };
         return place(theirs) > place(mine);
     }
@@ -187,13 +188,7 @@ fn no_key_of_an_untrusted_workspace_widens_what_the_user_allows() {
             // What did not count is told, unless the other file's value is as good.
             let counts = matches!(key.workspace, Workspace::Counts | Workspace::Lowers);
             let is_list = matches!(key.name, "tools" | "only");
-            assert!(
-                counts
-                    || is_list
-                    || !ignored.is_empty()
-                    || now.to_string() == at(&one(theirs), &path).to_string(),
-                "{told}"
-            );
+            assert!(counts || is_list || !ignored.is_empty() || now == at(&one(theirs), &path), "{told}");
         }
     }
     assert!(tried > 100, "{tried}");
