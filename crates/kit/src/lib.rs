@@ -64,3 +64,8 @@ pub mod prelude {
         references::StandsFor,
     };
 }
+
+/// The examples of the README, as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

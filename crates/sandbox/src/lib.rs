@@ -50,3 +50,8 @@ pub const KEEPER: &str = "keeper";
 pub fn keep() -> std::process::ExitCode {
     std::process::ExitCode::FAILURE
 }
+
+/// The examples of the README, as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
